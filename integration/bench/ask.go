@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,120 +17,82 @@ const askEvery = 100 * time.Millisecond
 // peers that send it no requests as for the others.
 func ask(bars ...bar) *experiment {
 	return &experiment{
-		workload: "N", title: fmt.Sprintf("a lock that another client uses, asked for every %v"+loopback, askEvery), bars: bars, role: keeping,
-		takes:   func(p *peer) bool { return p.name == holdfastName || p.name == zkLockName },
-		figures: []figure{{"until it is had, median", milliseconds}, {"99th percentile", milliseconds}, {"requests of the client that asks", decimals}},
-		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
-			user, err := openAll(ctx, p, b.at, 1)
-			if err != nil {
+		table: table{"N", fmt.Sprintf("a lock that another client uses, asked for every %v"+loopback, askEvery), []figure{{"until it is had, median", milliseconds}, {"99th percentile", milliseconds}, {"requests of the client that asks", decimals}}, bars},
+		role:  keeping,
+		takes: func(p *peer) bool { return p.Name == holdfastName || p.Name == zkLockName },
+		prepare: withClients(1, func(ctx context.Context, c *crew) (round, error) {
+			if err := c.add(ctx, peerNamed(c.Name), 2); err != nil { // keep nothing
 				return nil, err
 			}
-			others, err := openAll(ctx, peerNamed(p.name), b.at, 2) // keep nothing
-			if err != nil {
-				return nil, errors.Join(err, user.close())
-			}
-			path := b.newPath()
-			t := &askTrial{bench: b, sessions: slices.Concat(user, others), kept: plays(keeping)(p)}
-			t.user, t.asker, t.beside = t.sessions[0].locker(path), t.sessions[1].locker(path), t.sessions[2].locker(b.newPath())
-			return t, nil
-		},
+			path := c.newPath()
+			user, asker, beside := c.sessions[0].locker(path), c.sessions[1].locker(path), c.sessions[2].locker(c.newPath())
+			return func(ctx context.Context) (turn, error) { return c.ask(ctx, user, asker, beside) }, nil
+		}),
 	}
 }
 
-// peerNamed is the peer of that name, without a role.
-func peerNamed(name string) *peer {
-	return peers[slices.IndexFunc(peers, func(p *peer) bool { return p.name == name })]
-}
-
-type askTrial struct {
-	*bench
-	sessions
-	user, asker, beside locker
-	kept                bool // between uses
-}
-
-func (t *askTrial) close() error { return t.sessions.close() }
-
-func (t *askTrial) round(ctx context.Context) ([]float64, error) {
-	ctx, fail, done := t.guard(ctx)
-	defer done()
-	stop := make(chan struct{})
-	awake := make(chan error, 1)
-	go func() {
-		var err error
-		for err == nil {
-			select {
-			case <-stop:
-				awake <- nil
-				return
-			default:
-			}
-			if err = t.beside.lock(ctx); err == nil {
-				err = t.beside.unlock()
-			}
-		}
-		awake <- err
-	}()
+func (c *crew) ask(ctx context.Context, user, asker, beside locker) (turn, error) {
+	team := c.team(ctx, patience)
+	defer team.end()
+	var done atomic.Bool
+	team.run(1, func(int) error { return beside.cycleUntil(team.ctx, done.Load) })
+	wait := askHeld
+	if plays(keeping)(c.peer) {
+		wait = askUnused
+	}
+	before := c.sessions[1].counts().Requests
 	var took []float64
-	asks := t.sessions[1].counts().Requests
-	for range max(2, 3*int(t.window/askEvery)) {
-		d, err := t.turn(ctx)
-		if err != nil {
-			fail(err)
-			close(stop)
-			return nil, errors.Join(context.Cause(ctx), err, <-awake)
+	for range max(2, 3*int(c.window/askEvery)) {
+		start := time.Now()
+		err := user.cycleUntil(team.ctx, func() bool { return time.Since(start) >= askEvery })
+		var waited time.Duration
+		if err == nil {
+			waited, err = wait(team.ctx, user, asker)
 		}
-		took = append(took, d.Seconds())
+		if err != nil {
+			team.fail(err)
+			break
+		}
+		took = append(took, waited.Seconds())
 	}
-	asks = t.sessions[1].counts().Requests - asks
-	close(stop)
-	if err := <-awake; err != nil {
+	asks := c.sessions[1].counts().Requests - before
+	done.Store(true)
+	if err := team.wait(); err != nil {
 		return nil, err
 	}
-	return []float64{median(took), quantile(took, 0.99), float64(asks) / float64(len(took))}, settle(ctx, t.sessions...)
+	return turn{median(took), quantile(took, 0.99), float64(asks) / float64(len(took))}, c.settle(ctx)
 }
 
-// turn uses the lock, then has the other client ask for it, and returns how long that waits.
-func (t *askTrial) turn(ctx context.Context) (time.Duration, error) {
-	for start := time.Now(); time.Since(start) < askEvery; {
-		if err := t.user.lock(ctx); err != nil {
-			return 0, err
-		}
-		if err := t.user.unlock(); err != nil {
-			return 0, err
-		}
+// askUnused asks for the lock while it is unused, and returns how long that waits.
+func askUnused(ctx context.Context, _, asker locker) (time.Duration, error) {
+	time.Sleep(shortHold)
+	start := time.Now()
+	if err := asker.lock(ctx); err != nil {
+		return 0, err
 	}
-	if t.kept {
-		time.Sleep(shortHold) // it is unused
-		asked := time.Now()
-		err := t.asker.lock(ctx)
-		took := time.Since(asked)
-		if err != nil {
-			return 0, err
-		}
-		return took, t.asker.unlock()
-	}
-	if err := t.user.lock(ctx); err != nil {
+	return time.Since(start), asker.unlock()
+}
+
+// askHeld asks for the lock while it is held, and returns how long that waits from its unlock.
+func askHeld(ctx context.Context, user, asker locker) (time.Duration, error) {
+	if err := user.lock(ctx); err != nil {
 		return 0, err
 	}
 	var unlocked, had time.Time
-	err := together(2, func(i int) (err error) {
+	err := together(2, func(i int) error {
 		if i == 0 {
-			if err = t.asker.lock(ctx); err == nil {
-				had = time.Now()
-				err = t.asker.unlock()
+			if err := asker.lock(ctx); err != nil {
+				return err
 			}
-			return err
+			had = time.Now()
+			return asker.unlock()
 		}
 		time.Sleep(shortHold)
 		unlocked = time.Now()
-		if err = t.user.unlock(); err == nil {
-			err = t.user.lock(ctx)
+		if err := user.unlock(); err != nil {
+			return err
 		}
-		if err == nil {
-			err = t.user.unlock()
-		}
-		return err
+		return user.cycle(ctx)
 	})
 	return had.Sub(unlocked), err
 }

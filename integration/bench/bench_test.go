@@ -32,16 +32,13 @@ func TestQuantile(t *testing.T) {
 }
 
 // open is a lock that locks no client out.
-type open struct{}
-
-func (open) lock(context.Context) error { return nil }
-func (open) unlock() error              { return nil }
+var open = locker{lock: func(context.Context) error { return nil }, unlock: func() error { return nil }}
 
 // TestTwoAtOnceAreSeen: what is fast because it locks no client out is no result.
 func TestTwoAtOnceAreSeen(t *testing.T) {
-	turns := newTurns(2, 1)
-	turns.stop()
-	err := together(2, func(i int) error { return turns.play(t.Context(), i, open{}, 100*time.Millisecond) })
+	turns := &turns{room: 1}
+	turns.measure(false)
+	err := together(2, func(i int) error { return turns.play(t.Context(), i, open, 100*time.Millisecond) })
 	if !errors.Is(err, errTwo) {
 		t.Errorf("two at once: %v, want %v", err, errTwo)
 	}
@@ -49,21 +46,18 @@ func TestTwoAtOnceAreSeen(t *testing.T) {
 
 // TestReport has a peer that is twice as fast as zk.Lock, and costs too much.
 func TestReport(t *testing.T) {
-	e := &experiment{
-		workload: "X", title: "made up", figures: []figure{{"time", milliseconds}, {"requests", decimals}, {"bytes", kilobytes}},
-		bars: []bar{
-			{figure: 0, against: zkLockName, limit: 0.5}, {figure: 0, against: zkLockName, limit: 0.49},
-			{figure: 1, limit: 2, counted: true}, {figure: 1, limit: 3, counted: true}, {figure: 0, against: bareName, limit: 1},
-		},
-	}
+	e := table{"X", "made up", []figure{{"time", milliseconds}, {"requests", decimals}, {"bytes", kilobytes}}, []bar{
+		{Figure: 0, Against: zkLockName, Limit: 0.5}, {Figure: 0, Against: zkLockName, Limit: 0.49},
+		{Figure: 1, Limit: 2, Counted: true}, {Figure: 1, Limit: 3, Counted: true}, {Figure: 0, Against: bareName, Limit: 1},
+		{Figure: 0, Beside: "smaller", Limit: 2}, {Figure: 0, Beside: "smaller", Limit: 1.9}, {Figure: 0, Beside: "not measured", Limit: 1},
+	}}
 	ours, theirs := peers[0], peers[1]
-	if ours.name != holdfastName || theirs.name != zkLockName {
-		t.Fatalf("peers are %s and %s", ours.name, theirs.name)
+	if ours.Name != holdfastName || theirs.Name != zkLockName {
+		t.Fatalf("peers are %s and %s", ours.Name, theirs.Name)
 	}
-	other := &experiment{workload: "X", title: "smaller", figures: e.figures}
-	e.bars = append(e.bars, bar{figure: 0, beside: "smaller", limit: 2}, bar{figure: 0, beside: "smaller", limit: 1.9}, bar{figure: 0, beside: "not measured", limit: 1})
-	r := report{head: "head", results: []*result{{experiment: other, peers: []*peer{ours}, rounds: [][][]float64{{{0.001, 3, 1000}}}}, {experiment: e, peers: []*peer{ours, theirs}, rounds: [][][]float64{
-		{{0.001, 3, math.NaN()}, {0.002, 3, math.NaN()}, {0.009, 3, math.NaN()}},
+	other := table{Workload: "X", Title: "smaller", Figures: e.Figures}
+	r := report{"head", []*result{{other, []*peer{ours}, [][]turn{{{0.001, 3, 1000}}}}, {e, []*peer{ours, theirs}, [][]turn{
+		{{0.001, 3, none}, {0.002, 3, none}, {0.009, 3, none}},
 		{{0.002, 3, 1000}, {0.004, 3, 1000}, {0.010, 3, 1000}},
 	}}}}
 	var text strings.Builder
@@ -96,7 +90,6 @@ func TestReport(t *testing.T) {
 
 // TestMissingFigures: a run in which something brought no figure fails.
 func TestMissingFigures(t *testing.T) {
-	none := math.NaN()
 	for _, c := range []struct {
 		ours, theirs []float64
 		want         string // in the error; "": none
@@ -108,11 +101,11 @@ func TestMissingFigures(t *testing.T) {
 		{[]float64{1, 2}, []float64{none, math.Inf(1)}, `zk.Lock has no figure`},
 		{nil, []float64{1, 2}, `Holdfast has no figure of "time"`},
 	} {
-		e := &experiment{figures: []figure{{"time", milliseconds}, {"requests", decimals}}}
-		r := &result{experiment: e, peers: peers[:2], rounds: make([][][]float64, 2)}
+		e := table{Figures: []figure{{"time", milliseconds}, {"requests", decimals}}}
+		r := &result{e, peers[:2], make([][]turn, 2)}
 		for i, turn := range [][]float64{c.ours, c.theirs} {
 			if turn != nil {
-				r.rounds[i] = append(r.rounds[i], turn)
+				r.Rounds[i] = append(r.Rounds[i], turn)
 			}
 		}
 		if err := r.check(); c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
@@ -126,19 +119,19 @@ func TestMissingFigures(t *testing.T) {
 func TestQuickRunHasAll(t *testing.T) {
 	letters, held := make(map[string]bool), 0
 	for _, e := range experiments(small) {
-		letters[e.workload] = true
-		for _, b := range e.bars {
-			if b.counted {
+		letters[e.Workload] = true
+		for _, b := range e.Bars {
+			if b.Counted {
 				held++
 			}
-			if b.counted && (b.against != "" || b.beside != "") {
-				t.Errorf("a quick run is held to a ratio: %s, %s: %s", e.workload, e.title, e.figures[b.figure].title)
+			if b.Counted && (b.Against != "" || b.Beside != "") {
+				t.Errorf("a quick run is held to a ratio: %s, %s: %s", e.Workload, e.Title, e.Figures[b.Figure].Title)
 			}
 		}
 	}
 	for _, e := range experiments(full) {
-		if !letters[e.workload] {
-			t.Errorf("a quick run has no workload %s", e.workload)
+		if !letters[e.Workload] {
+			t.Errorf("a quick run has no workload %s", e.Workload)
 		}
 	}
 	if held == 0 {
@@ -147,7 +140,7 @@ func TestQuickRunHasAll(t *testing.T) {
 }
 
 func TestChooseExperiments(t *testing.T) {
-	zkLock := slices.IndexFunc(peers, func(p *peer) bool { return p.name == zkLockName })
+	zkLock := slices.IndexFunc(peers, func(p *peer) bool { return p.Name == zkLockName })
 	for _, c := range []struct {
 		letters, pattern string
 		peers            []*peer
@@ -162,10 +155,10 @@ func TestChooseExperiments(t *testing.T) {
 		{"", "nothing", peers, ""},
 		{"", "(", peers, ""},
 	} {
-		list, err := chooseExperiments(full, c.letters, c.pattern, c.peers)
+		list, err := chooseExperiments(full, c.letters, c.pattern, "", c.peers)
 		var got []string
 		for _, e := range list {
-			got = append(got, e.workload)
+			got = append(got, e.Workload)
 		}
 		if c.pattern != "" && len(got) > 2 {
 			t.Errorf("-run %q: %d experiments", c.pattern, len(got))
@@ -220,24 +213,24 @@ func TestWhoTakesPart(t *testing.T) {
 		want := map[string][]string{
 			freeAnewTitle:                  all["B"],
 			handoffTitle(1000, shortHold):  {"holdfast", "zk.Lock"},
-			manyReaders(64).title:          {"holdfast", "zk.Lock"},
-			lastReader().title:             own,
-			manyPermits().title:            own,
-			lastReader().on(delayed).title: own,
-			ask().title:                    {"holdfast", "zk.Lock"},
-			leaders(16).title:              {"holdfast", "curator", "curator-semaphore"},
-		}[e.title]
+			manyReaders(64).Title:          {"holdfast", "zk.Lock"},
+			lastReader().Title:             own,
+			manyPermits().Title:            own,
+			lastReader().on(delayed).Title: own,
+			ask().Title:                    {"holdfast", "zk.Lock"},
+			leaders(16).Title:              {"holdfast", "curator", "curator-semaphore"},
+		}[e.Title]
 		if want == nil {
-			want = all[e.workload]
+			want = all[e.Workload]
 		}
 		var got []string
 		for _, p := range peers {
 			if e.takes(p) {
-				got = append(got, p.name)
+				got = append(got, p.Name)
 			}
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s, %s: %q take part, want %q", e.workload, e.title, got, want)
+			t.Errorf("%s, %s: %q take part, want %q", e.Workload, e.Title, got, want)
 		}
 	}
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/xml"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -17,25 +15,25 @@ import (
 // madeUp is a report of all experiments with the random figures of a seed.
 func madeUp(s size, seed uint64) *report {
 	random := rand.New(rand.NewPCG(seed, 0))
-	r := &report{head: "made up"}
+	r := &report{Head: "made up"}
 	for _, e := range experiments(s) {
-		one := &result{experiment: e}
+		one := &result{table: e.table}
 		for _, p := range peers {
 			if !e.takes(p) {
 				continue
 			}
-			var turn []float64
-			for i := range e.figures {
+			var values turn
+			for i := range e.Figures {
 				v := math.Exp(random.Float64()*18 - 8)
 				if i > 0 && p.open == nil && random.IntN(2) == 0 {
-					v = math.NaN()
+					v = none
 				}
-				if e.figures[i].unit == kilobytes {
+				if e.Figures[i].Unit == kilobytes {
 					v *= 100
 				}
-				turn = append(turn, v)
+				values = append(values, v)
 			}
-			one.peers, one.rounds = append(one.peers, p), append(one.rounds, [][]float64{turn})
+			one.Peers, one.Rounds = append(one.Peers, p), append(one.Rounds, []turn{values})
 		}
 		r.results = append(r.results, one)
 	}
@@ -51,8 +49,9 @@ func TestCharts(t *testing.T) {
 		if len(charts) != 5 {
 			t.Fatalf("a run of everything has %d charts, want 5", len(charts))
 		}
-		for _, c := range charts {
-			checkLayout(t, c)
+		words := make([]map[string]bool, len(charts))
+		for i, c := range charts {
+			words[i] = checkLayout(t, c)
 		}
 		for _, c := range []struct {
 			chart           int
@@ -69,14 +68,13 @@ func TestCharts(t *testing.T) {
 			if one == nil {
 				t.Fatalf("no experiment %s, %s", c.workload, c.title)
 			}
-			words := read(t, charts[c.chart].svg())
-			for _, p := range one.peers {
-				v := one.median(p.name, c.figure)
-				if math.IsNaN(v) || c.chart == 2 && !goLocks(p) || c.chart == 3 && p.bare {
+			for _, p := range one.Peers {
+				v := one.median(p.Name, c.figure)
+				if math.IsNaN(v) || c.chart == 3 && p.Bare {
 					continue
 				}
-				if want := one.figures[c.figure].format(v); !words[want] || !words[p.title] {
-					t.Errorf("%s: %s of %s is not there:\n%v", charts[c.chart].file, want, p.title, words)
+				if want := one.Figures[c.figure].Unit.format(v); !words[c.chart][want] && !words[c.chart][want+", cut"] || !words[c.chart][p.Title] {
+					t.Errorf("%s: %s of %s is not there:\n%v", charts[c.chart].file, want, p.Title, words[c.chart])
 				}
 			}
 		}
@@ -86,71 +84,80 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// checkLayout fails the test if a text covers another one, a bar or a dot, or
-// anything leaves the paper.
-func checkLayout(t *testing.T, c chart) {
-	t.Helper()
-	paper := box{x: 1, y: 1, width: c.width - 2, height: c.height - 2}
-	type mark struct {
-		what string
-		box
-	}
-	var marks []mark
-	for _, x := range c.texts {
-		marks = append(marks, mark{fmt.Sprintf("%q", x.words), x.box()})
-	}
-	texts := len(marks)
-	for _, b := range c.bars {
-		marks = append(marks, mark{"a bar", b})
-	}
-	for _, d := range c.dots {
-		marks = append(marks, mark{"a dot", d.box()})
-	}
-	for i, m := range marks {
-		if m.x < paper.x || m.y < paper.y || m.x+m.width > paper.x+paper.width || m.y+m.height > paper.y+paper.height {
-			t.Errorf("%s: %s is not on the paper: %+v", c.file, m.what, m.box)
-		}
-		for _, o := range marks[:min(i, texts)] {
-			if m.overlaps(o.box) {
-				t.Errorf("%s: %s covers %s: %+v, %+v", c.file, m.what, o.what, m.box, o.box)
-			}
-		}
-	}
+// drawing is what an SVG consists of.
+type drawing struct {
+	Width  float64 `xml:"width,attr"`
+	Height float64 `xml:"height,attr"`
+	Bars   []struct {
+		Class  string  `xml:"class,attr"`
+		X      float64 `xml:"x,attr"`
+		Y      float64 `xml:"y,attr"`
+		Width  float64 `xml:"width,attr"`
+		Height float64 `xml:"height,attr"`
+	} `xml:"rect"`
+	Texts []struct {
+		Class  string  `xml:"class,attr"`
+		X      float64 `xml:"x,attr"`
+		Y      float64 `xml:"y,attr"`
+		Anchor string  `xml:"text-anchor,attr"`
+		Words  string  `xml:",chardata"`
+	} `xml:"text"`
 }
 
-// read returns the texts of an SVG, and fails the test if it is not well-formed, or
-// asks for anything from elsewhere.
-func read(t *testing.T, svg []byte) map[string]bool {
+// draw returns a chart as it is drawn, and fails the test if its SVG is not well-formed, asks
+// for anything from elsewhere, or has values that are none.
+func draw(t *testing.T, c chart) (d drawing) {
 	t.Helper()
-	words := make(map[string]bool)
-	d := xml.NewDecoder(bytes.NewReader(svg))
-	for inside := ""; ; {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return words
-		}
-		if err != nil {
-			t.Fatalf("%v:\n%s", err, svg)
-		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			inside = token.Name.Local
-			for _, a := range token.Attr {
-				if a.Name.Local == "href" || inside == "script" || inside == "image" {
-					t.Errorf("<%s %s=%q>", inside, a.Name.Local, a.Value)
-				}
-				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
-					t.Errorf("<%s %s=%q>", inside, a.Name.Local, a.Value)
-				}
-			}
-		case xml.CharData:
-			if inside == "text" {
-				words[string(token)] = true
-			}
-		case xml.EndElement:
-			inside = ""
+	svg := c.svg()
+	if err := xml.Unmarshal(svg, &d); err != nil {
+		t.Fatalf("%v:\n%s", err, svg)
+	}
+	d.Bars = d.Bars[1:] // the first one is the paper
+	for _, never := range []string{"href", "<script", "<image", "NaN", "Inf"} {
+		if bytes.Contains(svg, []byte(never)) {
+			t.Errorf("%s has %s", c.file, never)
 		}
 	}
+	return d
+}
+
+// checkLayout fails the test if a text covers another one or a bar, or anything leaves the
+// paper. It returns the texts.
+func checkLayout(t *testing.T, c chart) map[string]bool {
+	t.Helper()
+	type mark struct {
+		what                     string
+		left, top, right, bottom float64
+	}
+	d, words := draw(t, c), make(map[string]bool)
+	var marks []mark
+	for _, x := range d.Texts {
+		words[x.Words] = true
+		size, width := 13.0, wide(x.Words)
+		if x.Class == "title" {
+			size, width = 16, 10*float64(len(x.Words))
+		}
+		left := x.X
+		if x.Anchor == "end" {
+			left -= width
+		}
+		marks = append(marks, mark{fmt.Sprintf("%q", x.Words), left, x.Y - 0.8*size, left + width, x.Y + 0.2*size})
+	}
+	texts := len(marks)
+	for _, b := range d.Bars {
+		marks = append(marks, mark{"a bar", b.X, b.Y, b.X + b.Width, b.Y + b.Height})
+	}
+	for i, m := range marks {
+		if m.left < 1 || m.top < 1 || m.right > d.Width-1 || m.bottom > d.Height-1 {
+			t.Errorf("%s: %s is not on the paper: %+v", c.file, m.what, m)
+		}
+		for _, o := range marks[:min(i, texts)] {
+			if m.left < o.right && o.left < m.right && m.top < o.bottom && o.top < m.bottom {
+				t.Errorf("%s: %s covers %s: %+v, %+v", c.file, m.what, o.what, m, o)
+			}
+		}
+	}
+	return words
 }
 
 // TestChartsOfAPart: what was not measured is not drawn.
@@ -160,7 +167,6 @@ func TestChartsOfAPart(t *testing.T) {
 	var files []string
 	for _, c := range r.charts() {
 		checkLayout(t, c)
-		read(t, c.svg())
 		files = append(files, c.file)
 	}
 	if want := "[free.svg requests.svg]"; fmt.Sprint(files) != want {
@@ -174,22 +180,17 @@ func TestChartsOfAPart(t *testing.T) {
 // TestLongBars: one that is many times as long as the others does not make them
 // vanish.
 func TestLongBars(t *testing.T) {
-	g := barGroup{title: "g", unit: milliseconds, peers: peers[:4], values: []float64{1, 2, 3, 1000}}
-	d := barChart("t", "n", g)
-	if len(d.bars) != 5 || d.bars[2].width < 100 {
-		t.Errorf("the bars are %+v, want the last in two parts, and the others long enough", d.bars)
+	c := chart{file: "long", rows: []row{{heading: "g"}}}
+	for i, v := range []float64{1, 2, 3, 1000} {
+		c.rows = append(c.rows, row{peer: peers[i], value: v, label: milliseconds.format(v)})
 	}
-	checkLayout(t, chart{"long", d})
-	if words := read(t, d.svg()); !words["1000000.000 ms"] || !words["a bar with a gap is longer than it is drawn"] {
-		t.Errorf("the texts are %v", words)
+	words := checkLayout(t, c)
+	if bars := draw(t, c).Bars; len(bars) != 4 || bars[2].Width < 100 || bars[3].Width <= bars[2].Width || !words["1000000.000 ms, cut"] {
+		t.Errorf("the bars are %+v, the texts %v; want the last one cut, and the others long enough", bars, words)
 	}
-	g.values = []float64{1, 2, 3, 4}
-	if d := barChart("t", "n", g); len(d.bars) != 4 {
-		t.Errorf("with bars of a like length there are %d", len(d.bars))
-	}
-	g.values = []float64{0, 0, 0, 0}
-	if d := barChart("t", "n", g); d != nil {
-		t.Errorf("of zeros there is a chart: %+v", d.bars)
+	c.whole = true
+	if bars, words := draw(t, c).Bars, checkLayout(t, c); bars[2].Width > 10 || words["1000000.000 ms, cut"] {
+		t.Errorf("of a chart to scale the bars are %+v", bars)
 	}
 }
 
@@ -197,33 +198,27 @@ func TestLongBars(t *testing.T) {
 // saying so.
 func TestShares(t *testing.T) {
 	r := madeUp(full, 1)
-	title := handoffTitle(16, shortHold)
-	one := r.find("C", title)
-	for i, p := range one.peers {
-		one.rounds[i][0][1], one.rounds[i][0][7] = 1, 1
-		if p.name == "redis" {
-			one.rounds[i][0][7] = 0.04
+	one := r.find("C", handoffTitle(16, shortHold))
+	for i, p := range one.Peers {
+		one.Rounds[i][0][1], one.Rounds[i][0][7] = 1, 1
+		if p.Name == "redis" {
+			one.Rounds[i][0][7] = 0.04
 		}
 	}
-	for i, p := range r.waits(16).peers {
-		want := ""
-		if p.name == "redis" {
-			want = "share to another client 0.04"
-		}
-		if got := r.waits(16).note(i); got != want {
-			t.Errorf("%s: %q, want %q", p.title, got, want)
+	for _, b := range r.charts()[1].rows {
+		if want := b.peer != nil && b.Name == "redis"; b.value == 1 && want != (b.remark == "share to another client 0.04") {
+			t.Errorf("%s: %q", b.Title, b.remark)
 		}
 	}
-	if words := read(t, r.charts()[1].svg()); !words["share to another client 0.04"] {
+	if words := checkLayout(t, r.charts()[1]); !words["share to another client 0.04"] {
 		t.Errorf("the chart does not show the share: %v", words)
 	}
 }
 
 func TestTextIsEscaped(t *testing.T) {
-	d := newDrawing(`a < b & "c"`, "")
-	d.height = 100
-	if words := read(t, d.svg()); !words[d.title] {
-		t.Errorf("%q became %v", d.title, words)
+	c := chart{title: `a < b & "c"`, rows: []row{{peer: peers[0], value: 1, label: "1"}}}
+	if d := draw(t, c); d.Texts[0].Words != c.title {
+		t.Errorf("%q became %q", c.title, d.Texts[0].Words)
 	}
 }
 

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
-	"os/signal"
-	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -24,157 +23,99 @@ import (
 // of its own, as all servers are here.
 const etcdCommand = "etcd-server"
 
-// serveEtcd does nothing unless this program is etcd's server; then it does not
-// return.
+// serveEtcd does nothing unless this program is etcd's server. Then it runs the embedded one
+// until SIGINT ends this process, with its data in a folder and its log synced to disk.
 func serveEtcd() {
 	if len(os.Args) != 5 || os.Args[1] != etcdCommand {
 		return
 	}
-	if err := runEtcd(os.Args[2], os.Args[3], os.Args[4]); err != nil {
-		fmt.Fprintln(os.Stderr, "etcd:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// runEtcd runs the embedded server until SIGINT. It keeps its data in a folder and
-// syncs its log to disk.
-func runEtcd(dir, clientAddr, peerAddr string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	client, peer := url.URL{Scheme: "http", Host: clientAddr}, url.URL{Scheme: "http", Host: peerAddr}
+	at := func(addr string) []url.URL { return []url.URL{{Scheme: "http", Host: addr}} }
 	config := embed.NewConfig()
-	config.Dir, config.LogLevel = dir, "warn"
-	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
-	config.ListenPeerUrls, config.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
+	config.Dir, config.LogLevel = os.Args[2], "warn"
+	config.ListenClientUrls, config.AdvertiseClientUrls = at(os.Args[3]), at(os.Args[3])
+	config.ListenPeerUrls, config.AdvertisePeerUrls = at(os.Args[4]), at(os.Args[4])
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	server, err := embed.StartEtcd(config)
-	if err != nil {
-		return err
+	if err == nil {
+		err = <-server.Err()
 	}
-	defer server.Close()
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-server.Err():
-		return err
-	}
-}
-
-type etcdServer struct {
-	*daemon
-	look *clientv3.Client
+	log.Fatal("etcd: ", err)
 }
 
 // startEtcd starts the server: this program, with other arguments.
-func startEtcd(ctx context.Context) (server, string, error) {
+func startEtcd(ctx context.Context) (*server, error) {
 	self, err := os.Executable()
-	if err != nil {
-		return nil, "", err
-	}
-	addr, _, err := freeAddr()
-	if err != nil {
-		return nil, "", err
-	}
-	peerAddr, _, err := freeAddr()
-	if err != nil {
-		return nil, "", err
-	}
-	look, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
-	if err != nil {
-		return nil, "", err
-	}
-	dir, err := os.MkdirTemp("", "holdfast-bench-etcd-")
-	if err != nil {
-		return nil, "", errors.Join(err, look.Close())
-	}
-	var version string
-	d, err := startDaemon(ctx, "etcd", dir, addr, exec.Command(self, etcdCommand, dir, addr, peerAddr), func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		status, err := look.Status(ctx, addr)
-		if err == nil {
-			version = fmt.Sprintf("etcd %s (one server, fsync on)", status.Version)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, "", errors.Join(err, look.Close())
-	}
-	return &etcdServer{d, look}, version, nil
-}
-
-// transactions tells how many entries are in the log: those that made leases, and
-// failed attempts, too.
-func (s *etcdServer) transactions(ctx context.Context) (int64, error) {
-	status, err := s.look.Status(ctx, s.address)
-	if err != nil {
-		return 0, err
-	}
-	return int64(status.RaftIndex), nil
-}
-
-func (s *etcdServer) queued(ctx context.Context, path string) (int, error) {
-	found, err := s.look.Get(ctx, path+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-	if err != nil {
-		return 0, err
-	}
-	return int(found.Count), nil
-}
-
-func (s *etcdServer) close() error { return errors.Join(s.look.Close(), s.daemon.close()) }
-
-type etcdSession struct {
-	wire
-	client  *clientv3.Client
-	session *concurrency.Session
-}
-
-func openEtcd(ctx context.Context, addr string) (session, error) {
-	s := new(etcdSession)
-	var err error
-	s.client, err = clientv3.New(clientv3.Config{
-		Endpoints: []string{addr}, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{
-			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return s.dial(ctx, "tcp", addr) }),
-			grpc.WithStatsHandler(messages{&s.wire}),
-		},
-	})
 	if err != nil {
 		return nil, err
 	}
-	granted, err := s.client.Grant(ctx, int64(lease.Seconds()))
+	return startDaemon(ctx, "etcd", func(d *daemon) error {
+		look, err := clientv3.New(clientv3.Config{Endpoints: []string{d.addr}, Logger: zap.NewNop()})
+		if err != nil {
+			return err
+		}
+		d.hangUp = look.Close
+		d.cmd = exec.Command(self, etcdCommand, d.dir, d.addr, d.other)
+		d.ready = func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			status, err := look.Status(ctx, d.addr)
+			if err == nil {
+				d.version = fmt.Sprintf("etcd %s (one server, fsync on)", status.Version)
+			}
+			return err
+		}
+		// Entries in the log: those that made leases, and failed attempts, too.
+		d.transactions = func(ctx context.Context) (int64, error) {
+			status, err := look.Status(ctx, d.addr)
+			if err != nil {
+				return 0, err
+			}
+			return int64(status.RaftIndex), nil
+		}
+		d.queued = func(ctx context.Context, path string) (int, error) {
+			found, err := look.Get(ctx, path+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+			if err != nil {
+				return 0, err
+			}
+			return int(found.Count), nil
+		}
+		return nil
+	})
+}
+
+func openEtcd(ctx context.Context, addr string) (session, error) {
+	w := new(wire)
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{addr}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{
+			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return w.dial(ctx, "tcp", addr) }),
+			grpc.WithStatsHandler(messages{w}),
+		},
+	})
+	if err != nil {
+		return session{}, err
+	}
+	var leased *concurrency.Session
+	granted, err := client.Grant(ctx, int64(lease.Seconds()))
 	if err == nil {
-		s.session, err = concurrency.NewSession(s.client, concurrency.WithLease(granted.ID))
+		leased, err = concurrency.NewSession(client, concurrency.WithLease(granted.ID))
 	}
 	if err != nil {
-		return nil, errors.Join(err, s.client.Close())
+		return session{}, errors.Join(err, client.Close())
 	}
-	return s, nil
-}
-
-func (s *etcdSession) close() error { return errors.Join(s.session.Close(), s.client.Close()) }
-
-// locker returns a lock that is the session's: two of the same path do not lock
-// each other out.
-func (s *etcdSession) locker(path string) locker {
-	return etcdLocker{concurrency.NewMutex(s.session, path), s.client}
-}
-
-type etcdLocker struct {
-	mutex  *concurrency.Mutex
-	client *clientv3.Client
-}
-
-func (l etcdLocker) lock(ctx context.Context) error { return l.mutex.Lock(ctx) }
-func (l etcdLocker) unlock() error                  { return l.mutex.Unlock(l.client.Ctx()) }
-
-func (l etcdLocker) try(ctx context.Context) (bool, error) {
-	err := l.mutex.TryLock(ctx)
-	if errors.Is(err, concurrency.ErrLocked) {
-		return false, nil
-	}
-	return err == nil, err
+	return session{
+		counts: w.counts,
+		close:  func() error { return errors.Join(leased.Close(), client.Close()) },
+		// The lock is the session's: two of the same path do not lock each other out.
+		locker: func(path string) locker {
+			mutex := concurrency.NewMutex(leased, path)
+			return locker{
+				lock:   mutex.Lock,
+				unlock: func() error { return mutex.Unlock(client.Ctx()) },
+				try:    func(ctx context.Context) (bool, error) { return got(mutex.TryLock(ctx), concurrency.ErrLocked) },
+			}
+		},
+	}, nil
 }
 
 // messages counts what a client says, as requests: gRPC tells it of each message.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -14,229 +13,187 @@ const (
 	mostOfAll = 128                  // clients that every peer can have; among more, those in Go take part, for fewer rounds
 )
 
-func handoffTitle(n int, hold time.Duration) string {
-	return fmt.Sprintf("handoff among %d clients that hold for %v"+loopback, n, hold)
+// contest is how contenders take turns at one lock.
+type contest struct {
+	contenders int
+	clients    int // each with a session of its own, on which contenders / clients of them are; 0: one for each contender
+	room       int // how many have the lock at a time; 0: one
+	hold       time.Duration
+	telling    bool // tells how many held the lock, too
 }
 
-// handoff is workload C: n clients, each with a session of its own, take turns at
+// handoffAmong is workload C: n clients, each with a session of its own, take turns at
 // one lock and hold it for a time.
-func handoff(n int, hold time.Duration, bars ...bar) *experiment {
-	return handoffOf(1, n, hold, bars...)
+func handoffAmong(n int, hold time.Duration, bars ...bar) *experiment {
+	return handoff(handoffTitle(n, hold), contest{contenders: n, hold: hold}, bars...)
 }
 
-// handoffOf is handoff of a lock that so many have at a time.
-func handoffOf(room, n int, hold time.Duration, bars ...bar) *experiment {
-	return handoffBy(room, n, 1, hold, bars...)
-}
-
-// handoffBy is handoffOf among n contenders, so many of them on each client.
-func handoffBy(room, n, each int, hold time.Duration, bars ...bar) *experiment {
+// handoff is workload C for any contest.
+func handoff(title string, how contest, bars ...bar) *experiment {
+	how.clients, how.room = cmp.Or(how.clients, how.contenders), cmp.Or(how.room, 1)
 	e := &experiment{
-		workload: "C", title: handoffTitle(n, hold), bars: bars, takes: locks,
-		figures: []figure{{"handoffs", perSecond}, {"unlock to next holder, median", milliseconds}, {"99th percentile", milliseconds}, {"bytes to clients", kilobytes}, {"bytes to server", kilobytes}, {"requests", decimals}, {"transactions", decimals}, {"share to another client", decimals}},
-		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
-			path := b.newPath()
+		table: table{"C", title, []figure{{"handoffs", perSecond}, {"unlock to next holder, median", milliseconds}, {"99th percentile", milliseconds}, {"bytes to clients", kilobytes}, {"bytes to server", kilobytes}, {"requests", decimals}, {"transactions", decimals}, {"share to another client", decimals}}, bars},
+		takes: locks,
+		prepare: func(ctx context.Context, s *site, p *peer) (trial, error) {
 			if p.open == nil {
-				one, err := startProcess(ctx, b, p, path, n, handoffs(hold, b.window))
-				return &handoffProcess{b, one}, err
+				return startProcess(ctx, s, p, how.contenders, task{
+					command: []any{"handoff", how.hold.Nanoseconds(), s.window.Nanoseconds()}, handoff: true, figures: how.figures})
 			}
-			s, err := openAll(ctx, p, b.at, n/each)
-			if err != nil {
-				return nil, err
-			}
-			t := &handoffTrial{bench: b, sessions: s, hold: hold, room: room}
-			for i := range n {
-				t.lockers = append(t.lockers, s[i%len(s)].locker(path))
-			}
-			return t, nil
+			return withClients(how.clients, how.begin)(ctx, s, p)
 		},
 	}
-	if n > mostOfAll {
+	if how.telling {
+		e.Figures = append(e.Figures, figure{"held at once, on average", decimals})
+	}
+	if how.contenders > mostOfAll {
 		e.takes, e.rounds = goLocks, 3
 	}
 	return e
 }
 
-type handoffTrial struct {
-	*bench
-	sessions
-	lockers []locker
-	hold    time.Duration
-	room    int
-	held    float64 // how many held the lock in the last round, on average
-}
-
-func (t *handoffTrial) close() error { return t.sessions.close() }
-
-func (t *handoffTrial) round(ctx context.Context) ([]float64, error) {
-	ctx, fail, done := t.guardFor(ctx, patience+2*time.Duration(len(t.lockers))*t.hold) // each has a turn before, and one after
-	defer done()
-	turns := newTurns(len(t.lockers), t.room)
-	finished := make(chan error, 1)
-	go func() {
-		finished <- together(len(t.lockers), func(i int) error {
-			err := turns.play(ctx, i, t.lockers[i], t.hold)
-			if err != nil {
-				fail(err)
-			}
-			return err
-		})
-	}()
-	select {
-	case <-turns.running:
-	case err := <-finished:
-		return nil, cmp.Or(context.Cause(ctx), err)
+func (how contest) begin(_ context.Context, c *crew) (round, error) {
+	var lockers []locker
+	path := c.newPath()
+	for i := range how.contenders {
+		lockers = append(lockers, c.sessions[i%len(c.sessions)].locker(path))
 	}
-	before, err := t.spent(ctx, t.sessions...)
-	if err != nil {
-		fail(err)
-	}
-	turns.measure()
-	start := time.Now()
-	select {
-	case <-time.After(t.window):
-		select { // however slow
-		case <-turns.passing:
-		case <-ctx.Done():
+	return func(ctx context.Context) (turn, error) {
+		team := c.team(ctx, patience+2*time.Duration(how.contenders)*how.hold) // each has a turn before, and one after
+		defer team.end()
+		turns := &turns{room: how.room}
+		team.run(how.contenders, func(i int) error { return turns.play(team.ctx, i, lockers[i], how.hold) })
+		done, err := turns.watch(team.ctx, c, how.contenders)
+		if err != nil {
+			team.fail(err)
 		}
-	case <-ctx.Done():
-	}
-	latencies, passed := turns.stop()
-	took := time.Since(start)
-	after, err := t.spent(ctx, t.sessions...)
-	if err := errors.Join(err, <-finished); err != nil {
-		return nil, cmp.Or(context.Cause(ctx), err)
-	}
-	if len(latencies) == 0 {
-		return nil, errors.New("the lock was not handed on")
-	}
-	requests, transactions, out, in := after.per(len(latencies), before)
-	t.held = turns.held.Seconds() / took.Seconds()
-	return []float64{
-		float64(len(latencies)) / took.Seconds(), median(latencies), quantile(latencies, 0.99), in, out, requests, transactions, float64(passed) / float64(len(latencies)),
+		if err := team.wait(); err != nil {
+			return nil, err
+		}
+		return how.figures(done), nil
 	}, nil
 }
 
-// turns is what the clients of a handoff share.
-type turns struct {
-	running chan struct{} // closed when as many turns were had as there are clients: all queue by then
-	passing chan struct{} // closed when a handoff was measured
+func (how contest) figures(done performance) turn {
+	t := turn{
+		float64(len(done.times)) / done.took, median(done.times), quantile(done.times, 0.99), done.each.in, done.each.out,
+		done.each.requests, done.each.transactions, done.passed,
+	}
+	if how.telling {
+		t = append(t, done.held)
+	}
+	return t
+}
 
+// turns is what the contenders of a handoff share.
+type turns struct {
 	room int // for how many there is
 
 	mu        sync.Mutex
-	missing   int // turns until then
+	had       int // turns
 	inside    int
-	changed   time.Time     // when so many came to be inside
-	held      time.Duration // of all contenders inside, since it is measured
+	held      time.Duration // of all turns that ended while it is measured
 	last      int           // the contender of the last turn
 	unlocked  time.Time     // the last call of unlock
 	measuring bool
 	stopped   bool
 	latencies []float64 // seconds
-	passed    int       // of these, to another client
+	passed    int       // of these, to another contender
 }
 
-func newTurns(clients, room int) *turns {
-	return &turns{running: make(chan struct{}), passing: make(chan struct{}), missing: clients, room: room}
-}
-
-// play has one client take its turns until all stop.
-func (t *turns) play(ctx context.Context, client int, l locker, hold time.Duration) error {
+// play has one contender take its turns until all stop.
+func (t *turns) play(ctx context.Context, contender int, l locker, hold time.Duration) error {
 	for {
 		if err := l.lock(ctx); err != nil {
 			return err
 		}
-		last, err := t.enter(client, time.Now())
+		entered := time.Now()
+		last, err := t.enter(contender, entered)
 		if err != nil {
 			return err
 		}
 		if hold > 0 {
 			time.Sleep(hold)
 		}
-		t.leave(time.Now())
-		if err := l.unlock(); err != nil {
+		t.leave(entered, time.Now())
+		if err := l.unlock(); err != nil || last {
 			return err
-		}
-		if last {
-			return nil
 		}
 	}
 }
 
 var errTwo = errors.New("more hold the lock at once than may")
 
-// enter notes that a client has the lock.
-func (t *turns) enter(client int, now time.Time) (last bool, err error) {
+// enter notes that a contender has the lock.
+func (t *turns) enter(contender int, now time.Time) (last bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.inside >= t.room {
 		return true, errTwo
 	}
-	t.count(now)
 	t.inside++
 	if t.measuring {
-		if t.latencies == nil {
-			close(t.passing)
-		}
 		t.latencies = append(t.latencies, now.Sub(t.unlocked).Seconds())
-		if client != t.last {
+		if contender != t.last {
 			t.passed++
 		}
 	}
-	t.last = client
-	if t.missing--; t.missing == 0 {
-		close(t.running)
-	}
+	t.last = contender
+	t.had++
 	return t.stopped, nil
 }
 
 // leave notes that it calls unlock.
-func (t *turns) leave(now time.Time) {
+func (t *turns) leave(entered, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.count(now)
+	if t.measuring {
+		t.held += now.Sub(entered)
+	}
 	t.inside--
 	t.unlocked = now
 }
 
-// count adds up how long the contenders inside have held the lock, before their number
-// changes. t.mu is held.
-func (t *turns) count(now time.Time) {
-	if t.measuring {
-		t.held += time.Duration(t.inside) * now.Sub(t.changed)
+// measure begins the measuring, or ends it; then each contender leaves after its next turn.
+func (t *turns) measure(begin bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.measuring, t.stopped = begin, !begin
+}
+
+// progress tells how many turns were had, and how many of them were measured.
+func (t *turns) progress() (had, measured int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.had, len(t.latencies)
+}
+
+// watch measures for a window, or until a handoff was measured. It begins when as many turns
+// were had as there are contenders: all queue by then.
+func (t *turns) watch(ctx context.Context, c *crew, contenders int) (done performance, err error) {
+	err = await(ctx, "all queue", func() (bool, error) {
+		had, _ := t.progress()
+		return had >= contenders, nil
+	})
+	if err != nil {
+		return done, err
 	}
-	t.changed = now
-}
-
-func (t *turns) measure() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.count(time.Now())
-	t.measuring = true
-}
-
-// stop ends the measuring, and has each client leave after its next turn.
-func (t *turns) stop() (latencies []float64, passed int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.count(time.Now())
-	t.measuring, t.stopped = false, true
-	return t.latencies, t.passed
-}
-
-// handoffProcess is the trial of a peer that is a process.
-type handoffProcess struct {
-	*bench
-	*process
-}
-
-func (t *handoffProcess) close() error { return t.process.close() }
-
-func (t *handoffProcess) round(ctx context.Context) ([]float64, error) {
-	done, before, after, err := t.process.measure(ctx, func() (cost, error) { return t.spentByAll(ctx) })
-	requests, transactions, _, _ := after.per(len(done.times), before)
-	return []float64{
-		float64(len(done.times)) / done.took, median(done.times), quantile(done.times, 0.99), t.bytesIn, t.bytesOut, requests, transactions, done.passed,
-	}, err
+	var start time.Time
+	done.each, err = c.costOf(ctx, c.sessions, func() (int, error) {
+		t.measure(true)
+		start = time.Now()
+		select {
+		case <-time.After(c.window):
+		case <-ctx.Done():
+		}
+		err := await(ctx, "the lock is handed on", func() (bool, error) {
+			_, measured := t.progress()
+			return measured > 0, nil
+		})
+		t.measure(false)
+		done.took = time.Since(start).Seconds()
+		return len(t.latencies), err
+	})
+	done.times, done.held = t.latencies, t.held.Seconds()/done.took
+	done.passed = float64(t.passed) / float64(len(t.latencies))
+	return done, err
 }

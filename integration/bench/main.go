@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -37,8 +38,9 @@ func main() {
 	}
 }
 
-// publish measures what is planned, or has it from a file, and publishes it. It fails if a
-// bar was missed by what was measured.
+// publish measures what is planned, or has it from a file, prints the tables, and writes
+// results, tables and charts into the directories that are named. It fails if a bar was
+// missed by what was measured.
 func (o *options) publish(ctx context.Context, p *plan) error {
 	if err := ready(o.out, o.update); err != nil {
 		return err
@@ -48,12 +50,20 @@ func (o *options) publish(ctx context.Context, p *plan) error {
 	if o.from != "" {
 		r, err = loadFile(o.from)
 	} else {
-		r, err = run(ctx, p.size, p.peers, o.peers != "", p.experiments)
+		r, err = p.run(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	missed, err := r.publish(os.Stdout, o.out, o.update)
+	var tables strings.Builder
+	missed := r.print(&tables)
+	_, err = fmt.Print(&tables)
+	if err == nil && o.out != "" {
+		err = r.write(o.out, "bench.md", tables.String())
+	}
+	if err == nil && o.update != "" {
+		err = r.update(o.update)
+	}
 	if err == nil && o.from == "" && len(missed) > 0 {
 		err = fmt.Errorf("missed: %s", strings.Join(missed, "; "))
 	}
@@ -62,39 +72,39 @@ func (o *options) publish(ctx context.Context, p *plan) error {
 
 // run measures. Peers whose programs are not installed are left out unless all must
 // take part.
-func run(ctx context.Context, size size, peers []*peer, must bool, all []*experiment) (_ *report, err error) {
+func (p *plan) run(ctx context.Context) (_ *report, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b, err := newBench(ctx, size)
+	z, err := startZooKeeper(ctx, 1, 1024+4*p.size.trees/1000)
 	if err != nil {
 		return nil, err
 	}
+	b := &bench{size: p.size, zookeeper: z, far: map[*server]zkserver.Relays{}}
 	defer func() { err = errors.Join(err, b.close()) }()
-	peers, missing, err := setUp(ctx, dir, peers, must)
+	peers, missing, err := setUp(ctx, dir, p.peers, p.must)
 	defer func() { err = errors.Join(err, tearDown(peers)) }()
 	if err != nil {
 		return nil, err
 	}
-	r := new(report)
-	r.describe(b, peers)
+	r := &report{Head: describe(b, peers)}
 	for _, m := range missing {
 		fmt.Fprintln(os.Stderr, "bench: left out:", m)
-		r.head += "\n\nLeft out: " + m
+		r.Head += "\n\nLeft out: " + m
 	}
-	for _, e := range all {
+	for _, e := range p.experiments {
 		start := time.Now()
 		result, err := b.measure(ctx, e, peers)
 		if err == nil {
 			err = result.check()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s, %s: %w", e.workload, e.title, err)
+			return nil, fmt.Errorf("%s, %s: %w", e.Workload, e.Title, err)
 		}
 		r.results = append(r.results, result)
-		fmt.Fprintf(os.Stderr, "bench: %s, %s: %.0f s\n", e.workload, e.title, time.Since(start).Seconds())
+		fmt.Fprintf(os.Stderr, "bench: %s, %s: %.0f s\n", e.Workload, e.Title, time.Since(start).Seconds())
 	}
 	return r, nil
 }
@@ -119,27 +129,25 @@ var (
 	small = size{quick: true, rounds: 2, warmUp: 20, cycles: 10, window: 100 * time.Millisecond, queues: []int{2, 16}, crowds: []int{16, 64}, drained: []int{60}, holds: 1000, keep: 12 * time.Second, trees: 1000}
 )
 
-// bench is what all experiments share, and what one of them connects to.
+// bench is what all experiments share.
 type bench struct {
 	size
-	server    *zkserver.Server // ZooKeeper, standalone and nearby
-	zookeeper *zookeeper       // the same
-	servers   *servers
-	paths     *atomic.Int64 // how many were given out
-
-	on server // what the clients of the experiment lock with
-	at string // where they connect to it
+	zookeeper *zookeeper                  // standalone and nearby
+	three     *zookeeper                  // an ensemble; nil before it is needed
+	far       map[*server]zkserver.Relays // the long ways to servers
+	paths     atomic.Int64                // how many were given out
 }
 
-func newBench(ctx context.Context, size size) (*bench, error) {
-	z, err := startZooKeeper(ctx, 1, 1024+4*size.trees/1000)
-	if err != nil {
-		return nil, err
+func (b *bench) close() error {
+	for _, way := range b.far {
+		way.Close()
 	}
-	return &bench{size: size, server: z.leader(), zookeeper: z, servers: &servers{far: map[server]zkserver.Relays{}}, paths: new(atomic.Int64), on: z, at: z.addr()}, nil
+	err := b.zookeeper.close()
+	if b.three != nil {
+		err = errors.Join(err, b.three.close())
+	}
+	return err
 }
-
-func (b *bench) close() error { return errors.Join(b.servers.close(), b.zookeeper.close()) }
 
 // root is the node below which all locks stand.
 const root = "/bench"
@@ -152,42 +160,39 @@ func (b *bench) newPath() string {
 // measure runs an experiment: each round lets every peer have its turn, or some
 // that alternate, another one first each time.
 func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *result, err error) {
-	r := &result{experiment: e}
+	r := &result{table: e.table}
 	var trials []trial
 	for _, p := range slices.Concat(peers, e.own) {
 		if !e.takes(p) || e.variant == three && p.start != nil {
 			continue
 		}
-		at, err := b.site(ctx, e, p)
+		at, err := b.site(ctx, e.variant, p)
 		if err != nil {
 			return nil, err
 		}
 		p = p.as(e.role)
 		t, err := e.prepare(ctx, at, p)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.title, err)
+			return nil, fmt.Errorf("%s: %w", p.Title, err)
 		}
 		defer func() {
 			if closing := t.close(); closing != nil {
-				err = errors.Join(err, fmt.Errorf("%s: %w", p.title, closing))
+				err = errors.Join(err, fmt.Errorf("%s: %w", p.Title, closing))
 			}
 		}()
 		trials = append(trials, t)
-		r.peers = append(r.peers, p)
+		r.Peers = append(r.Peers, p)
 	}
-	r.rounds = make([][][]float64, len(trials))
-	rounds := b.rounds
-	if e.rounds > 0 {
-		rounds = min(rounds, e.rounds)
-	}
+	r.Rounds = make([][]turn, len(trials))
+	rounds := min(b.rounds, cmp.Or(e.rounds, b.rounds))
 	for round := range rounds * max(1, e.turns) {
 		for i := range trials {
 			i := (i + round) % len(trials)
 			figures, err := trials[i].round(ctx)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", r.peers[i].title, err)
+				return nil, fmt.Errorf("%s: %w", r.Peers[i].Title, err)
 			}
-			r.rounds[i] = append(r.rounds[i], figures)
+			r.Rounds[i] = append(r.Rounds[i], figures)
 		}
 	}
 	return r, nil

@@ -1,95 +1,69 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 )
 
-// There are many short turns, because throughput changes by factors from one to the
-// next, with how many requests happen to share a commit.
-const (
-	manyTurns = 12 // in a round
-	manyParts = 4  // of a window make a turn
-)
+// manyParts of a window make a turn. There are many short ones, because throughput changes
+// by factors from one to the next, with how many requests happen to share a commit.
+const manyParts = 4
 
 // many is workload B: n goroutines of one session, each with a lock that no
 // other wants.
 func many(n int, bars ...bar) *experiment {
-	return manyLocks(fmt.Sprintf("%d goroutines on one session, a lock each"+loopback, n), n, goPeers, func(*peer) bool { return false }, bars)
+	title := fmt.Sprintf("%d goroutines on one session, a lock each"+loopback, n)
+	return manyLocks(title, n, func(*peer) bool { return false }, bars).among("B", goPeers)
+}
+
+// manyReaders is many, of readers of one lock; of zk.Lock each has another one.
+func manyReaders(n int, bars ...bar) *experiment {
+	readers := func(p *peer) bool { return p.open != nil && plays(reading)(p) }
+	title := fmt.Sprintf("%d goroutines on one session read one lock; each has a zk.Lock of its own"+loopback, n)
+	return manyLocks(title, n, readers, bars).as("I", reading).among("I", func(p *peer) bool { return readers(p) || p.Name == zkLockName })
 }
 
 // manyLocks is many, but the goroutines of a peer that shared selects have one lock together.
-func manyLocks(title string, n int, takes, shared func(*peer) bool, bars []bar) *experiment {
-	return &experiment{
-		workload: "B", title: title, bars: bars, turns: manyTurns, takes: takes,
-		figures: []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}},
-		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
-			s, err := openAll(ctx, p, b.at, 1)
+func manyLocks(title string, n int, shared func(*peer) bool, bars []bar) *experiment {
+	e := &experiment{
+		table: table{"", title, []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}}, bars},
+		turns: 12,
+	}
+	e.prepare = withClients(1, func(ctx context.Context, c *crew) (round, error) {
+		var lockers []locker
+		path := c.newPath()
+		for range n {
+			if !shared(c.peer) {
+				path = c.newPath()
+			}
+			lockers = append(lockers, c.sessions[0].locker(path))
+		}
+		round := func(ctx context.Context) (turn, error) {
+			team := c.team(ctx, patience)
+			defer team.end()
+			var rate float64
+			each, err := c.costOf(ctx, c.sessions, func() (int, error) {
+				var cycles atomic.Int64
+				start := time.Now()
+				team.run(n, func(i int) error {
+					return lockers[i].cycleUntil(team.ctx, func() bool {
+						cycles.Add(1)
+						return time.Since(start) >= c.window/manyParts
+					})
+				})
+				err := team.wait()
+				rate = float64(cycles.Load()) / time.Since(start).Seconds()
+				return int(cycles.Load()), err
+			})
 			if err != nil {
 				return nil, err
 			}
-			t := &manyTrial{bench: b, sessions: s}
-			path := b.newPath()
-			for range n {
-				if !shared(p) {
-					path = b.newPath()
-				}
-				t.lockers = append(t.lockers, s[0].locker(path))
-			}
-			if _, err := t.round(ctx); err != nil { // warms up
-				return nil, errors.Join(err, s.close())
-			}
-			return t, nil
-		},
-	}
-}
-
-type manyTrial struct {
-	*bench
-	sessions
-	lockers []locker
-}
-
-func (t *manyTrial) close() error { return t.sessions.close() }
-
-func (t *manyTrial) round(ctx context.Context) ([]float64, error) {
-	ctx, fail, done := t.guard(ctx)
-	defer done()
-	before, err := t.spent(ctx, t.sessions...)
-	if err != nil {
-		return nil, err
-	}
-	var cycles atomic.Int64
-	start := time.Now()
-	err = together(len(t.lockers), func(i int) error {
-		for { // once at least, however slow the machine
-			err := t.lockers[i].lock(ctx)
-			if err == nil {
-				err = t.lockers[i].unlock()
-			}
-			if err != nil {
-				fail(err)
-				return err
-			}
-			cycles.Add(1)
-			if time.Since(start) >= t.window/manyParts {
-				return nil
-			}
+			return turn{rate, each.requests, each.transactions}, c.settle(ctx)
 		}
+		_, err := round(ctx) // warms up
+		return round, err
 	})
-	took := time.Since(start)
-	if err != nil {
-		return nil, cmp.Or(context.Cause(ctx), err)
-	}
-	after, err := t.spent(ctx, t.sessions...)
-	if err != nil {
-		return nil, err
-	}
-	n := int(cycles.Load())
-	requests, transactions, _, _ := after.per(n, before)
-	return []float64{float64(n) / took.Seconds(), requests, transactions}, settle(ctx, t.sessions...)
+	return e
 }

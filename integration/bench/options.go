@@ -12,25 +12,23 @@ import (
 
 // options are what the command line says; what it leaves out is zero.
 type options struct {
-	quick                           bool
-	rounds, trees, holds            int
-	keep, window                    time.Duration
+	size                            size // of it, what the command line can say
 	peers, workloads, run, variants string
 	from, out, update               string
 }
 
 func parseOptions() *options {
 	o := new(options)
-	flag.BoolVar(&o.quick, "quick", false, "a run of seconds, to see that all works; its figures mean little")
-	flag.IntVar(&o.rounds, "rounds", 0, "rounds of each experiment; default 5, or 2 with -quick")
-	flag.IntVar(&o.trees, "trees", 0, "lock trees of the sweeps, in G and H; default 10,000, or 1,000 with -quick")
+	flag.BoolVar(&o.size.quick, "quick", false, "a run of seconds, to see that all works; its figures mean little")
+	flag.IntVar(&o.size.rounds, "rounds", 0, "rounds of each experiment; default 5, or 2 with -quick")
+	flag.IntVar(&o.size.trees, "trees", 0, "lock trees of the sweeps, in G and H; default 10,000, or 1,000 with -quick")
 	flag.StringVar(&o.peers, "peers", "", "which peers take part, comma separated `names`; default all, or those that are Go alone with -quick")
 	flag.StringVar(&o.workloads, "workloads", "", "which `letters`, such as AC; default all")
 	flag.StringVar(&o.run, "run", "", "of these, the experiments with a title that this regular `expression` matches")
 	flag.StringVar(&o.variants, "variants", "", "of the servers, comma separated `names`: standalone, delay, three; default all, or where there is a bar with -quick")
-	flag.IntVar(&o.holds, "holds", 0, "holds of workload E; default 10,000, or 1,000 with -quick")
-	flag.DurationVar(&o.keep, "keep", 0, "how long workload E keeps them; default 30s, or 12s with -quick")
-	flag.DurationVar(&o.window, "window", 0, "of each round where throughput is measured; default 1s, or 100ms with -quick. A server's first seconds are slow")
+	flag.IntVar(&o.size.holds, "holds", 0, "holds of workload E; default 10,000, or 1,000 with -quick")
+	flag.DurationVar(&o.size.keep, "keep", 0, "how long workload E keeps them; default 30s, or 12s with -quick")
+	flag.DurationVar(&o.size.window, "window", 0, "of each round where throughput is measured; default 1s, or 100ms with -quick. A server's first seconds are slow")
 	flag.StringVar(&o.from, "from", "", "measure nothing, and report the results in this `file`")
 	flag.StringVar(&o.out, "o", "", "write results, tables and charts into this `directory`")
 	flag.StringVar(&o.update, "update", "", "bring BENCHMARKS.md, its results and its charts in this `directory` up to date; not with a part of a run")
@@ -42,41 +40,35 @@ func parseOptions() *options {
 type plan struct {
 	size        size
 	peers       []*peer
+	must        bool // all of them take part
 	experiments []*experiment
 }
 
 // plan fails if the options cannot be meant.
 func (o *options) plan() (*plan, error) {
-	p := &plan{size: o.size()}
-	var err error
-	if p.peers, err = choosePeers(o.peers, o.quick); err != nil {
-		return nil, err
-	}
+	p := &plan{size: o.withDefaults(), must: o.peers != ""}
 	if err := o.check(p.size); err != nil {
 		return nil, err
 	}
-	if p.experiments, err = chooseExperiments(p.size, o.workloads, o.run, p.peers); err != nil {
+	var err error
+	if p.peers, err = choosePeers(o.peers, o.size.quick); err != nil {
 		return nil, err
 	}
-	if p.experiments, err = chooseVariants(p.experiments, o.variants, o.quick); err != nil {
-		return nil, err
-	}
-	if len(p.experiments) == 0 {
-		return nil, fmt.Errorf("-workloads %q -run %q -variants %q: no such experiment for these peers", o.workloads, o.run, o.variants)
-	}
-	return p, nil
+	p.experiments, err = chooseExperiments(p.size, o.workloads, o.run, o.variants, p.peers)
+	return p, err
 }
 
-func (o *options) size() size {
+// withDefaults is the size that is meant.
+func (o *options) withDefaults() size {
 	s := full
-	if o.quick {
+	if o.size.quick {
 		s = small
 	}
-	s.rounds = cmp.Or(o.rounds, s.rounds)
-	s.holds = cmp.Or(o.holds, s.holds)
-	s.keep = cmp.Or(o.keep, s.keep)
-	s.trees = cmp.Or(o.trees, s.trees)
-	s.window = cmp.Or(o.window, s.window)
+	s.rounds = cmp.Or(o.size.rounds, s.rounds)
+	s.holds = cmp.Or(o.size.holds, s.holds)
+	s.keep = cmp.Or(o.size.keep, s.keep)
+	s.trees = cmp.Or(o.size.trees, s.trees)
+	s.window = cmp.Or(o.size.window, s.window)
 	return s
 }
 
@@ -92,7 +84,7 @@ func (o *options) check(s size) error {
 		return fmt.Errorf("-trees %d: must be at least 1", s.trees)
 	case flag.NArg() > 0:
 		return fmt.Errorf("unknown argument %q", flag.Arg(0))
-	case o.update != "" && (o.quick || o.peers+o.workloads+o.run+o.variants != ""):
+	case o.update != "" && (s.quick || o.peers+o.workloads+o.run+o.variants != ""):
 		return errors.New("-update: what is published is a run of everything, without -quick, -peers, -workloads, -run and -variants")
 	}
 	return nil

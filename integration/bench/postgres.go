@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -32,78 +30,57 @@ const (
 	postgresCleanUp = `DELETE FROM locks WHERE expires < now()`
 )
 
-// postgresMost is how many connections the server takes.
-const postgresMost = 1200
-
-type postgresServer struct {
-	*daemon
-	look *pgxpool.Pool
-}
-
 // startPostgres starts a server that syncs its log to disk with each commit, as
 // its defaults are.
-func startPostgres(ctx context.Context) (server, string, error) {
+func startPostgres(ctx context.Context) (*server, error) {
 	programs, err := findPostgres(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	addr, port, err := freeAddr()
-	if err != nil {
-		return nil, "", err
-	}
-	as, err := unprivileged()
-	if err != nil {
-		return nil, "", err
-	}
-	dir, err := os.MkdirTemp("", "holdfast-bench-postgres-")
-	if err != nil {
-		return nil, "", err
-	}
-	command := func(program string, args ...string) *exec.Cmd {
-		cmd := exec.Command(filepath.Join(programs, program), args...)
-		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
-		return cmd
-	}
-	data := filepath.Join(dir, "data")
-	if as != nil {
-		err = os.Chown(dir, int(as.Uid), int(as.Gid))
-	}
-	if err == nil {
-		var output []byte
-		if output, err = command("initdb", "--pgdata", data, "--username=bench", "--auth=trust", "--encoding=UTF8", "--no-locale").CombinedOutput(); err != nil {
-			err = fmt.Errorf("initdb: %w: %s", err, output)
+	as := unprivileged()
+	return startDaemon(ctx, "postgres", func(d *daemon) error {
+		command := func(program string, args ...string) *exec.Cmd {
+			cmd := exec.Command(filepath.Join(programs, program), args...)
+			cmd.Dir, cmd.SysProcAttr = d.dir, &syscall.SysProcAttr{Credential: as}
+			return cmd
 		}
-	}
-	if err != nil {
-		return nil, "", errors.Join(err, os.RemoveAll(dir))
-	}
-	look, err := pgxpool.New(ctx, postgresURL(addr))
-	if err != nil {
-		return nil, "", errors.Join(err, os.RemoveAll(dir))
-	}
-	s := &postgresServer{look: look}
-	cmd := command("postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
-		"-c", "fsync=on", "-c", "synchronous_commit=on", "-c", fmt.Sprintf("max_connections=%d", postgresMost))
-	s.daemon, err = startDaemon(ctx, "postgres", dir, addr, cmd, look.Ping)
-	if err != nil {
-		look.Close()
-		return nil, "", err
-	}
-	version, err := s.prepare(ctx)
-	if err != nil {
-		return nil, "", errors.Join(err, s.close())
-	}
-	return s, fmt.Sprintf("PostgreSQL %s (one server, fsync and synchronous_commit on)", version), nil
-}
-
-// prepare makes the table, and returns the server's version.
-func (s *postgresServer) prepare(ctx context.Context) (version string, err error) {
-	if err := s.look.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
-		return "", err
-	}
-	version, _, _ = strings.Cut(version, " ") // the build's vendor follows
-	_, err = s.look.Exec(ctx, postgresTable)
-	return version, err
+		if as != nil {
+			if err := os.Chown(d.dir, int(as.Uid), int(as.Gid)); err != nil {
+				return err
+			}
+		}
+		data := filepath.Join(d.dir, "data")
+		output, err := command("initdb", "--pgdata", data, "--username=bench", "--auth=trust", "--encoding=UTF8", "--no-locale").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("initdb: %w: %s", err, output)
+		}
+		look, err := pgxpool.New(ctx, postgresURL(d.addr))
+		if err != nil {
+			return err
+		}
+		d.hangUp = func() error {
+			look.Close()
+			return nil
+		}
+		d.cmd = command("postgres", "-D", data, "-p", d.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+			"-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "max_connections=1200")
+		d.ready = func(ctx context.Context) error {
+			var version string
+			if err := look.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
+				return err
+			}
+			version, _, _ = strings.Cut(version, " ") // the build's vendor follows
+			d.version = fmt.Sprintf("PostgreSQL %s (one server, fsync and synchronous_commit on)", version)
+			_, err := look.Exec(ctx, postgresTable)
+			return err
+		}
+		// Those that have changed something, or tried to.
+		d.transactions = func(ctx context.Context) (next int64, err error) {
+			err = look.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&next)
+			return next, err
+		}
+		return nil
+	})
 }
 
 // findPostgres returns the folder of PostgreSQL's programs: that of the PATH, or
@@ -125,110 +102,73 @@ func findPostgres(ctx context.Context) (dir string, err error) {
 }
 
 // unprivileged returns the user to run PostgreSQL's programs, which refuse to run as
-// root; nil: this process's own.
-func unprivileged() (*syscall.Credential, error) {
+// root: nobody; nil: this process's own.
+func unprivileged() *syscall.Credential {
 	if os.Geteuid() != 0 {
-		return nil, nil
+		return nil
 	}
-	who, err := user.Lookup("postgres")
-	if err != nil {
-		who, err = user.Lookup("nobody")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("no user to run PostgreSQL, which refuses to run as root: %w", err)
-	}
-	uid, err := strconv.ParseUint(who.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(who.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	const nobody = 65534
+	return &syscall.Credential{Uid: nobody, Gid: nobody}
 }
 
 func postgresURL(addr string) string {
 	return "postgres://bench@" + addr + "/postgres?sslmode=disable"
 }
 
-// transactions tells how many have changed something, or tried to.
-func (s *postgresServer) transactions(ctx context.Context) (next int64, err error) {
-	err = s.look.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&next)
-	return next, err
-}
-
-func (s *postgresServer) close() error {
-	s.look.Close()
-	return s.daemon.close()
-}
-
-type postgresSession struct {
-	wire
-	pool *pgxpool.Pool
-}
-
 func openPostgres(ctx context.Context, addr string) (session, error) {
-	s := new(postgresSession)
+	w := new(wire)
 	config, err := pgxpool.ParseConfig(postgresURL(addr))
 	if err != nil {
-		return nil, err
+		return session{}, err
 	}
 	config.MaxConns = most
-	config.ConnConfig.DialFunc, config.ConnConfig.Tracer = s.dial, queries{&s.wire}
-	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return nil, err
+	config.ConnConfig.DialFunc, config.ConnConfig.Tracer = w.dial, queries{w}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return session{}, err
 	}
-	if _, err := s.pool.Exec(ctx, postgresCleanUp); err != nil {
-		s.pool.Close()
-		return nil, err
+	if _, err := pool.Exec(ctx, postgresCleanUp); err != nil {
+		pool.Close()
+		return session{}, err
 	}
-	return s, nil
+	return session{
+		counts: w.counts,
+		close: func() error {
+			pool.Close()
+			return nil
+		},
+		locker: func(path string) locker { return postgresLocker(pool, path) },
+	}, nil
 }
 
-func (s *postgresSession) close() error {
-	s.pool.Close()
-	return nil
-}
-
-func (s *postgresSession) locker(path string) locker {
-	return &postgresLocker{pool: s.pool, path: path}
-}
-
-type postgresLocker struct {
-	pool  *pgxpool.Pool
-	path  string
-	token int64
-}
-
-func (l *postgresLocker) lock(ctx context.Context) error {
-	wait := polling()
-	for {
-		if got, err := l.try(ctx); got || err != nil {
+func postgresLocker(pool *pgxpool.Pool, path string) locker {
+	var token int64
+	try := func(ctx context.Context) (bool, error) {
+		return got(pool.QueryRow(ctx, postgresObtain, path, lease).Scan(&token), pgx.ErrNoRows)
+	}
+	return locker{
+		try: try,
+		lock: func(ctx context.Context) error {
+			wait := polling()
+			for {
+				if got, err := try(ctx); got || err != nil {
+					return err
+				}
+				select {
+				case <-time.After(wait.NextBackoff()):
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}
+		},
+		unlock: func() error {
+			done, err := pool.Exec(context.Background(), postgresRelease, path, token)
+			if err == nil && done.RowsAffected() == 0 {
+				err = errors.New("the lock was lost")
+			}
 			return err
-		}
-		select {
-		case <-time.After(wait.NextBackoff()):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		},
 	}
-}
-
-func (l *postgresLocker) try(ctx context.Context) (bool, error) {
-	err := l.pool.QueryRow(ctx, postgresObtain, l.path, lease).Scan(&l.token)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func (l *postgresLocker) unlock() error {
-	done, err := l.pool.Exec(context.Background(), postgresRelease, l.path, l.token)
-	if err == nil && done.RowsAffected() == 0 {
-		err = errors.New("the lock was lost")
-	}
-	return err
 }
 
 // queries counts a client's queries as requests.

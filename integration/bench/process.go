@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/holdfast-io/holdfast/integration/foreign"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
@@ -46,64 +45,53 @@ func setUpKazoo(ctx context.Context, dir string) (foreign.Program, error) {
 // ends. The times are its own: what passes between it and us is not in them.
 type process struct {
 	*zkserver.Worker
-	what              measured
+	task
 	bytesOut, bytesIn float64 // of each cycle or handoff
 }
 
-// measured has a process do what is measured. It calls count when that begins and
-// when it ends.
-type measured func(ctx context.Context, p *process, count func() error) (performance, error)
+// task is what a process does in a turn.
+type task struct {
+	command []any
+	handoff bool // it marks when the time measured begins and ends; of a free lock all is measured
+	warmUp  int  // cycles of a free lock before the first turn
+	figures func(performance) turn
+}
 
+// performance is what a peer did in a turn.
 type performance struct {
 	times  []float64 // of the cycles or handoffs; in seconds
+	each   cost      // of them
 	took   float64   // all in all; in seconds
 	passed float64   // share of the handoffs that went to another client
+	held   float64   // how many held the lock, on average
 }
 
-// cycles are those of a free lock.
-func cycles(n int) measured {
-	return func(ctx context.Context, p *process, count func() error) (performance, error) {
-		if err := count(); err != nil {
-			return performance{}, err
-		}
-		times, err := p.ask(ctx, nil, "free", n)
-		if err != nil {
-			return performance{}, err
-		}
-		return performance{times: seconds(times)}, count()
-	}
-}
-
-// handoffs are those of clients that take turns.
-func handoffs(hold, window time.Duration) measured {
-	return func(ctx context.Context, p *process, count func() error) (performance, error) {
-		answer, err := p.ask(ctx, count, "handoff", hold.Nanoseconds(), window.Nanoseconds())
-		if err != nil {
-			return performance{}, err
-		}
-		if len(answer) < 3 {
-			return performance{}, errors.New("the lock was not handed on")
-		}
-		return performance{took: answer[0] / 1e9, passed: answer[1], times: seconds(answer[2:])}, nil
-	}
-}
-
-// startProcess starts the process of a peer, has it do once what is to be
-// measured, to count the bytes, and connects its clients.
-func startProcess(ctx context.Context, b *bench, p *peer, path string, clients int, what measured) (_ *process, err error) {
-	one := &process{what: what}
+// startProcess starts the process of a peer, has it do once what is to be measured, to
+// count the bytes, and connects its clients.
+func startProcess(ctx context.Context, s *site, p *peer, clients int, t task) (_ trial, err error) {
+	one := &process{task: t}
 	if one.Worker, err = zkserver.StartWorker(p.program.Command(p.args...)); err != nil {
-		return nil, err
+		return trial{}, err
 	}
-	err = one.weigh(ctx, b, path, clients)
-	if err == nil {
-		err = one.open(ctx, b.at, path, clients)
+	path := s.newPath()
+	if err = one.weigh(ctx, s.on, path, clients); err == nil {
+		err = one.open(ctx, s.at, path, clients)
+	}
+	if err == nil && t.warmUp > 0 {
+		_, err = one.ask(ctx, nil, "free", t.warmUp)
 	}
 	if err != nil {
 		one.Close(0)
-		return nil, err
+		return trial{}, err
 	}
-	return one, nil
+	return trial{close: one.close, round: func(ctx context.Context) (turn, error) {
+		done, err := one.measure(ctx, s.spentByAll)
+		if err != nil {
+			return nil, err
+		}
+		done.each.out, done.each.in = one.bytesOut, one.bytesIn
+		return t.figures(done), nil
+	}}, nil
 }
 
 func (p *process) open(ctx context.Context, addr, path string, clients int) error {
@@ -113,9 +101,9 @@ func (p *process) open(ctx context.Context, addr, path string, clients int) erro
 
 // weigh counts the bytes that pass, with relays in their way, which nothing that
 // is timed has.
-func (p *process) weigh(ctx context.Context, b *bench, path string, clients int) error {
+func (p *process) weigh(ctx context.Context, on *server, path string, clients int) error {
 	var meter zkserver.Meter
-	relays, err := relays(b.on, zkserver.RelayOptions{Dialer: meter.Dial})
+	relays, err := on.relays(zkserver.RelayOptions{Dialer: meter.Dial})
 	if err != nil {
 		return err
 	}
@@ -126,30 +114,50 @@ func (p *process) weigh(ctx context.Context, b *bench, path string, clients int)
 	if _, err := p.ask(ctx, nil, "free", 1); err != nil { // makes what stays
 		return err
 	}
-	done, before, after, err := p.measure(ctx, func() (cost, error) { return cost{client: meter.Counts()}, nil })
+	done, err := p.measure(ctx, func(context.Context) (cost, error) {
+		n := meter.Counts()
+		return cost{out: float64(n.BytesOut), in: float64(n.BytesIn)}, nil
+	})
 	if err != nil {
 		return err
 	}
-	_, _, p.bytesOut, p.bytesIn = after.per(len(done.times), before)
+	p.bytesOut, p.bytesIn = done.each.out, done.each.in
 	_, err = p.ask(ctx, nil, "close")
 	return err
 }
 
-// measure measures once, and returns what was spent before and after it.
-func (p *process) measure(ctx context.Context, spent func() (cost, error)) (done performance, before, after cost, err error) {
+// measure has the process do its task once.
+func (p *process) measure(ctx context.Context, spent func(context.Context) (cost, error)) (done performance, err error) {
 	var costs []cost
-	done, err = p.what(ctx, p, func() error {
-		c, err := spent()
+	mark := func() error {
+		c, err := spent(ctx)
 		costs = append(costs, c)
 		return err
-	})
-	if err == nil && len(costs) != 2 {
-		err = fmt.Errorf("it marked %d moments, not the beginning and the end", len(costs))
 	}
-	if err != nil {
-		return done, before, after, err
+	var answer []float64
+	if p.handoff {
+		answer, err = p.ask(ctx, mark, p.command...)
+	} else if err = mark(); err == nil {
+		if answer, err = p.ask(ctx, nil, p.command...); err == nil {
+			err = mark()
+		}
 	}
-	return done, costs[0], costs[1], nil
+	switch {
+	case err != nil:
+		return done, err
+	case p.handoff && len(answer) < 3:
+		return done, errors.New("the lock was not handed on")
+	case len(costs) != 2:
+		return done, fmt.Errorf("it marked %d moments, not the beginning and the end", len(costs))
+	}
+	if p.handoff {
+		done.took, done.passed, answer = answer[0]/1e9, answer[1], answer[2:]
+	}
+	for _, ns := range answer {
+		done.times = append(done.times, ns/1e9)
+	}
+	done.each = costs[1].per(len(done.times), costs[0])
+	return done, nil
 }
 
 // ask gives a command, calls mark for each mark, and returns the numbers of the
@@ -160,7 +168,7 @@ func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([
 	if err := p.Tell(command...); err != nil {
 		return nil, err
 	}
-	var marking error
+	var failed error
 	for {
 		line, err := p.Hear(ctx)
 		if err != nil {
@@ -169,11 +177,16 @@ func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([
 		words := strings.Fields(line.Text)
 		switch {
 		case len(words) == 1 && words[0] == "mark" && mark != nil:
-			marking = errors.Join(marking, mark())
+			failed = errors.Join(failed, mark())
 		case len(words) > 0 && words[0] == "ok":
-			numbers, err := parse(words[1:])
-			if err = errors.Join(err, marking); err != nil {
-				return nil, fmt.Errorf("%s: %w", command[0], err)
+			var numbers []float64
+			for _, w := range words[1:] {
+				n, err := strconv.ParseFloat(w, 64)
+				failed = errors.Join(failed, err)
+				numbers = append(numbers, n)
+			}
+			if failed != nil {
+				return nil, fmt.Errorf("%s: %w", command[0], failed)
 			}
 			return numbers, nil
 		default:
@@ -182,31 +195,10 @@ func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([
 	}
 }
 
-func parse(words []string) ([]float64, error) {
-	var numbers []float64
-	for _, w := range words {
-		n, err := strconv.ParseFloat(w, 64)
-		if err != nil {
-			return nil, err
-		}
-		numbers = append(numbers, n)
-	}
-	return numbers, nil
-}
-
 // close ends the sessions, so that they do not expire while something is counted,
 // and the process.
 func (p *process) close() error {
 	defer p.Close(0)
 	_, err := p.ask(context.Background(), nil, "close")
 	return err
-}
-
-// seconds are the times in seconds of those in nanoseconds.
-func seconds(ns []float64) []float64 {
-	var s []float64
-	for _, n := range ns {
-		s = append(s, n/float64(time.Second))
-	}
-	return s
 }

@@ -8,141 +8,220 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // A file of results has a line of JSON for what was measured on and with, and one
 // for each experiment: all that tables and charts are made of.
 const resultsFile = "results.jsonl"
 
-type savedHead struct {
-	Head string `json:"measured"`
+// report is what a run brought.
+type report struct {
+	Head    string `json:"measured"`
+	results []*result
 }
 
-type savedResult struct {
-	Workload string        `json:"workload"`
-	Title    string        `json:"title"`
-	Figures  []savedFigure `json:"figures"`
-	Bars     []savedBar    `json:"bars,omitempty"`
-	Peers    []savedPeer   `json:"peers"`
-	Rounds   [][][]number  `json:"rounds"` // by peer, turn and figure
+// result is what an experiment brought.
+type result struct {
+	table
+	Peers  []*peer  `json:"peers"`
+	Rounds [][]turn `json:"rounds"` // by peer
 }
 
-type savedFigure struct {
+// table is what an experiment shows.
+type table struct {
+	Workload string   `json:"workload"` // its letter
+	Title    string   `json:"title"`
+	Figures  []figure `json:"figures"`
+	Bars     []bar    `json:"bars,omitempty"`
+}
+
+// figure is a column of a table.
+type figure struct {
 	Title string `json:"title"`
 	Unit  unit   `json:"unit"`
 }
 
-type savedBar struct {
-	Figure  int     `json:"figure"`
-	Against string  `json:"against,omitempty"`
-	Beside  string  `json:"beside,omitempty"`
-	Least   bool    `json:"least,omitempty"`
+// unit says how the values of a figure are written.
+type unit struct {
+	Scale  float64 `json:"scale"`
+	Format string  `json:"format"`
+}
+
+var (
+	decimals     = unit{1, "%.2f"}
+	thousandths  = unit{1, "%.3f"}
+	perSecond    = unit{1, "%.0f/s"}
+	wholeBytes   = unit{1, "%.0f B"}
+	kilobytes    = unit{1e-3, "%.2f kB"}             // of bytes
+	mebibytes    = unit{1.0 / (1 << 20), "%.1f MiB"} // of bytes
+	milliseconds = unit{1e3, "%.3f ms"}              // of seconds
+	microseconds = unit{1e6, "%.1f µs"}              // of seconds
+	percent      = unit{100, "%.1f %%"}
+)
+
+func (u unit) format(v float64) string { return fmt.Sprintf(u.Format, v*u.Scale) }
+
+// bar is what Holdfast's median must reach: of a figure as such, of its ratio to a
+// peer's, or of its ratio to Holdfast's own in another experiment.
+type bar struct {
+	Figure  int     `json:"figure"`            // index
+	Against string  `json:"against,omitempty"` // name of a peer; "": none
+	Beside  string  `json:"beside,omitempty"`  // title of another experiment of the same workload; "": none
+	Least   bool    `json:"least,omitempty"`   // the limit is the least, and otherwise the most
 	Limit   float64 `json:"limit"`
-	Counted bool    `json:"counted,omitempty"`
+	Counted bool    `json:"counted,omitempty"` // does not depend on how fast or busy the machine is: the exit status tells if it was missed
 }
 
-type savedPeer struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
-	Bare  bool   `json:"bare,omitempty"`
-	Note  string `json:"note,omitempty"`
-}
+// turn is the values of an experiment's figures, in their order.
+type turn []float64
 
-// number is a value; null in JSON if it was not measured, and NaN here.
-type number float64
+// none is the value of what is not measured; null in JSON.
+var none = math.NaN()
 
-func (n number) MarshalJSON() ([]byte, error) {
-	if math.IsNaN(float64(n)) {
-		return []byte("null"), nil
+func (t turn) MarshalJSON() ([]byte, error) {
+	values := make([]*float64, len(t))
+	for i := range t {
+		if !math.IsNaN(t[i]) {
+			values[i] = &t[i]
+		}
 	}
-	return json.Marshal(float64(n))
+	return json.Marshal(values)
 }
 
-func (n *number) UnmarshalJSON(text []byte) error {
-	if string(text) == "null" {
-		*n = number(math.NaN())
+func (t *turn) UnmarshalJSON(text []byte) error {
+	var values []*float64
+	err := json.Unmarshal(text, &values)
+	*t = nil
+	for _, v := range values {
+		if v == nil {
+			v = &none
+		}
+		*t = append(*t, *v)
+	}
+	return err
+}
+
+// fits tells whether each peer has as many turns, with a value of each figure, and bars are
+// set on figures that there are.
+func (r *result) fits() bool {
+	fits := len(r.Peers) > 0 && len(r.Rounds) == len(r.Peers)
+	for _, turns := range r.Rounds {
+		fits = fits && len(turns) == len(r.Rounds[0])
+		for _, turn := range turns {
+			fits = fits && len(turn) == len(r.Figures)
+		}
+	}
+	for _, b := range r.Bars {
+		fits = fits && 0 <= b.Figure && b.Figure < len(r.Figures)
+	}
+	return fits
+}
+
+// check returns an error if a figure is missing: Holdfast has all of them, and
+// each peer has one at least.
+func (r *result) check() error {
+	for _, p := range r.Peers {
+		measured := 0
+		for i, f := range r.Figures {
+			v := r.median(p.Name, i)
+			switch {
+			case !math.IsNaN(v) && !math.IsInf(v, 0):
+				measured++
+			case p.Name == holdfastName:
+				return fmt.Errorf("%s has no figure of %q", p.Title, f.Title)
+			}
+		}
+		if measured == 0 {
+			return fmt.Errorf("%s has no figure", p.Title)
+		}
+	}
+	return nil
+}
+
+// find returns the result of an experiment, nil if there is none.
+func (r *report) find(workload, title string) *result {
+	i := slices.IndexFunc(r.results, func(one *result) bool { return one.Workload == workload && one.Title == title })
+	if i < 0 {
 		return nil
 	}
-	return json.Unmarshal(text, (*float64)(n))
+	return r.results[i]
+}
+
+// index returns that of a peer, -1 if it took no part.
+func (r *result) index(name string) int {
+	return slices.IndexFunc(r.Peers, func(p *peer) bool { return p.Name == name })
+}
+
+// median is that of a peer that took part.
+func (r *result) median(name string, figure int) float64 {
+	var all []float64
+	for _, turn := range r.Rounds[r.index(name)] {
+		all = append(all, turn[figure])
+	}
+	return median(all)
+}
+
+// ratio is the median of the ratios of two peers turn by turn. There is none of nothing to
+// nothing.
+func (r *result) ratio(name, to string, figure int) (float64, bool) {
+	ours, theirs := r.index(name), r.index(to)
+	if ours < 0 || theirs < 0 {
+		return 0, false
+	}
+	var all []float64
+	for i, turn := range r.Rounds[ours] {
+		all = append(all, turn[figure]/r.Rounds[theirs][i][figure])
+	}
+	mid := median(all)
+	return mid, !math.IsNaN(mid)
+}
+
+func median(v []float64) float64 { return quantile(v, 0.5) }
+
+// quantile returns the value below which that share of the values lies, between
+// two of them if need be; NaN of none.
+func quantile(v []float64, share float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	v = slices.Sorted(slices.Values(v))
+	at := share * float64(len(v)-1)
+	low := int(at)
+	high := min(low+1, len(v)-1)
+	return v[low] + (at-float64(low))*(v[high]-v[low])
 }
 
 // save writes a report so that restore has it again.
 func (r *report) save(w io.Writer) error {
 	lines := json.NewEncoder(w)
-	if err := lines.Encode(savedHead{r.head}); err != nil {
-		return err
-	}
+	err := lines.Encode(r)
 	for _, one := range r.results {
-		s := savedResult{Workload: one.workload, Title: one.title}
-		for _, f := range one.figures {
-			s.Figures = append(s.Figures, savedFigure{f.title, f.unit})
-		}
-		for _, b := range one.bars {
-			s.Bars = append(s.Bars, savedBar{b.figure, b.against, b.beside, b.least, b.limit, b.counted})
-		}
-		for _, p := range one.peers {
-			s.Peers = append(s.Peers, savedPeer{p.name, p.title, p.bare, p.note})
-		}
-		s.Rounds = convert[number](one.rounds)
-		if err := lines.Encode(s); err != nil {
-			return err
-		}
+		err = errors.Join(err, lines.Encode(one))
 	}
-	return nil
-}
-
-// fits returns an error unless each turn has a value of each figure, and bars are
-// set on figures that there are.
-func (s *savedResult) fits() error {
-	if len(s.Peers) == 0 || len(s.Rounds) != len(s.Peers) {
-		return fmt.Errorf("%d peers, and turns of %d", len(s.Peers), len(s.Rounds))
-	}
-	for i, turns := range s.Rounds {
-		for _, turn := range turns {
-			if len(turns) != len(s.Rounds[0]) || len(turn) != len(s.Figures) {
-				return fmt.Errorf("%s: the turns do not fit the figures", s.Peers[i].Title)
-			}
-		}
-	}
-	for _, b := range s.Bars {
-		if b.Figure < 0 || b.Figure >= len(s.Figures) {
-			return fmt.Errorf("a bar is set on figure %d of %d", b.Figure, len(s.Figures))
-		}
-	}
-	return nil
+	return err
 }
 
 func restore(from io.Reader) (*report, error) {
 	lines := json.NewDecoder(from)
 	lines.DisallowUnknownFields()
-	var head savedHead
-	if err := lines.Decode(&head); err != nil {
+	r := new(report)
+	if err := lines.Decode(r); err != nil {
 		return nil, err
 	}
-	r := &report{head: head.Head}
 	for {
-		var s savedResult
-		if err := lines.Decode(&s); errors.Is(err, io.EOF) {
+		one := new(result)
+		err := lines.Decode(one)
+		switch {
+		case errors.Is(err, io.EOF):
 			return r, nil
-		} else if err != nil {
-			return nil, err
-		}
-		one := &result{experiment: &experiment{workload: s.Workload, title: s.Title}, rounds: convert[float64](s.Rounds)}
-		for _, f := range s.Figures {
-			one.figures = append(one.figures, figure{f.Title, f.Unit})
-		}
-		for _, b := range s.Bars {
-			one.bars = append(one.bars, bar{b.Figure, b.Against, b.Beside, b.Least, b.Limit, b.Counted})
-		}
-		for _, p := range s.Peers {
-			one.peers = append(one.peers, &peer{name: p.Name, title: p.Title, bare: p.Bare, note: p.Note})
-		}
-		err := s.fits()
-		if err == nil {
+		case err == nil && !one.fits():
+			err = errors.New("the turns do not fit the peers, figures and bars")
+		case err == nil:
 			err = one.check()
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s, %s: %w", s.Workload, s.Title, err)
+			return nil, fmt.Errorf("%s, %s: %w", one.Workload, one.Title, err)
 		}
 		r.results = append(r.results, one)
 	}
@@ -159,19 +238,6 @@ func loadFile(name string) (*report, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return r, nil
-}
-
-func convert[To, From ~float64](rounds [][][]From) [][][]To {
-	to := make([][][]To, len(rounds))
-	for i, peer := range rounds {
-		to[i] = make([][]To, len(peer))
-		for j, turn := range peer {
-			for _, v := range turn {
-				to[i][j] = append(to[i][j], To(v))
-			}
-		}
-	}
-	return to
 }
 
 // write writes into a directory that is ready: the results, the tables in a file

@@ -10,26 +10,24 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // server is what clients lock with: a ZooKeeper server, an ensemble of them, or
 // another system.
-type server interface {
-	// addr is where clients connect: host:port, several separated by commas.
-	addr() string
-	// transactions tells how many are in its log so far.
-	transactions(ctx context.Context) (int64, error)
-	close() error
+type server struct {
+	addr         string                                              // where clients connect: host:port, several separated by commas
+	version      string                                              // of which system
+	transactions func(ctx context.Context) (int64, error)            // in its log so far
+	requests     func(ctx context.Context) (float64, error)          // of all clients so far; nil: it cannot tell
+	queued       func(ctx context.Context, path string) (int, error) // for a lock, the holder included; nil: it cannot tell
+	close        func() error
 }
 
-// queueing is a server that can tell how many queue for a lock, the holder
-// included.
-type queueing interface {
-	queued(ctx context.Context, path string) (int, error)
+// relays returns those to each of the server's addresses.
+func (s *server) relays(opts zkserver.RelayOptions) (zkserver.Relays, error) {
+	return zkserver.NewRelays(strings.Split(s.addr, ","), opts)
 }
 
 // Variants are how many servers there are and how far away.
@@ -39,28 +37,31 @@ const (
 	delayed    = "delay" // one, each of whose replies takes roundTrip longer
 )
 
+// roundTrip is what the far server's replies take longer.
+const roundTrip = time.Millisecond
+
+const loopback = ", loopback"
+
 // on lets an experiment run on another variant. It has no bars there, other than
 // those that are given.
 func (e *experiment) on(variant string, bars ...bar) *experiment {
-	e.variant, e.bars = variant, bars
-	e.title = strings.TrimSuffix(e.title, loopback) + map[string]string{
+	e.variant, e.Bars = variant, bars
+	e.Title = strings.TrimSuffix(e.Title, loopback) + map[string]string{
 		three:   ", three servers on loopback",
 		delayed: fmt.Sprintf(", %v more for each round trip", roundTrip),
 	}[variant]
 	return e
 }
 
-const loopback = ", loopback"
-
 // elsewhere returns the experiments on other variants than one server nearby.
 func elsewhere(s size) []*experiment {
-	queue := slices.Max(slices.DeleteFunc(slices.Clone(s.queues), func(n int) bool { return n > 16 }))
+	const queue = 16
 	list := []*experiment{
 		many(64).on(delayed),
-		handoff(queue, shortHold).on(delayed),
+		handoffAmong(queue, shortHold).on(delayed),
 		free(freeNear).on(three),
 		many(64).on(three),
-		handoff(queue, shortHold).on(three),
+		handoffAmong(queue, shortHold).on(three),
 	}
 	bars := asOften
 	if s.quick { // and what has a bar takes part
@@ -68,152 +69,97 @@ func elsewhere(s size) []*experiment {
 	}
 	for _, n := range s.queues {
 		if (n >= queue || !s.quick) && n <= mostOfAll {
-			list = append(list, handoff(n, 0).on(three, bars...))
+			list = append(list, handoffAmong(n, 0).on(three, bars...))
 		}
 	}
 	return list
 }
 
-// chooseVariants returns the experiments on the variants of those names. Without
-// any it returns all, or only those nearby and those with a bar if it is to be quick.
-func chooseVariants(list []*experiment, names string, quick bool) ([]*experiment, error) {
-	if names == "" {
-		return slices.DeleteFunc(list, func(e *experiment) bool { return quick && e.variant != "" && e.bars == nil }), nil
-	}
-	all := []string{standalone, delayed, three}
-	chosen := strings.Split(names, ",")
-	for _, name := range chosen {
-		if !slices.Contains(all, name) {
-			return nil, fmt.Errorf("-variants: unknown variant %q; there are %s", name, strings.Join(all, ", "))
-		}
-	}
-	return slices.DeleteFunc(list, func(e *experiment) bool {
-		return !slices.Contains(chosen, cmp.Or(e.variant, standalone))
-	}), nil
+// site is what the clients of a peer connect to in an experiment.
+type site struct {
+	*bench
+	on *server // what they lock with
+	at string  // where they connect to it
 }
 
-// roundTrip is what the far server's replies take longer.
-const roundTrip = time.Millisecond
-
-// relays returns those to each of a server's addresses.
-func relays(to server, opts zkserver.RelayOptions) (zkserver.Relays, error) {
-	return zkserver.NewRelays(strings.Split(to.addr(), ","), opts)
-}
-
-// servers are those that have been started, and the ways to them.
-type servers struct {
-	three *zookeeper
-	far   map[server]zkserver.Relays
-}
-
-// site returns what the clients of a peer connect to in an experiment: the bench
-// as seen from there. What is not there yet, it starts.
-func (b *bench) site(ctx context.Context, e *experiment, p *peer) (*bench, error) {
-	at := *b
-	if p.server != nil {
-		at.on = p.server
-	}
-	switch e.variant {
-	case three:
-		if b.servers.three == nil {
-			var err error
-			if b.servers.three, err = startZooKeeper(ctx, 3, 1024); err != nil {
+// site returns that of a peer on a variant of the servers. What is not there yet, it
+// starts.
+func (b *bench) site(ctx context.Context, variant string, p *peer) (_ *site, err error) {
+	on := cmp.Or(p.server, b.zookeeper.server)
+	if variant == three {
+		if b.three == nil {
+			if b.three, err = startZooKeeper(ctx, 3, 1024); err != nil {
 				return nil, err
 			}
 		}
-		at.on = b.servers.three
-		at.at = at.on.addr()
-	case delayed:
-		if b.servers.far[at.on] == nil {
-			way, err := relays(at.on, zkserver.RelayOptions{Delay: roundTrip})
-			if err != nil {
-				return nil, err
-			}
-			b.servers.far[at.on] = way
+		on = b.three.server
+	}
+	if variant != delayed {
+		return &site{b, on, on.addr}, nil
+	}
+	if b.far[on] == nil {
+		if b.far[on], err = on.relays(zkserver.RelayOptions{Delay: roundTrip}); err != nil {
+			return nil, err
 		}
-		at.at = strings.Join(b.servers.far[at.on].Addrs(), ",")
-	default:
-		at.at = at.on.addr()
 	}
-	return &at, nil
-}
-
-func (s *servers) close() error {
-	for _, way := range s.far {
-		way.Close()
-	}
-	if s.three == nil {
-		return nil
-	}
-	return s.three.close()
+	return &site{b, on, strings.Join(b.far[on].Addrs(), ",")}, nil
 }
 
 // zookeeper is a server, or an ensemble with the leader at the end: the first
 // client connects to a follower, as most do.
 type zookeeper struct {
+	*server
 	members []*zkserver.Server
-	stop    func() error
 	look    *plain // to look with
-	version string
 
-	questions int64 // of ours that the members have counted
+	questions int // of ours that the members have counted
 }
 
 // startZooKeeper starts n servers with heaps of so many MiB. They sync their logs, as in production.
 func startZooKeeper(ctx context.Context, n, heap int) (_ *zookeeper, err error) {
 	options := zkserver.Options{Fsync: true, Optimize: true, HeapMB: heap, TickTime: 2 * time.Second}
 	z := new(zookeeper)
+	var stop func() error
 	if n == 1 {
 		one, err := zkserver.Start(ctx, options)
 		if err != nil {
 			return nil, err
 		}
-		z.members, z.stop = []*zkserver.Server{one}, one.Stop
+		z.members, stop = []*zkserver.Server{one}, one.Stop
 	} else {
 		ensemble, err := zkserver.StartEnsemble(ctx, n, options)
 		if err != nil {
 			return nil, err
 		}
-		z.members, z.stop = slices.Clone(ensemble.Servers()), ensemble.Stop
+		stop = ensemble.Stop
 		leader, err := ensemble.Leader(ctx)
 		if err != nil {
-			return nil, errors.Join(err, z.stop())
+			return nil, errors.Join(err, stop())
 		}
-		slices.SortStableFunc(z.members, func(a, b *zkserver.Server) int {
-			return cmp.Compare(place(a, leader), place(b, leader))
-		})
+		z.members = slices.DeleteFunc(slices.Clone(ensemble.Servers()), func(s *zkserver.Server) bool { return s == leader })
+		z.members = append(z.members, leader)
 	}
+	var addrs []string
+	for _, m := range z.members {
+		addrs = append(addrs, m.Addr())
+	}
+	z.server = &server{addr: strings.Join(addrs, ","), transactions: z.transactions, requests: z.requests, queued: z.queued, close: stop}
 	stats, err := z.leader().Mntr(ctx)
 	if err == nil {
 		z.version, _, _ = strings.Cut(stats["zk_version"], "-")
 		z.look, err = openPlain(ctx, z.leader().Addr())
 	}
+	if err == nil {
+		_, err = z.look.Create(root, nil, 0, acl)
+	}
 	if err != nil {
-		return nil, errors.Join(err, z.stop())
+		return nil, errors.Join(err, stop())
 	}
-	if _, err := z.look.conn.Create(root, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-		return nil, errors.Join(err, z.close())
-	}
+	z.close = func() error { return errors.Join(z.look.hangUp(), stop()) }
 	return z, nil
 }
 
-// place is 1 for the leader and 0 for a follower.
-func place(s, leader *zkserver.Server) int {
-	if s == leader {
-		return 1
-	}
-	return 0
-}
-
 func (z *zookeeper) leader() *zkserver.Server { return z.members[len(z.members)-1] }
-
-func (z *zookeeper) addr() string {
-	var addrs []string
-	for _, m := range z.members {
-		addrs = append(addrs, m.Addr())
-	}
-	return strings.Join(addrs, ",")
-}
 
 // transactions asks the leader, which knows of all before any other server.
 func (z *zookeeper) transactions(ctx context.Context) (int64, error) {
@@ -223,15 +169,11 @@ func (z *zookeeper) transactions(ctx context.Context) (int64, error) {
 
 // requests tells how many requests the members have received of all clients, their
 // pings included. They count our questions too; those are taken off.
-func (z *zookeeper) requests(ctx context.Context) (int64, error) {
-	sum := -z.questions
+func (z *zookeeper) requests(ctx context.Context) (float64, error) {
+	sum := float64(-z.questions)
 	for _, m := range z.members {
 		z.questions++
-		stats, err := m.Mntr(ctx)
-		if err != nil {
-			return 0, err
-		}
-		n, err := strconv.ParseInt(stats["zk_packets_received"], 10, 64)
+		n, err := statistic(ctx, m, "zk_packets_received")
 		if err != nil {
 			return 0, err
 		}
@@ -240,12 +182,30 @@ func (z *zookeeper) requests(ctx context.Context) (int64, error) {
 	return sum, nil
 }
 
-func (z *zookeeper) queued(_ context.Context, path string) (int, error) {
-	children, _, err := z.look.conn.Children(path)
+// watches tells how many watches clients have set.
+func (z *zookeeper) watches(ctx context.Context) (float64, error) {
+	return statistic(ctx, z.leader(), "zk_watch_count")
+}
+
+// awaitWatches waits until clients have set so many: one that waits for a lock has joined for
+// good when it watches the one before it.
+func (z *zookeeper) awaitWatches(ctx context.Context, n int) error {
+	return await(ctx, "all wait", func() (bool, error) {
+		watches, err := z.watches(ctx)
+		return watches == float64(n), err
+	})
+}
+
+// statistic is a number that a member counts.
+func statistic(ctx context.Context, member *zkserver.Server, name string) (float64, error) {
+	stats, err := member.Mntr(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return len(znode.Contenders(children)), nil
+	return strconv.ParseFloat(stats[name], 64)
 }
 
-func (z *zookeeper) close() error { return errors.Join(z.look.close(), z.stop()) }
+func (z *zookeeper) queued(_ context.Context, path string) (int, error) {
+	children, _, err := z.look.Children(path)
+	return len(znode.Contenders(children)), err
+}

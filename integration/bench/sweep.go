@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"runtime/metrics"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
@@ -23,55 +23,46 @@ const (
 	singleName = "single"
 )
 
-var sweepBars = []bar{
-	{figure: 0, against: readsName, least: true, limit: 0.9},
-	{figure: 1, against: singleName, least: true, limit: 10},
-	{figure: 4, limit: 0.02, counted: true},
-	{figure: 6, limit: 64 << 20, counted: true},
-}
-
 // mostDeleted is how many trees are deleted, at most, where only the rate is asked
 // for: it does not change with more.
 const mostDeleted = 10_000
 
-// What the limits have in flight at once: as the reaper has by default, requests
-// and transactions of so many nodes.
-const (
-	inFlight        = reaper.DefaultConcurrency
-	batchesInFlight = 4
-	batch           = reaper.DefaultBatch
-)
+// inFlight is how many requests the limits have under way, as the reaper has by default.
+const inFlight = reaper.DefaultConcurrency
 
-// sweepOrphans is workload G: locks whose holders died, flat below the root or in
+// sweepOrphans is workload G: locks whose holders died, flat below the root or nested in
 // directories, are swept away.
-func sweepOrphans(trees int, nested bool, bars ...bar) *experiment {
-	title := fmt.Sprintf("%d orphaned lock trees, flat", trees)
-	if nested {
-		title = fmt.Sprintf("%d orphaned lock trees, nested", trees)
-	}
-	f := &forest{trees: trees, nested: nested, ttl: time.Millisecond}
+func sweepOrphans(trees int, how string) *experiment {
+	f := &forest{trees: trees, nested: how == "nested", ttl: time.Millisecond}
 	return &experiment{
-		workload: "G", title: title, bars: bars,
-		figures: []figure{
+		table: table{"G", fmt.Sprintf("%d orphaned lock trees, %s", trees, how), []figure{
 			{"scan: trees", perSecond}, {"deletes: nodes", perSecond}, {"sweep: trees", perSecond}, {"requests, for each tree", decimals},
 			{"transactions, for each tree", thousandths}, {"peak heap", mebibytes}, {"above the listing", mebibytes},
-		},
+		}, []bar{
+			{Figure: 0, Against: readsName, Least: true, Limit: 0.9},
+			{Figure: 1, Against: singleName, Least: true, Limit: 10},
+			{Figure: 4, Limit: 0.02, Counted: true},
+			{Figure: 6, Limit: 64 << 20, Counted: true},
+		}},
 		own: []*peer{
-			{name: readsName, title: "bare pipelined reads", bare: true},
-			{name: singleName, title: "single deletes, pipelined", bare: true},
+			{Name: readsName, Title: "bare pipelined reads", Bare: true},
+			{Name: singleName, Title: "single deletes, pipelined", Bare: true},
 		},
-		takes: func(p *peer) bool { return p.name == holdfastName || p.name == readsName || p.name == singleName },
-		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
-			switch p.name {
-			case readsName:
-				s, err := openPlain(ctx, b.server.Addr())
-				return &readsTrial{f, b, s}, err
-			case singleName:
-				s, err := openPlain(ctx, b.server.Addr())
-				return &singleTrial{f, b, s}, err
+		takes: func(p *peer) bool { return p.Name == holdfastName || p.Name == readsName || p.Name == singleName },
+		prepare: func(ctx context.Context, s *site, p *peer) (trial, error) {
+			if p.Name == holdfastName {
+				w, err := openSweeper(ctx, s, f, policy.MinOrphanAfter)
+				return trial{w.orphans, w.close}, err
 			}
-			s, err := openSweeper(ctx, b, f, policy.MinOrphanAfter)
-			return &orphansTrial{s}, err
+			client, err := openPlain(ctx, s.at)
+			if err != nil {
+				return trial{}, err
+			}
+			measure := s.reads
+			if p.Name == singleName {
+				measure = s.singles
+			}
+			return trial{func(ctx context.Context) (turn, error) { return measure(ctx, f, client) }, client.hangUp}, nil
 		},
 	}
 }
@@ -80,149 +71,204 @@ func sweepOrphans(trees int, nested bool, bars ...bar) *experiment {
 func sweepLive(trees int, ttl time.Duration, bars ...bar) *experiment {
 	f := &forest{trees: trees, ttl: ttl}
 	return &experiment{
-		workload: "H", title: fmt.Sprintf("%d live locks with a TTL of %v, swept again at once", trees, ttl), bars: bars, takes: keeps,
-		figures: []figure{
+		table: table{"H", fmt.Sprintf("%d live locks with a TTL of %v, swept again at once", trees, ttl), []figure{
 			{"first sweep: locks", perSecond}, {"requests, for each", decimals}, {"the next: locks", perSecond}, {"its requests, for each", decimals}, {"kept in memory, for each lock", wholeBytes},
-		},
-		prepare: func(ctx context.Context, b *bench, p *peer) (trial, error) {
-			s, err := openSweeper(ctx, b, f, policy.DefaultOrphanAfter)
-			return &liveTrial{s}, err
+		}, bars},
+		takes: holdfastAlone,
+		prepare: func(ctx context.Context, s *site, p *peer) (trial, error) {
+			w, err := openSweeper(ctx, s, f, policy.DefaultOrphanAfter)
+			return trial{w.live, w.close}, err
 		},
 	}
 }
 
-var (
-	thousandths = unit{1, "%.3f"}
-	mebibytes   = unit{1.0 / (1 << 20), "%.1f MiB"} // of bytes
-)
-
 // sweeper is a client that locks are swept with.
 type sweeper struct {
 	*forest
-	*bench
+	*site
 	zkserver.Meter
 	client   *lock.Client
 	policies *policy.Set
 }
 
-func openSweeper(ctx context.Context, b *bench, f *forest, orphanAfter time.Duration) (*sweeper, error) {
+func openSweeper(ctx context.Context, s *site, f *forest, orphanAfter time.Duration) (*sweeper, error) {
 	everything, err := policy.ParsePattern("**")
 	if err != nil {
 		return nil, err
 	}
-	s := &sweeper{forest: f, bench: b}
-	s.policies, err = policy.NewSet(policy.Policy{
+	f.at = s.newPath() // that of the other peers' trials, too
+	w := &sweeper{forest: f, site: s}
+	w.policies, err = policy.NewSet(policy.Policy{
 		Name: "all", Match: everything, OrphanAfter: orphanAfter,
 		Policy: lock.Policy{TTL: 2 * sessionTimeout, Grace: lock.MinGrace},
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.client, err = lock.Dial(ctx, []string{b.server.Addr()}, lock.WithRoot(f.root(b)), lock.WithSessionTimeout(sessionTimeout),
-		lock.WithPolicies(s.policies), lock.WithDialer(s.Dial))
-	return s, err
+	w.client, err = lock.Dial(ctx, []string{s.at}, lock.WithRoot(f.at), lock.WithSessionTimeout(sessionTimeout),
+		lock.WithPolicies(w.policies), lock.WithDialer(w.Dial))
+	return w, err
 }
 
-func (s *sweeper) close() error { return errors.Join(s.client.Close(), s.fell(s.zookeeper.look.conn)) }
+func (w *sweeper) close() error { return errors.Join(w.client.Close(), w.fell(w.zookeeper.look.Conn)) }
 
-// reaper returns a reaper that has not swept yet.
-func (s *sweeper) reaper(dry bool) (*reaper.Reaper, error) {
-	return reaper.New(s.client, reaper.Options{Policies: s.policies, DryRun: dry})
+// swept is what a sweep did, in how many seconds, and what each tree cost.
+type swept struct {
+	reaper.Report
+	took float64
+	each cost
 }
 
-// sweep sweeps all trees and returns how long that took.
-func (s *sweeper) sweep(ctx context.Context, r *reaper.Reaper) (reaper.Report, float64, error) {
-	start := time.Now()
-	report, err := r.Sweep(ctx)
-	took := time.Since(start).Seconds()
-	if err == nil && report.Total.Locks < s.trees {
-		err = fmt.Errorf("a sweep saw %d locks of %d", report.Total.Locks, s.trees)
-	}
-	return report, took, err
-}
-
-type orphansTrial struct{ *sweeper }
-
-func (t *orphansTrial) round(ctx context.Context) ([]float64, error) {
-	if err := t.plant(ctx, t.bench); err != nil {
-		return nil, err
-	}
-	scan, err := t.medianPass(func() (float64, error) {
-		dry, err := t.reaper(true)
-		if err != nil {
-			return 0, err
+// sweep sweeps all trees.
+func (w *sweeper) sweep(ctx context.Context, r *reaper.Reaper) (done swept, err error) {
+	done.each, err = w.costOf(ctx, sessions{{counts: w.Counts}}, func() (int, error) {
+		start := time.Now()
+		done.Report, err = r.Sweep(ctx)
+		done.took = time.Since(start).Seconds()
+		if err == nil && done.Total.Locks < w.trees {
+			err = fmt.Errorf("a sweep saw %d locks of %d", done.Total.Locks, w.trees)
 		}
-		_, took, err := t.sweeper.sweep(ctx, dry)
-		return took, err
+		return w.trees, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	_, listing, err := heapOf(func() (int, error) {
-		names, _, err := admin.New(t.client).Children(ctx, admin.New(t.client).Root())
-		return len(names), err
-	})
-	if err != nil {
-		return nil, err
-	}
-	wet, err := t.reaper(false)
-	if err != nil {
-		return nil, err
-	}
-	before, err := t.spentOn(ctx, &t.Meter)
-	if err != nil {
-		return nil, err
-	}
-	var took float64
-	report, peak, err := heapOf(func() (report reaper.Report, err error) {
-		report, took, err = t.sweeper.sweep(ctx, wet)
-		return report, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if want := t.nodes(); report.Total.Deleted != want {
-		return nil, fmt.Errorf("a sweep deleted %d nodes of %d: %v", report.Total.Deleted, want, &report)
-	}
-	t.planted = false
-	after, err := t.spentOn(ctx, &t.Meter)
-	if err != nil {
-		return nil, err
-	}
-	requests, transactions, _, _ := after.per(t.trees, before)
-	deletes, err := t.bench.deletes(ctx, t.forest, t.batches)
-	return []float64{float64(t.trees) / scan, deletes, float64(t.trees) / took, requests, transactions, peak, peak - listing}, err
+	return done, err
 }
 
-// batches deletes the nodes of a forest as the reaper does, in transactions.
-func (t *orphansTrial) batches(ctx context.Context, f *forest) error {
-	var nodes []admin.Deletion
-	for i := range f.trees {
-		at, entry := f.tree(i)
-		nodes = append(nodes, admin.Deletion{Path: entry}, admin.Deletion{Path: f.anchor(i)}, admin.Deletion{Path: at})
+// sweepAnew sweeps all trees with a reaper that has not swept yet.
+func (w *sweeper) sweepAnew(ctx context.Context, dry bool) (swept, error) {
+	r, err := reaper.New(w.client, reaper.Options{Policies: w.policies, DryRun: dry})
+	if err != nil {
+		return swept{}, err
 	}
-	const whole = batch / 3 * 3 // trees
-	return together(batchesInFlight, func(i int) error {
-		for at := i * whole; at < len(nodes); at += batchesInFlight * whole {
-			if err := admin.New(t.client).Delete(ctx, nodes[at:min(at+whole, len(nodes))]); err != nil {
-				return err
+	return w.sweep(ctx, r)
+}
+
+// orphans measures a dry run, then what the heap is for a bare listing and for a sweep that
+// deletes all.
+func (w *sweeper) orphans(ctx context.Context) (turn, error) {
+	if err := w.plant(ctx, w.bench); err != nil {
+		return nil, err
+	}
+	var scans []float64
+	for range w.passes() {
+		scan, err := w.sweepAnew(ctx, true)
+		if err != nil {
+			return nil, err
+		}
+		scans = append(scans, scan.took)
+	}
+	listing, err := heapOf(func() error {
+		_, _, err := admin.New(w.client).Children(ctx, admin.New(w.client).Root())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var done swept
+	peak, err := heapOf(func() (err error) {
+		done, err = w.sweepAnew(ctx, false)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if want := w.nodes(); done.Total.Deleted != want {
+		return nil, fmt.Errorf("a sweep deleted %d nodes of %d: %v", done.Total.Deleted, want, &done.Report)
+	}
+	w.planted = false
+	deletes, err := w.deletes(ctx, w.forest, w.deleteAll)
+	n := float64(w.trees)
+	return turn{n / median(scans), deletes, n / done.took, done.each.requests, done.each.transactions, peak, peak - listing}, err
+}
+
+// deleteAll deletes the nodes of a forest as the reaper does, in transactions.
+func (w *sweeper) deleteAll(ctx context.Context, f *forest) error {
+	const atOnce, treesEach = 4, reaper.DefaultBatch / 3
+	return spread(atOnce, f.trees, treesEach, func(first, end int) error {
+		var nodes []admin.Deletion
+		for i := first; i < end; i++ {
+			for _, node := range f.tree(i).nodes() {
+				nodes = append(nodes, admin.Deletion{Path: node})
 			}
 		}
-		return nil
+		return admin.New(w.client).Delete(ctx, nodes)
 	})
 }
 
-// deletesPasses is how often a forest is deleted in a turn: it takes some tenths of a
-// second only.
-const deletesPasses = 3
+// live sweeps living locks twice.
+func (w *sweeper) live(ctx context.Context) (turn, error) {
+	if err := w.plant(ctx, w.bench); err != nil {
+		return nil, err
+	}
+	r, err := reaper.New(w.client, reaper.Options{Policies: w.policies})
+	if err != nil {
+		return nil, err
+	}
+	empty := heap()
+	var figures turn
+	for range 2 {
+		done, err := w.sweep(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if done.Total.Live < w.trees || done.Total.Deleted > 0 {
+			return nil, fmt.Errorf("a sweep of %d live locks: %v", w.trees, &done.Report)
+		}
+		figures = append(figures, float64(w.trees)/done.took, done.each.requests)
+	}
+	kept := heap() - empty
+	runtime.KeepAlive(r)
+	return append(figures, kept/float64(w.trees)), nil
+}
+
+// passes is how often a forest is read in a turn: the first time after it was planted is
+// slower.
+func (f *forest) passes() int {
+	if f.trees > mostDeleted {
+		return 1 // takes long enough
+	}
+	return 5
+}
+
+// reads lists each tree and reads its entry, and does nothing with them.
+func (s *site) reads(ctx context.Context, f *forest, client *plain) (turn, error) {
+	if err := f.plant(ctx, s.bench); err != nil {
+		return nil, err
+	}
+	var took []float64
+	var peak float64
+	each, err := s.costOf(ctx, sessions{{counts: client.Counts}}, func() (n int, err error) {
+		peak, err = heapOf(func() (err error) {
+			took, err = timed(f.passes(), func(int) error { return f.read(client.Conn) })
+			return err
+		})
+		return f.passes() * f.trees, err
+	})
+	return turn{float64(f.trees) / median(took), none, none, each.requests, each.transactions, peak, none}, err
+}
+
+// singles deletes nodes one by one, many of these requests at once.
+func (s *site) singles(ctx context.Context, f *forest, client *plain) (turn, error) {
+	rate, err := s.deletes(ctx, f, func(_ context.Context, f *forest) error {
+		return spread(inFlight, f.trees, 1, func(i, _ int) error {
+			for _, node := range f.tree(i).nodes() {
+				if err := client.Delete(node, 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	return turn{none, rate, none, none, none, none, none}, err
+}
 
 // deletes returns how many nodes of locks, with their anchors, are deleted each second, the directories
-// left aside, by what deletes all trees of a forest like this one.
+// left aside, by what deletes all trees of a forest like this one. It is deleted several
+// times: each takes some tenths of a second only.
 func (b *bench) deletes(ctx context.Context, like *forest, deleteTrees func(context.Context, *forest) error) (float64, error) {
-	conn := b.zookeeper.look.conn
+	const passes = 3
 	var rates []float64
-	for range deletesPasses {
-		f := &forest{trees: min(like.trees, mostDeleted), nested: like.nested, ttl: time.Hour}
+	for range passes {
+		f := &forest{at: b.newPath(), trees: min(like.trees, mostDeleted), nested: like.nested, ttl: time.Hour}
 		if err := f.plant(ctx, b); err != nil {
 			return 0, err
 		}
@@ -231,146 +277,29 @@ func (b *bench) deletes(ctx context.Context, like *forest, deleteTrees func(cont
 			return 0, err
 		}
 		rates = append(rates, float64(3*f.trees)/time.Since(start).Seconds())
-		f.planted = false
-		if err := errors.Join(f.fellDirs(conn), f.fell(conn)); err != nil {
+		if err := f.fellDirs(b.zookeeper.look.Conn); err != nil {
 			return 0, err
 		}
 	}
 	return median(rates), nil
 }
 
-// readsTrial lists each tree and reads its entry, and does nothing with them.
-type readsTrial struct {
-	*forest
-	*bench
-	*plain
-}
-
-func (t *readsTrial) close() error { return t.plain.close() }
-
-func (t *readsTrial) round(ctx context.Context) ([]float64, error) {
-	if err := t.plant(ctx, t.bench); err != nil {
-		return nil, err
-	}
-	before, err := t.spentOn(ctx, &t.Meter)
-	if err != nil {
-		return nil, err
-	}
-	took, peak, err := heapOf(func() (float64, error) {
-		return t.medianPass(func() (float64, error) {
-			start := time.Now()
-			read, err := t.read(t.conn)
-			if err == nil && read != t.trees {
-				err = fmt.Errorf("read %d entries of %d", read, t.trees)
-			}
-			return time.Since(start).Seconds(), err
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	after, err := t.spentOn(ctx, &t.Meter)
-	requests, transactions, _, _ := after.per(t.passes()*t.trees, before)
-	return []float64{float64(t.trees) / took, math.NaN(), math.NaN(), requests, transactions, peak, math.NaN()}, err
-}
-
-// singleTrial deletes nodes one by one, many of these requests at once.
-type singleTrial struct {
-	*forest
-	*bench
-	*plain
-}
-
-func (t *singleTrial) close() error { return t.plain.close() }
-
-func (t *singleTrial) round(ctx context.Context) ([]float64, error) {
-	rate, err := t.bench.deletes(ctx, t.forest, t.singly)
-	none := math.NaN()
-	return []float64{none, rate, none, none, none, none, none}, err
-}
-
-// singly deletes the nodes of a forest.
-func (t *singleTrial) singly(_ context.Context, f *forest) error {
-	return together(inFlight, func(first int) error {
-		for i := first; i < f.trees; i += inFlight {
-			at, entry := f.tree(i)
-			for _, node := range []string{entry, f.anchor(i), at} {
-				if err := t.conn.Delete(node, 0); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-}
-
-type liveTrial struct{ *sweeper }
-
-func (t *liveTrial) round(ctx context.Context) ([]float64, error) {
-	if err := t.plant(ctx, t.bench); err != nil {
-		return nil, err
-	}
-	r, err := t.reaper(false)
-	if err != nil {
-		return nil, err
-	}
-	empty := heap()
-	var figures []float64
-	for range 2 {
-		before, err := t.spentOn(ctx, &t.Meter)
-		if err != nil {
-			return nil, err
-		}
-		report, took, err := t.sweeper.sweep(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		if report.Total.Live < t.trees || report.Total.Deleted > 0 {
-			return nil, fmt.Errorf("a sweep of %d live locks: %v", t.trees, &report)
-		}
-		after, err := t.spentOn(ctx, &t.Meter)
-		if err != nil {
-			return nil, err
-		}
-		requests, _, _, _ := after.per(t.trees, before)
-		figures = append(figures, float64(t.trees)/took, requests)
-	}
-	kept := heap() - empty
-	runtime.KeepAlive(r)
-	return append(figures, kept/float64(t.trees)), nil
-}
-
-// spentOn tells what has been spent so far by one client: its requests, and all
-// transactions.
-func (b *bench) spentOn(ctx context.Context, m *zkserver.Meter) (cost, error) {
-	transactions, err := b.on.transactions(ctx)
-	return cost{transactions: transactions, client: m.Counts()}, err
-}
-
 // heapOf runs f, and returns by how many bytes the heap was larger at its peak
 // than before; what is garbage already counts until it is collected.
-func heapOf[T any](f func() (T, error)) (result T, peak float64, err error) {
+func heapOf(f func() error) (peak float64, err error) {
 	before := heap()
-	look := func() { peak = max(peak, heapNow()-before) }
-	done := make(chan struct{})
+	var done atomic.Bool
 	var looking sync.WaitGroup
 	looking.Go(func() {
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				look()
-			case <-done:
-				return
-			}
+		for last := false; !last; time.Sleep(5 * time.Millisecond) {
+			last = done.Load()
+			peak = max(peak, heapNow()-before)
 		}
 	})
-	result, err = f()
-	close(done)
+	err = f()
+	done.Store(true)
 	looking.Wait()
-	look()
-	return result, peak, err
+	return peak, err
 }
 
 // heapNow is how many bytes objects take up on the heap, garbage included.

@@ -27,11 +27,11 @@ func TestForest(t *testing.T) {
 		}
 		dirs, entries := map[string]bool{}, map[string]bool{}
 		for i := range min(c.trees, 10) {
-			at, entry := f.tree(i)
-			dirs[path.Dir(at)], entries[entry] = true, true
-			name, ok := znode.Parse(path.Base(entry))
-			if !ok || !name.Ours() || path.Dir(entry) != at || znode.CheckName(strings.TrimPrefix(at, "/root/")) != nil {
-				t.Errorf("tree %d is %s with the entry %s", i, at, entry)
+			one := f.tree(i)
+			dirs[path.Dir(one.at)], entries[one.entry] = true, true
+			name, ok := znode.Parse(path.Base(one.entry))
+			if !ok || !name.Ours() || path.Dir(one.entry) != one.at || znode.CheckName(strings.TrimPrefix(one.at, "/root/")) != nil {
+				t.Errorf("tree %d is %+v", i, one)
 			}
 		}
 		if len(entries) != min(c.trees, 10) || c.trees <= 10 && len(dirs) != max(1, c.dirs) {
@@ -42,7 +42,11 @@ func TestForest(t *testing.T) {
 
 func TestHeapOf(t *testing.T) {
 	const size = 32 << 20
-	kept, peak, err := heapOf(func() ([]byte, error) { return make([]byte, size), nil })
+	var kept []byte
+	peak, err := heapOf(func() error {
+		kept = make([]byte, size)
+		return nil
+	})
 	if err != nil || peak < size || peak > 2*size {
 		t.Errorf("at its peak the heap is %.0f bytes larger, %v; want about %d", peak, err, size)
 	}

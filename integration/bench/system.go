@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -18,19 +18,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
-
-// mark stands beside the names of peers that lock with another system than
-// ZooKeeper: what they promise is not the same.
-const mark = "†"
-
-// printNotes prints what the marks beside the peers' names mean.
-func printNotes(w io.Writer, peers []*peer) {
-	for _, p := range peers {
-		if p.note != "" {
-			fmt.Fprintf(w, "\n%s %s: %s\n", mark, strings.TrimSuffix(p.title, " "+mark), p.note)
-		}
-	}
-}
 
 // lease is how long a lock of another system is held, like Holdfast's, unless it
 // is given back.
@@ -49,49 +36,61 @@ const most = 64
 // daemon is the server of another system: a process of its own, with a folder of
 // its own.
 type daemon struct {
+	server
 	*zkserver.Process
-	name, dir, address string
+	name, dir   string
+	port, other string // that of its address; another free address
+
+	cmd    *exec.Cmd
+	ready  func(ctx context.Context) error // fails until it is
+	hangUp func() error                    // ends our own connection; nil: there is none
 }
 
-func (d *daemon) addr() string { return d.address }
-
-// stopTimeout is how long a daemon may take to end.
-const stopTimeout = 10 * time.Second
-
-// startDaemon starts a daemon, which keeps what it has in a folder, and waits
-// until it is ready. The folder is removed with it, or if it fails.
-func startDaemon(ctx context.Context, name, dir, address string, cmd *exec.Cmd, ready func(context.Context) error) (_ *daemon, err error) {
+// startDaemon starts a daemon, and waits until it is ready. prepare finds its folder and
+// address there, and adds the command and the rest. If it fails, nothing is left.
+func startDaemon(ctx context.Context, name string, prepare func(d *daemon) error) (_ *server, err error) {
+	ports, err := zkserver.FreePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "holdfast-bench-"+name+"-")
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{name: name, dir: dir, port: strconv.Itoa(ports[0]), other: fmt.Sprintf("127.0.0.1:%d", ports[1])}
+	d.addr, d.close = "127.0.0.1:"+d.port, d.stop
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.RemoveAll(dir))
+			err = errors.Join(err, d.discard())
 		}
 	}()
+	if err := prepare(d); err != nil {
+		return nil, err
+	}
 	log, err := os.Create(filepath.Join(dir, "server.log"))
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	process, err := zkserver.StartProcess(cmd)
-	if err != nil {
+	d.cmd.Stdout, d.cmd.Stderr = log, log
+	if d.Process, err = zkserver.StartProcess(d.cmd); err != nil {
 		return nil, err
 	}
-	d := &daemon{Process: process, name: name, dir: dir, address: address}
 	var last error
 	err = await(ctx, name+" is ready", func() (bool, error) {
 		select {
-		case <-process.Exited():
-			return false, fmt.Errorf("%s did not start: %v", name, process.Err())
+		case <-d.Exited():
+			return false, fmt.Errorf("%s did not start: %v", name, d.Err())
 		default:
-			last = ready(ctx)
+			last = d.ready(ctx)
 			return last == nil, nil
 		}
 	})
 	if err != nil {
-		process.Kill()
+		d.Kill()
 		return nil, fmt.Errorf("%w (last answer: %v); its log:\n%s", err, last, d.log())
 	}
-	return d, nil
+	return &d.server, nil
 }
 
 func (d *daemon) log() string {
@@ -102,8 +101,9 @@ func (d *daemon) log() string {
 	return strings.TrimSpace(string(text))
 }
 
-// close ends the process and removes its folder.
-func (d *daemon) close() error {
+// stop ends the process, and discards the rest.
+func (d *daemon) stop() error {
+	const limit = 10 * time.Second
 	var err error
 	select {
 	case <-d.Exited():
@@ -112,22 +112,20 @@ func (d *daemon) close() error {
 		_ = d.Signal(os.Interrupt) // fails only if it is gone
 		select {
 		case <-d.Exited():
-		case <-time.After(stopTimeout):
+		case <-time.After(limit):
 			d.Kill()
-			err = fmt.Errorf("%s had to be killed: it ran on for %v", d.name, stopTimeout)
+			err = fmt.Errorf("%s had to be killed: it ran on for %v", d.name, limit)
 		}
 	}
-	return errors.Join(err, os.RemoveAll(d.dir))
+	return errors.Join(err, d.discard())
 }
 
-// freeAddr returns an address of 127.0.0.1 where no process listens.
-func freeAddr() (addr, port string, err error) {
-	ports, err := zkserver.FreePorts(1)
-	if err != nil {
-		return "", "", err
+// discard ends our connection and removes the folder.
+func (d *daemon) discard() (err error) {
+	if d.hangUp != nil {
+		err = d.hangUp()
 	}
-	port = fmt.Sprint(ports[0])
-	return net.JoinHostPort("127.0.0.1", port), port, nil
+	return errors.Join(err, os.RemoveAll(d.dir))
 }
 
 // wire counts what passes between a client and its server.
@@ -139,10 +137,7 @@ func (w *wire) counts() zkserver.Counts {
 
 func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	return wiredConn{conn, w}, nil
+	return wiredConn{conn, w}, err
 }
 
 type wiredConn struct {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-io/holdfast/integration/foreign"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -25,22 +27,22 @@ func TestSystems(t *testing.T) {
 		if p.start == nil {
 			continue
 		}
-		t.Run(p.name, func(t *testing.T) {
-			server, version, err := p.start(t.Context())
+		t.Run(p.Name, func(t *testing.T) {
+			server, err := p.start(t.Context())
 			if errors.Is(err, zkserver.ErrNotInstalled) {
 				zkserver.NotRun(t, "%v", err)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Log(version)
+			t.Log(server.version)
 			defer func() {
 				if err := server.close(); err != nil {
 					t.Error(err)
 				}
-				if conn, err := net.Dial("tcp", server.addr()); err == nil {
+				if conn, err := net.Dial("tcp", server.addr); err == nil {
 					conn.Close()
-					t.Errorf("a server still listens on %s", server.addr())
+					t.Errorf("a server still listens on %s", server.addr)
 				}
 			}()
 			testLocks(t, p, server)
@@ -48,10 +50,10 @@ func TestSystems(t *testing.T) {
 	}
 }
 
-func testLocks(t *testing.T, p *peer, server server) {
+func testLocks(t *testing.T, p *peer, server *server) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	s, err := openAll(ctx, p, server.addr(), 2)
+	s, err := openAll(ctx, p, server.addr, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,29 +62,22 @@ func testLocks(t *testing.T, p *peer, server server) {
 			t.Error(err)
 		}
 	}()
-	b := &bench{on: server}
+	at := &site{on: server}
 	const path, n = root + "/test", 10
-	one, two := s[0].locker(path), s[1].locker(path).(trier)
-	free := func() {
-		for range n {
-			if err := errors.Join(one.lock(ctx), one.unlock()); err != nil {
-				t.Fatal(err)
-			}
-		}
+	one, two := s[0].locker(path), s[1].locker(path)
+	free := func() (int, error) {
+		_, err := timed(n, func(int) error { return one.cycle(ctx) })
+		return n, err
 	}
-	free() // warms up
-	before, err := b.spent(ctx, s...)
+	if _, err := free(); err != nil { // warms up
+		t.Fatal(err)
+	}
+	each, err := at.costOf(ctx, s, free)
 	if err != nil {
 		t.Fatal(err)
 	}
-	free()
-	after, err := b.spent(ctx, s...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	requests, transactions, out, in := after.per(n, before)
-	if requests != 2 || transactions != 2 || out < 20 || in < 5 {
-		t.Errorf("a free lock costs %v requests, %v transactions, %v bytes out, %v in; want 2, 2, and some", requests, transactions, out, in)
+	if each.requests != 2 || each.transactions != 2 || each.out < 20 || each.in < 5 {
+		t.Errorf("a free lock costs %+v; want 2 requests, 2 transactions, and some bytes", each)
 	}
 
 	if err := one.lock(ctx); err != nil {
@@ -93,14 +88,8 @@ func testLocks(t *testing.T, p *peer, server server) {
 	}
 	locked := make(chan error, 1)
 	go func() { locked <- two.lock(ctx) }()
-	if queue, ok := server.(queueing); ok {
-		err := await(ctx, "it waits", func() (bool, error) {
-			n, err := queue.queued(ctx, path)
-			return n == 2, err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := at.allWait(ctx, path, 2); err != nil {
+		t.Fatal(err)
 	}
 	select {
 	case err := <-locked:
@@ -110,7 +99,7 @@ func testLocks(t *testing.T, p *peer, server server) {
 	if err := errors.Join(one.unlock(), <-locked); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := one.(trier).try(ctx); got || err != nil {
+	if got, err := one.try(ctx); got || err != nil {
 		t.Errorf("the first client tries the second one's lock: %v, %v", got, err)
 	}
 	if err := two.unlock(); err != nil {
@@ -127,7 +116,7 @@ func testLocks(t *testing.T, p *peer, server server) {
 // TestPostgresLockExpires, and then its former owner can not give it back.
 func TestPostgresLockExpires(t *testing.T) {
 	t.Setenv(zkserver.EnvNoInstall, "1")
-	server, _, err := startPostgres(t.Context())
+	server, err := startPostgres(t.Context())
 	if errors.Is(err, zkserver.ErrNotInstalled) {
 		zkserver.NotRun(t, "%v", err)
 	}
@@ -139,24 +128,36 @@ func TestPostgresLockExpires(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	s, err := openPostgres(t.Context(), server.addr())
+	s, err := openPostgres(t.Context(), server.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.close()
 	const path = root + "/test"
-	one, two := s.locker(path).(*postgresLocker), s.locker(path).(*postgresLocker)
+	one, two := s.locker(path), s.locker(path)
 	if err := one.lock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := one.pool.Exec(t.Context(), `UPDATE locks SET expires = now() - interval '1 s'`); err != nil {
+	admin, err := pgx.Connect(t.Context(), postgresURL(server.addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(t.Context())
+	token := func() (token int64) {
+		if err := admin.QueryRow(t.Context(), `SELECT token FROM locks`).Scan(&token); err != nil {
+			t.Error(err)
+		}
+		return token
+	}
+	first := token()
+	if _, err := admin.Exec(t.Context(), `UPDATE locks SET expires = now() - interval '1 s'`); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := two.try(t.Context()); !got || err != nil {
 		t.Errorf("try of an expired lock: %v, %v", got, err)
 	}
-	if two.token <= one.token {
-		t.Errorf("token %d after %d", two.token, one.token)
+	if second := token(); second <= first {
+		t.Errorf("token %d after %d", second, first)
 	}
 	if err := one.unlock(); err == nil {
 		t.Error("a client that lost the lock gave it back")
@@ -166,49 +167,47 @@ func TestPostgresLockExpires(t *testing.T) {
 	}
 }
 
-func TestDaemonThatDoesNotStart(t *testing.T) {
-	dir := t.TempDir() + "/data"
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
+// TestDaemons that do not start, or end by themselves.
+func TestDaemons(t *testing.T) {
+	var dir string
+	start := func(script string, ready func(context.Context) error) (*server, *daemon, error) {
+		var one *daemon
+		s, err := startDaemon(t.Context(), "daemon", func(d *daemon) error {
+			one, dir = d, d.dir
+			d.cmd, d.ready = exec.Command("sh", "-c", script), ready
+			return nil
+		})
+		return s, one, err
 	}
-	_, err := startDaemon(t.Context(), "a daemon", dir, "127.0.0.1:1", exec.Command("sh", "-c", "echo out of order; exit 3"),
-		func(context.Context) error { return errors.New("no answer") })
+	_, _, err := start("echo out of order; exit 3", func(context.Context) error { return errors.New("no answer") })
 	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "out of order") {
-		t.Errorf("startDaemon: %v", err)
+		t.Errorf("one that does not start: %v", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("its folder: %v", err)
 	}
-}
-
-func TestDaemonThatDied(t *testing.T) {
-	dir := t.TempDir() + "/data"
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	d, err := startDaemon(t.Context(), "a daemon", dir, "127.0.0.1:1", exec.Command("sh", "-c", "echo adieu; exec sleep 600"),
-		func(context.Context) error {
-			if text, err := os.ReadFile(dir + "/server.log"); err != nil || len(text) == 0 {
-				return fmt.Errorf("it said nothing: %v", err)
-			}
-			return nil
-		})
+	s, d, err := start("echo adieu; exec sleep 600", func(context.Context) error {
+		if text, err := os.ReadFile(dir + "/server.log"); err != nil || len(text) == 0 {
+			return fmt.Errorf("it said nothing: %v", err)
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.Kill()
-	if err := d.close(); err == nil || !strings.Contains(err.Error(), "had ended by itself") || !strings.Contains(err.Error(), "adieu") {
-		t.Errorf("close: %v", err)
+	if err := s.close(); err == nil || !strings.Contains(err.Error(), "had ended by itself") || !strings.Contains(err.Error(), "adieu") {
+		t.Errorf("close of one that died: %v", err)
 	}
 }
 
 // TestWhatIsNotInstalled is left out, or an error if it must take part.
 func TestWhatIsNotInstalled(t *testing.T) {
-	there := &peer{name: "there", title: "There"}
-	missing := &peer{name: "missing", title: "Missing", start: func(context.Context) (server, string, error) {
-		return nil, "", fmt.Errorf("%w: get it", zkserver.ErrNotInstalled)
+	there := &peer{Name: "there", Title: "There"}
+	missing := &peer{Name: "missing", Title: "Missing", start: func(context.Context) (*server, error) {
+		return nil, fmt.Errorf("%w: get it", zkserver.ErrNotInstalled)
 	}}
-	broken := &peer{name: "broken", title: "Broken", setUp: func(context.Context, string) (foreign.Program, error) {
+	broken := &peer{Name: "broken", Title: "Broken", setUp: func(context.Context, string) (foreign.Program, error) {
 		return foreign.Program{}, errors.New("it does not compile")
 	}}
 	ready, out, err := setUp(t.Context(), t.TempDir(), []*peer{missing, there}, false)
@@ -226,15 +225,15 @@ func TestWhatIsNotInstalled(t *testing.T) {
 // TestNotesOfOtherSystems: each marked peer has a note, and the other way round.
 func TestNotesOfOtherSystems(t *testing.T) {
 	for _, p := range peers {
-		if other := p.start != nil; other != strings.HasSuffix(p.title, " "+mark) || other != (p.note != "") {
-			t.Errorf("%s: title %q, note %q", p.name, p.title, p.note)
+		if other := p.start != nil; other != strings.HasSuffix(p.Title, " "+mark) || other != (p.Note != "") {
+			t.Errorf("%s: title %q, note %q", p.Name, p.Title, p.Note)
 		}
 	}
-	etcd := peers[slices.IndexFunc(peers, func(p *peer) bool { return p.name == "etcd" })]
+	etcd := peerNamed("etcd")
 	var text strings.Builder
-	r := result{experiment: &experiment{workload: "X", title: "made up"}, peers: []*peer{peers[0], etcd}}
+	r := result{table: table{Workload: "X", Title: "made up"}, Peers: []*peer{peers[0], etcd}}
 	r.print(&text)
-	if got, want := text.String(), "\n"+mark+" etcd concurrency.Mutex: "+etcd.note+"\n"; !strings.HasSuffix(got, want) || strings.Count(got, "\n"+mark) != 1 {
+	if got, want := text.String(), "\n"+mark+" etcd concurrency.Mutex: "+etcd.Note+"\n"; !strings.HasSuffix(got, want) || strings.Count(got, "\n"+mark) != 1 {
 		t.Errorf("the table is\n%s\nwant at its end%s", got, want)
 	}
 }
@@ -242,12 +241,14 @@ func TestNotesOfOtherSystems(t *testing.T) {
 func TestVariants(t *testing.T) {
 	titles := func(names string, quick bool) (all []string) {
 		t.Helper()
-		list, err := chooseVariants(experiments(small), names, quick)
+		s := small
+		s.quick = quick
+		list, err := chooseExperiments(s, "", "", names, peers)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range list {
-			all = append(all, e.workload+": "+e.title)
+			all = append(all, e.Workload+": "+e.Title)
 		}
 		return all
 	}
@@ -276,7 +277,7 @@ func TestVariants(t *testing.T) {
 	if quick := titles("", true); slices.ContainsFunc(quick, func(title string) bool { return strings.Contains(title, "three servers") }) || len(quick) >= len(everything) {
 		t.Errorf("quick:\n%s", strings.Join(quick, "\n"))
 	}
-	if _, err := chooseVariants(nil, "four", false); err == nil || !strings.Contains(err.Error(), `"four"`) {
+	if _, err := chooseExperiments(small, "", "", "four", peers); err == nil || !strings.Contains(err.Error(), `"four"`) {
 		t.Errorf("an unknown variant: %v", err)
 	}
 }
@@ -294,8 +295,15 @@ func TestProcess(t *testing.T) {
 			lines := strings.ReplaceAll(test.handoff, "; ", `\n`)
 			script := fmt.Sprintf(`while read command rest; do case $command in handoff) printf '%s\n';; *) echo ok;; esac; done`, lines)
 			p := &peer{program: foreign.Program{Command: func(...string) *exec.Cmd { return exec.Command("sh", "-c", script) }}}
-			b := &bench{on: &etcdServer{daemon: &daemon{address: "127.0.0.1:1"}}}
-			one, err := startProcess(t.Context(), b, p, root, 2, handoffs(0, time.Second))
+			on := &server{
+				addr:         "127.0.0.1:1",
+				transactions: func(context.Context) (int64, error) { return 7, nil },
+				requests:     func(context.Context) (float64, error) { return 7, nil },
+			}
+			figures := func(done performance) turn {
+				return append(turn{done.took, done.passed, done.each.requests}, done.times...)
+			}
+			one, err := startProcess(t.Context(), &site{new(bench), on, on.addr}, p, 2, task{command: []any{"handoff"}, handoff: true, figures: figures})
 			if err == nil {
 				defer func() {
 					if err := one.close(); err != nil {
@@ -312,24 +320,23 @@ func TestProcess(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			done, _, after, err := one.measure(t.Context(), func() (cost, error) { return cost{transactions: 7}, nil })
-			if err != nil || after.transactions != 7 || done.took != 2 || done.passed != 0.5 || !slices.Equal(done.times, []float64{0.001, 0.003}) {
-				t.Errorf("measure: %+v, %+v, %v", done, after, err)
+			if done, err := one.round(t.Context()); err != nil || !slices.Equal(done, turn{2, 0.5, 0, 0.001, 0.003}) {
+				t.Errorf("a round: %v, %v", done, err)
 			}
 		})
 	}
 }
 
 func TestTurnsTellWhoIsNext(t *testing.T) {
-	turns := newTurns(2, 1)
-	turns.measure()
+	turns := &turns{room: 1}
+	turns.measure(true)
 	for _, client := range []int{0, 0, 1, 1, 1, 0} {
 		if _, err := turns.enter(client, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		turns.leave(time.Now())
+		turns.leave(time.Now(), time.Now())
 	}
-	if latencies, passed := turns.stop(); len(latencies) != 6 || passed != 2 {
-		t.Errorf("%d handoffs, %d of them to another client; want 6 and 2", len(latencies), passed)
+	if len(turns.latencies) != 6 || turns.passed != 2 {
+		t.Errorf("%d handoffs, %d of them to another client; want 6 and 2", len(turns.latencies), turns.passed)
 	}
 }

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+)
+
+// session is one client's.
+type session struct {
+	locker func(path string) locker // the lock of that path; one goroutine uses it
+	counts func() zkserver.Counts
+	close  func() error
+	settle func(ctx context.Context) error // waits until what it does after its last unlock is done; nil: it does nothing
+}
+
+type locker struct {
+	lock   func(ctx context.Context) error
+	unlock func() error
+	try    func(ctx context.Context) (got bool, err error) // without waiting; nil: it cannot
+}
+
+// cycle locks and unlocks.
+func (l locker) cycle(ctx context.Context) error {
+	if err := l.lock(ctx); err != nil {
+		return err
+	}
+	return l.unlock()
+}
+
+// cycleUntil locks and unlocks, once at least, until it is done.
+func (l locker) cycleUntil(ctx context.Context, done func() bool) error {
+	for {
+		if err := l.cycle(ctx); err != nil || done() {
+			return err
+		}
+	}
+}
+
+// got tells what an attempt brought that fails with held if the lock is held.
+func got(err, held error) (bool, error) {
+	if errors.Is(err, held) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// opener connects a session of a peer that lives in this process.
+type opener func(ctx context.Context, addr string) (session, error)
+
+// sessions are those of several clients of one peer.
+type sessions []session
+
+// openAll opens n sessions of a peer, which take the addresses in turn.
+func openAll(ctx context.Context, p *peer, addr string, n int) (sessions, error) {
+	if err := enoughFiles(n); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	addrs := strings.Split(addr, ",")
+	var all sessions
+	for i := range n {
+		s, err := p.open(ctx, addrs[i%len(addrs)])
+		if err != nil {
+			return nil, errors.Join(err, all.close())
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// enoughFiles returns an error if this process cannot open so many more files and
+// some: without them, clients would try to connect again and again.
+func enoughFiles(more int) error {
+	open, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return err
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return os.NewSyscallError("getrlimit", err)
+	}
+	if need := uint64(len(open) + more + 100); need > limit.Cur {
+		return fmt.Errorf("%d open files are needed and %d allowed: raise the limit (ulimit -n %[1]d)", need, limit.Cur)
+	}
+	return nil
+}
+
+// close closes all at once: each waits for an answer of the server.
+func (all sessions) close() error {
+	return together(len(all), func(i int) error { return all[i].close() })
+}
+
+// settle waits until the sessions use the server no more, so that nothing of theirs is
+// counted in another's turn.
+func (all sessions) settle(ctx context.Context) error {
+	return together(len(all), func(i int) error {
+		if all[i].settle == nil {
+			return nil
+		}
+		return all[i].settle(ctx)
+	})
+}
+
+// crew is a peer's clients in an experiment.
+type crew struct {
+	*site
+	*peer
+	sessions
+	end func() error // what precedes the end of the sessions
+}
+
+// add adds n clients of a peer.
+func (c *crew) add(ctx context.Context, p *peer, n int) error {
+	more, err := openAll(ctx, p, c.at, n)
+	c.sessions = append(c.sessions, more...)
+	return err
+}
+
+func (c *crew) close() error { return errors.Join(c.end(), c.sessions.close()) }
+
+// withClients prepares n clients of a peer in this process. ready makes them ready and
+// returns what measures once.
+func withClients(n int, ready func(ctx context.Context, c *crew) (round, error)) preparation {
+	return func(ctx context.Context, s *site, p *peer) (trial, error) {
+		c := &crew{site: s, peer: p, end: func() error { return nil }}
+		if err := c.add(ctx, p, n); err != nil {
+			return trial{}, err
+		}
+		measure, err := ready(ctx, c)
+		if err != nil {
+			return trial{}, errors.Join(err, c.sessions.close())
+		}
+		return trial{measure, c.close}, nil
+	}
+}
+
+// cost is what was spent up to a moment, or on each of some operations.
+type cost struct{ requests, transactions, out, in float64 }
+
+// spent tells what has been spent so far: transactions, and what those sessions
+// have counted. Nothing else may use the server between two calls.
+func (s *site) spent(ctx context.Context, sessions ...session) (cost, error) {
+	transactions, err := s.on.transactions(ctx)
+	c := cost{transactions: float64(transactions)}
+	for _, one := range sessions {
+		n := one.counts()
+		c.requests += float64(n.Requests)
+		c.out += float64(n.BytesOut)
+		c.in += float64(n.BytesIn)
+	}
+	return c, err
+}
+
+// spentByAll tells what has been spent so far as far as ZooKeeper knows:
+// transactions, and requests of all clients, their pings included.
+func (s *site) spentByAll(ctx context.Context) (cost, error) {
+	c, err := s.spent(ctx)
+	if err == nil {
+		c.requests, err = s.on.requests(ctx)
+	}
+	return c, err
+}
+
+// per is what was spent since an earlier moment, on each of n operations.
+func (c cost) per(n int, since cost) cost {
+	each := func(now, then float64) float64 { return (now - then) / float64(n) }
+	return cost{each(c.requests, since.requests), each(c.transactions, since.transactions), each(c.out, since.out), each(c.in, since.in)}
+}
+
+// costOf has f do some operations, tell how many, and returns what the sessions spent on
+// each of them.
+func (s *site) costOf(ctx context.Context, sessions sessions, f func() (n int, err error)) (cost, error) {
+	before, err := s.spent(ctx, sessions...)
+	if err != nil {
+		return cost{}, err
+	}
+	n, err := f()
+	if err != nil {
+		return cost{}, err
+	}
+	after, err := s.spent(ctx, sessions...)
+	return after.per(n, before), err
+}
+
+// timed calls f for 0 to n-1, and returns how many seconds each call took.
+func timed(n int, f func(i int) error) (times []float64, err error) {
+	for i := range n {
+		start := time.Now()
+		if err := f(i); err != nil {
+			return nil, err
+		}
+		times = append(times, time.Since(start).Seconds())
+	}
+	return times, nil
+}
+
+// together runs f for 0 to n-1 at once.
+func together(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { errs[i] = f(i) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// spread has workers call f for the parts of 0 to n-1, of so many each.
+func spread(workers, n, each int, f func(first, end int) error) error {
+	return together(workers, func(w int) error {
+		for first := w * each; first < n; first += workers * each {
+			if err := f(first, min(first+each, n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// team is the goroutines of a turn. The context of all ends with the first error, or when
+// it takes too long.
+type team struct {
+	ctx     context.Context
+	fail    context.CancelCauseFunc
+	end     func() // once all is done
+	running sync.WaitGroup
+}
+
+// team gathers one for so long at most. If its context ends early, it closes the sessions,
+// because not every peer's lock heeds a context.
+func (all sessions) team(ctx context.Context, limit time.Duration) *team {
+	ctx, fail := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not done in %v", limit))
+	stop := context.AfterFunc(ctx, func() { _ = all.close() }) // why it ended is what is told
+	return &team{ctx: ctx, fail: fail, end: func() {
+		stop()
+		cancel()
+		fail(nil)
+	}}
+}
+
+// run starts f for 0 to n-1.
+func (t *team) run(n int, f func(i int) error) {
+	for i := range n {
+		t.running.Go(func() {
+			if err := f(i); err != nil {
+				t.fail(err)
+			}
+		})
+	}
+}
+
+// wait waits until all have ended, and returns the first error; once the context has
+// ended, not for ever: go-zookeeper's Close can hang on a connection that many use, and
+// with it those of zk.Lock.
+func (t *team) wait() error {
+	ended := make(chan struct{})
+	go func() {
+		t.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return context.Cause(t.ctx)
+	case <-t.ctx.Done():
+	}
+	err := context.Cause(t.ctx)
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		err = fmt.Errorf("%w; its goroutines hang %v after their sessions were closed", err, patience)
+	}
+	return err
+}
