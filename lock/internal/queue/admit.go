@@ -17,7 +17,8 @@ type position struct {
 	predecessorGone  bool // for certain
 	shares           bool // the predecessor is a writer that only reads now, and so do we
 
-	target string // of a semaphore: the entry that is as many permits ahead as there are
+	target     string // of a semaphore: the entry that is as many permits ahead as there are
+	targetGone bool   // for certain
 }
 
 // step is the next step of a contender.

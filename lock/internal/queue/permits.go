@@ -132,7 +132,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 		w.grantedPredecessor, w.p = name.Node, position{} // we are the first waiter: list the holders
 		return nil
 	}
-	var left <-chan zk.Event // fires when the target does
+	var left <-chan zk.Event // of the target
 	if target, ok := znode.Parse(w.p.target); ok && target.Node != name.Node {
 		_, left, err = w.Conn.Watch(ctx, w.path(target))
 		switch {
@@ -145,8 +145,8 @@ func (w *waiter) followPermits(ctx context.Context) error {
 			return err
 		}
 	}
-	again, err := w.awaitChange(ctx, s.wait, s.changed, left)
-	if again || w.p.predecessorGone { // there may be room: a list tells
+	_, err = w.awaitChange(ctx, s.wait, s.changed, left)
+	if w.p.targetGone || w.p.predecessorGone { // there may be room: list
 		w.p = position{}
 	}
 	return err

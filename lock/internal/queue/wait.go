@@ -223,7 +223,11 @@ func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, o
 			}
 			w.p.predecessorGone = event.Type == zk.EventNodeDeleted
 			return false, nil
-		case <-other:
+		case event, open := <-other:
+			if open {
+				<-other
+			}
+			w.p.targetGone = event.Type == zk.EventNodeDeleted
 			return true, nil
 		case <-timer.C:
 			return true, nil
