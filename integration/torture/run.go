@@ -190,13 +190,13 @@ func (t *torture) startServers() error {
 		Links:        true, Config: []string{"syncLimit=4"},
 	}
 	for _, off := range []time.Duration{0, clockOff, -clockOff} {
-		env, err := zkserver.Faketime(t.ctx, off)
+		clock, err := zkserver.NewClock(t.ctx, t.dir, off)
 		if err != nil {
 			fmt.Println("torture: the servers' clocks are the same, because", err)
 			opts.MemberEnv = nil
 			break
 		}
-		opts.MemberEnv = append(opts.MemberEnv, env)
+		opts.MemberEnv = append(opts.MemberEnv, clock.Env())
 	}
 	t.clocks = opts.MemberEnv != nil
 	if t.ensemble, err = zkserver.StartEnsemble(t.ctx, 3, opts); err != nil {
