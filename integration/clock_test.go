@@ -17,11 +17,11 @@ func TestClocksHoursApart(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"ahead": 5 * time.Hour, "behind": -5 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			env, err := zkserver.Faketime(t.Context(), ahead)
+			clock, err := zkserver.NewClock(t.Context(), t.TempDir(), ahead)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := zkserver.ForTest(t, zkserver.Options{Env: env})
+			s := zkserver.ForTest(t, zkserver.Options{Env: clock.Env()})
 			b := on(t, []string{s.Addr()})
 			c := b.client()
 

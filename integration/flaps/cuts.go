@@ -11,16 +11,12 @@ import (
 )
 
 const (
-	cutsName  = "cuts" // on the command line
-	cutsTitle = "17 clients take turns, and the connections of 16 are cut four times, while their sessions survive"
-
 	takers      = 17
-	cuts        = 4
+	cutTimes    = 4
 	turnTime    = time.Millisecond       // of work under the lock
 	cutEvery    = 500 * time.Millisecond // after all have connected again
 	retryAfter  = 100 * time.Millisecond // a call that failed
 	unlockTries = 3
-	window      = 2 * time.Second  // in which handoffs are counted
 	wedgedAfter = 15 * time.Second // without a handoff: longer than a session or a lease of the dead lasts
 
 	// longPause is what no queue of Holdfast's may make: all clients are alive, so
@@ -28,18 +24,27 @@ const (
 	longPause = shortTTL
 )
 
+var cuts = &scenario{
+	name:  "cuts",
+	title: "17 clients take turns, and the connections of 16 are cut four times, while their sessions survive",
+	head:  []string{"lock", "queue", "longest pause", "Lock failed", "Unlock failed", "two in at once"},
+	times: func(c *contender, rounds int) int {
+		if c.cuts == 0 {
+			return 0
+		}
+		return max(rounds, c.cuts)
+	},
+	begin: func(*contender, int) outcome { return &cutsRun{turns: new(turns)} },
+	alone: true,
+}
+
 // cutsRun is what was seen of clients that took turns, before and after the cuts.
 type cutsRun struct {
-	contender *contender
-	round     int
-	err       error // it could not be carried out
-
-	before, after float64       // handoffs per second
-	served        int           // how many of the clients came in after the cuts
-	pause         time.Duration // the longest from the first cut on, without a handoff
-	turns         *turns
-	newSessions   int // clients whose sessions did not survive
-	told          int // holders that were told that they have lost the lock
+	turns       *turns
+	served      int           // how many of the clients came in after the cuts
+	pause       time.Duration // the longest from the first cut on, without a handoff
+	newSessions int           // clients whose sessions did not survive
+	told        int           // holders that were told that they have lost the lock
 }
 
 // wedged reports whether some clients did not come in after the cuts.
@@ -66,15 +71,18 @@ func (r *cutsRun) broken() (promises []string) {
 	return promises
 }
 
-// run carries the run out. It calls measured when from then on it only looks
-// whether the queue moves.
-func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
-	lockPath := lockPath(cutsName, r.contender, r.round)
-	p, err := r.contender.start(b.overhear(lockPath))
-	if err != nil {
-		return err
+func (r *cutsRun) cells() []string {
+	queue := "moves"
+	if r.wedged() {
+		queue = fmt.Sprintf("**wedged**: %d of %d came in", r.served, takers)
 	}
-	defer p.Close()
+	if r.newSessions > 0 {
+		queue += fmt.Sprintf("; %d sessions did not survive", r.newSessions)
+	}
+	return []string{queue, seconds(r.pause), fmt.Sprint(r.turns.failedLocks), fmt.Sprint(r.turns.failedUnlocks), fmt.Sprint(r.turns.doubles())}
+}
+
+func (r *cutsRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string, ready func()) error {
 	var clients []*peers.Client
 	for range takers {
 		c, err := p.Open(ctx, b.server, lockPath, peers.Mutex)
@@ -95,54 +103,36 @@ func (r *cutsRun) run(ctx context.Context, b *bench, measured func()) error {
 	if err := r.turns.awaitAll(ctx, start); err != nil {
 		return err
 	}
-	if r.turns.served(start) < takers {
-		return fmt.Errorf("before the cuts only %d of %d clients came in", r.turns.served(start), takers)
-	}
-	if r.before, err = r.turns.rate(ctx); err != nil {
-		return err
+	if n := r.turns.served(start); n < takers {
+		return fmt.Errorf("before the cuts only %d of %d clients came in", n, takers)
 	}
 
-	first, last, err := r.cutAll(ctx, clients)
-	if err != nil {
-		return err
+	sessions := make(map[*peers.Client]int64)
+	for _, c := range clients {
+		sessions[c], _, _ = c.Tap.Session()
 	}
-	measured()
+	first := time.Now()
+	for range cutTimes {
+		if err := cut(ctx, clients[1:]); err != nil {
+			return err
+		}
+	}
+	last := time.Now()
+	ready()
 
 	if err := r.turns.awaitAll(ctx, last); err != nil {
 		return err
 	}
 	r.served, r.pause = r.turns.served(last), r.turns.pause(first)
 	for _, c := range clients {
+		if id, _, _ := c.Tap.Session(); id != sessions[c] {
+			r.newSessions++
+		}
 		if _, told := c.FirstSince(start); !told.At.IsZero() {
 			r.told++
 		}
 	}
 	return nil
-}
-
-// cutAll cuts the connections of all but one, several times, and returns when it began and
-// when it was done. It notes what came of that.
-func (r *cutsRun) cutAll(ctx context.Context, clients []*peers.Client) (first, last time.Time, err error) {
-	sessions := make(map[*peers.Client]int64)
-	for _, c := range clients {
-		sessions[c], _, _ = c.Tap.Session()
-	}
-	first = time.Now()
-	for range cuts {
-		if err := cut(ctx, clients[1:]); err != nil {
-			return first, last, err
-		}
-	}
-	last = time.Now()
-	if r.after, err = r.turns.rate(ctx); err != nil {
-		return first, last, err
-	}
-	for _, c := range clients {
-		if id, _, _ := c.Tap.Session(); id != sessions[c] {
-			r.newSessions++
-		}
-	}
-	return first, last, nil
 }
 
 // cut cuts the clients' connections, and waits until they have new ones.
@@ -170,8 +160,6 @@ func cut(ctx context.Context, clients []*peers.Client) error {
 
 // turns is the record of which client was in when.
 type turns struct {
-	news chan struct{} // one token: a client was in
-
 	mu                         sync.Mutex
 	all                        []turn
 	failedLocks, failedUnlocks int
@@ -183,8 +171,6 @@ type turn struct {
 	client  string
 	in, out time.Time
 }
-
-func newTurns() *turns { return &turns{news: make(chan struct{}, 1)} }
 
 // take has a client take turns until ctx ends. A call that fails is made again, as
 // any program would; Unlock only a few times.
@@ -199,8 +185,7 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 			return err
 		}
 		if in.Text != ok {
-			t.failed(&t.failedLocks)
-			if err := sleep(ctx, retryAfter); err != nil {
+			if err := t.failed(ctx, &t.failedLocks); err != nil {
 				return err
 			}
 			continue
@@ -209,7 +194,7 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 			return err
 		}
 		t.add(turn{c.Name, in.At, time.Now()})
-		for try := 1; ; try++ {
+		for range unlockTries {
 			out, err := c.Ask(ctx, "unlock")
 			if err != nil {
 				return err
@@ -217,11 +202,7 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 			if out == ok {
 				break
 			}
-			t.failed(&t.failedUnlocks)
-			if try == unlockTries {
-				break
-			}
-			if err := sleep(ctx, retryAfter); err != nil {
+			if err := t.failed(ctx, &t.failedUnlocks); err != nil {
 				return err
 			}
 		}
@@ -230,30 +211,23 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 
 func (t *turns) add(one turn) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.all = append(t.all, one)
-	t.mu.Unlock()
-	select {
-	case t.news <- struct{}{}:
-	default:
-	}
 }
 
-func (t *turns) failed(count *int) {
+// failed counts a call that failed, and waits until it is made again.
+func (t *turns) failed(ctx context.Context, count *int) error {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	*count++
+	t.mu.Unlock()
+	return sleep(ctx, retryAfter)
 }
 
 // inOrder returns the turns that began after a time, the earliest first.
 func (t *turns) inOrder(start time.Time) []turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var later []turn
-	for _, one := range t.all {
-		if one.in.After(start) {
-			later = append(later, one)
-		}
-	}
+	later := slices.DeleteFunc(slices.Clone(t.all), func(one turn) bool { return !one.in.After(start) })
 	slices.SortFunc(later, func(a, b turn) int { return a.in.Compare(b.in) })
 	return later
 }
@@ -267,27 +241,15 @@ func (t *turns) served(start time.Time) int {
 	return len(clients)
 }
 
-// rate measures handoffs per second.
-func (t *turns) rate(ctx context.Context) (float64, error) {
-	start := time.Now()
-	err := sleep(ctx, window)
-	return float64(len(t.inOrder(start))) / time.Since(start).Seconds(), err
-}
-
 // awaitAll waits until all clients have been in since a time. It gives up when none was in
 // for wedgedAfter, or some were not for twice that.
 func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
-	enough := time.NewTimer(2 * wedgedAfter)
-	defer enough.Stop()
-	for t.served(start) < takers {
-		select {
-		case <-t.news:
-		case <-time.After(wedgedAfter):
-			return nil
-		case <-enough.C:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	for last := start; t.served(start) < takers && time.Since(last) < wedgedAfter && time.Since(start) < 2*wedgedAfter; {
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+		if all := t.inOrder(start); len(all) > 0 {
+			last = all[len(all)-1].in
 		}
 	}
 	return nil

@@ -82,29 +82,23 @@ func TestPause(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	kept := func(c *contender) *pairRun {
-		return &pairRun{fault: faults[0], contender: c, round: 1, struck: at(0), in: at(20.1), unlocked: at(20), unlock: ok, left: ok}
+	pair := func(c *contender, in float64, err error) *run {
+		return &run{scenario: stall, contender: c, round: 1, err: err, outcome: &pairRun{contender: c, struck: at(0), in: at(in), unlocked: at(20), unlock: ok, left: ok}}
 	}
 	peer := &contender{title: "other"}
-	wrong := kept(peer)
-	wrong.in = at(1)
-	absent := kept(peer)
-	absent.err = errors.New("no |\npackage")
-	ourFailure := kept(ours)
-	ourFailure.err = errors.New("no server")
-	ourWrong := kept(ours)
-	ourWrong.in = at(1)
+	kept, wrong, absent := pair(ours, 20.1, nil), pair(peer, 1, nil), pair(peer, 20.1, errors.New("no |\npackage"))
+	wedged := &run{scenario: cuts, contender: ours, round: 1, outcome: &cutsRun{turns: &turns{}}}
 	for name, test := range map[string]struct {
 		report report
 		kept   bool
 		want   string
 	}{
-		"kept, others did not": {report{pairs: []*pairRun{kept(ours), wrong}}, true, "| other | 1.0 s | – | – | 19.0 s | cannot be asked | ok |"},
-		"without a package":    {report{pairs: []*pairRun{kept(ours), absent}}, true, `| other | not measured: no \| package | | | | | |`},
-		"not kept":             {report{pairs: []*pairRun{ourWrong}}, false, "stall, Holdfast, round 1: the second came in while"},
-		"not carried out":      {report{pairs: []*pairRun{ourFailure}}, false, "could not be carried out: no server"},
-		"wedged":               {report{cuts: []*cutsRun{{contender: ours, round: 1, turns: &turns{}}}}, false, "| **wedged** |"},
-		"took no part":         {report{pairs: []*pairRun{kept(peer)}}, false, "took no part"},
+		"kept, others did not": {report{runs: []*run{kept, wrong}}, true, "| other | 1.0 s | – | – | 19.0 s | cannot be asked | ok |"},
+		"without a package":    {report{runs: []*run{kept, absent}}, true, `| other | not measured: no \| package | | | | | |`},
+		"not kept":             {report{runs: []*run{pair(ours, 1, nil)}}, false, "stall, Holdfast, round 1: the second came in while"},
+		"not carried out":      {report{runs: []*run{pair(ours, 20.1, errors.New("no server"))}}, false, "could not be carried out: no server"},
+		"wedged":               {report{runs: []*run{wedged}}, false, "| **wedged**: 0 of 17 came in |"},
+		"took no part":         {report{runs: []*run{pair(peer, 20.1, nil)}}, false, "took no part"},
 	} {
 		var out bytes.Buffer
 		if got := test.report.print(&out); got != test.kept || !strings.Contains(out.String(), test.want) {
@@ -115,7 +109,7 @@ func TestVerdict(t *testing.T) {
 
 func TestNewReport(t *testing.T) {
 	r, err := newReport([]string{"holdfast", "kazoo"}, []string{"stall", "cuts"}, 2)
-	if err != nil || len(r.pairs) != 4 || len(r.cuts) != 3+2 {
+	if err != nil || len(r.runs) != 2*2+3+2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, wrong := range []struct {

@@ -21,7 +21,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/peers"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
-	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 const (
@@ -57,7 +56,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	if err := r.run(ctx, *verbose); err != nil {
+	if err := r.carryOut(ctx, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, "flaps:", err)
 		os.Exit(1)
 	}
@@ -66,15 +65,44 @@ func main() {
 	}
 }
 
+// scenario is what happens to the clients of a lock.
+type scenario struct {
+	name  string // on the command line
+	title string
+	head  []string                           // of the columns
+	times func(c *contender, rounds int) int // how often it is run for a lock
+	begin func(c *contender, round int) outcome
+	alone bool // it has the machine to itself, for as long as it measures
+}
+
+var scenarios = []*scenario{stall, kill, cuts}
+
+// outcome is what a run of a scenario comes to.
+type outcome interface {
+	// happen runs it on a lock, with a peer for the clients. It calls ready when nothing is left
+	// but to wait for what happens.
+	happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string, ready func()) error
+	cells() []string
+	broken() []string // promises of Holdfast's that were not kept
+}
+
+// run is a scenario with one lock.
+type run struct {
+	scenario  *scenario
+	contender *contender
+	round     int
+	outcome
+	err error // it could not be carried out
+}
+
 // report is all that is to be run, and what came of it.
 type report struct {
 	contenders []*contender
 	zookeeper  string // its version
-	pairs      []*pairRun
-	cuts       []*cutsRun
+	runs       []*run
 }
 
-func newReport(locks, scenarios []string, rounds int) (*report, error) {
+func newReport(locks, names []string, rounds int) (*report, error) {
 	r := new(report)
 	if rounds < 1 {
 		return nil, fmt.Errorf("-rounds %d: must be at least 1", rounds)
@@ -86,29 +114,23 @@ func newReport(locks, scenarios []string, rounds int) (*report, error) {
 		}
 		r.contenders = append(r.contenders, contenders[i])
 	}
-	for _, name := range scenarios {
-		i := slices.IndexFunc(faults, func(f *fault) bool { return f.name == name })
-		if i < 0 && name != cutsName {
+	for _, name := range names {
+		i := slices.IndexFunc(scenarios, func(s *scenario) bool { return s.name == name })
+		if i < 0 {
 			return nil, fmt.Errorf("-scenarios: unknown scenario %q", name)
 		}
 		for _, c := range r.contenders {
-			if i >= 0 {
-				for round := range rounds {
-					r.pairs = append(r.pairs, &pairRun{fault: faults[i], contender: c, round: round + 1})
-				}
-			} else if c.cuts > 0 {
-				for round := range max(rounds, c.cuts) {
-					r.cuts = append(r.cuts, &cutsRun{contender: c, round: round + 1, turns: newTurns()})
-				}
+			for round := 1; round <= scenarios[i].times(c, rounds); round++ {
+				r.runs = append(r.runs, &run{scenario: scenarios[i], contender: c, round: round, outcome: scenarios[i].begin(c, round)})
 			}
 		}
 	}
 	return r, nil
 }
 
-// run carries everything out. Its errors are those of the bench; each run has its
-// own.
-func (r *report) run(ctx context.Context, verbose bool) (err error) {
+// carryOut carries everything out. Its errors are those of the bench; each run has its
+// own. Those that mostly wait go on beside the others.
+func (r *report) carryOut(ctx context.Context, verbose bool) (err error) {
 	dir, err := os.MkdirTemp("", "holdfast-flaps-")
 	if err != nil {
 		return err
@@ -123,39 +145,42 @@ func (r *report) run(ctx context.Context, verbose bool) (err error) {
 	for _, c := range r.contenders {
 		c.program, c.absent = c.setUp(ctx, dir)
 	}
+	var running, inPlace sync.WaitGroup
+	for _, alone := range []bool{false, true} {
+		for _, one := range r.runs {
+			if one.scenario.alone != alone {
+				continue
+			}
+			inPlace.Add(1)
+			running.Go(func() {
+				ready := sync.OnceFunc(inPlace.Done)
+				defer ready()
+				one.carryOut(ctx, b, ready)
+			})
+			if alone {
+				inPlace.Wait()
+			}
+		}
+		inPlace.Wait()
+	}
+	running.Wait()
+	return context.Cause(ctx)
+}
 
-	var runs, inPlace sync.WaitGroup
-	for _, one := range r.pairs {
-		inPlace.Add(1)
-		runs.Go(func() {
-			ready := sync.OnceFunc(inPlace.Done)
-			defer ready()
-			if one.err = one.contender.absent; one.err == nil {
-				one.err = one.run(ctx, b, ready)
-			}
-			b.tell(one.fault.name, one.contender, one.round, one.err)
-		})
+func (r *run) carryOut(ctx context.Context, b *bench, ready func()) {
+	lockPath := fmt.Sprintf("%s/%s-%s-%d", root, r.scenario.name, r.contender.name, r.round)
+	said := "done"
+	if r.err = r.contender.absent; r.err == nil {
+		var p *peers.Peer
+		if p, r.err = r.contender.start(b.overhear(lockPath)); r.err == nil {
+			r.err = r.happen(ctx, b, p, lockPath, ready)
+			p.Close()
+		}
 	}
-	// The others now wait for time to pass. What is measured has the machine to
-	// itself, one after the other.
-	inPlace.Wait()
-	for _, one := range r.cuts {
-		measured := make(chan struct{})
-		runs.Go(func() {
-			done := sync.OnceFunc(func() { close(measured) })
-			defer done()
-			if one.err = one.contender.absent; one.err == nil {
-				one.err = one.run(ctx, b, done)
-			}
-			b.tell(cutsName, one.contender, one.round, one.err)
-		})
-		<-measured
+	if r.err != nil {
+		said = fmt.Sprintf("could not be carried out: %v", r.err)
 	}
-	runs.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	b.say("%s: %s, round %d: %s", r.scenario.name, r.contender.title, r.round, said)
 }
 
 // bench is what the runs share: a server, and a connection to look with.
@@ -173,9 +198,9 @@ func newBench(ctx context.Context, verbose bool) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{server: server.Addr(), stop: server.Stop, verbose: verbose}
-	stats, err := server.Mntr(ctx)
+	version, err := server.Version(ctx)
 	if err == nil {
-		b.version, _, _ = strings.Cut(stats["zk_version"], "-")
+		b.version = version.String()
 		b.look, _, err = zk.Connect([]string{b.server}, sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(silence{}))
 	}
 	if err != nil {
@@ -192,15 +217,6 @@ func (b *bench) close() error {
 // say tells how things go.
 func (*bench) say(format string, args ...any) { fmt.Fprintf(os.Stderr, "flaps: "+format+"\n", args...) }
 
-// tell tells how a run ended.
-func (b *bench) tell(scenario string, c *contender, round int, err error) {
-	if err != nil {
-		b.say("%s: %s, round %d: could not be carried out: %v", scenario, c.title, round, err)
-		return
-	}
-	b.say("%s: %s, round %d: done", scenario, c.title, round)
-}
-
 // overhear returns what takes the lines that a peer says.
 func (b *bench) overhear(lockPath string) func(line string) {
 	start := time.Now()
@@ -209,19 +225,6 @@ func (b *bench) overhear(lockPath string) func(line string) {
 			b.say("%s %8.3f %s", lockPath, time.Since(start).Seconds(), line)
 		}
 	}
-}
-
-// lockPath is the path of the lock of one run.
-func lockPath(scenario string, c *contender, round int) string {
-	return fmt.Sprintf("%s/%s-%s-%d", root, scenario, c.name, round)
-}
-
-// awaitContenders waits until there are n contenders for a lock.
-func (b *bench) awaitContenders(ctx context.Context, lockPath string, n int) error {
-	return await(ctx, fmt.Sprintf("%d contend for %s", n, lockPath), func() (bool, error) {
-		children, _, err := b.look.Children(lockPath)
-		return len(znode.Contenders(children)) == n, err
-	})
 }
 
 // await asks until the answer is yes, for what no event tells.

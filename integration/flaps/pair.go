@@ -7,44 +7,52 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/peers"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // fault is what happens to a client that holds a lock, and works on.
 type fault struct {
-	name   string // on the command line
-	title  string
 	strike func(ctx context.Context, holder *peers.Client, server string) error
 	works  time.Duration // for how long the holder works, from the fault on
 }
 
 const stallTime = 15 * time.Second
 
-var faults = []*fault{
-	{
-		name: "stall", title: "The holder's connection is stalled for 15 s",
-		strike: func(_ context.Context, holder *peers.Client, _ string) error {
-			holder.Relay.Stall()
-			time.AfterFunc(stallTime, holder.Relay.Resume)
-			return nil
-		},
-		works: stallTime + 5*time.Second, // to connect again
+var stall = pairs("stall", "The holder's connection is stalled for 15 s", fault{
+	strike: func(_ context.Context, holder *peers.Client, _ string) error {
+		holder.Relay.Stall()
+		time.AfterFunc(stallTime, holder.Relay.Resume)
+		return nil
 	},
-	{
-		name: "kill", title: "The server ends the holder's session",
-		strike: func(ctx context.Context, holder *peers.Client, server string) error {
-			return holder.Tap.Expire(ctx, server)
-		},
-		works: 12 * time.Second, // longer than the session timeout, and a TTL of 6 s and the grace
+	works: stallTime + 5*time.Second, // to connect again
+})
+
+var kill = pairs("kill", "The server ends the holder's session", fault{
+	strike: func(ctx context.Context, holder *peers.Client, server string) error {
+		return holder.Tap.Expire(ctx, server)
 	},
+	works: 12 * time.Second, // longer than the session timeout, and a TTL of 6 s and the grace
+})
+
+func pairs(name, title string, f fault) *scenario {
+	return &scenario{
+		name: name, title: title,
+		head: []string{
+			"lock", "second in", "first warned", "first told", "both in", "first's library, as the second came in", "first's Unlock",
+		},
+		times: func(_ *contender, rounds int) int { return rounds },
+		begin: func(c *contender, round int) outcome { return &pairRun{fault: f, contender: c, round: round} },
+	}
 }
 
 // pairRun is what was seen of two clients, the first of which had the lock when
 // the fault struck, while the second waited for it.
 type pairRun struct {
-	fault     *fault
-	contender *contender
-	round     int
-	err       error // it could not be carried out
+	fault         fault
+	contender     *contender
+	round         int
+	first, second *peers.Client
+	coming        <-chan peers.Said // what the second's Lock says
 
 	struck       time.Time
 	in           time.Time  // the second came in; zero: it did not
@@ -97,67 +105,76 @@ func (r *pairRun) broken() (promises []string) {
 	return promises
 }
 
-// run carries the run out. It calls inPlace when nothing is left to be done but to
-// wait for what happens.
-func (r *pairRun) run(ctx context.Context, b *bench, inPlace func()) error {
-	lockPath := lockPath(r.fault.name, r.contender, r.round)
-	p, err := r.contender.start(b.overhear(lockPath))
-	if err != nil {
+func (r *pairRun) cells() []string {
+	since := func(t time.Time, otherwise string) string {
+		if t.IsZero() {
+			return otherwise
+		}
+		return seconds(t.Sub(r.struck))
+	}
+	in, overlap, asked := since(r.in, "never"), "no", "–"
+	if d := r.overlap(); d > 0 {
+		overlap = seconds(d)
+	}
+	switch {
+	case r.in.After(r.unlocked):
+		in += ", after Unlock"
+	case !r.in.IsZero() && r.contender.asked == "":
+		asked = "cannot be asked"
+	case !r.in.IsZero():
+		asked = fmt.Sprintf("`%s`: %s", r.contender.asked, r.asked)
+	}
+	return []string{in, since(r.warned.At, "–"), since(r.told.At, "–"), overlap, asked, r.unlock}
+}
+
+func (r *pairRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string, ready func()) error {
+	if err := r.queueUp(ctx, b, p, lockPath); err != nil {
 		return err
 	}
-	defer p.Close()
-	two := pair{pairRun: r}
-	if err := two.queueUp(ctx, b, p, lockPath); err != nil {
-		return err
-	}
-	inPlace()
+	ready()
 	// The rounds strike at different times between two pings, or renewals.
 	if err := sleep(ctx, time.Duration(r.round-1)*700*time.Millisecond); err != nil {
 		return err
 	}
-	if err := two.strike(ctx, b); err != nil {
+	if err := r.strike(ctx, b); err != nil {
 		return err
 	}
-	return two.finish(ctx)
-}
-
-// pair is the two clients of a run.
-type pair struct {
-	*pairRun
-	first, second *peers.Client
-	coming        <-chan peers.Said // what the second's Lock says
+	return r.finish(ctx)
 }
 
 // queueUp has the first take the lock, and the second wait for it.
-func (p *pair) queueUp(ctx context.Context, b *bench, peer *peers.Peer, lockPath string) (err error) {
-	if p.first, err = peer.Open(ctx, b.server, lockPath, peers.Mutex); err != nil {
+func (r *pairRun) queueUp(ctx context.Context, b *bench, p *peers.Peer, lockPath string) (err error) {
+	if r.first, err = p.Open(ctx, b.server, lockPath, peers.Mutex); err != nil {
 		return err
 	}
-	if p.second, err = peer.Open(ctx, b.server, lockPath, peers.Mutex); err != nil {
+	if r.second, err = p.Open(ctx, b.server, lockPath, peers.Mutex); err != nil {
 		return err
 	}
-	if err := p.first.Must(ctx, "lock"); err != nil {
+	if err := r.first.Must(ctx, "lock"); err != nil {
 		return err
 	}
-	if p.coming, err = p.second.Tell("lock"); err != nil {
+	if r.coming, err = r.second.Tell("lock"); err != nil {
 		return err
 	}
-	return b.awaitContenders(ctx, lockPath, 2)
+	return await(ctx, "the second waits", func() (bool, error) {
+		children, _, err := b.look.Children(lockPath)
+		return len(znode.Contenders(children)) == 2, err
+	})
 }
 
 // strike has the fault happen, and the first work on for a while. It notes whether the
 // second comes in meanwhile.
-func (p *pair) strike(ctx context.Context, b *bench) error {
-	working, cancel := context.WithTimeoutCause(ctx, p.fault.works, errDone)
+func (r *pairRun) strike(ctx context.Context, b *bench) error {
+	working, cancel := context.WithTimeoutCause(ctx, r.fault.works, errDone)
 	defer cancel()
-	session, _, _ := p.first.Tap.Session()
-	p.struck = time.Now()
-	if err := p.fault.strike(ctx, p.first, b.server); err != nil {
+	session, _, _ := r.first.Tap.Session()
+	r.struck = time.Now()
+	if err := r.fault.strike(ctx, r.first, b.server); err != nil {
 		return err
 	}
-	switch err := p.comeIn(working); {
+	switch err := r.comeIn(working); {
 	case err == nil:
-		if p.asked, err = p.first.Ask(ctx, "held"); err != nil {
+		if r.asked, err = r.first.Ask(ctx, "held"); err != nil {
 			return err
 		}
 	case !errors.Is(err, errDone):
@@ -167,40 +184,40 @@ func (p *pair) strike(ctx context.Context, b *bench) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if id, _, _ := p.first.Tap.Session(); id == session {
+	if id, _, _ := r.first.Tap.Session(); id == session {
 		return errors.New("the fault did no harm: the holder still has its session")
 	}
 	return nil
 }
 
 // comeIn waits until the second is in.
-func (p *pair) comeIn(ctx context.Context) error {
-	answer, err := p.second.Hear(ctx, p.coming)
+func (r *pairRun) comeIn(ctx context.Context) error {
+	answer, err := r.second.Hear(ctx, r.coming)
 	if err == nil && answer.Text != ok {
 		err = fmt.Errorf("the second cannot take the lock: %s", answer.Text)
 	}
 	if err == nil {
-		p.in = answer.At
+		r.in = answer.At
 	}
 	return err
 }
 
 // finish has the first unlock, and then the second, which may come in only now.
-func (p *pair) finish(ctx context.Context) (err error) {
-	p.warned, p.told = p.first.FirstSince(p.struck)
-	p.unlocked = time.Now()
-	if p.unlock, err = p.first.Ask(ctx, "unlock"); err != nil {
+func (r *pairRun) finish(ctx context.Context) (err error) {
+	r.warned, r.told = r.first.FirstSince(r.struck)
+	r.unlocked = time.Now()
+	if r.unlock, err = r.first.Ask(ctx, "unlock"); err != nil {
 		return err
 	}
-	if p.in.IsZero() {
+	if r.in.IsZero() {
 		patient, cancel := context.WithTimeoutCause(ctx, patience, errDone)
 		defer cancel()
-		if err := p.comeIn(patient); err != nil && !errors.Is(err, errDone) {
+		if err := r.comeIn(patient); err != nil && !errors.Is(err, errDone) {
 			return err
 		}
 	}
-	if !p.in.IsZero() {
-		p.left, err = p.second.Ask(ctx, "unlock")
+	if !r.in.IsZero() {
+		r.left, err = r.second.Ask(ctx, "unlock")
 	}
 	return err
 }

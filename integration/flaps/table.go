@@ -17,51 +17,36 @@ func (r *report) print(w io.Writer) (kept bool) {
 		}
 	}
 	fmt.Fprintf(w, "%s; session timeout %v; %d CPUs\n", strings.Join(versions, ", "), sessionTimeout, runtime.NumCPU())
-	for _, f := range faults {
+	for _, s := range scenarios {
 		var rows [][]string
-		for _, one := range r.pairs {
-			if one.fault == f {
-				rows = append(rows, row(one.contender, one.round, one.err, one.cells))
+		for _, one := range r.runs {
+			if one.scenario == s {
+				rows = append(rows, one.row())
 			}
 		}
-		table(w, f.title, []string{
-			"lock", "second in", "first warned", "first told", "both in", "first's library, as the second came in", "first's Unlock",
-		}, rows)
+		table(w, s.title, s.head, rows)
 	}
-	var rows [][]string
-	for _, one := range r.cuts {
-		rows = append(rows, row(one.contender, one.round, one.err, one.cells))
-	}
-	table(w, cutsTitle, []string{
-		"lock", "handoffs/s before", "handoffs/s after", "came in after", "queue", "longest pause", "Lock failed", "Unlock failed", "two in at once",
-	}, rows)
 	return r.verdict(w)
 }
 
 // verdict tells which promises Holdfast did not keep.
 func (r *report) verdict(w io.Writer) (kept bool) {
 	runs, broken := 0, 0
-	judge := func(scenario string, c *contender, round int, err error, promises func() []string) {
-		if !c.ours {
-			return
+	for _, one := range r.runs {
+		if !one.contender.ours {
+			continue
 		}
 		runs++
 		var failures []string
-		if err != nil {
-			failures = []string{fmt.Sprintf("could not be carried out: %v", err)}
+		if one.err != nil {
+			failures = []string{fmt.Sprintf("could not be carried out: %v", one.err)}
 		} else {
-			failures = promises()
+			failures = one.broken()
 		}
 		for _, f := range failures {
 			broken++
-			fmt.Fprintf(w, "\n%s, %s, round %d: %s\n", scenario, c.title, round, f)
+			fmt.Fprintf(w, "\n%s, %s, round %d: %s\n", one.scenario.name, one.contender.title, one.round, f)
 		}
-	}
-	for _, one := range r.pairs {
-		judge(one.fault.name, one.contender, one.round, one.err, one.broken)
-	}
-	for _, one := range r.cuts {
-		judge(cutsName, one.contender, one.round, one.err, one.broken)
 	}
 	switch {
 	case runs == 0:
@@ -74,52 +59,16 @@ func (r *report) verdict(w io.Writer) (kept bool) {
 	return runs > 0 && broken == 0
 }
 
-// row is a row of a table: of a run that was carried out, the cells.
-func row(c *contender, round int, err error, cells func() []string) []string {
-	title := c.title
-	if round > 1 {
-		title += fmt.Sprintf(", round %d", round)
+// row is a row of a table.
+func (r *run) row() []string {
+	title := r.contender.title
+	if r.round > 1 {
+		title += fmt.Sprintf(", round %d", r.round)
 	}
-	if err != nil {
-		return []string{title, "not measured: " + err.Error()}
+	if r.err != nil {
+		return []string{title, "not measured: " + r.err.Error()}
 	}
-	return append([]string{title}, cells()...)
-}
-
-func (r *pairRun) cells() []string {
-	since := func(t time.Time, otherwise string) string {
-		if t.IsZero() {
-			return otherwise
-		}
-		return seconds(t.Sub(r.struck))
-	}
-	in, overlap, asked := since(r.in, "never"), "no", "–"
-	if d := r.overlap(); d > 0 {
-		overlap = seconds(d)
-	}
-	switch {
-	case r.in.After(r.unlocked):
-		in += ", after Unlock"
-	case !r.in.IsZero() && r.contender.asked == "":
-		asked = "cannot be asked"
-	case !r.in.IsZero():
-		asked = fmt.Sprintf("`%s`: %s", r.contender.asked, r.asked)
-	}
-	return []string{in, since(r.warned.At, "–"), since(r.told.At, "–"), overlap, asked, r.unlock}
-}
-
-func (r *cutsRun) cells() []string {
-	queue := "moves"
-	if r.wedged() {
-		queue = "**wedged**"
-	}
-	if r.newSessions > 0 {
-		queue += fmt.Sprintf("; %d sessions did not survive", r.newSessions)
-	}
-	return []string{
-		fmt.Sprintf("%.0f", r.before), fmt.Sprintf("%.0f", r.after), fmt.Sprintf("%d of %d", r.served, takers), queue, seconds(r.pause),
-		fmt.Sprint(r.turns.failedLocks), fmt.Sprint(r.turns.failedUnlocks), fmt.Sprint(r.turns.doubles()),
-	}
+	return append([]string{title}, r.cells()...)
 }
 
 // table prints a table, if it has rows.

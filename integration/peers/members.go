@@ -3,6 +3,7 @@ package peers
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -20,47 +22,37 @@ import (
 // Holdfast and zk.Lock run in copies of the program that imports this package: see [Peer]
 // for what they are told and say.
 
-// selfEnv makes a copy of a program a peer: of which library, with which terms.
+// selfEnv makes a copy of a program a peer, and says which.
 const selfEnv = "HOLDFAST_PEER"
+
+type selfConfig struct {
+	Lock  string // holdfastName or zkLockName
+	Terms Terms
+}
 
 // ServeIfPeer makes this process a peer, and ends it, if it was started as one. A program
 // that runs Holdfast or zk.Lock by this package calls it before it does anything else.
 func ServeIfPeer() {
-	words := strings.Fields(os.Getenv(selfEnv))
-	if len(words) == 0 {
+	text := os.Getenv(selfEnv)
+	if text == "" {
 		return
 	}
-	err := fmt.Errorf("%s=%q: want a lock, a session timeout and a TTL", selfEnv, words)
-	if len(words) == 3 {
-		var terms Terms
-		if terms, err = parseTerms(words[1:]); err == nil {
-			connect := connector(connectZKLock)
-			if words[0] == holdfastName {
-				connect = connectHoldfast
-			}
-			serve(terms, connect)
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	var config selfConfig
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", selfEnv, err)
 		os.Exit(1)
 	}
+	connect := connector(connectZKLock)
+	if config.Lock == holdfastName {
+		connect = connectHoldfast
+	}
+	serve(config.Terms, connect)
 	os.Exit(0)
 }
 
-// member is a client of a lock in such a copy. No two of lock and unlock run at
-// once.
-type member interface {
-	lock() error
-	unlock() error
-	held() string
-}
-
-// readers are members of a lock that can be taken to read.
-type readers interface {
-	rlock() error
-	downgrade() error
-}
+// member is a client of a lock in such a copy: what it does at each command, and answers.
+// No two of lock and unlock run at once.
+type member map[string]func() string
 
 // connector makes a member that is connected to a server. What its library says of
 // its own accord it passes on with tell, "warned" or "told" first.
@@ -72,63 +64,43 @@ type opening struct {
 	options          []string
 }
 
-var errUnknown = errors.New("cannot do that")
+// result is an error as an answer.
+func result(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return OK
+}
 
 // serve is the copy's main: it does what the lines on standard input say.
 func serve(terms Terms, connect connector) {
-	var output sync.Mutex
-	members := make(map[string]member) // guarded by output
+	var mu sync.Mutex
+	members := make(map[string]member)
 	say := func(name, word, text string) {
-		output.Lock()
-		defer output.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		fmt.Println(name, word, strings.Join(strings.Fields(text), " "))
 	}
 	obey := func(name, command string, args []string) string {
-		output.Lock()
-		m := members[name]
-		output.Unlock()
-		var err error
-		switch command {
-		case "open":
-			m, err = connect(terms, opening{args[0], args[1], args[2], args[3:]}, func(word, text string) { say(name, word, text) })
-			output.Lock()
+		if command == "open" {
+			m, err := connect(terms, opening{args[0], args[1], args[2], args[3:]}, func(word, text string) { say(name, word, text) })
+			mu.Lock()
+			defer mu.Unlock()
 			members[name] = m
-			output.Unlock()
-		case "lock":
-			err = m.lock()
-		case "rlock", "downgrade":
-			r, can := m.(readers)
-			switch {
-			case !can:
-				err = errUnknown
-			case command == "rlock":
-				err = r.rlock()
-			default:
-				err = r.downgrade()
-			}
-		case "unlock":
-			err = m.unlock()
-		case "held":
-			return m.held()
+			return result(err)
 		}
-		if err != nil {
-			return err.Error()
+		mu.Lock()
+		do := members[name][command]
+		mu.Unlock()
+		if do == nil {
+			return "cannot do that"
 		}
-		return OK
+		return do()
 	}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		words := strings.Fields(in.Text())
 		go func() { say(words[0], words[1], obey(words[0], words[1], words[2:])) }()
 	}
-}
-
-// holdfast is a client of Holdfast.
-type holdfast struct {
-	write, read func(context.Context) (*lock.Hold, error)
-	tell        func(word, text string)
-
-	mu   sync.Mutex
-	hold *lock.Hold
 }
 
 // policies are the same for all locks.
@@ -146,72 +118,47 @@ func connectHoldfast(terms Terms, o opening, tell func(word, text string)) (memb
 	if err != nil {
 		return nil, err
 	}
+	var last atomic.Pointer[lock.Hold]
+	take := func(take func(context.Context) (*lock.Hold, error)) func() string {
+		return func() string {
+			hold, err := take(context.Background())
+			if err != nil {
+				return err.Error()
+			}
+			last.Store(hold)
+			go func() {
+				<-hold.Context().Done()
+				if err := hold.Err(); !errors.Is(err, lock.ErrUnlocked) {
+					tell("told", err.Error())
+				}
+			}()
+			return OK
+		}
+	}
+	with := func(do func(*lock.Hold) error) func() string {
+		return func() string {
+			if hold := last.Load(); hold != nil {
+				return result(do(hold))
+			}
+			return "the lock was not taken"
+		}
+	}
+	m := member{
+		"lock":   take(locks.Mutex(name).Lock),
+		"unlock": with((*lock.Hold).Unlock),
+		"held": func() string {
+			if hold := last.Load(); hold != nil && hold.Remaining() > 0 {
+				return "yes"
+			}
+			return "no"
+		},
+	}
 	if o.kind == RW {
 		rw := locks.RWMutex(name)
-		return &holdfast{write: rw.Lock, read: rw.RLock, tell: tell}, nil
+		m["lock"], m["rlock"] = take(rw.Lock), take(rw.RLock)
+		m["downgrade"] = with(func(h *lock.Hold) error { return h.Downgrade(context.Background()) })
 	}
-	return &holdfast{write: locks.Mutex(name).Lock, tell: tell}, nil
-}
-
-func (h *holdfast) lock() error { return h.take(h.write) }
-
-func (h *holdfast) rlock() error { return h.take(h.read) }
-
-func (h *holdfast) downgrade() error {
-	hold := h.current()
-	if hold == nil {
-		return errNoHold
-	}
-	return hold.Downgrade(context.Background())
-}
-
-func (h *holdfast) take(take func(context.Context) (*lock.Hold, error)) error {
-	hold, err := take(context.Background())
-	if err != nil {
-		return err
-	}
-	h.mu.Lock()
-	h.hold = hold
-	h.mu.Unlock()
-	go func() {
-		<-hold.Context().Done()
-		if err := hold.Err(); !errors.Is(err, lock.ErrUnlocked) {
-			h.tell("told", err.Error())
-		}
-	}()
-	return nil
-}
-
-// errNoHold is the error of a member that is asked to give back what it never had.
-var errNoHold = errors.New("the lock was not taken")
-
-// current is the last hold; nil before the first one.
-func (h *holdfast) current() *lock.Hold {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.hold
-}
-
-func (h *holdfast) unlock() error {
-	hold := h.current()
-	if hold == nil {
-		return errNoHold
-	}
-	return hold.Unlock()
-}
-
-func (h *holdfast) held() string {
-	if hold := h.current(); hold != nil && hold.Remaining() > 0 {
-		return "yes"
-	}
-	return "no"
-}
-
-// zkLock is a client of go-zookeeper's own lock.
-type zkLock struct {
-	conn    *zk.Conn
-	path    string
-	current *zk.Lock
+	return m, nil
 }
 
 func connectZKLock(terms Terms, o opening, tell func(word, text string)) (member, error) {
@@ -221,38 +168,34 @@ func connectZKLock(terms Terms, o opening, tell func(word, text string)) (member
 	}
 	connected := make(chan struct{})
 	go func() {
-		first := true
+		first := sync.OnceFunc(func() { close(connected) })
 		for e := range events {
-			switch {
-			case e.State == zk.StateHasSession && first:
-				first = false
-				close(connected)
-			case e.State == zk.StateDisconnected:
+			switch e.State {
+			case zk.StateHasSession:
+				first()
+			case zk.StateDisconnected:
 				tell("warned", e.State.String())
-			case e.State == zk.StateExpired:
+			case zk.StateExpired:
 				tell("told", e.State.String())
 			}
 		}
 	}()
 	select {
 	case <-connected:
-		return &zkLock{conn: conn, path: o.path}, nil
 	case <-time.After(patience):
 		conn.Close()
 		return nil, errors.New("no session with ZooKeeper")
 	}
+	var current *zk.Lock
+	return member{
+		"lock": func() string { // with a new zk.Lock each time: one whose Unlock fails cannot be used again
+			current = zk.NewLock(conn, o.path, zk.WorldACL(zk.PermAll))
+			return result(current.Lock())
+		},
+		"unlock": func() string { return result(current.Unlock()) },
+		"held":   func() string { return "unknown" }, // a zk.Lock cannot be asked
+	}, nil
 }
-
-// lock uses a new zk.Lock each time: one whose Unlock fails cannot be used again.
-func (z *zkLock) lock() error {
-	z.current = zk.NewLock(z.conn, z.path, zk.WorldACL(zk.PermAll))
-	return z.current.Lock()
-}
-
-func (z *zkLock) unlock() error { return z.current.Unlock() }
-
-// held is unknown: a zk.Lock cannot be asked.
-func (*zkLock) held() string { return "unknown" }
 
 // silence is a logger for go-zookeeper.
 type silence struct{}

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,15 +46,6 @@ type Terms struct {
 	TTL            time.Duration // of Holdfast's entries
 }
 
-func (t Terms) String() string { return fmt.Sprint(t.SessionTimeout, " ", t.TTL) }
-
-func parseTerms(words []string) (t Terms, err error) {
-	if t.SessionTimeout, err = time.ParseDuration(words[0]); err == nil {
-		t.TTL, err = time.ParseDuration(words[1])
-	}
-	return t, err
-}
-
 // Program starts peers of one library.
 type Program struct {
 	Version string // of the library; "": this module's
@@ -81,8 +73,9 @@ func ZKLock() (Program, error) {
 func self(version, name string) (Program, error) {
 	path, err := os.Executable()
 	return Program{version, func(terms Terms) *exec.Cmd {
+		config, _ := json.Marshal(selfConfig{name, terms}) // it has nothing that JSON has not
 		cmd := exec.Command(path)
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s", selfEnv, name, terms))
+		cmd.Env = append(os.Environ(), selfEnv+"="+string(config))
 		return cmd
 	}}, err
 }

@@ -14,11 +14,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -81,10 +81,12 @@ func run(ctx context.Context) error {
 
 // histories runs so many histories, as many at a time as there are processors, up to the
 // first one that fails, which it prints, or until ctx ends.
-func histories(ctx context.Context, test string, first, seeds uint64) (*tally, error) {
-	sum := new(tally)
+func histories(ctx context.Context, test string, first, seeds uint64) (tally, error) {
+	sum := tally{}
 	var mu sync.Mutex
 	var failed error
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	next := make(chan uint64)
 	var workers sync.WaitGroup
 	for range runtime.NumCPU() {
@@ -96,18 +98,13 @@ func histories(ctx context.Context, test string, first, seeds uint64) (*tally, e
 				if err != nil && failed == nil {
 					failed = err
 					fmt.Print(out)
+					cancel()
 				}
 				mu.Unlock()
 			}
 		})
 	}
-	for seed := first; seed < first+seeds; seed++ {
-		mu.Lock()
-		over := failed != nil || ctx.Err() != nil
-		mu.Unlock()
-		if over {
-			break
-		}
+	for seed := first; seed < first+seeds && ctx.Err() == nil; seed++ {
 		next <- seed
 	}
 	close(next)
@@ -159,43 +156,32 @@ func build(ctx context.Context, temp string) (string, error) {
 }
 
 // tally sums up what the processes tell: numbers of things.
-type tally struct {
-	things []string // in the order of their first mention
-	sums   map[string]int
-}
+type tally map[string]int
 
 // add takes the line "seeds 7 to 7: 12 grants, 3 crashes" from what a process
 // printed.
-func (t *tally) add(out string) {
-	if t.sums == nil {
-		t.sums = map[string]int{}
-	}
-	for s := bufio.NewScanner(strings.NewReader(out)); s.Scan(); {
-		_, line, _ := strings.Cut(s.Text(), ": seeds ")
+func (t tally) add(out string) {
+	for line := range strings.Lines(out) {
+		_, line, _ := strings.Cut(strings.TrimSpace(line), ": seeds ")
 		_, counts, _ := strings.Cut(line, ": ")
 		for count := range strings.SplitSeq(counts, ", ") {
 			number, thing, _ := strings.Cut(count, " ")
-			n, err := strconv.Atoi(number)
-			if err != nil {
-				continue // not that line
+			if n, err := strconv.Atoi(number); err == nil { // else it is not that line
+				t[thing] += n
 			}
-			if _, known := t.sums[thing]; !known {
-				t.things = append(t.things, thing)
-			}
-			t.sums[thing] += n
 		}
 	}
 }
 
 // missing returns what never happened.
-func (t *tally) missing() []string {
-	return slices.DeleteFunc(slices.Clone(t.things), func(thing string) bool { return t.sums[thing] > 0 })
+func (t tally) missing() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(thing string) bool { return t[thing] > 0 })
 }
 
-func (t *tally) String() string {
+func (t tally) String() string {
 	var all []string
-	for _, thing := range t.things {
-		all = append(all, fmt.Sprint(t.sums[thing], " ", thing))
+	for _, thing := range slices.Sorted(maps.Keys(t)) {
+		all = append(all, fmt.Sprint(t[thing], " ", thing))
 	}
 	return strings.Join(all, ", ")
 }

@@ -20,29 +20,26 @@ import (
 // client is one worker as the controller sees it, over all its lives, and its
 // network.
 type client struct {
-	index   int
-	config  workerConfig
 	relays  zkserver.Relays // to each of the servers
-	log     string          // file
+	tap     zkserver.Tap    // behind them: it knows the session
 	servers []string
-	control *controller                  // serves it
+	log     string // file
+	history *history
 	gone    func(name string, err error) // told when a life ended by itself
-	lives   sync.WaitGroup               // those that are served
+	lives   sync.WaitGroup               // those that are listened to
+	granted chan struct{}                // a token: it has got a lock, since the last look
 
-	granted chan struct{} // a token: it has got a lock, since the last look
-
-	mu       sync.Mutex
-	life     int
-	worker   *zkserver.Worker
-	killed   *atomic.Bool // the process is to be killed, or was
-	session  int64
-	password []byte
-	doing    request // the last
+	mu     sync.Mutex
+	config workerConfig // of the life at hand
+	worker *zkserver.Worker
+	killed *atomic.Bool // the process is to be killed, or was
+	last   record       // that it said
 }
 
-func newClient(index int, servers []string, dir string, control *controller, gone func(string, error)) (c *client, err error) {
-	c = &client{index: index, servers: servers, control: control, gone: gone, granted: make(chan struct{}, 1), log: filepath.Join(dir, fmt.Sprintf("w%d.log", index))}
-	c.relays, err = zkserver.NewRelays(servers, zkserver.RelayOptions{})
+func newClient(config workerConfig, servers []string, dir string, h *history, gone func(string, error)) (c *client, err error) {
+	c = &client{config: config, servers: servers, history: h, gone: gone, granted: make(chan struct{}, 1)}
+	c.log = filepath.Join(dir, fmt.Sprintf("w%d.log", config.Index))
+	c.relays, err = zkserver.NewRelays(servers, zkserver.RelayOptions{Dialer: c.tap.Dial})
 	c.config.Servers = c.relays.Addrs()
 	return c, err
 }
@@ -51,10 +48,8 @@ func newClient(index int, servers []string, dir string, control *controller, gon
 func (c *client) start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.life++
-	config := c.config
-	config.Name = fmt.Sprintf("w%d.%d", c.index, c.life)
-	text, err := json.Marshal(config)
+	c.config.Life++
+	config, err := json.Marshal(c.config)
 	if err != nil {
 		return err
 	}
@@ -68,24 +63,65 @@ func (c *client) start() error {
 	}
 	defer log.Close()
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), workerEnv+"="+string(text))
+	cmd.Env = append(os.Environ(), workerEnv+"="+string(config))
 	cmd.Stderr = log
 	worker, err := zkserver.StartWorker(cmd)
 	if err != nil {
 		return err
 	}
-	killed := new(atomic.Bool)
+	name, killed := c.config.name(), new(atomic.Bool)
 	c.worker, c.killed = worker, killed
 	c.lives.Go(func() {
-		c.control.serve(c, config.Name, worker)
-		worker.EndInput() // in case it says what is not understood
+		err := c.listen(worker)
 		<-worker.Exited()
-		if err := worker.Err(); err != nil && !killed.Load() {
-			c.gone(config.Name, err)
+		if err = errors.Join(err, worker.Err()); err != nil && !killed.Load() {
+			c.gone(name, err)
 		}
 		worker.Close(0)
 	})
 	return nil
+}
+
+// listen takes down what a worker says until it ends. Its pipe outlives it, so that all is
+// there that it has said.
+func (c *client) listen(w *zkserver.Worker) error {
+	var wrong error
+	for {
+		line, err := w.Hear(context.Background())
+		if err != nil {
+			return wrong
+		}
+		r := new(record)
+		if err := json.Unmarshal([]byte(line.Text), r); err != nil { // killed in the midst of a line
+			wrong = fmt.Errorf("it said %q: %w", line.Text, err)
+			continue
+		}
+		c.history.add(r)
+		c.mu.Lock()
+		c.last = *r
+		c.mu.Unlock()
+		if r.Op == opGrant {
+			select {
+			case c.granted <- struct{}{}:
+			default: // there is one
+			}
+		}
+	}
+}
+
+// finish waits for the worker, whose input has ended, to come to its end. If it does not, it
+// tells what the worker said last.
+func (c *client) finish(ctx context.Context) (stuck string) {
+	select {
+	case <-c.worker.Exited():
+	case <-ctx.Done():
+		c.mu.Lock()
+		stuck = fmt.Sprintf("%s, whose last record was %+v", c.config.name(), c.last)
+		c.mu.Unlock()
+		c.kill()
+	}
+	c.lives.Wait()
+	return stuck
 }
 
 // kill ends the life at hand, if there is one.
@@ -112,32 +148,11 @@ func (c *client) signal(s syscall.Signal) error {
 func (c *client) inside() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch c.doing.Op {
-	case opGrant, opRead, opWrite, opTake, opPut, opShare, opShown:
+	switch c.last.Op {
+	case opGrant, opCheck, opShare, opShown:
 		return true
 	}
 	return false
-}
-
-// exited is closed when the life at hand has ended.
-func (c *client) exited() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.worker.Exited()
-}
-
-// saw takes what a request tells of the worker.
-func (c *client) saw(q request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.doing = q
-	c.session, c.password = q.Session, q.Password
-	if q.Op == opGrant {
-		select {
-		case c.granted <- struct{}{}:
-		default: // there is one
-		}
-	}
 }
 
 // awaitGrant waits until the worker gets a lock, for a while.
@@ -156,21 +171,12 @@ func (c *client) awaitGrant(ctx context.Context, patience time.Duration) {
 
 // expire ends the worker's session at whichever server will do it.
 func (c *client) expire(ctx context.Context) (done bool) {
-	c.mu.Lock()
-	session, password := c.session, c.password
-	c.mu.Unlock()
-	if session == 0 {
-		return false
-	}
 	for _, addr := range c.servers {
 		bound, cancel := context.WithTimeout(ctx, sessionTimeout)
-		err := wire.Expire(bound, addr, session, password)
+		err := c.tap.Expire(bound, addr)
 		cancel()
-		if err == nil {
-			return true
-		}
-		if errors.Is(err, wire.ErrSessionGone) {
-			return false
+		if err == nil || errors.Is(err, wire.ErrSessionGone) {
+			return err == nil
 		}
 	}
 	return false // no server serves

@@ -41,8 +41,7 @@ func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults 
 				return fmt.Errorf("%s: %w", faults[i].name, err)
 			}
 			if done {
-				t.count(faults[i].name)
-				t.control.history.add(&record{Op: "fault", Worker: whom, Call: began, Return: now(), Result: faults[i].name})
+				t.history.add(&record{Op: opFault, Worker: whom, Call: began, Return: now(), Result: faults[i].name})
 			}
 		}
 	}
@@ -112,18 +111,16 @@ func (t *torture) clientFaults(c *client) []fault {
 	}
 }
 
-// serverFaults are what is done to the servers.
+// serverFaults are what is done to the servers: to those from one place to another in the
+// order of the leader and both followers.
 func (t *torture) serverFaults() []fault {
-	leader := func(l *zkserver.Server, _ []*zkserver.Server) []*zkserver.Server { return []*zkserver.Server{l} }
-	follower := func(_ *zkserver.Server, f []*zkserver.Server) []*zkserver.Server { return f[:1] }
-	quorum := func(l *zkserver.Server, f []*zkserver.Server) []*zkserver.Server { return []*zkserver.Server{l, f[0]} }
 	// The fault that the grace is for: the next leader's clock judges the leases of
 	// holders that cannot renew.
 	var stopped []*client
 	killWithHolders := func(servers []*zkserver.Server) error {
 		stopped = nil
 		var errs []error
-		for _, c := range t.control.crew {
+		for _, c := range t.crew {
 			if c.inside() {
 				stopped = append(stopped, c)
 				errs = append(errs, c.signal(syscall.SIGSTOP))
@@ -138,38 +135,40 @@ func (t *torture) serverFaults() []fault {
 		}
 		return errors.Join(errs...)
 	}
+	nothing := func([]*zkserver.Server) error { return nil }
+	rejoin := func([]*zkserver.Server) error { t.ensemble.Heal(); return nil }
+	const short = 500 * time.Millisecond
 	return []fault{
-		t.onServers("leader killed, holders stopped", leader, ttl, ttl+grace, killWithHolders, restartWithHolders),
-		t.onServers("leader killed", leader, 500*time.Millisecond, 5*time.Second, kill, t.restart),
-		t.onServers("follower killed", follower, 500*time.Millisecond, 5*time.Second, kill, t.restart),
-		t.onServers("leader paused", leader, 500*time.Millisecond, 6*time.Second, halt, resume),
-		t.onServers("follower paused", follower, 500*time.Millisecond, 6*time.Second, halt, resume),
-		t.onServers("leader restarted", leader, 0, time.Millisecond, nothing, t.restart),
-		t.onServers("quorum lost", quorum, 2*time.Second, 10*time.Second, kill, t.restart),
-		t.onServers("leader parted", leader, time.Second, 8*time.Second, t.part, t.rejoin),
-		t.onServers("follower parted", follower, time.Second, 8*time.Second, t.part, t.rejoin),
+		t.onServers("leader killed, holders stopped", 0, 1, ttl, ttl+grace, killWithHolders, restartWithHolders),
+		t.onServers("leader killed", 0, 1, short, 5*time.Second, kill, t.restart),
+		t.onServers("follower killed", 1, 2, short, 5*time.Second, kill, t.restart),
+		t.onServers("leader paused", 0, 1, short, 6*time.Second, each((*zkserver.Server).Pause), each((*zkserver.Server).Resume)),
+		t.onServers("follower paused", 1, 2, short, 6*time.Second, each((*zkserver.Server).Pause), each((*zkserver.Server).Resume)),
+		t.onServers("leader restarted", 0, 1, 0, time.Millisecond, nothing, t.restart),
+		t.onServers("quorum lost", 0, 2, 2*time.Second, 10*time.Second, kill, t.restart),
+		t.onServers("leader parted", 0, 1, time.Second, 8*time.Second, each(t.part), rejoin),
+		t.onServers("follower parted", 1, 2, time.Second, 8*time.Second, each(t.part), rejoin),
 	}
 }
 
-// onServers breaks the servers that are chosen, for a while, and mends them.
-func (t *torture) onServers(name string, choose func(leader *zkserver.Server, others []*zkserver.Server) []*zkserver.Server,
-	least, most time.Duration, damage, mend func([]*zkserver.Server) error) fault {
+// onServers breaks servers for a while, and mends them.
+func (t *torture) onServers(name string, from, to int, least, most time.Duration, damage, mend func([]*zkserver.Server) error) fault {
 	return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
 		d, swap := between(r, least, most), r.IntN(2) == 1
 		leader, err := t.leader(ctx)
 		if err != nil {
 			return false, err
 		}
-		var others []*zkserver.Server
+		order := []*zkserver.Server{leader}
 		for _, s := range t.ensemble.Servers() {
 			if s != leader {
-				others = append(others, s)
+				order = append(order, s)
 			}
 		}
 		if swap {
-			others[0], others[1] = others[1], others[0]
+			order[1], order[2] = order[2], order[1]
 		}
-		chosen := choose(leader, others)
+		chosen := order[from:to]
 		err = damage(chosen)
 		if err == nil {
 			pause(ctx, d)
@@ -192,14 +191,18 @@ func (t *torture) leader(ctx context.Context) (*zkserver.Server, error) {
 	return leader, err
 }
 
-func nothing([]*zkserver.Server) error { return nil }
-
-func kill(servers []*zkserver.Server) error {
-	for _, s := range servers {
-		s.Kill()
+// each does something to one server after the other.
+func each(do func(*zkserver.Server) error) func([]*zkserver.Server) error {
+	return func(servers []*zkserver.Server) error {
+		var errs []error
+		for _, s := range servers {
+			errs = append(errs, do(s))
+		}
+		return errors.Join(errs...)
 	}
-	return nil
 }
+
+var kill = each(func(s *zkserver.Server) error { s.Kill(); return nil })
 
 // restart starts servers, or stops and starts those that run. Without a quorum
 // each waits for the others, so all start at once.
@@ -219,35 +222,12 @@ func (t *torture) restart(servers []*zkserver.Server) error {
 	return errors.Join(errs...)
 }
 
-func halt(servers []*zkserver.Server) error {
-	var errs []error
-	for _, s := range servers {
-		errs = append(errs, s.Pause())
-	}
-	return errors.Join(errs...)
-}
-
-func resume(servers []*zkserver.Server) error {
-	var errs []error
-	for _, s := range servers {
-		errs = append(errs, s.Resume())
-	}
-	return errors.Join(errs...)
-}
-
-// part parts servers from all others.
-func (t *torture) part(servers []*zkserver.Server) error {
-	for _, s := range servers {
-		for _, other := range t.ensemble.Servers() {
-			if other != s {
-				t.ensemble.Part(s, other)
-			}
+// part parts a server from all others.
+func (t *torture) part(s *zkserver.Server) error {
+	for _, other := range t.ensemble.Servers() {
+		if other != s {
+			t.ensemble.Part(s, other)
 		}
 	}
-	return nil
-}
-
-func (t *torture) rejoin([]*zkserver.Server) error {
-	t.ensemble.Heal()
 	return nil
 }

@@ -168,3 +168,27 @@ func wronglyShown(records []*record, byLock map[string][]*hold) (found []string,
 	}
 	return found, shown, none
 }
+
+// explained are the results of the library's calls that the faults explain.
+var explained = map[string][]string{
+	opTry:   {resultHeld, resultGaveUp},
+	opShown: {resultGaveUp},
+	opLeft:  {resultExpired, resultUnsure, resultLapsed},
+	opLost:  {resultExpired, resultUnsure, resultLapsed},
+}
+
+// surprises finds holds whose entries were deleted or overwritten, which no client may do
+// while their leases run, and errors that no fault explains.
+func surprises(records []*record) (removed, unexpected []string) {
+	for _, r := range records {
+		text := fmt.Sprintf("%s, lock %s, token %d, %s: %s", r.Worker, r.Lock, r.Token, r.Op, r.Result)
+		switch {
+		case r.Result == "" || r.Op == opFault || slices.Contains(explained[r.Op], r.Result):
+		case (r.Op == opLeft || r.Op == opLost) && (r.Result == resultRemoved || r.Result == resultTaken):
+			removed = append(removed, text)
+		default:
+			unexpected = append(unexpected, text)
+		}
+	}
+	return removed, unexpected
+}

@@ -2,7 +2,7 @@
 // ensemble of three ZooKeeper servers, breaks both for a while in every way it
 // knows, and judges what came of it:
 //
-//	torture [-duration 2m] [-seed N] [-workers 8] [-keep DIR]
+//	torture [-duration 2m] [-seed N]
 //
 // The exit status is 0 if all is as it must be, 1 if it is not, and 2 if that
 // could not be found out; where the servers are to blame for that, the last line
@@ -10,6 +10,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -28,23 +29,17 @@ func main() {
 		}
 		return
 	}
-	var t torture
-	flag.DurationVar(&t.duration, "duration", 2*time.Minute, "for how long faults are made")
-	flag.Uint64Var(&t.seed, "seed", 0, "of all that is drawn; 0: a new one")
-	flag.IntVar(&t.workers, "workers", 8, "number of client processes")
-	flag.StringVar(&t.keep, "keep", "integration/artifacts", "`folder` in which a run that failed is kept")
+	duration := flag.Duration("duration", 2*time.Minute, "for how long faults are made")
+	seed := flag.Uint64("seed", 0, "of all that is drawn; 0: a new one")
 	flag.Parse()
-	if flag.NArg() > 0 || t.duration <= 0 || t.workers < 2 || t.workers > faultStream {
-		fmt.Fprintf(os.Stderr, "torture: no arguments, a positive -duration and 2 to %d -workers, please\n", faultStream)
+	if flag.NArg() > 0 || *duration <= 0 {
+		fmt.Fprintln(os.Stderr, "torture: no arguments and a positive -duration, please")
 		os.Exit(exitUnknown)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends us at once
 	for try := 1; ; try++ {
-		run := &torture{duration: t.duration, seed: t.seed, workers: t.workers, keep: t.keep}
-		if run.seed == 0 {
-			run.seed = uint64(rand.Uint32())
-		}
+		run := &torture{duration: *duration, seed: cmp.Or(*seed, uint64(rand.Uint32()))}
 		status := run.main(ctx)
 		if run.void == "" {
 			os.Exit(status)

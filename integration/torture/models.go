@@ -15,10 +15,8 @@ type lockInput struct {
 	weight, room int
 }
 
-const (
-	opCheck = "check"
-	opEnd   = "end"
-)
+// opEnd is the end of a hold, which no record is of.
+const opEnd = "end"
 
 // lockState is a lock as it should be.
 type lockState struct {
@@ -71,7 +69,7 @@ func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 			ops = append(ops, porcupine.Operation{Input: lockInput{op, h.token, weight, rooms[h.kind]}, Call: int64(call), Return: int64(ret)})
 		}
 		if len(h.grants) == 0 {
-			continue // it acted on a token that it never told of; the register's history shows it
+			continue // it never told of its grant
 		}
 		for _, g := range h.grants {
 			add(opGrant, h.weight, g.Call, g.Return)
@@ -95,83 +93,8 @@ func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 	return ops
 }
 
-// registerInput is an operation on a register: opRead or opWrite.
-type registerInput struct {
-	op    string
-	token int64
-	value string
-}
-
-// registerOutput is what came of it.
-type registerOutput struct {
-	unsure  bool // it is unknown
-	refused bool
-	token   int64
-	value   string
-}
-
-// registerState is a register as it should be.
-type registerState struct {
-	token int64
-	value string
-}
-
-// registerModel is a register that refuses what comes with a lower token than the
-// last write. An operation of unknown outcome is one of either.
-var registerModel = porcupine.Model{
-	Init: func() any { return registerState{} },
-	Step: func(state, input, output any) (bool, any) {
-		s, in, out := state.(registerState), input.(registerInput), output.(registerOutput)
-		if in.op == opRead {
-			return out.unsure || s == registerState{out.token, out.value}, s
-		}
-		refused := in.token < s.token
-		if refused {
-			return out.unsure || out.refused, s
-		}
-		return out.unsure || !out.refused, registerState{in.token, in.value}
-	},
-}
-
-// registerHistory makes the operations on each lock's register.
-func registerHistory(records []*record) map[string][]porcupine.Operation {
-	byLock := map[string][]porcupine.Operation{}
-	for _, r := range records {
-		if r.Op != opRead && r.Op != opWrite {
-			continue
-		}
-		in, out := registerInput{op: r.Op}, registerOutput{unsure: r.Unsure, refused: r.Refuse}
-		if r.Op == opWrite {
-			in.token, in.value = r.Token, r.Value
-		} else {
-			out.token, out.value = r.Writer, r.Value
-		}
-		byLock[r.Lock] = append(byLock[r.Lock], porcupine.Operation{
-			Input: in, Output: out, Call: int64(r.Call), Return: int64(r.Return),
-		})
-	}
-	return byLock
-}
-
-// verdict is what porcupine says of the histories of one model.
-type verdict struct {
-	histories, operations int
-	illegal, undecided    []string // locks
-}
-
-func (v *verdict) ok() bool { return len(v.illegal)+len(v.undecided) == 0 }
-
-// check checks the history of each lock, all of them by the deadline.
-func check(model porcupine.Model, byLock map[string][]porcupine.Operation, deadline time.Time) (v verdict) {
-	for lock, ops := range byLock {
-		v.histories++
-		v.operations += len(ops)
-		switch porcupine.CheckOperationsTimeout(model, ops, max(time.Until(deadline), time.Millisecond)) {
-		case porcupine.Illegal:
-			v.illegal = append(v.illegal, lock)
-		case porcupine.Unknown:
-			v.undecided = append(v.undecided, lock)
-		}
-	}
-	return v
+// linearizable tells whether there is an order of all that was done on a lock that explains
+// what came of it, if that is found out by the deadline.
+func linearizable(hs []*hold, deadline time.Time) porcupine.CheckResult {
+	return porcupine.CheckOperationsTimeout(lockModel, lockHistory(hs), max(time.Until(deadline), time.Millisecond))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,19 +33,23 @@ const (
 	progressEvery  = 30 * time.Second
 )
 
+const (
+	workers = 8                       // processes
+	keep    = "integration/artifacts" // folder in which a run that failed is kept
+)
+
 // torture is one run.
 type torture struct {
 	duration time.Duration
 	seed     uint64
-	workers  int
-	keep     string
 
 	ctx      context.Context // ends when the run is to be given up
 	dir      string          // logs
 	clocks   bool            // the servers' differ
 	ensemble *zkserver.Ensemble
 	version  zkserver.Version
-	control  *controller
+	history  history
+	crew     []*client
 	logs     map[string][]byte // by file name, at the end
 	void     string            // why what was found proves nothing; empty if it does
 
@@ -54,25 +57,17 @@ type torture struct {
 	led       *zkserver.Server
 	elections int
 
-	mu     sync.Mutex
-	faults map[string]int
-	died   []string // workers that ended by themselves
-	stuck  []string // workers that did not come to their end
-	left   []string // nodes below the root at the end
-}
+	stuck []string // workers that did not come to their end
+	left  []string // nodes below the root at the end
 
-func (t *torture) count(fault string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.faults[fault]++
+	mu   sync.Mutex
+	died []string // workers that ended by themselves
 }
 
 // main runs all and returns the exit status.
 func (t *torture) main(ctx context.Context) int {
 	began := time.Now()
-	t.faults = map[string]int{}
-	t.control = newController(t.seed, t.workers)
-	fmt.Printf("torture: seed %d, %v of faults, %d workers, TTL %v, grace %v\n", t.seed, t.duration, t.workers, ttl, grace)
+	fmt.Printf("torture: seed %d, %v of faults, %d workers, TTL %v, grace %v\n", t.seed, t.duration, workers, ttl, grace)
 	err := t.run(ctx)
 	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "torture: interrupted; all that was started has ended")
@@ -139,7 +134,7 @@ func (t *torture) run(ctx context.Context) (err error) {
 		}
 	}()
 	defer func() {
-		for _, c := range t.control.crew {
+		for _, c := range t.crew {
 			c.close()
 		}
 	}()
@@ -155,10 +150,9 @@ func (t *torture) run(ctx context.Context) (err error) {
 	if err := t.torment(ctx, cancel, sweeper); err != nil {
 		return err
 	}
-	if err := t.mended(); err != nil {
+	if err := t.finish(); err != nil {
 		return err
 	}
-	t.finish()
 	if err := t.sweep(sweeper, locks); err != nil {
 		return err
 	}
@@ -196,13 +190,13 @@ func (t *torture) startServers() error {
 		Links:        true, Config: []string{"syncLimit=4"},
 	}
 	for _, off := range []time.Duration{0, clockOff, -clockOff} {
-		env, err := zkserver.Faketime(t.ctx, off)
+		clock, err := zkserver.NewClock(t.ctx, t.dir, off)
 		if err != nil {
 			fmt.Println("torture: the servers' clocks are the same, because", err)
 			opts.MemberEnv = nil
 			break
 		}
-		opts.MemberEnv = append(opts.MemberEnv, env)
+		opts.MemberEnv = append(opts.MemberEnv, clock.Env())
 	}
 	t.clocks = opts.MemberEnv != nil
 	if t.ensemble, err = zkserver.StartEnsemble(t.ctx, 3, opts); err != nil {
@@ -220,18 +214,19 @@ func (t *torture) startServers() error {
 }
 
 func (t *torture) startWorkers() error {
-	for i := range t.workers {
-		c, err := newClient(i, t.ensemble.Addrs(), t.dir, t.control, func(name string, err error) {
+	for i := range workers {
+		config := workerConfig{Seed: t.seed, Index: i, Began: now()}
+		c, err := newClient(config, t.ensemble.Addrs(), t.dir, &t.history, func(name string, err error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			t.died = append(t.died, fmt.Sprintf("%s: %v; it said last: %s", name, err, lastLine(filepath.Join(t.dir, fmt.Sprintf("w%d.log", i)))))
+			t.died = append(t.died, fmt.Sprintf("%s: %v", name, err))
 		})
 		if err != nil {
 			return err
 		}
-		t.control.crew = append(t.control.crew, c)
+		t.crew = append(t.crew, c)
 	}
-	for _, c := range t.control.crew {
+	for _, c := range t.crew {
 		if err := c.start(); err != nil {
 			return err
 		}
@@ -239,23 +234,11 @@ func (t *torture) startWorkers() error {
 	return nil
 }
 
-// lastLine returns the last line of a file.
-func lastLine(file string) string {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err.Error()
-	}
-	text = bytes.TrimRight(text, "\n")
-	return string(text[bytes.LastIndexByte(text, '\n')+1:])
-}
-
 // reaper returns one that sweeps every few seconds when it runs, and its client.
 func (t *torture) reaper() (*reaper.Reaper, *lock.Client, error) {
-	all, err := policy.ParsePattern("**")
-	if err != nil {
-		return nil, nil, err
-	}
-	set, err := policy.NewSet(policy.Policy{Name: "torture", Match: all, Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphanAfter})
+	set, err := policy.NewSet(policy.Policy{
+		Name: "torture", Match: policy.MustPattern("**"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphanAfter,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -292,7 +275,7 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	try(func() error {
 		return t.plague(ctx, stream(t.seed, serverStream), "servers", t.serverFaults(), time.Second, 4*time.Second)
 	})
-	for i, c := range t.control.crew {
+	for i, c := range t.crew {
 		try(func() error {
 			return t.plague(ctx, stream(t.seed, faultStream+i), fmt.Sprintf("w%d", i), t.clientFaults(c), time.Second, 12*time.Second)
 		})
@@ -306,7 +289,7 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	})
 	try(func() error {
 		for pause(ctx, progressEvery) {
-			t.progress()
+			fmt.Printf("torture: so far %d holds, %d faults\n", t.history.count(opGrant), t.history.count(opFault))
 		}
 		return nil
 	})
@@ -314,45 +297,25 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	return context.Cause(t.ctx)
 }
 
-func (t *torture) progress() {
-	t.control.mu.Lock()
-	grants := t.control.grants
-	t.control.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	faults := 0
-	for _, n := range t.faults {
-		faults += n
-	}
-	fmt.Printf("torture: so far %d holds, %d faults\n", grants, faults)
-}
-
-// mended waits until the servers that were mended last serve as well: a client that
-// closes leaves behind what it cannot delete in its time.
-func (t *torture) mended() error {
+// finish lets the workers come to their end, when the servers that were mended last serve as
+// well: a client that closes leaves behind what it cannot delete in its time.
+func (t *torture) finish() error {
 	ctx, cancel := context.WithTimeout(t.ctx, electionPatience)
 	defer cancel()
-	return t.ensemble.Whole(ctx)
-}
-
-// finish lets the workers come to their end.
-func (t *torture) finish() {
-	t.control.stop()
-	ctx, cancel := context.WithTimeout(t.ctx, finishPatience)
+	if err := t.ensemble.Whole(ctx); err != nil {
+		return err
+	}
+	for _, c := range t.crew {
+		c.worker.EndInput()
+	}
+	ctx, cancel = context.WithTimeout(t.ctx, finishPatience)
 	defer cancel()
-	for _, c := range t.control.crew {
-		select {
-		case <-c.exited():
-		case <-ctx.Done():
-			c.mu.Lock()
-			t.stuck = append(t.stuck, fmt.Sprintf("w%d.%d, whose last request was %+v", c.index, c.life, c.doing))
-			c.mu.Unlock()
-			c.kill()
+	for _, c := range t.crew {
+		if stuck := c.finish(ctx); stuck != "" {
+			t.stuck = append(t.stuck, stuck)
 		}
 	}
-	for _, c := range t.control.crew {
-		c.lives.Wait() // then all records are finished
-	}
+	return nil
 }
 
 // sweep waits until all that is left has expired, has the reaper sweep once, and closes its

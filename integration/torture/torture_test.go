@@ -1,87 +1,67 @@
 package main
 
 import (
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
-func TestStore(t *testing.T) {
-	at := instant(100)
-	s := newStore(func() instant { return at })
-	if !s.write("x", 2, "v", 200) {
-		t.Error("a write was refused")
-	}
-	if s.write("x", 1, "w", 50) || s.fenced != 1 {
-		t.Error("a late write with an older token was let through, or not counted")
-	}
-	if s.write("x", 1, "w", 200) || s.contradicted != 1 {
-		t.Error("a write in time with an older token was let through, or not counted")
-	}
-	if !s.write("x", 3, "w", 50) || s.unopposed != 1 {
-		t.Error("a late write with the newest token was refused, or not counted")
-	}
-	if token, value := s.read("x"); token != 3 || value != "w" {
-		t.Errorf("read %d, %q", token, value)
-	}
-
-	for range 2 {
-		if n := s.take("x"); !s.put("x", n+1, 200) {
-			t.Error("a put was refused")
-		}
-	}
-	if s.put("x", 7, 50) || s.overdue != 1 {
-		t.Error("a put after its deadline was let through, or not counted")
-	}
-	if n := s.lostUpdates(); n != 0 {
-		t.Errorf("%d lost updates", n)
-	}
-	a, b := s.take("x"), s.take("x")
-	s.put("x", a+1, 200)
-	s.put("x", b+1, 200)
-	if n := s.lostUpdates(); n != 1 {
-		t.Errorf("%d lost updates after one", n)
-	}
-}
-
-// TestTasksRepeat has the same seed draw the same tasks, whatever others draw.
+// TestTasksRepeat has the same worker in the same run draw the same tasks.
 func TestTasksRepeat(t *testing.T) {
-	draw := func(seed uint64, others int) (tasks []task) {
-		c := newController(seed, 2)
+	tasks := func(c workerConfig) (tasks []task) {
+		r := c.tasks()
 		for range 20 {
-			for range others {
-				c.draw(1)
-			}
-			next := c.draw(0)
-			next.Lock, _, _ = strings.Cut(next.Lock, "/0")
-			tasks = append(tasks, next)
+			tasks = append(tasks, draw(r, 0))
 		}
 		return tasks
 	}
-	if a, b := draw(1, 0), draw(1, 3); !reflect.DeepEqual(a, b) {
-		t.Errorf("seed 1 draws %v, then %v", a, b)
+	first := workerConfig{Seed: 1, Index: 2, Life: 3}
+	if a, b := tasks(first), tasks(first); !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v draws %v, then %v", first, a, b)
 	}
-	if a, b := draw(1, 0), draw(2, 0); reflect.DeepEqual(a, b) {
-		t.Error("seeds 1 and 2 draw the same")
+	for _, other := range []workerConfig{{Seed: 2, Index: 2, Life: 3}, {Seed: 1, Index: 3, Life: 3}, {Seed: 1, Index: 2, Life: 4}} {
+		if a, b := tasks(first), tasks(other); reflect.DeepEqual(a, b) {
+			t.Errorf("%+v and %+v draw the same", first, other)
+		}
 	}
 }
 
 // TestLocksChange has the history of a lock stay within what porcupine can do.
 func TestLocksChange(t *testing.T) {
-	c := newController(1, 1)
-	records := map[string]int{}
-	for range 20 * maxRecords / 10 {
-		next := c.draw(0)
-		records[next.Lock] += 2*len(next.Steps) + 3
+	names := map[string]bool{}
+	r := stream(1, 0)
+	for i := range 1000 {
+		names[draw(r, time.Duration(i)*time.Second).lock] = true
 	}
-	for name, n := range records {
-		if n > maxRecords+100 {
-			t.Errorf("lock %s has up to %d records", name, n)
+	if want := len(bases) * int(1+1000*time.Second/lockSpan); len(names) != want {
+		t.Errorf("locks %v, want %d", names, want)
+	}
+}
+
+// TestSurprises: what no fault explains is told of, and removed entries apart from other errors.
+func TestSurprises(t *testing.T) {
+	for result, want := range map[string]map[string]string{ // by operation
+		"":            {},
+		resultHeld:    {opShown: "unexpected", opLeft: "unexpected", opLost: "unexpected"},
+		resultGaveUp:  {opLeft: "unexpected", opLost: "unexpected"},
+		resultExpired: {opTry: "unexpected", opShown: "unexpected"},
+		resultTaken:   {opTry: "unexpected", opShown: "unexpected", opLeft: "removed", opLost: "removed"},
+		"other":       {opTry: "unexpected", opShown: "unexpected", opLeft: "unexpected", opLost: "unexpected"},
+	} {
+		for _, op := range []string{opTry, opShown, opLeft, opLost, opFault} {
+			removed, unexpected := surprises([]*record{{Op: op, Result: result}})
+			got := ""
+			if len(removed) > 0 {
+				got += "removed"
+			}
+			if len(unexpected) > 0 {
+				got += "unexpected"
+			}
+			if got != want[op] {
+				t.Errorf("%s with %q is %q, want %q", op, result, got, want[op])
+			}
 		}
-	}
-	if len(records) < 2*len(bases) {
-		t.Errorf("only the locks %s", fmt.Sprint(records))
 	}
 }
 

@@ -5,62 +5,110 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
+
+// Times that all agree on. The grace has to exceed what the leaders' clocks differ
+// by, which is 2*clockOff; the session timeout is below the TTL.
+const (
+	ttl            = 4 * time.Second
+	grace          = 3 * time.Second
+	clockOff       = 1250 * time.Millisecond // of one server's clock ahead, of another's behind
+	sessionTimeout = 2500 * time.Millisecond
+	unlockTimeout  = 5 * time.Second
+	root           = "/torture"
+)
+
+// bases are the names of the locks, but for the number that comes after, and their kinds.
+var bases = []struct{ name, kind string }{
+	{"orders", mutex},
+	{"stock", mutex}, // half of whose tasks barge
+	{"eu/invoices", rwMutex},
+	{"eu/refunds", semaphore},
+	{"eu/primary", election},
+}
+
+// lockSpan is for how long a lock is used. Then all go on with the one of the next number:
+// porcupine needs memory for the square of a history's operations.
+const lockSpan = 3 * time.Minute
+
+// Streams of randomness: each that draws has its own, so that what one draws does
+// not depend on when the others do.
+const (
+	serverStream = 0
+	faultStream  = 1 << 10 // and the worker
+	taskStream   = 2 << 10 // and the worker, and its life
+	lifeStream   = 4 << 10 // for each life
+)
+
+func stream(seed uint64, number int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(number))) }
+
+// between draws a time.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}
 
 // workerEnv tells this binary to be a worker, and which.
 const workerEnv = "HOLDFAST_TORTURE_WORKER"
 
 // workerConfig is what a worker is started with.
 type workerConfig struct {
-	Name    string   `json:"name"`    // w3.2: the third worker's second life
-	Servers []string `json:"servers"` // by way of the worker's own relays
+	Seed    uint64
+	Index   int
+	Life    int
+	Began   instant  // the run
+	Servers []string // by way of the worker's own relays
 }
 
-// worker is a process that does the tasks that the controller gives it.
+func (c workerConfig) name() string { return fmt.Sprintf("w%d.%d", c.Index, c.Life) }
+
+func (c workerConfig) tasks() *rand.Rand {
+	return stream(c.Seed, taskStream+c.Index+c.Life*lifeStream)
+}
+
+// worker is a process that takes locks, one after the other. It says what it does in records
+// on its standard output, and ends when its standard input does.
 type worker struct {
 	workerConfig
 	locks *lock.Client
-	tap   zkserver.Tap // knows the session
-	in    *json.Decoder
 	out   *json.Encoder
-	last  instant // when the last reply arrived
-	acts  int
 	stood int // for election
 }
 
-// work is the process: it ends when it is told to, or when the controller is gone.
+// work is the process.
 func work(config string) error {
-	var w worker
+	w := worker{out: json.NewEncoder(os.Stdout)}
 	if err := json.Unmarshal([]byte(config), &w.workerConfig); err != nil {
 		return err
 	}
-	w.in, w.out = json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	}()
 	var err error
 	w.locks, err = lock.Dial(context.Background(), w.Servers,
-		lock.WithRoot(root), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithOwner(w.Name),
-		lock.WithSessionTimeout(sessionTimeout), lock.WithUnlockTimeout(unlockTimeout), lock.WithDialer(w.tap.Dial),
+		lock.WithRoot(root), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithOwner(w.name()),
+		lock.WithSessionTimeout(sessionTimeout), lock.WithUnlockTimeout(unlockTimeout),
 		lock.WithLogger(zerolog.New(os.Stderr).Level(zerolog.InfoLevel).With().Timestamp().Logger()))
 	if err != nil {
 		return err
 	}
-	result := ""
-	for {
-		next, err := w.ask(request{Op: opNext, Result: result, Stats: w.locks.Stats()})
-		if err != nil {
-			return err
-		}
-		if next.Stop {
+	for tasks := w.tasks(); ; {
+		select {
+		case <-ended:
 			return w.close()
+		default:
 		}
-		if result, err = w.do(next.Task); err != nil {
+		if err := w.do(draw(tasks, time.Duration(now()-w.Began))); err != nil {
 			return err
 		}
 	}
@@ -75,183 +123,203 @@ func (w *worker) close() error {
 	return w.locks.Close()
 }
 
-// ask sends the controller a request and waits for the answer.
-func (w *worker) ask(r request) (reply, error) {
-	r.Last = w.last
-	r.Session, r.Password, _ = w.tap.Session()
-	if r.Call == 0 {
-		r.Call = now()
-	}
-	var answer reply
-	err := w.out.Encode(r)
-	if err == nil {
-		err = w.in.Decode(&answer)
-	}
-	w.last = now()
-	return answer, err
+// task is what a worker does next: take a lock, do the steps, give it back.
+type task struct {
+	lock     string
+	kind     string
+	weight   int
+	barge    bool
+	priority int // of a candidate
+	try      bool
+	patience time.Duration // 0: for ever
+	steps    []step
 }
 
-// do takes the task's lock, does the steps and gives it back. If it did not get
-// the lock, the result says why. An error is the end of the controller.
-func (w *worker) do(t task) (result string, _ error) {
+// step is one thing done while the lock is held.
+type step struct {
+	op    string // opCheck, opShare or opShown
+	think time.Duration
+}
+
+// draw draws what a worker does next, at that time of the run.
+func draw(r *rand.Rand, at time.Duration) task {
+	base := bases[r.IntN(len(bases))]
+	t := task{lock: fmt.Sprintf("%s/%d", base.name, at/lockSpan), kind: base.kind, weight: 1, barge: base.name == "stock" && r.IntN(2) == 0}
+	switch {
+	case t.kind == semaphore:
+		t.weight += r.IntN(rooms[semaphore])
+	case t.kind == rwMutex && r.IntN(3) == 0:
+		t.weight = rooms[rwMutex]
+	case t.kind == election:
+		t.priority = 1 + r.IntN(3)
+	}
+	how, patience := r.IntN(10), between(r, 100*time.Millisecond, 3*time.Second)
+	switch how {
+	case 0:
+		t.try = t.kind != election // candidates always wait
+	case 1:
+		t.patience = patience
+	}
+	think := 200 * time.Millisecond
+	if r.IntN(8) == 0 {
+		think *= 8 // long enough for renewals
+	}
+	for range 1 + r.IntN(5) {
+		s := step{opCheck, between(r, 0, think)}
+		if t.kind == election && r.IntN(2) == 0 {
+			s.op = opShown
+		}
+		t.steps = append(t.steps, s)
+	}
+	if t.kind == rwMutex && t.weight > 1 && r.IntN(2) == 0 {
+		t.steps = append(t.steps, step{op: opShare}, step{opCheck, between(r, 0, think)}, step{opCheck, between(r, 0, think)})
+	}
+	return t
+}
+
+// say tells of something. An error is the end of the controller.
+func (w *worker) say(r record) error {
+	r.Worker = w.name()
+	return w.out.Encode(r)
+}
+
+// do takes the task's lock, does the steps and gives it back.
+func (w *worker) do(t task) error {
 	ctx := context.Background()
-	if t.Patience > 0 {
-		bound, cancel := context.WithTimeout(ctx, t.Patience)
+	if t.patience > 0 {
+		bound, cancel := context.WithTimeout(ctx, t.patience)
 		defer cancel()
 		ctx = bound
 	}
-	call := now()
+	r := record{Op: opGrant, Lock: t.lock, Kind: t.kind, Weight: t.weight, Call: now()}
 	hold, err := w.take(ctx, t)
-	returned := now()
+	r.Return = now()
 	if err != nil {
-		return classify(err), nil
+		r.Op, r.Result = opTry, classify(err)
+		return w.say(r)
 	}
-	a := act{w, hold, request{Lock: t.Lock, Kind: t.Kind, Weight: t.Weight, Token: hold.Token().Czxid}}
-	if _, err := a.ask(request{Op: opGrant, Call: call, Return: returned, Claim: inquire(hold), Value: hold.Metadata()[znode.ValueKey]}); err != nil {
-		return "", err
+	r.Token, r.Claim, r.Value = hold.Token().Czxid, inquire(hold), hold.Metadata()[znode.ValueKey]
+	if err := w.say(r); err != nil {
+		return err
 	}
-	for _, s := range t.Steps {
+	a := act{w, hold, record{Lock: t.lock, Kind: t.kind, Weight: t.weight, Token: r.Token}}
+	for _, s := range t.steps {
 		if goOn, err := a.step(s); err != nil {
-			return "", err
+			return err
 		} else if !goOn {
 			break
 		}
 	}
-	// The controller has to know that the claims end before others can enter.
-	if _, err := a.ask(request{Op: opLeave}); err != nil {
-		return "", err
+	// The claims end before others can enter.
+	if err := a.say(opLeave, nil, ""); err != nil {
+		return err
 	}
-	call = now()
-	err = hold.Unlock()
-	_, err = a.ask(request{Op: opLeft, Call: call, Return: now(), Result: classify(err)})
-	return "", err
+	r = a.base
+	r.Op, r.Call = opLeft, now()
+	r.Result = classify(hold.Unlock())
+	r.Return = now()
+	return w.say(r)
 }
 
 // take takes or tries to take the task's lock.
 func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
-	var opts []lock.LockOption
-	if t.Barge {
-		opts = append(opts, lock.WithBarging())
-	}
-	m, rw, s := w.locks.Mutex(t.Lock, opts...), w.locks.RWMutex(t.Lock), w.locks.Semaphore(t.Lock, rooms[semaphore])
-	switch {
-	case t.Kind == election:
+	var get, try func(context.Context) (*lock.Hold, error)
+	switch t.kind {
+	case mutex:
+		var opts []lock.LockOption
+		if t.barge {
+			opts = append(opts, lock.WithBarging())
+		}
+		m := w.locks.Mutex(t.lock, opts...)
+		get, try = m.Lock, m.TryLock
+	case rwMutex:
+		rw := w.locks.RWMutex(t.lock)
+		if get, try = rw.RLock, rw.TryRLock; t.weight > 1 {
+			get, try = rw.Lock, rw.TryLock
+		}
+	case semaphore:
+		s := w.locks.Semaphore(t.lock, rooms[semaphore])
+		get = func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, t.weight) }
+		try = func(ctx context.Context) (*lock.Hold, error) { return s.TryAcquire(ctx, t.weight) }
+	case election:
 		w.stood++
-		l, err := w.locks.Election(t.Lock, lock.WithPriority(t.Priority)).Campaign(ctx, fmt.Sprintf("%s/%d", w.Name, w.stood))
+		l, err := w.locks.Election(t.lock, lock.WithPriority(t.priority)).Campaign(ctx, fmt.Sprintf("%s/%d", w.name(), w.stood))
 		if err != nil {
 			return nil, err
 		}
 		return l.Hold, nil
-	case t.Kind == semaphore && t.Try:
-		return s.TryAcquire(ctx, t.Weight)
-	case t.Kind == semaphore:
-		return s.Acquire(ctx, t.Weight)
-	case t.Kind == mutex && t.Try:
-		return m.TryLock(ctx)
-	case t.Kind == mutex:
-		return m.Lock(ctx)
-	case t.Weight == rooms[rwMutex] && t.Try:
-		return rw.TryLock(ctx)
-	case t.Weight == rooms[rwMutex]:
-		return rw.Lock(ctx)
-	case t.Try:
-		return rw.TryRLock(ctx)
 	}
-	return rw.RLock(ctx)
+	if t.try {
+		return try(ctx)
+	}
+	return get(ctx)
 }
 
 // act is what a worker does with a hold.
 type act struct {
 	*worker
 	hold *lock.Hold
-	base request
+	base record
 }
 
-// ask asks in the name of the hold.
-func (a *act) ask(r request) (reply, error) {
-	r.Lock, r.Kind, r.Weight, r.Token = a.base.Lock, a.base.Kind, a.base.Weight, a.base.Token
-	return a.worker.ask(r)
+// say tells of the hold.
+func (a *act) say(op string, c *claim, result string) error {
+	r := a.base
+	r.Op, r.Claim, r.Result = op, c, result
+	r.Call = now()
+	r.Return = r.Call
+	return a.worker.say(r)
 }
 
-// step does one step. It reports whether to go on: not if the hold is over.
-//
-// It looks before each act at whether the hold is valid, as a program should that
-// cares. Between that look and the act it may be stopped for any time.
+// step asks the hold whether it is valid, as a program does that cares, and does one step. It
+// reports whether to go on: not if the hold is over.
 func (a *act) step(s step) (goOn bool, err error) {
-	c, err := a.look()
-	if c == nil || err != nil {
-		return false, err
+	c := inquire(a.hold)
+	if c == nil {
+		told := resultLapsed
+		if err := a.hold.Err(); err != nil {
+			told = classify(err)
+		}
+		return false, a.say(opLost, nil, told)
 	}
-	switch s.Op {
-	case opShown:
-		time.Sleep(s.Think)
-		return true, a.askWhoLeads()
-	case opRead:
-		time.Sleep(s.Think)
-		_, err := a.ask(request{Op: opRead, Claim: c})
-		return err == nil, err
-	case opWrite:
-		time.Sleep(s.Think)
-		a.acts++
-		r, err := a.ask(request{Op: opWrite, Claim: c, Value: fmt.Sprintf("%s/%d", a.Name, a.acts)})
-		return r.OK, err
-	case opPut:
-		r, err := a.ask(request{Op: opTake, Claim: c})
-		if err != nil {
-			return false, err
-		}
-		time.Sleep(s.Think)
-		if c, err = a.look(); c == nil || err != nil {
-			return false, err
-		}
-		r, err = a.ask(request{Op: opPut, Claim: c, Count: r.Count + 1})
-		return r.OK, err
-	case opShare:
-		// Here too the controller has to know before others can enter.
-		if _, err := a.ask(request{Op: opShare, Claim: c}); err != nil {
+	if s.op == opShare {
+		// The claims as a writer end before others can enter.
+		if err := a.say(opShare, c, ""); err != nil {
 			return false, err
 		}
 		if err := a.hold.Downgrade(context.Background()); err != nil {
-			_, err = a.ask(request{Op: opLost, Result: classify(err)})
-			return false, err
+			return false, a.say(opLost, nil, classify(err))
 		}
 		return true, nil
 	}
-	panic("no such step: " + s.Op)
+	if err := a.say(opCheck, c, ""); err != nil {
+		return false, err
+	}
+	time.Sleep(s.think)
+	if s.op == opShown {
+		return true, a.askWhoLeads()
+	}
+	return true, nil
 }
 
 // askWhoLeads asks ZooKeeper for the leader, as any client may; that is not an act of the hold's.
 func (a *act) askWhoLeads() error {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionTimeout)
 	defer cancel()
-	q := request{Op: opShown, Lock: a.base.Lock, Kind: a.base.Kind, Call: now()}
-	leader, err := a.locks.Election(q.Lock).Leader(ctx)
-	if q.Return = now(); !errors.Is(err, lock.ErrNoLeader) {
-		q.Result = classify(err)
+	r := record{Op: opShown, Lock: a.base.Lock, Kind: a.base.Kind, Call: now()}
+	leader, err := a.locks.Election(r.Lock).Leader(ctx)
+	r.Return = now()
+	switch {
+	case err == nil:
+		r.Token, r.Value = leader.Token.Czxid, leader.Value
+	case !errors.Is(err, lock.ErrNoLeader):
+		r.Result = classify(err)
 	}
-	q.Token, q.Value = leader.Token.Czxid, leader.Value
-	if err != nil { // then it is shown as a candidate
-		q.Token, q.Value = 0, ""
-	}
-	_, err = a.worker.ask(q)
-	return err
-}
-
-// look asks the hold whether it is valid, and tells the controller if not.
-func (a *act) look() (*claim, error) {
-	if c := inquire(a.hold); c != nil {
-		return c, nil
-	}
-	told := resultLapsed
-	if err := a.hold.Err(); err != nil {
-		told = classify(err)
-	}
-	_, err := a.ask(request{Op: opLost, Result: told})
-	return nil, err
+	return a.worker.say(r)
 }
 
 // classify names what a call of the library came to: one of the results, "" for
-// success, or the error's text, which nothing here should lead to.
+// success, or the error's text.
 func classify(err error) string {
 	var unsure *lock.UnlockError
 	switch {

@@ -12,10 +12,10 @@
 //
 // It says on standard error which ZooKeeper the command gets.
 //
-// SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on to the command, unless typed at
-// the terminal, which sends them to the command itself. The exit status is the
-// command's: 128 plus the signal's number if a signal ended it, 126 if it could not
-// be run, 127 if it was not found, and 125 if withzk itself failed.
+// SIGTERM and SIGHUP are passed on to the command; SIGINT and SIGQUIT are left to the
+// terminal, which sends them to the command itself. The exit status is the command's:
+// 128 plus the signal's number if a signal ended it, 126 if it could not be run, 127 if
+// it was not found, and 125 if withzk itself failed.
 package main
 
 import (
@@ -27,8 +27,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -96,7 +94,7 @@ func run(args []string) (code int) {
 	for {
 		select {
 		case s := <-signals:
-			if !fromTerminal(s) {
+			if s == syscall.SIGTERM || s == syscall.SIGHUP {
 				_ = cmd.Process.Signal(s) // fails only if it has ended
 			}
 		case err := <-ended:
@@ -125,21 +123,6 @@ func start(signals <-chan os.Signal) (s *server, interrupt os.Signal, err error)
 		}
 		return nil, interrupt, s.stop()
 	}
-}
-
-// fromTerminal reports whether a signal was typed: then the terminal has sent it
-// to the command, too, which must not get it twice.
-func fromTerminal(s os.Signal) bool {
-	if s != syscall.SIGINT && s != syscall.SIGQUIT {
-		return false
-	}
-	tty, err := os.Open("/dev/tty")
-	if err != nil {
-		return false
-	}
-	defer tty.Close()
-	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
-	return err == nil && foreground == unix.Getpgrp()
 }
 
 // status returns the exit status for a command that ended.

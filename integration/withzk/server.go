@@ -12,7 +12,7 @@ import (
 
 // server is the ZooKeeper that the command gets.
 type server struct {
-	env  []string // that names it
+	env  []string // that names it, and the file for the tests that are not run
 	stop func() error
 }
 
@@ -24,42 +24,22 @@ func startServer(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	defer notRun.Close() // nothing was written
-	s, err := findServer(ctx)
+	zk, err := zkserver.StartAny(ctx)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(notRun.Name()))
 	}
-	s.env = append(s.env, zkserver.EnvNotRun+"="+notRun.Name())
-	stop := s.stop
-	s.stop = func() error { return errors.Join(stop(), tellNotRun(notRun.Name()), os.Remove(notRun.Name())) }
-	return s, nil
-}
-
-func findServer(ctx context.Context) (*server, error) {
-	found, err := zkserver.Find(ctx)
-	if errors.Is(err, zkserver.ErrNotInstalled) && ctx.Err() == nil {
+	if zk.Missing == nil {
+		say("ZooKeeper at %s, of %s", zk.Addr, zk.Home)
+	} else {
 		if os.Getenv(zkserver.EnvNoInstall) == "" { // why it could not be installed
-			say("%v", err)
+			say("%v", zk.Missing)
 		}
-		return startEmbedded()
+		say("ZooKeeper at %s, in memory as that of holdfast dev: none is installed", zk.Addr)
 	}
-	if err != nil {
-		return nil, err
-	}
-	s, err := zkserver.Start(ctx, zkserver.Options{Installation: found})
-	if err != nil {
-		return nil, err
-	}
-	say("ZooKeeper at %s, of %s", s.Addr(), found.Home)
-	return &server{[]string{zkserver.EnvServers + "=" + s.Addr()}, s.Stop}, nil
-}
-
-func startEmbedded() (*server, error) {
-	addr, stop, err := zkserver.StartEmbedded(zkserver.Options{})
-	if err != nil {
-		return nil, err
-	}
-	say("ZooKeeper at %s, in memory as that of holdfast dev: none is installed", addr)
-	return &server{[]string{zkserver.EnvServers + "=" + addr, zkserver.EnvEmbedded + "=1"}, stop}, nil
+	return &server{
+		env:  append(zk.Env(), zkserver.EnvNotRun+"="+notRun.Name()),
+		stop: func() error { return errors.Join(zk.Stop(), tellNotRun(notRun.Name()), os.Remove(notRun.Name())) },
+	}, nil
 }
 
 // tellNotRun prints the tests that were not run, by reason.

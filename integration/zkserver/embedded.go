@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -13,21 +14,17 @@ import (
 
 const (
 	// EnvEmbedded, if not empty, says that HOLDFAST_ZOOKEEPER names a ZooKeeper in memory
-	// ([StartEmbedded]).
+	// ([StartAny]).
 	EnvEmbedded = "HOLDFAST_EMBEDDED"
 	// EnvNotRun names the file to which [NotRun] adds tests; empty: none.
 	EnvNotRun = "HOLDFAST_NOT_RUN"
 )
 
-// StartEmbedded serves a ZooKeeper in memory on loopback, as holdfast dev does, where there
-// is no real one to run. Of the options it takes the session timeouts. Stop ends it.
-func StartEmbedded(opts Options) (addr string, stop func() error, err error) {
-	if opts, err = opts.withDefaults(); err != nil {
-		return "", nil, err
-	}
-	ens, err := locktest.New(locktest.Options{
-		TickTime: opts.TickTime, MinSessionTimeout: opts.MinSessionTimeout, MaxSessionTimeout: opts.MaxSessionTimeout,
-	})
+// startEmbedded serves a ZooKeeper in memory on loopback, as holdfast dev does, where there
+// is no real one to run. Of the options it takes those of sessions. Stop ends it.
+func startEmbedded(opts Options) (addr string, stop func() error, err error) {
+	opts = opts.withDefaults()
+	ens, err := locktest.New(locktest.Options{TickTime: opts.TickTime, MaxSessionTimeout: opts.MaxSessionTimeout})
 	if err != nil {
 		return "", nil, err
 	}
@@ -38,6 +35,44 @@ func StartEmbedded(opts Options) (addr string, stop func() error, err error) {
 	served := make(chan error, 1)
 	go func() { served <- ens.Serve(l, ens.Servers()[0]) }()
 	return l.Addr().String(), func() error { ens.Close(); return <-served }, nil
+}
+
+// Any is a ZooKeeper of this machine, or one in memory.
+type Any struct {
+	Addr    string
+	Home    string // of the real one; empty: it is in memory
+	Missing error  // why it is in memory
+	Stop    func() error
+}
+
+// StartAny starts the ZooKeeper of this machine, or one in memory where it is not installed
+// and cannot be.
+func StartAny(ctx context.Context) (*Any, error) {
+	found, err := Find(ctx)
+	if errors.Is(err, ErrNotInstalled) && ctx.Err() == nil {
+		addr, stop, embeddedErr := startEmbedded(Options{})
+		if embeddedErr != nil {
+			return nil, errors.Join(err, embeddedErr)
+		}
+		return &Any{Addr: addr, Missing: err, Stop: stop}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := Start(ctx, Options{Installation: found})
+	if err != nil {
+		return nil, err
+	}
+	return &Any{Addr: s.Addr(), Home: found.Home, Stop: s.Stop}, nil
+}
+
+// Env is the environment that names it to tests and commands.
+func (a *Any) Env() []string {
+	env := []string{EnvServers + "=" + a.Addr}
+	if a.Missing != nil {
+		env = append(env, EnvEmbedded+"=1")
+	}
+	return env
 }
 
 // Embedded reports whether [External] is a ZooKeeper in memory.
@@ -77,7 +112,7 @@ func AddrForTest(t testing.TB, opts Options) string {
 	if !Embedded() {
 		return ForTest(t, opts).Addr()
 	}
-	addr, stop, err := StartEmbedded(opts)
+	addr, stop, err := startEmbedded(opts)
 	if err != nil {
 		t.Fatal(err)
 	}

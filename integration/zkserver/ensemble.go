@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +20,7 @@ const modeTimeout = time.Second
 // Ensemble is a set of servers that replicate each other.
 type Ensemble struct {
 	servers []*Server
-	links   *links // nil without Options.Links
+	links   links // nil without Options.Links
 }
 
 // StartEnsemble starts n servers, 3 or more, and waits until each of them
@@ -28,29 +29,17 @@ func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) 
 	if n < 3 {
 		return nil, fmt.Errorf("zkserver: an ensemble of %d servers: must be 3 or more", n)
 	}
-	installation, opts, err := prepare(ctx, opts)
+	opts, err := opts.complete(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return retryPorts(func() (*Ensemble, error) {
-		ports, err := FreePorts(3 * n)
-		if err != nil {
-			return nil, err
-		}
-		return startEnsembleOn(ctx, installation, opts, ports)
-	})
-}
-
-// startEnsembleOn starts an ensemble whose members have three ports each.
-func startEnsembleOn(ctx context.Context, installation Installation, opts Options, ports []int) (*Ensemble, error) {
-	e, err := newEnsemble(installation, opts, ports)
-	if err == nil {
-		err = e.start(ctx)
+	ports, err := FreePorts(3 * n)
+	if err != nil {
+		return nil, err
 	}
-	for _, s := range e.servers {
-		if err == nil && s.portTaken() { // it serves, until it gives up to listen
-			err = fmt.Errorf("zkserver: member %s: %w", s.addr, errPortTaken)
-		}
+	e, err := newEnsemble(opts, ports)
+	if err == nil { // all at once: none of them serves without a quorum
+		err = e.each(func(s *Server) error { return s.Restart(ctx) })
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.Stop())
@@ -58,9 +47,9 @@ func startEnsembleOn(ctx context.Context, installation Installation, opts Option
 	return e, nil
 }
 
-// newEnsemble makes the folders of an ensemble's servers. It returns those that it made
-// with an error, too.
-func newEnsemble(installation Installation, opts Options, ports []int) (*Ensemble, error) {
+// newEnsemble makes the folders of an ensemble's servers, which have three ports each. It
+// returns those that it made with an error, too.
+func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 	e, n := new(Ensemble), len(ports)/3
 	clients, quorum, election := ports[:n], ports[n:2*n], ports[2*n:]
 	if opts.Links {
@@ -82,7 +71,7 @@ func newEnsemble(installation Installation, opts Options, ports []int) (*Ensembl
 		if i < len(opts.MemberEnv) {
 			own.Env = slices.Concat(opts.Env, opts.MemberEnv[i])
 		}
-		s, err := newServer(installation, own, clients[i], config...)
+		s, err := newServer(own, clients[i], config...)
 		if err != nil {
 			return e, err
 		}
@@ -96,11 +85,6 @@ func newEnsemble(installation Installation, opts Options, ports []int) (*Ensembl
 		}
 	}
 	return e, nil
-}
-
-// start starts all servers at once: none of them serves without a quorum.
-func (e *Ensemble) start(ctx context.Context) error {
-	return e.each(func(s *Server) error { return s.Restart(ctx) })
 }
 
 // each calls f for all servers at once and joins the errors.
@@ -135,57 +119,30 @@ func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 	return leaders[0], nil
 }
 
-// Followers returns the members that follow the leader and answer. It waits
-// until there is one.
-func (e *Ensemble) Followers(ctx context.Context) ([]*Server, error) {
-	return e.await(ctx, "follower", 1)
-}
-
 // Whole waits until all members follow one of them.
 func (e *Ensemble) Whole(ctx context.Context) error {
 	_, err := e.await(ctx, "follower", len(e.servers)-1)
 	return err
 }
 
-// Depose kills the leader once all others follow it, and waits until another member
-// leads. The old leader is to be restarted, and can then be elected again.
-//
-// Members that all have the same data elect the one that comes last in Servers.
-func (e *Ensemble) Depose(ctx context.Context) (old, next *Server, err error) {
-	// A server that is killed while another synchronizes with it can cost an old
-	// ZooKeeper data ([Version.MayDiverge]).
-	if err := e.Whole(ctx); err != nil {
-		return nil, nil, err
-	}
-	if old, err = e.Leader(ctx); err != nil {
-		return nil, nil, err
-	}
-	old.Kill()
-	next, err = e.Leader(ctx)
-	return old, next, err
-}
-
 // await waits until at least n members are in a mode, and returns those that are.
 func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, error) {
 	for {
-		modes := make([]string, len(e.servers))
-		var wg sync.WaitGroup
-		for i, s := range e.servers {
-			wg.Go(func() { modes[i] = s.mode(ctx) })
-		}
-		wg.Wait()
-		var found []*Server
-		for i, s := range e.servers {
-			if modes[i] == mode {
-				found = append(found, s)
-			}
-		}
-		if len(found) >= n {
-			return found, nil
+		var mu sync.Mutex
+		modes := make(map[string][]*Server)
+		_ = e.each(func(s *Server) error {
+			is := s.mode(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			modes[is] = append(modes[is], s)
+			return nil
+		})
+		if len(modes[mode]) >= n {
+			return modes[mode], nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("zkserver: must be %d %s among %v, but they are %q: %w", n, mode, e.Addrs(), modes, context.Cause(ctx))
+			return nil, fmt.Errorf("zkserver: must be %d %s among %v, but they are %q: %w", n, mode, e.Addrs(), slices.Collect(maps.Keys(modes)), context.Cause(ctx))
 		case <-time.After(pollInterval):
 		}
 	}
@@ -217,8 +174,6 @@ func (e *Ensemble) Heal() {
 // Stop stops all servers, as [Server.Stop] does.
 func (e *Ensemble) Stop() error {
 	err := e.each((*Server).Stop)
-	if e.links != nil {
-		e.links.each((*Relay).Close)
-	}
+	e.links.each((*Relay).Close)
 	return err
 }

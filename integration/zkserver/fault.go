@@ -1,9 +1,6 @@
 package zkserver
 
-import (
-	"encoding/binary"
-	"fmt"
-)
+import "encoding/binary"
 
 // Fault is what a tap does to one request of its client. It is as true to life
 // as a proxy in a process of its own would make it: a tap reads whole frames from
@@ -24,22 +21,14 @@ const (
 )
 
 func (f Fault) String() string {
-	switch f {
-	case CutBefore:
-		return "cut before"
-	case CutAfter:
-		return "cut after"
-	case HoldReply:
-		return "hold reply"
-	}
-	return fmt.Sprintf("Fault(%d)", int(f))
+	return [...]string{CutBefore: "cut before", CutAfter: "cut after", HoldReply: "hold reply"}[f]
 }
 
 // strike is a fault that waits for its request, and then for the reply to it.
 type strike struct {
 	fault Fault
 	left  int   // requests until then, itself included
-	link  *link // that the request took; nil before
+	pipe  *pipe // that the request took; nil before
 	xid   uint32
 	hit   chan struct{}
 }
@@ -69,7 +58,7 @@ func (t *Tap) Disarm() bool {
 
 // strikeRequest sees to the fault if the packet is the request that it waits for.
 // It reports whether the connection was cut.
-func (t *Tap) strikeRequest(l *link, packet []byte) bool {
+func (t *Tap) strikeRequest(p *pipe, packet []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.strike
@@ -80,53 +69,40 @@ func (t *Tap) strikeRequest(l *link, packet []byte) bool {
 		return false
 	}
 	if s.fault == CutBefore {
-		t.cutLocked(l, s)
+		t.cutLocked(p, s)
 		return true
 	}
-	s.link, s.xid = l, xid(packet)
+	s.pipe, s.xid = p, xid(packet)
 	return false
 }
 
 // strikeReply sees to the fault if the packet is the reply that it waits for. It
 // reports whether the connection was cut.
-func (t *Tap) strikeReply(l *link, packet []byte) bool {
+func (t *Tap) strikeReply(p *pipe, packet []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.strike
-	if s == nil || s.link != l || len(packet) < 8 || s.xid != xid(packet) {
+	if s == nil || s.pipe != p || len(packet) < 8 || s.xid != xid(packet) {
 		return false
 	}
 	if s.fault == CutAfter {
-		t.cutLocked(l, s)
+		t.cutLocked(p, s)
 		return true
 	}
 	t.strike = nil
-	l.replies.close()
+	p.replies.close()
 	close(s.hit)
 	return false
 }
 
 // cutLocked cuts a connection and lets no client connect; t.mu is held.
-func (t *Tap) cutLocked(l *link, s *strike) {
+func (t *Tap) cutLocked(p *pipe, s *strike) {
 	t.strike = nil
 	t.valve.close()
-	l.cut()
+	p.cut()
 	close(s.hit)
 }
 
 // xid is what a reply has in common with its request: the first field of
 // zookeeper.jute's RequestHeader and ReplyHeader, after the length of the frame.
 func xid(packet []byte) uint32 { return binary.BigEndian.Uint32(packet[4:]) }
-
-// isRequest reports whether a packet to the server, not the first one of its
-// connection, is a request of the client's user.
-func isRequest(packet []byte) bool {
-	if len(packet) < 12 {
-		return false
-	}
-	switch int32(binary.BigEndian.Uint32(packet[8:])) {
-	case opPing, opAuth, opSetWatches, opSetWatches2, opCloseSession:
-		return false
-	}
-	return true
-}

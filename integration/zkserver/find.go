@@ -8,9 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // Environment variables that say which ZooKeeper to use.
@@ -60,39 +60,21 @@ func Find(ctx context.Context) (Installation, error) { return find(ctx, os.Geten
 
 // find is Find with the unpacked release at home, or the package's where that is
 // empty.
-func find(ctx context.Context, home string) (Installation, error) {
-	found, missing, err := locate(home)
-	if err != nil || missing == nil {
-		return found, err
-	}
-	if err := install(ctx, func() ([]string, error) { _, missing, err := locate(home); return missing, err }); err != nil {
-		return Installation{}, fmt.Errorf("zkserver: no ZooKeeper to run: %w: %w; "+
-			"install it (apt-get install %s), or set %s=host:port of one that runs "+
-			"(docker run --rm -p 127.0.0.1:2181:2181 zookeeper:3.9)",
-			ErrNotInstalled, err, strings.Join(missing, " "), EnvServers)
-	}
-	found, missing, err = locate(home)
-	if err == nil && missing != nil {
-		err = fmt.Errorf("zkserver: no ZooKeeper to run: apt-get succeeded, but what should come with %s is still not there",
-			strings.Join(missing, " "))
+func find(ctx context.Context, home string) (found Installation, err error) {
+	err = Install(ctx, func() (missing []string, err error) {
+		if found.Home, found.ClassPath, err = findJars(home); found.ClassPath == "" {
+			missing = append(missing, jarPackage)
+		}
+		if found.Java = findJava(); found.Java == "" {
+			missing = append(missing, javaPackage)
+		}
+		return missing, err
+	})
+	if errors.Is(err, ErrNotInstalled) {
+		err = fmt.Errorf("zkserver: no ZooKeeper to run: %w, or set %s=host:port of one that runs "+
+			"(docker run --rm -p 127.0.0.1:2181:2181 zookeeper:3.9)", err, EnvServers)
 	}
 	return found, err
-}
-
-// locate looks for ZooKeeper and names the packages that are missing, if any.
-func locate(home string) (found Installation, missing []string, err error) {
-	found.Home, found.ClassPath, err = findJars(home)
-	if err != nil {
-		return Installation{}, nil, err
-	}
-	if found.ClassPath == "" {
-		missing = append(missing, jarPackage)
-	}
-	found.Java = findJava()
-	if found.Java == "" {
-		missing = append(missing, javaPackage)
-	}
-	return found, missing, nil
 }
 
 func findJars(home string) (dir, classPath string, err error) {
@@ -162,23 +144,41 @@ func Install(ctx context.Context, missing func() ([]string, error)) error {
 	return err
 }
 
-// install installs the packages that are missing, by then: the test binaries of
-// several packages run at once, and the first of them installs for all.
+// install installs, as root and without asking anything, the packages that are missing by
+// then: the test binaries of several packages run at once, and the first of them installs for
+// all.
 func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 	if os.Getenv(EnvNoInstall) != "" {
 		return errors.New(EnvNoInstall + " forbids installing it")
 	}
-	aptGet, err := aptGet(ctx)
+	path, err := exec.LookPath("apt-get")
 	if err != nil {
-		return err
+		return errors.New("there is no apt-get here to install it with")
 	}
-	lock := filepath.Join(os.TempDir(), fmt.Sprintf("holdfast-install-%d.lock", os.Getuid()))
-	unlock, err := lockFile(ctx, lock)
+	// Another program may be installing something: wait for it.
+	command := []string{"env", "DEBIAN_FRONTEND=noninteractive", path, "-q", "-o", "DPkg::Lock::Timeout=300"}
+	if os.Geteuid() != 0 {
+		if err := exec.CommandContext(ctx, "sudo", "-n", "true").Run(); err != nil {
+			return errors.New("installing it takes root or a sudo that asks for no password")
+		}
+		command = append([]string{"sudo", "-n"}, command...)
+	}
+	aptGet := func(args ...string) error {
+		args = slices.Concat(command[1:], args)
+		cmd := exec.CommandContext(ctx, command[0], args...)
+		// Killed half-way, dpkg would leave the machine's packages in need of repair.
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		output, err := cmd.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("%s: %w:\n%s", cmd, errors.Join(err, context.Cause(ctx)), lastLines(output, 10))
+		}
+		return nil
+	}
+	unlock, err := lockFile(filepath.Join(os.TempDir(), fmt.Sprintf("holdfast-install-%d.lock", os.Getuid())))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-
 	missing, err := stillMissing()
 	if err != nil || missing == nil {
 		return err
@@ -189,57 +189,23 @@ func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 	return aptGet(append([]string{"install", "--yes", "--no-install-recommends"}, missing...)...)
 }
 
-// aptGet returns a function that runs apt-get as root without asking anything,
-// or why there is none.
-func aptGet(ctx context.Context) (func(args ...string) error, error) {
-	path, err := exec.LookPath("apt-get")
-	if err != nil {
-		return nil, errors.New("there is no apt-get here to install it with")
-	}
-	// Another program may be installing something: wait for it.
-	command := []string{"env", "DEBIAN_FRONTEND=noninteractive", path, "-q", "-o", "DPkg::Lock::Timeout=300"}
-	if os.Geteuid() != 0 {
-		if err := exec.CommandContext(ctx, "sudo", "-n", "true").Run(); err != nil {
-			return nil, errors.New("installing it takes root or a sudo that asks for no password")
-		}
-		command = append([]string{"sudo", "-n"}, command...)
-	}
-	return func(args ...string) error {
-		args = append(command[1:len(command):len(command)], args...)
-		cmd := exec.CommandContext(ctx, command[0], args...)
-		// Killed half-way, dpkg would leave the machine's packages in need of repair.
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-		output, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%s: %w:\n%s", cmd, errors.Join(err, context.Cause(ctx)), lastLines(output, 10))
-		}
-		return nil
-	}, nil
-}
-
 // lockFile takes an exclusive lock on a file, which it makes if need be. The
 // kernel gives the lock up for a process that dies.
-func lockFile(ctx context.Context, path string) (unlock func(), err error) {
+func lockFile(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("locking %s: %w", path, err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, fmt.Errorf("waiting for the process that holds %s: %w", path, context.Cause(ctx))
-		case <-time.After(100 * time.Millisecond):
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != syscall.EINTR {
+			break
 		}
 	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	return func() { f.Close() }, nil
 }
 
 // lastLines returns the last n lines of text.

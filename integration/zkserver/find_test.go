@@ -1,16 +1,12 @@
 package zkserver
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 func TestExternal(t *testing.T) {
@@ -204,23 +200,4 @@ func TestInstall(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestLockFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := lockFile(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := lockFile(ctx, path); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(fmt.Sprint(err), path) {
-		t.Errorf("a second lock: %v", err)
-	}
-	unlock()
-	unlock, err = lockFile(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock()
 }

@@ -12,35 +12,35 @@ import (
 // connection, as QuorumCnxManager.InitialMessage does.
 const maxElectionAddr = 512
 
-// links are what the members of an ensemble talk to each other through: for each
-// of them and each of the others a relay to where that one listens for its
-// followers, and one to where it listens for elections. A member knows the
-// others by the addresses of its own relays alone.
-type links struct {
-	quorum, election [][]*Relay // [from][to]; nil on the diagonal
-}
+// links are what the members of an ensemble talk to each other through: from each of
+// them to each of the others a relay to where that one listens for its followers, and one
+// to where it listens for elections. A member knows the others by the addresses of its own
+// relays alone.
+type links map[[2]int][2]*Relay
 
 // newLinks makes the links between members that listen on the given ports.
-func newLinks(quorum, election []int) (*links, error) {
-	l := new(links)
+func newLinks(quorum, election []int) (links, error) {
+	l := links{}
 	for from := range quorum {
-		l.quorum = append(l.quorum, make([]*Relay, len(quorum)))
-		l.election = append(l.election, make([]*Relay, len(quorum)))
 		for to := range quorum {
 			if from == to {
 				continue
 			}
-			var err error
-			if l.quorum[from][to], err = newRelay(loopback(quorum[to])); err != nil {
+			toQuorum, err := newRelay(loopback(quorum[to]))
+			if err != nil {
 				return l, err
 			}
-			if l.election[from][to], err = newRelay(loopback(election[to])); err != nil {
+			toElection, err := newRelay(loopback(election[to]))
+			if err != nil {
+				toQuorum.Close()
 				return l, err
 			}
-			l.election[from][to].opening = func(r io.Reader) ([]byte, error) {
-				return redirectElection(r, l.election[to][from].Addr())
-			}
+			l[[2]int{from, to}] = [2]*Relay{toQuorum, toElection}
 		}
+	}
+	for ends, relays := range l {
+		back := l[[2]int{ends[1], ends[0]}][1].Addr()
+		relays[1].opening = func(r io.Reader) ([]byte, error) { return redirectElection(r, back) }
 	}
 	l.each((*Relay).start)
 	return l, nil
@@ -49,28 +49,25 @@ func newLinks(quorum, election []int) (*links, error) {
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 // addr returns where one member finds another, as zoo.cfg has it.
-func (l *links) addr(from, to int) string {
-	_, election, _ := net.SplitHostPort(l.election[from][to].Addr())
-	return l.quorum[from][to].Addr() + ":" + election
+func (l links) addr(from, to int) string {
+	relays := l[[2]int{from, to}]
+	_, election, _ := net.SplitHostPort(relays[1].Addr())
+	return relays[0].Addr() + ":" + election
 }
 
 // between calls f for the relays between two members, in both directions.
-func (l *links) between(a, b int, f func(*Relay)) {
-	for _, relays := range [][][]*Relay{l.quorum, l.election} {
-		f(relays[a][b])
-		f(relays[b][a])
+func (l links) between(a, b int, f func(*Relay)) {
+	for _, ends := range [][2]int{{a, b}, {b, a}} {
+		for _, r := range l[ends] {
+			f(r)
+		}
 	}
 }
 
-func (l *links) each(f func(*Relay)) {
-	for _, relays := range [][][]*Relay{l.quorum, l.election} {
-		for _, from := range relays {
-			for _, r := range from {
-				if r != nil {
-					f(r)
-				}
-			}
-		}
+func (l links) each(f func(*Relay)) {
+	for _, relays := range l {
+		f(relays[0])
+		f(relays[1])
 	}
 }
 

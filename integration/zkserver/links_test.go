@@ -102,12 +102,11 @@ func awaitMode(t *testing.T, s *Server, want string) {
 
 // TestMemberEnvIsOfOneMember looks at the commands of members that never start.
 func TestMemberEnvIsOfOneMember(t *testing.T) {
-	installation := Installation{Java: "java"}
 	ports, err := FreePorts(9)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := newEnsemble(installation, Options{Env: []string{"A=1"}, MemberEnv: [][]string{nil, {"B=2"}}}, ports)
+	e, err := newEnsemble(Options{Installation: Installation{Java: "java"}, Env: []string{"A=1"}, MemberEnv: [][]string{nil, {"B=2"}}}, ports)
 	defer stop(t, e)
 	if err != nil {
 		t.Fatal(err)

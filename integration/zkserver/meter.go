@@ -20,13 +20,21 @@ type Meter struct {
 	counts Counts
 }
 
+// Counts is what passed to servers and came from them. A request that was answered is
+// counted; what a stalled tap holds back is not.
+type Counts struct {
+	// Requests are those that the client's user made: not the handshake, pings,
+	// credentials, watches armed again after a reconnection, or the session's end.
+	Requests int64
+	// PacketsOut and BytesOut went to the server, PacketsIn and BytesIn to the
+	// client; all kinds, their length fields included.
+	PacketsOut, BytesOut int64
+	PacketsIn, BytesIn   int64
+}
+
 // Dial is a [zk.Dialer].
 func (m *Meter) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	dial := m.Dialer
-	if dial == nil {
-		dial = net.DialTimeout
-	}
-	conn, err := dial(network, address, timeout)
+	conn, err := dialer(m.Dialer)(network, address, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -56,19 +64,23 @@ func (c *meteredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write counts first: the answer may be there before it returns.
 func (c *meteredConn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
+	c.count(p)
+	return c.Conn.Write(p)
+}
+
+func (c *meteredConn) count(p []byte) {
 	c.meter.mu.Lock()
 	defer c.meter.mu.Unlock()
 	counts := &c.meter.counts
-	counts.BytesOut += int64(n)
-	c.out.pass(p[:n], func(head []byte, first bool) {
+	counts.BytesOut += int64(len(p))
+	c.out.pass(p, func(head []byte, first bool) {
 		counts.PacketsOut++
 		if !first && isRequest(head) {
 			counts.Requests++
 		}
 	})
-	return n, err
 }
 
 // packets finds the packets in one direction of a connection, however they are
@@ -102,4 +114,27 @@ func (s *packets) pass(p []byte, saw func(head []byte, first bool)) {
 			s.have, s.begun = 0, true
 		}
 	}
+}
+
+// Types of requests that belong to the connection, not to what its user asked;
+// ZooDefs.OpCode.
+const (
+	opPing         = 11
+	opAuth         = 100
+	opSetWatches   = 101
+	opSetWatches2  = 105
+	opCloseSession = -11
+)
+
+// isRequest reports whether a packet to the server, not the first one of its
+// connection, is a request of the client's user.
+func isRequest(packet []byte) bool {
+	if len(packet) < 12 {
+		return false
+	}
+	switch int32(binary.BigEndian.Uint32(packet[8:])) {
+	case opPing, opAuth, opSetWatches, opSetWatches2, opCloseSession:
+		return false
+	}
+	return true
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"runtime"
 	"strconv"
 	"sync"
@@ -13,25 +12,20 @@ import (
 
 // FreePorts returns n ports of 127.0.0.1 that are unused now.
 //
-// They are not of the range from which the kernel serves outgoing connections.
-// In there, any client could take a port before the server binds it; and a
-// client that dials a server which is down could be connected to itself, and
-// keep the server from coming back.
+// They are below those that the kernel serves outgoing connections from. In there, any
+// client could take a port before the server binds it; and a client that dials a server
+// which is down could be connected to itself, and keep the server from coming back.
 //
 // None is given twice, by this process or another one that runs: the process that got it
 // may not listen yet, or its server may be down for a moment.
 func FreePorts(n int) ([]int, error) {
 	given.Lock()
 	defer given.Unlock()
-	const lowest, highest, tries = 10000, 65535, 1000
-	first, last := ephemeralPorts()
+	const lowest, highest, tries = 10000, 32767, 1000
 	var ports []int
 	for try := 0; try < tries && len(ports) < n; try++ {
 		port := lowest + rand.IntN(highest-lowest+1)
 		if given.ports[port] != nil {
-			continue
-		}
-		if try < tries/2 && first <= port && port <= last {
 			continue
 		}
 		mark, err := reserve(port)
@@ -67,16 +61,4 @@ func reserve(port int) (io.Closer, error) {
 		return io.NopCloser(nil), nil
 	}
 	return net.Listen("unix", "@holdfast-port-"+strconv.Itoa(port))
-}
-
-// ephemeralPorts returns the range of ports of outgoing connections: Linux's
-// setting, or else its default.
-func ephemeralPorts() (first, last int) {
-	setting, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	if err == nil {
-		if _, err := fmt.Sscan(string(setting), &first, &last); err == nil {
-			return first, last
-		}
-	}
-	return 32768, 60999
 }

@@ -19,16 +19,13 @@ const relayDialTimeout = 5 * time.Second
 // that swallows packets, or cut the connections. One that dials by way of a [Tap]
 // or a [Meter] has that know what passes.
 type Relay struct {
-	target   string
-	opts     RelayOptions
-	opening  func(io.Reader) ([]byte, error) // if set: reads what a connection begins with, and returns what to pass on in its place
-	listener net.Listener
-	valve    valve
-	running  sync.WaitGroup
-
-	mu     sync.Mutex
-	pipes  map[*pipe]struct{}
-	closed bool
+	pipes
+	target    string
+	opts      RelayOptions
+	opening   func(io.Reader) ([]byte, error) // if set: reads what a connection begins with, and returns what to pass on in its place
+	listener  net.Listener
+	accepting sync.WaitGroup
+	serving   sync.WaitGroup
 }
 
 // RelayOptions is what a relay does beside passing on; the zero value is nothing.
@@ -39,12 +36,6 @@ type RelayOptions struct {
 	// under way: so a round trip takes that much longer. A stall does not hold back
 	// what is.
 	Delay time.Duration
-}
-
-// pipe is one connection through a relay.
-type pipe struct {
-	client, server net.Conn // server: nil while it is dialed
-	closed         chan struct{}
 }
 
 // NewRelay returns a relay to a server's address. It listens on a free port of
@@ -64,38 +55,20 @@ func newRelay(target string) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Relay{target: target, listener: listener, pipes: map[*pipe]struct{}{}}, nil
+	return &Relay{target: target, listener: listener}, nil
 }
 
-func (r *Relay) start() { r.running.Go(r.accept) }
+func (r *Relay) start() { r.accepting.Go(r.accept) }
 
 // Addr returns the address to connect to, 127.0.0.1:port.
 func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
-// Stall holds back all bytes in both directions, the news of a closed connection
-// included, and leaves new connections without an answer. Nothing is lost.
-func (r *Relay) Stall() { r.valve.close() }
-
-// Resume ends a stall and delivers what it held back.
-func (r *Relay) Resume() { r.valve.open() }
-
-// Cut closes the connections now, stalled or not. New ones may be made.
-func (r *Relay) Cut() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for p := range r.pipes {
-		r.close(p)
-	}
-}
-
 // Close cuts the connections, gives the port back and waits until all is done.
 func (r *Relay) Close() {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
 	_ = r.listener.Close() // fails only if closed before
+	r.accepting.Wait()
 	r.Cut()
-	r.running.Wait()
+	r.serving.Wait()
 }
 
 func (r *Relay) accept() {
@@ -108,34 +81,8 @@ func (r *Relay) accept() {
 			time.Sleep(pollInterval)
 			continue
 		}
-		p := &pipe{client: client, closed: make(chan struct{})}
-		r.mu.Lock()
-		r.pipes[p] = struct{}{}
-		if r.closed {
-			r.close(p)
-		}
-		r.mu.Unlock()
-		r.running.Go(func() { r.serve(p) })
-	}
-}
-
-// end closes a pipe's ends.
-func (r *Relay) end(p *pipe) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.close(p)
-}
-
-// close closes a pipe's ends; r.mu is held.
-func (r *Relay) close(p *pipe) {
-	if _, open := r.pipes[p]; !open {
-		return
-	}
-	delete(r.pipes, p)
-	close(p.closed)
-	p.client.Close()
-	if p.server != nil {
-		p.server.Close()
+		p := r.add(client)
+		r.serving.Go(func() { r.serve(p) })
 	}
 }
 
@@ -145,44 +92,29 @@ func (r *Relay) serve(p *pipe) {
 	if !r.valve.pass(p.closed) {
 		return
 	}
-	dial := r.opts.Dialer
-	if dial == nil {
-		dial = net.DialTimeout
-	}
-	server, err := dial("tcp", r.target, relayDialTimeout)
-	if err != nil {
+	server, err := dialer(r.opts.Dialer)("tcp", r.target, relayDialTimeout)
+	if err != nil || !p.join(server) {
 		return
 	}
-	r.mu.Lock()
-	p.server = server
-	_, open := r.pipes[p]
-	r.mu.Unlock()
-	if !open {
-		server.Close()
-		return
-	}
-	back := make(chan struct{})
-	go func() {
-		defer close(back)
-		r.forward(p, server, p.client, r.opts.Delay)
-	}()
-	if r.opening == nil || r.open(p) {
-		r.forward(p, p.client, server, 0)
-	}
-	<-back
-}
-
-// open passes on what a connection begins with.
-func (r *Relay) open(p *pipe) bool {
-	first, err := r.opening(p.client)
-	if r.valve.pass(p.closed) && err == nil {
-		_, err = p.server.Write(first)
-		if err == nil {
-			return true
+	r.serving.Go(func() { r.forward(p, server, p.client, r.opts.Delay) })
+	if r.opening != nil {
+		first, err := r.opening(p.client)
+		if !r.valve.pass(p.closed) || err != nil {
+			return
+		}
+		if _, err := server.Write(first); err != nil {
+			return
 		}
 	}
-	r.end(p)
-	return false
+	r.forward(p, p.client, server, 0)
+}
+
+// dialer returns a dialer, or else the one that is the default.
+func dialer(d zk.Dialer) zk.Dialer {
+	if d == nil {
+		return net.DialTimeout
+	}
+	return d
 }
 
 // forward passes bytes on in one direction, until either end closes.
@@ -268,47 +200,4 @@ func (all Relays) Close() {
 	for _, r := range all {
 		r.Close()
 	}
-}
-
-// valve lets bytes pass, or holds them back. Its zero value is open.
-type valve struct {
-	mu   sync.Mutex
-	shut chan struct{} // closed when it opens; nil while it is open
-}
-
-func (v *valve) close() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.shut == nil {
-		v.shut = make(chan struct{})
-	}
-}
-
-func (v *valve) open() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.shut != nil {
-		close(v.shut)
-		v.shut = nil
-	}
-}
-
-// stalled returns a channel that closes when the valve opens, nil if it is open.
-func (v *valve) stalled() <-chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.shut
-}
-
-// pass waits until the valve is open. It reports false if the connection was
-// closed before.
-func (v *valve) pass(closed <-chan struct{}) bool {
-	for shut := v.stalled(); shut != nil; shut = v.stalled() {
-		select {
-		case <-shut:
-		case <-closed:
-			return false
-		}
-	}
-	return true
 }

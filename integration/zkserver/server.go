@@ -1,17 +1,14 @@
 package zkserver
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,7 +19,6 @@ const (
 	startTimeout = 5 * time.Minute       // for a server to answer, where the context allows more: on a starved machine its start takes minutes
 	stopTimeout  = 2 * time.Minute       // from SIGTERM to SIGKILL
 	pollInterval = 20 * time.Millisecond // between questions to a server that is not ready
-	startTries   = 5                     // with other ports, when one was taken meanwhile
 	tailLines    = 20                    // of the log in an error
 )
 
@@ -30,10 +26,9 @@ const (
 type Options struct {
 	// TickTime is ZooKeeper's unit of time, in whole milliseconds; default 500 ms.
 	TickTime time.Duration
-	// MinSessionTimeout and MaxSessionTimeout bound what clients may ask for, in
-	// whole milliseconds; default 2 ticks and a minute: on a busy machine a session
-	// that is to live has to be a long one.
-	MinSessionTimeout, MaxSessionTimeout time.Duration
+	// MaxSessionTimeout bounds what clients may ask for, in whole milliseconds; default
+	// a minute: on a busy machine a session that is to live has to be a long one.
+	MaxSessionTimeout time.Duration
 	// Fsync makes the server sync its log to disk before it answers, as it does
 	// in production. Without, a server that is killed loses nothing; only a
 	// machine that crashes does.
@@ -61,28 +56,12 @@ type Options struct {
 	MemberEnv [][]string
 }
 
-// withDefaults checks the options and fills in what is not set.
-func (o Options) withDefaults() (Options, error) {
-	for name, d := range map[string]time.Duration{
-		"TickTime": o.TickTime, "MinSessionTimeout": o.MinSessionTimeout, "MaxSessionTimeout": o.MaxSessionTimeout,
-	} {
-		if d < 0 || d%time.Millisecond != 0 {
-			return o, fmt.Errorf("zkserver: option %s is %v: must be whole milliseconds, not negative", name, d)
-		}
-	}
-	if o.HeapMB < 0 {
-		return o, fmt.Errorf("zkserver: option HeapMB is %d: must not be negative", o.HeapMB)
-	}
-	if o.TickTime == 0 {
-		o.TickTime = 500 * time.Millisecond
-	}
-	if o.MaxSessionTimeout == 0 {
-		o.MaxSessionTimeout = time.Minute
-	}
-	if o.HeapMB == 0 {
-		o.HeapMB = 256
-	}
-	return o, nil
+// withDefaults fills in what is not set, but for the installation.
+func (o Options) withDefaults() Options {
+	o.TickTime = cmp.Or(o.TickTime, 500*time.Millisecond)
+	o.MaxSessionTimeout = cmp.Or(o.MaxSessionTimeout, time.Minute)
+	o.HeapMB = cmp.Or(o.HeapMB, 256)
+	return o
 }
 
 // config returns zoo.cfg for a server with its data in dir.
@@ -96,9 +75,6 @@ func (o Options) config(dir string, port int) []string {
 		"admin.enableServer=false",
 		"4lw.commands.whitelist=*",
 		fmt.Sprintf("maxSessionTimeout=%d", o.MaxSessionTimeout.Milliseconds()),
-	}
-	if o.MinSessionTimeout != 0 {
-		lines = append(lines, fmt.Sprintf("minSessionTimeout=%d", o.MinSessionTimeout.Milliseconds()))
 	}
 	if !o.Fsync {
 		lines = append(lines, "forceSync=no")
@@ -129,7 +105,6 @@ type Server struct {
 
 	mu     sync.Mutex
 	proc   *Process // nil while it does not run
-	began  int64    // size of the log when it was started last
 	paused bool
 	closed bool // by Stop
 }
@@ -137,44 +112,15 @@ type Server struct {
 // Start starts a server of its own and waits until it answers. The context
 // bounds the start only; Stop ends the server.
 func Start(ctx context.Context, opts Options) (*Server, error) {
-	installation, opts, err := prepare(ctx, opts)
+	opts, err := opts.complete(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return retryPorts(func() (*Server, error) {
-		ports, err := FreePorts(1)
-		if err != nil {
-			return nil, err
-		}
-		return startOn(ctx, installation, opts, ports[0])
-	})
-}
-
-func prepare(ctx context.Context, opts Options) (Installation, Options, error) {
-	opts, err := opts.withDefaults()
-	if err != nil || opts.Installation != (Installation{}) {
-		return opts.Installation, opts, err
+	ports, err := FreePorts(1)
+	if err != nil {
+		return nil, err
 	}
-	installation, err := Find(ctx)
-	return installation, opts, err
-}
-
-// errPortTaken says that another process took a port between our choice and the
-// server's bind.
-var errPortTaken = errors.New("port already in use")
-
-// retryPorts calls start, which chooses ports, until no port was taken meanwhile.
-func retryPorts[T any](start func() (T, error)) (T, error) {
-	for try := 1; ; try++ {
-		started, err := start()
-		if try == startTries || !errors.Is(err, errPortTaken) {
-			return started, err
-		}
-	}
-}
-
-func startOn(ctx context.Context, installation Installation, opts Options, port int) (*Server, error) {
-	s, err := newServer(installation, opts, port)
+	s, err := newServer(opts, ports[0])
 	if err != nil {
 		return nil, err
 	}
@@ -184,30 +130,35 @@ func startOn(ctx context.Context, installation Installation, opts Options, port 
 	return s, nil
 }
 
+// complete fills in what is not set.
+func (o Options) complete(ctx context.Context) (_ Options, err error) {
+	if o.Installation == (Installation{}) {
+		o.Installation, err = Find(ctx)
+	}
+	return o.withDefaults(), err
+}
+
 // newServer makes a server's folder with all that it needs to start. The extra
 // lines of zoo.cfg come before those of the options.
-func newServer(installation Installation, opts Options, port int, extra ...string) (*Server, error) {
+func newServer(opts Options, port int, extra ...string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "holdfast-zookeeper-")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{
-		addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
-		dir:  dir,
-	}
-	addLive(s)
+	s := &Server{addr: loopback(port), dir: dir}
+	live.Store(s, nil)
 	config := slices.Concat(opts.config(dir, port), extra, opts.Config)
 	configFile := filepath.Join(dir, "zoo.cfg")
 	if err := os.WriteFile(configFile, []byte(strings.Join(config, "\n")+"\n"), 0o600); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	args := slices.Concat(
-		[]string{"-cp", installation.ClassPath},
+		[]string{"-cp", opts.Installation.ClassPath},
 		opts.jvmArgs(),
 		[]string{"org.apache.zookeeper.server.quorum.QuorumPeerMain", configFile},
 	)
 	s.command = func() *exec.Cmd {
-		cmd := exec.Command(installation.Java, args...)
+		cmd := exec.Command(opts.Installation.Java, args...)
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), opts.Env...)
 		return cmd
@@ -263,9 +214,6 @@ func (s *Server) launch() error {
 		return err
 	}
 	defer log.Close()
-	if s.began, err = log.Seek(0, io.SeekEnd); err != nil {
-		return err
-	}
 	cmd := s.command()
 	cmd.Stdout, cmd.Stderr = log, log
 	s.paused = false
@@ -279,8 +227,7 @@ func (s *Server) awaitServing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		// On a port that was taken meanwhile another server may answer; ours
-		// tells by its folder. A server that is still starting may leave the
+		// Another server may have the port, and answer; ours tells by its folder. A server that is still starting may leave the
 		// connection open for ever, so ask again soon, but less and less so on a
 		// machine that is slow.
 		patience, done := context.WithTimeout(ctx, 100*time.Millisecond+time.Since(start)/2)
@@ -291,9 +238,6 @@ func (s *Server) awaitServing(ctx context.Context) error {
 		}
 		select {
 		case <-s.proc.exited:
-			if s.portTaken() {
-				return fmt.Errorf("zkserver: server %s: %w", s.addr, errPortTaken)
-			}
 			return fmt.Errorf("zkserver: server %s did not start: %v; the end of its log:\n%s", s.addr, s.proc.err, s.LogTail(tailLines))
 		case <-ctx.Done():
 			return fmt.Errorf("zkserver: server %s does not serve: %w (last answer %q, %v); the end of its log:\n%s",
@@ -301,14 +245,6 @@ func (s *Server) awaitServing(ctx context.Context) error {
 		case <-time.After(pollInterval):
 		}
 	}
-}
-
-// portTaken reports whether the server has logged, since it was started last, that another
-// process has one of its ports. A member of an ensemble tries for seconds to listen for
-// elections, and logs other things meanwhile.
-func (s *Server) portTaken() bool {
-	log, err := os.ReadFile(s.logFile())
-	return err == nil && int64(len(log)) > s.began && bytes.Contains(log[s.began:], []byte("Address already in use"))
 }
 
 // Stop stops the server, killing it if it does not end by itself in half a minute,
@@ -322,7 +258,7 @@ func (s *Server) Stop() error {
 		return nil
 	}
 	s.closed = true
-	defer removeLive(s)
+	defer live.Delete(s)
 	var err error
 	if s.proc != nil {
 		select {
@@ -351,36 +287,28 @@ func (s *Server) Kill() {
 
 // Pause stops the server in its tracks with SIGSTOP: its connections stay open
 // and nothing answers. When Pause returns, it stands still.
-func (s *Server) Pause() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc == nil {
-		return fmt.Errorf("zkserver: server %s cannot be paused: it does not run", s.addr)
-	}
-	if s.paused {
-		return nil
-	}
-	if err := s.proc.Signal(syscall.SIGSTOP); err != nil {
-		return fmt.Errorf("zkserver: pausing server %s: %w", s.addr, err)
-	}
-	if err := awaitPaused(s.proc.Pid()); err != nil {
-		return fmt.Errorf("zkserver: pausing server %s: %w", s.addr, err)
-	}
-	s.paused = true
-	return nil
-}
+func (s *Server) Pause() error { return s.pause(true, syscall.SIGSTOP) }
 
 // Resume lets a paused server go on.
-func (s *Server) Resume() error {
+func (s *Server) Resume() error { return s.pause(false, syscall.SIGCONT) }
+
+func (s *Server) pause(pause bool, signal syscall.Signal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc == nil {
-		return fmt.Errorf("zkserver: server %s cannot be resumed: it does not run", s.addr)
+		return fmt.Errorf("zkserver: server %s does not run: %v cannot be sent", s.addr, signal)
 	}
-	if err := s.proc.Signal(syscall.SIGCONT); err != nil {
-		return fmt.Errorf("zkserver: resuming server %s: %w", s.addr, err)
+	if s.paused == pause {
+		return nil
 	}
-	s.paused = false
+	err := s.proc.Signal(signal)
+	if err == nil && pause {
+		err = awaitPaused(s.proc.Pid())
+	}
+	if err != nil {
+		return fmt.Errorf("zkserver: server %s: %v: %w", s.addr, signal, err)
+	}
+	s.paused = pause
 	return nil
 }
 

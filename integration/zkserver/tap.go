@@ -3,6 +3,7 @@ package zkserver
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"sync"
@@ -12,16 +13,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/integration/wire"
-)
-
-// Types of requests that belong to the connection, not to what its user asked;
-// ZooDefs.OpCode.
-const (
-	opPing         = 11
-	opAuth         = 100
-	opSetWatches   = 101
-	opSetWatches2  = 105
-	opCloseSession = -11
 )
 
 // Tap stands between one client and its servers: it knows the client's session,
@@ -36,34 +27,13 @@ type Tap struct {
 	// Dialer makes the connections to servers; default net.DialTimeout.
 	Dialer zk.Dialer
 
-	valve valve
+	pipes
+	meter Meter
 
 	mu     sync.Mutex
-	links  map[*link]struct{}
 	id     int64
 	passwd []byte
-	counts Counts
 	strike *strike // nil: no fault to come
-}
-
-// Counts is what passed through a tap. It counts when a packet is passed on: what
-// a stall holds back comes later. A request that was answered is counted.
-type Counts struct {
-	// Requests are those that the client's user made: not the handshake, pings,
-	// credentials, watches armed again after a reconnection, or the session's end.
-	Requests int64
-	// PacketsOut and BytesOut went to the server, PacketsIn and BytesIn to the
-	// client; all kinds, their length fields included.
-	PacketsOut, BytesOut int64
-	PacketsIn, BytesIn   int64
-}
-
-// link is one connection through a tap.
-type link struct {
-	client, server net.Conn // client: our end of the client's connection
-	closed         chan struct{}
-	cut            func()
-	replies        valve // for what the server says, beside the tap's
 }
 
 // Dial is a [zk.Dialer]. While the tap is stalled it hangs, as in a network that
@@ -77,11 +47,7 @@ func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, er
 			return nil, &net.OpError{Op: "dial", Net: network, Err: os.ErrDeadlineExceeded}
 		}
 	}
-	dial := t.Dialer
-	if dial == nil {
-		dial = net.DialTimeout
-	}
-	server, err := dial(network, address, timeout-time.Since(start))
+	server, err := dialer(t.Dialer)(network, address, timeout-time.Since(start))
 	if err != nil {
 		return nil, err
 	}
@@ -90,90 +56,61 @@ func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, er
 		server.Close()
 		return nil, err
 	}
-	l := &link{client: client, server: server, closed: make(chan struct{})}
-	l.cut = sync.OnceFunc(func() {
-		close(l.closed)
-		client.Close()
-		server.Close()
-	})
-	t.mu.Lock()
-	if t.links == nil {
-		t.links = make(map[*link]struct{})
+	p := t.add(client)
+	if p.join(&meteredConn{Conn: server, meter: &t.meter}) {
+		go t.requests(p)
+		go t.answers(p)
 	}
-	t.links[l] = struct{}{}
-	t.mu.Unlock()
-	go t.forward(l, client, server, outbound)
-	go t.forward(l, server, client, inbound)
 	return conn, nil
 }
 
-// direction is one of the two in which packets pass: what is done about a packet
-// when it comes, how it waits until it may pass, and what is done when it does.
-type direction struct {
-	strike func(t *Tap, l *link, packet []byte) (cut bool)
-	pass   func(t *Tap, l *link) bool // false: the connection is closed
-	saw    func(t *Tap, packet []byte, first bool)
-}
-
-var (
-	outbound = direction{(*Tap).strikeRequest, (*Tap).passRequest, (*Tap).sawRequest}
-	inbound  = direction{(*Tap).strikeReply, (*Tap).passReply, (*Tap).sawReply}
-)
-
-// forward passes packets on in one direction, until either end closes.
-func (t *Tap) forward(l *link, from, to net.Conn, d direction) {
-	defer t.forget(l)
-	r := bufio.NewReader(from)
+// requests passes on what the client says, until either end closes.
+func (t *Tap) requests(p *pipe) {
+	defer t.end(p)
+	r := bufio.NewReader(p.client)
 	for first := true; ; first = false {
 		packet, err := wire.ReadFrame(r)
-		if err == nil && !first && d.strike(t, l, packet) {
+		if err == nil && !first && t.strikeRequest(p, packet) {
 			return
 		}
 		// A stalled network does not tell of a closed connection either.
-		if !d.pass(t, l) || err != nil {
+		if !t.valve.pass(p.closed) || err != nil {
 			return
 		}
-		d.saw(t, packet, first)
-		if _, err := to.Write(packet); err != nil {
-			if to == l.server {
-				<-l.closed // when what the server said before has been delivered
-			}
+		if _, err := p.server.Write(packet); err != nil {
+			<-p.closed // when what the server said before has been delivered
 			return
 		}
 	}
 }
 
-func (t *Tap) passRequest(l *link) bool { return t.valve.pass(l.closed) }
-
-func (t *Tap) passReply(l *link) bool { return l.replies.pass(l.closed) && t.valve.pass(l.closed) }
-
-// forget ends a connection.
-func (t *Tap) forget(l *link) {
-	l.cut()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.links, l)
-}
-
-func (t *Tap) sawRequest(packet []byte, first bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counts.PacketsOut++
-	t.counts.BytesOut += int64(len(packet))
-	if !first && isRequest(packet) {
-		t.counts.Requests++
+// answers passes on what the server says, until either end closes.
+func (t *Tap) answers(p *pipe) {
+	defer t.end(p)
+	r := bufio.NewReader(p.server)
+	for first := true; ; first = false {
+		packet, err := wire.ReadFrame(r)
+		if err == nil && !first && t.strikeReply(p, packet) {
+			return
+		}
+		if !p.replies.pass(p.closed) || !t.valve.pass(p.closed) || err != nil {
+			return
+		}
+		if first {
+			t.learn(packet)
+		}
+		if _, err := p.client.Write(packet); err != nil {
+			return
+		}
 	}
 }
 
-func (t *Tap) sawReply(packet []byte, first bool) {
+// learn takes the session from the answer to a handshake.
+func (t *Tap) learn(handshake []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.counts.PacketsIn++
-	t.counts.BytesIn += int64(len(packet))
-	if first {
-		if id, passwd, err := wire.ParseConnectResponse(packet); err == nil {
-			t.id, t.passwd = id, passwd
-		}
+	if id, passwd, err := wire.ParseConnectResponse(handshake); err == nil {
+		t.id, t.passwd = id, passwd
 	}
 }
 
@@ -197,35 +134,7 @@ func (t *Tap) Expire(ctx context.Context, addr string) error {
 }
 
 // Counts returns what has passed so far, over all connections.
-func (t *Tap) Counts() Counts {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.counts
-}
-
-// Stall holds back all bytes in both directions, the news of a closed connection
-// included, and makes Dial hang. Nothing is lost.
-func (t *Tap) Stall() { t.valve.close() }
-
-// Resume ends a stall, and the hold on replies of a fault, and delivers what they
-// held back.
-func (t *Tap) Resume() {
-	t.valve.open()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for l := range t.links {
-		l.replies.open()
-	}
-}
-
-// Cut closes the connections now, stalled or not. The client may dial again.
-func (t *Tap) Cut() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for l := range t.links {
-		l.cut()
-	}
-}
+func (t *Tap) Counts() Counts { return t.meter.Counts() }
 
 // socketPair returns two ends of a connection within this process. Unlike those
 // of net.Pipe they buffer, as a network does.
@@ -240,20 +149,12 @@ func socketPair() (a, b net.Conn, err error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	if a, err = fileConn(fds[0]); err != nil {
-		syscall.Close(fds[1])
-		return nil, nil, err
+	var ends [2]net.Conn
+	var errs [2]error
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "socketpair")
+		ends[i], errs[i] = net.FileConn(f) // a copy
+		f.Close()
 	}
-	if b, err = fileConn(fds[1]); err != nil {
-		a.Close()
-		return nil, nil, err
-	}
-	return a, b, nil
-}
-
-// fileConn makes a connection of a socket, which it takes over.
-func fileConn(fd int) (net.Conn, error) {
-	f := os.NewFile(uintptr(fd), "socketpair")
-	defer f.Close() // net.FileConn has a copy
-	return net.FileConn(f)
+	return ends[0], ends[1], errors.Join(errs[:]...)
 }

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/signal"
-	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -64,22 +63,18 @@ func Main(m interface{ Run() int }) int {
 
 // share starts the server that the tests share, and names it in the environment.
 func share(ctx context.Context) (stop func() error, err error) {
-	shared, err := Start(ctx, Options{})
-	if err == nil {
-		os.Setenv(EnvServers, shared.Addr())
-		return shared.Stop, nil
-	}
-	if !errors.Is(err, ErrNotInstalled) || ctx.Err() != nil {
+	shared, err := StartAny(ctx)
+	if err != nil {
 		return nil, err
 	}
-	addr, stop, embeddedErr := StartEmbedded(Options{})
-	if embeddedErr != nil {
-		return nil, errors.Join(err, embeddedErr)
+	if shared.Missing != nil {
+		fmt.Fprintf(os.Stderr, "%v\nzkserver: some tests are skipped; the others run on a ZooKeeper in memory\n", shared.Missing)
 	}
-	fmt.Fprintf(os.Stderr, "%v\nzkserver: some tests are skipped; the others run on a ZooKeeper in memory\n", err)
-	os.Setenv(EnvServers, addr)
-	os.Setenv(EnvEmbedded, "1")
-	return stop, nil
+	for _, variable := range shared.Env() {
+		name, value, _ := strings.Cut(variable, "=")
+		os.Setenv(name, value)
+	}
+	return shared.Stop, nil
 }
 
 // ForTest starts a server for one test or benchmark, and stops it at its end. If
@@ -92,15 +87,20 @@ func ForTest(t testing.TB, opts Options) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
+	t.Cleanup(func() { end(t, &Ensemble{servers: []*Server{s}}) })
+	return s
+}
+
+// end stops servers at the end of a test.
+func end(t testing.TB, e *Ensemble) {
+	if t.Failed() {
+		for _, s := range e.Servers() {
 			t.Logf("the end of the log of server %s:\n%s", s.Addr(), s.LogTail(tailLines))
 		}
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
+	}
+	if err := e.Stop(); err != nil {
+		t.Error(err)
+	}
 }
 
 // EnsembleForTest starts n servers for one test, and stops them at its end. If the
@@ -112,43 +112,17 @@ func EnsembleForTest(t testing.TB, n int, opts Options) *Ensemble {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			for _, s := range e.Servers() {
-				t.Logf("the end of the log of server %s:\n%s", s.Addr(), s.LogTail(tailLines))
-			}
-		}
-		if err := e.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { end(t, e) })
 	return e
 }
 
 // live are the servers of this process that were not stopped.
-var live struct {
-	mu      sync.Mutex
-	servers map[*Server]struct{}
-}
-
-func addLive(s *Server) {
-	live.mu.Lock()
-	defer live.mu.Unlock()
-	if live.servers == nil {
-		live.servers = make(map[*Server]struct{})
-	}
-	live.servers[s] = struct{}{}
-}
-
-func removeLive(s *Server) {
-	live.mu.Lock()
-	defer live.mu.Unlock()
-	delete(live.servers, s)
-}
+var live sync.Map
 
 func stopAll() error {
-	live.mu.Lock()
-	servers := slices.Collect(maps.Keys(live.servers))
-	live.mu.Unlock()
-	return (&Ensemble{servers: servers}).Stop()
+	e := new(Ensemble)
+	for s := range live.Range {
+		e.servers = append(e.servers, s.(*Server))
+	}
+	return e.Stop()
 }

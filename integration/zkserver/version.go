@@ -1,12 +1,12 @@
 package zkserver
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -15,8 +15,8 @@ const EnvReleases = "HOLDFAST_SERVERS"
 
 // Version is the version of a ZooKeeper.
 type Version struct {
-	Major, Minor, Patch int
-	Snapshot            bool // no release: a snapshot, an alpha, a beta
+	Number   [3]int // major, minor, patch
+	Snapshot bool   // no release: a snapshot, an alpha, a beta
 }
 
 // versionForm is what servers call themselves, 3.8.0--1 and 3.9.5-src among them,
@@ -27,32 +27,28 @@ var versionForm = regexp.MustCompile(`^(?:apache-)?(?:zookeeper-)?(\d{1,4})\.(\d
 var beforeRelease = regexp.MustCompile(`(?i)-(snapshot|alpha|beta|rc)`)
 
 // ParseVersion reads a version.
-func ParseVersion(text string) (Version, error) {
+func ParseVersion(text string) (v Version, err error) {
 	m := versionForm.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
-		return Version{}, fmt.Errorf("version %q: must be as 3.9.5", text)
+		return v, fmt.Errorf("version %q: must be as 3.9.5", text)
 	}
-	var v Version
-	fmt.Sscan(m[1], &v.Major)
-	fmt.Sscan(m[2], &v.Minor)
-	fmt.Sscan(m[3], &v.Patch) // without one: 0
+	for i := range v.Number {
+		fmt.Sscan(m[1+i], &v.Number[i]) // without a patch: 0
+	}
 	v.Snapshot = beforeRelease.MatchString(m[4])
 	return v, nil
 }
 
 func (v Version) String() string {
-	s := fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch)
+	s := fmt.Sprintf("%d.%d.%d", v.Number[0], v.Number[1], v.Number[2])
 	if v.Snapshot {
 		s += ", a snapshot"
 	}
 	return s
 }
 
-// compare is less than, equal to or greater than 0 as v is older than w, the same,
-// or newer.
-func (v Version) compare(w Version) int {
-	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch))
-}
+// before reports whether v is older than a number.
+func (v Version) before(number ...int) bool { return slices.Compare(v.Number[:], number) < 0 }
 
 // MayDiverge reports whether servers of this version may come to disagree on the
 // data when some are killed while they synchronize. What clients see of servers that
@@ -61,11 +57,7 @@ func (v Version) compare(w Version) int {
 // Servers of 3.8.0 did; 3.8.6 and 3.9.5 are taken for the first of their lines that
 // keep their word.
 func (v Version) MayDiverge() bool {
-	first := Version{Major: 3, Minor: 8, Patch: 6}
-	if v.Major == 3 && v.Minor == 9 {
-		first = Version{Major: 3, Minor: 9, Patch: 5}
-	}
-	return v.compare(first) < 0
+	return v.before(3, 8, 6) || !v.before(3, 9) && v.before(3, 9, 5)
 }
 
 // FindFixed returns a ZooKeeper whose servers keep their word, where one is at hand:
@@ -96,7 +88,7 @@ func newestFixed(dir string) (home string, err error) {
 	for _, f := range folders {
 		path := filepath.Join(dir, f.Name())
 		v, err := ParseVersion(f.Name())
-		if err != nil || v.Snapshot || v.MayDiverge() || v.compare(newest) <= 0 || !hasJar(path) {
+		if err != nil || v.Snapshot || v.MayDiverge() || !newest.before(v.Number[:]...) || !hasJar(path) {
 			continue
 		}
 		home, newest = path, v

@@ -54,7 +54,7 @@ type Scene struct {
 type side struct {
 	name    string
 	parent  string // of the nodes
-	dial    func(context.Context, *locktest.Ensemble, string) (process, error)
+	dial    func(context.Context, *locktest.Ensemble, string) (*process, error)
 	workers []*worker
 
 	counter int // what the workers add to, one after the other

@@ -97,7 +97,9 @@ func (s *Scene) sideState(side *side) Side {
 		}
 		if w.phase == works {
 			worker.Done = float64(w.done) / workSteps
-			worker.Lease, worker.Token = w.hold.left().Seconds(), strings.TrimLeft(w.hold.token(), "0")
+			if w.hold.Hold != nil {
+				worker.Lease, worker.Token = w.hold.Remaining().Seconds(), strings.TrimLeft(w.hold.Token().String(), "0")
+			}
 		}
 		if worker.Inside {
 			state.Inside++
@@ -131,7 +133,7 @@ func (side *side) node(n locktest.Node) Node {
 		node.Kind = "ephemeral"
 		node.Owner = "an earlier session's"
 		for _, w := range side.workers {
-			if w.p != nil && w.p.session() == n.Stat.EphemeralOwner {
+			if w.p != nil && w.p.session != nil && w.p.session() == n.Stat.EphemeralOwner {
 				node.Owner = w.name
 			}
 		}

@@ -31,9 +31,9 @@ type worker struct {
 	life    int
 	label   string
 	kill    context.CancelFunc
-	p       process
+	p       *process
 	phase   string
-	hold    hold // nil: it has none
+	hold    *hold // nil: it has none
 	inside  bool
 	entered int // the how manieth entry to a lock its last one was
 	done    int // steps of its work
@@ -103,7 +103,7 @@ func cause(err error) error {
 }
 
 // turn is one turn with the lock.
-func (w *worker) turn(ctx context.Context, p process) error {
+func (w *worker) turn(ctx context.Context, p *process) error {
 	w.update(ctx, func() { w.phase = waits })
 	h, err := p.lock(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (w *worker) turn(ctx context.Context, p process) error {
 	return err
 }
 
-func (w *worker) enter(h hold) {
+func (w *worker) enter(h *hold) {
 	w.s.entries++
 	w.hold, w.inside, w.entered, w.done, w.read, w.phase = h, true, w.s.entries, 0, w.side.counter, works
 	w.s.say(w.side, Good, "%s enters", w.name)
@@ -153,7 +153,7 @@ func (w *worker) add() {
 }
 
 // work works under the lock, until all is done or the hold is lost.
-func (w *worker) work(ctx context.Context, h hold) (lost, err error) {
+func (w *worker) work(ctx context.Context, h *hold) (lost, err error) {
 	for finished := false; !finished; {
 		select {
 		case <-time.After(step):

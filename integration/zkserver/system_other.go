@@ -2,10 +2,15 @@
 
 package zkserver
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 // dieWithParent does nothing: only Linux kills a child when its parent dies.
 func dieWithParent(*syscall.SysProcAttr) {}
 
 // awaitPaused does not wait: SIGSTOP takes effect within microseconds.
 func awaitPaused(int) error { return nil }
+
+func sleepUntil(t time.Time) { time.Sleep(time.Until(t)) }

@@ -1,0 +1,139 @@
+package zkserver
+
+import (
+	"net"
+	"sync"
+)
+
+// pipe is one connection through a relay or a tap.
+type pipe struct {
+	client  net.Conn
+	replies valve // for what the server says, beside that of all pipes
+	closed  chan struct{}
+
+	mu     sync.Mutex
+	server net.Conn // nil while it is dialed
+}
+
+// join gives the pipe its other end. It reports false, and closes that, if the pipe was cut.
+func (p *pipe) join(server net.Conn) (open bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+		server.Close()
+		return false
+	default:
+		p.server = server
+		return true
+	}
+}
+
+// cut closes both ends, once.
+func (p *pipe) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.closed:
+		return
+	default:
+	}
+	close(p.closed)
+	p.client.Close()
+	if p.server != nil {
+		p.server.Close()
+	}
+}
+
+// pipes are all connections through a relay or a tap.
+type pipes struct {
+	valve valve
+
+	mu  sync.Mutex
+	all map[*pipe]struct{}
+}
+
+// add adds a pipe, from the client's end on.
+func (ps *pipes) add(client net.Conn) *pipe {
+	p := &pipe{client: client, closed: make(chan struct{})}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.all == nil {
+		ps.all = make(map[*pipe]struct{})
+	}
+	ps.all[p] = struct{}{}
+	return p
+}
+
+// end cuts a pipe, and forgets it.
+func (ps *pipes) end(p *pipe) {
+	p.cut()
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.all, p)
+}
+
+// each calls f for all pipes.
+func (ps *pipes) each(f func(*pipe)) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for p := range ps.all {
+		f(p)
+	}
+}
+
+// Stall holds back all bytes in both directions, the news of a closed connection
+// included, and leaves new connections without an answer. Nothing is lost.
+func (ps *pipes) Stall() { ps.valve.close() }
+
+// Resume ends a stall, and the hold on replies of a [Fault], and delivers what they held back.
+func (ps *pipes) Resume() {
+	ps.valve.open()
+	ps.each(func(p *pipe) { p.replies.open() })
+}
+
+// Cut closes the connections now, stalled or not. New ones may be made.
+func (ps *pipes) Cut() { ps.each((*pipe).cut) }
+
+// valve lets bytes pass, or holds them back. Its zero value is open.
+type valve struct {
+	mu   sync.Mutex
+	shut chan struct{} // closed when it opens; nil while it is open
+}
+
+func (v *valve) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.shut == nil {
+		v.shut = make(chan struct{})
+	}
+}
+
+func (v *valve) open() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.shut != nil {
+		close(v.shut)
+		v.shut = nil
+	}
+}
+
+// stalled returns a channel that closes when the valve opens, nil if it is open.
+func (v *valve) stalled() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.shut
+}
+
+// pass waits until the valve is open. It reports false if the connection was
+// closed before.
+func (v *valve) pass(closed <-chan struct{}) bool {
+	for shut := v.stalled(); shut != nil; shut = v.stalled() {
+		select {
+		case <-shut:
+		case <-closed:
+			return false
+		}
+	}
+	return true
+}
