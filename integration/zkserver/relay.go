@@ -154,6 +154,8 @@ func later(to io.Writer, delay time.Duration) (write func([]byte) (int, error), 
 	queue, done := make(chan chunk, 1024), make(chan struct{})
 	go func() {
 		defer close(done)
+		sleepUntil, end := newSleeper()
+		defer end()
 		var err error
 		for c := range queue {
 			if err == nil { // else its reader has gone, which ends the other direction

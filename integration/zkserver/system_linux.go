@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"os"
 	"syscall"
 	"time"
 
@@ -19,11 +20,26 @@ func awaitPaused(pid int) error {
 	}
 }
 
-// sleepUntil sleeps in the kernel: Go's own timers may be a millisecond late in a
-// process that is idle otherwise, which is as much as is to be slept here.
-func sleepUntil(t time.Time) {
-	for d := time.Until(t); d > 0; d = time.Until(t) {
-		span := syscall.NsecToTimespec(int64(d))
-		_ = syscall.Nanosleep(&span, nil) // interrupted: goes on
+// newSleeper returns a function that sleeps until a time, for one goroutine, and what ends it. It
+// waits for a timer of the kernel: Go's own may be a millisecond late in a process that is idle
+// otherwise, and a sleep in a system call keeps a processor from all other goroutines.
+func newSleeper() (sleepUntil func(time.Time), end func()) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil { // too many open files
+		return func(t time.Time) { time.Sleep(time.Until(t)) }, func() {}
 	}
+	timer := os.NewFile(uintptr(fd), "timer")
+	return func(t time.Time) {
+		d := time.Until(t)
+		if d <= 0 {
+			return
+		}
+		err := unix.TimerfdSettime(fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
+		if err == nil {
+			_, err = timer.Read(make([]byte, 8))
+		}
+		if err != nil {
+			time.Sleep(time.Until(t))
+		}
+	}, func() { timer.Close() }
 }

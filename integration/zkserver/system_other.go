@@ -13,4 +13,6 @@ func dieWithParent(*syscall.SysProcAttr) {}
 // awaitPaused does not wait: SIGSTOP takes effect within microseconds.
 func awaitPaused(int) error { return nil }
 
-func sleepUntil(t time.Time) { time.Sleep(time.Until(t)) }
+func newSleeper() (sleepUntil func(time.Time), end func()) {
+	return func(t time.Time) { time.Sleep(time.Until(t)) }, func() {}
+}
