@@ -84,17 +84,13 @@ func TestAbandonedCall(t *testing.T) {
 					}
 					got, err := take(ctx)
 					mustBe(w, err, context.DeadlineExceeded)
-					if got != nil || !hit() {
-						w.Fatalf("got %v, mishap %v", got, hit())
-					}
+					mustBeTrue(w, got == nil && hit(), "got %v, mishap %v", got, hit())
 					if then == "" {
 						time.Sleep(2 * sessionTimeout)
 					} else if err := a.Close(); err != nil && name != outlasts {
 						w.Errorf("close: %v", err)
 					}
-					if left := w.nodes(); len(left) != before && name != outlasts {
-						w.Errorf("left behind: %q", left)
-					}
+					isTrue(w, len(w.nodes()) == before || name == outlasts, "left behind: %q", w.nodes())
 					if held {
 						w.sole(h)
 						w.unlock(h)
@@ -139,9 +135,7 @@ func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func
 			}
 		}
 		if there {
-			if _, err := z.Set(before.Path, before.Data, -1); err != nil {
-				w.Error(err)
-			}
+			mustBe(w, second(z.Set(before.Path, before.Data, -1)), nil)
 		}
 	}
 }
@@ -149,50 +143,43 @@ func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func
 // TestCreateAppliedLate: a client looks for its entry in vain, and joins anew, or has given up
 // before. When the first entry appears after all the client deletes it as soon as it sees it.
 func TestCreateAppliedLate(t *testing.T) {
-	for _, seen := range []string{"by the waiter behind it", "by a later waiter"} {
-		subtest(t, "seen "+seen, locktest.Options{}, func(w *world) {
-			a, b, z := w.client("a"), w.client("b"), w.raw("other")
-			w.unlock(w.lock(b, "other"))
-			h := w.lock(a, "x")
-			gone, late := w.applyLate(z, "b")
-			ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
-			w.until("the entry is gone", gone)
-			if seen == "by the waiter behind it" {
-				w.until("it joins again", w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, late))
-				w.until("it waits", func() bool { return len(w.entries("x")) >= 2 })
-			} else {
-				w.until("it has joined again", func() bool { return len(w.entries("x")) == 2 })
-				time.Sleep(ttl)
-				late()
-				w.hasEntries("x", 3)
-				ctx := w.limited(time.Second)
-				_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // has a place of its own
-				mustBe(w, err, lock.ErrHeld)
-			}
-			time.Sleep(time.Second)
-			if e := paths(w.entries("x")); len(e) != 2 {
-				w.Errorf("entries %q, want the holder's and the waiter's", e)
-			}
-			w.waits(ch)
-			w.unlock(h)
-			got := w.expect(ch)
-			w.sole(got.hold)
-			w.unlock(got.hold)
-			w.empty()
-		})
-	}
+	each(t, "seen", []string{"by the waiter behind it", "by a later waiter"}, func(w *world, seen string) {
+		a, b, z := w.client("a"), w.client("b"), w.raw("other")
+		w.unlock(w.lock(b, "other"))
+		h := w.lock(a, "x")
+		gone, late := w.applyLate(z, "b")
+		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+		w.until("the entry is gone", gone)
+		if seen == "by the waiter behind it" {
+			w.until("it joins again", w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, late))
+			w.until("it waits", func() bool { return len(w.entries("x")) >= 2 })
+		} else {
+			w.until("it has joined again", func() bool { return len(w.entries("x")) == 2 })
+			time.Sleep(ttl)
+			late()
+			w.hasEntries("x", 3)
+			ctx := w.limited(time.Second)
+			_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // has a place of its own
+			mustBe(w, err, lock.ErrHeld)
+		}
+		time.Sleep(time.Second)
+		w.hasEntries("x", 2)
+		w.waits(ch)
+		w.unlock(h)
+		got := w.expect(ch)
+		w.sole(got.hold)
+		w.finish(got.hold)
+	})
 	subtest(t, "after the caller gave up", locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")
 		w.unlock(w.lock(a, "other"))
 		gone, late := w.applyLate(z, "a")
 		ctx := w.limited(5 * time.Millisecond)
-		_, err := a.Mutex("x").Lock(ctx)
-		mustBe(w, err, context.DeadlineExceeded)
+		mustBe(w, second(a.Mutex("x").Lock(ctx)), context.DeadlineExceeded)
 		w.until("the entry is gone", gone)
 		time.Sleep(sessionTimeout)
 		late()
-		_, err = a.Mutex("x").TryLock(w.ctx)
-		mustBe(w, err, lock.ErrHeld)
+		mustBe(w, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		w.empty()
 	})
 }
@@ -201,7 +188,7 @@ func TestCreateAppliedLate(t *testing.T) {
 // member that has not heard of its entry yet.
 func TestLostCreateIsFoundByTheLatestServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
-		followers := slices.DeleteFunc(slices.Clone(w.Servers()), func(s string) bool { return s == w.Leader() })
+		followers := w.followers()
 		w.Partition("a", followers...)
 		a := w.client("a")
 		w.unlock(w.lock(a, "x"))
@@ -221,12 +208,9 @@ func TestLostCreateIsFoundByTheLatestServer(t *testing.T) {
 		first := w.entries("x")
 		w.Cut("a")
 		h := w.await(ch).hold
-		if len(first) != 1 || h.EntryPath() != first[0].Path {
-			t.Errorf("has it by %s, want the entry that was created first, %q", h.EntryPath(), paths(first))
-		}
+		isTrue(t, len(first) == 1 && h.EntryPath() == first[0].Path, "has it by %s, want the entry that was created first, %q", h.EntryPath(), paths(first))
 		w.sole(h)
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -238,14 +222,9 @@ func TestAbandonedCallLeavesTheParentOfOthers(t *testing.T) {
 		w.create(w.raw("other"), "/locks/x", "", 0)
 		hit := w.fault(func(r locktest.Request) bool { return joinsParent(r, "x") }, locktest.Fault{DelayReply: time.Second})
 		ctx := w.limited(50 * time.Millisecond)
-		_, err := a.Mutex("x").Lock(ctx)
-		mustBe(t, err, context.DeadlineExceeded)
-		if !hit() || len(w.entries("x")) != 1 {
-			t.Fatalf("mishap %v, entries %q", hit(), paths(w.entries("x")))
-		}
+		mustBe(t, second(a.Mutex("x").Lock(ctx)), context.DeadlineExceeded)
+		mustBeTrue(t, hit() && len(w.entries("x")) == 1, "mishap %v, entries %q", hit(), paths(w.entries("x")))
 		w.stays(w.node("/locks/x"))
-		if left := w.bare(); len(left) != 1 {
-			t.Errorf("nodes %q, want the parent that was there", left)
-		}
+		equal(t, "nodes", len(w.bare()), 1)
 	})
 }

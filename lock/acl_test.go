@@ -5,7 +5,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -37,12 +36,9 @@ func TestDigest(t *testing.T) {
 						if h != nil {
 							t.Errorf("%s password: got %s", label, h.EntryPath())
 						}
-						mustBe(t, err, lock.ErrDenied)
-						mustSay(t, err, "/locks/"+name)
+						fails(t, err, lock.ErrDenied, "/locks/"+name)
 					})
-					if cost.total() > 10 {
-						t.Errorf("to be denied cost %v", cost.requests)
-					}
+					atMost(t, "to be denied cost", cost.total(), 10)
 				}
 			}
 			if n, m := len(before), len(w.Dump("/")); n != m {
@@ -61,8 +57,7 @@ func TestDigest(t *testing.T) {
 		w.ExpireLabel("b")
 		time.Sleep(2 * ttl)
 		w.alive(h)
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
+		w.unlock(w.pass(h, ch))
 		denied("x", "the ACL of the node above")
 		w.empty()
 	})
@@ -73,9 +68,7 @@ func TestACLThatKeepsItsOwnerOut(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		w.unlock(w.lock(w.client("b"), "y"))
 		a := w.client("a", lock.WithACL(zk.DigestACL(zk.PermAll, "other", "secret")...))
-		_, err := a.Mutex("x").Lock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "WithACL does not fit")
+		fails(t, second(a.Mutex("x").Lock(w.ctx)), lock.ErrDenied, "WithACL does not fit")
 		w.empty()
 	})
 }
@@ -86,109 +79,73 @@ func TestRootWithoutCreate(t *testing.T) {
 		z, a := w.raw("admin"), w.client("a")
 		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
 		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll))
-		if _, err := z.SetACL("/locks", zk.WorldACL(zk.PermRead|zk.PermDelete), -1); err != nil {
-			t.Fatal(err)
-		}
-		_, err := a.Mutex("y").Lock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "create /locks/y: the ACL of the node above does not let us")
-		_, err = a.Mutex("y/z").Lock(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "create /locks/y: ")
+		w.setACL(z, "/locks", zk.WorldACL(zk.PermRead|zk.PermDelete))
+		fails(t, second(a.Mutex("y").Lock(w.ctx)), lock.ErrDenied, "create /locks/y: the ACL of the node above does not let us")
+		fails(t, second(a.Mutex("y/z").Lock(w.ctx)), lock.ErrDenied, "create /locks/y: ")
 		for range 2 {
 			h := w.lock(a, "x")
-			if r := w.record(h.EntryPath()); r.TTL != ttl.Milliseconds() {
-				t.Errorf("record %+v", r)
-			}
+			equal(t, "TTL of the record", w.record(h.EntryPath()).TTL, ttl.Milliseconds())
 			ch := w.queue(w.ctx, w.client("b"), "x")
 			time.Sleep(2 * ttl)
 			w.alive(h)
-			w.unlock(h)
-			w.unlock(w.await(ch).hold)
+			w.inOrder(h, ch)
 		}
 	})
 }
 
 // TestParentWithoutWrite: the parent cannot be written, so contenders list.
 func TestParentWithoutWrite(t *testing.T) {
-	for _, data := range []string{"", string(znode.Parent{Kind: znode.Mutex}.Encode())} {
-		subtest(t, fmt.Sprint("data ", data), locktest.Options{}, func(w *world) {
-			a, b, z := w.client("a"), w.client("b"), w.raw("admin")
-			w.unlock(w.lock(a, "y"))
-			w.createACL(z, "/locks/x", data, zk.WorldACL(zk.PermAll&^zk.PermWrite))
-			before := w.node("/locks/x")
-			h := w.lock(a, "x")
-			if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
-				w.Errorf("token %v, want %d", h.Token(), w.node(h.EntryPath()).Stat.Czxid)
-			}
-			second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, a, "x")
-			time.Sleep(3 * ttl)
-			w.alive(h)
-			w.waits(second)
-			w.waits(third)
-			if n := w.node("/locks/x"); n.Stat.Version != before.Stat.Version {
-				w.Error("the parent was written")
-			}
+	each(t, "data", []string{"", string(znode.Parent{Kind: znode.Mutex}.Encode())}, func(w *world, data string) {
+		a, b, z := w.client("a"), w.client("b"), w.raw("admin")
+		w.unlock(w.lock(a, "y"))
+		w.createACL(z, "/locks/x", data, zk.WorldACL(zk.PermAll&^zk.PermWrite))
+		before := w.node("/locks/x")
+		h := w.lock(a, "x")
+		equal(w, "czxid of the token", h.Token().Czxid, w.node(h.EntryPath()).Stat.Czxid)
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, a, "x")
+		time.Sleep(3 * ttl)
+		w.alive(h)
+		w.waits(second, third)
+		equal(w, "the parent's version", w.node("/locks/x").Stat.Version, before.Stat.Version)
+		h = w.pass(h, second)
+		w.waits(third)
+		w.inOrder(h, third)
+		time.Sleep(time.Second)
+		w.hasNodes(1)
+		if data == "" { // the refusal is remembered
+			got := w.cost("a", func() { h = w.lock(a, "x") })
+			isTrue(w, got.txns == 1, "Lock cost %v and %d transactions", got.requests, got.txns)
 			w.unlock(h)
-			h = w.expect(second).hold
-			w.waits(third)
-			w.unlock(h)
-			w.unlock(w.await(third).hold)
-			time.Sleep(time.Second)
-			if n := len(w.nodes()); n != 1 {
-				w.Errorf("nodes %q, want the parent that cannot get an anchor", w.nodes())
-			}
-			if data == "" { // the refusal is remembered
-				if got := w.cost("a", func() { h = w.lock(a, "x") }); got.txns != 1 {
-					w.Errorf("Lock cost %v and %d transactions", got.requests, got.txns)
-				}
-				w.unlock(h)
-			}
-		})
-	}
+		}
+	})
 }
 
 // TestDenied: the error says what was denied, and at which node.
 func TestDenied(t *testing.T) {
-	for name, tt := range map[string]struct {
+	type test struct {
 		root  string
 		perms int32 // of the node
 		node  string
 		ask   func(w *world, c *lock.Client) error
 		is    error
 		says  []string
-	}{
-		"the root cannot be made": {"/top/locks", zk.PermRead, "/top", func(w *world, c *lock.Client) error {
-			_, err := c.Mutex("x").Lock(w.ctx)
-			return err
-		}, lock.ErrDenied, []string{"create /top/locks"}},
-		"no entry can be made": {"/locks", zk.PermAll &^ zk.PermCreate, "/locks/x", func(w *world, c *lock.Client) error {
-			_, err := c.Mutex("x").Lock(w.ctx)
-			return err
-		}, lock.ErrDenied, []string{"create an entry below /locks/x", keptOut}},
-		"nothing can be known of others": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", func(w *world, c *lock.Client) error {
-			_, err := c.Mutex("x").Lock(w.ctx)
-			return err
-		}, lock.ErrDenied, []string{"read /locks/x", keptOut}},
-		"a try cannot list": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", func(w *world, c *lock.Client) error {
-			_, err := c.Mutex("x").TryLock(w.ctx)
-			return err
-		}, lock.ErrDenied, []string{"list /locks/x", keptOut}},
-		"an operator cannot read": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", func(w *world, c *lock.Client) error {
-			_, err := admin.New(c).Inspect(w.ctx, "x")
-			return err
-		}, zk.ErrNoAuth, []string{"read /locks/x"}},
-	} {
-		subtest(t, name, locktest.Options{}, func(w *world) {
-			if tt.node == "/locks/x" {
-				w.unlock(w.lock(w.client("b"), "y"))
-			}
-			w.createACL(w.raw("admin"), tt.node, "", zk.WorldACL(tt.perms))
-			err := tt.ask(w, w.client("a", lock.WithRoot(tt.root)))
-			mustBe(w, err, tt.is)
-			mustSay(w, err, tt.says...)
-		})
 	}
+	locks := func(w *world, c *lock.Client) error { return second(c.Mutex("x").Lock(w.ctx)) }
+	tries := func(w *world, c *lock.Client) error { return second(c.Mutex("x").TryLock(w.ctx)) }
+	inspects := func(w *world, c *lock.Client) error { return second(admin.New(c).Inspect(w.ctx, "x")) }
+	forEach(t, locktest.Options{}, map[string]test{
+		"the root cannot be made":        {"/top/locks", zk.PermRead, "/top", locks, lock.ErrDenied, []string{"create /top/locks"}},
+		"no entry can be made":           {"/locks", zk.PermAll &^ zk.PermCreate, "/locks/x", locks, lock.ErrDenied, []string{"create an entry below /locks/x", keptOut}},
+		"nothing can be known of others": {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", locks, lock.ErrDenied, []string{"read /locks/x", keptOut}},
+		"a try cannot list":              {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", tries, lock.ErrDenied, []string{"list /locks/x", keptOut}},
+		"an operator cannot read":        {"/locks", zk.PermAll &^ zk.PermRead, "/locks/x", inspects, zk.ErrNoAuth, []string{"read /locks/x"}},
+	}, func(w *world, tt test) {
+		if tt.node == "/locks/x" {
+			w.unlock(w.lock(w.client("b"), "y"))
+		}
+		w.createACL(w.raw("admin"), tt.node, "", zk.WorldACL(tt.perms))
+		fails(w, tt.ask(w, w.client("a", lock.WithRoot(tt.root))), tt.is, tt.says...)
+	})
 }
 
 // TestEntryAheadWithoutRead: it is waited for by listing, now and then.
@@ -204,17 +161,13 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 		mustSay(t, err, h.EntryPath())
 		ch := w.queue(w.ctx, b, "x")
 		cost := w.cost("b", func() { time.Sleep(time.Minute) })
-		if cost.total() > 3*60+30 || cost.total() < 60 {
-			t.Errorf("waiting for a minute cost %v", cost.requests)
-		}
+		isTrue(t, cost.total() <= 3*60+30 && cost.total() >= 60, "waiting for a minute cost %v", cost.requests)
 		w.waits(ch)
 		w.alive(h)
 		mustSay(t, errors.New(w.logged()), "the entry ahead cannot be read")
 		_, err = w.client("c").Mutex("x").TryLock(w.ctx)
 		var held *lock.HeldError
-		if !errors.As(err, &held) || held.Entry != h.EntryPath() {
-			t.Errorf("error is %v, want one about the holder", err)
-		}
+		isTrue(t, errors.As(err, &held) && held.Entry == h.EntryPath(), "error is %v, want one about the holder", err)
 		w.unlock(h)
 		got := w.await(ch)
 		atMost(w, "noticed after", time.Since(got.at), 2*time.Second)
@@ -225,26 +178,20 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 // TestParentWithoutDelete is refused: an entry could not leave, and would block others. So is
 // one that another client, which may delete, has adopted before.
 func TestParentWithoutDelete(t *testing.T) {
-	for _, adopted := range []bool{false, true} {
-		subtest(t, fmt.Sprintf("adopted %v", adopted), locktest.Options{}, func(w *world) {
-			z := w.raw("admin")
-			w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
-			w.createACL(z, "/locks/x", "", append(zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.DigestACL(zk.PermAll, "admin", "secret")...))
-			if adopted {
-				w.unlock(w.lock(w.client("c", lock.WithDigest("admin", "secret"), lock.WithACL(zk.WorldACL(zk.PermAll)...)), "x"))
-			}
-			a := w.client("a")
-			for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
-				_, err := take(w.ctx)
-				mustBe(w, err, lock.ErrDenied)
-				mustSay(w, err, `lock "x"`, "/locks/x: its ACL lets us create entries and not delete them")
-			}
-			_, err := a.LockAll(w.ctx, "x", "y")
-			mustBe(w, err, lock.ErrDenied)
-			mustSay(w, err, `lock "x"`)
-			w.hasEntries("x", 0)
-		})
-	}
+	each(t, "adopted", bools, func(w *world, adopted bool) {
+		z := w.raw("admin")
+		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
+		w.createACL(z, "/locks/x", "", append(zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.DigestACL(zk.PermAll, "admin", "secret")...))
+		if adopted {
+			w.unlock(w.lock(w.client("c", lock.WithDigest("admin", "secret"), lock.WithACL(zk.WorldACL(zk.PermAll)...)), "x"))
+		}
+		a := w.client("a")
+		for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
+			fails(w, second(take(w.ctx)), lock.ErrDenied, `lock "x"`, "/locks/x: its ACL lets us create entries and not delete them")
+		}
+		fails(w, second(a.LockAll(w.ctx, "x", "y")), lock.ErrDenied, `lock "x"`)
+		w.hasEntries("x", 0)
+	})
 }
 
 // TestDeleteDeniedLater: the right to delete is taken away while clients hold and wait. That is
@@ -257,27 +204,19 @@ func TestDeleteDeniedLater(t *testing.T) {
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
 		forbidden := append(zk.WorldACL(zk.PermAll&^zk.PermDelete), zk.DigestACL(zk.PermAll, "admin", "secret")...)
-		if _, err := z.SetACL("/locks/x", forbidden, -1); err != nil {
-			t.Fatal(err)
-		}
+		w.setACL(z, "/locks/x", forbidden)
 		err := h.Unlock()
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, `unlock "x"`, "delete "+h.EntryPath(), keptOut)
+		fails(t, err, lock.ErrDenied, `unlock "x"`, "delete "+h.EntryPath(), keptOut)
 		var unlock *lock.UnlockError
-		if !errors.As(err, &unlock) || unlock.Lock != "x" || unlock.Entry != h.EntryPath() {
-			t.Errorf("error is %#v", err)
-		}
+		isTrue(t, errors.As(err, &unlock) && unlock.Lock == "x" && unlock.Entry == h.EntryPath(), "error is %#v", err)
 		mustBe(t, h.Err(), lock.ErrUnlocked)
 		time.Sleep(2 * ttl) // now it has expired, and cannot be purged
 		cost := w.cost("b", func() { time.Sleep(time.Minute) })
-		if cost.requests["multi"]+cost.requests["delete"] > 75 || cost.total() > 60*7 {
-			t.Errorf("waiting for a minute cost %v", cost.requests)
-		}
+		isTrue(t, cost.requests["multi"]+cost.requests["delete"] <= 75 && cost.total() <= 60*7, "waiting for a minute cost %v", cost.requests)
 		w.waits(ch)
 		mustSay(t, errors.New(w.logged()), "expired entries ahead cannot be deleted", "/locks/x")
 		ctx := w.limited(time.Minute)
-		_, err = b.Mutex("x").TryLock(ctx)
-		mustBe(t, err, lock.ErrHeld)
+		mustBe(t, second(b.Mutex("x").TryLock(ctx)), lock.ErrHeld)
 		third := w.queue(w.ctx, admin, "x") // waits for b, which is alive
 		w.remove(z, h.EntryPath())
 		got := w.await(ch)
@@ -294,16 +233,13 @@ func TestTryLockThatMayNotPurge(t *testing.T) {
 		w.lock(a, "x")
 		w.kill("a")
 		setACL := func(perms int32) {
-			if _, err := w.raw("admin").SetACL("/locks/x", zk.WorldACL(perms), -1); err != nil {
-				t.Fatal(err)
-			}
+			w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(perms))
 		}
 		setACL(zk.PermAll &^ zk.PermDelete)
 		defer setACL(zk.PermAll)
 		time.Sleep(2 * ttl)
 		out := w.outcome(start(func() (*lock.Hold, error) { return b.Mutex("x").TryLock(w.ctx) }))
-		mustBe(t, out.err, lock.ErrDenied)
-		mustSay(t, out.err, "delete below /locks/x", keptOut)
+		fails(t, out.err, lock.ErrDenied, "delete below /locks/x", keptOut)
 	})
 }
 
@@ -315,9 +251,7 @@ func TestParentThatCannotBeDeleted(t *testing.T) {
 		for range 3 {
 			w.unlock(w.lock(a, "x"))
 			time.Sleep(5 * time.Second)
-			if n := w.bare(); len(n) != 1 || n[0] != "/locks/x" || len(w.anchors("x")) != 1 {
-				t.Errorf("nodes %q", w.nodes())
-			}
+			isTrue(t, len(w.bare()) == 1 && w.bare()[0] == "/locks/x" && len(w.anchors("x")) == 1, "nodes %q", w.nodes())
 		}
 		mustSay(t, errors.New(w.logged()), "an empty parent could not be deleted")
 	})
@@ -330,18 +264,12 @@ func TestRenewalDenied(t *testing.T) {
 		a := w.client("a")
 		h, other := w.lock(a, "x"), w.lock(a, "y")
 		z := w.raw("admin")
-		if _, err := z.SetACL(h.EntryPath(), zk.WorldACL(zk.PermRead), -1); err != nil {
-			t.Fatal(err)
-		}
+		w.setACL(z, h.EntryPath(), zk.WorldACL(zk.PermRead))
 		begun, ended := time.Now(), w.end(h)
 		cost := w.cost("a", func() { ended.wait() })
-		if lasted := ended.when.Sub(begun); lasted > ttl || lasted < ttl-ttl/20 {
-			t.Errorf("lasted %v", lasted)
-		}
+		inRange(t, "lasted", ended.when.Sub(begun), ttl-ttl/20, ttl)
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
-		if cost.total() > 30 {
-			t.Errorf("until then it cost %v", cost.requests)
-		}
+		atMost(t, "until then it cost", cost.total(), 30)
 		mustSay(t, errors.New(w.logged()), "renewal refused", "not authenticated")
 		w.alive(other)
 		w.unlock(other)
@@ -357,9 +285,7 @@ func TestAnchorIsReadable(t *testing.T) {
 		h, err := a.Mutex("x").Lock(w.ctx)
 		w.ok(err)
 		acl, _, err := w.raw("other").GetACL("/locks/x/" + znode.Anchor(w.parent("x").Generation))
-		if err != nil || !slices.Contains(acl, zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}) {
-			t.Errorf("the anchor's ACL is %v, %v", acl, err)
-		}
+		isTrue(t, err == nil && slices.Contains(acl, zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}), "the anchor's ACL is %v, %v", acl, err)
 		_ = h.Unlock()
 	})
 }

@@ -27,9 +27,7 @@ func TestTreeReads(t *testing.T) {
 		}
 		h := w.lock(a, "x")
 		data, stat, err := tree.Get(w.ctx, h.EntryPath())
-		if err != nil || string(data) != string(w.node(h.EntryPath()).Data) || stat.Czxid != h.Token().Czxid {
-			t.Errorf("%s, %+v, %v", data, stat, err)
-		}
+		isTrue(t, err == nil && string(data) == string(w.node(h.EntryPath()).Data) && stat.Czxid == h.Token().Czxid, "%s, %+v, %v", data, stat, err)
 		names, stat, err := tree.Children(w.ctx, "/locks/x")
 		if err != nil || len(names) != 2 || !slices.Contains(names, h.EntryPath()[len("/locks/x/"):]) || stat.NumChildren != 2 { // and the anchor
 			t.Errorf("%q, %+v, %v", names, stat, err)
@@ -76,9 +74,7 @@ func TestTreeRefuses(t *testing.T) {
 		a := w.client("a")
 		w.unlock(w.lock(a, "x"))
 		for _, call := range calls {
-			err := call(admin.New(a), nil)
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, "context", "must not be nil")
+			fails(t, call(admin.New(a), nil), lock.ErrInvalid, "context", "must not be nil")
 		}
 	})
 }
@@ -91,25 +87,17 @@ func TestTreeDeletes(t *testing.T) {
 		for _, p := range []string{"/locks", "/locks/x", "/locks/x/1", "/locks/x/2"} {
 			w.create(z, p, "", 0)
 		}
-		if _, err := z.Set("/locks/x/2", nil, -1); err != nil {
-			t.Fatal(err)
-		}
+		w.set(z, "/locks/x/2", nil)
 		all := []admin.Deletion{{Path: "/locks/x/1"}, {Path: "/locks/x/2"}, {Path: "/locks/x"}}
 		err := admin.New(a).Delete(w.ctx, all)
 		var refused *admin.RefusedError
-		if !errors.As(err, &refused) || refused.Index != 1 || refused.Path != "/locks/x/2" {
-			t.Errorf("error is %#v", err)
-		}
-		mustBe(t, err, zk.ErrBadVersion)
-		mustSay(t, err, "delete /locks/x/2: ")
-		equal(w, "nodes after a deletion that was refused", len(w.nodes()), 3)
+		isTrue(t, errors.As(err, &refused) && refused.Index == 1 && refused.Path == "/locks/x/2", "error is %#v", err)
+		fails(t, err, zk.ErrBadVersion, "delete /locks/x/2: ")
+		w.hasNodes(3)
 
 		all[1].Version = 1
-		hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" })
+		w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" })
 		err = admin.New(a).Delete(w.ctx, all)
-		if !hit() {
-			t.Fatal("there was no mishap")
-		}
 		if err != nil { // it had been applied
 			mustBe(t, err, zk.ErrNoNode)
 		}
@@ -126,9 +114,8 @@ func TestTreeDeleteWithoutServer(t *testing.T) {
 		a := w.client("a")
 		w.Stop(w.Servers()[0])
 		ctx := w.limited(ttl)
-		err := admin.New(a).Delete(ctx, []admin.Deletion{{Path: "/locks/x"}})
-		mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
-		_, err = admin.New(a).Now(ctx)
+		mustBe(t, admin.New(a).Delete(ctx, []admin.Deletion{{Path: "/locks/x"}}), context.DeadlineExceeded, lock.ErrUnavailable)
+		_, err := admin.New(a).Now(ctx)
 		mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
 		_, _, err = admin.New(a).Get(ctx, "/locks")
 		mustBe(t, err, context.DeadlineExceeded)
@@ -144,8 +131,7 @@ func TestTreeTime(t *testing.T) {
 		if at := admin.New(a).Estimate(); at.Zxid == 0 {
 			t.Error("no sample by Dial's look at the server")
 		}
-		_, err := admin.New(a).Now(w.ctx)
-		mustBe(t, err, zk.ErrNoNode)
+		mustBe(t, second(admin.New(a).Now(w.ctx)), zk.ErrNoNode)
 		z := w.raw("other")
 		w.create(z, "/locks", "", 0)
 		before := w.Dump("/locks")[0]
@@ -161,18 +147,11 @@ func TestTreeTime(t *testing.T) {
 		covers(at)
 		time.Sleep(3 * time.Second)
 		cost := w.cost("a", func() { covers(admin.New(a).Estimate()) })
-		if cost.total() != 0 {
-			t.Errorf("an estimate cost %v", cost.requests)
-		}
-		if after := w.Dump("/locks"); len(after) != 1 || after[0].Stat.Version != before.Stat.Version || after[0].Stat.NumChildren != 0 {
-			t.Errorf("a sample left %+v", after)
-		}
-		if _, err := z.SetACL("/locks", zk.WorldACL(zk.PermRead), -1); err != nil {
-			t.Fatal(err)
-		}
-		_, err = admin.New(a).Now(w.ctx)
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, "/locks")
+		equal(t, "an estimate cost", cost.total(), 0)
+		after := w.Dump("/locks")
+		isTrue(t, len(after) == 1 && after[0].Stat.Version == before.Stat.Version && after[0].Stat.NumChildren == 0, "a sample left %+v", after)
+		w.setACL(z, "/locks", zk.WorldACL(zk.PermRead))
+		fails(t, second(admin.New(a).Now(w.ctx)), lock.ErrDenied, "/locks")
 	})
 }
 
@@ -194,9 +173,7 @@ func TestTreeInspects(t *testing.T) {
 		w.create(z, "/locks/"+znode.EpochMark, string(znode.Parent{Kind: znode.Mark}.Encode()), 0) // no child of the root's to see
 		w.create(z, "/locks/x/nested/"+znode.EpochMark, "", 0)
 		s, err := tree.Inspect(w.ctx, "x")
-		if err != nil || s.Kind != znode.Mutex || !slices.Equal(s.Children, []string{"nested"}) || len(s.Contenders) != 4 {
-			t.Fatalf("%+v, %v", s, err)
-		}
+		mustBeTrue(t, err == nil && s.Kind == znode.Mutex && slices.Equal(s.Children, []string{"nested"}) && len(s.Contenders) == 4, "%+v, %v", s, err)
 		first := s.Contenders[0]
 		if first.Path != h.EntryPath() || first.Token != h.Token() || !first.Ours || first.Owner != "a" || first.PID == 0 || first.TTL != ttl ||
 			fmt.Sprint(first.Metadata) != "map[k:v]" || first.Acquired.IsZero() || time.Until(first.Expires).Round(time.Second) != ttl {
@@ -207,42 +184,22 @@ func TestTreeInspects(t *testing.T) {
 		}
 		for i, path := range []string{theirs, damaged} {
 			c := s.Contenders[2+i]
-			if c.Token.Czxid != w.node(path).Stat.Czxid || c.Path != path || c.Ours || c.TTL != 0 || !c.Expires.IsZero() {
-				t.Errorf("theirs: %+v", c)
-			}
+			isTrue(t, c.Token.Czxid == w.node(path).Stat.Czxid && c.Path == path && !c.Ours && c.TTL == 0 && c.Expires.IsZero(), "theirs: %+v", c)
 		}
 		root, err := tree.Inspect(w.ctx, "")
-		if err != nil || root.Kind != znode.Dir || !slices.Equal(root.Children, []string{"x"}) {
-			t.Errorf("%+v, %v", root, err)
-		}
+		isTrue(t, err == nil && root.Kind == znode.Dir && slices.Equal(root.Children, []string{"x"}), "%+v, %v", root, err)
 		nested, err := tree.Inspect(w.ctx, "x/nested")
-		if err != nil || !slices.Equal(nested.Children, []string{znode.EpochMark}) {
-			t.Errorf("%+v, %v", nested, err)
-		}
-		_, err = tree.Inspect(w.ctx, "/x")
-		mustBe(t, err, lock.ErrInvalid)
+		isTrue(t, err == nil && slices.Equal(nested.Children, []string{znode.EpochMark}), "%+v, %v", nested, err)
+		mustBe(t, second(tree.Inspect(w.ctx, "/x")), lock.ErrInvalid)
 
 		// What leaves while it is read is not there.
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "b" && r.Op == "getData" && touches(r, theirs) {
-				return locktest.Fault{Code: codeNoNode}
-			}
-			return locktest.Fault{}
-		})
+		w.faults(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getData" && touches(r, theirs) }, locktest.Fault{Code: codeNoNode})
 		if s, err := tree.Inspect(w.ctx, "x"); err != nil || len(s.Contenders) != 3 {
 			t.Errorf("%+v, %v", s, err)
 		}
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "b" && r.Op == "getChildren2" {
-				return locktest.Fault{Code: codeNoAuth}
-			}
-			return locktest.Fault{}
-		})
-		_, err = tree.Inspect(w.ctx, "x")
-		mustBe(t, err, zk.ErrNoAuth)
-		mustSay(t, err, "list /locks/x")
+		w.faults(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getChildren2" }, locktest.Fault{Code: codeNoAuth})
+		fails(t, second(tree.Inspect(w.ctx, "x")), zk.ErrNoAuth, "list /locks/x")
 		w.Intercept(nil)
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
+		w.unlock(w.pass(h, ch))
 	})
 }

@@ -1,11 +1,14 @@
-// Several locks together: lost replies, outages, dead holders, lost entries.
+// Several locks together: lost replies, outages, dead holders, lost entries, no deadlock.
 
 package lock_test
 
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,7 +37,7 @@ func TestAmbiguousLockOfAll(t *testing.T) {
 					if try {
 						take = all.TryLock
 					}
-					ch := startAll(func() (*lock.Holds, error) { return take(w.ctx) })
+					ch := start(func() (*lock.Holds, error) { return take(w.ctx) })
 					w.until("the mishap", hit)
 					time.Sleep(ttl)
 					if h != nil {
@@ -52,32 +55,23 @@ func TestAmbiguousLockOfAll(t *testing.T) {
 }
 
 func TestAmbiguousUnlockOfAll(t *testing.T) {
-	for _, queued := range []bool{false, true} {
-		t.Run(fmt.Sprintf("queued %v", queued), func(t *testing.T) {
-			forEachMishap(t, func(w *world, i int) {
-				a, b := w.client("a"), w.client("b")
-				hs := w.lockAll(a, "x", "y", "z")
-				var ch <-chan takenAll
-				if queued {
-					ch = w.queueAll(w.ctx, b, "y", "x")
-				}
-				hit := w.mishap(i, "a", leaves(hs.Hold("x")))
-				mustBe(w, hs.Unlock(), nil)
-				if !hit() {
-					t.Fatal("there was no mishap")
-				}
-				if queued {
-					got := <-ch
-					if got.err != nil {
-						t.Fatal(got.err)
-					}
-					w.soleAll(got.holds)
-					w.unlockAll(got.holds)
-				}
-				w.empty()
-			})
-		})
-	}
+	eachMishap(t, "queued", bools, func(w *world, queued bool, i int) {
+		a, b := w.client("a"), w.client("b")
+		hs := w.lockAll(a, "x", "y", "z")
+		var ch <-chan takenAll
+		if queued {
+			ch = w.queueAll(w.ctx, b, "y", "x")
+		}
+		w.mishap(i, "a", leaves(hs.Hold("x")))
+		mustBe(w, hs.Unlock(), nil)
+		if queued {
+			got := <-ch
+			w.ok(got.err)
+			w.soleAll(got.hold)
+			w.unlockAll(got.hold)
+		}
+		w.empty()
+	})
 }
 
 // TestAbandonedLockOfAll: the caller gives up while the entries are being made, and closes
@@ -91,19 +85,13 @@ func TestAbandonedLockOfAll(t *testing.T) {
 			a := w.client("a")
 			w.unlockAll(w.lockAll(a, "x", "y", "z"))
 			time.Sleep(2 * time.Second)
-			hit := w.fault(func(r locktest.Request) bool {
+			w.fault(func(r locktest.Request) bool {
 				return r.Label == "a" && joins(r) && touches(r, "/locks/z")
 			}, fault)
 			ctx := w.limited(5 * time.Millisecond)
-			_, err := a.LockAll(ctx, "x", "y", "z")
-			mustBe(w, err, context.DeadlineExceeded)
-			if !hit() {
-				w.Fatal("gave up before the entries were asked for")
-			}
+			mustBe(w, second(a.LockAll(ctx, "x", "y", "z")), context.DeadlineExceeded)
 			mustBe(w, a.Close(), nil)
-			if left := w.nodes(); len(left) > 0 {
-				w.Errorf("left behind: %q", left)
-			}
+			w.hasNodes(0)
 		})
 	}
 }
@@ -112,76 +100,68 @@ func TestAbandonedLockOfAll(t *testing.T) {
 // made anew, at the end, in one transaction: one made anew by itself could have others ahead
 // that wait for its companions.
 func TestOneOfAllGoneWhileItWaits(t *testing.T) {
-	for _, first := range []bool{true, false} { // the entry of a lock whose turn has come, or not
-		subtest(t, fmt.Sprintf("first %v", first), locktest.Options{}, func(w *world) {
-			a, b, d := w.client("a"), w.client("b"), w.client("d")
-			h := w.lock(b, "y")
-			one := w.queueAll(w.ctx, a, "x", "y", "z")
-			other := w.queueAll(w.ctx, d, "z", "x")
-			gone := w.entries("y")[1]
-			if first {
-				gone = w.entries("x")[0]
-			}
-			w.remove(w.raw("admin"), gone.Path)
-			w.until("it has queued again", func() bool { return a.Stats().Requeued > 0 })
-			hs := w.expectAll(other) // which the entries at z and x had held up
-			settle()
-			x, y, z := w.entries("x"), w.entries("y"), w.entries("z")
-			if len(x) != 2 || len(y) != 2 || len(z) != 2 {
-				w.Fatalf("entries %q, %q, %q, want two each", paths(x), paths(y), paths(z))
-			}
-			if x[1].Stat.Czxid != y[1].Stat.Czxid || y[1].Stat.Czxid != z[1].Stat.Czxid {
-				w.Error("the entries were not made anew in one transaction")
-			}
-			w.unlock(h)
-			w.waitsAll(one)
-			w.unlockAll(hs)
-			w.unlockAll(w.expectAll(one))
-			w.empty()
-		})
-	}
+	each(t, "first", bools, func(w *world, first bool) { // the entry of a lock whose turn has come, or not
+		a, b, d := w.client("a"), w.client("b"), w.client("d")
+		h := w.lock(b, "y")
+		one := w.queueAll(w.ctx, a, "x", "y", "z")
+		other := w.queueAll(w.ctx, d, "z", "x")
+		gone := w.entries("y")[1]
+		if first {
+			gone = w.entries("x")[0]
+		}
+		w.remove(w.raw("admin"), gone.Path)
+		w.until("it has queued again", func() bool { return a.Stats().Requeued > 0 })
+		hs := w.expectAll(other) // which the entries at z and x had held up
+		settle()
+		x, y, z := w.entries("x"), w.entries("y"), w.entries("z")
+		mustBeTrue(w, len(x) == 2 && len(y) == 2 && len(z) == 2, "entries %q, %q, %q, want two each", paths(x), paths(y), paths(z))
+		isTrue(w, x[1].Stat.Czxid == y[1].Stat.Czxid && y[1].Stat.Czxid == z[1].Stat.Czxid, "the entries were not made anew in one transaction")
+		w.unlock(h)
+		w.waitsAll(one)
+		w.unlockAll(hs)
+		w.unlockAll(w.expectAll(one))
+		w.empty()
+	})
 }
 
 // TestAllWaitOverOutages: a client that waits for several locks loses no place while sessions end,
 // and outages are shorter than the lease; after a longer one it queues again.
 func TestAllWaitOverOutages(t *testing.T) {
-	for _, long := range []bool{false, true} {
-		subtest(t, fmt.Sprintf("long %v", long), locktest.Options{}, func(w *world) {
-			a, b, d := w.client("a"), w.client("b"), w.client("d")
-			h := w.lock(b, "y")
-			one := w.queueAll(w.ctx, a, "x", "y")
-			x := w.queue(w.ctx, d, "x")
-			outage := ttl / 2
-			if long {
-				outage = 2 * ttl
-			}
-			w.kill("a")
-			w.ExpireLabel("a")
-			time.Sleep(outage)
-			if long {
-				got := w.expect(x) // the waiter behind the dead one has purged it
-				w.Heal("a")
-				time.Sleep(ttl)
-				w.unlock(h)
-				w.waitsAll(one)
-				w.unlock(got.hold)
-			} else {
-				w.Heal("a")
-				time.Sleep(ttl)
-				w.waits(x)
-				w.unlock(h)
-			}
-			hs := w.expectAll(one)
-			for h := range hs.All() {
-				w.alive(h)
-			}
-			w.unlockAll(hs)
-			if !long {
-				w.unlock(w.expect(x).hold)
-			}
-			w.empty()
-		})
-	}
+	each(t, "long", bools, func(w *world, long bool) {
+		a, b, d := w.client("a"), w.client("b"), w.client("d")
+		h := w.lock(b, "y")
+		one := w.queueAll(w.ctx, a, "x", "y")
+		x := w.queue(w.ctx, d, "x")
+		outage := ttl / 2
+		if long {
+			outage = 2 * ttl
+		}
+		w.kill("a")
+		w.ExpireLabel("a")
+		time.Sleep(outage)
+		if long {
+			got := w.expect(x) // the waiter behind the dead one has purged it
+			w.Heal("a")
+			time.Sleep(ttl)
+			w.unlock(h)
+			w.waitsAll(one)
+			w.unlock(got.hold)
+		} else {
+			w.Heal("a")
+			time.Sleep(ttl)
+			w.waits(x)
+			w.unlock(h)
+		}
+		hs := w.expectAll(one)
+		for h := range hs.All() {
+			w.alive(h)
+		}
+		w.unlockAll(hs)
+		if !long {
+			w.unlock(w.expect(x).hold)
+		}
+		w.empty()
+	})
 }
 
 // TestAllJoinedTooLongAgo: by the reply no entry is ahead at any of several locks, but it comes
@@ -191,7 +171,7 @@ func TestAllJoinedTooLongAgo(t *testing.T) {
 		a, b := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b") // the connection does not end meanwhile
 		w.unlock(w.lock(b, "other"))
 		hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, locktest.Fault{DelayReply: 2 * ttl})
-		one := startAll(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
+		one := start(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
 		w.until("the entries are made", hit)
 		got := w.await(w.queue(w.ctx, b, "x"))
 		time.Sleep(2 * ttl)
@@ -216,11 +196,9 @@ func TestDeadHolderOfAll(t *testing.T) {
 		w.kill("a")
 		dead := time.Now()
 		got := <-ch
-		if got.err != nil {
-			t.Fatal(got.err)
-		}
+		w.ok(got.err)
 		atMost(w, "three dead holders blocked for", time.Since(dead), ttl+grace+time.Second)
-		w.unlockAll(got.holds)
+		w.unlockAll(got.hold)
 		w.Heal("a")
 		w.empty()
 	})
@@ -237,10 +215,8 @@ func TestCloseWhileAllAreWaitedFor(t *testing.T) {
 		mustBe(t, w.outcomeAll(ch).err, lock.ErrClosed)
 		mustBe(t, context.Cause(held.Context()), lock.ErrClosed)
 		mustBe(t, held.Unlock(), lock.ErrClosed)
-		_, err := a.LockAll(w.ctx, "x")
-		mustBe(t, err, lock.ErrClosed)
-		w.unlock(h)
-		w.empty()
+		mustBe(t, second(a.LockAll(w.ctx, "x")), lock.ErrClosed)
+		w.finish(h)
 	})
 }
 
@@ -250,12 +226,7 @@ func TestStaleLeaseOfOneOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		h := w.lock(b, "x")
-		done := make(chan *lock.Holds, 1)
-		go func() {
-			h, err := a.LockAll(w.ctx, "x", "y")
-			mustBe(w, err, nil)
-			done <- h
-		}()
+		done := start(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
 		w.until("it waits", func() bool { return len(w.entries("y")) == 1 })
 		own := w.entries("y")[0].Path
 		w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -266,16 +237,11 @@ func TestStaleLeaseOfOneOfAll(t *testing.T) {
 		})
 		time.Sleep(ttl * 3 / 4)
 		w.unlock(h)
-		settle()
-		select {
-		case <-done:
-			t.Error("it has both, and one is not renewed")
-			w.Intercept(nil)
-		default:
-			w.Intercept(nil)
-			h := <-done
-			mustBe(w, h.Unlock(), nil)
-		}
+		w.waitsAll(done) // for one is not renewed
+		w.Intercept(nil)
+		got := <-done
+		w.ok(got.err)
+		w.unlockAll(got.hold)
 	})
 }
 
@@ -286,30 +252,168 @@ func TestLockOfAllInDoubt(t *testing.T) {
 		a, z := w.dial("a"), w.raw("other")
 		w.unlock(w.lock(a, "other"))
 		hit := w.fault(func(r locktest.Request) bool { return joins(r) && w.cutOffSoon("a") }, locktest.Fault{Drop: locktest.AfterApply})
-		done := make(chan *lock.Holds, 1)
-		go func() {
-			h, err := a.LockAll(w.ctx, "x", "y", "z")
-			if err != nil {
-				t.Error(err)
-			}
-			done <- h
-		}()
+		done := start(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y", "z") })
 		w.until("the mishap", hit)
 		w.remove(z, w.entries("x")[0].Path)
 		healed := time.Now()
 		w.Heal("a")
-		h := <-done
-		if took := time.Since(healed); took > ttl/2 {
-			t.Errorf("it took %v", took)
-		}
+		got := <-done
+		w.ok(got.err)
+		atMost(t, "it took", got.at.Sub(healed), ttl/2)
 		for _, name := range []string{"x", "y", "z"} {
-			if e := w.entries(name); len(e) != 1 {
-				t.Errorf("entries %q", paths(e))
-			}
+			w.hasEntries(name, 1)
 		}
-		if err := h.Unlock(); err != nil {
-			t.Error(err)
-		}
+		w.unlockAll(got.hold)
 		w.empty()
+	})
+}
+
+// TestAllInAnyOrder: clients that name locks in the opposite order, or in a circle, and
+// queue up while all of them are held, are served.
+func TestAllInAnyOrder(t *testing.T) {
+	forEach(t, locktest.Options{}, map[string][][]string{
+		"ABBA":   {{"a", "b"}, {"b", "a"}},
+		"circle": {{"a", "b"}, {"b", "c"}, {"c", "d"}, {"d", "a"}},
+		"mixed":  {{"a", "b", "c"}, {"c", "a"}, {"b", "d", "a"}, {"d"}, {"c", "d", "b", "a"}},
+	}, func(w *world, want [][]string) {
+		first := w.lockAll(w.client("first"), "a", "b", "c", "d")
+		limited := w.limited(12 * ttl)
+		var wg sync.WaitGroup
+		for i, names := range want {
+			c := w.client(fmt.Sprintf("c%d", i))
+			wg.Go(func() {
+				hs, err := c.LockAll(limited, names...)
+				if err != nil {
+					w.Errorf("they wait for each other: %v", err)
+					return
+				}
+				time.Sleep(time.Second)
+				_ = hs.Unlock()
+			})
+		}
+		time.Sleep(2 * ttl)
+		w.unlockAll(first)
+		wg.Wait()
+		w.empty()
+	})
+}
+
+// TestNobodyWaitsInACircle has processes take random locks, some together, in random
+// orders, by each of the ways there are, for as long as some are always waited for. SEED
+// and SEEDS choose the histories as in TestSimulation.
+func TestNobodyWaitsInACircle(t *testing.T) {
+	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 6)
+	if os.Getenv("SEEDS") != "" {
+		seeds = min(seeds, 100)
+	}
+	for seed := first; seed < first+seeds; seed++ {
+		subtest(t, fmt.Sprintf("seed=%d", seed), locktest.Options{Seed: seed}, func(w *world) {
+			c := &circle{world: w, seed: seed, names: []string{"a", "b", "c", "d", "e"}, holder: map[string]string{}}
+			var wg sync.WaitGroup
+			for i := range 6 {
+				client := w.client(fmt.Sprintf("c%d", i))
+				for j := range 2 {
+					wg.Go(func() { c.worker(client, fmt.Sprintf("%d/%d", i, j)) })
+				}
+			}
+			wg.Wait()
+			w.empty()
+			w.Logf("%d times had together, %d alone", c.together, c.alone)
+		})
+	}
+}
+
+// circle is what the workers of a history share.
+type circle struct {
+	*world
+	seed  uint64
+	names []string
+
+	mu              sync.Mutex
+	holder          map[string]string
+	together, alone int
+}
+
+func (c *circle) worker(client *lock.Client, label string) {
+	r := random(c.seed, label)
+	for range 15 {
+		ctx, cancel := context.WithTimeout(c.ctx, 10*time.Minute)
+		names := c.some(r)
+		all := client.All(names)
+		switch r.IntN(8) {
+		case 0: // one, with or without a queue
+			h, err := client.Mutex(names[0], [][]lock.LockOption{nil, {lock.WithBarging()}}[r.IntN(2)]...).Lock(ctx)
+			c.had(r, label, names[:1], err, h.Unlock)
+		case 1:
+			hs, err := all.TryLock(ctx)
+			if err == nil || !isOne(err, lock.ErrHeld) {
+				c.had(r, label, names, err, hs.Unlock)
+			}
+		case 2: // gives up
+			soon, cancel := context.WithTimeout(ctx, between(r, 0, 200*time.Millisecond))
+			if hs, err := all.Lock(soon); err == nil {
+				c.had(r, label, names, err, hs.Unlock)
+			}
+			cancel()
+		default:
+			hs, err := all.Lock(ctx)
+			c.had(r, label, names, err, hs.Unlock)
+		}
+		cancel()
+	}
+}
+
+// some are two or three names in any order.
+func (c *circle) some(r *rand.Rand) []string {
+	names := slices.Clone(c.names)
+	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names[:2+r.IntN(2)]
+}
+
+// had checks that a worker holds its locks alone, and gives them back after a while.
+func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlock func() error) {
+	if err != nil {
+		c.Errorf("%s waited for %q for ten minutes: %v", label, names, err)
+		return
+	}
+	c.mu.Lock()
+	for _, name := range names {
+		other := c.holder[name]
+		isTrue(c, other == "", "%s has %s, and %s has it", label, name, other)
+		c.holder[name] = label
+	}
+	if len(names) > 1 {
+		c.together++
+	} else {
+		c.alone++
+	}
+	c.mu.Unlock()
+	time.Sleep(between(r, 0, 50*time.Millisecond))
+	c.mu.Lock()
+	for _, name := range names {
+		delete(c.holder, name)
+	}
+	c.mu.Unlock()
+	if err := unlock(); err != nil {
+		c.Errorf("%s: unlock %q: %v", label, names, err)
+	}
+}
+
+// TestAllOfManyKeptParents: what is believed of each is wrong, and all are read before the whole
+// is sent again.
+func TestAllOfManyKeptParents(t *testing.T) {
+	link := locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}
+	simulate(t, link, func(w *world) {
+		kept := lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: true})
+		a, b := w.client("a"), w.client("b", kept)
+		var names []string
+		for i := range lock.MaxAll {
+			names = append(names, fmt.Sprintf("n%02d", i))
+			w.unlock(w.lock(b, names[i]))
+		}
+		limited := w.limited(time.Second)
+		hs, err := a.LockAll(limited, names...)
+		mustBeTrue(w, err == nil, "no client is at the locks: %v", err)
+		w.unlockAll(hs)
 	})
 }

@@ -33,25 +33,18 @@ func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 				h := hs.Hold(name)
 				w.alive(h)
 				tokens = append(tokens, h.Token())
-				if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
-					t.Errorf("token of %s is %v", name, h.Token())
-				}
+				equal(t, "czxid of the token", h.Token().Czxid, w.node(h.EntryPath()).Stat.Czxid)
 			}
-			if len(slices.Compact(tokens)) != 1 {
-				t.Errorf("tokens %v of one transaction differ", tokens)
-			}
+			equal(t, "different tokens", len(slices.Compact(tokens)), 1)
 			w.wantCost("Unlock", w.cost("a", func() { w.unlockAll(hs) }), map[string]int{"multi": 1}, 1)
-			if got := w.nodes(); !slices.Equal(got, []string{"/locks/a", "/locks/b"}) {
-				t.Errorf("nodes after Unlock: %q, want the ancestors alone", got)
-			}
+			equalAll(t, "nodes after Unlock", w.nodes(), []string{"/locks/a", "/locks/b"})
 		}
 		// Where another client waits the parent is not deleted.
 		time.Sleep(2 * time.Second)
 		hs := w.lockAll(c, "x", "y", "z")
 		ch := w.queue(w.ctx, w.client("b"), "y")
-		if got := w.cost("a", func() { w.unlockAll(hs) }); got.total() != 2 || got.requests["multi"] != 2 {
-			t.Errorf("Unlock cost %v, want one transaction that was refused and one that was not", got.requests)
-		}
+		got := w.cost("a", func() { w.unlockAll(hs) })
+		isTrue(t, got.total() == 2 && got.requests["multi"] == 2, "Unlock cost %v, want one transaction that was refused and one that was not", got.requests)
 		w.unlock(w.expect(ch).hold)
 	})
 }
@@ -68,21 +61,17 @@ func TestAllOrNone(t *testing.T) {
 		mustSay(t, err, `lock "y"`, h.EntryPath())
 		settle()
 		for _, name := range []string{"x", "z"} {
-			if e := w.entries(name); len(e) > 0 {
-				t.Errorf("left behind: %q", paths(e))
-			}
+			w.hasEntries(name, 0)
 		}
 		if _, err := a.All([]string{"z", "y", "x"}).TryLock(w.ctx); err == nil {
 			t.Error("TryLock has what another client holds")
 		} else {
-			mustBe(t, err, lock.ErrHeld)
-			mustSay(t, err, `lock "y"`)
+			fails(t, err, lock.ErrHeld, `lock "y"`)
 		}
 		ch := w.queueAll(w.ctx, a, "z", "y", "x")
 		for _, name := range []string{"x", "z"} {
-			if r := w.record(w.entries(name)[0].Path); r.Granted() {
-				t.Errorf("the entry of %s tells a grant while y is waited for", name)
-			}
+			r := w.record(w.entries(name)[0].Path)
+			isTrue(t, !r.Granted(), "the entry of %s tells a grant while y is waited for", name)
 		}
 		time.Sleep(4 * ttl) // its entries are first at two locks, and are renewed
 		w.waitsAll(ch)
@@ -90,9 +79,7 @@ func TestAllOrNone(t *testing.T) {
 		w.unlock(h)
 		hs := w.expectAll(ch)
 		w.waits(x)
-		if hs.Remaining() == 0 || hs.Err() != nil || hs.Context().Err() != nil {
-			t.Errorf("remaining %v, err %v", hs.Remaining(), hs.Err())
-		}
+		isTrue(t, hs.Remaining() != 0 && hs.Err() == nil && hs.Context().Err() == nil, "remaining %v, err %v", hs.Remaining(), hs.Err())
 		w.unlockAll(hs)
 		mustBe(t, context.Cause(hs.Context()), lock.ErrUnlocked)
 		mustBe(t, hs.Err(), lock.ErrUnlocked)
@@ -102,9 +89,8 @@ func TestAllOrNone(t *testing.T) {
 		w.ok(err)
 		w.unlockAll(got)
 		w.empty()
-		if lost, requeued := a.Stats().Lost, a.Stats().Requeued; lost+requeued > 0 {
-			t.Errorf("%d lost, %d queued again", lost, requeued)
-		}
+		lost, requeued := a.Stats().Lost, a.Stats().Requeued
+		isTrue(t, lost+requeued <= 0, "%d lost, %d queued again", lost, requeued)
 	})
 }
 
@@ -124,20 +110,15 @@ func TestNamesOfAll(t *testing.T) {
 			"ttl":                                 c.All([]string{"x"}, lock.WithTTL(time.Nanosecond)),
 			"must come from a client":             new(lock.All),
 		} {
-			_, err := all.Lock(w.ctx)
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, says)
-			_, err = all.TryLock(w.ctx)
-			mustBe(t, err, lock.ErrInvalid)
+			fails(t, second(all.Lock(w.ctx)), lock.ErrInvalid, says)
+			mustBe(t, second(all.TryLock(w.ctx)), lock.ErrInvalid)
 		}
 		mustBe(t, c.All([]string{"x"}).Do(w.ctx, nil), lock.ErrInvalid)
 		w.unlockAll(w.lockAll(c, many[1:]...))
 		var hs *lock.Holds
 		w.wantCost("LockAll of the most", w.cost("a", func() { hs = w.lockAll(c, many[1:]...) }), map[string]int{"multi": 1}, 1)
 		w.unlockAll(hs)
-		if hs.Hold("x") != nil {
-			t.Error("there is a hold of a lock that was not named")
-		}
+		isTrue(t, hs.Hold("x") == nil, "there is a hold of a lock that was not named")
 	})
 }
 
@@ -156,12 +137,8 @@ func TestAllAgain(t *testing.T) {
 			}
 			w.unlock(h)
 			w.unlockAll(hs)
-			if n := len(w.entries("x")); n != 1 || ctx.Err() != nil {
-				t.Errorf("%d entries after the inner unlock, %v", n, ctx.Err())
-			}
-			_, err = c.LockAll(ctx, "x", "other")
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, `"x"`, `"other"`, "deadlock")
+			isTrue(t, len(w.entries("x")) == 1 && ctx.Err() == nil, "%d entries after the inner unlock, %v", len(w.entries("x")), ctx.Err())
+			fails(t, second(c.LockAll(ctx, "x", "other")), lock.ErrInvalid, `"x"`, `"other"`, "deadlock")
 			return nil
 		})
 		mustBe(w, err, nil)
@@ -179,17 +156,11 @@ func TestOneOfAllIsLost(t *testing.T) {
 		<-ctx.Done()
 		var lost *lock.LostError
 		mustBe(t, context.Cause(ctx), lock.ErrRemoved)
-		if err := hs.Err(); !errors.As(err, &lost) || lost.Lock != "y" {
-			t.Errorf("%v does not tell that y was lost", err)
-		}
-		if hs.Remaining() > 0 || hs.Hold("x").Remaining() == 0 {
-			t.Error("one was lost: all are not valid, and the others are each")
-		}
+		isTrue(t, errors.As(hs.Err(), &lost) && lost.Lock == "y", "%v does not tell that y was lost", hs.Err())
+		isTrue(t, hs.Remaining() == 0 && hs.Hold("x").Remaining() != 0, "one was lost: all are not valid, and the others are each")
 		err := hs.Unlock()
 		mustBe(t, err, lock.ErrLost, lock.ErrRemoved)
-		if strings.Contains(err.Error(), `"x"`) {
-			t.Errorf("%v is about x too", err)
-		}
+		isTrue(t, !strings.Contains(err.Error(), `"x"`), "%v is about x too", err)
 		w.empty()
 	})
 }
@@ -215,13 +186,9 @@ func TestOneOfAllIsRefused(t *testing.T) {
 				if try {
 					take = all.TryLock
 				}
-				_, err := take(w.ctx)
-				mustBe(w, err, parent.err)
-				mustSay(w, err, `lock "y"`)
+				fails(w, second(take(w.ctx)), parent.err, `lock "y"`)
 				time.Sleep(5 * time.Second)
-				if left := w.nodes(); !slices.Equal(left, []string{"/locks/y"}) {
-					w.Errorf("left behind: %q", left)
-				}
+				equalAll(w, "left behind", w.nodes(), []string{"/locks/y"})
 			})
 		}
 	}
@@ -232,15 +199,13 @@ func TestFixedLeasesOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(b, "y")
-		ch := startAll(func() (*lock.Holds, error) {
+		ch := start(func() (*lock.Holds, error) {
 			return a.All([]string{"x", "y"}, lock.WithoutRenewal()).Lock(w.ctx)
 		})
 		time.Sleep(3*ttl - ttl/10)
 		w.unlock(h)
 		hs := w.expectAll(ch)
-		if left := hs.Remaining(); left < ttl*9/10 {
-			t.Errorf("%v left of a lease that begins with the grant", left)
-		}
+		isTrue(t, hs.Remaining() >= ttl*9/10, "%v left of a lease that begins with the grant", hs.Remaining())
 		<-hs.Context().Done()
 		mustBe(t, hs.Err(), lock.ErrExpired)
 		mustBe(t, hs.Unlock(), lock.ErrExpired)
@@ -258,10 +223,10 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 		if _, err := a.All([]string{"x", "y"}).TryLock(w.ctx); err == nil {
 			t.Error("TryLock has what another client holds")
 		}
-		ch := startAll(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
+		ch := start(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
 		time.Sleep(3 * time.Second)
 		w.waitsAll(ch)
-		atMost(w, "entries of x while y is drained", len(w.entries("x")), 0)
+		w.hasEntries("x", 0)
 		w.create(z, "/locks/y/other-program", "", 0)
 		w.unlock(h)
 		w.waitsAll(ch)
@@ -283,11 +248,9 @@ func TestTryLockOfWhatIsKept(t *testing.T) {
 		a, b := w.client("a", riding(time.Hour)), w.client("b")
 		w.unlock(w.lock(a, "x"))
 		w.unlock(w.lock(a, "y"))
-		if n := len(w.entries("x")) + len(w.entries("y")); n != 2 {
-			t.Fatalf("%d entries are kept, want two", n)
-		}
-		_, err := b.All([]string{"x", "y"}).TryLock(w.ctx)
-		mustBe(t, err, lock.ErrHeld)
+		n := len(w.entries("x")) + len(w.entries("y"))
+		mustBeTrue(t, n == 2, "%d entries are kept, want two", n)
+		mustBe(t, second(b.All([]string{"x", "y"}).TryLock(w.ctx)), lock.ErrHeld)
 		hs, err := a.All([]string{"x", "y"}).TryLock(w.ctx)
 		w.ok(err)
 		w.soleAll(hs)
@@ -313,10 +276,7 @@ func TestTryLockOfWhatIsFree(t *testing.T) {
 			return h.Unlock, err
 		},
 	}, func(w *world, try func(w *world, c *lock.Client) (unlock func() error, err error)) {
-		follower := w.Servers()[0]
-		if follower == w.Leader() {
-			follower = w.Servers()[1]
-		}
+		follower := w.followers()[0]
 		a, b := w.dialAt("a", []string{w.Leader()}, usual), w.dialAt("b", []string{follower}, usual)
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
@@ -324,9 +284,7 @@ func TestTryLockOfWhatIsFree(t *testing.T) {
 		w.ok(w.Lag(follower, time.Second))
 		w.unlock(h)
 		unlock, err := try(w, b)
-		if err != nil {
-			w.Fatalf("the lock is free: %v", err)
-		}
+		mustBeTrue(w, err == nil, "the lock is free: %v", err)
 		mustBe(w, unlock(), nil)
 	})
 }

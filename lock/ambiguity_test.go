@@ -14,38 +14,30 @@ import (
 )
 
 func TestAmbiguousLock(t *testing.T) {
-	for _, keep := range []bool{false, true} { // the parent, so that it is there
-		for _, how := range []string{"Lock", "Lock that cannot end", "TryLock"} {
-			t.Run(fmt.Sprintf("parent kept %v %s", keep, how), func(t *testing.T) {
-				forEachMishap(t, func(w *world, i int) {
-					a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: keep}))
-					w.unlock(w.lock(a, "x"))
-					before := len(w.nodes())
-					hit := w.mishap(i, "a", joins)
-					ctx, take := w.ctx, a.Mutex("x").Lock
-					switch how {
-					case "TryLock":
-						take = a.Mutex("x").TryLock
-					case "Lock that cannot end": // is made in the goroutine of its caller
-						ctx = context.Background()
-					}
-					began := time.Now()
-					h, err := take(ctx)
-					if err != nil || !hit() {
-						t.Fatalf("%v, mishap %v", err, hit())
-					}
-					if took := time.Since(began); took >= ttl {
-						w.Errorf("took %v: it has waited for an entry of its own", took)
-					}
-					w.sole(h)
-					w.unlock(h)
-					time.Sleep(10 * time.Second)
-					if left := w.nodes(); keep && len(left) != before || !keep && len(left) != 0 {
-						t.Errorf("left behind: %q", left)
-					}
-				})
-			})
-		}
+	for _, keep := range bools { // the parent, so that it is there
+		eachMishap(t, fmt.Sprintf("parent kept %v", keep), []string{"Lock", "Lock that cannot end", "TryLock"}, func(w *world, how string, i int) {
+			a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: keep}))
+			w.unlock(w.lock(a, "x"))
+			before := len(w.nodes())
+			w.mishap(i, "a", joins)
+			ctx, take := w.ctx, a.Mutex("x").Lock
+			switch how {
+			case "TryLock":
+				take = a.Mutex("x").TryLock
+			case "Lock that cannot end": // is made in the goroutine of its caller
+				ctx = context.Background()
+			}
+			began := time.Now()
+			h, err := take(ctx)
+			w.ok(err)
+			atMost(w, "took, without waiting for an entry of its own,", time.Since(began), ttl-1)
+			w.sole(h)
+			w.unlock(h)
+			time.Sleep(10 * time.Second)
+			if left := w.nodes(); keep && len(left) != before || !keep && len(left) != 0 {
+				t.Errorf("left behind: %q", left)
+			}
+		})
 	}
 }
 
@@ -64,37 +56,30 @@ func TestAmbiguousJoinOfQueue(t *testing.T) {
 		w.unlock(h)
 		got := w.expect(ch)
 		w.sole(got.hold)
-		w.unlock(got.hold)
-		w.empty()
+		w.finish(got.hold)
 	})
 }
 
 func TestAmbiguousUnlock(t *testing.T) {
-	for _, queued := range []string{"", "a", "b"} { // a client without a window exchanges its entry for another one
-		t.Run("queued "+queued, func(t *testing.T) {
-			forEachMishap(t, func(w *world, i int) {
-				clients := map[string]*lock.Client{"a": w.dial("a"), "b": w.client("b")}
-				h := w.lock(clients["a"], "x")
-				var ch <-chan taken
-				if queued != "" {
-					ch = w.queue(w.ctx, clients[queued], "x")
-				}
-				hit, begun := w.mishap(i, "a", leaves(h)), time.Now()
-				mustBe(w, h.Unlock(), nil)
-				w.until("the mishap", hit) // an entry that is exchanged for another one leaves in the background
-				mustBe(t, h.Unlock(), lock.ErrUnlocked)
-				if ch != nil {
-					got := w.await(ch)
-					if took := got.at.Sub(begun); took >= ttl {
-						t.Errorf("acquired after %v: it has waited for an entry that no goroutine has", took)
-					}
-					w.sole(got.hold)
-					w.unlock(got.hold)
-				}
-				w.empty()
-			})
-		})
-	}
+	eachMishap(t, "queued", []string{"", "a", "b"}, func(w *world, queued string, i int) { // a client without a window exchanges its entry for another one
+		clients := map[string]*lock.Client{"a": w.dial("a"), "b": w.client("b")}
+		h := w.lock(clients["a"], "x")
+		var ch <-chan taken
+		if queued != "" {
+			ch = w.queue(w.ctx, clients[queued], "x")
+		}
+		hit, begun := w.mishap(i, "a", leaves(h)), time.Now()
+		mustBe(w, h.Unlock(), nil)
+		w.until("the mishap", hit) // an entry that is exchanged for another one leaves in the background
+		mustBe(t, h.Unlock(), lock.ErrUnlocked)
+		if ch != nil {
+			got := w.await(ch)
+			atMost(t, "acquired, without waiting for an entry that no goroutine has, after", got.at.Sub(begun), ttl-1)
+			w.sole(got.hold)
+			w.unlock(got.hold)
+		}
+		w.empty()
+	})
 }
 
 // TestAmbiguousUnlockWithRenewalOnItsWay: the version that the entry is at is not
@@ -108,8 +93,7 @@ func TestAmbiguousUnlockWithRenewalOnItsWay(t *testing.T) {
 		w.unlock(h)
 		got := w.await(ch)
 		w.sole(got.hold)
-		w.unlock(got.hold)
-		w.empty()
+		w.finish(got.hold)
 	})
 }
 
@@ -120,17 +104,13 @@ func TestAmbiguousPurge(t *testing.T) {
 		ended := w.end(h)
 		ch := w.queue(w.ctx, b, "x")
 		d := w.die("a", h.EntryPath())
-		hit := w.mishap(i, "b", leaves(h))
+		w.mishap(i, "b", leaves(h))
 		got := w.await(ch)
-		if !hit() {
-			t.Fatal("there was no mishap")
-		}
 		w.inTurn(ended, got)
 		w.purged(d, got.at, 0, ttl)
 		w.sole(got.hold)
-		w.unlock(got.hold)
 		w.Heal("a")
-		w.empty()
+		w.finish(got.hold)
 	})
 }
 
@@ -146,8 +126,7 @@ func TestAmbiguousWithdrawal(t *testing.T) {
 		mustBe(t, w.outcome(ch).err, context.Canceled, lock.ErrHeld)
 		w.until("the mishap", hit)
 		w.sole(h)
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -174,48 +153,41 @@ func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit fun
 // others go by it. As long as its owner cannot rule that out, so must it; to ask for a
 // longer one again changes nothing before that is acknowledged.
 func TestShorteningThatCannotBeReadBack(t *testing.T) {
-	for _, code := range []int32{codeNoAuth, codeQuota} {
-		for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
-			subtest(t, fmt.Sprintf("code %d fixed %v", code, opts != nil), locktest.Options{}, func(w *world) {
-				a, b := w.client("a"), w.client("b")
-				h := w.lock(a, "x", opts...)
-				ended := w.end(h)
-				hit := w.readBackRefused("a", h, code)
-				ctx := w.limited(3 * ttl)
-				const short = 2 * time.Second
-				sent := time.Now()
-				go h.Extend(ctx, short)
-				w.until("the read-back is refused", hit)
-				settle()
-				if r := h.Remaining(); r > short {
-					w.Errorf("%v remain of a lease that was shortened to %v", r, short)
-				}
-				w.kill("a")
-				go h.Extend(ctx, ttl)
-				got := w.await(w.queue(w.ctx, b, "x"))
-				if entered := got.at.Sub(sent); entered > short+grace+ttl/3+time.Second {
-					w.Errorf("the next one entered %v after the lease was shortened to %v", entered, short)
-				}
-				w.inTurn(ended, got)
-				w.unlock(got.hold)
-			})
+	eachPair(t, "code, fixed", []int32{codeNoAuth, codeQuota}, bools, func(w *world, code int32, fixed bool) {
+		a, b := w.client("a"), w.client("b")
+		var opts []lock.LockOption
+		if fixed {
+			opts = append(opts, lock.WithoutRenewal())
 		}
-	}
+		h := w.lock(a, "x", opts...)
+		ended := w.end(h)
+		hit := w.readBackRefused("a", h, code)
+		ctx := w.limited(3 * ttl)
+		const short = 2 * time.Second
+		sent := time.Now()
+		go h.Extend(ctx, short)
+		w.until("the read-back is refused", hit)
+		settle()
+		atMost(w, "what remains of the shortened lease", h.Remaining(), short)
+		w.kill("a")
+		go h.Extend(ctx, ttl)
+		got := w.await(w.queue(w.ctx, b, "x"))
+		atMost(w, "the next one entered after", got.at.Sub(sent), short+grace+ttl/3+time.Second)
+		w.inTurn(ended, got)
+		w.unlock(got.hold)
+	})
 }
 
 // TestRenewalThatCannotBeReadBackAtFirst: the writer is found out with a later
 // try, because its bytes are remembered.
 func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
-	for _, code := range []int32{codeNoAuth, codeQuota} {
-		subtest(t, fmt.Sprint("code ", code), locktest.Options{}, func(w *world) {
-			h := w.lock(w.client("a"), "x")
-			w.until("the read-back is refused", w.readBackRefused("a", h, code))
-			time.Sleep(3 * ttl)
-			w.alive(h)
-			w.unlock(h)
-			w.empty()
-		})
-	}
+	each(t, "code", []int32{codeNoAuth, codeQuota}, func(w *world, code int32) {
+		h := w.lock(w.client("a"), "x")
+		w.until("the read-back is refused", w.readBackRefused("a", h, code))
+		time.Sleep(3 * ttl)
+		w.alive(h)
+		w.finish(h)
+	})
 }
 
 // TestReentryInDoubt: the wall clock was set forward, so that the hold may have
@@ -231,15 +203,12 @@ func TestReentryInDoubt(t *testing.T) {
 		defer cancel()
 		again, err := a.Mutex("x").Lock(ctx)
 		w.ok(err)
-		if pathOf(again) != pathOf(h) || again.Token() != h.Token() {
-			t.Errorf("got %s, want another handle on %s", pathOf(again), pathOf(h))
-		}
+		isTrue(t, pathOf(again) == pathOf(h) && again.Token() == h.Token(), "got %s, want another handle on %s", pathOf(again), pathOf(h))
 		w.alive(again)
 		w.hasEntries("x", 1)
 		w.unlock(again)
 		w.alive(h)
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -254,8 +223,7 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 		c.step(2 * ttl)
 		ctx, cancel := context.WithTimeout(h.Context(), grace/2)
 		defer cancel()
-		_, err := a.Mutex("x").Lock(ctx)
-		mustBe(t, err, context.DeadlineExceeded)
+		mustBe(t, second(a.Mutex("x").Lock(ctx)), context.DeadlineExceeded)
 		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(h.Context()) })
 		<-h.Context().Done()
 		mustBe(t, w.outcome(again).err, lock.ErrLost)
@@ -267,8 +235,7 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 		w.waits(again)
 		w.alive(got.hold)
 		w.unlock(got.hold)
-		w.unlock(w.await(again).hold)
-		w.empty()
+		w.finish(w.await(again).hold)
 	})
 }
 
@@ -287,17 +254,11 @@ func TestSearchBehindOthers(t *testing.T) {
 		made := w.entries("x")[1].Path
 		w.Heal("a")
 		time.Sleep(ttl / 2)
-		if n := w.entries("x"); len(n) != 3 {
-			t.Errorf("entries %q, want the holder's and one each", paths(n))
-		}
+		w.hasEntries("x", 3)
 		w.unlock(h)
 		h = w.await(first).hold
-		if h.EntryPath() != made {
-			t.Errorf("%s has the lock, want %s, which was made first", h.EntryPath(), made)
-		}
+		equal(t, "the entry that has the lock", h.EntryPath(), made)
 		w.waits(last)
-		w.unlock(h)
-		w.unlock(w.await(last).hold)
-		w.empty()
+		w.handOver(h, last)
 	})
 }

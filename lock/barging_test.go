@@ -57,8 +57,7 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 		next := w.await(ch)
 		w.inTurn(ended, next)
 		w.says(&o, "acquired x")
-		w.unlock(next.hold)
-		w.empty()
+		w.finish(next.hold)
 	})
 }
 
@@ -66,14 +65,9 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 func TestBargingOutlivesTheDead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.client("a"), "x")
-		ended := w.end(h)
 		ch := w.barge(w.ctx, w.client("b"), "x")
-		d := w.die("a", h.EntryPath())
-		got := w.await(ch)
-		w.inTurn(ended, got)
-		w.purged(d, got.at, 0, 50*time.Millisecond)
-		w.unlock(got.hold)
-		w.empty()
+		got := w.outlived("a", h, ch, 0, 50*time.Millisecond)
+		w.finish(got.hold)
 	})
 }
 
@@ -85,8 +79,7 @@ func TestNoEntryIsKeptFromBarging(t *testing.T) {
 		h := w.lock(a, "x")
 		ch := w.barge(w.ctx, a, "x")
 		w.waits(ch)
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
+		w.unlock(w.pass(h, ch))
 	})
 }
 
@@ -106,9 +99,7 @@ func TestBargingTogether(t *testing.T) {
 					err := c.Mutex("x", lock.WithBarging()).Do(w.ctx, func(ctx context.Context) error {
 						mu.Lock()
 						defer mu.Unlock()
-						if holder != "" {
-							t.Errorf("%s and %d/%d hold the lock", holder, i, j)
-						}
+						isTrue(t, holder == "", "%s and %d/%d hold the lock", holder, i, j)
 						holder = fmt.Sprint(i, "/", j)
 						mu.Unlock()
 						time.Sleep(time.Millisecond)
@@ -123,16 +114,12 @@ func TestBargingTogether(t *testing.T) {
 		}
 		settle()
 		w.hasEntries("x", 1)
-		if n := w.Requests()["c0"].Requests["getData"]; n > 5 {
-			t.Errorf("%d reads for %d that wait", n, each)
-		}
+		atMost(t, "reads", w.Requests()["c0"].Requests["getData"], 5)
 		highest := h.Token()
 		w.unlock(h)
 		all.Wait()
 		last := w.lock(w.client("last"), "x")
-		if last.Token().Compare(highest) <= 0 || had != clients*each {
-			t.Errorf("had %d times; token %v after %v", had, last.Token(), highest)
-		}
+		isTrue(t, last.Token().Compare(highest) > 0 && had == clients*each, "had %d times; token %v after %v", had, last.Token(), highest)
 		w.unlock(last)
 		time.Sleep(time.Second)
 		w.empty()
@@ -149,28 +136,23 @@ func TestBargingBesideOthersNodes(t *testing.T) {
 		b := w.client("b")
 		ch := w.barge(w.ctx, b, "x")
 		w.waits(ch)
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
+		w.inOrder(h, ch)
 
 		stays := "/locks/x/0123456789abcdef-lock-0000000000"
 		for _, acl := range [][]zk.ACL{zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "another", "password")} {
-			if _, err := z.Create(stays, []byte("no record"), 0, acl); err != nil {
-				t.Fatal(err)
-			}
-			limited, cancel := context.WithTimeout(w.ctx, 10*time.Second)
+			w.ok(second(z.Create(stays, []byte("no record"), 0, acl)))
+			limited := w.limited(10 * time.Second)
 			cost := w.cost("b", func() {
 				_, err := b.Mutex("x", lock.WithBarging()).Lock(limited)
 				mustBe(t, err, lock.ErrHeld, context.DeadlineExceeded)
 				mustSay(t, err, stays)
 			})
-			cancel()
 			if n := cost.total(); n > 60 { // an entry that cannot be read is looked for each second
 				t.Errorf("%d requests in 10 s to wait for an entry that stays", n)
 			}
 			w.remove(z, stays)
 		}
 		w.remove(z, "/locks/x/other")
-		w.unlock(w.lock(b, "x"))
-		w.empty()
+		w.finish(w.lock(b, "x"))
 	})
 }

@@ -4,7 +4,6 @@ package lock_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -74,23 +73,18 @@ func TestBreak(t *testing.T) {
 				mustSay(w, h.Err(), "root (host node1, pid 7): it hangs")
 				mustBe(w, context.Cause(h.Context()), lock.ErrBroken)
 			}
-			if again := w.breaks(c, pathOf(h)); !again.Gone() || again.Wait(w.ctx, terms) != nil {
-				w.Error("an entry that has gone can be broken")
-			}
-			w.unlock(got.hold)
+			again := w.breaks(c, pathOf(h))
+			isTrue(w, again.Gone() && again.Wait(w.ctx, terms) == nil, "an entry that has gone can be broken")
 			w.Heal("a")
-			w.empty()
+			w.finish(got.hold)
 		})
 	}
 	t.Run("over mishaps", func(t *testing.T) {
 		forEachMishap(t, func(w *world, i int) {
 			a, c := w.client("a"), w.client("c")
 			h := w.lock(a, "x")
-			hit := w.mishap(i, "c", func(r locktest.Request) bool { return r.Op != "getData" })
+			w.mishap(i, "c", func(r locktest.Request) bool { return r.Op != "getData" })
 			broken := w.breaks(c, pathOf(h))
-			if !hit() {
-				t.Fatal("there was no mishap")
-			}
 			w.ok(broken.Wait(w.ctx, terms))
 			mustBe(t, h.Err(), lock.ErrBroken)
 		})
@@ -104,11 +98,9 @@ func TestBreakAWaiter(t *testing.T) {
 		h := w.lock(a, "x")
 		broken, behind := w.queue(w.ctx, b, "x"), w.queue(w.ctx, d, "x")
 		w.ok(w.breaks(c, w.entries("x")[1].Path).Wait(w.ctx, terms))
-		w.unlock(h)
-		next := w.expect(behind).hold
+		next := w.pass(h, behind)
 		w.waits(broken)
-		w.unlock(next)
-		w.unlock(w.expect(broken).hold)
+		w.unlock(w.pass(next, broken))
 	})
 }
 
@@ -123,50 +115,39 @@ func TestBreakWhoAttaches(t *testing.T) {
 		settle()
 		begun := time.Now()
 		w.ok(w.breaks(c, ticket.EntryPath()).Wait(w.ctx, terms))
-		if took := time.Since(begun); took > ttl/2 {
-			t.Errorf("took %v of a TTL of %v", took, ttl)
-		}
-		err = w.outcome(waits).err
-		mustBe(t, err, lock.ErrRemoved)
-		mustSay(t, err, "root (host node1, pid 7): it hangs")
-		w.unlock(h)
-		w.empty()
+		atMost(t, "took", time.Since(begun), ttl/2)
+		fails(t, w.outcome(waits).err, lock.ErrRemoved, "root (host node1, pid 7): it hangs")
+		w.finish(h)
 	})
 }
 
 // TestBreakWhoHasAttachedUnawares: whose attach was applied, of which it has not heard when
 // the entry is broken. It sees to it that the entry goes, whether it still wants it or not.
 func TestBreakWhoHasAttachedUnawares(t *testing.T) {
-	for _, givenUp := range []bool{false, true} {
-		subtest(t, fmt.Sprintf("given up %v", givenUp), locktest.Options{}, func(w *world) {
-			a, b, c := w.client("a"), w.client("b"), w.client("c")
-			ticket := w.detach(w.lock(a, "x"), 2*time.Minute)
-			hit := w.fault(func(r locktest.Request) bool {
-				return writes("b", ticket.EntryPath())(r) && w.cutOff("b")
-			}, locktest.Fault{Drop: locktest.AfterApply})
-			ctx, cancel := context.WithCancel(w.ctx)
-			defer cancel()
-			attached := start(func() (*lock.Hold, error) { return b.Attach(ctx, ticket) })
-			w.until("the reply was lost", hit)
-			broken := w.breaks(c, ticket.EntryPath())
-			if givenUp {
-				cancel()
-				mustBe(w, w.outcome(attached).err, context.Canceled)
-			}
-			w.Heal("b")
-			begun := time.Now()
-			mustBe(w, broken.Wait(w.ctx, terms), nil)
-			if took := time.Since(begun); took > ttl/2 {
-				w.Errorf("took %v of a TTL of %v", took, ttl)
-			}
-			w.empty()
-			if !givenUp {
-				err := w.outcome(attached).err
-				mustBe(w, err, lock.ErrRemoved)
-				mustSay(w, err, "root (host node1, pid 7): it hangs")
-			}
-		})
-	}
+	each(t, "given up", bools, func(w *world, givenUp bool) {
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
+		ticket := w.detach(w.lock(a, "x"), 2*time.Minute)
+		hit := w.fault(func(r locktest.Request) bool {
+			return writes("b", ticket.EntryPath())(r) && w.cutOff("b")
+		}, locktest.Fault{Drop: locktest.AfterApply})
+		ctx, cancel := context.WithCancel(w.ctx)
+		defer cancel()
+		attached := start(func() (*lock.Hold, error) { return b.Attach(ctx, ticket) })
+		w.until("the reply was lost", hit)
+		broken := w.breaks(c, ticket.EntryPath())
+		if givenUp {
+			cancel()
+			mustBe(w, w.outcome(attached).err, context.Canceled)
+		}
+		w.Heal("b")
+		begun := time.Now()
+		mustBe(w, broken.Wait(w.ctx, terms), nil)
+		atMost(w, "took", time.Since(begun), ttl/2)
+		w.empty()
+		if !givenUp {
+			fails(w, w.outcome(attached).err, lock.ErrRemoved, "root (host node1, pid 7): it hangs")
+		}
+	})
 }
 
 // TestBreakRefuses what is not ours, and a reason that is too long to read, or missing.
@@ -175,12 +156,9 @@ func TestBreakRefuses(t *testing.T) {
 		a, z := w.client("a"), w.raw("z")
 		h := w.lock(a, "x")
 		w.create(z, "/locks/x/lock-0000000009", "", 0)
-		_, err := admin.New(a).Break(w.ctx, "/locks/x/lock-0000000009", breaker)
-		mustBe(t, err, lock.ErrForeign)
-		_, err = admin.New(a).Break(w.ctx, h.EntryPath(), znode.Broken{Owner: "a", Reason: strings.Repeat("x", lock.MaxReason+1)})
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = admin.New(a).Break(w.ctx, h.EntryPath(), znode.Broken{})
-		mustBe(t, err, lock.ErrInvalid)
+		mustBe(t, second(admin.New(a).Break(w.ctx, "/locks/x/lock-0000000009", breaker)), lock.ErrForeign)
+		mustBe(t, second(admin.New(a).Break(w.ctx, h.EntryPath(), znode.Broken{Owner: "a", Reason: strings.Repeat("x", lock.MaxReason+1)})), lock.ErrInvalid)
+		mustBe(t, second(admin.New(a).Break(w.ctx, h.EntryPath(), znode.Broken{})), lock.ErrInvalid)
 		w.alive(h)
 		w.unlock(h)
 		mustBe(w, z.Delete("/locks/x/lock-0000000009", -1), nil)
@@ -197,20 +175,14 @@ func TestPurge(t *testing.T) {
 			w.ok(err)
 			return gone
 		}
-		if purge() {
-			t.Error("it lived")
-		}
+		isTrue(t, !purge(), "it lived")
 		w.Partition("a")
 		time.Sleep(ttl + grace/2)
-		if purge() {
-			t.Error("the grace was not over")
-		}
+		isTrue(t, !purge(), "the grace was not over")
 		time.Sleep(grace)
 		if first, second := purge(), purge(); !first || !second {
 			t.Error("it had expired")
 		}
-		if left := w.nodes(); len(left) > 0 {
-			t.Errorf("left: %q", left)
-		}
+		w.hasNodes(0)
 	})
 }

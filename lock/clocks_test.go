@@ -25,14 +25,9 @@ func TestWallClocksDoNotMatter(t *testing.T) {
 				time.Sleep(2 * ttl)
 				w.alive(h)
 				w.waits(ch)
-				w.unlock(h)
-				h = w.expect(ch).hold
-				ended := w.end(h)
+				h = w.pass(h, ch)
 				ch = w.queue(w.ctx, a, "x")
-				d := w.die("b", h.EntryPath())
-				got := w.await(ch)
-				w.inTurn(ended, got)
-				w.purged(d, got.at, 0, 20*time.Millisecond)
+				got := w.outlived("b", h, ch, 0, 20*time.Millisecond)
 				w.unlock(got.hold)
 			})
 		}
@@ -56,17 +51,13 @@ func TestClocksRunWrong(t *testing.T) {
 			w.waits(ch)
 			d := w.die("a", h.EntryPath())
 			got, knew := w.await(ch), ended.wait()
-			if !knew.Before(got.at) {
-				w.Errorf("the holder knew at %v, the next one entered at %v", knew, got.at)
-			}
-			if late := got.at.Sub(time.UnixMilli(d.end)) - lock.MinGrace; late <= 0 || late > time.Second {
-				w.Errorf("purged %v after the TTL and the grace", late)
-			}
+			isTrue(w, knew.Before(got.at), "the holder knew at %v, the next one entered at %v", knew, got.at)
+			late := got.at.Sub(time.UnixMilli(d.end)) - lock.MinGrace
+			isTrue(w, late > 0 && late <= time.Second, "purged %v after the TTL and the grace", late)
 			// What the holder knew it knew before its TTL was over, by the leader's
 			// clock: not only before the grace was.
-			if n := knew.UnixMilli(); n >= d.end {
-				w.Errorf("the holder knew %d ms after the end of its TTL", n-d.end)
-			}
+			n := knew.UnixMilli()
+			isTrue(w, n < d.end, "the holder knew %d ms after the end of its TTL", n-d.end)
 			w.unlock(got.hold)
 		})
 	}
@@ -81,21 +72,15 @@ func TestWallClockSetForward(t *testing.T) {
 		h := w.lock(a, "x")
 		w.alive(h)
 		c.step(ttl / 5)
-		if r := h.Remaining(); r > ttl-ttl/5 || r < ttl/2 {
-			t.Errorf("%v remain", r)
-		}
+		inRange(t, "remaining", h.Remaining(), ttl/2, ttl-ttl/5)
 		c.step(ttl)
-		if h.Remaining() != 0 {
-			t.Error("valid after a suspend that was longer than the lease")
-		}
+		equal(t, "remaining after a suspend that was longer than the lease", h.Remaining(), 0)
 		again, err := a.Mutex("x").TryLock(h.Context()) // confirmed by a renewal before
 		w.ok(err)
 		w.unlock(again)
 		w.alive(h)
 		equal(w, "renewals", a.Stats().Renewals, 1)
-		if _, err := a.Mutex("x").TryLock(h.Context()); err != nil {
-			t.Error(err)
-		}
+		mustBe(w, second(a.Mutex("x").TryLock(h.Context())), nil)
 		w.unlock(h)
 	})
 }
@@ -108,51 +93,41 @@ func TestWallClockSetBackMeansNothing(t *testing.T) {
 		ch := w.queue(w.ctx, b, "x")
 		time.Sleep(time.Second)
 		c.step(-time.Hour)
-		if h.Remaining() < ttl/2 {
-			t.Errorf("%v remain after the wall clock was set back", h.Remaining())
-		}
+		isTrue(t, h.Remaining() >= ttl/2, "%v remain after the wall clock was set back", h.Remaining())
 		equal(w, "renewals", a.Stats().Renewals, 0)
 		time.Sleep(2 * ttl)
 		w.alive(h)
-		w.unlock(h)
-		h = w.expect(ch).hold
+		h = w.pass(h, ch)
 		ch = w.queue(w.ctx, a, "x")
 		c.step(-time.Hour)
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
-		w.empty()
+		w.finish(w.pass(h, ch))
 	})
 }
 
 // TestSuspendedHolder sleeps while another client enters. Its monotonic clock says afterwards
 // that its lease has long to run. Whatever it asks for, it learns that the hold has ended.
 func TestSuspendedHolder(t *testing.T) {
-	for _, unlocks := range []bool{false, true} {
-		subtest(t, fmt.Sprint("unlocks ", unlocks), locktest.Options{}, func(w *world) {
-			c := newClock(0, 0)
-			h := w.lock(w.client("a", lock.WithClock(c.now)), "x")
-			ended := w.end(h)
-			ch := w.queue(w.ctx, w.client("b"), "x")
-			d := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
-			w.Freeze("a")
-			c.suspend(true)
-			got := w.await(ch)
-			w.purged(d, got.at, 0, 20*time.Millisecond)
-			c.suspend(false)
-			if !unlocks && h.Remaining() > 0 {
-				w.Error("valid while another client holds")
-			}
-			w.Thaw("a")
-			if !unlocks {
-				ended.wait()
-				mustBe(w, h.Err(), lock.ErrLost)
-			}
-			mustBe(w, h.Unlock(), lock.ErrLost, lock.ErrExpired)
-			w.alive(got.hold)
-			w.unlock(got.hold)
-			w.empty()
-		})
-	}
+	each(t, "unlocks", bools, func(w *world, unlocks bool) {
+		c := newClock(0, 0)
+		h := w.lock(w.client("a", lock.WithClock(c.now)), "x")
+		ended := w.end(h)
+		ch := w.queue(w.ctx, w.client("b"), "x")
+		d := dead{h.EntryPath(), w.node(h.EntryPath()).Stat.Mtime + ttl.Milliseconds()}
+		w.Freeze("a")
+		c.suspend(true)
+		got := w.await(ch)
+		w.purged(d, got.at, 0, 20*time.Millisecond)
+		c.suspend(false)
+		isTrue(w, unlocks || h.Remaining() == 0, "valid while another client holds")
+		w.Thaw("a")
+		if !unlocks {
+			ended.wait()
+			mustBe(w, h.Err(), lock.ErrLost)
+		}
+		mustBe(w, h.Unlock(), lock.ErrLost, lock.ErrExpired)
+		w.alive(got.hold)
+		w.finish(got.hold)
+	})
 }
 
 // TestSuspendedWaiter sleeps while it is purged and others have the lock.
@@ -173,11 +148,8 @@ func TestSuspendedWaiter(t *testing.T) {
 		time.Sleep(ttl)
 		w.waits(second)
 		w.alive(got.hold)
-		if n := b.Stats().Requeued; n != 1 {
-			t.Errorf("queued again %d times, want once", n)
-		}
+		equal(t, "queued again", b.Stats().Requeued, 1)
 		w.unlock(got.hold)
-		w.unlock(w.await(second).hold)
-		w.empty()
+		w.finish(w.await(second).hold)
 	})
 }

@@ -22,9 +22,7 @@ import (
 func closed(t testing.TB, err error) {
 	t.Helper()
 	mustBe(t, err, lock.ErrClosed)
-	if errors.Is(err, context.Canceled) {
-		t.Errorf("%v is taken for the end of the caller's context", err)
-	}
+	isTrue(t, !errors.Is(err, context.Canceled), "%v is taken for the end of the caller's context", err)
 }
 
 // TestClose ends holds and waits, deletes their entries, and is the end.
@@ -46,77 +44,64 @@ func TestClose(t *testing.T) {
 		w.alive(other)
 
 		mustBe(w, a.Close(), nil)
-		if h.Remaining() > 0 {
-			t.Error("valid after Close")
-		}
+		atMost(t, "remaining after Close", h.Remaining(), 0)
 		mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrClosed)
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
 		mustBe(t, h.Extend(w.ctx, ttl), lock.ErrLost, lock.ErrClosed)
 		for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("z").Lock, a.Mutex("z").TryLock} {
 			for _, ctx := range []context.Context{w.ctx, context.WithoutCancel(h.Context())} {
-				_, err := take(ctx)
-				mustBe(t, err, lock.ErrClosed)
-				mustSay(t, err, `lock "z"`)
+				fails(t, second(take(ctx)), lock.ErrClosed, `lock "z"`)
 			}
 		}
 		mustBe(t, a.Mutex("z").Do(w.ctx, func(context.Context) error { panic("called") }), lock.ErrClosed)
-		if _, err := admin.New(a).Now(w.ctx); !errors.Is(err, lock.ErrClosed) {
-			t.Errorf("tree: %v", err)
-		}
-		if s := a.Stats(); s.Holds != 0 || s.Waiters != 0 || s.Lost != 1 {
-			t.Errorf("stats %+v", s)
-		}
+		mustBe(t, second(admin.New(a).Now(w.ctx)), lock.ErrClosed)
+		isTrue(t, a.Stats().Holds == 0 && a.Stats().Waiters == 0 && a.Stats().Lost == 1, "stats %+v", a.Stats())
 	})
 }
 
 // TestCloseEndsWithItsTimeout and tells what remains, whatever is under way, while the server
 // says nothing. The next client waits for a TTL, and no longer.
 func TestCloseEndsWithItsTimeout(t *testing.T) {
-	for _, borrowed := range []bool{false, true} {
-		for _, noticed := range []bool{false, true} { // that the connection is gone
-			subtest(t, fmt.Sprintf("borrowed %v noticed %v", borrowed, noticed), locktest.Options{}, func(w *world) {
-				const patience = 5 * time.Second
-				opts := []lock.Option{lock.WithUnlockTimeout(patience)}
-				var a *lock.Client
-				if borrowed {
-					a = w.borrow("a", opts...)
-				} else {
-					if !noticed { // nor would be for long
-						opts = append(opts, lock.WithSessionTimeout(10*patience))
-					}
-					var err error
-					if a, err = lock.Dial(w.ctx, w.Servers(), w.options("a", append(opts, usual)...)...); err != nil {
-						w.Fatal(err)
-					}
-				}
-				w.unlock(w.lock(a, "z"))
-				h := w.lock(a, "x")
-				waits := w.queue(w.ctx, a, "x")
-				var joins [2]<-chan taken // one by a context that cannot end
-				w.Partition("a")
-				for i, ctx := range []context.Context{w.ctx, context.Background()} {
-					joins[i] = start(func() (*lock.Hold, error) { return a.Mutex(fmt.Sprint("y", i)).Lock(ctx) })
-				}
-				if noticed {
-					time.Sleep(sessionTimeout)
-				}
-				var err error
-				within(w, patience+soonAfter, "close", func() { err = a.Close() }, func() { w.Heal("a") })
-				mustSay(w, err, "close: entries could not be deleted within 5s and are left to expire")
-				if again := a.Close(); fmt.Sprint(again) != fmt.Sprint(err) {
-					w.Errorf("close again: %v, want %v", again, err)
-				}
-				for _, ch := range append(joins[:], waits) {
-					closed(w, w.outcome(ch).err)
-				}
-				mustBe(w, h.Err(), lock.ErrClosed)
-				w.Heal("a")
-				begun := time.Now()
-				w.unlock(w.lock(w.client("b"), "x"))
-				atMost(w, "acquired after", time.Since(begun), ttl+2*grace)
-			})
+	// that the connection is gone
+	eachPair(t, "borrowed noticed", bools, bools, func(w *world, borrowed, noticed bool) {
+		const patience = 5 * time.Second
+		opts := []lock.Option{lock.WithUnlockTimeout(patience)}
+		var a *lock.Client
+		if borrowed {
+			a = w.borrow("a", opts...)
+		} else {
+			if !noticed { // nor would be for long
+				opts = append(opts, lock.WithSessionTimeout(10*patience))
+			}
+			var err error
+			if a, err = lock.Dial(w.ctx, w.Servers(), w.options("a", append(opts, usual)...)...); err != nil {
+				w.Fatal(err)
+			}
 		}
-	}
+		w.unlock(w.lock(a, "z"))
+		h := w.lock(a, "x")
+		waits := w.queue(w.ctx, a, "x")
+		var joins [2]<-chan taken // one by a context that cannot end
+		w.Partition("a")
+		for i, ctx := range []context.Context{w.ctx, context.Background()} {
+			joins[i] = start(func() (*lock.Hold, error) { return a.Mutex(fmt.Sprint("y", i)).Lock(ctx) })
+		}
+		if noticed {
+			time.Sleep(sessionTimeout)
+		}
+		var err error
+		within(w, patience+soonAfter, "close", func() { err = a.Close() }, func() { w.Heal("a") })
+		mustSay(w, err, "close: entries could not be deleted within 5s and are left to expire")
+		equal(w, "close again", fmt.Sprint(a.Close()), fmt.Sprint(err))
+		for _, ch := range append(joins[:], waits) {
+			closed(w, w.outcome(ch).err)
+		}
+		mustBe(w, h.Err(), lock.ErrClosed)
+		w.Heal("a")
+		begun := time.Now()
+		w.unlock(w.lock(w.client("b"), "x"))
+		atMost(w, "acquired after", time.Since(begun), ttl+2*grace)
+	})
 }
 
 // TestCloseDuringRequests: whatever request is under way, nothing of it is left
@@ -142,9 +127,8 @@ func TestCloseDuringRequests(t *testing.T) {
 				case <-met:
 				case <-time.After(ttl): // fewer requests than that
 				}
-				if err := a.Close(); err != nil {
-					w.Errorf("%d, %+v: close: %v", number, fault, err)
-				}
+				err := a.Close()
+				isTrue(w, err == nil, "%d, %+v: close: %v", number, fault, err)
 				closed(w, w.outcome(waiting).err)
 				if got := w.outcome(free); got.err != nil {
 					closed(w, got.err)
@@ -155,8 +139,7 @@ func TestCloseDuringRequests(t *testing.T) {
 				w.unlock(h)
 				// What could not be deleted in time expires.
 				w.unlock(w.lock(b, "x"))
-				w.unlock(w.lock(b, "y"))
-				w.empty()
+				w.finish(w.lock(b, "y"))
 			})
 		}
 	}
@@ -209,8 +192,7 @@ func TestBorrowedConnection(t *testing.T) {
 		fresh := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
 		time.Sleep(3 * time.Second)
 		w.Start(w.Servers()[0])
-		w.unlock(w.await(fresh).hold)
-		w.unlock(h)
+		w.unlock(w.await(fresh).hold, h)
 		h = w.await(ch).hold
 		ch = w.queue(w.ctx, a, "x")
 		w.ExpireLabel("a")
@@ -243,10 +225,8 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 		got := w.outcome(waiting)
 		closed(t, got.err)
 		mustSay(t, got.err, "the zk.Conn it was given is closed")
-		_, err = a.Mutex("z").Lock(w.ctx)
-		mustBe(t, err, lock.ErrClosed)
-		_, err = a.Mutex("y").TryLock(w.ctx)
-		mustBe(t, err, lock.ErrClosed)
+		mustBe(t, second(a.Mutex("z").Lock(w.ctx)), lock.ErrClosed)
+		mustBe(t, second(a.Mutex("y").TryLock(w.ctx)), lock.ErrClosed)
 		ended.wait()
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
 		mustBe(w, a.Close(), nil)
@@ -255,8 +235,7 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 		// Its entries expire.
 		c := w.client("c")
 		w.unlock(w.lock(c, "x"))
-		w.unlock(w.lock(c, "y"))
-		w.empty()
+		w.finish(w.lock(c, "y"))
 		synctest.Wait()
 	})
 }
@@ -269,13 +248,9 @@ func TestCloseLeavesAParentThatWasOverwritten(t *testing.T) {
 		for i := range 10 {
 			w.lock(a, fmt.Sprint("x", i))
 		}
-		if _, err := z.Set("/locks/x5", []byte("mine"), -1); err != nil {
-			w.Fatal(err)
-		}
+		w.set(z, "/locks/x5", []byte("mine"))
 		mustBe(w, a.Close(), nil)
-		if left := w.bare(); len(left) != 1 || string(w.node("/locks/x5").Data) != "mine" {
-			w.Errorf("left are %q, want /locks/x5 as it was", left)
-		}
+		isTrue(w, len(w.bare()) == 1 && string(w.node("/locks/x5").Data) == "mine", "left are %q, want /locks/x5 as it was", w.bare())
 	})
 }
 
@@ -293,9 +268,7 @@ func TestCloseOfManyHolds(t *testing.T) {
 			}
 			w.lock(a, fmt.Sprint("x", i))
 		}
-		if asked["multi"] != n-1 || len(asked) > 1 {
-			w.Errorf("took %d locks more by %v", n-1, asked)
-		}
+		isTrue(w, asked["multi"] == n-1 && len(asked) <= 1, "took %d locks more by %v", n-1, asked)
 		var slow atomic.Int64
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			if mutates(r, "a") {
@@ -306,13 +279,10 @@ func TestCloseOfManyHolds(t *testing.T) {
 		})
 		before, txns := time.Now(), w.Transactions()
 		mustBe(w, a.Close(), nil)
-		if took := time.Since(before); took > lock.DefaultUnlockTimeout {
-			w.Errorf("took %v, want %v at most", took, lock.DefaultUnlockTimeout)
-		}
-		if made := w.Transactions() - txns; made > n/10 || slow.Load() < n/100 {
-			w.Errorf("made %d transactions to end %d holds, %d of them slowly", made, n, slow.Load())
-		}
-		atMost(w, "nodes are left behind", len(w.nodes()), 0)
+		atMost(w, "took", time.Since(before), lock.DefaultUnlockTimeout)
+		made := w.Transactions() - txns
+		isTrue(w, made <= n/10 && slow.Load() >= n/100, "made %d transactions to end %d holds, %d of them slowly", made, n, slow.Load())
+		w.hasNodes(0)
 	})
 }
 
@@ -364,9 +334,7 @@ func TestUnlockAsTheClientCloses(t *testing.T) {
 		}
 		mustBe(w, <-closed, nil)
 		for _, n := range w.entries("x") {
-			if r := w.record(n.Path); !r.Detached {
-				w.Errorf("%s was left by a clean Close", n.Path)
-			}
+			isTrue(w, w.record(n.Path).Detached, "%s was left by a clean Close", n.Path)
 		}
 	})
 }
@@ -405,14 +373,8 @@ func TestCloseDuringUnlock(t *testing.T) {
 		}))
 		h := w.lock(a, "x")
 		ends.Store(true)
-		if err := h.Unlock(); err != nil {
-			t.Error(err)
-		}
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-		if e := w.entries("x"); len(e) != 0 {
-			t.Errorf("left behind: %q", paths(e))
-		}
+		mustBe(w, h.Unlock(), nil)
+		mustBe(w, <-closed, nil)
+		w.hasEntries("x", 0)
 	})
 }

@@ -46,22 +46,18 @@ func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 				time.Sleep(tt.pause)
 				var h *lock.Hold
 				w.wantCost("Lock", w.cost("a", func() { h = w.lock(c, "orders/42") }), one, 1)
-				if n := w.entries("orders/42"); len(n) != 1 || h.Token().Czxid != n[0].Stat.Czxid {
-					w.Errorf("token %v, entries %+v", h.Token(), n)
-				}
+				n := w.entries("orders/42")
+				isTrue(w, len(n) == 1 && h.Token().Czxid == n[0].Stat.Czxid, "token %v, entries %+v", h.Token(), n)
 				w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), tt.unlock, 1)
 				want := []string{"/locks/orders"}
 				if tt.stays {
 					want = append(want, w.anchored("orders/42")...)
 				}
-				if got := w.nodes(); !slices.Equal(got, want) {
-					w.Errorf("nodes after Unlock: %q, want %q", got, want)
-				}
+				equalAll(w, "nodes after Unlock", w.nodes(), want)
 			}
 			w.wantCost("the end", w.cost("a", func() { time.Sleep(5 * time.Second) }), tt.end, int64(len(tt.end)/2))
-			if _, there := w.Node("/locks/orders/42"); there != tt.keep {
-				w.Errorf("the parent is there: %v", there)
-			}
+			_, there := w.Node("/locks/orders/42")
+			isTrue(w, there == tt.keep, "the parent is there: %v", there)
 		})
 	}
 }
@@ -76,8 +72,7 @@ func TestFailedTryLockWritesNothing(t *testing.T) {
 			before := w.Dump("/")
 			for label, client := range map[string]*lock.Client{"a": a, "b": b} {
 				got := w.cost(label, func() {
-					_, err := client.Mutex("x").TryLock(w.ctx)
-					mustBe(t, err, lock.ErrHeld)
+					mustBe(t, second(client.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 				})
 				if got.total() > 3 || got.txns != 0 {
 					t.Errorf("TryLock of %s with %d waiters cost %v and %d transactions, want at most 3 requests and no transaction", label, i, got.requests, got.txns)
@@ -87,11 +82,9 @@ func TestFailedTryLockWritesNothing(t *testing.T) {
 			queue = append(queue, w.queue(w.ctx, w.dial(fmt.Sprint("waiter", i)), "x"))
 		}
 		for _, ch := range queue {
-			w.unlock(h)
-			h = w.expect(ch).hold
+			h = w.pass(h, ch)
 		}
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -115,8 +108,7 @@ func TestFailedTryLockOfFreshClientLeavesNothing(t *testing.T) {
 		if got, want := slices.Sorted(slices.Values(w.nodes())), slices.Sorted(slices.Values(append(w.anchored("x"), h.EntryPath()))); !slices.Equal(got, want) {
 			t.Errorf("nodes: %q, want %q", got, want)
 		}
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -181,11 +173,9 @@ func TestCostOfAHandoff(t *testing.T) {
 				w.Errorf("%d handoffs cost %d requests, %v, and %d transactions", handoffs, requests, kinds, w.Transactions()-txns)
 			}
 			for i := range clients[1:] {
-				w.unlock(h)
-				h = w.expect(queue[(i+1)%tt.clients]).hold
+				h = w.pass(h, queue[(i+1)%tt.clients])
 			}
-			w.unlock(h)
-			w.empty()
+			w.finish(h)
 		})
 	}
 }
@@ -200,8 +190,7 @@ func TestHandoffWakesOneWaiter(t *testing.T) {
 			queue = append(queue, w.queue(w.ctx, w.dial(l), "x"))
 		}
 		before := w.Requests()
-		w.unlock(h)
-		h = w.expect(queue[0]).hold
+		h = w.pass(h, queue[0])
 		time.Sleep(time.Millisecond) // until the grant is recorded
 		synctest.Wait()
 		for i, l := range labels[1:] {
@@ -209,16 +198,12 @@ func TestHandoffWakesOneWaiter(t *testing.T) {
 			if i == 0 {
 				most = 1 // it sees the grant being recorded
 			}
-			if n > most {
-				t.Errorf("the handoff cost %s, number %d of the waiters, %d requests", l, i+2, n)
-			}
+			isTrue(t, n <= most, "the handoff cost %s, number %d of the waiters, %d requests", l, i+2, n)
 		}
 		for _, ch := range queue[1:] {
-			w.unlock(h)
-			h = w.expect(ch).hold
+			h = w.pass(h, ch)
 		}
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -230,9 +215,8 @@ func TestParentIsTriedOnce(t *testing.T) {
 		for i, want := range []map[string]int{{"multi": 1, "delete": 1}, {"delete": 1}, {"delete": 1}} {
 			h := w.lock(a, "x")
 			ch := w.queue(w.ctx, b, "x")
-			if got := w.cost("a", func() { w.unlock(h) }); !maps.Equal(got.requests, want) {
-				t.Errorf("unlock %d cost %v, want %v", i+1, got.requests, want)
-			}
+			got := w.cost("a", func() { w.unlock(h) })
+			isTrue(t, maps.Equal(got.requests, want), "unlock %d cost %v, want %v", i+1, got.requests, want)
 			w.unlock(w.expect(ch).hold)
 		}
 		w.empty()
@@ -255,8 +239,7 @@ func TestBusyLockKeepsItsParent(t *testing.T) {
 		turn := func() {
 			h := w.lock(a, "x")
 			ch := w.queue(w.ctx, b, "x")
-			w.unlock(h)
-			w.unlock(w.expect(ch).hold)
+			w.unlock(w.pass(h, ch))
 		}
 		turn()
 		turn()
@@ -264,15 +247,12 @@ func TestBusyLockKeepsItsParent(t *testing.T) {
 		for range 5 {
 			time.Sleep(10 * time.Millisecond)
 			got := w.cost("a", turn)
-			if now := w.node("/locks/x").Stat; now.Czxid != parent.Czxid || now.NumChildren != 1 {
-				w.Errorf("the parent is %+v, and was made anew since %+v", now, parent)
-			}
+			now := w.node("/locks/x").Stat
+			isTrue(w, now.Czxid == parent.Czxid && now.NumChildren == 1, "the parent is %+v, and was made anew since %+v", now, parent)
 			w.wantCost("a turn of each", got, map[string]int{"multi": 1, "delete": 1}, 4)
 		}
 		stop(w, a, b)
-		if n := w.nodes(); len(n) != 0 {
-			w.Errorf("nodes at the end: %q", n)
-		}
+		w.hasNodes(0)
 	})
 }
 
@@ -310,14 +290,12 @@ func TestJoinCorrectsItsBelief(t *testing.T) {
 		{"left to another", func(w *world, a, b *lock.Client) { // by its first hold
 			h := w.lock(a, "x", lock.WithoutRenewal())
 			ch := w.queue(w.ctx, b, "x")
-			w.unlock(h)
-			w.unlock(w.expect(ch).hold)
+			w.unlock(w.pass(h, ch))
 		}, map[string]int{"multi": 1}, 1},
 		{"left to another by one who had waited", func(w *world, a, b *lock.Client) {
 			h := w.lock(b, "x")
 			ch := w.queue(w.ctx, a, "x")
-			w.unlock(h)
-			w.unlock(w.expect(ch).hold)
+			w.unlock(w.pass(h, ch))
 		}, map[string]int{"multi": 1}, 1},
 	} {
 		subtest(t, tt.name, locktest.Options{}, func(w *world) {
@@ -337,13 +315,9 @@ func TestHolderGoesBeforeItIsRead(t *testing.T) {
 		w.unlock(w.lock(b, "other")) // knows the time
 		h := w.lock(a, "x")
 		w.unlock(w.lock(b, "other"))
-		hit := w.before(func(r locktest.Request) bool {
+		w.before(func(r locktest.Request) bool {
 			return r.Label == "b" && r.Op == "getData" && touches(r, h.EntryPath())
 		}, func() { w.unlock(h) })
-		w.unlock(w.lock(b, "x"))
-		if !hit() {
-			t.Error("it was not read")
-		}
-		w.empty()
+		w.finish(w.lock(b, "x"))
 	})
 }

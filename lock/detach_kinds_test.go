@@ -48,9 +48,7 @@ var (
 func (w *world) reparsed(t lock.Ticket) lock.Ticket {
 	w.Helper()
 	again, err := lock.ParseTicket(t.String())
-	if err != nil || again != t {
-		w.Fatalf("%v is read as %v: %v", t, again, err)
-	}
+	mustBeTrue(w, err == nil && again == t, "%v is read as %v: %v", t, again, err)
 	return again
 }
 
@@ -91,12 +89,9 @@ func TestDetachOfEachKind(t *testing.T) {
 				if got.Token().Czxid != h.Token().Czxid || got.Token().Incarnation != 1 || pathOf(got) != pathOf(h) {
 					w.Errorf("attached to %s with token %v, want %s after %v", pathOf(got), got.Token(), pathOf(h), h.Token())
 				}
-				if got.Reads() != (l.downgrade || l.name == "to read") {
-					w.Errorf("it reads: %v", got.Reads())
-				}
-				if r := w.record(pathOf(got)); r.Owner != "c" || r.Detached || r.Shared != l.downgrade || r.AcquiredAt == 0 {
-					w.Errorf("the entry tells %+v", r)
-				}
+				isTrue(w, got.Reads() == (l.downgrade || l.name == "to read"), "it reads: %v", got.Reads())
+				r := w.record(pathOf(got))
+				isTrue(w, r.Owner == "c" && !r.Detached && r.Shared == l.downgrade && r.AcquiredAt != 0, "the entry tells %+v", r)
 				if beside != nil {
 					w.unlock(beside)
 					w.waits(waiter)
@@ -104,19 +99,15 @@ func TestDetachOfEachKind(t *testing.T) {
 				time.Sleep(3 * ttl) // renewed
 				w.waits(waiter)
 				if l.downgrade {
-					_, err := c.RWMutex("x").Lock(got.Context())
-					mustBe(w, err, lock.ErrUpgrade)
-					_, err = c.RWMutex("x").TryLock(got.Context())
-					mustBe(w, err, lock.ErrUpgrade)
+					mustBe(w, second(c.RWMutex("x").Lock(got.Context())), lock.ErrUpgrade)
+					mustBe(w, second(c.RWMutex("x").TryLock(got.Context())), lock.ErrUpgrade)
 				}
 				ticket = w.reparsed(w.detach(got, 0))
 				w.waits(waiter)
 				again := w.attach(d, ticket)
-				_, err := c.Attach(w.ctx, ticket)
-				mustBe(w, err, lock.ErrAttached)
+				mustBe(w, second(c.Attach(w.ctx, ticket)), lock.ErrAttached)
 				w.waits(waiter)
-				w.unlock(again)
-				w.unlock(w.await(waiter).hold)
+				w.inOrder(again, waiter)
 				w.Heal("a")
 				w.empty()
 			})
@@ -162,12 +153,8 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 					}
 					got := w.expect(ch).hold
 					w.waits(waiter)
-					if got.Err() != nil || got.Token().Incarnation != 1 {
-						t.Errorf("%v, token %v", got.Err(), got.Token())
-					}
-					w.unlock(got)
-					w.unlock(w.await(waiter).hold)
-					w.empty()
+					isTrue(t, got.Err() == nil && got.Token().Incarnation == 1, "%v, token %v", got.Err(), got.Token())
+					w.handOver(got, waiter)
 				})
 			})
 		}
@@ -200,9 +187,7 @@ func TestEnqueueOfEachKind(t *testing.T) {
 				got := w.expect(attached).hold
 				time.Sleep(2 * ttl)
 				w.waits(last)
-				w.unlock(got)
-				w.unlock(w.await(last).hold)
-				w.empty()
+				w.handOver(got, last)
 			})
 		}
 	}
@@ -212,31 +197,22 @@ func TestEnqueueOfEachKind(t *testing.T) {
 func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", riding(0)), w.client("b")
-		first, second := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
-		if pathOf(first) != pathOf(second) {
-			t.Fatalf("entries %s and %s, want one", pathOf(first), pathOf(second))
-		}
-		_, err := first.Detach(w.ctx, 0)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "WithLocalWindow(0)")
-		if first.Err() != nil || second.Err() != nil {
-			t.Fatalf("%v, %v", first.Err(), second.Err())
-		}
+		first, other := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
+		mustBeTrue(t, pathOf(first) == pathOf(other), "entries %s and %s, want one", pathOf(first), pathOf(other))
+		fails(t, second(first.Detach(w.ctx, 0)), lock.ErrInvalid, "WithLocalWindow(0)")
+		mustBeTrue(t, first.Err() == nil && other.Err() == nil, "%v, %v", first.Err(), other.Err())
 		third := w.take(a.RWMutex("x").RLock)
-		if pathOf(third) == pathOf(first) {
-			t.Error("a reader has joined one that wants to be alone")
-		}
-		again, err := a.RWMutex("x").RLock(second.Context())
+		isTrue(t, pathOf(third) != pathOf(first), "a reader has joined one that wants to be alone")
+		again, err := a.RWMutex("x").RLock(other.Context())
 		w.ok(err)
 		w.unlock(first)
-		ticket := w.detach(second, 0) // with the handle that was taken by its context
+		ticket := w.detach(other, 0) // with the handle that was taken by its context
 		mustBe(t, again.Unlock(), lock.ErrDetached)
 		w.unlock(third)
 		writer := w.join("x", b.RWMutex("x").Lock)
 		w.waits(writer)
 		w.unlock(w.attach(a, ticket))
-		w.unlock(w.await(writer).hold)
-		w.empty()
+		w.finish(w.await(writer).hold)
 	})
 }
 
@@ -251,14 +227,9 @@ func TestTicketOfASemaphore(t *testing.T) {
 		got := w.attach(b, w.reparsed(ticket))
 		waiter := w.join("x", acquiring(2)(a))
 		w.waits(waiter)
-		w.unlock(got)
-		w.unlock(w.await(waiter).hold)
-		w.empty()
-		if ticket.Kind() != "semaphore" || !strings.Contains(text, "semaphore=5:") {
-			t.Errorf("the ticket is %q", text)
-		}
-		_, err := a.Semaphore("x", 5).Enqueue(w.ctx, 6)
-		mustBe(t, err, lock.ErrInvalid)
+		w.handOver(got, waiter)
+		isTrue(t, ticket.Kind() == "semaphore" && strings.Contains(text, "semaphore=5:"), "the ticket is %q", text)
+		mustBe(t, second(a.Semaphore("x", 5).Enqueue(w.ctx, 6)), lock.ErrInvalid)
 	})
 }
 
@@ -285,8 +256,6 @@ func TestEnqueueWhoseReplyIsLate(t *testing.T) {
 		if left := time.Until(ticket.Expires()); left > ttl+10*time.Millisecond || left < ttl/2 || len(w.entries("x")) != 2 {
 			t.Errorf("it lasts for %v, TTL %v; entries %q", left, ttl, paths(w.entries("x")))
 		}
-		w.unlock(w.attach(b, ticket))
-		w.unlock(first)
-		w.empty()
+		w.finish(w.attach(b, ticket), first)
 	})
 }

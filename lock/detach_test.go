@@ -5,7 +5,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,9 +34,7 @@ func TestDetachAndAttach(t *testing.T) {
 			t.Errorf("a detached hold: lost %v, valid %v, %+v", lost, h.Remaining() > 0, a.Stats())
 		}
 		mustBe(t, second(h.Ticket()), lock.ErrDetached)
-		if _, err := h.Detach(w.ctx, 0); !errors.Is(err, lock.ErrDetached) {
-			t.Errorf("detached twice: %v", err)
-		}
+		mustBe(t, second(h.Detach(w.ctx, 0)), lock.ErrDetached)
 		w.close(a)
 		time.Sleep(2 * ttl) // longer than the hold's own lease
 		w.waits(waiter)
@@ -53,9 +50,8 @@ func TestDetachAndAttach(t *testing.T) {
 		}
 		time.Sleep(3 * ttl) // renewed
 		w.alive(got)
-		if r := w.record(pathOf(got)); r.Owner != "c" || r.Detached || r.Incarnation != 1 || r.AcquiredAt == 0 || r.TTL != ttl.Milliseconds() {
-			t.Errorf("the entry tells %+v", r)
-		}
+		r := w.record(pathOf(got))
+		isTrue(t, r.Owner == "c" && !r.Detached && r.Incarnation == 1 && r.AcquiredAt != 0 && r.TTL == ttl.Milliseconds(), "the entry tells %+v", r)
 		_, err = b.Attach(w.ctx, ticket)
 		mustBe(t, err, lock.ErrAttached, lock.ErrTaken)
 		mustSay(t, err, `"c"`, "incarnation 0", "made it 1")
@@ -66,60 +62,52 @@ func TestDetachAndAttach(t *testing.T) {
 			t.Errorf("a hold that was extended to %v is kept for %v", 5*ttl, left)
 		}
 		second := w.attach(b, ticket)
-		if second.Token().Incarnation != 2 || second.Token().Compare(got.Token()) <= 0 {
-			t.Errorf("token %v follows %v", second.Token(), got.Token())
-		}
-		w.unlock(second)
-		w.unlock(w.await(waiter).hold)
-		w.empty()
+		isTrue(t, second.Token().Incarnation == 2 && second.Token().Compare(got.Token()) > 0, "token %v follows %v", second.Token(), got.Token())
+		w.handOver(second, waiter)
 	})
 }
 
 // TestAmbiguousDetach: whatever befalls the write that leaves an entry, or the renewal before
 // it, the next client attaches, and no other one enters between.
 func TestAmbiguousDetach(t *testing.T) {
-	for _, what := range []string{"detach", "detach with a waiter", "renewal", "enqueue"} {
-		t.Run(what, func(t *testing.T) {
-			forEachMishap(t, func(w *world, i int) {
-				a, b, c := w.client("a"), w.client("b"), w.client("c")
-				h := w.lock(a, "x")
-				var waiter <-chan taken
-				var ticket lock.Ticket
-				switch what {
-				case "enqueue":
-					hit := w.mishap(i, "b", joins)
-					var err error
-					if ticket, err = b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx); err != nil || !hit() {
-						t.Fatal(err, hit())
-					}
-					w.hasEntries("x", 2)
-					w.unlock(h)
-				case "renewal":
-					w.until("a renewal", w.mishap(i, "a", func(r locktest.Request) bool { return renews(r, h) }))
-					ticket = w.detach(h, 0)
-				case "detach with a waiter":
-					waiter = w.queue(w.ctx, b, "x")
-					fallthrough
-				default:
-					hit := w.mishap(i, "a", writes("a", pathOf(h)))
-					if ticket = w.detach(h, 0); !hit() {
-						t.Fatal("there was no mishap")
-					}
-				}
-				got := w.attach(c, ticket)
-				if waiter == nil {
-					time.Sleep(2 * ttl)
-					w.sole(got)
-				}
-				w.alive(got)
-				w.unlock(got)
-				if waiter != nil {
-					w.unlock(w.await(waiter).hold)
-				}
-				w.empty()
-			})
-		})
-	}
+	eachMishap(t, "what", []string{"detach", "detach with a waiter", "renewal", "enqueue"}, func(w *world, what string, i int) {
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
+		h := w.lock(a, "x")
+		var waiter <-chan taken
+		var ticket lock.Ticket
+		switch what {
+		case "enqueue":
+			hit := w.mishap(i, "b", joins)
+			var err error
+			if ticket, err = b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx); err != nil || !hit() {
+				t.Fatal(err, hit())
+			}
+			w.hasEntries("x", 2)
+			w.unlock(h)
+		case "renewal":
+			w.until("a renewal", w.mishap(i, "a", func(r locktest.Request) bool { return renews(r, h) }))
+			ticket = w.detach(h, 0)
+		case "detach with a waiter":
+			waiter = w.queue(w.ctx, b, "x")
+			fallthrough
+		default:
+			hit := w.mishap(i, "a", writes("a", pathOf(h)))
+			if ticket = w.detach(h, 0); !hit() {
+				t.Fatal("there was no mishap")
+			}
+		}
+		got := w.attach(c, ticket)
+		if waiter == nil {
+			time.Sleep(2 * ttl)
+			w.sole(got)
+		}
+		w.alive(got)
+		w.unlock(got)
+		if waiter != nil {
+			w.unlock(w.await(waiter).hold)
+		}
+		w.empty()
+	})
 }
 
 // TestDetachInDoubt: the reply is lost with the connection, and before it is known what came of
@@ -136,8 +124,7 @@ func TestDetachInDoubt(t *testing.T) {
 		{"attached to, and put back", func(w *world, c *lock.Client, early lock.Ticket) {
 			w.fault(func(r locktest.Request) bool { return r.Label == "c" && strings.HasPrefix(r.Op, "getChildren") }, locktest.Fault{Delay: 2 * time.Second})
 			ctx := w.limited(time.Second)
-			_, err := c.Attach(ctx, early)
-			mustBe(w, err, context.DeadlineExceeded)
+			mustBe(w, second(c.Attach(ctx, early)), context.DeadlineExceeded)
 			w.until("it is put back", func() bool { return w.record(early.EntryPath()).Detached })
 		}, nil, nil},
 		{"expired", func(w *world, c *lock.Client, _ lock.Ticket) { w.await(w.queue(w.ctx, c, "x")) }, []error{lock.ErrLost, lock.ErrExpired}, []error{lock.ErrRemoved}},
@@ -160,13 +147,10 @@ func TestDetachInDoubt(t *testing.T) {
 				w.Fatalf("Detach: %v", got.err)
 			}
 			for _, not := range tt.not {
-				if errors.Is(got.err, not) {
-					w.Errorf("%v is one that is %q", got.err, not)
-				}
+				isTrue(w, !errors.Is(got.err, not), "%v is one that is %q", got.err, not)
 			}
 			if tt.want == nil {
-				w.unlock(w.attach(c, ticket))
-				w.empty()
+				w.finish(w.attach(c, ticket))
 			}
 		})
 	}
@@ -175,34 +159,27 @@ func TestDetachInDoubt(t *testing.T) {
 // TestDetachThatIsNotConfirmed returns a ticket that is good once the lease has ended,
 // and before that as soon as the write has come to pass.
 func TestDetachThatIsNotConfirmed(t *testing.T) {
-	for _, heals := range []bool{false, true} {
-		subtest(t, fmt.Sprint("heals ", heals), locktest.Options{}, func(w *world) {
-			a, c := w.client("a"), w.client("c")
-			h := w.lock(a, "x")
-			died := w.die("a", pathOf(h))
-			ctx := w.limited(time.Second)
-			ticket, err := h.Detach(ctx, 0)
-			var unconfirmed *lock.UnlockError
-			if !errors.As(err, &unconfirmed) || ticket.IsZero() {
-				w.Fatalf("detach while cut off: %v, %v", ticket, err)
-			}
-			mustBe(w, err, context.DeadlineExceeded)
-			ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
-			w.waits(ch)
-			if heals {
-				w.Heal("a")
-			}
-			got := w.await(ch)
-			if early := got.at.Before(time.UnixMilli(died.end).Add(grace)); early != heals {
-				w.Errorf("the network heals: %v; attached before the end of the lease: %v", heals, early)
-			}
+	each(t, "heals", bools, func(w *world, heals bool) {
+		a, c := w.client("a"), w.client("c")
+		h := w.lock(a, "x")
+		died := w.die("a", pathOf(h))
+		ctx := w.limited(time.Second)
+		ticket, err := h.Detach(ctx, 0)
+		var unconfirmed *lock.UnlockError
+		mustBeTrue(w, errors.As(err, &unconfirmed) && !ticket.IsZero(), "detach while cut off: %v, %v", ticket, err)
+		mustBe(w, err, context.DeadlineExceeded)
+		ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
+		w.waits(ch)
+		if heals {
 			w.Heal("a")
-			time.Sleep(2 * ttl) // no late write harms it
-			w.alive(got.hold)
-			w.unlock(got.hold)
-			w.empty()
-		})
-	}
+		}
+		got := w.await(ch)
+		equal(w, "attached before the end of the lease", got.at.Before(time.UnixMilli(died.end).Add(grace)), heals)
+		w.Heal("a")
+		time.Sleep(2 * ttl) // no late write harms it
+		w.alive(got.hold)
+		w.finish(got.hold)
+	})
 }
 
 func TestDetachOfWhatIsGone(t *testing.T) {
@@ -213,9 +190,7 @@ func TestDetachOfWhatIsGone(t *testing.T) {
 		ticket, err := h.Detach(w.ctx, 0)
 		mustBe(t, err, lock.ErrLost, lock.ErrRemoved)
 		taken := w.lock(a, "y")
-		if _, err := z.Set(pathOf(taken), []byte("other"), -1); err != nil {
-			t.Fatal(err)
-		}
+		w.set(z, pathOf(taken), []byte("other"))
 		if _, err := taken.Detach(w.ctx, 0); !errors.Is(err, lock.ErrTaken) || !ticket.IsZero() {
 			t.Errorf("detached what another client had written: %v, %v", err, ticket)
 		}
@@ -227,41 +202,38 @@ func TestDetachOfWhatIsGone(t *testing.T) {
 // TestAttachAtOnce: of two clients that have both read the entry before either writes it, one is
 // in.
 func TestAttachAtOnce(t *testing.T) {
-	for _, drop := range []locktest.Drop{0, locktest.AfterApply} {
-		subtest(t, fmt.Sprint("drop ", drop), locktest.Options{}, func(w *world) {
-			a, b, c := w.client("a"), w.client("b"), w.client("c")
-			h := w.lock(a, "x")
-			ticket := w.detach(h, time.Minute)
-			reads, b0 := 0, false
-			w.Intercept(func(r locktest.Request) locktest.Fault {
-				switch {
-				case r.Op == "getData" && touches(r, pathOf(h)):
-					reads++
-				case (writes("b", pathOf(h))(r) && !b0) || (writes("c", pathOf(h))(r) && !b0):
-					if r.Label == "b" {
-						b0 = true
-						return locktest.Fault{Delay: time.Second, Drop: drop}
-					}
-					return locktest.Fault{Delay: time.Second}
+	each(t, "drop", []locktest.Drop{0, locktest.AfterApply}, func(w *world, drop locktest.Drop) {
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
+		h := w.lock(a, "x")
+		ticket := w.detach(h, time.Minute)
+		reads, b0 := 0, false
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			switch {
+			case r.Op == "getData" && touches(r, pathOf(h)):
+				reads++
+			case (writes("b", pathOf(h))(r) && !b0) || (writes("c", pathOf(h))(r) && !b0):
+				if r.Label == "b" {
+					b0 = true
+					return locktest.Fault{Delay: time.Second, Drop: drop}
 				}
-				return locktest.Fault{}
-			})
-			one := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
-			two := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
-			time.Sleep(ttl)
-			won, lost := w.outcome(one), w.outcome(two)
-			if won.err != nil {
-				won, lost = lost, won
+				return locktest.Fault{Delay: time.Second}
 			}
-			if won.err != nil {
-				w.Fatal(won.err)
-			}
-			mustBe(w, lost.err, lock.ErrAttached)
-			w.sole(won.hold)
-			w.unlock(won.hold)
-			w.empty()
+			return locktest.Fault{}
 		})
-	}
+		one := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+		two := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
+		time.Sleep(ttl)
+		won, lost := w.outcome(one), w.outcome(two)
+		if won.err != nil {
+			won, lost = lost, won
+		}
+		if won.err != nil {
+			w.Fatal(won.err)
+		}
+		mustBe(w, lost.err, lock.ErrAttached)
+		w.sole(won.hold)
+		w.finish(won.hold)
+	})
 }
 
 // TestAttachTooLate: the waiter behind has purged the entry, or the holder of the ticket
@@ -274,19 +246,14 @@ func TestAttachTooLate(t *testing.T) {
 		ended := w.end(h)
 		ticket := w.detach(h, 0)
 		got := w.await(waiter)
-		if took := got.at.Sub(ended.wait()); took <= ttl+grace || took > ttl+grace+time.Second {
-			t.Errorf("what was detached blocked for %v, want TTL and grace", took)
-		}
+		took := got.at.Sub(ended.wait())
+		isTrue(t, took > ttl+grace && took <= ttl+grace+time.Second, "what was detached blocked for %v, want TTL and grace", took)
 		time.Sleep(ttl)
-		_, err := a.Attach(w.ctx, ticket)
-		mustBe(t, err, lock.ErrRemoved)
-		mustSay(t, err, "no client attached in time", "ago")
+		fails(t, second(a.Attach(w.ctx, ticket)), lock.ErrRemoved, "no client attached in time", "ago")
 		w.alive(got.hold)
 		ticket = w.ticket(got.hold)
 		w.unlock(got.hold)
-		_, err = a.Attach(w.ctx, ticket)
-		mustBe(t, err, lock.ErrRemoved)
-		mustSay(t, err, "unlocked")
+		fails(t, second(a.Attach(w.ctx, ticket)), lock.ErrRemoved, "unlocked")
 
 		// As long as no client has purged it, none has entered.
 		h = w.lock(a, "y")
@@ -294,45 +261,40 @@ func TestAttachTooLate(t *testing.T) {
 		time.Sleep(10 * ttl)
 		again := w.attach(b, ticket)
 		w.alive(again)
-		w.unlock(again)
-		w.empty()
+		w.finish(again)
 	})
 }
 
 // TestAttachToWhatWasNotDetached waits as long as its owner may believe to hold the lock: until
 // the owner leaves it, or its lease has surely ended. Then the owner cannot come back.
 func TestAttachToWhatWasNotDetached(t *testing.T) {
-	for _, dies := range []bool{false, true} {
-		subtest(t, fmt.Sprint("dies ", dies), locktest.Options{}, func(w *world) {
-			a, b := w.client("a"), w.client("b")
-			h := w.lock(a, "x")
-			ended := w.end(h)
-			ticket := w.ticket(h)
-			ctx := w.limited(5 * ttl)
-			_, err := b.Attach(ctx, ticket)
-			mustBe(w, err, context.DeadlineExceeded, lock.ErrHeld)
-			w.alive(h)
-			ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
-			time.Sleep(ttl)
-			w.waits(ch)
-			var got taken
-			if dies {
-				died := w.die("a", pathOf(h))
-				got = w.await(ch)
-				w.purged(died, got.at, 0, time.Second)
-				w.Heal("a")
-				time.Sleep(2 * ttl)
-				mustBe(w, h.Err(), lock.ErrLost, lock.ErrExpired)
-			} else {
-				w.detach(h, 0)
-				got = w.expect(ch)
-			}
-			w.inTurn(ended, got)
-			w.sole(got.hold)
-			w.unlock(got.hold)
-			w.empty()
-		})
-	}
+	each(t, "dies", bools, func(w *world, dies bool) {
+		a, b := w.client("a"), w.client("b")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		ticket := w.ticket(h)
+		ctx := w.limited(5 * ttl)
+		mustBe(w, second(b.Attach(ctx, ticket)), context.DeadlineExceeded, lock.ErrHeld)
+		w.alive(h)
+		ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+		time.Sleep(ttl)
+		w.waits(ch)
+		var got taken
+		if dies {
+			died := w.die("a", pathOf(h))
+			got = w.await(ch)
+			w.purged(died, got.at, 0, time.Second)
+			w.Heal("a")
+			time.Sleep(2 * ttl)
+			mustBe(w, h.Err(), lock.ErrLost, lock.ErrExpired)
+		} else {
+			w.detach(h, 0)
+			got = w.expect(ch)
+		}
+		w.inTurn(ended, got)
+		w.sole(got.hold)
+		w.finish(got.hold)
+	})
 }
 
 // TestEntryThatAnotherServerDoesNotKnowYet: the session ends between the Sync and the read, and
@@ -371,9 +333,7 @@ func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
 				time.Sleep(ttl / 2)
 			}
 			mustBe(w, ask(w, a, h), nil)
-			if reads < 3 {
-				w.Errorf("%d reads, want one more", reads)
-			}
+			isTrue(w, reads >= 3, "%d reads, want one more", reads)
 		})
 	}
 }
@@ -396,8 +356,7 @@ func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 		w.until("the owner learns it", func() bool { return h.Err() != nil })
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrAttached, lock.ErrTaken)
 		w.alive(got)
-		w.unlock(got)
-		w.empty()
+		w.finish(got)
 	})
 }
 
@@ -413,9 +372,8 @@ func TestEnqueue(t *testing.T) {
 		behind := w.queue(w.ctx, c, "x")
 		time.Sleep(5 * ttl)
 		for range 3 { // comes back before its turn, gives up, and has the place still
-			ctx, cancel := context.WithTimeout(w.ctx, 2*ttl)
+			ctx := w.limited(2 * ttl)
 			_, err := c.Attach(ctx, ticket)
-			cancel()
 			mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
 			settle()
 			if r := w.record(ticket.EntryPath()); !r.Detached || r.Incarnation != 0 || r.TTL != (10*time.Minute).Milliseconds() {
@@ -428,21 +386,16 @@ func TestEnqueue(t *testing.T) {
 		d := w.client("d")
 		got := w.attach(d, ticket)
 		w.alive(got)
-		if got.Token().Incarnation != 1 {
-			t.Errorf("token %v, want incarnation 1", got.Token())
-		}
+		equal(t, "incarnation", got.Token().Incarnation, 1)
 		w.waits(behind)
-		w.unlock(got)
-		w.unlock(w.expect(behind).hold)
+		w.unlock(w.pass(got, behind))
 
 		cost := w.cost("c", func() { ticket, err = c.Mutex("free").Enqueue(w.ctx) }) // at once first
 		if err != nil || cost.total() != 1 || cost.txns != 1 {
 			t.Fatal(err, cost)
 		}
-		_, err = d.Mutex("free").TryLock(w.ctx)
-		mustBe(t, err, lock.ErrHeld)
-		w.unlock(w.attach(d, ticket))
-		w.empty()
+		mustBe(t, second(d.Mutex("free").TryLock(w.ctx)), lock.ErrHeld)
+		w.finish(w.attach(d, ticket))
 	})
 }
 
@@ -464,14 +417,12 @@ func TestAttachGivenUp(t *testing.T) {
 		}
 		mustBe(t, first.err, context.Canceled)
 		time.Sleep(3 * ttl)
-		if r := w.record(pathOf(h)); !r.Detached || r.Incarnation != 0 {
-			t.Errorf("the entry tells %+v", r)
-		}
+		r := w.record(pathOf(h))
+		isTrue(t, r.Detached && r.Incarnation == 0, "the entry tells %+v", r)
 		w.close(c)
 		got := w.attach(w.client("d"), ticket)
 		w.sole(got)
-		w.unlock(got)
-		w.empty()
+		w.finish(got)
 	})
 }
 
@@ -488,8 +439,7 @@ func TestPutBackWhoseReplyIsLost(t *testing.T) {
 			return writes("c", path)(r) && w.record(path).Owner == "c" && w.cutOff("c")
 		}, locktest.Fault{Drop: locktest.AfterApply})
 		ctx := w.limited(time.Second)
-		_, err = c.Attach(ctx, ticket)
-		mustBe(t, err, context.DeadlineExceeded)
+		mustBe(t, second(c.Attach(ctx, ticket)), context.DeadlineExceeded)
 		w.until("it is put back, and the reply is lost", func() bool { return hit() && w.record(path).Detached })
 		w.unlock(h)
 		got := w.attach(d, ticket, lock.WithTTL(6*ttl))
@@ -533,21 +483,15 @@ func TestTicketText(t *testing.T) {
 			ticket := w.detach(h, 0)
 			text := ticket.String()
 			again, err := lock.ParseTicket(" " + text + "\r\n")
-			if err != nil || again != ticket || again.Name() != name || strings.ContainsAny(text, " \n\"") {
-				t.Errorf("%q: %q gives %v, %v", name, text, again, err)
-			}
+			isTrue(t, err == nil && again == ticket && again.Name() == name && !strings.ContainsAny(text, " \n\""), "%q: %q gives %v, %v", name, text, again, err)
 			var other lock.Ticket
 			if data, err := ticket.MarshalText(); err != nil || other.UnmarshalText(data) != nil || other != ticket {
 				t.Errorf("%q: marshalled to %q and back to %v", name, data, other)
 			}
 			for i := range text { // any byte of it
 				damaged := text[:i] + string(text[i]^1) + text[i+1:]
-				if _, err := lock.ParseTicket(damaged); !errors.Is(err, lock.ErrInvalid) {
-					t.Errorf("%q: %v", damaged, err)
-				}
-				if _, err := lock.ParseTicket(text[:i]); !errors.Is(err, lock.ErrInvalid) {
-					t.Errorf("%q: %v", text[:i], err)
-				}
+				mustBe(t, second(lock.ParseTicket(damaged)), lock.ErrInvalid)
+				mustBe(t, second(lock.ParseTicket(text[:i])), lock.ErrInvalid)
 			}
 			w.unlock(w.attach(a, again))
 		}
@@ -565,9 +509,7 @@ func TestTicketText(t *testing.T) {
 			text + " " + text:                      "fields",
 			strings.Replace(text, "mutex", "mutes", 1): "checksum",
 		} {
-			_, err := lock.ParseTicket(damage)
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, says)
+			fails(t, second(lock.ParseTicket(damage)), lock.ErrInvalid, says)
 		}
 		w.unlock(h)
 	})
@@ -578,9 +520,8 @@ func TestAttachRefuses(t *testing.T) {
 		a, b := w.client("a"), w.client("b", lock.WithRoot("/elsewhere"))
 		h := w.lock(a, "x")
 		var noContext context.Context
-		_, err := h.Detach(w.ctx, time.Millisecond)
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = h.Detach(noContext, 0)
+		mustBe(t, second(h.Detach(w.ctx, time.Millisecond)), lock.ErrInvalid)
+		_, err := h.Detach(noContext, 0)
 		mustBe(t, err, lock.ErrInvalid)
 		w.alive(h)
 		ticket := w.detach(h, 0)
@@ -590,14 +531,10 @@ func TestAttachRefuses(t *testing.T) {
 			"must not be nil":    func() (*lock.Hold, error) { return a.Attach(noContext, ticket) },
 			"WithBarging":        func() (*lock.Hold, error) { return a.Attach(w.ctx, ticket, lock.WithBarging()) },
 		} {
-			_, err := attach()
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, says)
+			fails(t, second(attach()), lock.ErrInvalid, says)
 		}
-		_, err = a.Mutex("x", lock.WithBarging()).Enqueue(w.ctx)
-		mustBe(t, err, lock.ErrInvalid)
-		w.unlock(w.attach(a, ticket))
-		w.empty()
+		mustBe(t, second(a.Mutex("x", lock.WithBarging()).Enqueue(w.ctx)), lock.ErrInvalid)
+		w.finish(w.attach(a, ticket))
 	})
 }
 
@@ -609,11 +546,8 @@ func TestLeaseOfAnAttachment(t *testing.T) {
 		const late = 2 * time.Second
 		hit := w.fault(writes("b", ticket.EntryPath()), locktest.Fault{DelayReply: late})
 		h := w.attach(b, ticket)
-		if left := h.Remaining(); !hit() || left > ttl-late {
-			t.Errorf("%v remain of a lease of %v that was written %v ago", left, ttl, late)
-		}
-		w.unlock(h)
-		w.empty()
+		isTrue(t, hit() && h.Remaining() <= ttl-late, "%v remain of a lease of %v that was written %v ago", h.Remaining(), ttl, late)
+		w.finish(h)
 	})
 }
 
@@ -622,12 +556,10 @@ func TestLeaseOfAnAttachment(t *testing.T) {
 func TestParentOfAnEntryThatCameBack(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
-		w.unlock(w.attach(b, w.detach(w.lock(a, "x"), 0)))
-		w.empty()
+		w.finish(w.attach(b, w.detach(w.lock(a, "x"), 0)))
 		first := w.lock(a, "x")
 		waiter := w.queue(w.ctx, a, "x")
 		w.unlock(w.attach(b, w.detach(first, 0)))
-		w.unlock(w.await(waiter).hold)
-		w.empty()
+		w.finish(w.await(waiter).hold)
 	})
 }

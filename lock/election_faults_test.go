@@ -49,28 +49,19 @@ func TestLeaderThroughFlaps(t *testing.T) {
 					tt.flap(w, label)
 				}
 				time.Sleep(800 * time.Millisecond)
-				if h.Remaining() == 0 {
-					w.Fatalf("the leader is valid no more: %v", h.Err())
-				}
+				mustBeTrue(w, h.Remaining() != 0, "the leader is valid no more: %v", h.Err())
 			}
 			time.Sleep(2 * time.Second)
 			w.alive(h)
-			w.waits(second)
-			w.waits(third)
+			w.waits(second, third)
 			seen.is(w, "a")
-			for _, client := range []*lock.Client{a, b, c} {
-				if s := client.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
-					w.Errorf("%+v", s)
-				}
-			}
+			w.nothingLost(a, b, c)
 			w.unlock(h)
 			h = w.leads(third, "c", a, observer)
 			w.unlock(h)
 			w.unlock(w.leads(second, "b", a, observer))
 			settle()
-			if got := seen.values(); !slices.Equal(slices.DeleteFunc(got, func(v string) bool { return v == "-" }), []string{"a", "c", "b"}) {
-				w.Errorf("observed %q", got)
-			}
+			equalAll(w, "observed", slices.DeleteFunc(seen.values(), func(v string) bool { return v == "-" }), []string{"a", "c", "b"})
 			seen.stop(w, context.Canceled)
 			w.empty()
 		})
@@ -102,12 +93,8 @@ func TestCandidatesThatFlapTogether(t *testing.T) {
 				for _, o := range all {
 					select {
 					case got = <-o.ch:
-						if got.err != nil {
-							t.Fatal(got.err)
-						}
-						if leader != nil {
-							t.Fatal("two lead")
-						}
+						w.ok(got.err)
+						mustBeTrue(t, leader == nil, "two lead")
 						leader = o
 					default:
 					}
@@ -151,17 +138,11 @@ func TestCandidatesThatFlapTogether(t *testing.T) {
 func TestLeaderKnowsFirst(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
-		ended := w.end(h)
 		b, observer := w.dial("b"), w.dial("observer")
 		seen := w.observe(w.ctx, observer)
 		ch := w.campaign(w.ctx, b, "b")
-		d := w.die("a", h.EntryPath())
-		got := w.await(ch)
-		w.inTurn(ended, got)
-		w.purged(d, got.at, 0, 100*time.Millisecond)
-		if got := w.leader(observer); got != "b" {
-			t.Errorf("%q is shown", got)
-		}
+		got := w.outlived("a", h, ch, 0, 100*time.Millisecond)
+		equal(t, "the leader that is shown", w.leader(observer), "b")
 		settle()
 		if got := fmt.Sprint(seen.values()); got != "[a b]" && got != "[a - b]" {
 			t.Errorf("observed %v", got)
@@ -176,27 +157,22 @@ func TestLeaderKnowsFirst(t *testing.T) {
 // TestLeaderDeadForLong: a new candidate does not wait for a lease that has long run out
 // (client-go#448), though it has not seen it run out. It takes a dozen round trips.
 func TestLeaderDeadForLong(t *testing.T) {
-	for _, ago := range []time.Duration{ttl + grace + time.Second, time.Hour} {
-		subtest(t, fmt.Sprint("ago ", ago), locktest.Options{}, func(w *world) {
-			h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
-			w.die("a", h.EntryPath())
-			time.Sleep(ago)
-			b := w.dial("b")
-			if got := w.leader(b); got != "" {
-				w.Errorf("%q is shown, and has been dead for %v", got, ago)
-			}
-			if all, err := b.Election("x").Candidates(w.ctx); err != nil || len(all) > 0 {
-				w.Errorf("candidates %+v, %v", all, err)
-			}
-			begun := time.Now()
-			l, err := b.Election("x").Campaign(w.ctx, "b")
-			w.ok(err)
-			atMost(w, "it took", time.Since(begun), 24*latency)
-			w.Heal("a")
-			w.unlock(l.Hold)
-			w.empty()
-		})
-	}
+	each(t, "ago", []time.Duration{ttl + grace + time.Second, time.Hour}, func(w *world, ago time.Duration) {
+		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
+		w.die("a", h.EntryPath())
+		time.Sleep(ago)
+		b := w.dial("b")
+		equal(w, "the leader that is shown", w.leader(b), "")
+		if all, err := b.Election("x").Candidates(w.ctx); err != nil || len(all) > 0 {
+			w.Errorf("candidates %+v, %v", all, err)
+		}
+		begun := time.Now()
+		l, err := b.Election("x").Campaign(w.ctx, "b")
+		w.ok(err)
+		atMost(w, "it took", time.Since(begun), 24*latency)
+		w.Heal("a")
+		w.finish(l.Hold)
+	})
 }
 
 // TestLeaderThroughChangesOfZooKeepersLeader whose clocks differ: it goes on, all
@@ -211,12 +187,10 @@ func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
 			w.elect(off * time.Duration(1-2*(i%2)))
 			time.Sleep(ttl / 2)
 			w.waits(ch)
-			if got := w.leader(observer); got != "a" || h.Remaining() == 0 {
-				w.Errorf("%q is shown, and a leads: %v", got, h.Err())
-			}
+			equal(w, "the leader that is shown", w.leader(observer), "a")
+			w.ok(h.Err())
 		}
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
+		w.inOrder(h, ch)
 		settle()
 		for i, v := range seen.values() {
 			if v == "b" && i == 0 || v == "a" && i > 0 {
@@ -242,23 +216,14 @@ func TestFirstCandidateWhoseReplyIsLost(t *testing.T) {
 		})
 		var led []string
 		for range 2 {
-			var got taken
-			select {
-			case got = <-first:
-			case got = <-second:
-			}
-			if got.err != nil {
-				w.Fatal(got.err)
-			}
+			got := w.first(first, second)
 			led = append(led, valueOf(got.hold))
 			time.Sleep(time.Second)
 			w.unlock(got.hold)
 			time.Sleep(time.Second)
 		}
 		told := slices.DeleteFunc(seen.values(), func(v string) bool { return v == "-" })
-		if !slices.Equal(told, led) {
-			w.Errorf("observed %q, led %q", told, led)
-		}
+		isTrue(w, slices.Equal(told, led), "observed %q, led %q", told, led)
 		w.empty()
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -61,9 +60,7 @@ func (s *shown) values() []string {
 func (s *shown) is(t testing.TB, want ...string) {
 	t.Helper()
 	settle()
-	if got := s.values(); !slices.Equal(got, want) {
-		t.Errorf("observed %q, want %q", got, want)
-	}
+	equalAll(t, "observed", s.values(), want)
 }
 
 // stop ends it, and checks the error that it ends with.
@@ -96,9 +93,7 @@ func TestObserve(t *testing.T) {
 				t.Errorf("tokens fall: %+v", seen.all)
 			}
 		}
-		if len(tokens) != 4 {
-			t.Errorf("tokens %v", tokens)
-		}
+		equal(t, "tokens", len(tokens), 4)
 		seen.stop(t, context.Canceled)
 		w.empty()
 	})
@@ -127,7 +122,7 @@ func TestObserveWhereNobodyIs(t *testing.T) {
 func TestObserversEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a")
-		for i, lead := range []bool{false, true} {
+		for _, lead := range []bool{false, true} {
 			if lead {
 				w.leads(w.campaign(w.ctx, w.dial("b"), "b"), "b")
 			}
@@ -140,9 +135,7 @@ func TestObserversEnd(t *testing.T) {
 			for range c.Election("x").Observe(w.ctx) {
 				break
 			}
-			if n := c.Watches(); n > 2 {
-				t.Errorf("%d: %d watches", i, n)
-			}
+			atMost(t, "watches", c.Watches(), 2)
 		}
 		seen := w.observe(context.WithoutCancel(w.ctx), c)
 		begun := time.Now()
@@ -150,8 +143,7 @@ func TestObserversEnd(t *testing.T) {
 		atMost(w, "Close took", time.Since(begun), time.Second)
 		<-seen.done
 		mustBe(t, seen.err, lock.ErrClosed)
-		_, err := c.Election("x").Leader(w.ctx)
-		mustBe(t, err, lock.ErrClosed)
+		mustBe(t, second(c.Election("x").Leader(w.ctx)), lock.ErrClosed)
 	})
 }
 
@@ -172,9 +164,8 @@ func TestWatchesOfObservers(t *testing.T) {
 		h := w.leads(w.campaign(w.ctx, a, "last"), "last")
 		settle()
 		spent := w.cost("observer", func() { time.Sleep(10 * ttl) })
-		if reads := spent.requests["getData"]; reads < 20*25 || reads > 20*35 || spent.total() > 20*36+20 {
-			t.Errorf("20 observers of 30 renewals asked for %v", spent.requests)
-		}
+		reads := spent.requests["getData"]
+		isTrue(t, reads >= 20*25 && reads <= 20*35 && spent.total() <= 20*36+20, "20 observers of 30 renewals asked for %v", spent.requests)
 		w.unlock(h)
 	})
 }
@@ -191,12 +182,8 @@ func TestObserverOfDeadLeader(t *testing.T) {
 		seen.is(t, "a")
 		time.Sleep(2*time.Second + grace)
 		seen.is(t, "a", "-")
-		if got := w.leader(observer); got != "" {
-			t.Errorf("%q is shown", got)
-		}
-		if len(w.entries("x")) != 1 {
-			t.Error("an observer has purged")
-		}
+		equal(t, "the leader that is shown", w.leader(observer), "")
+		w.hasEntries("x", 1)
 		w.Heal("a")
 		seen.stop(t, context.Canceled)
 	})
@@ -205,52 +192,44 @@ func TestObserverOfDeadLeader(t *testing.T) {
 // TestObserverComesBack: what has changed while an observer had no connection is told when
 // it has one again, and not before.
 func TestObserverComesBack(t *testing.T) {
-	for _, expire := range []bool{false, true} {
-		subtest(t, fmt.Sprint("expire ", expire), locktest.Options{}, func(w *world) {
-			a, b := w.dial("a"), w.dial("b")
-			h := w.leads(w.campaign(w.ctx, a, "a"), "a")
-			ch := w.campaign(w.ctx, b, "b")
-			seen := w.observe(w.ctx, w.dial("observer"))
-			_ = w.Partition("observer")
-			if expire {
-				w.ExpireLabel("observer")
-			}
-			w.unlock(h)
-			h = w.leads(ch, "b")
-			time.Sleep(3 * ttl)
-			seen.is(w, "a")
-			w.Heal("observer")
-			time.Sleep(3 * time.Second)
-			seen.is(w, "a", "b")
-			w.unlock(h)
-			seen.is(w, "a", "b", "-")
-			w.empty()
-		})
-	}
+	each(t, "expire", bools, func(w *world, expire bool) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.leads(w.campaign(w.ctx, a, "a"), "a")
+		ch := w.campaign(w.ctx, b, "b")
+		seen := w.observe(w.ctx, w.dial("observer"))
+		_ = w.Partition("observer")
+		if expire {
+			w.ExpireLabel("observer")
+		}
+		w.unlock(h)
+		h = w.leads(ch, "b")
+		time.Sleep(3 * ttl)
+		seen.is(w, "a")
+		w.Heal("observer")
+		time.Sleep(3 * time.Second)
+		seen.is(w, "a", "b")
+		w.unlock(h)
+		seen.is(w, "a", "b", "-")
+		w.empty()
+	})
 }
 
 // TestLeaderByALaggingServer: who asks is not told of a leader that was followed by
 // another before.
 func TestLeaderByALaggingServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
-		leader := w.Leader()
-		behind := w.Servers()[slices.IndexFunc(w.Servers(), func(s string) bool { return s != leader })]
+		leader, behind := w.Leader(), w.followers()[0]
 		a, b := w.dialAt("a", []string{leader}), w.dialAt("b", []string{leader})
 		observer := w.dialAt("observer", []string{behind})
 		h := w.leads(w.campaign(w.ctx, a, "a"), "a", observer)
 		ch := w.campaign(w.ctx, b, "b")
 		seen := w.observe(w.ctx, observer)
 		w.ok(w.Lag(behind, 700*time.Millisecond))
-		w.unlock(h)
-		h = w.expect(ch).hold
+		h = w.pass(h, ch)
 		seen.is(t, "a")
-		if got := w.leader(observer); got != "b" {
-			t.Errorf("%q is shown, and was followed by b before", got)
-		}
+		equal(t, "the leader that is shown", w.leader(observer), "b")
 		w.unlock(h)
-		if got := w.leader(observer); got != "" {
-			t.Errorf("%q is shown, and has resigned", got)
-		}
+		equal(t, "the leader that is shown", w.leader(observer), "")
 		time.Sleep(time.Second)
 		seen.is(t, "a", "b", "-")
 	})
@@ -264,17 +243,10 @@ func TestObserverLeavesNoParent(t *testing.T) {
 		w.observe(w.ctx, a)
 		first, err := b.Election("x").Campaign(w.ctx, "b")
 		w.ok(err)
-		next := start(func() (*lock.Hold, error) {
-			l, err := a.Election("x").Campaign(w.ctx, "a")
-			if err != nil {
-				return nil, err
-			}
-			return l.Hold, nil
-		})
+		next := start(func() (*lock.Hold, error) { return holdOf(a.Election("x").Campaign(w.ctx, "a")) })
 		w.waits(next)
 		w.ok(first.Resign())
 		time.Sleep(2 * time.Second) // the other client has looked after its parent
-		w.unlock(w.await(next).hold)
-		w.empty()
+		w.finish(w.await(next).hold)
 	})
 }

@@ -41,9 +41,7 @@ func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) s
 		for v, ch := range waiting {
 			select {
 			case got := <-ch:
-				if got.err != nil || leader != nil {
-					w.Fatalf("%s: %v, and %v leads", v, got.err, leader)
-				}
+				mustBeTrue(w, got.err == nil && leader == nil, "%s: %v, and %v leads", v, got.err, leader)
 				w.inTurn(ended, got)
 				leader = got.hold
 				order = append(order, v)
@@ -51,9 +49,7 @@ func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) s
 			default:
 			}
 		}
-		if leader == nil {
-			w.Fatalf("no leader after %q", order)
-		}
+		mustBeTrue(w, leader != nil, "no leader after %q", order)
 	}
 	w.unlock(leader)
 	return strings.Join(order, " ")
@@ -76,9 +72,7 @@ func TestPriorities(t *testing.T) {
 			leader, candidates := w.candidates(values...)
 			seen := w.observe(w.ctx, w.dial("observer"))
 			got := w.succession(leader, candidates)
-			if got != want {
-				w.Errorf("led in the order %s, want %s", got, want)
-			}
+			equal(w, "led in the order", got, want)
 			settle()
 			told := strings.Join(seen.values(), " ")
 			if told = strings.ReplaceAll(told, " -", ""); told != "leader "+got {
@@ -92,52 +86,34 @@ func TestPriorities(t *testing.T) {
 // TestHigherCandidateDies while it waits: a candidate that outlives its lease no longer
 // yields to it; one that does not waits for its end, and leads then. None asks all the time.
 func TestHigherCandidateDies(t *testing.T) {
-	for _, before := range []time.Duration{0, ttl + grace + time.Second} { // that it has been dead when the leader resigns
-		subtest(t, fmt.Sprint("before ", before), locktest.Options{}, func(w *world) {
-			leader, waiting := w.candidates("1a", "1b", "2c", "3d")
-			for _, v := range []string{"2c", "3d"} {
-				w.die(v, w.entryOf(v))
-			}
-			time.Sleep(before)
-			stood := w.entryOf("1a")
-			txns := w.Transactions()
-			w.unlock(leader)
-			died := time.Now()
-			var first taken
-			select {
-			case first = <-waiting["1a"]:
-			case first = <-waiting["1b"]:
-			}
-			if first.err != nil {
-				w.Fatal(first.err)
-			}
-			took := first.at.Sub(died)
-			if before > 0 && took > 100*latency || took > ttl+grace+time.Second {
-				w.Errorf("it took %v", took)
-			}
-			if before > 0 && first.hold.EntryPath() != stood {
-				w.Error("the first one has given way to the dead")
-			}
-			atMost(w, "transactions", w.Transactions()-txns, 40)
-			w.unlock(first.hold)
-			select {
-			case first = <-waiting["1a"]:
-			case first = <-waiting["1b"]:
-			}
-			for _, v := range []string{"2c", "3d"} {
-				w.Heal(v)
-			}
-			w.unlock(first.hold)
-			for range 2 { // they have lost their places, and queue again
-				select {
-				case first = <-waiting["2c"]:
-				case first = <-waiting["3d"]:
-				}
-				w.unlock(first.hold)
-			}
-			w.empty()
-		})
-	}
+	each(t, "before", []time.Duration{0, ttl + grace + time.Second}, func(w *world, before time.Duration) { // that it has been dead when the leader resigns
+		leader, waiting := w.candidates("1a", "1b", "2c", "3d")
+		for _, v := range []string{"2c", "3d"} {
+			w.die(v, w.entryOf(v))
+		}
+		time.Sleep(before)
+		stood := w.entryOf("1a")
+		txns := w.Transactions()
+		w.unlock(leader)
+		died := time.Now()
+		first := w.first(waiting["1a"], waiting["1b"])
+		took := first.at.Sub(died)
+		if before > 0 && took > 100*latency || took > ttl+grace+time.Second {
+			w.Errorf("it took %v", took)
+		}
+		isTrue(w, before <= 0 || first.hold.EntryPath() == stood, "the first one has given way to the dead")
+		atMost(w, "transactions", w.Transactions()-txns, 40)
+		w.unlock(first.hold)
+		first = w.first(waiting["1a"], waiting["1b"])
+		for _, v := range []string{"2c", "3d"} {
+			w.Heal(v)
+		}
+		w.unlock(first.hold)
+		for range 2 { // they have lost their places, and queue again
+			w.unlock(w.first(waiting["2c"], waiting["3d"]).hold)
+		}
+		w.empty()
+	})
 }
 
 // TestSuperiorThatCrashLoops: a candidate of a higher priority dies before it leads, and is started
@@ -161,16 +137,8 @@ func TestSuperiorThatCrashLoops(t *testing.T) {
 		w.unlock(leader)
 		begun := time.Now()
 		for range waiting {
-			var got taken
-			select {
-			case got = <-waiting["1a"]:
-			case got = <-waiting["1b"]:
-			case <-time.After(30 * ttl):
-				t.Fatal("no candidate leads")
-			}
-			if took := time.Since(begun); got.err != nil || took > 3*(ttl+grace) {
-				t.Errorf("led after %v: %v", took, got.err)
-			}
+			got := w.first(waiting["1a"], waiting["1b"])
+			atMost(t, "led after", time.Since(begun), 3*(ttl+grace))
 			w.unlock(got.hold)
 			begun = time.Now()
 		}
@@ -205,11 +173,9 @@ func TestCandidateLooksForLong(t *testing.T) {
 		time.Sleep(2*ttl + ttl/2)
 		w.waits(ch)
 		h := w.await(ch).hold
-		if s := c.Stats(); h.EntryPath() != stood || s.Requeued != 0 || s.Lost != 0 {
-			t.Errorf("leads by %s, want %s; stats %+v", h.EntryPath(), stood, s)
-		}
-		w.unlock(h)
-		w.empty()
+		s := c.Stats()
+		isTrue(t, h.EntryPath() == stood && s.Requeued == 0 && s.Lost == 0, "leads by %s, want %s; stats %+v", h.EntryPath(), stood, s)
+		w.finish(h)
 	})
 }
 
@@ -247,8 +213,7 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 			case got.err == nil:
 				leader = got.hold
 				w.ok(leader.Err())
-				w.waits(waiting["1a"])
-				w.waits(waiting["1b"])
+				w.waits(waiting["1a"], waiting["1b"])
 				w.unlock(leader)
 				settle()
 			case !errors.Is(got.err, context.Canceled):
@@ -264,9 +229,7 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 				w.Fatalf("after %v: no leader", after)
 			}
 			w.waits(left)
-			w.unlock(first.hold)
-			w.unlock(w.expect(left).hold)
-			w.empty()
+			w.finish(w.pass(first.hold, left))
 		})
 	}
 }
@@ -290,8 +253,7 @@ func TestGivingWayFails(t *testing.T) {
 			w.unlock(first.hold)
 			second := w.await(waiting["1a"])
 			w.inTurn(ended, second)
-			w.unlock(second.hold)
-			w.empty()
+			w.finish(second.hold)
 		})
 	}
 }
@@ -309,21 +271,15 @@ func TestHigherCandidateDoesNotDepose(t *testing.T) {
 		w.alive(h)
 		asked := h.Revoked()
 		w.ok(b.Revoke(w.ctx, "x", "a better one is there"))
-		select {
-		case r := <-asked:
-			if r.Owner != "b" || r.Reason != "a better one is there" {
-				t.Errorf("%+v", r)
-			}
-		case <-time.After(time.Second):
-			t.Error("the leader was not asked")
-		}
+		r := w.hears(asked)
+		equal(t, "asked by", r.Owner, "b")
+		equal(t, "asked because", r.Reason, "a better one is there")
 		w.unlock(h)
 		again := w.campaign(w.ctx, a, "1a")
 		h = w.leads(ch, "9b", a)
 		w.waits(again)
 		w.unlock(h)
-		w.unlock(w.leads(again, "1a"))
-		w.empty()
+		w.finish(w.leads(again, "1a"))
 	})
 }
 
@@ -353,9 +309,7 @@ func TestFirstCandidateOfAll(t *testing.T) {
 		w.alive(h)
 		w.waits(second)
 		seen.is(t, "-", "1a")
-		w.unlock(h)
-		w.unlock(w.await(second).hold)
-		w.empty()
+		w.handOver(h, second)
 	})
 }
 
@@ -366,8 +320,7 @@ func TestDamagedCandidateIsNotGivenWayTo(t *testing.T) {
 		leader, waiting := w.candidates("1a")
 		z := w.raw("others")
 		damaged := w.create(z, "/locks/x/0123456789abcdef-9-lock-", "", zk.FlagSequence)
-		w.unlock(leader)
-		w.unlock(w.expect(waiting["1a"]).hold)
+		w.unlock(w.pass(leader, waiting["1a"]))
 		w.remove(z, damaged)
 	})
 }

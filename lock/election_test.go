@@ -38,12 +38,8 @@ func holdOf(l *lock.Leadership, err error) (*lock.Hold, error) {
 func (w *world) leader(c *lock.Client) string {
 	w.Helper()
 	l, err := c.Election("x").Leader(w.ctx)
-	if err != nil && !errors.Is(err, lock.ErrNoLeader) {
-		w.Fatal(err)
-	}
-	if (err == nil) != l.Leads || (err == nil) == (l.Token == lock.Token{}) {
-		w.Errorf("%+v, %v", l, err)
-	}
+	mustBeTrue(w, err == nil || errors.Is(err, lock.ErrNoLeader), "%v", err)
+	isTrue(w, (err == nil) == l.Leads && (err == nil) != (l.Token == lock.Token{}), "%+v, %v", l, err)
 	return l.Value
 }
 
@@ -54,13 +50,10 @@ func valueOf(h *lock.Hold) string { return h.Metadata()[znode.ValueKey] }
 func (w *world) leads(ch <-chan taken, value string, clients ...*lock.Client) *lock.Hold {
 	w.Helper()
 	h := w.expect(ch).hold
-	if got := valueOf(h); got != value {
-		w.Fatalf("%q leads, want %q", got, value)
-	}
+	got := valueOf(h)
+	mustBeTrue(w, got == value, "%q leads, want %q", got, value)
 	for _, c := range clients {
-		if got := w.leader(c); got != value {
-			w.Errorf("%q is shown, and %q leads", got, value)
-		}
+		equal(w, "the leader that is shown", w.leader(c), value)
 	}
 	return h
 }
@@ -69,48 +62,32 @@ func TestElection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		observer := w.dial("observer")
-		if got := w.leader(observer); got != "" {
-			t.Errorf("%q leads before anybody stands", got)
-		}
+		equal(t, "the leader that is shown", w.leader(observer), "")
 		election := a.Election("x", lock.WithMetadata(map[string]string{"zone": "1"}), lock.WithPriority(3))
 		first, err := election.Campaign(w.ctx, "a:80")
 		w.ok(err)
-		if got := w.leader(observer); got != "a:80" {
-			t.Errorf("%q leads at the moment when a:80 does", got)
-		}
+		equal(t, "the leader that is shown", w.leader(observer), "a:80")
 		second := w.campaign(w.ctx, b, "b:80")
 		w.waits(second)
 		got, err := observer.Election("x").Leader(w.ctx)
 		want := lock.Candidate{Leads: true, Value: "a:80", Priority: 3, Token: first.Token(), Entry: first.EntryPath(), Owner: "a", Host: got.Host, PID: got.PID}
-		if err != nil || got != want || got.PID == 0 {
-			t.Errorf("%+v, %v, want %+v", got, err, want)
-		}
-		if m := first.Metadata(); m["zone"] != "1" {
-			t.Errorf("metadata %v", m)
-		}
+		isTrue(t, err == nil && got == want && got.PID != 0, "%+v, %v, want %+v", got, err, want)
+		equal(t, "zone", first.Metadata()["zone"], "1")
 		all, err := observer.Election("x").Candidates(w.ctx)
 		if err != nil || len(all) != 2 || all[0] != want || all[1].Leads || all[1].Value != "b:80" || all[1].Priority != 1 {
 			t.Errorf("candidates %+v, %v", all, err)
 		}
 
 		w.ok(first.Proclaim(w.ctx, "a:81"))
-		if got := w.leader(observer); got != "a:81" {
-			t.Errorf("%q is shown, and a:81 was proclaimed", got)
-		}
+		equal(t, "the leader that is shown", w.leader(observer), "a:81")
 		time.Sleep(ttl) // renewals tell it too
-		if got := w.leader(observer); got != "a:81" {
-			t.Errorf("%q is shown, and a:81 was proclaimed", got)
-		}
+		equal(t, "the leader that is shown", w.leader(observer), "a:81")
 		w.ok(first.Resign())
 		mustBe(t, first.Proclaim(w.ctx, "late"), lock.ErrUnlocked)
 		h := w.leads(second, "b:80", a, b, observer)
-		if h.Token().Compare(first.Token()) <= 0 {
-			t.Errorf("token %v follows %v", h.Token(), first.Token())
-		}
+		isTrue(t, h.Token().Compare(first.Token()) > 0, "token %v follows %v", h.Token(), first.Token())
 		w.unlock(h)
-		if got := w.leader(observer); got != "" {
-			t.Errorf("%q leads after all have resigned", got)
-		}
+		equal(t, "the leader that is shown", w.leader(observer), "")
 		w.empty()
 	})
 }
@@ -122,30 +99,20 @@ func TestElectionAndMutex(t *testing.T) {
 		h := w.lock(a, "x")
 		ch := w.campaign(w.ctx, b, "b")
 		w.waits(ch)
-		if got := w.leader(a); got != "" {
-			t.Errorf("%q leads, and a mutex is held", got)
-		}
+		equal(t, "the leader that is shown", w.leader(a), "")
 		w.unlock(h)
 		leader := w.leads(ch, "b", a)
-		mustBe(t, errOf(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
-		_, err := leader.Detach(w.ctx, 0)
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = leader.Ticket()
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, `hold of "x"`, "leadership", "resign")
+		mustBe(t, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+		mustBe(t, second(leader.Detach(w.ctx, 0)), lock.ErrInvalid)
+		fails(t, second(leader.Ticket()), lock.ErrInvalid, `hold of "x"`, "leadership", "resign")
 		mustBe(t, leader.Downgrade(w.ctx), lock.ErrInvalid)
 		w.alive(leader)
-		_, err = b.Election("x").Campaign(leader.Context(), "again")
-		mustBe(t, err, lock.ErrInvalid)
+		mustBe(t, second(b.Election("x").Campaign(leader.Context(), "again")), lock.ErrInvalid)
 		again, err := b.Mutex("x").Lock(leader.Context())
 		w.ok(err)
-		w.unlock(leader)
-		w.unlock(again)
-		w.empty()
+		w.finish(leader, again)
 	})
 }
-
-func errOf(_ *lock.Hold, err error) error { return err }
 
 func TestElectionArguments(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -164,33 +131,21 @@ func TestElectionArguments(t *testing.T) {
 			if name != "starts" {
 				mustSay(t, err, name)
 			}
-			_, err = e.Leader(w.ctx)
-			mustBe(t, err, lock.ErrInvalid)
-			_, err = e.Candidates(w.ctx)
-			mustBe(t, err, lock.ErrInvalid)
+			mustBe(t, second(e.Leader(w.ctx)), lock.ErrInvalid)
+			mustBe(t, second(e.Candidates(w.ctx)), lock.ErrInvalid)
 			for l, err := range e.Observe(w.ctx) {
 				mustBe(t, err, lock.ErrInvalid)
-				if l != (lock.Candidate{}) {
-					t.Error(l)
-				}
+				isTrue(t, l == (lock.Candidate{}), "%v", l)
 			}
 		}
-		_, err := c.Election("x").Campaign(w.ctx, strings.Repeat("v", 4<<10))
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, `value "vvvvvvvv`, "4110 bytes", "at most 4096")
+		fails(t, second(c.Election("x").Campaign(w.ctx, strings.Repeat("v", 4<<10))), lock.ErrInvalid, `value "vvvvvvvv`, "4110 bytes", "at most 4096")
 		var none context.Context
-		_, err = c.Election("x").Campaign(none, "v")
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = c.Mutex("x", lock.WithPriority(2)).Lock(w.ctx)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "WithPriority", "is for an Election")
-		_, err = c.RWMutex("x", lock.WithPriority(2)).Lock(w.ctx)
-		mustBe(t, err, lock.ErrInvalid)
-		_, err = c.Mutex("x", lock.WithMetadata(map[string]string{"election.value": "x"})).Lock(w.ctx)
+		mustBe(t, second(c.Election("x").Campaign(none, "v")), lock.ErrInvalid)
+		fails(t, second(c.Mutex("x", lock.WithPriority(2)).Lock(w.ctx)), lock.ErrInvalid, "WithPriority", "is for an Election")
+		mustBe(t, second(c.RWMutex("x", lock.WithPriority(2)).Lock(w.ctx)), lock.ErrInvalid)
+		_, err := c.Mutex("x", lock.WithMetadata(map[string]string{"election.value": "x"})).Lock(w.ctx)
 		mustBe(t, err, lock.ErrInvalid) // it would be shown as the leader
-		if n := w.nodes(); len(n) > 0 {
-			t.Errorf("made %q", n)
-		}
+		w.hasNodes(0)
 	})
 }
 
@@ -205,22 +160,14 @@ func TestElectionCosts(t *testing.T) {
 		time.Sleep(time.Second)
 		var h *lock.Hold
 		free := w.cost("a", func() { h, _ = holdOf(a.Election("x").Campaign(w.ctx, "a")) })
-		if free.total() != 1 || free.requests["multi"] != 1 {
-			t.Errorf("a free election took %v", free.requests)
-		}
+		isTrue(t, free.total() == 1 && free.requests["multi"] == 1, "a free election took %v", free.requests)
 		asked := w.cost("a", func() { w.leader(a) })
-		if asked.total() != 3 || asked.txns != 0 {
-			t.Errorf("to ask who leads took %v", asked.requests)
-		}
+		isTrue(t, asked.total() == 3 && asked.txns == 0, "to ask who leads took %v", asked.requests)
 		ch := w.campaign(w.ctx, b, "b")
 		next := w.cost("b", func() {
-			w.unlock(h)
-			h = w.expect(ch).hold
+			h = w.pass(h, ch)
 		})
-		if next.total() > 3 || next.requests["setData"] != 1 {
-			t.Errorf("the next one asked for %v", next.requests)
-		}
-		w.unlock(h)
-		w.empty()
+		isTrue(t, next.total() <= 3 && next.requests["setData"] == 1, "the next one asked for %v", next.requests)
+		w.finish(h)
 	})
 }

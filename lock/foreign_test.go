@@ -5,7 +5,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -45,53 +44,17 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 				if h != nil {
 					w.Errorf("got %s", h.EntryPath())
 				}
-				mustBe(w, err, tt.want)
-				mustSay(w, err, `lock "x"`, "/locks/x", tt.says)
+				fails(w, err, tt.want, `lock "x"`, "/locks/x", tt.says)
 				same(w, before, w.Dump("/locks/x"))
 			}
 			if tt.flags == zk.FlagEphemeral { // nor can it be above a lock, or be the root
 				for c, name := range map[*lock.Client]string{a: "x/below", w.client("b"): "x/deep/down", w.client("c", lock.WithRoot("/locks/x")): "y"} {
-					_, err := c.Mutex(name).Lock(w.ctx)
-					mustBe(w, err, lock.ErrForeign)
-					mustSay(w, err, "ephemeral", "/locks/x")
+					fails(w, second(c.Mutex(name).Lock(w.ctx)), lock.ErrForeign, "ephemeral", "/locks/x")
 				}
 				same(w, before, w.Dump("/locks/x"))
 			}
 		})
 	}
-}
-
-// TestUnparsableSiblingIsIgnored: one that is no contender is in no client's way,
-// and keeps the parent.
-func TestUnparsableSiblingIsIgnored(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a"), w.client("b")
-		z := w.raw("other")
-		h := w.lock(a, "x")
-		names := []string{"config", "lock-", "lock-12", "-lock-00000000zz", "_c_", "x-0000000001"}
-		for _, n := range names {
-			w.create(z, "/locks/x/"+n, "keep me", 0)
-		}
-		ch := w.queue(w.ctx, b, "x")
-		w.waits(ch)
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
-		h, err := a.Mutex("x").TryLock(w.ctx)
-		w.ok(err)
-		if h.Remaining() == 0 {
-			t.Errorf("not valid: %v", h.Err())
-		}
-		w.unlock(h)
-		time.Sleep(2 * time.Second)
-		if n := w.bare(); len(n) != 1+len(names) {
-			t.Errorf("nodes %q, want the parent and what stands there", n)
-		}
-		for _, n := range names {
-			if string(w.node("/locks/x/"+n).Data) != "keep me" {
-				t.Errorf("%s was written", n)
-			}
-		}
-	})
 }
 
 // TestForeignContenderIsWaitedFor and never purged, whatever it holds: that of
@@ -128,25 +91,19 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 
 			h, err := a.Mutex("x").TryLock(w.ctx)
 			var held *lock.HeldError
-			if h != nil || !errors.As(err, &held) || held.Entry != path || held.Owner != "" || !held.Expires.IsZero() {
-				w.Errorf("TryLock: %v, %v", h, err)
-			}
-			mustBe(w, err, lock.ErrHeld)
-			mustSay(w, err, path)
+			isTrue(w, h == nil && errors.As(err, &held) && held.Entry == path && held.Owner == "" && held.Expires.IsZero(), "TryLock: %v, %v", h, err)
+			fails(w, err, lock.ErrHeld, path)
 
 			ch := w.queue(w.ctx, a, "x")
 			const looks = int(20 * ttl / (30 * time.Second)) // in case the watch was lost
-			if got := w.cost("a", func() { time.Sleep(20 * ttl) }); got.requests["getData"] > 2+looks || got.requests["getChildren2"] > 1+looks {
-				w.Errorf("waiting cost %v", got.requests)
-			}
+			got := w.cost("a", func() { time.Sleep(20 * ttl) })
+			isTrue(w, got.requests["getData"] <= 2+looks && got.requests["getChildren2"] <= 1+looks, "waiting cost %v", got.requests)
 			w.waits(ch)
 			same(w, before, w.Dump(path))
 			equal(w, "warned", strings.Contains(w.logged(), "damaged or of another version"), tt.warns)
 			w.remove(z, path)
 			w.unlock(w.expect(ch).hold)
-			if n := w.bare(); len(n) != 1 {
-				w.Errorf("nodes %q, want the parent that was there", n)
-			}
+			equal(w, "nodes", len(w.bare()), 1)
 		})
 	}
 }
@@ -160,27 +117,20 @@ func TestEntryWithNodeBelowIt(t *testing.T) {
 		child := w.create(z, dead.EntryPath()+"/child", "", 0)
 		w.kill("a")
 		time.Sleep(2*ttl + grace)
-		_, err := b.Mutex("x").TryLock(w.ctx)
-		mustBe(t, err, lock.ErrForeign)
-		mustSay(t, err, dead.EntryPath())
+		fails(t, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrForeign, dead.EntryPath())
 
 		ch := w.queue(w.ctx, b, "x")
-		if got := w.cost("b", func() { time.Sleep(10 * ttl) }); got.requests["multi"] > 10*int(ttl/time.Second) {
-			t.Errorf("waiting cost %v", got.requests)
-		}
+		got := w.cost("b", func() { time.Sleep(10 * ttl) })
+		isTrue(t, got.requests["multi"] <= 10*int(ttl/time.Second), "waiting cost %v", got.requests)
 		w.waits(ch)
-		if !strings.Contains(w.logged(), dead.EntryPath()) {
-			t.Error("not logged")
-		}
+		isTrue(t, strings.Contains(w.logged(), dead.EntryPath()), "not logged")
 		w.remove(z, child)
 		h := w.await(ch).hold
 
 		child = w.create(z, h.EntryPath()+"/child", "", 0)
-		err = h.Unlock()
+		err := h.Unlock()
 		var unconfirmed *lock.UnlockError
-		if !errors.As(err, &unconfirmed) {
-			t.Errorf("unlocked: %v", err)
-		}
+		isTrue(t, errors.As(err, &unconfirmed), "unlocked: %v", err)
 		w.remove(z, child)
 		w.unlock(w.lock(b, "x")) // the entry went in the background, if the child had gone by then, or has expired now
 		w.empty()
@@ -201,12 +151,9 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 			w.until("zk.Lock is queued", func() bool { return len(w.entries("x")) == 2 })
 			second := w.queue(w.ctx, a, "x")
 			time.Sleep(3 * ttl)
-			w.waits(locked)
-			w.waits(second)
+			w.waits(locked, second)
 			w.unlock(h)
-			if got := w.outcome(locked); got.err != nil {
-				t.Fatal(got.err)
-			}
+			w.ok(w.outcome(locked).err)
 			time.Sleep(3 * ttl)
 			w.waits(second)
 			w.ok(theirs.Unlock())
@@ -219,101 +166,80 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 // their entry does, in time, and then it is their turn; also if a waiter of ours between the
 // two, which would have done it, goes away, however long its lease was.
 func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
-	for _, between := range []time.Duration{0, ttl, 10 * ttl} {
-		subtest(t, fmt.Sprintf("waiter between with a TTL of %v", between), locktest.Options{}, func(w *world) {
-			z := w.raw("other")
-			dead := w.lock(w.client("a"), "x")
-			ctx, leave := context.WithCancel(w.ctx)
-			defer leave()
-			var waiter <-chan taken
-			if between != 0 {
-				waiter = w.queue(ctx, w.client("b"), "x", lock.WithTTL(between))
+	each(t, "waiter between with a TTL of", []time.Duration{0, ttl, 10 * ttl}, func(w *world, between time.Duration) {
+		z := w.raw("other")
+		dead := w.lock(w.client("a"), "x")
+		ctx, leave := context.WithCancel(w.ctx)
+		defer leave()
+		var waiter <-chan taken
+		if between != 0 {
+			waiter = w.queue(ctx, w.client("b"), "x", lock.WithTTL(between))
+		}
+		var theirs []string
+		for _, id := range []string{"0123456789abcdef0123456789abcdef", "f123456789abcdef0123456789abcdef"} {
+			theirs = append(theirs, w.create(z, "/locks/x/_c_"+id+"-lock-", "", zk.FlagEphemeral|zk.FlagSequence))
+		}
+		ch := w.queue(w.ctx, w.client("c"), "x")
+		time.Sleep(3 * ttl)
+		w.waits(ch)
+		w.alive(dead) // it is not purged while it renews
+		purged := make(chan time.Time, 1)
+		w.fault(func(r locktest.Request) bool {
+			is := r.Label == "c" && touches(r, dead.EntryPath()) && r.Op != "getData"
+			if is {
+				purged <- time.Now()
 			}
-			var theirs []string
-			for _, id := range []string{"0123456789abcdef0123456789abcdef", "f123456789abcdef0123456789abcdef"} {
-				theirs = append(theirs, w.create(z, "/locks/x/_c_"+id+"-lock-", "", zk.FlagEphemeral|zk.FlagSequence))
-			}
-			ch := w.queue(w.ctx, w.client("c"), "x")
-			time.Sleep(3 * ttl)
+			return is
+		}, locktest.Fault{})
+		d := w.die("a", dead.EntryPath())
+		if between != 0 {
+			time.Sleep(ttl / 2)
+			leave()
+			mustBe(w, w.outcome(waiter).err, context.Canceled)
+		}
+		select {
+		case at := <-purged:
+			w.purged(d, at, 0, 100*time.Millisecond)
+		case <-time.After(5 * (ttl + grace)):
+			w.Fatal("the dead holder is there still")
+		}
+		for _, path := range theirs { // it is their turn
+			time.Sleep(ttl)
 			w.waits(ch)
-			w.alive(dead) // it is not purged while it renews
-			purged := make(chan time.Time, 1)
-			w.fault(func(r locktest.Request) bool {
-				is := r.Label == "c" && touches(r, dead.EntryPath()) && r.Op != "getData"
-				if is {
-					purged <- time.Now()
-				}
-				return is
-			}, locktest.Fault{})
-			d := w.die("a", dead.EntryPath())
-			if between != 0 {
-				time.Sleep(ttl / 2)
-				leave()
-				mustBe(w, w.outcome(waiter).err, context.Canceled)
-			}
-			select {
-			case at := <-purged:
-				w.purged(d, at, 0, 100*time.Millisecond)
-			case <-time.After(5 * (ttl + grace)):
-				w.Fatal("the dead holder is there still")
-			}
-			for _, path := range theirs { // it is their turn
-				time.Sleep(ttl)
-				w.waits(ch)
-				w.remove(z, path)
-			}
-			w.unlock(w.expect(ch).hold)
-			w.Heal("a")
-			w.empty()
-		})
-	}
+			w.remove(z, path)
+		}
+		w.Heal("a")
+		w.finish(w.expect(ch).hold)
+	})
 }
 
 // TestNestedLocks: a lock may be the ancestor of others, whichever was there first.
 func TestNestedLocks(t *testing.T) {
-	for _, first := range []string{"a", "a/b", "a/b/c"} {
-		for _, second := range []string{"a", "a/b", "a/b/c"} {
-			t.Run(fmt.Sprint(first, " and ", second), func(t *testing.T) {
-				if first == second {
-					t.Skip("the same lock")
-				}
-				simulate(t, locktest.Options{}, func(w *world) {
-					x, y := w.client("x"), w.client("y")
-					h1 := w.lock(x, first)
-					h2 := w.lock(y, second)
-					ch1, ch2 := w.queue(w.ctx, y, first), w.queue(w.ctx, x, second)
-					time.Sleep(3 * ttl)
-					for _, h := range []*lock.Hold{h1, h2} {
-						if h.Remaining() == 0 {
-							t.Errorf("%s: %v", h.Name(), h.Err())
-						}
-					}
-					w.waits(ch1)
-					w.waits(ch2)
-					w.unlock(h1)
-					h1 = w.expect(ch1).hold
-					w.waits(ch2)
-					w.unlock(h2)
-					h2 = w.expect(ch2).hold
-					w.unlock(h2)
-					w.unlock(h1)
-					time.Sleep(2 * time.Second)
-					// The last client to leave has the outermost deleted; ancestors stay.
-					for _, n := range w.nodes() {
-						if p, err := znode.DecodeParent(w.node(n).Data); !strings.Contains(n, "/anchor-") && (err != nil || strings.Contains(n, "-lock-")) {
-							t.Errorf("left behind: %s, %+v, %v", n, p, err)
-						}
-					}
-					for _, c := range []*lock.Client{x, y} {
-						for _, name := range []string{"a/b/c", "a/b", "a"} {
-							w.unlock(w.lock(c, name))
-						}
-					}
-					w.empty()
-				})
-			})
+	each(t, "locks", []string{"a a/b", "a a/b/c", "a/b a", "a/b a/b/c", "a/b/c a", "a/b/c a/b"}, func(w *world, both string) {
+		first, second, _ := strings.Cut(both, " ")
+		x, y := w.client("x"), w.client("y")
+		h1, h2 := w.lock(x, first), w.lock(y, second)
+		ch1, ch2 := w.queue(w.ctx, y, first), w.queue(w.ctx, x, second)
+		time.Sleep(3 * ttl)
+		w.waits(ch1, ch2)
+		w.ok(errors.Join(h1.Err(), h2.Err()))
+		h1 = w.pass(h1, ch1)
+		w.waits(ch2)
+		w.unlock(w.pass(h2, ch2), h1)
+		time.Sleep(2 * time.Second)
+		// The last client to leave has the outermost deleted; ancestors stay.
+		for _, n := range w.bare() {
+			if p, err := znode.DecodeParent(w.node(n).Data); err != nil || strings.Contains(n, "-lock-") {
+				t.Errorf("left behind: %s, %+v, %v", n, p, err)
+			}
 		}
-	}
+		for _, c := range []*lock.Client{x, y} {
+			for _, name := range []string{"a/b/c", "a/b", "a"} {
+				w.unlock(w.lock(c, name))
+			}
+		}
+		w.empty()
+	})
 }
 
 // TestWaiterThatLosesItsEntry queues again at the end, and that takes no longer than a renewal
@@ -322,9 +248,7 @@ func TestWaiterThatLosesItsEntry(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, path string){
 		"own entry is gone": func(w *world, path string) { w.remove(w.raw("admin"), path) },
 		"overwritten": func(w *world, path string) {
-			if _, err := w.raw("admin").Set(path, znode.Parent{Kind: znode.Dir}.Encode(), -1); err != nil {
-				w.Fatal(err)
-			}
+			w.set(w.raw("admin"), path, znode.Parent{Kind: znode.Dir}.Encode())
 		},
 	}, func(w *world, lose func(w *world, path string)) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -334,24 +258,16 @@ func TestWaiterThatLosesItsEntry(t *testing.T) {
 		lose(w, lost)
 		time.Sleep(ttl/3 + ttl/10)
 		entries := paths(w.entries("x"))
-		if len(entries) != 3 || entries[2] == lost {
-			w.Fatalf("entries %q, want a new one at the end", entries)
-		}
-		if s := b.Stats(); s.Requeued != 1 || s.Lost != 0 || s.Waiters != 1 {
-			w.Errorf("stats %+v", s)
-		}
+		mustBeTrue(w, len(entries) == 3 && entries[2] != lost, "entries %q, want a new one at the end", entries)
+		isTrue(w, b.Stats().Requeued == 1 && b.Stats().Lost == 0 && b.Stats().Waiters == 1, "stats %+v", b.Stats())
 		mustSay(w, errors.New(w.logged()), "lost the place in the queue", lost)
-		w.waits(second)
-		w.waits(third)
+		w.waits(second, third)
 		w.unlock(h)
 		w.waits(second)
 		w.unlock(w.expect(third).hold)
 		got := w.expect(second)
-		if got.hold.EntryPath() != entries[2] {
-			w.Errorf("acquired by %s, want %s", got.hold.EntryPath(), entries[2])
-		}
-		w.unlock(got.hold)
-		w.empty()
+		equal(w, "acquired by", got.hold.EntryPath(), entries[2])
+		w.finish(got.hold)
 	})
 }
 
@@ -373,29 +289,24 @@ func TestWholeLockDeleted(t *testing.T) {
 		mustBe(t, got.Err(), lock.ErrLost, lock.ErrRemoved)
 		next := w.expect(second).hold
 		w.sole(next)
-		if n := c.Stats().Requeued; n != 1 {
-			t.Errorf("queued again %d times", n)
-		}
-		w.unlock(next)
-		w.empty()
+		equal(t, "queued again", c.Stats().Requeued, 1)
+		w.finish(next)
 	})
 }
 
 // TestParentOfAnEntryThatIsGone: a client that finds its hold's entry removed was the last one
 // there, and sees to the parent: when a renewal tells, and when Unlock does.
 func TestParentOfAnEntryThatIsGone(t *testing.T) {
-	for _, renewed := range []bool{true, false} {
-		subtest(t, fmt.Sprint("renewed ", renewed), locktest.Options{}, func(w *world) {
-			a := w.client("a")
-			h := w.lock(a, "x")
-			w.remove(w.raw("admin"), h.EntryPath())
-			if renewed {
-				w.end(h).wait()
-			}
-			mustBe(w, h.Unlock(), lock.ErrRemoved)
-			w.empty()
-		})
-	}
+	each(t, "renewed", bools, func(w *world, renewed bool) {
+		a := w.client("a")
+		h := w.lock(a, "x")
+		w.remove(w.raw("admin"), h.EntryPath())
+		if renewed {
+			w.end(h).wait()
+		}
+		mustBe(w, h.Unlock(), lock.ErrRemoved)
+		w.empty()
+	})
 }
 
 // TestAcquiredOnANodeOfTheSessionBefore is CURATOR-604's race, by what Curator asks of the
@@ -420,26 +331,19 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		waiting := w.queue(w.ctx, ours, "x")
 		time.Sleep(sessionTimeout / 2)
 		w.waits(waiting)
-		if _, err := ours.Mutex("x", lock.WithLocalWindow(0)).TryLock(w.ctx); !errors.Is(err, lock.ErrHeld) {
-			t.Errorf("TryLock while their node is there: %v", err)
-		}
+		mustBe(t, second(ours.Mutex("x", lock.WithLocalWindow(0)).TryLock(w.ctx)), lock.ErrHeld)
 		w.until("their session has ended", func() bool { return len(w.entries("x")) == 1 })
 		h := w.await(waiting).hold
 
 		// What the other does when it unlocks, and locks again.
-		if err := theirs.Delete(node, -1); !errors.Is(err, zk.ErrNoNode) {
-			t.Errorf("their unlock: %v", err)
-		}
+		mustBe(t, theirs.Delete(node, -1), zk.ErrNoNode)
 		again := w.create(theirs, "/locks/x/_c_4567-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
 		time.Sleep(2 * ttl)
 		w.alive(h)
-		if all := paths(w.entries("x")); len(all) != 2 || all[0] != h.EntryPath() {
-			t.Errorf("entries %q, want ours ahead of theirs", all)
-		}
+		all := paths(w.entries("x"))
+		isTrue(t, len(all) == 2 && all[0] == h.EntryPath(), "entries %q, want ours ahead of theirs", all)
 		w.unlock(h)
-		if all := paths(w.entries("x")); len(all) != 1 || all[0] != again {
-			t.Errorf("entries %q, want theirs alone", all)
-		}
+		isTrue(t, len(paths(w.entries("x"))) == 1 && paths(w.entries("x"))[0] == again, "entries %q, want theirs alone", paths(w.entries("x")))
 		w.remove(theirs, again)
 	})
 }
@@ -457,8 +361,6 @@ func TestOwnEntryHasGoneToo(t *testing.T) {
 		<-ahead
 		w.waits(ch)
 		w.alive(h)
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
-		w.empty()
+		w.handOver(h, ch)
 	})
 }

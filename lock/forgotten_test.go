@@ -3,7 +3,6 @@
 package lock_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -43,23 +42,18 @@ func TestServerThatLostItsData(t *testing.T) {
 			if err := a.Check(); err == nil {
 				w.Error("servers refuse the client, and Check is nil")
 			} else {
-				mustBe(w, err, lock.ErrUnavailable)
-				mustSay(w, err, "port for TLS", "maxClientCnxns", "it has lost its data")
+				fails(w, err, lock.ErrUnavailable, "port for TLS", "maxClientCnxns", "it has lost its data")
 			}
 			got := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
 			w.unlock(w.await(got).hold)
-			if took := time.Since(begun); took < sessionTimeout || took > 2*sessionTimeout {
-				w.Errorf("the client came back after %v, its session timeout is %v", took, sessionTimeout)
-			}
+			inRange(w, "the client came back after", time.Since(begun), sessionTimeout, 2*sessionTimeout)
 			if err := a.Check(); err != nil || a.Session() == session {
 				w.Errorf("afterwards Check is %v, and the session %#x, before %#x", err, a.Session(), session)
 			}
 			w.until("the hold whose entry is gone has ended", func() bool { return held.Err() != nil })
 			mustBe(w, held.Err(), lock.ErrRemoved)
 			w.unlock(w.await(waiting).hold)
-			if !strings.Contains(w.logged(), "no server answers for the session") {
-				w.Error("the log does not tell of the new session")
-			}
+			isTrue(w, strings.Contains(w.logged(), "no server answers for the session"), "the log does not tell of the new session")
 		})
 	}
 }
@@ -75,12 +69,11 @@ func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
 		b := w.dial("b")
 		held := w.lock(b, "x")
 		for end := time.Now().Add(3 * sessionTimeout); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-			try, cancel := context.WithTimeout(w.ctx, 50*time.Millisecond)
+			try := w.limited(50 * time.Millisecond)
 			if h, err := a.Mutex("x").TryLock(try); err == nil {
 				t.Error("two hold the lock")
 				h.Unlock()
 			}
-			cancel()
 		}
 		w.alive(held)
 		w.unlock(held)
@@ -109,9 +102,7 @@ func TestServerThatRefusesForAWhile(t *testing.T) {
 		time.Sleep(sessionTimeout / 2)
 		refuses.Store(false)
 		w.unlock(w.lock(a, "x"))
-		if a.Session() != session {
-			t.Error("the session was given up")
-		}
+		equal(t, "session", a.Session(), session)
 	})
 }
 
@@ -131,14 +122,10 @@ func TestDataLostBehindASessionThatEnded(t *testing.T) {
 		b := w.dial("b")
 		h := w.lock(b, "x")
 		time.Sleep(sessionTimeout)
-		if gone, err := admin.New(a).Purge(w.ctx, h.EntryPath(), lock.Policy{TTL: ttl, Grace: ttl / 4}); gone || err != nil {
-			w.Errorf("a living entry was purged: %v, %v", gone, err)
-		}
-		if strings.Contains(w.logged(), "no server answers for the session") {
-			w.Error("the servers have refused the client: this shows nothing")
-		}
-		_, err := a.Mutex("x").TryLock(w.ctx)
-		mustBe(w, err, lock.ErrHeld)
+		gone, err := admin.New(a).Purge(w.ctx, h.EntryPath(), lock.Policy{TTL: ttl, Grace: ttl / 4})
+		isTrue(w, !gone && err == nil, "a living entry was purged: %v, %v", gone, err)
+		isTrue(w, !strings.Contains(w.logged(), "no server answers for the session"), "the servers have refused the client: this shows nothing")
+		mustBe(w, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		w.alive(h)
 		w.unlock(h)
 	})

@@ -22,105 +22,92 @@ import (
 // joins is not known. The place of the client has one entry after that, or none if all of its
 // waiters give up meanwhile, or the client closes.
 func TestExchangeInDoubt(t *testing.T) {
-	for _, then := range []string{"they wait on", "they give up", "the client closes"} {
-		t.Run(then, func(t *testing.T) {
-			forEachMishap(t, func(w *world, i int) {
-				a, b := w.dial("a", riding(0)), w.dial("b")
-				h := w.lock(a, "x")
-				ctx, giveUp := context.WithCancel(w.ctx)
-				defer giveUp()
-				line := w.line(ctx, a, "x", 2)
-				w.windowOver("a")
-				other := w.queue(w.ctx, b, "x")
-				hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" && leaves(h)(r) && joins(r) })
-				begun := time.Now()
-				w.unlock(h)
-				w.until("the mishap", hit)
-				switch then {
-				case "they wait on":
-					w.inOrder(w.await(other).hold, line...)
-					atMost(w, "an entry of no waiter is in the way: it took", time.Since(begun), ttl)
-				case "they give up":
-					giveUp()
-				default:
-					mustBe(w, a.Close(), nil)
-				}
-				if then != "they wait on" {
-					for _, ch := range line {
-						if w.outcome(ch).err == nil {
-							w.Error("a waiter that has given up has the lock")
-						}
-					}
-					w.unlock(w.await(other).hold)
-				}
-				w.empty()
-			})
-		})
-	}
+	eachMishap(t, "then", []string{"they wait on", "they give up", "the client closes"}, func(w *world, then string, i int) {
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		h := w.lock(a, "x")
+		ctx, giveUp := context.WithCancel(w.ctx)
+		defer giveUp()
+		line := w.line(ctx, a, "x", 2)
+		w.windowOver("a")
+		other := w.queue(w.ctx, b, "x")
+		hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" && leaves(h)(r) && joins(r) })
+		begun := time.Now()
+		w.unlock(h)
+		w.until("the mishap", hit)
+		switch then {
+		case "they wait on":
+			w.inOrder(w.await(other).hold, line...)
+			atMost(w, "an entry of no waiter is in the way: it took", time.Since(begun), ttl)
+		case "they give up":
+			giveUp()
+		default:
+			mustBe(w, a.Close(), nil)
+		}
+		if then != "they wait on" {
+			for _, ch := range line {
+				isTrue(w, w.outcome(ch).err != nil, "a waiter that has given up has the lock")
+			}
+			w.unlock(w.await(other).hold)
+		}
+		w.empty()
+	})
 }
 
 // TestExchangeOfRemovedEntry: another client has deleted or written the entry that was to leave.
 // The local waiters get another one.
 func TestExchangeOfRemovedEntry(t *testing.T) {
-	for _, removed := range []bool{true, false} {
-		subtest(t, fmt.Sprint("removed ", removed), locktest.Options{}, func(w *world) {
-			a, z := w.dial("a", riding(0)), w.raw("admin")
-			h := w.lock(a, "x")
-			line := w.line(w.ctx, a, "x", 2)
-			w.windowOver("a")
-			hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && leaves(h)(r) }, func() {
-				if removed {
-					w.remove(z, h.EntryPath())
-				} else if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
-					w.Error(err)
-				}
-			})
-			w.unlock(h)
-			w.until("the unlock", hit)
-			if !removed {
-				w.waits(line[0])
+	each(t, "removed", bools, func(w *world, removed bool) {
+		a, z := w.dial("a", riding(0)), w.raw("admin")
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 2)
+		w.windowOver("a")
+		hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && leaves(h)(r) }, func() {
+			if removed {
 				w.remove(z, h.EntryPath())
+			} else if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
+				w.Error(err)
 			}
-			w.inOrder(w.await(line[0]).hold, line[1])
-			w.empty()
 		})
-	}
+		w.unlock(h)
+		w.until("the unlock", hit)
+		if !removed {
+			w.waits(line[0])
+			w.remove(z, h.EntryPath())
+		}
+		w.handOver(w.await(line[0]).hold, line[1])
+	})
 }
 
 // TestKeptEntryIsLost: a goroutine that takes what was kept, and was purged meanwhile, queues
 // anew, and a try fails. What is kept after that is given back as before.
 func TestKeptEntryIsLost(t *testing.T) {
-	for _, try := range []bool{false, true} {
-		subtest(t, fmt.Sprint("try ", try), locktest.Options{}, func(w *world) {
-			a, b := w.dial("a", riding(time.Hour)), w.dial("b")
-			w.unlock(w.lock(a, "x"))
-			w.kill("a")
-			other := w.lock(b, "x")
-			take := a.Mutex("x").Lock
-			if try {
-				take = a.Mutex("x").TryLock
-			}
-			next := start(func() (*lock.Hold, error) { return take(w.ctx) })
-			settle()
-			w.Heal("a")
-			time.Sleep(ttl)
-			if try {
-				mustBe(w, w.outcome(next).err, lock.ErrHeld)
-				w.unlock(other)
-				next = w.line(w.ctx, a, "x", 1)[0]
-			} else {
-				w.unlock(other)
-			}
-			h := w.await(next).hold
-			w.alive(h)
-			waiting := w.queue(w.ctx, b, "x")
-			w.unlock(h)
-			w.unlock(w.expect(waiting).hold)
-			w.unlock(w.lock(a, "x"))
-			mustBe(w, a.Close(), nil)
-			w.empty()
-		})
-	}
+	each(t, "try", bools, func(w *world, try bool) {
+		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		w.unlock(w.lock(a, "x"))
+		w.kill("a")
+		other := w.lock(b, "x")
+		take := a.Mutex("x").Lock
+		if try {
+			take = a.Mutex("x").TryLock
+		}
+		next := w.callers(w.ctx, 1, take)[0]
+		w.Heal("a")
+		time.Sleep(ttl)
+		if try {
+			mustBe(w, w.outcome(next).err, lock.ErrHeld)
+			w.unlock(other)
+			next = w.line(w.ctx, a, "x", 1)[0]
+		} else {
+			w.unlock(other)
+		}
+		h := w.await(next).hold
+		w.alive(h)
+		waiting := w.queue(w.ctx, b, "x")
+		w.unlock(w.pass(h, waiting))
+		w.unlock(w.lock(a, "x"))
+		mustBe(w, a.Close(), nil)
+		w.empty()
+	})
 }
 
 // TestGiveUpWhileKeptEntryLeaves: a request has the client give back what it keeps, and gives up
@@ -160,13 +147,10 @@ func TestKeptEntryIsWritten(t *testing.T) {
 		h := w.lock(a, "x")
 		time.Sleep(idle * 3 / 4)
 		w.unlock(h)
-		if _, err := z.Set(h.EntryPath(), []byte("mine"), -1); err != nil {
-			w.Fatal(err)
-		}
+		w.set(z, h.EntryPath(), []byte("mine"))
 		time.Sleep(2 * idle)
 		w.remove(z, h.EntryPath())
-		w.unlock(w.lock(a, "x", lock.WithIdle(0)))
-		w.empty()
+		w.finish(w.lock(a, "x", lock.WithIdle(0)))
 	})
 	subtest(t, "force-released", locktest.Options{}, func(w *world) {
 		a, c := w.dial("a", riding(time.Hour)), w.dial("c")
@@ -176,8 +160,7 @@ func TestKeptEntryIsWritten(t *testing.T) {
 		begun := time.Now()
 		mustBe(w, w.breaks(c, h.EntryPath()).Wait(w.ctx, terms), nil)
 		atMost(w, "it has gone after", time.Since(begun), ttl/2)
-		w.unlock(w.lock(a, "x", lock.WithIdle(0)))
-		w.empty()
+		w.finish(w.lock(a, "x", lock.WithIdle(0)))
 	})
 }
 
@@ -187,8 +170,7 @@ func TestTokensRiseAfterTheLastPass(t *testing.T) {
 		a := w.dial("a", riding(0))
 		h := w.lock(a, "x")
 		h.SetPass(math.MaxInt32 - 1)
-		w.inOrder(h, w.line(w.ctx, a, "x", 3)...)
-		w.empty()
+		w.handOver(h, w.line(w.ctx, a, "x", 3)...)
 	})
 }
 
@@ -207,28 +189,16 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 			return d + time.Hour, d + 1000*time.Hour + time.Duration(forward.Load())
 		}))
 		writer := w.take(w.dial("b").RWMutex("x").Lock)
-		var readers []<-chan taken
-		for range 4 {
-			readers = append(readers, start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(w.ctx) }))
-			settle()
-		}
+		readers := w.callers(w.ctx, 4, a.RWMutex("x").RLock)
 		set.Store(true)
 		w.unlock(writer)
 		time.Sleep(ttl)
-		if set.Load() {
-			t.Fatal("the wall clock was not set")
-		}
-		var held []*lock.Hold
-		for _, reader := range readers {
-			held = append(held, w.expect(reader).hold)
-		}
+		mustBeTrue(t, !set.Load(), "the wall clock was not set")
+		held := w.expectEach(readers...)
 		for _, h := range held {
-			if h.Remaining() == 0 {
-				t.Errorf("hold of token %v: %v", h.Token(), h.Err())
-			}
-			w.unlock(h)
+			w.ok(h.Err())
 		}
-		w.empty()
+		w.finish(held...)
 	})
 }
 
@@ -242,9 +212,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 			h.Revoked()
 			w.unlock(h)
 		}
-		if n := a.Wards(); n > most {
-			w.Errorf("%d entries are remembered, want at most %d", n, most)
-		}
+		atMost(w, "entries that are remembered", a.Wards(), most)
 		w.empty()
 	}
 	subtest(t, "others wait", locktest.Options{}, func(w *world) {
@@ -255,8 +223,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 			line := w.line(w.ctx, a, "x", 1)
 			other := w.queue(w.ctx, b, "x")
 			time.Sleep(3 * window)
-			w.unlock(h)
-			w.unlock(w.await(other).hold)
+			w.inOrder(h, other)
 			w.unlock(w.await(line[0]).hold)
 			settle()
 		}
@@ -274,9 +241,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 			settle()
 			w.unlock(h)
 			last := w.await(next).hold
-			if last.EntryPath() == h.EntryPath() {
-				w.Error("the entry was handed on")
-			}
+			isTrue(w, last.EntryPath() != h.EntryPath(), "the entry was handed on")
 			w.unlock(last)
 		}
 		forgotten(w, a, 1)
@@ -317,9 +282,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if canceled == 0 {
-			w.Error("none has given up as it was granted")
-		}
+		isTrue(w, canceled != 0, "none has given up as it was granted")
 		forgotten(w, a, 1)
 	})
 }
@@ -343,11 +306,9 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 		third := w.queue(w.ctx, c, "x")
 		w.Heal("a")
 		time.Sleep(ttl)
-		if _, there := w.Node(theirs.EntryPath()); !there || theirs.Remaining() == 0 {
-			t.Fatalf("the attached entry is there: %v, its hold: %v", there, theirs.Err())
-		}
-		w.waits(third)
-		w.waits(next)
+		_, there := w.Node(theirs.EntryPath())
+		mustBeTrue(t, there && theirs.Remaining() != 0, "the attached entry is there: %v, its hold: %v", there, theirs.Err())
+		w.waits(third, next)
 		w.unlock(theirs)
 		got := <-third
 		w.inTurn(ended, got)
@@ -378,13 +339,10 @@ func TestExchangeInDoubtTwice(t *testing.T) {
 		w.unlock(h)
 		begun := time.Now()
 		next := w.await(waiting[0])
-		if n.Load() < 3 {
-			t.Errorf("%d attempts", n.Load())
-		}
+		isTrue(t, n.Load() >= 3, "%d attempts", n.Load())
 		atMost(w, "the next one has the lock after", next.at.Sub(begun), ttl/2)
 		w.sole(next.hold)
-		w.unlock(next.hold)
-		w.empty()
+		w.finish(next.hold)
 	})
 }
 
@@ -396,27 +354,22 @@ func exchanges(r locktest.Request, h *lock.Hold) bool {
 // TestExchangeGivenUp: the waiter gives up while its client cannot ask what the exchange
 // has done.
 func TestExchangeGivenUp(t *testing.T) {
-	for _, applied := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
-		subtest(t, fmt.Sprint(applied), locktest.Options{}, func(w *world) {
-			a := w.dial("a")
-			h := w.lock(a, "x")
-			ctx, cancel := context.WithCancel(w.ctx)
-			ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
-			settle()
-			hit := w.fault(func(r locktest.Request) bool { return exchanges(r, h) && w.cutOffSoon("a") }, locktest.Fault{Drop: applied})
-			w.unlock(h)
-			w.until("the mishap", hit)
-			cancel()
-			<-ch
-			time.Sleep(time.Second)
-			w.Heal("a")
-			time.Sleep(ttl / 2)
-			if e := w.entries("x"); len(e) != 0 {
-				w.Errorf("entries %q, want none", paths(e))
-			}
-			w.empty()
-		})
-	}
+	each(t, "applied", []locktest.Drop{locktest.BeforeApply, locktest.AfterApply}, func(w *world, applied locktest.Drop) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		ctx, cancel := context.WithCancel(w.ctx)
+		ch := w.callers(ctx, 1, a.Mutex("x").Lock)[0]
+		hit := w.fault(func(r locktest.Request) bool { return exchanges(r, h) && w.cutOffSoon("a") }, locktest.Fault{Drop: applied})
+		w.unlock(h)
+		w.until("the mishap", hit)
+		cancel()
+		<-ch
+		time.Sleep(time.Second)
+		w.Heal("a")
+		time.Sleep(ttl / 2)
+		w.hasEntries("x", 0)
+		w.empty()
+	})
 }
 
 // TestLostEntryWithLocalWaiters: a hold is lost for which goroutines of its process wait.
@@ -429,10 +382,7 @@ func TestLostEntryWithLocalWaiters(t *testing.T) {
 		w.remove(z, h.EntryPath())
 		next := w.await(ch)
 		w.inTurn(ended, next)
-		if took := next.at.Sub(ended.wait()); took > 20*time.Millisecond {
-			t.Errorf("the next one has the lock after %v", took)
-		}
-		w.unlock(next.hold)
-		w.empty()
+		atMost(t, "the next one has the lock after", next.at.Sub(ended.wait()), 20*time.Millisecond)
+		w.finish(next.hold)
 	})
 }

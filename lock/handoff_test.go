@@ -34,15 +34,12 @@ func TestHandoffCostsNothing(t *testing.T) {
 		w.wantCost("eight handoffs", w.cost("a", func() {
 			for _, next := range line {
 				before := h
-				w.unlock(h)
-				h = w.expect(next).hold
+				h = w.pass(h, next)
 				mustBe(t, before.Err(), lock.ErrUnlocked)
 				if before.Context().Err() == nil || h.Token().Compare(before.Token()) <= 0 {
 					t.Errorf("the hold before goes on, or token %v follows %v", h.Token(), before.Token())
 				}
-				if h.EntryPath() != entry {
-					t.Errorf("held by %s, not by the same entry, %s", h.EntryPath(), entry)
-				}
+				equal(t, "held by the entry", h.EntryPath(), entry)
 				w.alive(h)
 			}
 		}), map[string]int{}, 0)
@@ -50,9 +47,7 @@ func TestHandoffCostsNothing(t *testing.T) {
 			t.Errorf("the token after eight handoffs is %v, want %v", h.Token(), want)
 		}
 		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(0))
-		w.unlock(h)
-		w.unlock(w.expect(other).hold)
-		w.empty()
+		w.finish(w.pass(h, other))
 	})
 }
 
@@ -95,14 +90,11 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 			done <- handoffs
 		}()
 		got := w.await(other)
-		if waited, most := got.at.Sub(begun), window+test.held+20*time.Millisecond; waited > most {
-			t.Errorf("the other client waited for %v, want at most %v", waited, most)
-		}
+		waited, most := got.at.Sub(begun), window+test.held+20*time.Millisecond
+		isTrue(t, waited <= most, "the other client waited for %v, want at most %v", waited, most)
 		w.unlock(got.hold)
 		handoffs := <-done
-		if handoffs < 1 && test.held < window {
-			t.Error("no goroutine of the client was before the other client")
-		}
+		isTrue(t, handoffs >= 1 || test.held >= window, "no goroutine of the client was before the other client")
 		if handoffs < len(line) {
 			w.inOrder(h, line[handoffs+1:]...)
 		}
@@ -135,9 +127,7 @@ func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 			if looks > handoffs*4/10 || got.total() > looks+2 { // a renewal, perhaps
 				w.Errorf("%d handoffs after holds of a fifth of the window cost %v", handoffs, got.requests)
 			}
-			if h.Token().Pass != handoffs {
-				w.Errorf("the last hold is by handoff %d of %d", h.Token().Pass, handoffs)
-			}
+			equal(w, "handoffs", h.Token().Pass, handoffs)
 			w.unlock(h)
 		})
 	}
@@ -165,47 +155,40 @@ func TestWaiterGivesUp(t *testing.T) {
 				mustBe(t, w.outcome(queue[1-i]).err, why)
 			}
 		}), map[string]int{}, 0)
-		if e := w.entries("x"); len(e) != 3 || e[1].Path != entry {
-			t.Fatalf("entries %q, want the one that the others wait by still there, %s", paths(e), entry)
-		}
-		w.unlock(h)
-		third := w.expect(queue[2]).hold
-		if third.EntryPath() != entry {
-			t.Errorf("the third one has %s, want the place of the first, %s", third.EntryPath(), entry)
-		}
+		e := w.entries("x")
+		mustBeTrue(t, len(e) == 3 && e[1].Path == entry, "entries %q, want the one that the others wait by still there, %s", paths(e), entry)
+		third := w.pass(h, queue[2])
+		equal(t, "the third one's entry", third.EntryPath(), entry)
 		w.inOrder(third, queue[3], last)
 
 		h = w.lock(b, "x") // with the last one its entry goes
 		all, cancel := context.WithCancel(w.ctx)
 		queue = w.line(all, a, "x", 2)
 		cancel()
-		for _, ch := range queue {
-			mustBe(t, w.outcome(ch).err, context.Canceled)
-		}
+		w.endBy(context.Canceled, queue...)
 		w.until("the entry has gone", func() bool { return len(w.entries("x")) == 1 })
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
 // TestUnlockAfterTheWindow: the entry leaves, and another one joins, in one transaction. Then
 // it is the turn of the clients that wait.
 func TestUnlockAfterTheWindow(t *testing.T) {
-	for _, opt := range []lock.LockOption{nil, lock.WithLocalWindow(0)} {
-		subtest(t, fmt.Sprint("with an option ", opt != nil), locktest.Options{}, func(w *world) {
-			a, b := w.dial("a", riding(0)), w.dial("b")
-			h := w.lock(a, "x", opt)
-			line := w.line(w.ctx, a, "x", 2, opt)
-			w.windowOver("a")
-			other := w.queue(w.ctx, b, "x")
-			got := w.cost("a", func() { w.unlock(h) })
-			if n := len(w.entries("x")); n != 2 || got.requests["multi"] != 1 || got.requests["delete"] != 0 {
-				w.Errorf("%d entries, and it took %v; want one transaction", n, got.requests)
-			}
-			w.inOrder(w.expect(other).hold, line...)
-			w.empty()
-		})
-	}
+	each(t, "without a window of its own", bools, func(w *world, without bool) {
+		var opt lock.LockOption
+		if without {
+			opt = lock.WithLocalWindow(0)
+		}
+		a, b := w.dial("a", riding(0)), w.dial("b")
+		h := w.lock(a, "x", opt)
+		line := w.line(w.ctx, a, "x", 2, opt)
+		w.windowOver("a")
+		other := w.queue(w.ctx, b, "x")
+		got := w.cost("a", func() { w.unlock(h) })
+		n := len(w.entries("x"))
+		isTrue(w, n == 2 && got.requests["multi"] == 1 && got.requests["delete"] == 0, "%d entries, and it took %v; want one transaction", n, got.requests)
+		w.handOver(w.expect(other).hold, line...)
+	})
 }
 
 // ends are ways in which a hold ends after which no goroutine of its client goes on with its
@@ -246,30 +229,25 @@ var ends = map[string]func(*world, *lock.Hold){
 // ahead of those that came a second later.
 func TestNoHandoffAfterOtherEnds(t *testing.T) {
 	for name, end := range ends {
-		for _, others := range []bool{false, true} {
-			subtest(t, fmt.Sprintf("%s, others %v", name, others), locktest.Options{}, func(w *world) {
-				a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, MaxHold: ttl}))
-				h := w.lock(a, "x")
-				queue := w.line(w.ctx, a, "x", 2)
-				if others {
-					queue = append([]<-chan taken{w.queue(w.ctx, w.dial("b"), "x")}, queue...)
-					time.Sleep(time.Second)
-					queue = append(queue, w.queue(w.ctx, w.dial("c"), "x"))
-				}
-				ended, entry := w.end(h), h.EntryPath()
-				end(w, h)
-				next := w.await(queue[0])
-				if !others || !strings.HasPrefix(name, "removed") { // then both were in
-					w.inTurn(ended, next)
-				}
-				if next.hold.EntryPath() == entry {
-					w.Error("the next one has the same entry")
-				}
-				w.alive(next.hold)
-				w.inOrder(next.hold, queue[1:]...)
-				w.empty()
-			})
-		}
+		each(t, name+", others", bools, func(w *world, others bool) {
+			a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, MaxHold: ttl}))
+			h := w.lock(a, "x")
+			queue := w.line(w.ctx, a, "x", 2)
+			if others {
+				queue = append([]<-chan taken{w.queue(w.ctx, w.dial("b"), "x")}, queue...)
+				time.Sleep(time.Second)
+				queue = append(queue, w.queue(w.ctx, w.dial("c"), "x"))
+			}
+			ended, entry := w.end(h), h.EntryPath()
+			end(w, h)
+			next := w.await(queue[0])
+			if !others || !strings.HasPrefix(name, "removed") { // then both were in
+				w.inTurn(ended, next)
+			}
+			isTrue(w, next.hold.EntryPath() != entry, "the next one has the same entry")
+			w.alive(next.hold)
+			w.handOver(next.hold, queue[1:]...)
+		})
 	}
 }
 
@@ -285,9 +263,7 @@ func TestMaxHoldIsForEachHold(t *testing.T) {
 			w.unlock(h)
 			h = w.await(next).hold
 		}
-		if time.Since(begun) < ttl || int(h.Token().Pass) != len(line) {
-			t.Errorf("token %v after %v", h.Token(), time.Since(begun))
-		}
+		isTrue(t, time.Since(begun) >= ttl && int(h.Token().Pass) == len(line), "token %v after %v", h.Token(), time.Since(begun))
 		w.unlock(h)
 	})
 }
@@ -299,21 +275,17 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 		a := w.dial("a", riding(0))
 		before := w.lock(a, "x")
 		line := w.line(w.ctx, a, "x", 1)
-		w.unlock(before)
-		h := w.expect(line[0]).hold
+		h := w.pass(before, line[0])
 		again := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(before.Context()) })
 		mustBe(t, w.outcome(again).err, lock.ErrUnlocked)
 		mustBe(t, before.Unlock(), lock.ErrUnlocked)
 		mustBe(t, before.Extend(w.ctx, ttl), lock.ErrUnlocked)
-		if before.Remaining() != 0 {
-			t.Error("the hold before is valid still")
-		}
+		equal(t, "what remains of the hold before", before.Remaining(), 0)
 		if ticket, err := before.Ticket(); !errors.Is(err, lock.ErrUnlocked) || !ticket.IsZero() || h.EntryPath() != before.EntryPath() {
 			t.Errorf("ticket %v for %s, which the next one has: %s", ticket, before.EntryPath(), h.EntryPath())
 		}
 		w.alive(h)
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -328,12 +300,9 @@ func TestHandoffIsToTheSame(t *testing.T) {
 			other := w.queue(w.ctx, a, "x", opts...)
 			w.unlock(h)
 			h = w.await(other).hold
-			if h.Token().Pass != 0 {
-				t.Errorf("token %v", h.Token())
-			}
+			equal(t, "handoffs", h.Token().Pass, 0)
 		}
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -342,31 +311,18 @@ func TestHandoffIsToTheSame(t *testing.T) {
 func TestPermitsAreHandedOn(t *testing.T) {
 	subtest(t, "three", locktest.Options{}, func(w *world) {
 		s := w.dial("a", riding(0)).Semaphore("x", 3)
-		var line []<-chan taken
-		for range 9 {
-			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
-			settle()
-		}
+		line := w.callers(w.ctx, 9, permits(s, 1))
 		w.hasEntries("x", 3)
-		var held []*lock.Hold
-		for i, next := range line {
-			if i >= 3 {
-				w.waits(next)
-				version := w.node(held[i-3].EntryPath()).Stat.Version
-				w.unlock(held[i-3])
-				if h := w.expect(next).hold; h.EntryPath() != held[i-3].EntryPath() || w.node(h.EntryPath()).Stat.Version != version {
-					w.Errorf("%s was handed on as %s, at another version than %d", held[i-3].EntryPath(), h.EntryPath(), version)
-				} else {
-					held = append(held, h)
-				}
-				continue
-			}
-			held = append(held, w.expect(next).hold)
+		held := w.expectEach(line[:3]...)
+		for i, next := range line[3:] {
+			w.waits(next)
+			before := w.node(held[i].EntryPath())
+			h := w.pass(held[i], next)
+			equal(w, "handed on by", h.EntryPath(), before.Path)
+			equal(w, "at the version", w.node(h.EntryPath()).Stat.Version, before.Stat.Version)
+			held = append(held, h)
 		}
-		for _, h := range held[6:] {
-			w.unlock(h)
-		}
-		w.empty()
+		w.finish(held[6:]...)
 	})
 	subtest(t, "many are free", slow, func(w *world) { // where there is room many join at once
 		s := w.dial("a", riding(0)).Semaphore("x", 32)
@@ -399,9 +355,7 @@ func TestHandoffAmongWriters(t *testing.T) {
 		w.ok(h.Downgrade(w.ctx))
 		w.until("the writer joins", func() bool { return len(w.entries("x")) == 2 })
 		w.waits(third)
-		w.unlock(h)
-		w.unlock(w.await(third).hold)
-		w.empty()
+		w.handOver(h, third)
 	})
 }
 
@@ -425,13 +379,10 @@ func TestReadersShareAnEntry(t *testing.T) {
 		for i, h := range held {
 			w.alive(h)
 			tokens[h.Token()] = true
-			if got := h.Context().Value(key{}); got != i {
-				t.Errorf("the context of reader %d carries %v", i, got)
-			}
+			got := h.Context().Value(key{})
+			isTrue(t, got == i, "the context of reader %d carries %v", i, got)
 		}
-		if len(tokens) != len(held) {
-			t.Errorf("%d tokens of %d readers", len(tokens), len(held))
-		}
+		equal(t, "tokens", len(tokens), len(held))
 		w.unlock(held[9])
 		mustBe(t, second(held[9].Ticket()), lock.ErrUnlocked)
 		if held[9] = w.expect(read(9)).hold; held[9].EntryPath() != first.EntryPath() {
@@ -446,9 +397,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 		if first.Remaining() > 0 || first.Context().Err() == nil || !errors.Is(first.Err(), lock.ErrUnlocked) {
 			t.Errorf("the first one, unlocked: %v", first.Err())
 		}
-		for _, h := range held[1:] {
-			w.alive(h)
-		}
+		w.alive(held[1:]...)
 		// The context of an ended hold enters nothing again; that of another one does.
 		anew := start(func() (*lock.Hold, error) { return rw.RLock(context.WithoutCancel(first.Context())) })
 		w.waits(anew)
@@ -456,23 +405,18 @@ func TestReadersShareAnEntry(t *testing.T) {
 		w.unlock(held[1])
 		w.alive(again)
 		mustBe(t, w.outcome(start(func() (*lock.Hold, error) { return rw.Lock(held[2].Context()) })).err, lock.ErrUpgrade)
-		if err := held[2].Extend(w.ctx, ttl/10); err != nil || held[3].Remaining() < ttl/2 {
-			t.Errorf("Extend of one that shares: %v, and the others have %v", err, held[3].Remaining())
-		}
+		err := held[2].Extend(w.ctx, ttl/10)
+		isTrue(t, err == nil && held[3].Remaining() >= ttl/2, "Extend of one that shares: %v, and the others have %v", err, held[3].Remaining())
 		w.unlock(again)
-		if again.Context().Err() == nil {
-			t.Error("entered twice and unlocked twice, it goes on")
-		}
+		isTrue(t, again.Context().Err() != nil, "entered twice and unlocked twice, it goes on")
 		for _, h := range held[2:] {
 			w.waits(writer)
 			w.unlock(h)
 		}
 		wrote := w.await(writer).hold
 		w.waits(late)
-		w.unlock(wrote)
-		w.unlock(w.await(late).hold)
-		w.unlock(w.await(anew).hold)
-		w.empty()
+		w.inOrder(wrote, late)
+		w.finish(w.await(anew).hold)
 	})
 }
 
@@ -483,31 +427,16 @@ func TestReadersWaitTogether(t *testing.T) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
 		wrote := w.take(b.RWMutex("x").Lock)
 		giveUp, cancel := context.WithCancel(w.ctx)
-		var readers []<-chan taken
-		for i := range 6 {
-			ctx := w.ctx
-			if i < 2 { // one of them is the one for which the entry joined
-				ctx = giveUp
-			}
-			readers = append(readers, start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(ctx) }))
-			settle()
-		}
+		first, readers := w.callers(giveUp, 2, a.RWMutex("x").RLock), w.callers(w.ctx, 4, a.RWMutex("x").RLock) // the entry joined for one of the first
 		w.hasEntries("x", 2)
 		cancel()
-		for _, ch := range readers[:2] {
-			mustBe(t, w.outcome(ch).err, context.Canceled)
-		}
+		w.endBy(context.Canceled, first...)
 		w.unlock(wrote)
-		var held []*lock.Hold
-		for _, ch := range readers[2:] {
-			held = append(held, w.expect(ch).hold)
-		}
+		held := w.expectEach(readers...)
 		w.remove(w.raw("admin"), held[0].EntryPath())
 		time.Sleep(ttl)
 		for _, h := range held {
-			if h.Context().Err() == nil {
-				t.Errorf("the reader with token %v was not told", h.Token())
-			}
+			isTrue(t, h.Context().Err() != nil, "the reader with token %v was not told", h.Token())
 			mustBe(t, h.Err(), lock.ErrRemoved)
 			mustBe(t, h.Unlock(), lock.ErrRemoved)
 		}
@@ -518,38 +447,28 @@ func TestReadersWaitTogether(t *testing.T) {
 // TestHandoffOfStaleLease: an entry that was not renewed for long is written before the next
 // goroutine has it. The machine slept, or its renewals were refused.
 func TestHandoffOfStaleLease(t *testing.T) {
-	for _, slept := range []bool{true, false} {
-		subtest(t, fmt.Sprint("slept ", slept), locktest.Options{}, func(w *world) {
-			clk := newClock(0, 0)
-			a := w.dial("a", riding(0), lock.WithClock(clk.now))
-			h := w.lock(a, "x")
-			line := w.line(w.ctx, a, "x", 1)
-			if slept {
-				clk.step(ttl * 7 / 10)
-			} else {
-				w.Intercept(func(r locktest.Request) locktest.Fault {
-					if renews(r, h) {
-						return locktest.Fault{Code: codeThrottled}
-					}
-					return locktest.Fault{}
-				})
-				time.Sleep(ttl * 6 / 10)
-				w.looked("a")
-			}
-			version := w.node(h.EntryPath()).Stat.Version
-			w.Intercept(nil)
-			w.unlock(h)
-			next := w.await(line[0]).hold
-			if n := w.node(h.EntryPath()); next.EntryPath() != h.EntryPath() || n.Stat.Version == version {
-				w.Errorf("%s, with %v left, is at version %d, was %s at %d", next.EntryPath(), next.Remaining(), n.Stat.Version, h.EntryPath(), version)
-			}
-			if next.Remaining() < ttl/2 {
-				w.Errorf("the next one has %v left", next.Remaining())
-			}
-			w.unlock(next)
-			w.empty()
-		})
-	}
+	each(t, "slept", bools, func(w *world, slept bool) {
+		clk := newClock(0, 0)
+		a := w.dial("a", riding(0), lock.WithClock(clk.now))
+		h := w.lock(a, "x")
+		line := w.line(w.ctx, a, "x", 1)
+		if slept {
+			clk.step(ttl * 7 / 10)
+		} else {
+			w.faults(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Code: codeThrottled})
+			time.Sleep(ttl * 6 / 10)
+			w.looked("a")
+		}
+		version := w.node(h.EntryPath()).Stat.Version
+		w.Intercept(nil)
+		w.unlock(h)
+		next := w.await(line[0]).hold
+		if n := w.node(h.EntryPath()); next.EntryPath() != h.EntryPath() || n.Stat.Version == version {
+			w.Errorf("%s, with %v left, is at version %d, was %s at %d", next.EntryPath(), next.Remaining(), n.Stat.Version, h.EntryPath(), version)
+		}
+		isTrue(w, next.Remaining() >= ttl/2, "the next one has %v left", next.Remaining())
+		w.finish(next)
+	})
 }
 
 // TestHandoffAwaitsTheLastRenewal: the next goroutine waits for the answer of a renewal that is
@@ -606,36 +525,30 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 // both. Those handles are unlocked last. Then both locks are free: for waiters of the client, for
 // goroutines that come later, and for other clients.
 func TestHoldsAreTheLastHandles(t *testing.T) {
-	for _, waits := range []bool{true, false} {
-		subtest(t, fmt.Sprint("waits ", waits), locktest.Options{}, func(w *world) {
-			a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
-			x := w.lock(a, "x")
-			y, err := a.Mutex("y").Lock(x.Context())
-			mustBe(w, err, nil)
-			both, err := a.LockAll(y.Context(), "x", "y")
-			mustBe(w, err, nil)
-			limited := w.limited(ttl)
-			var next []<-chan taken
-			if waits {
-				next = w.line(limited, a, "x", 1)
-			}
-			w.unlock(x)
-			w.unlock(y)
-			mustBe(w, both.Unlock(), nil)
-			settle()
-			if !waits {
-				next = w.line(limited, a, "x", 1)
-			}
-			h := w.await(next[0]).hold
-			if waits && h.Token().Pass != 1 {
-				w.Errorf("token %v, want that of a handoff", h.Token())
-			}
-			w.unlock(h)
-			w.unlock(w.lock(b, "x"))
-			w.unlock(w.lock(b, "y"))
-			w.empty()
-		})
-	}
+	each(t, "waits", bools, func(w *world, waits bool) {
+		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
+		x := w.lock(a, "x")
+		y, err := a.Mutex("y").Lock(x.Context())
+		mustBe(w, err, nil)
+		both, err := a.LockAll(y.Context(), "x", "y")
+		mustBe(w, err, nil)
+		limited := w.limited(ttl)
+		var next []<-chan taken
+		if waits {
+			next = w.line(limited, a, "x", 1)
+		}
+		w.unlock(x, y)
+		mustBe(w, both.Unlock(), nil)
+		settle()
+		if !waits {
+			next = w.line(limited, a, "x", 1)
+		}
+		h := w.await(next[0]).hold
+		isTrue(w, !waits || h.Token().Pass == 1, "token %v, want that of a handoff", h.Token())
+		w.unlock(h)
+		w.unlock(w.lock(b, "x"))
+		w.finish(w.lock(b, "y"))
+	})
 }
 
 // TestClientClosesWithLocalWaiters: no goroutine and no entry stays behind.
@@ -661,9 +574,7 @@ func TestClientClosesWithLocalWaiters(t *testing.T) {
 			time.Sleep(time.Duration(i*3) * time.Millisecond)
 			mustBe(w, a.Close(), nil)
 			time.Sleep(time.Duration(i) * time.Millisecond)
-			for _, ch := range lines {
-				mustBe(w, w.outcome(ch).err, lock.ErrClosed)
-			}
+			w.endBy(lock.ErrClosed, lines...)
 			w.empty()
 		})
 	}
@@ -673,108 +584,93 @@ func TestClientClosesWithLocalWaiters(t *testing.T) {
 // client or not.
 func TestErrorsOfLocalWaiters(t *testing.T) {
 	for name, opts := range map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}} {
-		for _, own := range []bool{false, true} {
-			for _, outage := range []bool{false, true} {
-				subtest(t, fmt.Sprintf("%s, behind its own client %v, outage %v", name, own, outage), locktest.Options{}, func(w *world) {
-					a := w.dial("a", riding(0))
-					holder := a
-					if !own {
-						holder = w.dial("b")
-					}
-					h := w.lock(holder, "x", opts...)
-					ctx := w.limited(ttl / 2)
-					line := w.line(ctx, a, "x", 3, opts...)
-					if outage {
-						w.kill("a")
-					}
-					<-ctx.Done()
-					for _, ch := range line {
-						err := w.outcome(ch).err
-						mustBe(w, err, context.DeadlineExceeded)
-						mustBe(w, err, lock.ErrHeld)
-						var held *lock.HeldError
-						if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.PID == 0 || held.Owner != map[bool]string{true: "a", false: "b"}[own] {
-							w.Errorf("%v, want %s in the way", err, h.EntryPath())
-						}
-						if left := time.Until(held.Expires); !outage && (left <= 0 || left > ttl) {
-							w.Errorf("%v: the lease ends in %v, want at most %v", err, left, ttl)
-						}
-						if errors.Is(err, lock.ErrUnavailable) != outage {
-							w.Errorf("%v: tells of the outage: %v", err, !outage)
-						}
-					}
-					w.Heal("a")
-					w.unlock(h)
-					w.empty()
-				})
+		eachPair(t, name+", behind its own client, outage", bools, bools, func(w *world, own, outage bool) {
+			a := w.dial("a", riding(0))
+			holder := a
+			if !own {
+				holder = w.dial("b")
 			}
-		}
+			h := w.lock(holder, "x", opts...)
+			ctx := w.limited(ttl / 2)
+			line := w.line(ctx, a, "x", 3, opts...)
+			if outage {
+				w.kill("a")
+			}
+			<-ctx.Done()
+			for _, ch := range line {
+				err := w.outcome(ch).err
+				mustBe(w, err, context.DeadlineExceeded, lock.ErrHeld)
+				var held *lock.HeldError
+				if !errors.As(err, &held) || held.Entry != h.EntryPath() || held.PID == 0 || held.Owner != map[bool]string{true: "a", false: "b"}[own] {
+					w.Errorf("%v, want %s in the way", err, h.EntryPath())
+				}
+				if left := time.Until(held.Expires); !outage && (left <= 0 || left > ttl) {
+					w.Errorf("%v: the lease ends in %v, want at most %v", err, left, ttl)
+				}
+				equal(w, "tells of the outage", errors.Is(err, lock.ErrUnavailable), outage)
+			}
+			w.Heal("a")
+			w.finish(h)
+		})
 	}
 }
 
 // TestKeptEntry: a lock that no other client asks for costs nothing from the second time on. A
 // lock whose name continues this one's is no contender.
 func TestKeptEntry(t *testing.T) {
-	for _, below := range []bool{false, true} {
-		subtest(t, fmt.Sprint("below ", below), locktest.Options{}, func(w *world) {
-			a := w.dial("a", riding(time.Second))
-			w.unlock(w.lock(a, "other", lock.WithIdle(0)))
-			first := map[string]int{"multi": 1, "getChildren2": 1}
-			if below {
-				w.lock(w.dial("b"), "x/y")
+	each(t, "below", bools, func(w *world, below bool) {
+		a := w.dial("a", riding(time.Second))
+		w.unlock(w.lock(a, "other", lock.WithIdle(0)))
+		first := map[string]int{"multi": 1, "getChildren2": 1}
+		if below {
+			w.lock(w.dial("b"), "x/y")
+			h := w.lock(a, "x")
+			time.Sleep(window) // its grant is recorded, because it does not know that it is alone
+			w.unlock(h)
+		} else {
+			w.wantCost("the first use", w.cost("a", func() { w.unlock(w.lock(a, "x")) }), first, 1)
+		}
+		var tokens []lock.Token
+		w.wantCost("ten uses", w.cost("a", func() {
+			for range 10 {
 				h := w.lock(a, "x")
-				time.Sleep(window) // its grant is recorded, because it does not know that it is alone
+				w.alive(h)
+				tokens = append(tokens, h.Token())
 				w.unlock(h)
-			} else {
-				w.wantCost("the first use", w.cost("a", func() { w.unlock(w.lock(a, "x")) }), first, 1)
+				time.Sleep(window)
 			}
-			var tokens []lock.Token
-			w.wantCost("ten uses", w.cost("a", func() {
-				for range 10 {
-					h := w.lock(a, "x")
-					w.alive(h)
-					tokens = append(tokens, h.Token())
-					w.unlock(h)
-					time.Sleep(window)
-				}
-			}), map[string]int{}, 0)
-			if !slices.IsSortedFunc(tokens, lock.Token.Compare) || tokens[0] == tokens[1] {
-				w.Errorf("tokens do not rise: %v", tokens)
-			}
-			w.unlock(w.take(a.Mutex("x").TryLock))
-			time.Sleep(990 * time.Millisecond)
-			w.hasEntries("x", 1)
-			time.Sleep(20 * time.Millisecond)
-			settle()
-			w.hasEntries("x", 0)
-			if !below {
-				w.empty()
-			}
-		})
-	}
+		}), map[string]int{}, 0)
+		isTrue(w, slices.IsSortedFunc(tokens, lock.Token.Compare) && tokens[0] != tokens[1], "tokens do not rise: %v", tokens)
+		w.unlock(w.take(a.Mutex("x").TryLock))
+		time.Sleep(990 * time.Millisecond)
+		w.hasEntries("x", 1)
+		time.Sleep(20 * time.Millisecond)
+		settle()
+		w.hasEntries("x", 0)
+		if !below {
+			w.empty()
+		}
+	})
 }
 
 // TestOnePermitIsKept: a client that unlocks several permits keeps one entry, and gives that back
 // when another client asks for all of them, or when it closes.
 func TestOnePermitIsKept(t *testing.T) {
-	for _, closes := range []bool{false, true} {
-		subtest(t, fmt.Sprint("closes ", closes), locktest.Options{}, func(w *world) {
-			a, b := w.dial("a", riding(time.Hour)), w.dial("b")
-			for range 2 {
-				one, other := w.take(permits(a.Semaphore("x", 2), 1)), w.take(permits(a.Semaphore("x", 2), 1))
-				w.unlock(one)
-				w.unlock(other)
-				settle()
-				w.hasEntries("x", 1)
-			}
-			if closes {
-				mustBe(w, a.Close(), nil)
-			} else {
-				w.unlock(w.expect(start(func() (*lock.Hold, error) { return b.Semaphore("x", 2).Acquire(w.ctx, 2) })).hold)
-			}
-			w.empty()
-		})
-	}
+	each(t, "closes", bools, func(w *world, closes bool) {
+		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		for range 2 {
+			one, other := w.take(permits(a.Semaphore("x", 2), 1)), w.take(permits(a.Semaphore("x", 2), 1))
+			w.unlock(one, other)
+			settle()
+			w.hasEntries("x", 1)
+		}
+		if closes {
+			mustBe(w, a.Close(), nil)
+		} else {
+			w.unlock(w.expect(start(func() (*lock.Hold, error) { return b.Semaphore("x", 2).Acquire(w.ctx, 2) })).hold)
+		}
+		w.empty()
+	})
 }
 
 // TestKeptEntryIsGivenBack at once when another contender comes, of this library or another one,
@@ -808,9 +704,7 @@ func TestKeptEntryIsGivenBack(t *testing.T) {
 		a := w.dial("a", riding(time.Hour))
 		w.unlock(w.lock(a, "x"))
 		settle()
-		if n := len(w.entries("x")); n != 1 {
-			t.Fatalf("%d entries are kept", n)
-		}
+		mustBeTrue(t, len(w.entries("x")) == 1, "%d entries are kept", len(w.entries("x")))
 		begun := time.Now()
 		come(w, a)
 		settle()
@@ -826,13 +720,10 @@ func TestKeptEntryIsRenewed(t *testing.T) {
 		w.unlock(w.lock(a, "x"))
 		entry := w.entries("x")[0].Path
 		time.Sleep(5*ttl - time.Second)
-		if n := w.node(entry).Stat.Version; n < 5 {
-			t.Errorf("written %d times in five TTLs", n)
-		}
+		n := w.node(entry).Stat.Version
+		isTrue(t, n >= 5, "written %d times in five TTLs", n)
 		h := w.lock(a, "x")
-		if h.EntryPath() != entry {
-			t.Errorf("%s is held, not what was kept", h.EntryPath())
-		}
+		equal(t, "the entry that is held", h.EntryPath(), entry)
 		w.unlock(h)
 		w.remove(w.raw("admin"), entry)
 		time.Sleep(ttl)
@@ -856,15 +747,13 @@ func TestTriesAtKeptEntry(t *testing.T) {
 		w.unlock(w.lock(a, "x"))
 		begun := time.Now()
 		if got := w.cost("b", func() {
-			_, err := b.Mutex("x").TryLock(w.ctx)
-			mustBe(w, err, lock.ErrHeld)
+			mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		}); got.txns > 0 || got.total() > 3 {
 			w.Errorf("a try cost %v", got.requests)
 		}
 		h := w.take(b.Mutex("x", lock.WithBarging()).Lock)
 		atMost(w, "a barging client had it after", time.Since(begun), idle+time.Second)
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 	forEach(t, locktest.Options{}, map[string]func(*world, *lock.Client) (unlocker, error){
 		"to read": func(w *world, a *lock.Client) (unlocker, error) { return a.RWMutex("x").TryRLock(w.ctx) },
@@ -901,10 +790,9 @@ func TestServedAsItGivesUp(t *testing.T) {
 			if got := w.outcome(ch); got.err == nil {
 				w.unlock(got.hold)
 			}
-			within, cancel := context.WithTimeout(w.ctx, time.Second)
+			within := w.limited(time.Second)
 			h, err := a.Mutex("x").Lock(within)
 			w.ok(err)
-			cancel()
 			w.unlock(h)
 		}
 		w.empty()

@@ -3,6 +3,7 @@
 package lock_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"runtime"
@@ -18,12 +19,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// refuseWrites has all writes of a client to a node refused, for now. It ends other
+// faults makes each request that the filter lets pass suffer the fault. It ends other
 // interceptions.
-func (w *world) refuseWrites(label, path string) {
+func (w *world) faults(filter func(locktest.Request) bool, f locktest.Fault) {
 	w.Intercept(func(r locktest.Request) locktest.Fault {
-		if mutates(r, label) && touches(r, path) {
-			return locktest.Fault{Code: codeThrottled}
+		if filter(r) {
+			return f
 		}
 		return locktest.Fault{}
 	})
@@ -167,6 +168,15 @@ func forEachMishap(t *testing.T, f func(w *world, mishap int)) {
 	}
 }
 
+// eachMishap runs f for each value and each mishap in a world of its own.
+func eachMishap[T any](t *testing.T, what string, values []T, f func(w *world, v T, mishap int)) {
+	for _, v := range values {
+		t.Run(fmt.Sprintf("%s %+v", what, v), func(t *testing.T) {
+			forEachMishap(t, func(w *world, i int) { f(w, v, i) })
+		})
+	}
+}
+
 func joins(r locktest.Request) bool {
 	return (r.Op == "multi" || r.Op == "create") && touches(r, "-lock-")
 }
@@ -306,6 +316,17 @@ func (w *world) purged(d dead, at time.Time, ahead, slack time.Duration) {
 	if late <= 0 || late > slack {
 		w.Errorf("%s was purged %v after the end of its TTL and the grace", d.path, late)
 	}
+}
+
+// outlived has a holder die, and returns what the waiter behind it gets: after the holder has
+// known, and when TTL and grace are over, see [world.purged].
+func (w *world) outlived(label string, h *lock.Hold, ch <-chan taken, ahead, slack time.Duration) taken {
+	w.Helper()
+	ended, d := w.end(h), w.die(label, h.EntryPath())
+	got := w.await(ch)
+	w.inTurn(ended, got)
+	w.purged(d, got.at, ahead, slack)
+	return got
 }
 
 // before has f run just before the first request that the filter lets pass is

@@ -55,12 +55,44 @@ func riding(idle time.Duration) lock.Option {
 var slow = locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}
 
 // line has n goroutines of a client wait for a lock, one after the other.
-func (w *world) line(ctx context.Context, c *lock.Client, name string, n int, opts ...lock.LockOption) (line []<-chan taken) {
+func (w *world) line(ctx context.Context, c *lock.Client, name string, n int, opts ...lock.LockOption) []<-chan taken {
+	return w.callers(ctx, n, c.Mutex(name, opts...).Lock)
+}
+
+// callers has n goroutines take a lock, one after the other.
+func (w *world) callers(ctx context.Context, n int, take taking) (line []<-chan taken) {
 	for range n {
-		line = append(line, start(func() (*lock.Hold, error) { return c.Mutex(name, opts...).Lock(ctx) }))
+		line = append(line, start(func() (*lock.Hold, error) { return take(ctx) }))
 		settle()
 	}
 	return line
+}
+
+// expectEach returns the holds that must have come by now.
+func (w *world) expectEach(chs ...<-chan taken) (holds []*lock.Hold) {
+	w.Helper()
+	for _, ch := range chs {
+		holds = append(holds, w.expect(ch).hold)
+	}
+	return holds
+}
+
+// endBy checks that each has ended by now with that error.
+func (w *world) endBy(err error, chs ...<-chan taken) {
+	w.Helper()
+	for _, ch := range chs {
+		mustBe(w, w.outcome(ch).err, err)
+	}
+}
+
+// nothingLost checks that the clients have lost no hold and no place, and purged nothing.
+func (w *world) nothingLost(clients ...*lock.Client) {
+	w.Helper()
+	for _, c := range clients {
+		if s := c.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
+			w.Errorf("stats %+v", s)
+		}
+	}
 }
 
 // inOrder checks that the lock goes from the holder to each of them in turn.
@@ -80,6 +112,20 @@ func (w *world) inOrder(h *lock.Hold, queue ...<-chan taken) {
 	w.unlock(h)
 }
 
+// handOver is inOrder at the end of a test: nothing is left behind.
+func (w *world) handOver(h *lock.Hold, queue ...<-chan taken) {
+	w.Helper()
+	w.inOrder(h, queue...)
+	w.empty()
+}
+
+// pass unlocks a hold, and returns that of the waiter, which must have the lock by then.
+func (w *world) pass(h *lock.Hold, ch <-chan taken) *lock.Hold {
+	w.Helper()
+	w.unlock(h)
+	return w.expect(ch).hold
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // inTime returns the hold that must have been taken by then.
@@ -87,9 +133,7 @@ func (w *world) inTime(ch <-chan taken, most time.Duration) *lock.Hold {
 	w.Helper()
 	begun := time.Now()
 	got := w.await(ch)
-	if waited := got.at.Sub(begun); waited > most {
-		w.Errorf("the lock was taken after %v; want at most %v", waited, most)
-	}
+	atMost(w, "the lock was taken after", got.at.Sub(begun), most)
 	return got.hold
 }
 
@@ -119,27 +163,14 @@ func (w *world) unlockAll(hs *lock.Holds) {
 }
 
 // takenAll is the outcome of locks that are being waited for.
-type takenAll struct {
-	holds *lock.Holds
-	err   error
-}
-
-// startAll calls f in the background and returns where its outcome will come.
-func startAll(f func() (*lock.Holds, error)) <-chan takenAll {
-	ch := make(chan takenAll, 1)
-	go func() {
-		hs, err := f()
-		ch <- takenAll{hs, err}
-	}()
-	return ch
-}
+type takenAll = outcome[*lock.Holds]
 
 // queueAll waits for locks in the background, and returns when it is in their queues.
 func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <-chan takenAll {
 	w.Helper()
 	settle()
 	before := len(w.entries(names[0]))
-	ch := startAll(func() (*lock.Holds, error) { return c.LockAll(ctx, names...) })
+	ch := start(func() (*lock.Holds, error) { return c.LockAll(ctx, names...) })
 	w.until("the waiter is in the queues", func() bool { return len(w.entries(names[0])) > before })
 	settle()
 	return ch
@@ -149,33 +180,13 @@ func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <
 func (w *world) expectAll(ch <-chan takenAll) *lock.Holds {
 	w.Helper()
 	got := w.outcomeAll(ch)
-	if got.err != nil {
-		w.Fatal(got.err)
-	}
-	return got.holds
+	w.ok(got.err)
+	return got.hold
 }
 
-func (w *world) outcomeAll(ch <-chan takenAll) takenAll {
-	w.Helper()
-	settle()
-	select {
-	case got := <-ch:
-		return got
-	default:
-		w.Fatal("still waiting")
-		return takenAll{}
-	}
-}
+func (w *world) outcomeAll(ch <-chan takenAll) takenAll { w.Helper(); return hasCome(w, ch) }
 
-func (w *world) waitsAll(ch <-chan takenAll) {
-	w.Helper()
-	settle()
-	select {
-	case got := <-ch:
-		w.Fatalf("waits no longer: %v, %v", got.holds, got.err)
-	default:
-	}
-}
+func (w *world) waitsAll(ch <-chan takenAll) { w.Helper(); hasNotCome(w, ch) }
 
 // soleAll checks that the holds have the only entries of their locks.
 func (w *world) soleAll(hs *lock.Holds) {
@@ -189,9 +200,7 @@ func (w *world) soleAll(hs *lock.Holds) {
 func (w *world) ticket(h *lock.Hold) lock.Ticket {
 	w.Helper()
 	ticket, err := h.Ticket()
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.ok(err)
 	return ticket
 }
 

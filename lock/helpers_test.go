@@ -94,6 +94,23 @@ func forEach[T any](t *testing.T, opts locktest.Options, cases map[string]T, f f
 	}
 }
 
+// bools are the cases of a test that a condition tells apart.
+var bools = []bool{false, true}
+
+// each runs f for each value in a world of its own.
+func each[T any](t *testing.T, what string, values []T, f func(w *world, v T)) {
+	for _, v := range values {
+		subtest(t, fmt.Sprintf("%s %+v", what, v), locktest.Options{}, func(w *world) { f(w, v) })
+	}
+}
+
+// eachPair runs f for each pair of values in a world of its own.
+func eachPair[A, B any](t *testing.T, what string, as []A, bs []B, f func(w *world, a A, b B)) {
+	for _, a := range as {
+		each(t, fmt.Sprintf("%s %+v", what, a), bs, func(w *world, b B) { f(w, a, b) })
+	}
+}
+
 // settle gives what goes on time for some round trips, but not for more: not for a
 // second try of anything, nor until a grant is recorded.
 func settle() {
@@ -185,27 +202,46 @@ func (w *world) lock(c *lock.Client, name string, opts ...lock.LockOption) *lock
 	return h
 }
 
-func (w *world) unlock(h *lock.Hold) {
+func (w *world) unlock(holds ...*lock.Hold) {
 	w.Helper()
-	if err := h.Unlock(); err != nil {
-		w.Fatalf("unlock %s: %v", h.Name(), err)
+	for _, h := range holds {
+		if err := h.Unlock(); err != nil {
+			w.Fatalf("unlock %s: %v", h.Name(), err)
+		}
 	}
 }
 
-// taken is the outcome of a lock that is being waited for.
-type taken struct {
-	hold *lock.Hold
+// finish unlocks the last holds, and checks that nothing is left behind.
+func (w *world) finish(holds ...*lock.Hold) {
+	w.Helper()
+	w.unlock(holds...)
+	w.empty()
+}
+
+// outcome is that of a call.
+type outcome[T any] struct {
+	hold T
 	err  error
 	at   time.Time
 }
 
+// taken is the outcome of a lock that is being waited for.
+type taken = outcome[*lock.Hold]
+
 // start calls f in the background and returns where its outcome will come.
-func start(f func() (*lock.Hold, error)) <-chan taken {
-	ch := make(chan taken, 1)
+func start[T any](f func() (T, error)) <-chan outcome[T] {
+	ch := make(chan outcome[T], 1)
 	go func() {
 		h, err := f()
-		ch <- taken{h, err, time.Now()}
+		ch <- outcome[T]{h, err, time.Now()}
 	}()
+	return ch
+}
+
+// async calls f in the background and returns where its outcome will come.
+func async(f func() error) <-chan error {
+	ch := make(chan error, 1)
+	go func() { ch <- f() }()
 	return ch
 }
 
@@ -237,22 +273,33 @@ func (w *world) until(what string, condition func() bool) {
 func (w *world) expect(ch <-chan taken) taken {
 	w.Helper()
 	got := w.outcome(ch)
-	if got.err != nil {
-		w.Fatal(got.err)
-	}
+	w.ok(got.err)
 	return got
 }
 
 // outcome returns the outcome that must have come by now.
-func (w *world) outcome(ch <-chan taken) taken {
+func (w *world) outcome(ch <-chan taken) taken { w.Helper(); return hasCome(w, ch) }
+
+// hasCome returns what must have come by now.
+func hasCome[T any](w *world, ch <-chan T) (got T) {
+	w.Helper()
+	settle()
+	select {
+	case got = <-ch:
+	default:
+		w.Fatalf("no %T has come", got)
+	}
+	return got
+}
+
+// hasNotCome checks that nothing has come by now.
+func hasNotCome[T any](w *world, ch <-chan T) {
 	w.Helper()
 	settle()
 	select {
 	case got := <-ch:
-		return got
+		w.Errorf("has come: %+v", got)
 	default:
-		w.Fatal("still waiting")
-		return taken{}
 	}
 }
 
@@ -260,20 +307,20 @@ func (w *world) outcome(ch <-chan taken) taken {
 func (w *world) await(ch <-chan taken) taken {
 	w.Helper()
 	got := <-ch
-	if got.err != nil {
-		w.Fatal(got.err)
-	}
+	w.ok(got.err)
 	return got
 }
 
 // waits checks that there is no outcome yet.
-func (w *world) waits(ch <-chan taken) {
+func (w *world) waits(chs ...<-chan taken) {
 	w.Helper()
 	settle()
-	select {
-	case got := <-ch:
-		w.Fatalf("waits no longer: %v, %v", got.hold, got.err)
-	default:
+	for _, ch := range chs {
+		select {
+		case got := <-ch:
+			w.Fatalf("waits no longer: %v, %v", got.hold, got.err)
+		default:
+		}
 	}
 }
 
@@ -324,15 +371,17 @@ func (w *world) inTurn(e *ending, next taken) {
 	}
 }
 
-// alive checks that the hold is valid and has one entry at the head of the queue.
-func (w *world) alive(h *lock.Hold) {
+// alive checks that each hold is valid and has one entry at the head of the queue.
+func (w *world) alive(holds ...*lock.Hold) {
 	w.Helper()
 	settle()
-	if err := h.Err(); err != nil || h.Remaining() == 0 || h.Context().Err() != nil {
-		w.Fatalf("hold is not valid: %v, remaining %v", err, h.Remaining())
-	}
-	if e := w.entries(h.Name()); len(e) == 0 || e[0].Path != h.EntryPath() {
-		w.Fatalf("entries %q, want that of the hold, %s, first", paths(e), h.EntryPath())
+	for _, h := range holds {
+		if err := h.Err(); err != nil || h.Remaining() == 0 || h.Context().Err() != nil {
+			w.Fatalf("hold is not valid: %v, remaining %v", err, h.Remaining())
+		}
+		if e := w.entries(h.Name()); len(e) == 0 || e[0].Path != h.EntryPath() {
+			w.Fatalf("entries %q, want that of the hold, %s, first", paths(e), h.EntryPath())
+		}
 	}
 }
 
@@ -491,6 +540,13 @@ func (w *world) cost(label string, f func()) cost {
 
 var mustBe, mustSay = bubble.MustBe, bubble.MustSay
 
+// fails checks that the error is the target, and says each of the parts.
+func fails(t testing.TB, err, target error, parts ...string) {
+	t.Helper()
+	mustBe(t, err, target)
+	mustSay(t, err, parts...)
+}
+
 // ok ends the test if there is an error.
 func (w *world) ok(err error) {
 	w.Helper()
@@ -515,12 +571,57 @@ func atMost[T cmp.Ordered](t testing.TB, what string, got, most T) {
 	}
 }
 
+// isTrue checks what the message, which is for where it is not true, tells of.
+func isTrue(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// mustBeTrue ends the test where it is not true.
+func mustBeTrue(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf(format, args...)
+	}
+}
+
+// inRange checks that it is from least to most.
+func inRange[T cmp.Ordered](t testing.TB, what string, got, least, most T) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s: %v, want %v to %v", what, got, least, most)
+	}
+}
+
+// equalAll checks a list.
+func equalAll(t testing.TB, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
 // hasEntries checks how many contenders a lock has.
 func (w *world) hasEntries(name string, want int) {
 	w.Helper()
 	if e := w.entries(name); len(e) != want {
 		w.Errorf("lock %q has the entries %q, want %d", name, paths(e), want)
 	}
+}
+
+// hasNodes checks how many nodes are below the root.
+func (w *world) hasNodes(want int) {
+	w.Helper()
+	if n := w.nodes(); len(n) != want {
+		w.Errorf("nodes %q, want %d", n, want)
+	}
+}
+
+func (w *world) setACL(z *zk.Conn, path string, acl []zk.ACL) {
+	w.Helper()
+	w.ok(second(z.SetACL(path, acl, -1)))
 }
 
 func (w *world) createACL(z *zk.Conn, path, data string, acl []zk.ACL) {
@@ -538,9 +639,7 @@ func (w *world) sole(h *lock.Hold) {
 	if e := w.entries(h.Name()); len(e) != 1 {
 		w.Errorf("entries %q, want that of the hold alone", paths(e))
 	}
-	if h.Token().Czxid != w.node(h.EntryPath()).Stat.Czxid {
-		w.Errorf("token %v, want the entry's czxid, %d", h.Token(), w.node(h.EntryPath()).Stat.Czxid)
-	}
+	equal(w, "czxid of the token", h.Token().Czxid, w.node(h.EntryPath()).Stat.Czxid)
 }
 
 // within checks that f returns within so much time. If it does not, help is to have

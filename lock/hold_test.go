@@ -30,33 +30,20 @@ func TestHold(t *testing.T) {
 		cancel() // bounds the wait, and not the hold
 		time.Sleep(3 * ttl)
 		w.alive(h)
-		if h.Name() != "orders/42" || h.Context().Value(key{}) != "mine" {
-			t.Errorf("name %q, value %v", h.Name(), h.Context().Value(key{}))
-		}
+		isTrue(t, h.Name() == "orders/42" && h.Context().Value(key{}) == "mine", "name %q, value %v", h.Name(), h.Context().Value(key{}))
 		want := fmt.Sprint(map[string]string{"service": "shop", "build": "8"})
-		if got := fmt.Sprint(h.Metadata()); got != want {
-			t.Errorf("metadata %s, want %s", got, want)
-		}
+		equal(t, "metadata", fmt.Sprint(h.Metadata()), want)
 		h.Metadata()["build"] = "9" // a copy
 		r := w.record(h.EntryPath())
-		if got := fmt.Sprint(r.Metadata); got != want || r.Owner != "a" || r.PID == 0 || r.TTL != ttl.Milliseconds() {
-			t.Errorf("record %+v", r)
-		}
-		if r := h.Remaining(); r <= ttl/2 || r >= ttl {
-			t.Errorf("%v remain", r)
-		}
-		select {
-		case <-h.Context().Done():
-			t.Error("done")
-		default:
-		}
+		got := fmt.Sprint(r.Metadata)
+		isTrue(t, got == want && r.Owner == "a" && r.PID != 0 && r.TTL == ttl.Milliseconds(), "record %+v", r)
+		isTrue(t, h.Remaining() > ttl/2 && h.Remaining() < ttl, "%v remain", h.Remaining())
+		w.alive(h)
 		w.unlock(h)
 		<-h.Context().Done()
 		mustBe(t, h.Err(), lock.ErrUnlocked)
 		mustBe(t, context.Cause(h.Context()), lock.ErrUnlocked)
-		if h.Remaining() != 0 {
-			t.Error("valid after Unlock")
-		}
+		equal(t, "remaining after Unlock", h.Remaining(), 0)
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
 		mustBe(t, h.Extend(w.ctx, ttl), lock.ErrUnlocked)
 	})
@@ -154,9 +141,7 @@ func TestZeroLocks(t *testing.T) {
 		"Acquire": second(new(lock.Semaphore).Acquire(t.Context(), 1)), "Semaphore.Enqueue": second(new(lock.Semaphore).Enqueue(t.Context(), 1)),
 		"Resize": new(lock.Semaphore).Resize(t.Context(), 1),
 	} {
-		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), "must come from a client") {
-			t.Errorf("%s: %v", what, err)
-		}
+		isTrue(t, errors.Is(err, lock.ErrInvalid) && strings.Contains(err.Error(), "must come from a client"), "%s: %v", what, err)
 	}
 }
 
@@ -165,22 +150,13 @@ func TestNilArguments(t *testing.T) {
 		a := w.dial("a", nil)
 		m := a.Mutex("x", nil)
 		var none context.Context
-		_, err := m.Lock(none)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "context", "must not be nil")
-		_, err = m.TryLock(none)
-		mustBe(t, err, lock.ErrInvalid)
-		err = m.Do(none, func(context.Context) error { return nil })
-		mustBe(t, err, lock.ErrInvalid)
-		err = m.Do(w.ctx, nil)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "function", "must not be nil")
+		fails(t, second(m.Lock(none)), lock.ErrInvalid, "context", "must not be nil")
+		mustBe(t, second(m.TryLock(none)), lock.ErrInvalid)
+		mustBe(t, m.Do(none, func(context.Context) error { return nil }), lock.ErrInvalid)
+		fails(t, m.Do(w.ctx, nil), lock.ErrInvalid, "function", "must not be nil")
 		h := w.lock(a, "x")
-		err = h.Extend(none, ttl)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "context", "must not be nil")
-		w.unlock(h)
-		w.empty()
+		fails(t, h.Extend(none, ttl), lock.ErrInvalid, "context", "must not be nil")
+		w.finish(h)
 	})
 }
 
@@ -205,9 +181,7 @@ func TestReentry(t *testing.T) {
 				again = append(again, got)
 			}
 		})
-		if cost.total() != 0 {
-			t.Errorf("to enter again cost %v", cost.requests)
-		}
+		equal(t, "to enter again cost", cost.total(), 0)
 		_, err := b.Mutex("x").TryLock(ctx) // another client
 		mustBe(t, err, lock.ErrHeld)
 		_, err = a.Mutex("x").TryLock(w.ctx) // another context
@@ -223,11 +197,9 @@ func TestReentry(t *testing.T) {
 
 		// In any order: the last one ends the hold.
 		for i, one := range append([]*lock.Hold{h, inner}, again...) {
-			w.alive2(one, i)
+			isTrue(w, one.Remaining() != 0 && one.Err() == nil, "handle %d: %v", i, one.Err())
 			w.unlock(one)
-			if one.Remaining() > 0 {
-				t.Errorf("handle %d is valid after its Unlock", i)
-			}
+			atMost(t, "what remains of a handle after its Unlock", one.Remaining(), 0)
 			mustBe(t, one.Unlock(), lock.ErrUnlocked)
 			mustBe(t, one.Extend(w.ctx, ttl), lock.ErrUnlocked)
 			if n, last := len(w.entries("x")), i == 4; (n == 0) != last || (ctx.Err() != nil) != last {
@@ -235,23 +207,13 @@ func TestReentry(t *testing.T) {
 			}
 		}
 		// Not after it was unlocked.
-		_, err = a.Mutex("x").Lock(ctx)
-		mustBe(t, err, context.Canceled, lock.ErrUnlocked)
+		mustBe(t, second(a.Mutex("x").Lock(ctx)), context.Canceled, lock.ErrUnlocked)
 		fresh, err := a.Mutex("x").TryLock(context.WithoutCancel(ctx))
 		if err != nil || fresh.EntryPath() == h.EntryPath() {
 			t.Fatal(fresh, err)
 		}
-		w.unlock(fresh)
-		w.unlock(y)
-		w.empty()
+		w.finish(fresh, y)
 	})
-}
-
-func (w *world) alive2(h *lock.Hold, i int) {
-	w.Helper()
-	if h.Remaining() == 0 || h.Err() != nil {
-		w.Errorf("handle %d: %v", i, h.Err())
-	}
 }
 
 // TestReentryAfterLoss: a context of a hold that was lost opens nothing.
@@ -259,21 +221,18 @@ func TestReentryAfterLoss(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
 		h := w.lock(a, "x", lock.WithoutRenewal())
-		second, err := a.Mutex("x").Lock(h.Context())
+		again, err := a.Mutex("x").Lock(h.Context())
 		w.ok(err)
 		w.end(h).wait()
 		other := w.lock(w.dial("b"), "x")
-		_, err = a.Mutex("x").Lock(h.Context())
-		mustBe(t, err, context.Canceled, lock.ErrLost, lock.ErrExpired)
-		_, err = a.Mutex("x").TryLock(context.WithoutCancel(h.Context()))
-		mustBe(t, err, lock.ErrHeld)
-		for _, h := range []*lock.Hold{h, second} {
+		mustBe(t, second(a.Mutex("x").Lock(h.Context())), context.Canceled, lock.ErrLost, lock.ErrExpired)
+		mustBe(t, second(a.Mutex("x").TryLock(context.WithoutCancel(h.Context()))), lock.ErrHeld)
+		for _, h := range []*lock.Hold{h, again} {
 			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
 			mustBe(t, h.Unlock(), lock.ErrUnlocked)
 		}
 		w.alive(other)
-		w.unlock(other)
-		w.empty()
+		w.finish(other)
 	})
 }
 
@@ -285,9 +244,7 @@ func TestLostError(t *testing.T) {
 		if !errors.As(h.Err(), &lost) || lost.Lock != "x" || lost.Entry != h.EntryPath() || lost.Token != h.Token() || lost.Why != lock.ErrExpired {
 			t.Errorf("%#v", h.Err())
 		}
-		if errors.Is(h.Err(), lock.ErrRemoved) || errors.Is(h.Err(), lock.ErrUnlocked) {
-			t.Errorf("%v is too much", h.Err())
-		}
+		isTrue(t, !errors.Is(h.Err(), lock.ErrRemoved) && !errors.Is(h.Err(), lock.ErrUnlocked), "%v is too much", h.Err())
 		mustSay(t, h.Err(), `lock "x"`, "hold was lost", "lease expired", h.EntryPath(), h.Token().String())
 		mustBe(t, context.Cause(h.Context()), lock.ErrLost, lock.ErrExpired)
 	})
@@ -302,9 +259,7 @@ func TestDo(t *testing.T) {
 		// What f returns is returned, and the lock is had meanwhile.
 		failure := errors.New("no stock")
 		err := m.Do(ctx, func(ctx context.Context) error {
-			if ctx.Value(key{}) != "mine" || len(w.entries("x")) != 1 {
-				t.Errorf("value %v, entries %q", ctx.Value(key{}), paths(w.entries("x")))
-			}
+			isTrue(t, ctx.Value(key{}) == "mine" && len(w.entries("x")) == 1, "value %v, entries %q", ctx.Value(key{}), paths(w.entries("x")))
 			return m.Do(ctx, func(context.Context) error { return failure }) // again
 		})
 		mustBe(t, err, failure)
@@ -343,59 +298,42 @@ func TestDo(t *testing.T) {
 // TestTryDo: each kind runs the function where it gets the lock at once, and skips it, which is
 // no error, where another contender has it; what the function returns is no skip.
 func TestTryDo(t *testing.T) {
+	type doing func(context.Context, func(context.Context) error) (bool, error)
 	type kind struct {
-		run   func(*lock.Client, context.Context, func(context.Context) error) (bool, error)
-		other func(*lock.Client, context.Context) (*lock.Hold, error) // keeps it out
+		run   func(*lock.Client) doing
+		other func(*lock.Client) taking // keeps it out
 	}
-	mutex := func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.Mutex("x").Lock(ctx) }
-	write := func(c *lock.Client, ctx context.Context) (*lock.Hold, error) { return c.RWMutex("x").Lock(ctx) }
 	forEach(t, locktest.Options{}, map[string]kind{
-		"Mutex": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
-			return c.Mutex("x").TryDo(ctx, f)
-		}, mutex},
-		"barging": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
-			return c.Mutex("x", lock.WithBarging()).TryDo(ctx, f)
-		}, mutex},
-		"All": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
-			return c.All([]string{"w", "x"}).TryDo(ctx, f)
-		}, mutex},
-		"to write": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
-			return c.RWMutex("x").TryDo(ctx, f)
-		}, write},
-		"to read": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
-			return c.RWMutex("x").TryRDo(ctx, f)
-		}, write},
-		"permits": {func(c *lock.Client, ctx context.Context, f func(context.Context) error) (bool, error) {
-			return c.Semaphore("x", 2).TryDo(ctx, 2, f)
-		}, func(c *lock.Client, ctx context.Context) (*lock.Hold, error) {
-			return c.Semaphore("x", 2).Acquire(ctx, 1)
-		}},
+		"Mutex":    {func(c *lock.Client) doing { return c.Mutex("x").TryDo }, holding},
+		"barging":  {func(c *lock.Client) doing { return c.Mutex("x", lock.WithBarging()).TryDo }, holding},
+		"All":      {func(c *lock.Client) doing { return c.All([]string{"w", "x"}).TryDo }, holding},
+		"to write": {func(c *lock.Client) doing { return c.RWMutex("x").TryDo }, writing},
+		"to read":  {func(c *lock.Client) doing { return c.RWMutex("x").TryRDo }, writing},
+		"permits": {func(c *lock.Client) doing {
+			return func(ctx context.Context, f func(context.Context) error) (bool, error) {
+				return c.Semaphore("x", 5).TryDo(ctx, 3, f)
+			}
+		}, acquiring(3)},
 	}, func(w *world, k kind) {
 		a, b := w.dial("a"), w.dial("b")
 		for _, want := range []error{nil, errors.New("no stock"), &lock.HeldError{Lock: "elsewhere"}} {
-			ran, err := k.run(a, w.ctx, func(ctx context.Context) error {
-				if ctx.Err() != nil || len(w.entries("x")) != 1 {
-					w.Errorf("%v, entries %q", ctx.Err(), paths(w.entries("x")))
-				}
+			ran, err := k.run(a)(w.ctx, func(ctx context.Context) error {
+				isTrue(w, ctx.Err() == nil && len(w.entries("x")) == 1, "%v, entries %q", ctx.Err(), paths(w.entries("x")))
 				return want
 			})
-			if !ran || !errors.Is(err, want) {
-				w.Errorf("ran %v, %v; want it to run, and %v", ran, err, want)
-			}
+			isTrue(w, ran && errors.Is(err, want), "ran %v, %v; want it to run, and %v", ran, err, want)
 		}
-		ran, err := k.run(a, w.ctx, nil)
+		ran, err := k.run(a)(w.ctx, nil)
 		if mustBe(w, err, lock.ErrInvalid); ran {
 			w.Error("ran nothing")
 		}
 		w.empty()
 
-		h, err := k.other(b, w.ctx)
-		mustBe(w, err, nil)
-		if ran, err := k.run(a, w.ctx, unreachable); ran || err != nil {
+		h := w.take(k.other(b))
+		if ran, err := k.run(a)(w.ctx, unreachable); ran || err != nil {
 			w.Errorf("while it is held: ran %v, %v", ran, err)
 		}
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -418,9 +356,7 @@ func TestUnlockFromManyGoroutines(t *testing.T) {
 				mustBe(t, err, lock.ErrUnlocked)
 			}
 		}
-		if done != 1 {
-			t.Errorf("%d of them unlocked", done)
-		}
+		equal(t, "goroutines that unlocked", done, 1)
 		w.empty()
 	})
 }
@@ -435,8 +371,7 @@ func TestUnlockOutlivesItsContext(t *testing.T) {
 		cancel()
 		w.Partition("a")
 		time.AfterFunc(lock.DefaultUnlockTimeout/2, func() { w.Heal("a") })
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -452,9 +387,7 @@ func TestUnlockThatIsNotConfirmed(t *testing.T) {
 		mustBe(t, err, lock.ErrUnavailable, context.DeadlineExceeded)
 		mustSay(t, err, `unlock "x": not confirmed`, h.EntryPath())
 		atMost(w, "took", time.Since(before), 2500*time.Millisecond)
-		if h.Remaining() > 0 {
-			t.Error("valid after Unlock")
-		}
+		atMost(t, "remaining after Unlock", h.Remaining(), 0)
 		mustBe(t, h.Err(), lock.ErrUnlocked)
 		w.waits(ch)
 		w.Heal("a")
@@ -470,27 +403,19 @@ func TestStatsCountHoldsAndWaiters(t *testing.T) {
 		a := w.dial("a")
 		h, fixed := w.lock(a, "x"), w.lock(a, "y", lock.WithoutRenewal())
 		ch := w.queue(w.ctx, a, "x")
-		if s := a.Stats(); s != (lock.Stats{Holds: 2, Waiters: 1}) {
-			t.Errorf("stats %+v", s)
-		}
+		equal(t, "stats", a.Stats(), (lock.Stats{Holds: 2, Waiters: 1}))
 		w.end(fixed).wait()
 		settle() // the loss is counted once everybody concerned knows of it
-		if s := a.Stats(); s.Holds != 1 || s.Waiters != 1 || s.Lost != 1 || s.Renewals < 2 {
-			t.Errorf("stats %+v", s)
-		}
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
-		if s := a.Stats(); s.Holds != 0 || s.Waiters != 0 || s.Lost != 1 {
-			t.Errorf("stats %+v", s)
-		}
+		isTrue(t, a.Stats().Holds == 1 && a.Stats().Waiters == 1 && a.Stats().Lost == 1 && a.Stats().Renewals >= 2, "stats %+v", a.Stats())
+		w.unlock(w.pass(h, ch))
+		isTrue(t, a.Stats().Holds == 0 && a.Stats().Waiters == 0 && a.Stats().Lost == 1, "stats %+v", a.Stats())
 	})
 }
 
 func TestHeldErrorIsFitForATerminal(t *testing.T) {
 	err := &lock.HeldError{Lock: "x", Entry: "/locks/x/e", Owner: "a\n\x1b[31m", Host: "größe-1", PID: 7}
-	if got := err.Error(); strings.ContainsAny(got, "\n\x1b") || !strings.Contains(got, `"a\n\x1b[31m"`) || !strings.Contains(got, "host größe-1,") {
-		t.Errorf("%q", got)
-	}
+	got := err.Error()
+	isTrue(t, !strings.ContainsAny(got, "\n\x1b") && strings.Contains(got, `"a\n\x1b[31m"`) && strings.Contains(got, "host größe-1,"), "%q", got)
 }
 
 // TestMessagesAreBounded: who writes much into an entry, or has a child with a long name,
@@ -498,9 +423,8 @@ func TestHeldErrorIsFitForATerminal(t *testing.T) {
 func TestMessagesAreBounded(t *testing.T) {
 	much := strings.Repeat("ü", 100_000)
 	for _, err := range []*lock.HeldError{{Lock: "x", Entry: "/locks/x/" + much}, {Lock: "x", Entry: "/locks/x/e", Owner: much, Host: much}} {
-		if got := err.Error(); len(got) > 3000 || !utf8.ValidString(got) {
-			t.Errorf("%d bytes: %.100q", len(got), got)
-		}
+		got := err.Error()
+		isTrue(t, len(got) <= 3000 && utf8.ValidString(got), "%d bytes: %.100q", len(got), got)
 	}
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("stranger")
@@ -510,9 +434,7 @@ func TestMessagesAreBounded(t *testing.T) {
 		a := w.dial("a")
 		_, err := a.Mutex("x").TryLock(w.ctx)
 		mustBe(t, err, lock.ErrHeld)
-		if len(err.Error()) > 3000 {
-			t.Errorf("%d bytes: %.100q", len(err.Error()), err)
-		}
+		atMost(t, "bytes of the message", len(err.Error()), 3000)
 	})
 }
 
@@ -528,18 +450,11 @@ func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
 		subtest(t, fmt.Sprint("at ", at), locktest.Options{MinSessionTimeout: at.granted}, func(w *world) {
 			a := w.dial("a", lock.WithSessionTimeout(session), lock.WithUnlockTimeout(limit), lock.WithPolicies(policies{TTL: 10 * limit, Grace: grace}))
 			h := w.lock(a, "x")
-			w.Intercept(func(r locktest.Request) locktest.Fault {
-				if r.Label == "a" && (r.Op == "multi" || r.Op == "delete") {
-					return locktest.Fault{Delay: time.Hour}
-				}
-				return locktest.Fault{}
-			})
+			w.faults(func(r locktest.Request) bool { return r.Label == "a" && (r.Op == "multi" || r.Op == "delete") }, locktest.Fault{Delay: time.Hour})
 			start := time.Now()
 			err := h.Unlock()
 			var unlock *lock.UnlockError
-			if took := time.Since(start); !errors.As(err, &unlock) || took > limit+time.Second {
-				w.Errorf("Unlock took %v of %v and returned %v", took, limit, err)
-			}
+			isTrue(w, errors.As(err, &unlock) && time.Since(start) <= limit+time.Second, "Unlock took %v of %v and returned %v", time.Since(start), limit, err)
 			w.Intercept(nil)
 			time.Sleep(at.granted) // the connection fails; over the next one the node is deleted
 		})

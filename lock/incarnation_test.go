@@ -23,9 +23,7 @@ func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.No
 	w.wipe(z, name)
 	w.create(z, path, data, 0)
 	for range version {
-		if _, err := z.Set(path, []byte(data), -1); err != nil {
-			w.Fatal(err)
-		}
+		w.set(z, path, []byte(data))
 	}
 	return w.node(path)
 }
@@ -57,17 +55,14 @@ func TestParentMadeAgain(t *testing.T) {
 		for name, check := range map[string]func(w *world, a *lock.Client, version int32){
 			"for something else": func(w *world, a *lock.Client, version int32) { // is refused, and not touched
 				before := w.remake(w.raw("other"), "x", "not a lock", version)
-				_, err := a.Mutex("x").Lock(w.ctx)
-				mustBe(w, err, lock.ErrForeign)
+				mustBe(w, second(a.Mutex("x").Lock(w.ctx)), lock.ErrForeign)
 				time.Sleep(5 * time.Second)
 				same(w, []locktest.Node{before}, w.Dump(before.Path))
 			},
 			"empty": func(w *world, a *lock.Client, version int32) { // is adopted, and left
 				before := w.remake(w.raw("other"), "x", "", version)
 				h := w.lock(a, "x")
-				if !w.parent("x").Adopted {
-					w.Error("the parent is not marked as adopted")
-				}
+				isTrue(w, w.parent("x").Adopted, "the parent is not marked as adopted")
 				w.unlock(h)
 				w.stays(before)
 			},
@@ -75,16 +70,12 @@ func TestParentMadeAgain(t *testing.T) {
 				b := w.client("b")
 				before := w.remake(w.raw("other"), "x", "", version-1)
 				h := w.lock(b, "x")
-				if v := w.node(before.Path).Stat.Version; v != version || !w.parent("x").Adopted {
-					w.Fatalf("the parent is at version %d, want %d, and adopted", v, version)
-				}
+				v := w.node(before.Path).Stat.Version
+				mustBeTrue(w, v == version && w.parent("x").Adopted, "the parent is at version %d, want %d, and adopted", v, version)
 				ch := w.queue(w.ctx, a, "x")
-				if !w.parent("x").Adopted || len(w.anchors("x")) != 1 {
-					w.Errorf("the parent tells %+v, and has the anchors %q", w.parent("x"), w.anchors("x"))
-				}
+				isTrue(w, w.parent("x").Adopted && len(w.anchors("x")) == 1, "the parent tells %+v, and has the anchors %q", w.parent("x"), w.anchors("x"))
 				w.waits(ch)
-				w.unlock(h)
-				w.unlock(w.await(ch).hold)
+				w.inOrder(h, ch)
 				w.stays(before)
 			},
 			"by clients like us": func(w *world, a *lock.Client, _ int32) { // that have left: it goes
@@ -94,15 +85,12 @@ func TestParentMadeAgain(t *testing.T) {
 				h := w.lock(b, "x")
 				ch := w.queue(w.ctx, a, "x")
 				w.waits(ch)
-				w.unlock(h)
-				w.unlock(w.await(ch).hold)
+				w.inOrder(h, ch)
 			},
 			"with our data, and no anchor": func(w *world, a *lock.Client, version int32) { // is adopted anew, and goes
 				w.remake(w.raw("other"), "x", string(w.node("/locks/x").Data), version)
 				h := w.lock(a, "x")
-				if p := w.parent("x"); p.Adopted || len(w.anchors("x")) != 1 {
-					w.Errorf("the parent tells %+v, and has the anchors %q", p, w.anchors("x"))
-				}
+				isTrue(w, !w.parent("x").Adopted && len(w.anchors("x")) == 1, "the parent tells %+v, and has the anchors %q", w.parent("x"), w.anchors("x"))
 				w.unlock(h)
 			},
 		} {
@@ -112,9 +100,8 @@ func TestParentMadeAgain(t *testing.T) {
 				known.meet(w, a)
 				check(w, a, w.node("/locks/x").Stat.Version)
 				time.Sleep(5 * time.Second)
-				if _, there := w.Node("/locks/x"); there && w.parentMayGo("x", known.keep) {
-					w.Errorf("left behind: %q", w.nodes())
-				}
+				_, there := w.Node("/locks/x")
+				isTrue(w, !there || !w.parentMayGo("x", known.keep), "left behind: %q", w.nodes())
 			})
 		}
 	}
@@ -140,14 +127,10 @@ func TestAdoptedParentIsLeft(t *testing.T) {
 					w.unlock(w.lock(w.client("b"), "x"))
 					w.stays(before)
 				}
-				hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joinsParent(r, "x") }, fault)
+				w.fault(func(r locktest.Request) bool { return r.Label == "a" && joinsParent(r, "x") }, fault)
 				h := w.lock(a, "x")
-				if !hit() {
-					w.Fatal("joined otherwise")
-				}
 				ch := w.queue(w.ctx, w.client("c"), "x")
-				w.unlock(h)
-				w.unlock(w.expect(ch).hold)
+				w.unlock(w.pass(h, ch))
 				time.Sleep(time.Second)
 				w.unlock(w.lock(a, "x"))
 				w.stays(before)
@@ -169,19 +152,12 @@ func TestParentMadeAgainAsItIsJoined(t *testing.T) {
 				a, z := w.client("a"), w.raw("other")
 				w.unlock(w.lock(a, "other"))
 				w.create(z, "/locks/x", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
-				if _, err := z.Set("/locks/x", w.node("/locks/x").Data, -1); err != nil {
-					w.Fatal(err)
-				}
+				w.set(z, "/locks/x", w.node("/locks/x").Data)
 				var theirs locktest.Node
-				hit := w.before(afterRead("a", request), func() { theirs = w.remake(z, "x", data, 1) })
+				w.before(afterRead("a", request), func() { theirs = w.remake(z, "x", data, 1) })
 				h, err := a.Mutex("x").Lock(w.ctx)
-				if !hit() {
-					w.Fatal("there was no such request")
-				}
 				if data == "" {
-					if err != nil || !w.parent("x").Adopted {
-						w.Fatalf("%v; the parent is %+v", err, w.parent("x"))
-					}
+					mustBeTrue(w, err == nil && w.parent("x").Adopted, "%v; the parent is %+v", err, w.parent("x"))
 					w.unlock(h)
 					w.stays(theirs)
 					return
@@ -204,40 +180,30 @@ func adopts(r locktest.Request) bool {
 // TestParentWrittenAsItIsAdopted is not overwritten: not what another program has written, nor
 // what another client that adopts it has.
 func TestParentWrittenAsItIsAdopted(t *testing.T) {
-	for _, by := range []string{"program", "client"} {
-		subtest(t, "by another "+by, locktest.Options{}, func(w *world) {
-			a, b, z := w.client("a"), w.client("b"), w.raw("other")
-			w.unlock(w.lock(a, "y"))
-			w.unlock(w.lock(b, "other"))
-			w.create(z, "/locks/x", "", 0)
-			hit := w.before(func(r locktest.Request) bool {
-				return r.Label == "a" && adopts(r) && r.Paths[0] != "/locks/x"
-			}, func() {
-				if by == "client" {
-					if _, err := b.Mutex("x").Enqueue(w.ctx); err != nil {
-						w.Error(err)
-					}
-				} else if _, err := z.Set("/locks/x", []byte("not a lock"), -1); err != nil {
-					w.Error(err)
-				}
-			})
-			h, err := a.Mutex("x").Lock(w.ctx)
-			if !hit() {
-				w.Fatal("it was not adopted")
+	each(t, "by", []string{"program", "client"}, func(w *world, by string) {
+		a, b, z := w.client("a"), w.client("b"), w.raw("other")
+		w.unlock(w.lock(a, "y"))
+		w.unlock(w.lock(b, "other"))
+		w.create(z, "/locks/x", "", 0)
+		w.before(func(r locktest.Request) bool {
+			return r.Label == "a" && adopts(r) && r.Paths[0] != "/locks/x"
+		}, func() {
+			if by == "client" {
+				mustBe(w, second(b.Mutex("x").Enqueue(w.ctx)), nil)
+			} else if _, err := z.Set("/locks/x", []byte("not a lock"), -1); err != nil {
+				w.Error(err)
 			}
-			if by == "program" {
-				mustBe(w, err, lock.ErrForeign)
-				if n := w.node("/locks/x"); string(n.Data) != "not a lock" || len(w.anchors("x")) != 0 {
-					w.Errorf("the parent holds %q, with the anchors %q", n.Data, w.anchors("x"))
-				}
-				return
-			}
-			if n := w.anchors("x"); err != nil || len(n) != 1 || w.anchor("x").Permits != 0 {
-				w.Errorf("%v; the anchors are %q", err, n)
-			}
-			w.unlock(h)
 		})
-	}
+		h, err := a.Mutex("x").Lock(w.ctx)
+		if by == "program" {
+			mustBe(w, err, lock.ErrForeign)
+			n := w.node("/locks/x")
+			isTrue(w, string(n.Data) == "not a lock" && len(w.anchors("x")) == 0, "the parent holds %q, with the anchors %q", n.Data, w.anchors("x"))
+			return
+		}
+		isTrue(w, err == nil && len(w.anchors("x")) == 1 && w.anchor("x").Permits == 0, "%v; the anchors are %q", err, w.anchors("x"))
+		w.unlock(h)
+	})
 }
 
 // afterRead finds those requests of a client that come after it has read the lock's node.
@@ -256,18 +222,13 @@ func TestParentThatWasEmptied(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
-		if _, err := w.raw("other").Set("/locks/x", nil, -1); err != nil {
-			t.Fatal(err)
-		}
+		w.set(w.raw("other"), "/locks/x", nil)
 		second := w.queue(w.ctx, b, "x")
 		third := w.queue(w.ctx, a, "x")
 		time.Sleep(3 * ttl)
-		w.waits(second)
+		w.waits(second, third)
+		h = w.pass(h, second)
 		w.waits(third)
-		w.unlock(h)
-		h = w.expect(second).hold
-		w.waits(third)
-		w.unlock(h)
-		w.unlock(w.await(third).hold)
+		w.inOrder(h, third)
 	})
 }

@@ -3,8 +3,6 @@
 package lock_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,9 +28,7 @@ const (
 // forEachOff runs f in a world of its own for each, with three members.
 func forEachOff(t *testing.T, f func(w *world, off time.Duration)) {
 	for _, off := range offs {
-		t.Run(fmt.Sprint(off), func(t *testing.T) {
-			simulate(t, locktest.Options{Members: 3, ElectionTime: election}, func(w *world) { f(w, off) })
-		})
+		subtest(t, off.String(), locktest.Options{Members: 3, ElectionTime: election}, func(w *world) { f(w, off) })
 	}
 }
 
@@ -41,10 +37,7 @@ func forEachOff(t *testing.T, f func(w *world, off time.Duration)) {
 func (w *world) elect(clock time.Duration) {
 	w.Helper()
 	old := w.Leader()
-	for _, s := range w.Servers() {
-		if s == old {
-			continue
-		}
+	for _, s := range w.followers() {
 		w.ok(w.SetClock(s, clock))
 	}
 	w.StopLeader()
@@ -67,9 +60,8 @@ func TestEntriesGetTheStampOfANewLeader(t *testing.T) {
 		time.Sleep(time.Second)
 		for _, h := range holds {
 			for _, e := range w.entries(h.Name()) {
-				if epoch := znode.Epoch(e.Stat.Mzxid); epoch <= before {
-					t.Errorf("%s was written in epoch %d, want a later one", e.Path, epoch)
-				}
+				epoch := znode.Epoch(e.Stat.Mzxid)
+				isTrue(t, epoch > before, "%s was written in epoch %d, want a later one", e.Path, epoch)
 			}
 			w.unlock(h)
 		}
@@ -103,15 +95,9 @@ func TestNewcomersAfterAnElection(t *testing.T) {
 			}
 		}
 		time.Sleep(3 * ttl)
-		for _, h := range holds {
-			w.alive(h)
-		}
-		for _, ch := range queue {
-			w.waits(ch)
-		}
-		for _, h := range holds {
-			w.unlock(h)
-		}
+		w.alive(holds...)
+		w.waits(queue...)
+		w.unlock(holds...)
 		for _, ch := range queue {
 			w.unlock(w.await(ch).hold)
 		}
@@ -130,18 +116,11 @@ func TestWaitersOverAnElection(t *testing.T) {
 			w.elect(clock)
 			time.Sleep(2 * ttl)
 			w.alive(h)
-			w.waits(second)
-			w.waits(third)
+			w.waits(second, third)
 		}
-		for _, c := range []*lock.Client{a, b, c} {
-			if s := c.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
-				w.Errorf("stats %+v", s)
-			}
-		}
-		w.unlock(h)
-		w.unlock(w.await(second).hold)
-		w.unlock(w.await(third).hold)
-		w.empty()
+		w.nothingLost(a, b, c)
+		w.inOrder(h, second)
+		w.finish(w.await(third).hold)
 	})
 }
 
@@ -168,9 +147,8 @@ func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 			got := w.await(ch)
 			w.inTurn(ended, got)
 			atMost(w, "purged after the election", got.at.Sub(elected), blocked)
-			w.unlock(got.hold)
 			w.Heal(label)
-			w.empty()
+			w.finish(got.hold)
 		}
 	})
 }
@@ -178,109 +156,98 @@ func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 // TestElectionsFasterThanALease: no leader leads for as long as a lease and the grace.
 // A waiter has seen for itself for how long the dead holder has not written.
 func TestElectionsFasterThanALease(t *testing.T) {
-	t.Run("queued", func(t *testing.T) { testElectionsFasterThanALease(t, (*world).queue) })
-	t.Run("barging", func(t *testing.T) {
-		testElectionsFasterThanALease(t, func(w *world, ctx context.Context, c *lock.Client, name string, _ ...lock.LockOption) <-chan taken {
-			return w.barge(ctx, c, name)
+	for _, barges := range bools {
+		t.Run(fmt.Sprint("barges ", barges), func(t *testing.T) {
+			forEachOff(t, func(w *world, off time.Duration) { w.electsFasterThanALease(off, barges) })
 		})
-	})
+	}
 }
 
-func testElectionsFasterThanALease(t *testing.T, wait func(*world, context.Context, *lock.Client, string, ...lock.LockOption) <-chan taken) {
-	forEachOff(t, func(w *world, off time.Duration) {
-		a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
-		living, gone := w.lock(a, "living"), w.lock(dead, "gone")
-		ended := w.end(gone)
-		waits, ch := w.queue(w.ctx, b, "living"), wait(w, w.ctx, b, "gone")
-		time.Sleep(ttl)
-		w.kill("dead")
-		died := time.Now()
-		over := make(chan struct{})
-		go func() {
-			defer close(over)
-			for i := range 10 {
-				w.elect([]time.Duration{off, 0, -off}[i%3])
-				time.Sleep(ttl/2 - election)
-			}
-		}()
-		got := w.await(ch)
-		w.inTurn(ended, got)
-		atMost(w, "purged after it died", got.at.Sub(died), blocked)
-		<-over
-		w.waits(waits)
-		w.alive(living)
-		w.unlock(got.hold)
-		w.unlock(living)
-		w.unlock(w.await(waits).hold)
-		w.empty()
-	})
+func (w *world) electsFasterThanALease(off time.Duration, barges bool) {
+	a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
+	living, gone := w.lock(a, "living"), w.lock(dead, "gone")
+	ended, waits := w.end(gone), w.queue(w.ctx, b, "living")
+	var ch <-chan taken
+	if barges {
+		ch = w.barge(w.ctx, b, "gone")
+	} else {
+		ch = w.queue(w.ctx, b, "gone")
+	}
+	time.Sleep(ttl)
+	w.kill("dead")
+	died := time.Now()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for i := range 10 {
+			w.elect([]time.Duration{off, 0, -off}[i%3])
+			time.Sleep(ttl/2 - election)
+		}
+	}()
+	got := w.await(ch)
+	w.inTurn(ended, got)
+	atMost(w, "purged after it died", got.at.Sub(died), blocked)
+	<-over
+	w.waits(waits)
+	w.alive(living)
+	w.unlock(got.hold, living)
+	w.finish(w.await(waits).hold)
 }
 
 // TestLeaderSteppedWhileItLeads by more than the grace: a client that knew its clock
 // before sees the step, and takes no live entry for dead. A dead one blocks for a TTL and the grace from then on at most.
 func TestLeaderSteppedWhileItLeads(t *testing.T) {
-	for _, step := range offs {
-		subtest(t, fmt.Sprint("step ", step), locktest.Options{}, func(w *world) {
-			a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
-			living, gone := w.lock(a, "living"), w.lock(dead, "gone")
-			waits := w.queue(w.ctx, b, "living")
-			ended, ch := w.end(gone), w.queue(w.ctx, b, "gone")
-			w.kill("dead")
-			w.StepClock(step)
-			stepped := time.Now()
-			for range 20 { // each takes a sample, and some before the holder's renewal
-				_, err := b.Mutex("living").TryLock(w.ctx)
-				mustBe(w, err, lock.ErrHeld)
-				w.unlock(w.lock(b, "other"))
-				time.Sleep(ttl / 10)
-			}
-			w.waits(waits)
-			w.alive(living)
-			got := w.await(ch)
-			w.inTurn(ended, got)
-			atMost(w, "purged after the step", got.at.Sub(stepped), ttl+grace+2*time.Second)
-			w.unlock(got.hold)
-			time.Sleep(ttl)
-			w.waits(waits)
-			w.alive(living)
-			w.unlock(living)
-			w.unlock(w.await(waits).hold)
-			w.empty()
-		})
-	}
+	each(t, "step", offs, func(w *world, step time.Duration) {
+		a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
+		living, gone := w.lock(a, "living"), w.lock(dead, "gone")
+		waits := w.queue(w.ctx, b, "living")
+		ended, ch := w.end(gone), w.queue(w.ctx, b, "gone")
+		w.kill("dead")
+		w.StepClock(step)
+		stepped := time.Now()
+		for range 20 { // each takes a sample, and some before the holder's renewal
+			mustBe(w, second(b.Mutex("living").TryLock(w.ctx)), lock.ErrHeld)
+			w.unlock(w.lock(b, "other"))
+			time.Sleep(ttl / 10)
+		}
+		w.waits(waits)
+		w.alive(living)
+		got := w.await(ch)
+		w.inTurn(ended, got)
+		atMost(w, "purged after the step", got.at.Sub(stepped), ttl+grace+2*time.Second)
+		w.unlock(got.hold)
+		time.Sleep(ttl)
+		w.waits(waits)
+		w.alive(living)
+		w.handOver(living, waits)
+	})
 }
 
 // TestSmallStepsOfTheLeader: each is less than the grace, and together they are much more. A holder
 // that lives keeps the lock; one that dies has ended before the next one enters.
 func TestSmallStepsOfTheLeader(t *testing.T) {
-	for _, step := range []time.Duration{-900 * time.Millisecond, -400 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond} {
-		for _, pause := range []time.Duration{50 * time.Millisecond, ttl/2 + 100*time.Millisecond} {
-			subtest(t, fmt.Sprint("step ", step, ", pause ", pause), locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
-				living := w.lock(a, "living")
-				ended := w.end(living)
-				waits := w.queue(w.ctx, b, "living")
-				w.unlock(w.lock(b, "other"))
-				for range 30 {
-					w.StepClock(step)
-					w.unlock(w.lock(b, "other")) // a sample
-					if _, err := b.Mutex("living").TryLock(w.ctx); !errors.Is(err, lock.ErrHeld) {
-						w.Errorf("got what is held: %v", err)
-					}
-					time.Sleep(pause)
-				}
-				w.waits(waits)
-				w.alive(living)
-				w.kill("a")
-				w.StepClock(step)
-				got := w.await(waits)
-				w.inTurn(ended, got)
-				w.unlock(got.hold)
-				w.Heal("a")
-				w.empty()
-			})
+	steps := []time.Duration{-900 * time.Millisecond, -400 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond}
+	eachPair(t, "step", steps, []time.Duration{50 * time.Millisecond, ttl/2 + 100*time.Millisecond}, func(w *world, step, pause time.Duration) {
+		a, b := w.dial("a"), w.dial("b")
+		living := w.lock(a, "living")
+		ended := w.end(living)
+		waits := w.queue(w.ctx, b, "living")
+		w.unlock(w.lock(b, "other"))
+		for range 30 {
+			w.StepClock(step)
+			w.unlock(w.lock(b, "other")) // a sample
+			mustBe(w, second(b.Mutex("living").TryLock(w.ctx)), lock.ErrHeld)
+			time.Sleep(pause)
 		}
-	}
+		w.waits(waits)
+		w.alive(living)
+		w.kill("a")
+		w.StepClock(step)
+		got := w.await(waits)
+		w.inTurn(ended, got)
+		w.Heal("a")
+		w.finish(got.hold)
+	})
 }
 
 // TestChangeOfLeaders: the clock of the new leader differs by less than the
@@ -300,12 +267,9 @@ func TestChangeOfLeaders(t *testing.T) {
 			time.Sleep(ttl)
 			w.alive(h)
 			w.waits(ch)
-			if n := a.Stats().Displacements; (n == 0) != (off == 0) {
-				w.Errorf("clocks %v apart: %d displacements counted", off, n)
-			}
-			if warned := strings.Contains(w.logged(), "was displaced"); warned != (off != 0) {
-				w.Errorf("clocks %v apart: warned %v", off, warned)
-			}
+			n := a.Stats().Displacements
+			isTrue(w, (n == 0) == (off == 0), "clocks %v apart: %d displacements counted", off, n)
+			equal(w, "warned", strings.Contains(w.logged(), "was displaced"), (off != 0))
 
 			// Now the holder dies, and the leader changes again before its end.
 			ended := w.end(h)

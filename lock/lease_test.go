@@ -28,9 +28,8 @@ func TestFixedLeaseEndsOnTime(t *testing.T) {
 			}
 			got := w.await(ch)
 			h, ended := got.hold, w.end(got.hold)
-			if r := w.record(h.EntryPath()); !r.Granted() {
-				t.Errorf("waited %v: the grant of a fixed lease was not recorded at once: %+v", waited, r)
-			}
+			r := w.record(h.EntryPath())
+			isTrue(t, r.Granted(), "waited %v: the grant of a fixed lease was not recorded at once: %+v", waited, r)
 			renewals := a.Stats().Renewals
 			version := w.node(h.EntryPath()).Stat.Version
 			ch = w.queue(w.ctx, b, "x")
@@ -45,18 +44,13 @@ func TestFixedLeaseEndsOnTime(t *testing.T) {
 				t.Errorf("waited %v: renewed %d times, others %d times", waited, n-version, a.Stats().Renewals-renewals)
 			}
 			at := ended.wait()
-			if lasted := at.Sub(got.at); lasted > ttl || lasted < ttl-ttl/100 {
-				t.Errorf("waited %v: a fixed lease lasted %v", waited, lasted)
-			}
+			inRange(t, "a fixed lease lasted", at.Sub(got.at), ttl-ttl/100, ttl)
 			mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
-			for _, h := range crowd {
-				w.unlock(h)
-			}
+			w.unlock(crowd...)
 			next := w.await(ch)
 			w.inTurn(ended, next)
 			mustBe(t, h.Unlock(), lock.ErrLost, lock.ErrExpired)
-			w.unlock(next.hold)
-			w.empty()
+			w.finish(next.hold)
 		}
 	})
 }
@@ -69,38 +63,26 @@ func TestExtend(t *testing.T) {
 			ended := w.end(h)
 			for _, d := range []time.Duration{3 * ttl, ttl / 2, ttl} {
 				w.ok(h.Extend(w.ctx, d))
-				if r := h.Remaining(); r > d || r < d-d/100 {
-					t.Errorf("%v remain after an extension to %v", r, d)
-				}
-				if r := w.record(h.EntryPath()); r.TTL != d.Milliseconds() {
-					t.Errorf("the entry has %d ms, want %v", r.TTL, d)
-				}
+				inRange(t, "remaining after an extension", h.Remaining(), d-d/100, d)
+				equal(t, "TTL in the entry", w.record(h.EntryPath()).TTL, d.Milliseconds())
 			}
 			for d, rule := range map[time.Duration]string{
 				3*ttl + time.Millisecond: "max_ttl, 30s", lock.MinTTL - time.Millisecond: "at least 100ms",
 				time.Second + 1: "whole milliseconds", 0: "at least", -time.Second: "at least",
 			} {
-				err := h.Extend(w.ctx, d)
-				mustBe(t, err, lock.ErrInvalid)
-				mustSay(t, err, "ttl", d.String(), rule)
+				fails(t, h.Extend(w.ctx, d), lock.ErrInvalid, "ttl", d.String(), rule)
 			}
-			if r := h.Remaining(); r < ttl-ttl/100 {
-				t.Errorf("%v remain after extensions that were refused", r)
-			}
+			isTrue(t, h.Remaining() >= ttl-ttl/100, "%v remain after extensions that were refused", h.Remaining())
 			w.ok(h.Extend(w.ctx, 2*ttl))
 			if opts == nil {
 				time.Sleep(4 * ttl) // later renewals carry it
 				w.alive(h)
-				if r := w.record(h.EntryPath()); r.TTL != (2 * ttl).Milliseconds() {
-					t.Errorf("the entry has %d ms, want %v", r.TTL, 2*ttl)
-				}
+				equal(t, "TTL in the entry", w.record(h.EntryPath()).TTL, (2 * ttl).Milliseconds())
 				w.unlock(h)
 				mustBe(t, h.Extend(w.ctx, ttl), lock.ErrUnlocked)
 			} else {
 				before := time.Now()
-				if lasted := ended.wait().Sub(before); lasted > 2*ttl+time.Millisecond || lasted < 2*ttl-ttl/50 {
-					t.Errorf("lasted %v after an extension to %v", lasted, 2*ttl)
-				}
+				inRange(t, "lasted after an extension", ended.wait().Sub(before), 2*ttl-ttl/50, 2*ttl+time.Millisecond)
 				mustBe(t, h.Extend(w.ctx, ttl), lock.ErrLost, lock.ErrExpired)
 			}
 			w.empty()
@@ -111,23 +93,19 @@ func TestExtend(t *testing.T) {
 // TestShorteningCountsFromTheSend: a holder that asks for a shorter lease and does not
 // hear of it goes by the shorter one.
 func TestShorteningCountsFromTheSend(t *testing.T) {
-	for _, fault := range []locktest.Fault{{Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {DelayReply: time.Hour}, {Delay: time.Hour}} {
-		subtest(t, fmt.Sprintf("%+v", fault), locktest.Options{}, func(w *world) {
-			a, b := w.dial("a"), w.dial("b")
-			h := w.lock(a, "x", lock.WithoutRenewal())
-			ended := w.end(h)
-			w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, fault)
-			ctx := w.limited(time.Second)
-			sent := time.Now()
-			mustBe(w, h.Extend(ctx, 2*time.Second), context.DeadlineExceeded)
-			atMost(w, "remain a second after the lease was shortened to two", h.Remaining(), time.Second)
-			ch := w.queue(w.ctx, b, "x")
-			if at := ended.wait().Sub(sent); at > 2*time.Second || at < 1900*time.Millisecond {
-				w.Errorf("ended %v after the lease was shortened to 2s", at)
-			}
-			w.inTurn(ended, w.await(ch))
-		})
-	}
+	each(t, "fault", []locktest.Fault{{Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {DelayReply: time.Hour}, {Delay: time.Hour}}, func(w *world, fault locktest.Fault) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x", lock.WithoutRenewal())
+		ended := w.end(h)
+		w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, fault)
+		ctx := w.limited(time.Second)
+		sent := time.Now()
+		mustBe(w, h.Extend(ctx, 2*time.Second), context.DeadlineExceeded)
+		atMost(w, "remain a second after the lease was shortened to two", h.Remaining(), time.Second)
+		ch := w.queue(w.ctx, b, "x")
+		inRange(w, "the shortened lease ended after", ended.wait().Sub(sent), 1900*time.Millisecond, 2*time.Second)
+		w.inTurn(ended, w.await(ch))
+	})
 }
 
 // TestLengtheningCountsFromTheReply: what was not acknowledged is not had.
@@ -138,34 +116,30 @@ func TestLengtheningCountsFromTheReply(t *testing.T) {
 		w.fault(func(r locktest.Request) bool { return renews(r, h) && w.cutOff("a") }, locktest.Fault{Drop: locktest.BeforeApply})
 		ctx := w.limited(time.Second)
 		mustBe(t, h.Extend(ctx, 10*ttl), context.DeadlineExceeded)
-		if at := ended.wait().Sub(begun); at > ttl {
-			t.Errorf("ended after %v, want at most %v", at, ttl)
-		}
+		atMost(t, "ended after", ended.wait().Sub(begun), ttl)
 	})
 }
 
 func TestMaxHold(t *testing.T) {
-	for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
-		subtest(t, fmt.Sprint("fixed ", opts != nil), locktest.Options{}, func(w *world) {
-			const most = 25 * time.Second
-			a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: most}))
-			h := w.lock(a, "x", opts...)
-			begun, ended := time.Now(), w.end(h)
-			ch := w.queue(w.ctx, w.dial("b"), "x")
-			w.ok(h.Extend(w.ctx, 2*most))
-			if r := h.Remaining(); r > most {
-				w.Errorf("%v remain, want at most %v", r, most)
-			}
-			if lasted := ended.wait().Sub(begun); lasted > most+time.Millisecond || lasted < most-most/100 {
-				w.Errorf("lasted %v, want %v", lasted, most)
-			}
-			mustBe(w, h.Err(), lock.ErrLost, lock.ErrMaxHold)
-			got := w.await(ch)
-			w.inTurn(ended, got)
-			atMost(w, "the next one entered after; the entry should have gone at once", got.at.Sub(begun), most+time.Second)
-			w.unlock(got.hold)
-			mustBe(w, h.Unlock(), lock.ErrMaxHold)
-			w.empty()
-		})
-	}
+	each(t, "fixed", bools, func(w *world, fixed bool) {
+		var opts []lock.LockOption
+		if fixed {
+			opts = append(opts, lock.WithoutRenewal())
+		}
+		const most = 25 * time.Second
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: most}))
+		h := w.lock(a, "x", opts...)
+		begun, ended := time.Now(), w.end(h)
+		ch := w.queue(w.ctx, w.dial("b"), "x")
+		w.ok(h.Extend(w.ctx, 2*most))
+		atMost(w, "remaining", h.Remaining(), most)
+		inRange(w, "lasted", ended.wait().Sub(begun), most-most/100, most+time.Millisecond)
+		mustBe(w, h.Err(), lock.ErrLost, lock.ErrMaxHold)
+		got := w.await(ch)
+		w.inTurn(ended, got)
+		atMost(w, "the next one entered after; the entry should have gone at once", got.at.Sub(begun), most+time.Second)
+		w.unlock(got.hold)
+		mustBe(w, h.Unlock(), lock.ErrMaxHold)
+		w.empty()
+	})
 }

@@ -4,7 +4,6 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -45,9 +44,7 @@ func (o *observed) diary() string {
 func (w *world) diary(o *observed, want string) {
 	w.Helper()
 	settle()
-	if got := o.diary(); got != want {
-		w.Errorf("told %q, want %q", got, want)
-	}
+	equal(w, "told", o.diary(), want)
 }
 
 // TestObserverOfLocalWaiters: it is told that a goroutine waits for the entry of another one, and
@@ -69,8 +66,7 @@ func TestObserverOfLocalWaiters(t *testing.T) {
 		if len(events) != 1 || events[0].Kind != lock.EventWithdrawn || events[0].Waited < time.Second || !events[0].Queued || events[0].Entry != "" || events[0].Policy != "default" || events[0].Lock != "x" {
 			t.Errorf("told %+v", events)
 		}
-		w.unlock(h)
-		h = w.expect(second).hold
+		h = w.pass(h, second)
 		events, _ = seen.take()
 		if len(events) != 2 || events[0].Kind != lock.EventReleased || events[1].Kind != lock.EventAcquired || !events[1].Queued || events[1].Waited < time.Second || events[1].Token != h.Token() {
 			t.Errorf("told %+v", events)
@@ -90,8 +86,7 @@ func TestObserverOfLocalWaiters(t *testing.T) {
 		w.diary(seen, "4th withdrawn")
 		w.remove(w.raw("hand"), w.entries("x")[1].Path)
 		w.until("it waits again", func() bool { return a.Stats().Requeued == 1 })
-		w.unlock(theirs)
-		w.unlock(w.await(fifth).hold)
+		w.inOrder(theirs, fifth)
 		w.diary(seen, "5th acquired queued, 5th released")
 	})
 }
@@ -105,7 +100,7 @@ func TestObserverOfBargers(t *testing.T) {
 		theirs := w.lock(b, "x")
 		first := w.barge(w.as("1st"), a, "x")
 		gaveUp, cancel := context.WithCancel(w.as("2nd"))
-		second := w.barge(gaveUp, a, "x")
+		other := w.barge(gaveUp, a, "x")
 		w.diary(seen, "1st waiting, 2nd waiting")
 		for range 3 {
 			next := w.queue(w.ctx, w.dial("c"), "x")
@@ -113,14 +108,12 @@ func TestObserverOfBargers(t *testing.T) {
 			theirs = w.await(next).hold
 		}
 		w.diary(seen, "")
-		_, err := a.Mutex("x").TryLock(w.as("try"))
-		mustBe(t, err, lock.ErrHeld)
+		mustBe(t, second(a.Mutex("x").TryLock(w.as("try"))), lock.ErrHeld)
 		w.unlock(w.taken("free", a.Mutex("y").TryLock))
 		w.diary(seen, "free acquired, free released")
 		cancel()
-		mustBe(t, w.outcome(second).err, context.Canceled)
-		w.unlock(theirs)
-		w.unlock(w.await(first).hold)
+		mustBe(t, w.outcome(other).err, context.Canceled)
+		w.inOrder(theirs, first)
 		w.diary(seen, "2nd withdrawn, 1st acquired queued, 1st released")
 	})
 }
@@ -139,10 +132,7 @@ func TestObserverOfReadersTogether(t *testing.T) {
 		}
 		w.diary(seen, "1st waiting, 2nd waiting, 3rd waiting")
 		w.unlock(theirs)
-		var holds []*lock.Hold
-		for _, r := range readers {
-			holds = append(holds, w.await(r).hold)
-		}
+		holds := w.expectEach(readers...)
 		settle()
 		events, values := seen.take()
 		told := map[any]lock.Event{}
@@ -154,9 +144,7 @@ func TestObserverOfReadersTogether(t *testing.T) {
 				t.Errorf("%s, with token %v, is told of %+v", who, holds[i].Token(), events)
 			}
 		}
-		if s := a.Stats(); s.Holds != 3 || s.Waiters != 0 {
-			t.Errorf("three have the entry; stats %+v", s)
-		}
+		isTrue(t, a.Stats().Holds == 3 && a.Stats().Waiters == 0, "three have the entry; stats %+v", a.Stats())
 		again, err := a.RWMutex("x").RLock(holds[1].Context())
 		w.ok(err)
 		w.diary(seen, "")
@@ -168,25 +156,18 @@ func TestObserverOfReadersTogether(t *testing.T) {
 		if len(events) != 1 || events[0].Kind != lock.EventReleased || values[0] != "2nd" || events[0].Token != holds[1].Token() || events[0].Held < ttl {
 			t.Errorf("told %+v, with %v", events, values)
 		}
-		if s := a.Stats(); s.Holds != 2 {
-			t.Errorf("two have the entry; stats %+v", s)
-		}
+		equal(t, "holds", a.Stats().Holds, 2)
 		w.kill("a")
 		<-holds[0].Context().Done()
 		settle()
 		got := seen.diary()
 		for _, want := range []string{"1st at risk expired", "3rd at risk expired", "1st lost expired", "3rd lost expired"} {
-			if strings.Count(got, want) != 1 || strings.Count(got, ",") != 3 {
-				t.Errorf("told %q, want %q once", got, want)
-			}
+			isTrue(t, strings.Count(got, want) == 1 && strings.Count(got, ",") == 3, "told %q, want %q once", got, want)
 		}
-		for _, h := range []*lock.Hold{holds[0], holds[2]} {
-			mustBe(t, h.Unlock(), lock.ErrExpired)
-		}
+		mustBe(t, holds[0].Unlock(), lock.ErrExpired)
+		mustBe(t, holds[2].Unlock(), lock.ErrExpired)
 		w.diary(seen, "")
-		if s := a.Stats(); s.Holds != 0 || s.Lost != 2 {
-			t.Errorf("two have lost it; stats %+v", s)
-		}
+		isTrue(t, a.Stats().Holds == 0 && a.Stats().Lost == 2, "two have lost it; stats %+v", a.Stats())
 	})
 }
 
@@ -201,17 +182,12 @@ func TestObserverAsTheClientCloses(t *testing.T) {
 		w.diary(seen, "1st acquired, 2nd waiting, 3rd acquired")
 		mustBe(w, a.Close(), nil)
 		mustBe(t, w.outcome(second).err, lock.ErrClosed)
-		for _, h := range []*lock.Hold{h, read} {
-			if !errors.Is(h.Err(), lock.ErrClosed) {
-				t.Errorf("%s ended by %v", h.Name(), h.Err())
-			}
-		}
+		mustBe(t, h.Err(), lock.ErrClosed)
+		mustBe(t, read.Err(), lock.ErrClosed)
 		settle()
 		got := seen.diary()
 		for _, want := range []string{"1st lost closed", "2nd withdrawn", "3rd lost closed"} {
-			if strings.Count(got, want) != 1 || strings.Count(got, ",") != 2 {
-				t.Errorf("told %q, want %q once", got, want)
-			}
+			isTrue(t, strings.Count(got, want) == 1 && strings.Count(got, ",") == 2, "told %q, want %q once", got, want)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Observers, holds at risk, and Check.
+// Observers and logs, holds at risk, and Check.
 
 package lock_test
 
@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -55,40 +58,30 @@ func (o *observed) say() string {
 func (w *world) says(o *observed, want string) {
 	w.Helper()
 	settle()
-	if got := o.say(); got != want {
-		w.Errorf("told %q, want %q", got, want)
-	}
+	equal(w, "told", o.say(), want)
 }
 
 // TestObserver follows holds and waits through their lives.
 func TestObserver(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		cfg, err := policy.Parse("config.yaml", []byte("policies: [{name: jobs, match: \"jobs/*\", ttl: 10s, grace: 1s, local_window: 0s}, {name: default, match: \"**\", ttl: 10s, grace: 1s, local_window: 0s}]"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		seen, too := new(observed), new(observed)
 		a := w.dial("a", lock.WithPolicies(cfg.Policies), lock.WithObserver(seen), lock.WithObserver(too))
 		b := w.dial("b")
 
 		ctx, cancel := context.WithCancel(context.WithValue(w.ctx, key{}, "mine"))
 		first, err := a.Mutex("jobs/1").Lock(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		cancel()
 		events, values := seen.take()
-		if len(events) != 1 || values[0] != "mine" {
-			t.Fatalf("told %+v, with %v", events, values)
-		}
+		mustBeTrue(t, len(events) == 1 && values[0] == "mine", "told %+v, with %v", events, values)
 		got := events[0]
 		if want := (lock.Event{Kind: lock.EventAcquired, Lock: "jobs/1", Policy: "jobs", Entry: first.EntryPath(), Token: first.Token(), Waited: got.Waited, At: got.At}); got != want || got.Waited <= 0 || got.Waited > time.Millisecond {
 			t.Errorf("told %+v, want %+v", got, want)
 		}
 		again, err := a.Mutex("jobs/1").Lock(first.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		w.unlock(again)
 		w.says(seen, "")
 
@@ -106,10 +99,8 @@ func TestObserver(t *testing.T) {
 		if len(events) != 1 || events[0].Kind != lock.EventWaiting || events[0].Policy != "default" || values[0] != "waiter" {
 			t.Errorf("told %+v, with %v", events, values)
 		}
-		gaveUp, cancel := context.WithTimeout(w.ctx, ttl)
-		second := w.queue(gaveUp, a, "x")
-		<-second
-		cancel()
+		gaveUp := w.limited(ttl)
+		<-w.queue(gaveUp, a, "x")
 		w.unlock(theirs)
 		h := w.await(waits).hold
 		events, _ = seen.take()
@@ -120,16 +111,17 @@ func TestObserver(t *testing.T) {
 			acquired.Waited <= withdrawn.Waited || !acquired.Queued || acquired.Entry != h.EntryPath() {
 			t.Errorf("told %+v, %+v", withdrawn, acquired)
 		}
-		if _, err := a.Mutex("x").TryLock(w.ctx); !errors.Is(err, lock.ErrHeld) {
-			t.Error(err)
-		}
+		mustBe(t, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		w.unlock(h)
 		w.says(seen, "released x")
 
 		// Losses, and purges.
 		h = w.lock(a, "y", lock.WithoutRenewal(), lock.WithTTL(time.Second))
 		<-h.Context().Done()
-		w.says(seen, "acquired y, lost y expired")
+		events, _ = seen.take()
+		reason, lost := events[len(events)-1].Reason, (*lock.LostError)(nil) // is what a program compares errors with
+		mustBe(t, reason, lock.ErrExpired)
+		isTrue(t, len(events) == 2 && !errors.Is(reason, lock.ErrRemoved) && errors.As(reason, &lost) && lost.Token == h.Token(), "told %+v", events)
 		w.lock(b, "z")
 		w.kill("b")
 		w.lock(a, "z")
@@ -163,9 +155,7 @@ func TestPlaceInTheQueue(t *testing.T) {
 					got = append(got, e.Ahead)
 				}
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%d are ahead, want %d", got, want)
-			}
+			isTrue(t, slices.Equal(got, want), "%d are ahead, want %d", got, want)
 		}
 		holds, cancel := context.WithCancel(w.ctx)
 		defer cancel()
@@ -197,25 +187,7 @@ func TestPlaceInTheQueue(t *testing.T) {
 		for _, ch := range waiters {
 			mustBe(t, (<-ch).err, context.Canceled)
 		}
-		for _, h := range []*lock.Hold{mine, theirs, write} {
-			w.unlock(h)
-		}
-		w.empty()
-	})
-}
-
-// TestReasonOfALoss: the reason is what a program compares errors with.
-func TestReasonOfALoss(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		seen := new(observed)
-		a := w.dial("a", lock.WithObserver(seen))
-		h := w.lock(a, "x", lock.WithoutRenewal())
-		<-h.Context().Done()
-		events, _ := seen.take()
-		lost := (*lock.LostError)(nil)
-		if e := events[len(events)-1]; !errors.Is(e.Reason, lock.ErrExpired) || errors.Is(e.Reason, lock.ErrRemoved) || !errors.As(e.Reason, &lost) || lost.Token != h.Token() {
-			t.Errorf("told %+v", e)
-		}
+		w.finish(mine, theirs, write)
 	})
 }
 
@@ -227,7 +199,7 @@ func TestObserverOfAll(t *testing.T) {
 		a, b := w.dial("a", lock.WithObserver(seen)), w.dial("b")
 		h := w.lock(b, "x")
 		ctx := context.WithValue(w.ctx, key{}, "mine")
-		ch := startAll(func() (*lock.Holds, error) { return a.LockAll(ctx, "x", "y") })
+		ch := start(func() (*lock.Holds, error) { return a.LockAll(ctx, "x", "y") })
 		time.Sleep(ttl)
 		w.unlock(h)
 		w.unlockAll(w.expectAll(ch))
@@ -241,47 +213,40 @@ func TestObserverOfAll(t *testing.T) {
 		}
 		slices.Sort(told)
 		want := []string{"acquired x", "acquired y", "released x", "released y", "waiting x"}
-		if !slices.Equal(told, want) {
-			t.Errorf("told %q, want %q", told, want)
-		}
+		isTrue(t, slices.Equal(told, want), "told %q, want %q", told, want)
 	})
 }
 
 // TestObserverOfOneCall: each call is told of once, whatever it took: by tries, or by another entry
 // after its own was removed. A try that fails is no event, nor is a lock that is free waited for.
 func TestObserverOfOneCall(t *testing.T) {
-	for name, opts := range map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, locktest.Options{}, func(w *world) {
-				seen := new(observed)
-				a, b, z := w.dial("a", lock.WithObserver(seen)), w.dial("b"), w.raw("hand")
-				w.unlock(w.lock(a, "x", opts...))
-				w.says(seen, "acquired x, released x")
-				h := w.lock(b, "x")
-				_, err := a.Mutex("x", opts...).TryLock(w.ctx)
-				mustBe(t, err, lock.ErrHeld)
-				w.says(seen, "")
-				ch := w.queue(w.ctx, a, "x", opts...)
-				for i := range 3 { // the one ahead is followed by another, or the own entry is gone
-					next := w.queue(w.ctx, w.dial(fmt.Sprint("c", i)), "x")
-					if opts == nil {
-						w.remove(z, w.entries("x")[1].Path)
-						w.until("it queues again", func() bool { return a.Stats().Requeued == uint64(i)+1 && len(w.entries("x")) == 3 })
-					}
-					time.Sleep(ttl)
-					w.unlock(h)
-					h = w.await(next).hold
-				}
-				w.unlock(h)
-				h = w.await(ch).hold
-				events, _ := seen.take()
-				if len(events) != 2 || events[0].Kind != lock.EventWaiting || events[1].Kind != lock.EventAcquired || events[1].Waited < 3*ttl || !events[1].Queued || events[1].Entry != h.EntryPath() {
-					t.Errorf("told %+v", events)
-				}
-				w.unlock(h)
-			})
-		})
-	}
+	forEach(t, locktest.Options{}, map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}}, func(w *world, opts []lock.LockOption) {
+		seen := new(observed)
+		a, b, z := w.dial("a", lock.WithObserver(seen)), w.dial("b"), w.raw("hand")
+		w.unlock(w.lock(a, "x", opts...))
+		w.says(seen, "acquired x, released x")
+		h := w.lock(b, "x")
+		mustBe(t, second(a.Mutex("x", opts...).TryLock(w.ctx)), lock.ErrHeld)
+		w.says(seen, "")
+		ch := w.queue(w.ctx, a, "x", opts...)
+		for i := range 3 { // the one ahead is followed by another, or the own entry is gone
+			next := w.queue(w.ctx, w.dial(fmt.Sprint("c", i)), "x")
+			if opts == nil {
+				w.remove(z, w.entries("x")[1].Path)
+				w.until("it queues again", func() bool { return a.Stats().Requeued == uint64(i)+1 && len(w.entries("x")) == 3 })
+			}
+			time.Sleep(ttl)
+			w.unlock(h)
+			h = w.await(next).hold
+		}
+		w.unlock(h)
+		h = w.await(ch).hold
+		events, _ := seen.take()
+		if len(events) != 2 || events[0].Kind != lock.EventWaiting || events[1].Kind != lock.EventAcquired || events[1].Waited < 3*ttl || !events[1].Queued || events[1].Entry != h.EntryPath() {
+			t.Errorf("told %+v", events)
+		}
+		w.unlock(h)
+	})
 }
 
 // warned waits until the hold is at risk, and returns for how long it is still sure to
@@ -307,51 +272,31 @@ func TestHoldAtRisk(t *testing.T) {
 		a := w.dial("a", lock.WithObserver(seen))
 		h := w.lock(a, "x")
 		again, err := a.Mutex("x").Lock(h.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Check(); err != nil {
-			t.Error(err)
-		}
+		w.ok(err)
+		mustBe(w, a.Check(), nil)
 		for range 2 {
-			if err := w.Partition("a"); err != nil {
-				t.Fatal(err)
-			}
+			w.ok(w.Partition("a"))
 			left := w.warned(h)
-			if left <= ttl/2-ttl/50 || left > ttl/2 || left != h.Remaining() {
-				t.Errorf("%v were left, %v are", left, h.Remaining())
-			}
-			if other := w.warned(again); other != left {
-				t.Errorf("the other handle was told %v, not %v", other, left)
-			}
-			err := a.Check()
-			mustBe(t, err, lock.ErrStalled)
-			mustSay(t, err, "1 of 1 entries", h.EntryPath(), "is lost in "+left.Round(time.Millisecond).String(), "was last 4.98")
+			isTrue(t, left > ttl/2-ttl/50 && left <= ttl/2 && left == h.Remaining(), "%v were left, %v are", left, h.Remaining())
+			equal(t, "what the other handle was told", w.warned(again), left)
+			fails(t, a.Check(), lock.ErrStalled, "1 of 1 entries", h.EntryPath(), "is lost in "+left.Round(time.Millisecond).String(), "was last 4.98")
 			w.Heal("a")
 			w.until("it was renewed", func() bool { return h.Remaining() > ttl/2 })
-			if err := a.Check(); err != nil {
-				t.Error(err)
-			}
+			mustBe(w, a.Check(), nil)
 		}
 		w.unlock(again)
-		if again.AtRisk() != nil {
-			t.Error("a handle that was given back waits for warnings")
-		}
+		isTrue(t, again.AtRisk() == nil, "a handle that was given back waits for warnings")
 		w.kill("a")
 		end := w.end(h)
 		left := w.warned(h)
 		warned := time.Now()
-		if took := end.wait().Sub(warned); took < left || took > left+10*time.Millisecond {
-			t.Errorf("lost %v after it was told that %v are left", took, left)
-		}
+		inRange(t, "lost, after it was told, in", end.wait().Sub(warned), left, left+10*time.Millisecond)
 		w.says(seen, "acquired x, at risk x expired, at risk x expired, at risk x expired, lost x expired")
 		if err := a.Check(); err != nil {
 			t.Errorf("nothing is held, and %v", err)
 		}
 		mustBe(t, h.Unlock(), lock.ErrLost)
-		if !strings.Contains(w.logged(), "hold at risk") {
-			t.Error("the log does not tell")
-		}
+		isTrue(t, strings.Contains(w.logged(), "hold at risk"), "the log does not tell")
 	})
 }
 
@@ -362,23 +307,15 @@ func TestWarningWithdrawn(t *testing.T) {
 		a := w.dial("a")
 		h := w.lock(a, "x")
 		told := h.AtRisk()
-		if err := w.Partition("a"); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.Partition("a"))
 		time.Sleep(3 * ttl / 4)
-		if len(told) != 1 || h.AtRisk() != told {
-			t.Error("not warned, or on another channel")
-		}
+		isTrue(t, len(told) == 1 && h.AtRisk() == told, "not warned, or on another channel")
 		w.Heal("a")
 		w.until("it was renewed", func() bool { return h.Remaining() > ttl/2 })
-		if len(told) != 0 {
-			t.Error("warned of a risk that is over")
-		}
+		equal(t, "warnings of a risk that is over", len(told), 0)
 		w.kill("a")
 		<-h.Context().Done()
-		if len(told) != 0 {
-			t.Error("warned of the risk of a hold that is lost")
-		}
+		equal(t, "warnings of the risk of a hold that is lost", len(told), 0)
 	})
 }
 
@@ -392,9 +329,7 @@ func TestAtRiskOfMaxHold(t *testing.T) {
 		if left := w.warned(h); left != ttl/2 || time.Since(begun) != 3*ttl-left {
 			t.Errorf("told after %v that %v are left", time.Since(begun), left)
 		}
-		if err := a.Check(); err != nil {
-			t.Error(err)
-		}
+		mustBe(w, a.Check(), nil)
 		<-h.Context().Done()
 		w.says(seen, "acquired x, at risk x max_hold, lost x max_hold")
 		h = w.lock(a, "x", lock.WithoutRenewal())
@@ -403,9 +338,7 @@ func TestAtRiskOfMaxHold(t *testing.T) {
 			t.Errorf("a fixed lease is at risk, with %v left", left)
 		case <-h.Context().Done():
 		}
-		if err := a.Check(); err != nil {
-			t.Error(err)
-		}
+		mustBe(w, a.Check(), nil)
 		w.says(seen, "acquired x, lost x expired")
 	})
 }
@@ -417,13 +350,9 @@ func TestCheck(t *testing.T) {
 		theirs := w.lock(b, "x")
 		ctx, cancel := context.WithCancel(w.ctx)
 		waits := w.queue(ctx, a, "x")
-		if err := w.Partition("a"); err != nil {
-			t.Fatal(err)
-		}
+		w.ok(w.Partition("a"))
 		time.Sleep(ttl)
-		err := a.Check()
-		mustBe(t, err, lock.ErrStalled)
-		mustSay(t, err, "1 of 1 entries", "is purged by others in 0s")
+		fails(t, a.Check(), lock.ErrStalled, "1 of 1 entries", "is purged by others in 0s")
 		w.Heal("a")
 		w.until("it was renewed", func() bool { return a.Check() == nil })
 		cancel()
@@ -431,39 +360,23 @@ func TestCheck(t *testing.T) {
 		w.unlock(theirs)
 		w.close(a)
 		mustBe(t, a.Check(), lock.ErrClosed)
-	})
-}
 
-// TestCheckOfIdleClient: nothing is at risk of a client that has neither hold nor wait, though
-// it keeps an entry.
-func TestCheckOfIdleClient(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow, Idle: 10 * ttl}))
-		w.unlock(w.lock(a, "x"))
-		if s := a.Stats(); s.Waiters != 1 || s.Holds != 0 {
-			t.Fatalf("nothing is kept: %+v", s)
-		}
-		if err := w.Partition("a"); err != nil {
-			t.Fatal(err)
-		}
+		idle := w.dial("idle", riding(10*ttl)) // nothing is at risk, though it keeps an entry
+		w.unlock(w.lock(idle, "x"))
+		mustBeTrue(t, idle.Stats().Waiters == 1 && idle.Stats().Holds == 0, "nothing is kept: %+v", idle.Stats())
+		w.kill("idle")
 		for range 30 {
 			time.Sleep(ttl / 10)
-			if err := a.Check(); err != nil {
-				t.Fatal(err)
-			}
+			w.ok(idle.Check())
 		}
 	})
 }
 
 func TestEventKind(t *testing.T) {
 	for kind, want := range map[lock.EventKind]string{0: "EventKind(0)", lock.EventWaiting: "waiting", lock.EventDisplaced: "displaced", lock.EventDisplaced + 1: "EventKind(9)"} {
-		if got := fmt.Sprint(kind); got != want {
-			t.Errorf("%d is %q, want %q", uint8(kind), got, want)
-		}
+		equal(t, "kind", fmt.Sprint(kind), want)
 	}
-	if got := (lock.Event{Reason: errors.New("x")}).ReasonLabel(); got != "" {
-		t.Errorf("reason %q", got)
-	}
+	equal(t, "reason", (lock.Event{Reason: errors.New("x")}).ReasonLabel(), "")
 }
 
 // TestLockBringsNoMetrics: a program with the library, or its observer for zerolog,
@@ -474,8 +387,65 @@ func TestLockBringsNoMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pkg := range strings.Lines(string(out)) {
-		if strings.Contains(pkg, "prometheus") || strings.Contains(pkg, "opentelemetry") {
-			t.Errorf("brings in %s", pkg)
-		}
+		isTrue(t, !strings.Contains(pkg, "prometheus") && !strings.Contains(pkg, "opentelemetry"), "brings in %s", pkg)
 	}
 }
+
+// stuck is the writer of a log, or an observer, that blocks until it is closed.
+type stuck chan struct{}
+
+func (s stuck) Write(p []byte) (int, error) {
+	<-s
+	return len(p), nil
+}
+
+func (s stuck) Observe(context.Context, lock.Event) { <-s }
+
+// TestReaderThatBlocks: neither a log that blocks nor an observer that does keeps holds from
+// being renewed, or from ending before the next holder enters; and calls and Close end.
+func TestReaderThatBlocks(t *testing.T) {
+	forEach(t, locktest.Options{}, map[string]func(stuck) lock.Option{
+		"log": func(s stuck) lock.Option { return lock.WithLogger(zerolog.New(s).Level(zerolog.DebugLevel)) },
+		"slog": func(s stuck) lock.Option {
+			return lock.WithSlog(slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug})))
+		},
+		"observer": func(s stuck) lock.Option { return lock.WithObserver(s) },
+	}, func(w *world, option func(stuck) lock.Option) {
+		free := make(stuck)
+		a, b := w.dial("a", option(free)), w.dial("b")
+		h := w.lock(a, "x")
+		w.StepClock(time.Hour) // is told by the goroutine that renews
+		time.Sleep(3 * ttl)
+		mustBeTrue(w, h.Remaining() != 0 && h.Err() == nil, "not renewed: %v", h.Err())
+		w.ok(w.Partition("a"))
+		theirs := w.lock(b, "x")
+		isTrue(w, h.Context().Err() != nil, "the next holder is in, and the context of the one before has not ended")
+		w.Heal("a")
+		mustBe(w, h.Unlock(), lock.ErrExpired)
+		w.unlock(theirs)
+		w.unlock(w.lock(a, "x"))
+		begun := time.Now()
+		mustBe(w, a.Close(), nil)
+		atMost(w, "Close took", time.Since(begun), 2*time.Second)
+		isTrue(w, a.Stats().DroppedLines+a.Stats().DroppedEvents != 0, "nothing was dropped: %+v", a.Stats())
+		close(free)
+	})
+}
+
+// TestAllIsToldAtClose: what a client has told before Close is with its readers after.
+func TestAllIsToldAtClose(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		slow := observer(func(lock.Event) { time.Sleep(10 * time.Millisecond) })
+		seen := new(observed)
+		a := w.dial("a", lock.WithObserver(slow), lock.WithObserver(seen))
+		w.lock(a, "x")
+		mustBe(w, a.Close(), nil)
+		got, want := seen.say(), "acquired x, lost x closed"
+		isTrue(t, got == want, "told %q, want %q", got, want)
+	})
+}
+
+// observer is one that is a function.
+type observer func(lock.Event)
+
+func (o observer) Observe(_ context.Context, e lock.Event) { o(e) }

@@ -71,38 +71,24 @@ func TestBadOptions(t *testing.T) {
 		{"no dialer", lock.WithDialer(nil), []string{"dialer", "must not be nil"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := lock.Dial(soon(t), []string{"127.0.0.1:1"}, tt.option)
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, append(tt.says, "invalid argument")...)
-			_, err = lock.New(new(zk.Conn), tt.option)
-			mustBe(t, err, lock.ErrInvalid)
+			fails(t, second(lock.Dial(soon(t), []string{"127.0.0.1:1"}, tt.option)), lock.ErrInvalid, append(tt.says, "invalid argument")...)
+			mustBe(t, second(lock.New(new(zk.Conn), tt.option)), lock.ErrInvalid)
 		})
 	}
 	both := []lock.Option{lock.WithPolicies(policies{}), lock.WithTTL(ttl)}
 	for range 2 {
-		_, err := lock.Dial(soon(t), []string{"127.0.0.1:1"}, both...)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "WithPolicies with WithTTL or WithGrace", "give WithTTL to a single lock")
+		fails(t, second(lock.Dial(soon(t), []string{"127.0.0.1:1"}, both...)), lock.ErrInvalid, "WithPolicies with WithTTL or WithGrace", "give WithTTL to a single lock")
 		both = []lock.Option{lock.WithGrace(grace), lock.WithPolicies(policies{})}
 	}
 	for _, servers := range [][]string{nil, {""}, {"a:1", " "}, {"a:1,b:1"}, {"zk://a:1"}, {"a b:1"}, {"a:99999"}, {"::1"}} {
-		_, err := lock.Dial(soon(t), servers)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "server")
+		fails(t, second(lock.Dial(soon(t), servers)), lock.ErrInvalid, "server")
 	}
-	_, err := lock.Dial(soon(t), []string{"h1:2181,h2:2181/chroot"})
-	mustBe(t, err, lock.ErrInvalid)
-	mustSay(t, err, `server "h1:2181,h2:2181/chroot"`, "one server each", "no chroot")
-	_, err = lock.Dial(nil, []string{"127.0.0.1:1"}) //lint:ignore SA1012 it is what is tested
-	mustBe(t, err, lock.ErrInvalid)
-	mustSay(t, err, "context", "must not be nil")
-	_, err = lock.New(nil)
-	mustBe(t, err, lock.ErrInvalid)
-	mustSay(t, err, "connection", "must not be nil")
+	fails(t, second(lock.Dial(soon(t), []string{"h1:2181,h2:2181/chroot"})), lock.ErrInvalid, `server "h1:2181,h2:2181/chroot"`, "one server each", "no chroot")
+	_, err := lock.Dial(nil, []string{"127.0.0.1:1"}) //lint:ignore SA1012 it is what is tested
+	fails(t, err, lock.ErrInvalid, "context", "must not be nil")
+	fails(t, second(lock.New(nil)), lock.ErrInvalid, "connection", "must not be nil")
 	for _, o := range []lock.Option{lock.WithDigest("u", "p"), lock.WithDialer(zk.Dialer(new(locktest.Ensemble).Dial)), lock.WithTLS(new(tls.Config))} {
-		_, err := lock.New(new(zk.Conn), o)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "WithDigest, WithDialer or WithTLS", "is for Dial", "AddAuth")
+		fails(t, second(lock.New(new(zk.Conn), o)), lock.ErrInvalid, "WithDigest, WithDialer or WithTLS", "is for Dial", "AddAuth")
 	}
 }
 
@@ -144,11 +130,8 @@ func TestBadNamesAndLockOptions(t *testing.T) {
 		} {
 			cost := w.cost("a", func() {
 				m := a.Mutex(tt.name, tt.option)
-				_, err := m.Lock(w.ctx)
-				mustBe(t, err, lock.ErrInvalid)
-				mustSay(t, err, tt.says...)
-				_, err = m.TryLock(w.ctx)
-				mustBe(t, err, lock.ErrInvalid)
+				fails(t, second(m.Lock(w.ctx)), lock.ErrInvalid, tt.says...)
+				mustBe(t, second(m.TryLock(w.ctx)), lock.ErrInvalid)
 				for kind, err := range map[string]error{
 					"Mutex": m.Validate(), "RWMutex": a.RWMutex(tt.name, tt.option).Validate(),
 					"Semaphore": a.Semaphore(tt.name, 3, tt.option).Validate(), "Election": a.Election(tt.name, tt.option).Validate(),
@@ -159,9 +142,7 @@ func TestBadNamesAndLockOptions(t *testing.T) {
 					}
 				}
 			})
-			if cost.total() != 0 {
-				t.Errorf("%.40q cost %v", tt.name, cost.requests)
-			}
+			equal(t, "cost", cost.total(), 0)
 		}
 	})
 }
@@ -205,12 +186,9 @@ func TestBadPolicies(t *testing.T) {
 			{TTL: ttl, Grace: grace, MaxTTL: 1}: "max_ttl 1ns: must be at least 100ms",
 		} {
 			c := w.dial("a", lock.WithPolicies(policies(p)))
-			_, err := c.Mutex("x").Lock(w.ctx)
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, `lock "x"`, says)
-			if err := p.WithDefaults().Validate(); err == nil || !strings.Contains(err.Error(), says) {
-				t.Errorf("%+v: %v, want %s", p, err, says)
-			}
+			fails(t, second(c.Mutex("x").Lock(w.ctx)), lock.ErrInvalid, `lock "x"`, says)
+			err := p.WithDefaults().Validate()
+			isTrue(t, err != nil && strings.Contains(err.Error(), says), "%+v: %v, want %s", p, err, says)
 		}
 	})
 }
@@ -222,12 +200,9 @@ func TestPolicyDefaults(t *testing.T) {
 		{Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true, LocalWindow: lock.NoLocalWindow}: {Name: "p", TTL: ttl, MaxTTL: time.Minute, Grace: grace, MaxHold: time.Hour, KeepParent: true, LocalWindow: lock.NoLocalWindow},
 	} {
 		got := p.WithDefaults()
-		if got != want {
-			t.Errorf("%+v becomes %+v, want %+v", p, got, want)
-		}
-		if err := got.Validate(); err != nil {
-			t.Errorf("%+v: %v", got, err)
-		}
+		equal(t, "policy", got, want)
+		err := got.Validate()
+		isTrue(t, err == nil, "%+v: %v", got, err)
 	}
 }
 
@@ -240,13 +215,9 @@ func TestOptionsApply(t *testing.T) {
 		w.ok(err)
 		defer c.Close()
 		h := w.lock(c, "x/y", lock.WithMetadata(map[string]string{"b": "<2>"}))
-		if !strings.HasPrefix(h.EntryPath(), "/top/locks/x/y/") {
-			t.Errorf("entry %s", h.EntryPath())
-		}
+		isTrue(t, strings.HasPrefix(h.EntryPath(), "/top/locks/x/y/"), "entry %s", h.EntryPath())
 		for _, n := range w.Dump("/top") {
-			if len(n.ACL) == 0 || n.ACL[0].Perms != acl[0].Perms || n.ACL[0].Scheme != "world" {
-				t.Errorf("ACL of %s: %v", n.Path, n.ACL)
-			}
+			isTrue(t, len(n.ACL) != 0 && n.ACL[0].Perms == acl[0].Perms && n.ACL[0].Scheme == "world", "ACL of %s: %v", n.Path, n.ACL)
 		}
 		for path, kind := range map[string]znode.Kind{"/top": znode.Dir, "/top/locks": znode.Dir, "/top/locks/x": znode.Dir, "/top/locks/x/y": znode.Mutex} {
 			if p, err := znode.DecodeParent(w.node(path).Data); err != nil || p.Kind != kind {
@@ -261,9 +232,7 @@ func TestOptionsApply(t *testing.T) {
 		}
 		w.unlock(h)
 		h = w.lock(c, "x/y", lock.WithTTL(7*time.Second))
-		if r := w.record(h.EntryPath()); r.TTL != 7000 {
-			t.Errorf("record %+v", r)
-		}
+		equal(t, "TTL of the record", w.record(h.EntryPath()).TTL, 7000)
 		w.unlock(h)
 	})
 }
@@ -275,20 +244,14 @@ func TestShortTTLIsWarnedOf(t *testing.T) {
 		a := w.dial("a")
 		w.unlock(w.lock(a, "x"))
 		w.unlock(w.lock(a, "x", lock.WithTTL(sessionTimeout)))
-		if strings.Contains(w.logged(), "shorter than the session timeout") {
-			t.Error("warned of a TTL that is long enough")
-		}
+		isTrue(t, !strings.Contains(w.logged(), "shorter than the session timeout"), "warned of a TTL that is long enough")
 		for range 3 {
 			w.unlock(w.lock(a, "x", lock.WithTTL(3*time.Second)))
 			w.unlock(w.lock(a, "y", lock.WithTTL(2*time.Second)))
 		}
-		if n := strings.Count(w.logged(), "shorter than the session timeout"); n != 2 {
-			t.Errorf("warned %d times of two TTLs", n)
-		}
+		equal(t, "warnings of two TTLs", strings.Count(w.logged(), "shorter than the session timeout"), 2)
 		for _, part := range []string{`"ttl":"3s"`, `"session_timeout":"6s"`, `"dead_connection_noticed_after":"4s"`, `"left_of_ttl_at_a_renewal":"2s"`} {
-			if !strings.Contains(w.logged(), part) {
-				t.Errorf("the warning does not tell %s", part)
-			}
+			isTrue(t, strings.Contains(w.logged(), part), "the warning does not tell %s", part)
 		}
 	})
 }

@@ -97,21 +97,15 @@ func (s *script) comeIn(step string, names ...string) {
 	for name, ch := range s.waiting {
 		select {
 		case got := <-ch:
-			if got.err != nil || !slices.Contains(names, name) {
-				s.Errorf("%s: %s waits no longer: %v", step, name, got.err)
-			}
+			isTrue(s, got.err == nil && slices.Contains(names, name), "%s: %s waits no longer: %v", step, name, got.err)
 			delete(s.waiting, name)
 			s.holds[name] = got.hold
 		default:
-			if slices.Contains(names, name) {
-				s.Errorf("%s: %s waits still", step, name)
-			}
+			isTrue(s, !slices.Contains(names, name), "%s: %s waits still", step, name)
 		}
 	}
 	for name, h := range s.holds {
-		if h.Err() != nil {
-			s.Fatalf("%s: %s holds no longer: %v", step, name, h.Err())
-		}
+		mustBeTrue(s, h.Err() == nil, "%s: %s holds no longer: %v", step, name, h.Err())
 		for _, other := range names {
 			if o := s.holds[other]; o != nil && !slices.Contains(names, name) && h.Token().Compare(o.Token()) >= 0 {
 				s.Errorf("%s: the token of %s is %v, that of %s, which came before, %v", step, other, o.Token(), name, h.Token())

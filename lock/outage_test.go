@@ -19,9 +19,8 @@ func (w *world) warnings() (all []map[string]any) {
 	w.Helper()
 	for line := range strings.Lines(w.logged()) {
 		var fields map[string]any
-		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			w.Errorf("%s: %v", line, err)
-		}
+		err := json.Unmarshal([]byte(line), &fields)
+		isTrue(w, err == nil, "%s: %v", line, err)
 		if fields["level"] != "debug" {
 			all = append(all, fields)
 		}
@@ -65,24 +64,18 @@ func (w *world) logsOutageOnce(own, silent bool) {
 	w.ok(end(server))
 	time.Sleep(ttl)
 	lines := w.warnings()
-	if len(lines) != 3 {
-		w.Errorf("%d lines, want 3", len(lines))
-	}
+	equal(w, "lines", len(lines), 3)
 	one := func(message string, want map[string]any) (got map[string]any) {
 		for _, line := range lines {
 			if !strings.HasPrefix(line["message"].(string), message) {
 				continue
 			}
 			for key, value := range want {
-				if got != nil || line[key] != value {
-					w.Errorf("%v is a second line, or has not %s %v", line, key, value)
-				}
+				isTrue(w, got == nil && line[key] == value, "%v is a second line, or has not %s %v", line, key, value)
 			}
 			got = line
 		}
-		if got == nil {
-			w.Fatalf("no line %q among %d, the first of which are %v", message, len(lines), lines[:min(5, len(lines))])
-		}
+		mustBeTrue(w, got != nil, "no line %q among %d, the first of which are %v", message, len(lines), lines[:min(5, len(lines))])
 		return got
 	}
 	one("ZooKeeper is away", map[string]any{"holds": 100.})
@@ -91,9 +84,8 @@ func (w *world) logsOutageOnce(own, silent bool) {
 		w.Errorf("at risk because %v", why)
 	}
 	back := one("ZooKeeper is back", map[string]any{"holds_at_risk": 100., "holds_lost": 0.})
-	if away, err := time.ParseDuration(back["away_for"].(string)); err != nil || away < lasts-sessionTimeout || away > lasts+2*time.Second {
-		w.Errorf("it was away for %v: %v", away, err)
-	}
+	away, err := time.ParseDuration(back["away_for"].(string))
+	isTrue(w, err == nil && away >= lasts-sessionTimeout && away <= lasts+2*time.Second, "it was away for %v: %v", away, err)
 }
 
 // TestBriefOutageIsNoWarning: connections break now and then.
@@ -106,9 +98,7 @@ func TestBriefOutageIsNoWarning(t *testing.T) {
 			w.Cut("a")
 			time.Sleep(ttl / 10)
 		}
-		if got := w.warnings(); len(got) != 0 {
-			t.Errorf("logged %v", got)
-		}
+		equal(t, "warnings", len(w.warnings()), 0)
 	})
 }
 

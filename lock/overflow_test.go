@@ -30,52 +30,43 @@ func (w *world) setSequence(name string, next int32) {
 // where real servers stick. All who queued are served, one at a time, none by an entry at the end
 // of the counter, and the counter starts anew: for parents that are ours, kept or adopted.
 func TestCounterNearItsEnd(t *testing.T) {
-	for _, next := range []int32{math.MaxInt32 - 2, math.MaxInt32 - 1, math.MaxInt32} {
-		for _, parent := range []string{"ours", "kept", "adopted"} {
-			subtest(t, fmt.Sprintf("%d %s", next, parent), locktest.Options{}, func(w *world) {
-				p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})
-				if parent == "adopted" {
-					z := w.raw("admin")
-					w.create(z, "/locks", "", 0)
-					w.create(z, "/locks/x", "", 0)
-				}
-				h := w.lock(w.dial("holder", p), "x")
-				czxid := w.node("/locks/x").Stat.Czxid
-				w.setSequence("x", next)
-				var queue []<-chan taken
-				for i := range 6 {
-					c := w.dial(fmt.Sprint("c", i), p)
-					queue = append(queue, start(func() (*lock.Hold, error) { return c.Mutex("x").Lock(w.ctx) }))
-					time.Sleep(3 * time.Second)
-				}
-				w.alive(h)
-				if n, most := len(w.entries("x")), 1+max(0, math.MaxInt32-int(next)); n > most {
-					w.Errorf("%d entries stay near the end of the counter, want %d at most", n, most)
-				}
-				for range queue {
-					w.unlock(h)
-					last := h.Token()
-					h = w.next(queue)
-					name, _ := znode.Parse(h.EntryPath()[len("/locks/x/"):])
-					if h.Token().Compare(last) <= 0 || name.Overflowed() {
-						w.Errorf("%s with token %v follows %v", h.EntryPath(), h.Token(), last)
-					}
-				}
-				if w.node("/locks/x").Stat.Czxid == czxid {
-					w.Error("the parent was not made anew")
-				}
-				w.unlock(h)
-				w.unlock(w.lock(w.dial("last", p), "x"))
-			})
+	eachPair(t, "next", []int32{math.MaxInt32 - 2, math.MaxInt32 - 1, math.MaxInt32}, []string{"ours", "kept", "adopted"}, func(w *world, next int32, parent string) {
+		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})
+		if parent == "adopted" {
+			z := w.raw("admin")
+			w.create(z, "/locks", "", 0)
+			w.create(z, "/locks/x", "", 0)
 		}
-	}
+		h := w.lock(w.dial("holder", p), "x")
+		czxid := w.node("/locks/x").Stat.Czxid
+		w.setSequence("x", next)
+		var queue []<-chan taken
+		for i := range 6 {
+			c := w.dial(fmt.Sprint("c", i), p)
+			queue = append(queue, start(func() (*lock.Hold, error) { return c.Mutex("x").Lock(w.ctx) }))
+			time.Sleep(3 * time.Second)
+		}
+		w.alive(h)
+		n, most := len(w.entries("x")), 1+max(0, math.MaxInt32-int(next))
+		isTrue(w, n <= most, "%d entries stay near the end of the counter, want %d at most", n, most)
+		for range queue {
+			w.unlock(h)
+			last := h.Token()
+			h = w.next(queue)
+			name, _ := znode.Parse(h.EntryPath()[len("/locks/x/"):])
+			isTrue(w, h.Token().Compare(last) > 0 && !name.Overflowed(), "%s with token %v follows %v", h.EntryPath(), h.Token(), last)
+		}
+		isTrue(w, w.node("/locks/x").Stat.Czxid != czxid, "the parent was not made anew")
+		w.unlock(h)
+		w.unlock(w.lock(w.dial("last", p), "x"))
+	})
 }
 
 // next returns the first hold that comes from any of the queues, and checks that
 // no other does.
 func (w *world) next(queue []<-chan taken) *lock.Hold {
 	w.Helper()
-	got := w.first(queue)
+	got := w.first(queue...).hold
 	time.Sleep(3 * time.Second)
 	for _, ch := range queue {
 		select {
@@ -102,9 +93,7 @@ func TestAloneAtTheEndOfTheCounter(t *testing.T) {
 			w.setSequence("x", math.MaxInt32)
 			w.mishap(mishap, "a", request)
 			h := w.lock(a, "x")
-			if !strings.HasSuffix(h.EntryPath(), "-0000000001") {
-				w.Errorf("entry %s", h.EntryPath())
-			}
+			isTrue(w, strings.HasSuffix(h.EntryPath(), "-0000000001"), "entry %s", h.EntryPath())
 			w.sole(h)
 			w.unlock(h)
 		})
@@ -124,14 +113,11 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		w.waits(ch)
 		cost := w.cost("b", func() { time.Sleep(time.Minute) })
-		if cost.total() > 3*60+5 || cost.txns > 20 {
-			t.Errorf("waiting for a minute cost %v and %d transactions", cost.requests, cost.txns)
-		}
+		isTrue(t, cost.total() <= 3*60+5 && cost.txns <= 20, "waiting for a minute cost %v and %d transactions", cost.requests, cost.txns)
 		cause := errors.New("closing time")
 		cancel(cause)
 		mustBe(t, w.outcome(ch).err, context.Canceled, cause)
-		_, err := b.Mutex("x").TryLock(w.ctx)
-		mustBe(t, err, lock.ErrHeld)
+		mustBe(t, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		w.alive(h)
 		w.hasEntries("x", 1)
 
@@ -141,14 +127,13 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 		w.unlock(h)
 		w.waits(ch)
 		soon := w.limited(time.Second)
-		_, err = b.Mutex("x").TryLock(soon)
+		_, err := b.Mutex("x").TryLock(soon)
 		if mustBe(t, err, lock.ErrHeld); soon.Err() != nil {
 			t.Error("TryLock has waited")
 		}
 		w.waits(ch)
 		w.remove(z, "/locks/x/of-another")
-		w.unlock(w.await(ch).hold)
-		w.empty()
+		w.finish(w.await(ch).hold)
 	})
 }
 
@@ -197,57 +182,50 @@ func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
 		a, z := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})), w.raw("admin")
 		w.unlock(w.lock(a, "x"))
 		w.setSequence("x", math.MaxInt32)
-		if _, err := z.SetACL(test.path, zk.WorldACL(zk.PermCreate|zk.PermWrite), -1); err != nil {
-			t.Fatal(err)
-		}
-		_, err := a.Mutex("x").Lock(w.ctx)
-		mustBe(w, err, lock.ErrDenied)
-		mustSay(w, err, test.says)
+		w.setACL(z, test.path, zk.WorldACL(zk.PermCreate|zk.PermWrite))
+		fails(w, second(a.Mutex("x").Lock(w.ctx)), lock.ErrDenied, test.says)
 	})
 }
 
 // TestOverflowedEntryIsGivenUp: its client withdraws it, and the caller gives up, or the entry is
 // removed, while one of the requests is on its way. Nothing stays.
 func TestOverflowedEntryIsGivenUp(t *testing.T) {
-	for _, removed := range []bool{false, true} {
-		for k := range 3 { // deletes the entry, reads the parent, deletes it
-			subtest(t, fmt.Sprint("request ", k), locktest.Options{}, func(w *world) {
-				a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
-				w.unlock(w.lock(a, "other"))
-				h := w.lock(b, "x")
-				w.setSequence("x", math.MaxInt32)
-				var seen atomic.Int32 // from the delete on
-				w.Intercept(func(r locktest.Request) locktest.Fault {
-					if r.Label != "a" || seen.Load() == 0 && r.Op != "delete" {
-						return locktest.Fault{}
-					}
-					n := int(seen.Add(1))
-					if n == 1 && removed {
-						w.remove(z, r.Paths[0])
-					}
-					if n == k+1 {
-						return locktest.Fault{Delay: 2 * time.Second}
-					}
-					return locktest.Fault{}
-				})
-				ctx := w.limited(time.Second)
-				ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
-				w.until("it withdraws", func() bool { return seen.Load() > 0 })
-				w.unlock(h)
-				time.Sleep(time.Second)
-				if got := w.outcome(ch); got.err == nil {
-					w.unlock(got.hold)
-				} else {
-					mustBe(w, got.err, context.DeadlineExceeded)
-				}
-				if n := int(seen.Load()); n <= k {
-					w.Errorf("%d requests, want more than %d", n, k)
-				}
-				time.Sleep(3 * time.Second)
-				w.empty()
-			})
+	// It deletes the entry, reads the parent, and deletes that.
+	eachPair(t, "removed", bools, []int{0, 1, 2}, func(w *world, removed bool, k int) {
+		a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
+		w.unlock(w.lock(a, "other"))
+		h := w.lock(b, "x")
+		w.setSequence("x", math.MaxInt32)
+		var seen atomic.Int32 // from the delete on
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label != "a" || seen.Load() == 0 && r.Op != "delete" {
+				return locktest.Fault{}
+			}
+			n := int(seen.Add(1))
+			if n == 1 && removed {
+				w.remove(z, r.Paths[0])
+			}
+			if n == k+1 {
+				return locktest.Fault{Delay: 2 * time.Second}
+			}
+			return locktest.Fault{}
+		})
+		ctx := w.limited(time.Second)
+		ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(ctx) })
+		w.until("it withdraws", func() bool { return seen.Load() > 0 })
+		w.unlock(h)
+		time.Sleep(time.Second)
+		if got := w.outcome(ch); got.err == nil {
+			w.unlock(got.hold)
+		} else {
+			mustBe(w, got.err, context.DeadlineExceeded)
 		}
-	}
+		if n := int(seen.Load()); n <= k {
+			w.Errorf("%d requests, want more than %d", n, k)
+		}
+		time.Sleep(3 * time.Second)
+		w.empty()
+	})
 }
 
 // TestEntriesThatOverflowed are in the way, whatever their order: their sequences are all the same,
@@ -264,17 +242,12 @@ func TestEntriesThatOverflowed(t *testing.T) {
 		}
 		_, err := a.Mutex("x").TryLock(w.ctx)
 		var held *lock.HeldError
-		if !errors.As(err, &held) || !slices.Contains(names, path.Base(held.Entry)) {
-			t.Errorf("error is %v, want one that names one of %s", err, names)
-		}
+		isTrue(t, errors.As(err, &held) && slices.Contains(names, path.Base(held.Entry)), "error is %v, want one that names one of %s", err, names)
 		w.setSequence("x", math.MaxInt32)
 		got := w.await(start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }))
 		w.sole(got.hold)
-		if !strings.HasSuffix(got.hold.EntryPath(), "-0000000001") {
-			t.Errorf("entry %s", got.hold.EntryPath())
-		}
-		w.unlock(got.hold)
-		w.empty()
+		isTrue(t, strings.HasSuffix(got.hold.EntryPath(), "-0000000001"), "entry %s", got.hold.EntryPath())
+		w.finish(got.hold)
 	})
 }
 
@@ -285,16 +258,12 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 		a, b := w.dial("a"), w.dial("b")
 		w.unlock(w.lock(b, "other"))
 		h := w.lock(a, "x")
-		ended := w.end(h)
 		w.setSequence("x", math.MaxInt32)
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		time.Sleep(3 * ttl)
 		w.alive(h)
 		w.waits(ch)
-		d := w.die("a", h.EntryPath())
-		got := w.await(ch)
-		w.inTurn(ended, got)
-		w.purged(d, got.at, 0, 4*time.Second)
+		got := w.outlived("a", h, ch, 0, 4*time.Second)
 		equal(w, "purged", b.Stats().Purged, 1)
 		w.unlock(got.hold)
 	})
@@ -313,8 +282,7 @@ func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 		if !strings.HasSuffix(next.EntryPath(), "-0000000001") { // the anchor has 0
 			t.Errorf("the hold has the entry %s", next.EntryPath())
 		}
-		w.unlock(next)
-		w.empty()
+		w.finish(next)
 	})
 }
 
@@ -330,30 +298,27 @@ func TestHandoffsAtTheEndOfTheCounter(t *testing.T) {
 		w.looked("a")
 		handoffs := 0
 		for entry := h.EntryPath(); h.EntryPath() == entry; handoffs++ {
-			if handoffs == 20 {
-				t.Fatalf("the entry was handed on %d times in holds of a fifth of the window", handoffs)
-			}
+			mustBeTrue(t, handoffs != 20, "the entry was handed on %d times in holds of a fifth of the window", handoffs)
 			time.Sleep(window / 5)
 			w.unlock(h)
-			h = w.first(waiting)
+			h = w.first(waiting...).hold
 		}
 		for range len(waiting) - handoffs {
 			w.unlock(h)
-			h = w.first(waiting)
+			h = w.first(waiting...).hold
 		}
 		w.unlock(h)
 	})
 }
 
-// first returns the first hold that comes from any of the queues.
-func (w *world) first(queue []<-chan taken) (got *lock.Hold) {
+// first returns the first outcome, a hold, that comes from any of the queues.
+func (w *world) first(queue ...<-chan taken) (got taken) {
 	w.Helper()
 	w.until("one has it", func() bool {
 		for _, ch := range queue {
 			select {
-			case t := <-ch:
-				w.ok(t.err)
-				got = t.hold
+			case got = <-ch:
+				w.ok(got.err)
 				return true
 			default:
 			}

@@ -4,7 +4,6 @@ package lock_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -65,9 +64,8 @@ func TestOwedParentGoesInTheEnd(t *testing.T) {
 					}
 					hit := w.fault(filter, fault)
 					begun := time.Now()
-					if err := unlock(); err != nil || hit() || time.Since(begun) > 10*latency {
-						w.Errorf("unlock: %v after %v; it has tidied up: %v", err, time.Since(begun), hit())
-					}
+					err := unlock()
+					isTrue(w, err == nil && !hit() && time.Since(begun) <= 10*latency, "unlock: %v after %v; it has tidied up: %v", err, time.Since(begun), hit())
 					time.Sleep(10 * time.Second)
 					w.empty()
 				})
@@ -86,9 +84,8 @@ func TestCloseAfterSlowTidy(t *testing.T) {
 		w.until("the parent is read", w.before(readsParent, func() { w.Partition("a") }))
 		time.Sleep(sessionTimeout) // until the connection is known to be lost
 		begun := time.Now()
-		if err := a.Close(); err != nil || time.Since(begun) > 2*time.Second {
-			t.Errorf("close: %v after %v, with %d entries there", err, time.Since(begun), len(w.entries("x")))
-		}
+		err := a.Close()
+		isTrue(t, err == nil && time.Since(begun) <= 2*time.Second, "close: %v after %v, with %d entries there", err, time.Since(begun), len(w.entries("x")))
 	})
 }
 
@@ -117,9 +114,7 @@ func TestParentIsReadAgainAfterAnOutage(t *testing.T) {
 		})
 		w.unlock(h)
 		time.Sleep(10 * time.Second)
-		if n := reads.Load(); n < 2 {
-			t.Errorf("the parent was read %d times", n)
-		}
+		isTrue(t, reads.Load() >= 2, "the parent was read %d times", reads.Load())
 		for _, e := range w.entries("x") {
 			t.Errorf("the read of a server that lags behind counted")
 			w.remove(z, e.Path)
@@ -154,13 +149,9 @@ func TestParentThatIsUsedIsNotRead(t *testing.T) {
 				reads.Store(0)
 			}
 		}
-		if n := reads.Load(); n > 0 {
-			t.Errorf("the parent of a lock that is used was read %d times", n)
-		}
+		atMost(t, "reads of a used parent", reads.Load(), 0)
 		time.Sleep(10 * time.Second)
-		if n := reads.Load(); n == 0 || n > 20 {
-			t.Errorf("one empty parent is read %d times in 10 s", n)
-		}
+		isTrue(t, reads.Load() != 0 && reads.Load() <= 20, "one empty parent is read %d times in 10 s", reads.Load())
 		refuse.Store(false)
 		time.Sleep(30 * time.Second)
 		w.empty()
@@ -169,52 +160,43 @@ func TestParentThatIsUsedIsNotRead(t *testing.T) {
 
 // TestClientJoinsAsTheParentIsDeleted: between the read of an empty parent and its deletion.
 func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
-	for _, late := range []bool{false, true} { // it has left again, and only the version tells
-		subtest(t, fmt.Sprint("late ", late), locktest.Options{}, func(w *world) {
-			a, b := w.dial("a"), w.dial("b", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
-			w.unlock(w.lock(b, "other"))
-			w.unlock(w.notAlone(a, b))
-			var second *lock.Hold
-			hit := w.before(deletesParent, func() {
-				second = w.lock(b, "x")
-				if late {
-					w.unlock(second)
-				}
-			})
-			w.until("the parent is to be deleted", hit)
-			if w.node("/locks/x"); !late {
-				w.sole(second)
+	each(t, "late", bools, func(w *world, late bool) { // it has left again, and only the version tells
+		a, b := w.dial("a"), w.dial("b", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
+		w.unlock(w.lock(b, "other"))
+		w.unlock(w.notAlone(a, b))
+		var second *lock.Hold
+		hit := w.before(deletesParent, func() {
+			second = w.lock(b, "x")
+			if late {
 				w.unlock(second)
 			}
-			w.node("/locks/x")
-			w.unlock(w.lock(a, "x"))
-			time.Sleep(2 * time.Second)
-			if n := w.nodes(); slices.Contains(n, "/locks/x") {
-				w.Errorf("nodes %q", n)
-			}
 		})
-	}
+		w.until("the parent is to be deleted", hit)
+		if w.node("/locks/x"); !late {
+			w.sole(second)
+			w.unlock(second)
+		}
+		w.node("/locks/x")
+		w.unlock(w.lock(a, "x"))
+		time.Sleep(2 * time.Second)
+		isTrue(w, !slices.Contains(w.nodes(), "/locks/x"), "nodes %q", w.nodes())
+	})
 }
 
 // TestParentThatAnotherClientWrote while the lock was held is that client's now.
 func TestParentThatAnotherClientWrote(t *testing.T) {
-	for _, alone := range []bool{false, true} {
-		subtest(t, fmt.Sprint("alone ", alone), locktest.Options{}, func(w *world) {
-			a, z := w.dial("a"), w.raw("other")
-			h := w.lock(a, "x")
-			if !alone {
-				w.comesAndGoes(w.dial("b"))
-			}
-			w.set(z, "/locks/x", []byte("mine"))
-			w.unlock(h)
-			time.Sleep(5 * time.Second)
-			if n := w.node("/locks/x"); string(n.Data) != "mine" || len(w.entries("x")) > 0 {
-				w.Errorf("the parent holds %s, nodes %q", n.Data, w.nodes())
-			}
-			_, err := a.Mutex("x").Lock(w.ctx)
-			mustBe(w, err, lock.ErrForeign)
-		})
-	}
+	each(t, "alone", bools, func(w *world, alone bool) {
+		a, z := w.dial("a"), w.raw("other")
+		h := w.lock(a, "x")
+		if !alone {
+			w.comesAndGoes(w.dial("b"))
+		}
+		w.set(z, "/locks/x", []byte("mine"))
+		w.unlock(h)
+		time.Sleep(5 * time.Second)
+		isTrue(w, string(w.node("/locks/x").Data) == "mine" && len(w.entries("x")) == 0, "the parent holds %s, nodes %q", w.node("/locks/x").Data, w.nodes())
+		mustBe(w, second(a.Mutex("x").Lock(w.ctx)), lock.ErrForeign)
+	})
 }
 
 // TestTidyBesideAUsedParent: of several parents one cannot be deleted.
@@ -227,9 +209,7 @@ func TestTidyBesideAUsedParent(t *testing.T) {
 		}))
 		time.Sleep(5 * time.Second)
 		for _, name := range []string{"y", "z"} {
-			if n := w.Dump("/locks/" + name); len(n) > 0 {
-				t.Errorf("left behind: %q", paths(n))
-			}
+			atMost(t, "left behind", len(w.Dump("/locks/"+name)), 0)
 		}
 		w.node("/locks/x/theirs")
 	})

@@ -1,11 +1,18 @@
-// Every call ends with its context, whatever has become of the server.
+// Every call ends with its context, also one that has ended before, and with Close, whatever has become of the server.
 
 package lock_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -82,7 +89,7 @@ func left(w *world, c *lock.Client) lock.Ticket {
 }
 
 // patientCalls are all that take a context, of a client that holds "x" and has a ticket.
-var patientCalls = map[string]func(context.Context, *lock.Client, *lock.Hold, lock.Ticket) error{
+var patientCalls = map[string]call{
 	"Lock":                  on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").Lock(ctx)) }),
 	"Lock of a held one":    on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("x").Lock(ctx)) }),
 	"Lock of a nested one":  on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("a/b/c").Lock(ctx)) }),
@@ -91,12 +98,24 @@ var patientCalls = map[string]func(context.Context, *lock.Client, *lock.Hold, lo
 	"Lock, barging": on(func(ctx context.Context, c *lock.Client) error {
 		return second(c.Mutex("y", lock.WithBarging()).Lock(ctx))
 	}),
-	"Do":                      on(func(ctx context.Context, c *lock.Client) error { return c.Mutex("y").Do(ctx, unreachable) }),
-	"TryDo":                   on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").TryDo(ctx, unreachable)) }),
-	"Mutex.Enqueue":           on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").Enqueue(ctx)) }),
-	"RWMutex.Lock":            on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").Lock(ctx)) }),
-	"RWMutex.TryLock":         on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").TryLock(ctx)) }),
-	"RWMutex.Do":              on(func(ctx context.Context, c *lock.Client) error { return c.RWMutex("y").Do(ctx, unreachable) }),
+	"Do":              on(func(ctx context.Context, c *lock.Client) error { return c.Mutex("y").Do(ctx, unreachable) }),
+	"TryDo":           on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").TryDo(ctx, unreachable)) }),
+	"Mutex.Enqueue":   on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").Enqueue(ctx)) }),
+	"RWMutex.Lock":    on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").Lock(ctx)) }),
+	"RWMutex.TryLock": on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").TryLock(ctx)) }),
+	"RWMutex.Do":      on(func(ctx context.Context, c *lock.Client) error { return c.RWMutex("y").Do(ctx, unreachable) }),
+	"RWMutex.TryDo":   on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").TryDo(ctx, unreachable)) }),
+	"TryRDo": on(func(ctx context.Context, c *lock.Client) error {
+		return second(c.RWMutex("y").TryRDo(ctx, unreachable))
+	}),
+	"Semaphore.TryDo": on(func(ctx context.Context, c *lock.Client) error {
+		return second(c.Semaphore("y", 3).TryDo(ctx, 2, unreachable))
+	}),
+	"All.Do": on(func(ctx context.Context, c *lock.Client) error { return c.All([]string{"y", "z"}).Do(ctx, unreachable) }),
+	"All.TryDo": on(func(ctx context.Context, c *lock.Client) error {
+		return second(c.All([]string{"y", "z"}).TryDo(ctx, unreachable))
+	}),
+	"All.TryLock":             on(func(ctx context.Context, c *lock.Client) error { return second(c.All([]string{"y", "z"}).TryLock(ctx)) }),
 	"RWMutex.Enqueue":         on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").Enqueue(ctx)) }),
 	"RLock":                   on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").RLock(ctx)) }),
 	"TryRLock":                on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").TryRLock(ctx)) }),
@@ -115,6 +134,14 @@ var patientCalls = map[string]func(context.Context, *lock.Client, *lock.Hold, lo
 	"Revoke":                  on(func(ctx context.Context, c *lock.Client) error { return c.Revoke(ctx, "x", "test") }),
 	"Inspect":                 on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Inspect(ctx, "x")) }),
 	"Now":                     on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Now(ctx)) }),
+	"Get":                     on(func(ctx context.Context, c *lock.Client) error { return third(admin.New(c).Get(ctx, "/locks")) }),
+	"Children":                on(func(ctx context.Context, c *lock.Client) error { return third(admin.New(c).Children(ctx, "/locks")) }),
+	"Delete": on(func(ctx context.Context, c *lock.Client) error {
+		return admin.New(c).Delete(ctx, []admin.Deletion{{Path: "/locks/none"}})
+	}),
+	"Prove": on(func(ctx context.Context, c *lock.Client) error {
+		return second(admin.New(c).Prove(ctx, admin.New(c).Estimate(), 1))
+	}),
 	"Extend": func(ctx context.Context, _ *lock.Client, h *lock.Hold, _ lock.Ticket) error {
 		return h.Extend(ctx, ttl/2)
 	},
@@ -138,9 +165,264 @@ var patientCalls = map[string]func(context.Context, *lock.Client, *lock.Hold, lo
 	},
 }
 
+func third[A, B any](_ A, _ B, err error) error { return err }
+
 // on is a call that needs nothing but a client.
-func on(call func(context.Context, *lock.Client) error) func(context.Context, *lock.Client, *lock.Hold, lock.Ticket) error {
-	return func(ctx context.Context, c *lock.Client, _ *lock.Hold, _ lock.Ticket) error { return call(ctx, c) }
+func on(ask func(context.Context, *lock.Client) error) call {
+	return func(ctx context.Context, c *lock.Client, _ *lock.Hold, _ lock.Ticket) error { return ask(ctx, c) }
 }
 
+// call is one that takes a context.
+type call func(context.Context, *lock.Client, *lock.Hold, lock.Ticket) error
+
 func unreachable(context.Context) error { panic("called without the lock") }
+
+// soonAfter is within what time a call is back that its context has ended.
+const soonAfter = 100 * time.Millisecond
+
+// TestDialEndsWithItsContext, whatever listens there.
+func TestDialEndsWithItsContext(t *testing.T) {
+	for _, peer := range badPeers {
+		t.Run(peer.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &impostor{says: peer.says}
+				const patience = 500 * time.Millisecond
+				within(t, patience+soonAfter, "dial", func() {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					_, err := lock.Dial(ctx, []string{"192.0.2.1"}, lock.WithDialer(p.dial))
+					mustBe(t, err, context.DeadlineExceeded, lock.ErrUnavailable)
+					mustSay(t, err, "192.0.2.1:2181")
+				}, p.hangUp)
+				p.hangUp()
+			})
+		})
+	}
+}
+
+// TestReconnectToBadPeer: where the server was there is something else for a while. A
+// client that has holds comes through, or closes in time.
+func TestReconnectToBadPeer(t *testing.T) {
+	for _, peer := range badPeers {
+		for _, closes := range []bool{false, true} {
+			subtest(t, fmt.Sprintf("%s closes %v", peer.name, closes), locktest.Options{}, func(w *world) {
+				p := &impostor{says: peer.says}
+				dialer, astray := w.detour("a", p)
+				const patience = 5 * time.Second
+				a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", dialer, lock.WithUnlockTimeout(patience))...)
+				w.ok(err)
+				w.Cleanup(func() { a.Close() }) // of no use by then to who closes, and says so
+				h := w.lock(a, "x", lock.WithTTL(10*ttl))
+				astray.Store(true)
+				w.Cut("a")
+				time.Sleep(time.Second)
+				if closes {
+					within(w, patience+soonAfter, "close", func() { a.Close() }, p.hangUp)
+				} else {
+					astray.Store(false)
+					within(w, ttl, "renewal", func() { h.Extend(w.ctx, 5*ttl) }, p.hangUp)
+					w.unlock(h)
+				}
+				p.hangUp()
+			})
+		}
+	}
+}
+
+// TestEndedContext: no call succeeds whose context has ended before, also where it could
+// answer without asking: a lock that its context holds, or one that is free. Its error tells
+// what ended the context, and nothing is asked of the server.
+func TestEndedContext(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		rw := a.RWMutex("rw")
+		held, reads, writes := w.lock(a, "x"), w.take(rw.RLock), w.take(a.RWMutex("w").Lock)
+		all, err := a.LockAll(w.ctx, "1", "2")
+		w.ok(err)
+		leads, err := a.Election("e").Campaign(w.ctx, "x")
+		w.ok(err)
+		attach, err := a.Mutex("queued").Enqueue(w.ctx)
+		w.ok(err)
+		cause := errors.New("no patience")
+		// The values of all holds, so that each lock would be entered again.
+		ctx := context.WithoutCancel(held.Context())
+		for _, h := range []context.Context{reads.Context(), writes.Context(), all.Context()} {
+			ctx = both{ctx, h}
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		cancel(cause)
+		settle()
+		requests := w.Requests()["a"].Total()
+		errs := map[string]error{
+			"Dial":                  second(lock.Dial(ctx, w.Servers(), w.options("b")...)),
+			"Do again":              a.Mutex("x").Do(ctx, unreachable),
+			"TryDo again":           second(a.Mutex("x").TryDo(ctx, unreachable)),
+			"Barge again":           second(a.Mutex("x", lock.WithBarging()).Lock(ctx)),
+			"RLock again":           second(rw.RLock(ctx)),
+			"TryRLock again":        second(rw.TryRLock(ctx)),
+			"RDo again":             rw.RDo(ctx, unreachable),
+			"RWMutex.Lock again":    second(a.RWMutex("w").Lock(ctx)),
+			"RWMutex.TryLock again": second(a.RWMutex("w").TryLock(ctx)),
+			"LockAll again":         second(a.LockAll(ctx, "1", "2")),
+			"All.TryLock again":     second(a.All([]string{"1", "2"}).TryLock(ctx)),
+			"All.Do again":          a.All([]string{"1", "2"}).Do(ctx, unreachable),
+			"Leader, of one":        second(a.Election("e").Leader(ctx)),
+			"Proclaim":              leads.Proclaim(ctx, "y"),
+			"Downgrade":             writes.Downgrade(ctx),
+			"Downgrade of a reader": reads.Downgrade(ctx),
+		}
+		// Package admin's calls tell of the session that they did not wait for.
+		ofAdmin := map[string]bool{"Break": true, "Children": true, "Inspect": true, "Now": true, "Delete": true, "Get": true, "Prove": true}
+		for what, call := range patientCalls {
+			errs[what] = call(ctx, a, held, attach)
+		}
+		for what, err := range errs {
+			mustBe(t, err, context.Canceled, cause)
+			isTrue(t, ofAdmin[what] || !errors.Is(err, lock.ErrUnavailable), "%s: %v", what, err)
+		}
+		settle()
+		atMost(t, "requests", w.Requests()["a"].Total()-requests, 0)
+		for c, err := range a.Election("e").Observe(ctx) {
+			isTrue(t, errors.Is(err, context.Canceled) && c == (lock.Candidate{}), "Observe: %+v, %v", c, err)
+		}
+		isTrue(t, held.Err() == nil && leads.Remaining() != 0 && !writes.Reads(), "%v, leads %v, reads %v", held.Err(), leads.Remaining() > 0, writes.Reads())
+	})
+}
+
+// both has the values of two contexts.
+type both struct {
+	context.Context
+	other context.Context
+}
+
+func (b both) Value(key any) any {
+	if v := b.Context.Value(key); v != nil {
+		return v
+	}
+	return b.other.Value(key)
+}
+
+// TestCallEndedByClose: it fails with ErrClosed. The caller has canceled nothing, whether its
+// context can be canceled or not.
+func TestCallEndedByClose(t *testing.T) {
+	eachPair(t, "outage can", bools, bools, func(w *world, outage, can bool) {
+		ctx := context.Background()
+		if can {
+			ctx = w.ctx
+		}
+		b := w.dial("b")
+		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", lock.WithUnlockTimeout(3*time.Second))...)
+		w.ok(err)
+		w.lock(b, "m")
+		w.lock(b, "x")
+		held := w.lock(a, "held")
+		calls := map[string]func() error{
+			"Lock":    func() error { _, err := a.Mutex("m").Lock(ctx); return err },
+			"Barge":   func() error { _, err := a.Mutex("m", lock.WithBarging()).Lock(ctx); return err },
+			"RLock":   func() error { _, err := a.RWMutex("rw").RLock(ctx); return err },
+			"LockAll": func() error { _, err := a.LockAll(ctx, "x", "y"); return err },
+			"Observe": func() (err error) {
+				for _, err = range a.Election("e").Observe(ctx) {
+				}
+				return err
+			},
+			"Extend": func() error {
+				if outage {
+					return held.Extend(ctx, ttl)
+				}
+				<-held.Context().Done()
+				return held.Err()
+			},
+		}
+		w.ok(second(b.RWMutex("rw").Lock(w.ctx)))
+		if outage {
+			w.ok(w.Partition("a"))
+		}
+		ended := make(map[string]chan error)
+		for what, call := range calls {
+			ch := make(chan error, 1)
+			ended[what] = ch
+			go func() { ch <- call() }()
+		}
+		time.Sleep(time.Second)
+		if err := a.Close(); (err == nil) == outage {
+			w.Errorf("outage %v: %v", outage, err)
+		}
+		for what := range calls {
+			if err := <-ended[what]; !errors.Is(err, lock.ErrClosed) || errors.Is(err, context.Canceled) {
+				w.Errorf("outage %v, %s: %v", outage, what, err)
+			}
+		}
+		w.Heal("a")
+	})
+}
+
+// duringClose are the patientCalls, and Unlock, that are asked while the client closes: one of
+// each way that its requests take.
+var duringClose = []string{
+	"Lock", "Lock of a nested one", "Lock of a held one", "TryLock", "Extend", "Unlock", "Get", "Children", "Delete", "Now", "Prove", "Inspect",
+}
+
+// TestNothingIsDeniedAfterClose: what is asked of a client that is closed, or closes at
+// that moment, fails because of that, and neither an error nor the log takes it for the
+// refusal of an ACL. On a connection that its owner has closed it is the same.
+func TestNothingIsDeniedAfterClose(t *testing.T) {
+	for number := range 7 { // of the request during which it closes; 0: before
+		for _, borrowed := range []bool{false, true} {
+			subtest(t, fmt.Sprint("number ", number, ", borrowed ", borrowed), locktest.Options{}, func(w *world) {
+				calls := maps.Clone(patientCalls)
+				maps.DeleteFunc(calls, func(what string, _ call) bool { return number > 0 && !slices.Contains(duringClose, what) })
+				calls["Unlock"] = func(_ context.Context, _ *lock.Client, h *lock.Hold, _ lock.Ticket) error { return h.Unlock() }
+				for what, ask := range calls {
+					err := w.closed(number, borrowed, ask)
+					if errors.Is(err, lock.ErrDenied) || err != nil && strings.Contains(err.Error(), "denied") {
+						w.Errorf("%s, closed at request %d, borrowed %v: %v", what, number, borrowed, err)
+					}
+					isTrue(w, number != 0 || err != nil, "%s of a client that is closed, borrowed %v: no error", what, borrowed)
+				}
+				for line := range strings.Lines(w.logged()) {
+					isTrue(w, !strings.Contains(line, "denied") && !strings.Contains(line, "ACL"), "closed at request %d, borrowed %v: logged %s", number, borrowed, line)
+				}
+			})
+		}
+	}
+}
+
+// closed asks a client that closes, or whose connection does, at its request of that
+// number.
+func (w *world) closed(number int, borrowed bool, ask call) error {
+	w.Helper()
+	var c *lock.Client
+	var err error
+	end := func() { c.Close() }
+	if borrowed {
+		z := w.raw("a")
+		c, err = lock.New(z, w.options("a", usual)[1:]...) // not the dialer
+		end = z.Close
+	} else {
+		c, err = lock.Dial(w.ctx, w.Servers(), w.options("a", usual)...)
+	}
+	w.ok(err)
+	defer c.Close()
+	h, ticket := w.lock(c, "x"), left(w, c)
+	var closing sync.WaitGroup
+	if number == 0 {
+		end()
+	}
+	seen := 0
+	w.Intercept(func(r locktest.Request) locktest.Fault {
+		if r.Label != "a" {
+			return locktest.Fault{}
+		}
+		if seen++; seen != number { // some need fewer
+			return locktest.Fault{}
+		}
+		closing.Go(end)
+		return locktest.Fault{Delay: 10 * time.Millisecond}
+	})
+	ctx := w.limited(3 * time.Second)
+	err = ask(ctx, c, h, ticket)
+	w.Intercept(nil)
+	closing.Wait() // two that close a client at once would stop virtual time
+	return err
+}

@@ -47,9 +47,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 				time.Sleep(time.Second)
 				w.alive(h)
 				for _, queue := range waiting {
-					for _, ch := range queue {
-						w.waits(ch)
-					}
+					w.waits(queue...)
 				}
 				ended := w.end(h)
 				w.unlock(h)
@@ -61,23 +59,16 @@ func TestFirstComeFirstServed(t *testing.T) {
 					}
 					select {
 					case got := <-queue[0]: // the first of its client
-						if got.err != nil || h != nil {
-							w.Fatalf("%v: a second one has it: %v", got.err, h)
-						}
+						mustBeTrue(w, got.err == nil && h == nil, "%v: a second one has it: %v", got.err, h)
 						w.inTurn(ended, got)
 						h, order, waiting[label] = got.hold, order+string(label), queue[1:]
 					default:
 					}
 				}
-				if h == nil {
-					w.Fatalf("still waiting after %q", order)
-				}
+				mustBeTrue(w, h != nil, "still waiting after %q", order)
 			}
-			if order != tt.order {
-				w.Errorf("served in the order %s, want %s", order, tt.order)
-			}
-			w.unlock(h)
-			w.empty()
+			equal(w, "served in the order", order, tt.order)
+			w.finish(h)
 		})
 	}
 }
@@ -94,9 +85,7 @@ func TestTokensRiseOverDeletions(t *testing.T) {
 			if !strings.HasSuffix(h.EntryPath(), "-lock-0000000001") || seen[h.EntryPath()] {
 				t.Errorf("%s: the sequence did not start anew, or the path comes again", h.EntryPath())
 			}
-			if h.Token().Compare(last) <= 0 {
-				t.Errorf("token %v follows %v", h.Token(), last)
-			}
+			isTrue(t, h.Token().Compare(last) > 0, "token %v follows %v", h.Token(), last)
 			last, seen[h.EntryPath()] = h.Token(), true
 			w.unlock(h)
 			time.Sleep(2 * time.Second) // they do not return soon, which would keep the parent
@@ -110,13 +99,9 @@ func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
 			subtest(t, fmt.Sprintf("latency %v leader ahead by %v", latency, ahead), locktest.Options{Latency: func(string, string) time.Duration { return latency }}, func(w *world) {
 				w.ok(w.SetClock(w.Servers()[0], ahead))
 				h := w.lock(w.dial("a"), "x")
-				ended := w.end(h)
 				b := w.dial("b")
 				ch := w.queue(w.ctx, b, "x")
-				d := w.die("a", h.EntryPath())
-				got := w.await(ch)
-				w.inTurn(ended, got)
-				w.purged(d, got.at, ahead, 20*time.Millisecond+12*latency)
+				got := w.outlived("a", h, ch, ahead, 20*time.Millisecond+12*latency)
 				mustBe(w, h.Err(), lock.ErrLost, lock.ErrExpired)
 				equal(w, "entries purged", b.Stats().Purged, 1)
 				mustSay(w, errors.New(w.logged()), "purged an expired entry", `"owner":"a"`)
@@ -153,17 +138,11 @@ func TestRunOfTheDead(t *testing.T) {
 		cost := w.cost("b", func() {
 			got := w.await(ch)
 			w.purged(last, got.at, 0, 20*time.Millisecond)
-			if got.hold.EntryPath() != entries[n].Path {
-				t.Errorf("%s has it, want %s", got.hold.EntryPath(), entries[n].Path)
-			}
+			equal(t, "the entry that has it", got.hold.EntryPath(), entries[n].Path)
 			defer w.unlock(got.hold)
 		})
-		if n := cost.requests["getChildren2"]; n > 2 {
-			t.Errorf("%d listings: %v", n, cost.requests)
-		}
-		if got := b.Stats().Purged; got != n {
-			t.Errorf("%d purged, want %d", got, n)
-		}
+		atMost(t, "listings", cost.requests["getChildren2"], 2)
+		equal(t, "purged", b.Stats().Purged, n)
 		for i := range n - 1 { // they see that nothing of theirs is left
 			w.Heal(fmt.Sprint("dead", i))
 		}
@@ -199,16 +178,13 @@ func TestHolderKnowsFirst(t *testing.T) {
 				default:
 					kept.Add(1)
 					w.alive(h)
-					w.unlock(h)
-					w.unlock(w.await(ch).hold)
+					w.inOrder(h, ch)
 				}
 				w.empty()
 			})
 		}
 	})
-	if kept.Load() == 0 || lost.Load() == 0 {
-		t.Errorf("kept %d times and lost %d times: the lengths are not around the TTL", kept.Load(), lost.Load())
-	}
+	isTrue(t, kept.Load() != 0 && lost.Load() != 0, "kept %d times and lost %d times: the lengths are not around the TTL", kept.Load(), lost.Load())
 }
 
 // TestLoweredMaxTTL: a policy of this moment says nothing about the leases that others
@@ -223,9 +199,7 @@ func TestLoweredMaxTTL(t *testing.T) {
 		ended := w.end(h)
 		ch := w.queue(w.ctx, b, "x")
 		tries := func() {
-			if _, err := b.Mutex("x").TryLock(w.ctx); !errors.Is(err, lock.ErrHeld) {
-				w.Errorf("got what is held: %v", err)
-			}
+			mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		}
 		w.Freeze("a") // it renews nothing, and its lease runs
 		time.Sleep(ttl / 2)
@@ -239,12 +213,10 @@ func TestLoweredMaxTTL(t *testing.T) {
 		d := w.die("a", h.EntryPath())
 		got := w.await(ch)
 		w.inTurn(ended, got)
-		if late := got.at.Sub(time.UnixMilli(d.end)) - lock.MinGrace; late <= 0 || late > 20*time.Millisecond {
-			w.Errorf("purged %v after the end of its TTL and the waiter's grace", late)
-		}
-		w.unlock(got.hold)
+		late := got.at.Sub(time.UnixMilli(d.end)) - lock.MinGrace
+		isTrue(w, late > 0 && late <= 20*time.Millisecond, "purged %v after the end of its TTL and the waiter's grace", late)
 		w.Heal("a")
-		w.empty()
+		w.finish(got.hold)
 	})
 }
 
@@ -268,7 +240,6 @@ func TestHolderLeavesAsItIsLookedAt(t *testing.T) {
 		if w.Intercept(nil); !left {
 			w.unlock(h)
 		}
-		w.unlock(w.expect(ch).hold)
-		w.empty()
+		w.finish(w.expect(ch).hold)
 	})
 }

@@ -58,9 +58,7 @@ func TestLatePurge(t *testing.T) {
 			}
 			if tt.removed {
 				h := w.await(ch).hold
-				if n := b.Stats().Purged; n != 0 {
-					w.Errorf("purged %d that another had deleted", n)
-				}
+				equal(w, "purged", b.Stats().Purged, 0)
 				w.unlock(h)
 				return
 			}
@@ -92,9 +90,8 @@ func TestTryLockTakesWhatHasExpired(t *testing.T) {
 		w.purged(d, got.at, 0, 30*time.Millisecond)
 		w.inTurn(ended, got)
 		w.sole(got.hold)
-		w.unlock(got.hold)
 		w.Heal("a")
-		w.empty()
+		w.finish(got.hold)
 	})
 }
 
@@ -118,11 +115,8 @@ func TestTryLockThatLearnsTheTimeSlowly(t *testing.T) {
 			}
 			return locktest.Fault{}
 		})
-		_, err := b.Mutex("x").TryLock(w.ctx)
-		mustBe(t, err, lock.ErrHeld)
-		if !asked.Load() || joined.Load() {
-			t.Errorf("it asked for the time: %v, and joined: %v", asked.Load(), joined.Load())
-		}
+		mustBe(t, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+		isTrue(t, asked.Load() && !joined.Load(), "it asked for the time: %v, and joined: %v", asked.Load(), joined.Load())
 		w.sole(h)
 		w.unlock(h)
 	})
@@ -130,61 +124,49 @@ func TestTryLockThatLearnsTheTimeSlowly(t *testing.T) {
 
 // TestTryLockThatComesLate: another client takes the lock between the list and the join.
 func TestTryLockThatComesLate(t *testing.T) {
-	for _, prior := range []string{"nothing", "a parent", "an expired entry", "the end of the counter"} {
-		subtest(t, prior, locktest.Options{}, func(w *world) {
-			p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: prior != "nothing"})
-			a, b := w.dial("a", p), w.dial("b", p)
-			if prior != "nothing" {
-				w.unlock(w.lock(a, "x"))
+	each(t, "prior", []string{"nothing", "a parent", "an expired entry", "the end of the counter"}, func(w *world, prior string) {
+		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: prior != "nothing"})
+		a, b := w.dial("a", p), w.dial("b", p)
+		if prior != "nothing" {
+			w.unlock(w.lock(a, "x"))
+		}
+		if prior == "an expired entry" {
+			w.lock(w.dial("dead"), "x")
+			w.kill("dead")
+			time.Sleep(3 * ttl)
+		}
+		var h *lock.Hold
+		w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, func() {
+			if prior == "the end of the counter" {
+				mustBe(w, w.SetSequence("/locks/x", math.MaxInt32), nil)
 			}
-			if prior == "an expired entry" {
-				w.lock(w.dial("dead"), "x")
-				w.kill("dead")
-				time.Sleep(3 * ttl)
-			}
-			var h *lock.Hold
-			hit := w.before(func(r locktest.Request) bool { return r.Label == "b" && joins(r) }, func() {
-				if prior == "the end of the counter" {
-					mustBe(w, w.SetSequence("/locks/x", math.MaxInt32), nil)
-				}
-				h = w.lock(a, "x")
-			})
-			_, err := b.Mutex("x").TryLock(w.ctx)
-			mustBe(w, err, lock.ErrHeld)
-			if !hit() {
-				w.Fatal("did not join")
-			}
-			w.sole(h)
-			w.unlock(h)
+			h = w.lock(a, "x")
 		})
-	}
+		mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+		w.sole(h)
+		w.unlock(h)
+	})
 }
 
 // TestUnlockOfWhatIsGone tells what happened and touches nothing.
 func TestUnlockOfWhatIsGone(t *testing.T) {
-	for _, kept := range []bool{false, true} {
-		subtest(t, fmt.Sprint("kept ", kept), locktest.Options{}, func(w *world) {
-			a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: kept}))
-			z := w.raw("other")
-			h := w.lock(a, "x")
-			w.remove(z, h.EntryPath())
-			mustBe(w, h.Unlock(), lock.ErrLost, lock.ErrRemoved)
-			mustBe(w, h.Unlock(), lock.ErrUnlocked)
+	each(t, "kept", bools, func(w *world, kept bool) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: kept}))
+		z := w.raw("other")
+		h := w.lock(a, "x")
+		w.remove(z, h.EntryPath())
+		mustBe(w, h.Unlock(), lock.ErrLost, lock.ErrRemoved)
+		mustBe(w, h.Unlock(), lock.ErrUnlocked)
 
-			h = w.lock(a, "y")
-			w.set(z, h.EntryPath(), []byte("mine"))
-			err := h.Unlock()
-			mustBe(w, err, lock.ErrLost, lock.ErrTaken)
-			var lost *lock.LostError
-			if !errors.As(err, &lost) || lost.Lock != "y" || lost.Entry != h.EntryPath() {
-				w.Errorf("%#v", err)
-			}
-			time.Sleep(3 * ttl)
-			if n := w.node(h.EntryPath()); string(n.Data) != "mine" {
-				w.Errorf("the entry holds %s", n.Data)
-			}
-		})
-	}
+		h = w.lock(a, "y")
+		w.set(z, h.EntryPath(), []byte("mine"))
+		err := h.Unlock()
+		mustBe(w, err, lock.ErrLost, lock.ErrTaken)
+		var lost *lock.LostError
+		isTrue(w, errors.As(err, &lost) && lost.Lock == "y" && lost.Entry == h.EntryPath(), "%#v", err)
+		time.Sleep(3 * ttl)
+		equal(w, "data", string(w.node(h.EntryPath()).Data), "mine")
+	})
 }
 
 // TestLateDeleteHitsNoStranger: when a holder that was cut off is back, its lock has
@@ -197,21 +179,18 @@ func TestLateDeleteHitsNoStranger(t *testing.T) {
 		d := w.die("a", old.EntryPath())
 		got := w.await(w.queue(w.ctx, b, "x"))
 		w.purged(d, got.at, 0, ttl)
-		w.unlock(got.hold)
-		w.empty()
+		w.finish(got.hold)
 
 		h := w.lock(b, "x")
 		was, _ := znode.Parse(path.Base(old.EntryPath()))
-		if is, _ := znode.Parse(path.Base(h.EntryPath())); is.Seq != was.Seq {
-			t.Fatalf("entries %s and %s: the sequence did not start anew", old.EntryPath(), h.EntryPath())
-		}
+		is, _ := znode.Parse(path.Base(h.EntryPath()))
+		mustBeTrue(t, is.Seq == was.Seq, "entries %s and %s: the sequence did not start anew", old.EntryPath(), h.EntryPath())
 		hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") }, locktest.Fault{})
 		w.Heal("a")
 		mustBe(t, old.Unlock(), lock.ErrLost)
 		w.until("its late delete", hit)
 		w.sole(h)
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -239,13 +218,9 @@ func TestOverwrittenEntry(t *testing.T) {
 			w.set(z, h.EntryPath(), data)
 			w.fault(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getData" && touches(r, h.EntryPath()) }, locktest.Fault{Code: tt.code})
 			w.Heal("a")
-			if begun := time.Now(); ended.wait().Sub(begun) > ttl {
-				w.Errorf("the hold ended after %v", time.Since(begun))
-			}
+			atMost(w, "the hold ended after", ended.wait().Sub(time.Now()), ttl)
 			mustBe(w, h.Err(), lock.ErrLost, tt.want)
-			if s := a.Stats(); s.Renewals != 0 {
-				w.Errorf("stats %+v, want no renewals", s)
-			}
+			equal(w, "renewals", a.Stats().Renewals, 0)
 		})
 	}
 }
@@ -253,21 +228,17 @@ func TestOverwrittenEntry(t *testing.T) {
 // TestGivenUpWhileItIsLookedFor: the outcome of a create is unknown, and before it
 // is known the caller gives up.
 func TestGivenUpWhileItIsLookedFor(t *testing.T) {
-	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
-		subtest(t, fmt.Sprint("drop ", drop), locktest.Options{}, func(w *world) {
-			a := w.dial("a")
-			w.unlock(w.lock(a, "x"))
-			w.fault(func(r locktest.Request) bool { return joins(r) && w.cutOff("a") }, locktest.Fault{Drop: drop})
-			ctx := w.limited(6 * time.Second)
-			_, err := a.Mutex("x").Lock(ctx)
-			mustBe(w, err, context.DeadlineExceeded)
-			if n, want := len(w.entries("x")), int(drop)-1; n != want {
-				w.Errorf("%d entries, want %d", n, want)
-			}
-			w.Heal("a")
-			w.empty()
-		})
-	}
+	each(t, "drop", []locktest.Drop{locktest.BeforeApply, locktest.AfterApply}, func(w *world, drop locktest.Drop) {
+		a := w.dial("a")
+		w.unlock(w.lock(a, "x"))
+		w.fault(func(r locktest.Request) bool { return joins(r) && w.cutOff("a") }, locktest.Fault{Drop: drop})
+		ctx := w.limited(6 * time.Second)
+		mustBe(w, second(a.Mutex("x").Lock(ctx)), context.DeadlineExceeded)
+		n, want := len(w.entries("x")), int(drop)-1
+		isTrue(w, n == want, "%d entries, want %d", n, want)
+		w.Heal("a")
+		w.empty()
+	})
 }
 
 // TestServerRefuses for a reason that no later try will change.
@@ -284,9 +255,7 @@ func TestServerRefuses(t *testing.T) {
 		w.empty() // made up for
 
 		c := w.dial("c", lock.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "bogus", ID: "me"}))
-		_, err = c.Mutex("y").Lock(w.ctx)
-		mustBe(t, err, zk.ErrInvalidACL)
-		mustSay(t, err, "create an entry below /locks/y")
+		fails(t, second(c.Mutex("y").Lock(w.ctx)), zk.ErrInvalidACL, "create an entry below /locks/y")
 		w.empty()
 	})
 }
@@ -306,9 +275,7 @@ func TestStraysAreForgotten(t *testing.T) {
 			equal(w, "strays are remembered", a.Orphans(), 1)
 			time.Sleep(61 * time.Minute)
 		}
-		w.unlock(h)
-		w.unlock(w.expect(ch).hold)
-		w.empty()
+		w.finish(w.pass(h, ch))
 	})
 }
 
@@ -326,8 +293,7 @@ func TestWatchesAreForgotten(t *testing.T) {
 				giveUp()
 			}
 			ch := w.queue(w.ctx, a, name)
-			w.unlock(h)
-			w.unlock(w.expect(ch).hold)
+			w.unlock(w.pass(h, ch))
 		}
 		atMost(w, "watches are kept", a.Watches(), 128)
 	})

@@ -41,18 +41,10 @@ func TestManyRenewalsAreSpread(t *testing.T) {
 		})
 		time.Sleep(10 * ttl / 3)
 		w.Intercept(nil)
-		if renewed < 9*n || renewed > 11*n {
-			t.Errorf("%d renewals in 10 thirds of the TTL of %d holds", renewed, n)
-		}
-		if renewed < sent*full*9/10 {
-			t.Errorf("%d renewals in %d transactions, want nearly %d in each", renewed, sent, full)
-		}
-		if most > 3 {
-			t.Errorf("%d transactions at once", most)
-		}
-		if s := a.Stats(); s.Holds != n || s.Lost != 0 {
-			t.Errorf("stats %+v", s)
-		}
+		isTrue(t, renewed >= 9*n && renewed <= 11*n, "%d renewals in 10 thirds of the TTL of %d holds", renewed, n)
+		isTrue(t, renewed >= sent*full*9/10, "%d renewals in %d transactions, want nearly %d in each", renewed, sent, full)
+		atMost(t, "transactions at once", most, 3)
+		isTrue(t, a.Stats().Holds == n && a.Stats().Lost == 0, "stats %+v", a.Stats())
 	})
 }
 
@@ -93,11 +85,8 @@ func TestRenewalWhoseReplyIsLost(t *testing.T) {
 					w.alive(other)
 					w.waits(ch)
 				}
-				if s := a.Stats(); s.Lost != 0 || s.Renewals < 3 {
-					w.Errorf("stats %+v", s)
-				}
-				w.unlock(h)
-				w.unlock(w.expect(ch).hold)
+				isTrue(w, a.Stats().Lost == 0 && a.Stats().Renewals >= 3, "stats %+v", a.Stats())
+				w.unlock(w.pass(h, ch))
 				if !alone {
 					w.unlock(other)
 				}
@@ -123,14 +112,11 @@ func TestRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 		})
 		time.Sleep(3 * ttl)
 		w.alive(h)
-		if refused < 3 || refused > 200 {
-			t.Errorf("refused %d times", refused)
-		}
+		isTrue(t, refused >= 3 && refused <= 200, "refused %d times", refused)
 		if w.until("a renewal", func() bool { return h.Remaining() > ttl/2 }); a.Stats().Renewals < 2 {
 			t.Error("not renewed")
 		}
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
@@ -155,20 +141,16 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 		ended.wait()
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrExpired)
 		w.waits(ch)
-		if w.node(h.EntryPath()).Stat.Version != version {
-			t.Fatal("the renewal came in time")
-		}
+		mustBeTrue(t, w.node(h.EntryPath()).Stat.Version == version, "the renewal came in time")
 		z := w.raw("other")
 		_, _, written, err := z.GetW(h.EntryPath())
 		w.ok(err)
-		if e := <-written; e.Type != zk.EventNodeDataChanged {
-			t.Fatalf("%v: the renewal never came", e)
-		}
+		e := <-written
+		mustBeTrue(t, e.Type == zk.EventNodeDataChanged, "%v: the renewal never came", e)
 		got := w.await(ch)
 		w.inTurn(ended, got)
 		atMost(w, "blocked for after the loss", got.at.Sub(ended.when), 2*time.Second)
-		w.unlock(got.hold)
-		w.empty()
+		w.finish(got.hold)
 	})
 }
 
@@ -201,9 +183,7 @@ func TestLeaseCountsFromTheSend(t *testing.T) {
 			return a.Stats().Renewals == 1 || w.node(h.EntryPath()).Stat.Version == 1 && h.Remaining() > ttl*3/4
 		})
 		w.kill("a")
-		if lasted := ended.wait().Sub(sent); lasted > ttl || lasted < ttl*9/10 {
-			w.Errorf("lasted %v from the send", lasted)
-		}
+		inRange(w, "lasted from the send", ended.wait().Sub(sent), ttl*9/10, ttl)
 	})
 }
 
@@ -215,22 +195,14 @@ func TestWaitersAreRenewed(t *testing.T) {
 		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x", lock.WithoutRenewal())
 		before := paths(w.entries("x"))
 		time.Sleep(50 * ttl)
-		w.waits(second)
-		w.waits(third)
-		if after := paths(w.entries("x")); fmt.Sprint(before) != fmt.Sprint(after) {
-			t.Errorf("entries were %q and are %q", before, after)
-		}
+		w.waits(second, third)
+		isTrue(t, fmt.Sprint(before) == fmt.Sprint(paths(w.entries("x"))), "entries were %q and are %q", before, paths(w.entries("x")))
 		for _, c := range []*lock.Client{b, c} {
-			if s := c.Stats(); s.Waiters != 1 || s.Requeued != 0 || s.Renewals < 100 {
-				t.Errorf("stats %+v", s)
-			}
+			isTrue(t, c.Stats().Waiters == 1 && c.Stats().Requeued == 0 && c.Stats().Renewals >= 100, "stats %+v", c.Stats())
 		}
-		w.unlock(h)
-		h = w.expect(second).hold
+		h = w.pass(h, second)
 		w.waits(third)
-		w.unlock(h)
-		w.unlock(w.await(third).hold)
-		w.empty()
+		w.handOver(h, third)
 	})
 }
 
@@ -245,37 +217,32 @@ func TestGrantIsRecorded(t *testing.T) {
 		}
 		w.unlock(h)
 		h = w.lock(a, "x") // finds it: may be alone or not
-		if r := w.record(h.EntryPath()); r.Granted() {
-			t.Error("recorded before it was known")
-		}
+		r := w.record(h.EntryPath())
+		isTrue(t, !r.Granted(), "recorded before it was known")
 		at := time.Now().UnixMilli()
 		time.Sleep(ttl / 2)
 		if r := w.record(h.EntryPath()); r.AcquiredAt < at || r.AcquiredAt > at+1 {
 			t.Errorf("acquired at %d, want %d", r.AcquiredAt, at)
 		}
 		ch := w.queue(w.ctx, w.dial("b"), "x")
-		w.unlock(h)
-		h = w.expect(ch).hold
+		h = w.pass(h, ch)
 		at = time.Now().UnixMilli()
 		time.Sleep(time.Millisecond)
 		if r := w.record(h.EntryPath()); r.AcquiredAt < at-1 || r.AcquiredAt > at+1 || r.ExpiresAt < at+ttl.Milliseconds() {
 			t.Errorf("record %+v a millisecond after the grant at %d", r, at)
 		}
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 }
 
 // TestRenewalsOfLongTTLs: they come every third of the TTL, however long that is.
 func TestRenewalsOfLongTTLs(t *testing.T) {
-	for _, ttl := range []time.Duration{time.Hour, 10 * time.Hour, 24 * time.Hour, lock.MaxTime} {
-		subtest(t, ttl.String(), locktest.Options{}, func(w *world) {
-			a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))
-			h := w.lock(a, "x")
-			w.ok(h.Extend(w.ctx, ttl))
-			time.Sleep(time.Millisecond)
-			equal(w, "renewals", a.Stats().Renewals, 1)
-			w.unlock(h)
-		})
-	}
+	each(t, "ttl", []time.Duration{time.Hour, 10 * time.Hour, 24 * time.Hour, lock.MaxTime}, func(w *world, ttl time.Duration) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))
+		h := w.lock(a, "x")
+		w.ok(h.Extend(w.ctx, ttl))
+		time.Sleep(time.Millisecond)
+		equal(w, "renewals", a.Stats().Renewals, 1)
+		w.unlock(h)
+	})
 }

@@ -28,9 +28,7 @@ func (w *world) asked() []string { return paths(w.Dump(inbox))[min(1, len(w.Dump
 // asksNothing checks that no request stands.
 func (w *world) asksNothing() {
 	w.Helper()
-	if left := w.asked(); len(left) > 0 {
-		w.Errorf("requests %q stand", left)
-	}
+	atMost(w, "requests stand", len(w.asked()), 0)
 }
 
 func (w *world) revoke(c *lock.Client, name, reason string) {
@@ -39,56 +37,30 @@ func (w *world) revoke(c *lock.Client, name, reason string) {
 }
 
 // hears returns what must have been told by now.
-func (w *world) hears(ch <-chan lock.Revocation) lock.Revocation {
-	w.Helper()
-	settle()
-	select {
-	case r := <-ch:
-		return r
-	default:
-		w.Fatal("nothing was told")
-		return lock.Revocation{}
-	}
-}
+func (w *world) hears(ch <-chan lock.Revocation) lock.Revocation { w.Helper(); return hasCome(w, ch) }
 
 // hearsOf checks that a request with that reason must have been told by now.
 func (w *world) hearsOf(ch <-chan lock.Revocation, reason string) {
 	w.Helper()
-	if r := w.hears(ch); r.Reason != reason {
-		w.Errorf("was told %+v, want that %s", r, reason)
-	}
+	equal(w, "told", w.hears(ch).Reason, reason)
 }
 
 // hearsNothing checks that nothing was told.
-func (w *world) hearsNothing(ch <-chan lock.Revocation) {
-	w.Helper()
-	settle()
-	select {
-	case r := <-ch:
-		w.Errorf("was told: %+v", r)
-	default:
-	}
-}
+func (w *world) hearsNothing(ch <-chan lock.Revocation) { w.Helper(); hasNotCome(w, ch) }
 
 func TestRevoke(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		h := w.lock(a, "x")
 		revoked := h.Revoked()
-		if revoked != h.Revoked() {
-			t.Error("another channel each time")
-		}
+		isTrue(t, revoked == h.Revoked(), "another channel each time")
 		w.hearsNothing(revoked)
 		begun := time.Now()
 		got := w.cost("b", func() { w.revoke(b, "x", "the host is drained") })
-		if got.requests["multi"] != 1 {
-			t.Errorf("cost %v", got.requests)
-		}
+		equal(t, "transactions", got.requests["multi"], 1)
 		r := <-revoked
 		atMost(w, "told after", time.Since(begun), 200*latency)
-		if r.Owner != "b" || r.Reason != "the host is drained" || r.PID == 0 || r.Host == "" || r.At.Sub(begun).Abs() > 100*latency {
-			t.Errorf("%+v", r)
-		}
+		isTrue(t, r.Owner == "b" && r.Reason == "the host is drained" && r.PID != 0 && r.Host != "" && r.At.Sub(begun).Abs() <= 100*latency, "%+v", r)
 		w.alive(h) // it decides
 		w.revoke(b, "x", "again")
 		w.hearsOf(revoked, "again")
@@ -105,9 +77,7 @@ func TestRevoke(t *testing.T) {
 		w.unlock(h)
 		settle()
 		w.asksNothing()
-		if h.Revoked() != nil {
-			t.Error("of a hold that has ended there is a channel")
-		}
+		isTrue(t, h.Revoked() == nil, "of a hold that has ended there is a channel")
 		w.empty()
 	})
 }
@@ -127,16 +97,13 @@ func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 		}
 		take(func(*lock.Hold) {})
 		plain := take(func(*lock.Hold) {})
-		if _, there := w.Node(inbox); there {
-			t.Error("there is an inbox without a request")
-		}
+		_, there := w.Node(inbox)
+		isTrue(t, !there, "there is an inbox without a request")
 		h := w.lock(a, "y")
 		h.Revoked()
 		settle()
 		listening := take(func(h *lock.Hold) { h.Revoked() })
-		if fmt.Sprint(listening) != fmt.Sprint(plain) {
-			t.Errorf("cost %v where it was %v", listening, plain)
-		}
+		equal(t, "cost", fmt.Sprint(listening), fmt.Sprint(plain))
 	})
 }
 
@@ -169,9 +136,8 @@ func TestRevokeBeforeAnybodyListens(t *testing.T) {
 func TestRevokeOfEachKind(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
-		take := func(f func(context.Context) (*lock.Hold, error)) (*lock.Hold, <-chan lock.Revocation) {
-			h, err := f(w.ctx)
-			w.ok(err)
+		take := func(f taking) (*lock.Hold, <-chan lock.Revocation) {
+			h := w.take(f)
 			return h, h.Revoked()
 		}
 		expect := func(what string, chs ...<-chan lock.Revocation) {
@@ -192,17 +158,14 @@ func TestRevokeOfEachKind(t *testing.T) {
 		rw := a.RWMutex("rw")
 		r1, reads1 := take(rw.RLock)
 		r2, reads2 := take(b.RWMutex("rw").RLock)
-		writer := start(func() (*lock.Hold, error) { return rw.Lock(w.ctx) })
-		settle()
+		writer := w.callers(w.ctx, 1, rw.Lock)[0]
 		w.revoke(b, "rw", "readers")
 		expect("readers", reads1, reads2)
-		w.unlock(r1)
-		w.unlock(r2)
+		w.unlock(r1, r2)
 		wr := w.expect(writer).hold
 		writes := wr.Revoked()
 		w.hearsNothing(writes)
-		reader := start(func() (*lock.Hold, error) { return b.RWMutex("rw").RLock(w.ctx) })
-		settle()
+		reader := w.callers(w.ctx, 1, b.RWMutex("rw").RLock)[0]
 		w.revoke(b, "rw", "writer")
 		expect("writer", writes)
 		w.ok(wr.Downgrade(w.ctx))
@@ -210,25 +173,17 @@ func TestRevokeOfEachKind(t *testing.T) {
 		w.hearsNothing(beside.Revoked())
 		w.revoke(b, "rw", "both")
 		expect("both", writes, beside.Revoked())
-		w.unlock(wr)
-		w.unlock(beside)
+		w.unlock(wr, beside)
 
 		s := a.Semaphore("s", 3)
-		permits := func(n int) func(context.Context) (*lock.Hold, error) {
-			return func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, n) }
-		}
-		s2, has2 := take(permits(2))
-		s1, has1 := take(permits(1))
-		third := start(func() (*lock.Hold, error) { return permits(2)(w.ctx) })
-		settle()
+		s2, has2 := take(permits(s, 2))
+		s1, has1 := take(permits(s, 1))
+		third := w.callers(w.ctx, 1, permits(s, 2))[0]
 		w.revoke(b, "s", "permits")
 		expect("permits", has2, has1)
-		w.unlock(s2)
-		last := w.expect(third).hold
+		last := w.pass(s2, third)
 		w.hearsNothing(last.Revoked())
-		w.unlock(last)
-		w.unlock(s1)
-		w.empty()
+		w.finish(last, s1)
 		w.asksNothing()
 	})
 }
@@ -248,9 +203,7 @@ func TestRevokeOfOneOfSeveral(t *testing.T) {
 		w.hearsNothing(revoked[0])
 		w.hearsNothing(revoked[2])
 		w.hearsOf(revoked[1], "the second")
-		if hs.Remaining() == 0 {
-			t.Error("who was asked has lost the locks")
-		}
+		isTrue(t, hs.Remaining() != 0, "who was asked has lost the locks")
 		w.unlockAll(hs)
 		hs = w.expectAll(next)
 		w.hearsNothing(hs.Hold("n").Revoked())
@@ -275,14 +228,10 @@ func TestRevokeRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("others")
 		for name, say := range map[string]string{"": "empty", "/x": "slash", "a//b": "component", znode.Inbox: "keeps for itself"} {
-			err := a.Revoke(w.ctx, name, "why")
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, say)
+			fails(t, a.Revoke(w.ctx, name, "why"), lock.ErrInvalid, say)
 		}
 		for reason, say := range map[string]string{strings.Repeat("x", lock.MaxReason+1): "at most 1024", "\xff": "UTF-8"} {
-			err := a.Revoke(w.ctx, "x", reason)
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, "reason", say)
+			fails(t, a.Revoke(w.ctx, "x", reason), lock.ErrInvalid, "reason", say)
 		}
 		var none context.Context
 		mustBe(t, a.Revoke(none, "x", ""), lock.ErrInvalid)
@@ -292,67 +241,42 @@ func TestRevokeRefuses(t *testing.T) {
 
 		mustBe(t, a.Revoke(w.ctx, "x", ""), lock.ErrNotHeld) // there is not even a root
 		w.unlock(w.lock(a, "x"))
-		err := a.Revoke(w.ctx, "x", "")
-		mustBe(t, err, lock.ErrNotHeld)
-		mustSay(t, err, `"x"`)
+		fails(t, a.Revoke(w.ctx, "x", ""), lock.ErrNotHeld, `"x"`)
 
 		w.create(z, "/locks/data", "10.0.0.1", 0)
 		mustBe(t, a.Revoke(w.ctx, "data", ""), lock.ErrForeign)
 		w.create(z, "/locks/x", "", 0)
 		theirs := w.create(z, "/locks/x/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagSequence|zk.FlagEphemeral)
-		err = a.Revoke(w.ctx, "x", "")
-		mustBe(t, err, lock.ErrForeign)
-		mustSay(t, err, theirs)
-		if len(w.asked()) > 0 {
-			t.Errorf("asked: %q", w.asked())
-		}
+		fails(t, a.Revoke(w.ctx, "x", ""), lock.ErrForeign, theirs)
+		w.asksNothing()
 		w.close(a)
 		mustBe(t, a.Revoke(w.ctx, "x", ""), lock.ErrClosed)
 	})
 }
 
+// TestRevokeDenied: that is said once a minute, and not asked more often, however many listen.
 func TestRevokeDenied(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
-		h := w.lock(a, "x")
-		w.createACL(z, inbox, "", zk.WorldACL(0))
-		err := b.Revoke(w.ctx, "x", "why")
-		mustBe(t, err, lock.ErrDenied)
-		mustSay(t, err, inbox)
-		revoked := h.Revoked()
-		time.Sleep(90 * time.Second)
-		if log := w.logged(); strings.Count(log, "may not hear") != 2 {
-			t.Errorf("not said once a minute: %s", log)
-		}
-		w.remove(z, inbox)
-		time.Sleep(time.Minute)
-		w.revoke(b, "x", "at last")
-		w.hearsOf(revoked, "at last")
-	})
-}
-
-// TestManyListenWhereThatIsDenied: each who listens does not ask again, nor is it said again.
-func TestManyListenWhereThatIsDenied(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, z := w.dial("a"), w.raw("others")
 		w.unlock(w.lock(a, "y"))
 		w.createACL(z, inbox, "", zk.WorldACL(0))
-		asked := 0
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Op == "getChildren2" && touches(r, inbox) {
-				asked++
-			}
-			return locktest.Fault{}
-		})
 		for range 20 {
 			h := w.lock(a, "x")
 			h.Revoked()
 			settle()
 			w.unlock(h)
 		}
-		if n := strings.Count(w.logged(), "may not hear"); n != 1 || asked != 1 {
-			t.Errorf("said %d times, and asked %d times", n, asked)
-		}
+		equal(t, "warnings", strings.Count(w.logged(), "may not hear"), 1)
+		equal(t, "asked", w.Requests()["a"].Requests["getChildren2"], 1)
+		h := w.lock(a, "x")
+		fails(t, b.Revoke(w.ctx, "x", "why"), lock.ErrDenied, inbox)
+		revoked := h.Revoked()
+		time.Sleep(90 * time.Second)
+		equal(t, "warnings", strings.Count(w.logged(), "may not hear"), 2)
+		w.remove(z, inbox)
+		time.Sleep(time.Minute)
+		w.revoke(b, "x", "at last")
+		w.hearsOf(revoked, "at last")
 	})
 }
 
@@ -368,30 +292,26 @@ func TestRevokeOverOutages(t *testing.T) {
 		{"expired", func(w *world) { w.kill("a"); w.ExpireLabel("a") }, func(w *world) { w.Heal("a") }},
 		{"expired at once", func(w *world) { w.ExpireLabel("a") }, func(*world) {}},
 	} {
-		for _, before := range []bool{false, true} {
-			subtest(t, fmt.Sprint(tt.name, " before=", before), locktest.Options{}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
-				h := w.lock(a, "x", lock.WithTTL(time.Minute))
-				revoked := h.Revoked()
-				settle()
-				if before {
-					tt.befalls(w)
-					time.Sleep(time.Second)
-					tt.comes(w)
-					time.Sleep(5 * time.Second)
-					w.revoke(b, "x", "why")
-					w.hears(revoked)
-					return
-				}
-				tt.befalls(w)
+		each(t, tt.name+", before", bools, func(w *world, before bool) {
+			a, b := w.dial("a"), w.dial("b")
+			h := w.lock(a, "x", lock.WithTTL(time.Minute))
+			revoked := h.Revoked()
+			settle()
+			tt.befalls(w)
+			if !before {
 				w.revoke(b, "x", "one")
-				time.Sleep(time.Second)
+			}
+			time.Sleep(time.Second)
+			if !before {
 				w.revoke(b, "x", "two")
-				tt.comes(w)
-				time.Sleep(5 * time.Second)
-				w.hearsOf(revoked, "two")
-			})
-		}
+			}
+			tt.comes(w)
+			time.Sleep(5 * time.Second)
+			if before {
+				w.revoke(b, "x", "two")
+			}
+			w.hearsOf(revoked, "two")
+		})
 	}
 }
 
@@ -428,23 +348,16 @@ func TestRevokeAsTheHoldEnds(t *testing.T) {
 					settle()
 				})
 				w.revoke(b, "x", when)
-				if !hit() || len(w.asked()) > 0 {
-					t.Errorf("%s: asked %q, hit %v", when, w.asked(), hit())
-				}
+				isTrue(t, hit() && len(w.asked()) == 0, "%s: asked %q, hit %v", when, w.asked(), hit())
 			} else { // the request is applied just before the entry is deleted
-				hit := w.before(leaves(h), func() { w.revokeNow(z, h) })
+				w.before(leaves(h), func() { w.revokeNow(z, h) })
 				w.unlock(h)
-				if !hit() {
-					t.Error("no unlock")
-				}
 			}
 			next := w.lock(a, "x")
 			w.hearsNothing(next.Revoked())
 			w.unlock(next)
 			time.Sleep(time.Second)
-			if left := w.asked(); len(left) > 0 {
-				t.Errorf("%s: left %q", when, left)
-			}
+			w.asksNothing()
 		}
 		w.empty()
 	})
@@ -456,9 +369,7 @@ func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
 	r := znode.Revocation{Request: "r", Owner: "other", Entry: strings.TrimPrefix(h.EntryPath(), lock.DefaultRoot+"/")}
 	id := path.Base(h.EntryPath())
 	go func() {
-		if _, err := z.Create(inbox+"/"+id, r.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil {
-			w.Error(err)
-		}
+		mustBe(w, second(z.Create(inbox+"/"+id, r.Encode(), 0, zk.WorldACL(zk.PermAll))), nil)
 	}()
 	settle()
 }
@@ -483,9 +394,7 @@ func TestRevokeLeavesNothing(t *testing.T) {
 			mustBe(t, b.Revoke(w.ctx, "free", ""), lock.ErrNotHeld)
 			settle()
 		}
-		if left := w.asked(); len(left) != 1 {
-			t.Errorf("left: %q", left)
-		}
+		equal(t, "left", len(w.asked()), 1)
 		w.hearsOf(stands.Revoked(), "why")
 	})
 }
@@ -512,9 +421,7 @@ func TestMootIsNotProvenByTwoSessions(t *testing.T) {
 		})
 		mustBe(t, b.Revoke(w.ctx, "free", ""), lock.ErrNotHeld)
 		time.Sleep(10 * time.Second)
-		if n := looked.Load(); n != 3 || len(w.asked()) != 1 {
-			t.Errorf("looked %d times; asked %q", n, w.asked())
-		}
+		isTrue(t, looked.Load() == 3 && len(w.asked()) == 1, "looked %d times; asked %q", looked.Load(), w.asked())
 		w.hearsOf(h.Revoked(), "why")
 	})
 }
@@ -538,12 +445,10 @@ func TestRevokeThatTheServerRefuses(t *testing.T) {
 				return locktest.Fault{Code: code, Op: 2}
 			})
 			name := map[int]string{2: "y", 3: "x"}[operations]
-			if err := b.Revoke(w.ctx, name, "second"); err == nil || requests != 1 {
-				w.Errorf("of %d operations: %v after %d requests, want an error after one", operations, err, requests)
-			}
+			err := b.Revoke(w.ctx, name, "second")
+			isTrue(w, err != nil && requests == 1, "of %d operations: %v after %d requests, want an error after one", operations, err, requests)
 			w.Intercept(nil)
-			w.unlock(x)
-			w.unlock(y)
+			w.unlock(x, y)
 		})
 	}
 }
@@ -602,34 +507,25 @@ func TestRevokeAndClose(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for after := range 20 {
 			subtest(t, fmt.Sprint("shared ", shared, ", after ", after), locktest.Options{Seed: uint64(after)}, func(w *world) {
-				a, b := w.dial("a"), w.dial("b")
+				dial := w.dial
 				if shared {
-					var err error
-					if a, err = lock.New(w.raw("lent"), w.options("a")[1:]...); err != nil {
-						w.Fatal(err)
-					}
+					dial = w.borrow
 				}
+				a, b := dial("a"), w.dial("b")
 				h := w.lock(a, "x")
 				revoked := h.Revoked()
-				done := make(chan error, 1)
-				go func() { done <- b.Revoke(w.ctx, "x", "why") }()
+				done := async(func() error { return b.Revoke(w.ctx, "x", "why") })
 				time.Sleep(time.Duration(after) * latency)
-				within(w, time.Second, "Close", func() {
-					w.close(a)
-				}, func() {})
+				within(w, time.Second, "Close", func() { w.close(a) }, func() {})
 				if err := <-done; err != nil {
 					mustBe(w, err, lock.ErrNotHeld)
 				}
 				select {
 				case r := <-revoked:
-					if r.Reason != "why" {
-						w.Errorf("%+v", r)
-					}
+					equal(w, "told", r.Reason, "why")
 				default:
 				}
-				if a.Revoke(w.ctx, "x", "") == nil || h.Revoked() != nil {
-					w.Error("a closed client goes on")
-				}
+				isTrue(w, a.Revoke(w.ctx, "x", "") != nil && h.Revoked() == nil, "a closed client goes on")
 				for range 2 {
 					mustBe(w, b.Revoke(w.ctx, "x", ""), lock.ErrNotHeld)
 					settle()
@@ -655,9 +551,8 @@ func TestRevokeOnASharedConnection(t *testing.T) {
 		h := w.lock(clients[0], "x", lock.WithTTL(time.Minute))
 		revoked := h.Revoked()
 		w.revoke(clients[1], "x", "one")
-		if r := w.hears(revoked); r.Reason != "one" || r.Owner != "c1" {
-			t.Errorf("%+v", r)
-		}
+		r := w.hears(revoked)
+		isTrue(t, r.Reason == "one" && r.Owner == "c1", "%+v", r)
 		w.ExpireLabel("lent")
 		time.Sleep(5 * time.Second)
 		w.revoke(clients[1], "x", "two")
@@ -681,9 +576,7 @@ func TestRevocationsThatAreNotUnderstood(t *testing.T) {
 			w.hearsNothing(revoked)
 			w.remove(z, at, inbox+"/other")
 		}
-		if n := strings.Count(w.logged(), "cannot be understood"); n != 4 {
-			t.Errorf("said %d times", n)
-		}
+		equal(t, "warnings", strings.Count(w.logged(), "cannot be understood"), 4)
 		w.create(z, inbox+"/"+id, "{", 0)
 		w.revoke(b, "x", "why")
 		w.hearsOf(revoked, "why")
@@ -719,9 +612,7 @@ func TestListensAreCheap(t *testing.T) {
 		}).requests["getData"]; reads > 0 {
 			t.Errorf("20 holds without a request listen, and read %d times", reads)
 		}
-		for _, h := range append(asked, others...) {
-			w.unlock(h)
-		}
+		w.unlock(append(asked, others...)...)
 	})
 }
 
@@ -736,14 +627,7 @@ func TestRevokeOnALaggingServer(t *testing.T) {
 		asked := h.Revoked()
 		mustBe(w, late.Revoke(w.ctx, "x", "it hangs"), nil)
 		time.Sleep(2 * time.Second)
-		select {
-		case r := <-asked:
-			if r.Reason != "it hangs" {
-				t.Errorf("asked: %+v", r)
-			}
-		default:
-			t.Error("the holder was not asked")
-		}
+		w.hearsOf(asked, "it hangs")
 		w.unlock(h)
 	})
 }

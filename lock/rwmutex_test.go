@@ -46,75 +46,62 @@ func (w *world) queueOf(roles string) (queue []<-chan taken, giveUp []context.Ca
 // TestDeadAheadOfAWriter: the writer before the readers, or some of the readers, have died. They
 // block for their TTL and the grace; living readers, for as long as they read.
 func TestDeadAheadOfAWriter(t *testing.T) {
-	for _, dead := range [][]string{{"w0"}, {"r1"}, {"r2"}, {"r3"}, {"w0", "r2"}, {"w0", "r3"}, {"r1", "r2", "r3"}, {"w0", "r1", "r2", "r3"}} {
-		for _, granted := range []bool{false, true} {
-			subtest(t, fmt.Sprintf("%q, the writer was granted: %v", dead, granted), locktest.Options{}, func(w *world) {
-				first := w.take(w.rw("first").Lock)
-				queue, _ := w.queueOf("wrrrw")
-				labels := []string{"w0", "r1", "r2", "r3"}
-				if granted {
-					w.unlock(first)
-					time.Sleep(time.Second)
-				}
-				for _, label := range dead {
-					w.kill(label)
-				}
-				since := time.Now()
-				if !granted {
-					w.unlock(first)
-				}
-				for i, label := range labels {
-					if slices.Contains(dead, label) {
-						continue
-					}
-					h := w.await(queue[i]).hold
-					if i > 0 {
-						time.Sleep(ttl)
-						w.waits(queue[4])
-					}
-					w.unlock(h)
-				}
-				got := w.await(queue[4])
-				if took := got.at.Sub(since); took > 5*ttl {
-					w.Errorf("took %v, the TTL is %v", took, ttl)
-				}
-				w.unlock(got.hold)
-				var late sync.WaitGroup // they come back, and queue again
-				for i, label := range labels {
-					if slices.Contains(dead, label) && (i > 0 || !granted) {
-						late.Go(func() { w.unlock(w.await(queue[i]).hold) })
-					}
-					w.Heal(label)
-				}
-				late.Wait()
-				time.Sleep(ttl)
-				w.empty()
-			})
+	eachPair(t, "dead granted", [][]string{{"w0"}, {"r1"}, {"r2"}, {"r3"}, {"w0", "r2"}, {"w0", "r3"}, {"r1", "r2", "r3"}, {"w0", "r1", "r2", "r3"}}, bools, func(w *world, dead []string, granted bool) {
+		first := w.take(w.rw("first").Lock)
+		queue, _ := w.queueOf("wrrrw")
+		labels := []string{"w0", "r1", "r2", "r3"}
+		if granted {
+			w.unlock(first)
+			time.Sleep(time.Second)
 		}
-	}
+		for _, label := range dead {
+			w.kill(label)
+		}
+		since := time.Now()
+		if !granted {
+			w.unlock(first)
+		}
+		for i, label := range labels {
+			if slices.Contains(dead, label) {
+				continue
+			}
+			h := w.await(queue[i]).hold
+			if i > 0 {
+				time.Sleep(ttl)
+				w.waits(queue[4])
+			}
+			w.unlock(h)
+		}
+		got := w.await(queue[4])
+		atMost(w, "took", got.at.Sub(since), 5*ttl)
+		w.unlock(got.hold)
+		var late sync.WaitGroup // they come back, and queue again
+		for i, label := range labels {
+			if slices.Contains(dead, label) && (i > 0 || !granted) {
+				late.Go(func() { w.unlock(w.await(queue[i]).hold) })
+			}
+			w.Heal(label)
+		}
+		late.Wait()
+		time.Sleep(ttl)
+		w.empty()
+	})
 }
 
 // TestDeadReadersAndWriters block for their TTL and the grace, and not for longer.
 func TestDeadReadersAndWriters(t *testing.T) {
-	for _, write := range []bool{false, true} {
-		subtest(t, fmt.Sprint("write ", write), locktest.Options{}, func(w *world) {
-			a, b := w.rw("a"), w.rw("b")
-			first, second := a.RLock, b.Lock
-			if write {
-				first, second = a.Lock, b.RLock
-			}
-			h := w.take(first)
-			ch := w.join("x", second)
-			ended := w.end(h)
-			d := w.die("a", h.EntryPath())
-			got := w.await(ch)
-			w.purged(d, got.at, 0, 30*time.Millisecond)
-			w.inTurn(ended, got)
-			w.unlock(got.hold)
-			w.Heal("a")
-			w.empty()
-		})
-	}
+	each(t, "write", bools, func(w *world, write bool) {
+		a, b := w.rw("a"), w.rw("b")
+		first, second := a.RLock, b.Lock
+		if write {
+			first, second = a.Lock, b.RLock
+		}
+		h := w.take(first)
+		ch := w.join("x", second)
+		got := w.outlived("a", h, ch, 0, 30*time.Millisecond)
+		w.Heal("a")
+		w.finish(got.hold)
+	})
 }
 
 // TestReaderThatALaggingServerHides: a writer waits for readers, and its session changes. The new
@@ -122,10 +109,7 @@ func TestDeadReadersAndWriters(t *testing.T) {
 func TestReaderThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		queue, _ := w.queueOf("rrr")
-		var readers []*lock.Hold
-		for _, ch := range queue {
-			readers = append(readers, w.expect(ch).hold)
-		}
+		readers := w.expectEach(queue...)
 		last := w.dial("last", riding(0))
 		writer := w.join("x", last.RWMutex("x").Lock)
 		lags := lagging("last", last)
@@ -148,13 +132,10 @@ func TestReaderThatALaggingServerHides(t *testing.T) {
 		w.waits(writer)
 		time.Sleep(ttl)
 		w.waits(writer)
-		if !hidden.Load() {
-			t.Error("no reader was hidden")
-		}
+		isTrue(t, hidden.Load(), "no reader was hidden")
 		w.unlock(readers[0])
 		w.waits(writer)
-		w.inOrder(readers[1], writer)
-		w.empty()
+		w.handOver(readers[1], writer)
 	})
 }
 
@@ -170,19 +151,15 @@ func TestDowngrade(t *testing.T) {
 		w.waits(queue[0])
 		for range 2 {
 			mustBe(t, h.Downgrade(w.ctx), nil)
-			if h.Remaining() == 0 || h.Token() != token {
-				t.Errorf("downgraded, the hold is valid: %v, its token %v, was %v", h.Remaining() > 0, h.Token(), token)
-			}
+			isTrue(t, h.Remaining() != 0 && h.Token() == token, "downgraded, the hold is valid: %v, its token %v, was %v", h.Remaining() > 0, h.Token(), token)
 		}
 		r := w.expect(queue[0]).hold
 		mustBe(t, second(a.Lock(h.Context())), lock.ErrUpgrade)
 		time.Sleep(3 * ttl)
-		w.waits(queue[1])
-		w.waits(queue[2])
+		w.waits(queue[1], queue[2])
 		w.unlock(h)
 		w.waits(queue[1])
-		w.inOrder(r, queue[1:]...)
-		w.empty()
+		w.handOver(r, queue[1:]...)
 	})
 }
 
@@ -201,11 +178,8 @@ func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 		w.Heal("a")
 		time.Sleep(ttl)
 		w.unlock(w.expect(reader[0]).hold)
-		if h.Remaining() == 0 {
-			t.Errorf("the hold has ended: %v", h.Err())
-		}
-		w.unlock(h)
-		w.empty()
+		isTrue(t, h.Remaining() != 0, "the hold has ended: %v", h.Err())
+		w.finish(h)
 	})
 }
 
@@ -215,18 +189,14 @@ func TestWhatCannotBeDowngraded(t *testing.T) {
 		c := w.dial("a")
 		rw := c.RWMutex("x")
 		m := w.lock(c, "m")
-		err := m.Downgrade(w.ctx)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "RWMutex", "mutex", "m")
+		fails(t, m.Downgrade(w.ctx), lock.ErrInvalid, "RWMutex", "mutex", "m")
 		w.unlock(m)
 		mustBe(t, m.Downgrade(w.ctx), lock.ErrUnlocked)
 
 		outer := w.take(rw.Lock)
 		inner, err := rw.Lock(outer.Context())
 		mustBe(t, err, nil)
-		err = outer.Downgrade(w.ctx)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "other handle")
+		fails(t, outer.Downgrade(w.ctx), lock.ErrInvalid, "other handle")
 		w.unlock(inner)
 		var none context.Context
 		mustBe(t, outer.Downgrade(none), lock.ErrInvalid)
@@ -254,8 +224,7 @@ func TestReadersAndWritersReenter(t *testing.T) {
 				outer := w.take(ways[tt.outer][0])
 				inner, err := again(outer.Context())
 				if tt.refused {
-					mustBe(t, err, lock.ErrUpgrade)
-					mustSay(t, err, `"x"`, "read again")
+					fails(t, err, lock.ErrUpgrade, `"x"`, "read again")
 				} else if err != nil || inner.Token() != outer.Token() {
 					t.Errorf("%s in %s: %v, %v", tt.inner, tt.outer, inner, err)
 				}
@@ -276,10 +245,8 @@ func TestReadersAndWritersReenter(t *testing.T) {
 		defer cancel()
 		w.unlock(w.await(start(func() (*lock.Hold, error) { return rw.Lock(limited) })).hold)
 		_, err = c.Mutex("x").Lock(outer.Context()) // of another kind, it is no way in
-		mustBe(t, err, lock.ErrKind)
-		mustSay(t, err, "rw", "mutex")
-		w.unlock(outer)
-		w.empty()
+		fails(t, err, lock.ErrKind, "rw", "mutex")
+		w.finish(outer)
 	})
 }
 
@@ -296,9 +263,7 @@ func TestRWMutexDo(t *testing.T) {
 			return a.RDo(ctx, func(context.Context) error { return nil })
 		}), nil)
 		mustBe(t, a.Do(w.ctx, nil), lock.ErrInvalid)
-		if a.Name() != "x" {
-			t.Errorf("name %q", a.Name())
-		}
+		equal(t, "name", a.Name(), "x")
 		w.empty()
 	})
 }
@@ -338,8 +303,7 @@ func TestReadersCost(t *testing.T) {
 		reader := w.join("x", b.RLock)
 		time.Sleep(time.Second) // the writer's grant is recorded
 		w.wantCost("a writer that leaves", w.cost("b", func() { w.unlock(w.expect(writer).hold) }), nil, 1)
-		w.unlock(w.expect(reader).hold)
-		w.empty()
+		w.finish(w.expect(reader).hold)
 	})
 	subtest(t, "many", locktest.Options{}, func(w *world) {
 		first := w.take(w.rw("first").Lock)
@@ -347,19 +311,11 @@ func TestReadersCost(t *testing.T) {
 		writer := w.join("x", w.rw("w").Lock)
 		before := w.totals()["getChildren2"]
 		w.unlock(first)
-		var holds []*lock.Hold
-		for _, ch := range readers {
-			holds = append(holds, w.expect(ch).hold)
-		}
-		if lists := w.totals()["getChildren2"] - before; lists > 0 {
-			w.Errorf("%d readers made %d lists as the writer left", len(readers), lists)
-		}
+		holds := w.expectEach(readers...)
+		atMost(w, "lists as the writer left", w.totals()["getChildren2"]-before, 0)
 		w.waits(writer)
-		for _, h := range holds {
-			w.unlock(h)
-		}
-		w.unlock(w.expect(writer).hold)
-		w.empty()
+		w.unlock(holds...)
+		w.finish(w.expect(writer).hold)
 	})
 }
 
@@ -377,19 +333,13 @@ func TestReadWriteLockOfCurator(t *testing.T) {
 		read := w.create(z, "/locks/x/_c_f8b3-__READ__"+sequence, "", zk.FlagEphemeral)
 		w.remove(z, write)
 		time.Sleep(time.Second)
-		w.waits(queue[0])
-		w.waits(queue[1])
+		w.waits(queue[0], queue[1])
 		w.remove(z, read)
 		h := w.expect(queue[0]).hold
-		if at := h.EntryPath(); !strings.Contains(at, "-__WRIT__") {
-			t.Errorf("a writer's entry is %s", at)
-		}
+		isTrue(t, strings.Contains(h.EntryPath(), "-__WRIT__"), "a writer's entry is %s", h.EntryPath())
 		w.waits(queue[1])
-		w.unlock(h)
-		h = w.expect(queue[1]).hold
-		if at := h.EntryPath(); !strings.Contains(at, "-__READ__") {
-			t.Errorf("a reader's entry is %s", at)
-		}
+		h = w.pass(h, queue[1])
+		isTrue(t, strings.Contains(h.EntryPath(), "-__READ__"), "a reader's entry is %s", h.EntryPath())
 		theirs := w.create(z, "/locks/x/_c_f8b4-__READ__", "", zk.FlagEphemeral|zk.FlagSequence)
 		c := w.rw("c")
 		w.unlock(w.take(c.RLock))
@@ -407,20 +357,15 @@ func TestKindsDoNotMix(t *testing.T) {
 		c, d := w.dial("a"), w.dial("b")
 		h := w.lock(c, "x")
 		for _, client := range []*lock.Client{c, d} {
-			err := second(client.RWMutex("x").RLock(w.ctx))
-			mustBe(t, err, lock.ErrKind)
-			mustSay(t, err, "mutex", "rw")
+			fails(t, second(client.RWMutex("x").RLock(w.ctx)), lock.ErrKind, "mutex", "rw")
 		}
 		w.unlock(h)
 		r := w.take(d.RWMutex("x").RLock)
 		for _, client := range []*lock.Client{c, d} {
 			mustBe(t, second(client.Mutex("x").Lock(w.ctx)), lock.ErrKind)
 		}
-		if p := w.parent("x"); p.Kind != znode.RW {
-			t.Errorf("the parent is %+v", p)
-		}
-		w.unlock(r)
-		w.empty()
+		equal(t, "kind", w.parent("x").Kind, znode.RW)
+		w.finish(r)
 	})
 }
 
@@ -440,13 +385,8 @@ func TestReadersOfOneClientDoNotWaitForEachOther(t *testing.T) {
 		for _, ch := range others {
 			holds = append(holds, w.await(ch).hold)
 		}
-		if took := time.Since(begun); took > n*latency {
-			t.Errorf("%d readers were in after %v, each request takes %v", n, took, 2*latency)
-		}
-		for _, h := range holds {
-			w.unlock(h)
-		}
-		w.empty()
+		atMost(t, "the readers were in after", time.Since(begun), n*latency)
+		w.finish(holds...)
 	})
 }
 

@@ -39,15 +39,12 @@ func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
 		own, session := all[len(all)-1].Path, b.Session()
 		w.kill("a")
 		time.Sleep(ttl)
-		w.refuseWrites("b", own)
+		w.faults(func(r locktest.Request) bool { return mutates(r, "b") && touches(r, own) }, locktest.Fault{Code: codeThrottled})
 		w.Cut("b")
 		time.Sleep(2 * ttl)
-		if n := b.Stats().Purged; n != 0 || len(w.Dump(pathOf(h))) == 0 {
-			w.Errorf("purged %d before its own entry was written", n)
-		}
-		if b.Session() != session {
-			w.Error("the session has changed")
-		}
+		n := b.Stats().Purged
+		isTrue(w, n == 0 && len(w.Dump(pathOf(h))) != 0, "purged %d before its own entry was written", n)
+		equal(w, "session", b.Session(), session)
 		w.Intercept(nil)
 		if waits.foreign {
 			w.until("the dead one is purged", func() bool { return len(w.Dump(pathOf(h))) == 0 })
@@ -55,9 +52,8 @@ func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
 		}
 		got := w.await(ch)
 		w.inTurn(ended, got)
-		w.unlock(got.hold)
 		w.Heal("a")
-		w.empty()
+		w.finish(got.hold)
 	})
 }
 
@@ -71,15 +67,12 @@ func TestUnreadableHolderCounts(t *testing.T) {
 		ch := w.join("x", permits(w.dial("b").Semaphore("x", 2), 2))
 		w.kill("dead")
 		w.before(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getChildren2" }, func() {
-			if _, err := z.SetACL(pathOf(h), zk.WorldACL(zk.PermWrite|zk.PermDelete), -1); err != nil {
-				w.Error(err)
-			}
+			mustBe(w, second(z.SetACL(pathOf(h), zk.WorldACL(zk.PermWrite|zk.PermDelete), -1)), nil)
 		})
 		w.until("the dead one is purged", func() bool { return len(w.Dump(pathOf(dead))) == 0 })
 		w.waits(ch)
 		w.alive(h)
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
+		w.inOrder(h, ch)
 		w.Heal("dead")
 		w.empty()
 	})
@@ -91,18 +84,14 @@ func TestUnreadableHolderFurtherAhead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		acquire := func(label string) taking { return permits(w.dial(label).Semaphore("x", 2), 1) }
 		first, second := w.take(acquire("a")), w.take(acquire("b"))
-		if _, err := w.raw("admin").SetACL(pathOf(second), zk.WorldACL(zk.PermAll&^zk.PermRead), -1); err != nil {
-			t.Fatal(err)
-		}
+		w.setACL(w.raw("admin"), pathOf(second), zk.WorldACL(zk.PermAll&^zk.PermRead))
 		third, last := w.join("x", acquire("c")), w.join("x", acquire("d"))
 		w.waits(last)
 		w.unlock(second)
 		second = w.await(third).hold
 		w.waits(last)
 		w.unlock(first)
-		w.unlock(w.await(last).hold)
-		w.unlock(second)
-		w.empty()
+		w.finish(w.await(last).hold, second)
 	})
 }
 
@@ -110,12 +99,7 @@ func TestUnreadableHolderFurtherAhead(t *testing.T) {
 // session changes. The new server lags behind even the entry of another holder. What it does not
 // show yet has not gone.
 func TestPermitsThatALaggingServerHides(t *testing.T) {
-	t.Run("from a waiter", func(t *testing.T) { testHiddenPermits(t, false) })
-	t.Run("from a purge", func(t *testing.T) { testHiddenPermits(t, true) })
-}
-
-func testHiddenPermits(t *testing.T, purges bool) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	each(t, "purges", bools, func(w *world, purges bool) {
 		a, b := w.dial("a"), w.dial("b")
 		first, h := w.take(permits(a.Semaphore("x", 3), 1)), w.take(permits(a.Semaphore("x", 3), 1))
 		dead := first
@@ -161,10 +145,8 @@ func testHiddenPermits(t *testing.T, purges bool) {
 		w.waits(ch)
 		w.alive(first)
 		w.unlock(h)
-		w.unlock(w.await(ch).hold)
-		w.unlock(first)
 		w.Heal("dead")
-		w.empty()
+		w.finish(w.await(ch).hold, first)
 	})
 }
 
@@ -179,9 +161,7 @@ func TestCapacityAfterAPurge(t *testing.T) {
 		settle()
 		ch := w.join("x", permits(c, 1))
 		w.unlock(third)
-		if got := <-resized; got.err != nil {
-			t.Fatal(got.err)
-		}
+		w.ok((<-resized).err)
 		w.waits(ch)
 		w.die("a", dead.EntryPath())
 		next := w.await(ch)
@@ -190,10 +170,8 @@ func TestCapacityAfterAPurge(t *testing.T) {
 		time.Sleep(time.Second)
 		w.waits(last)
 		w.unlock(second)
-		w.unlock(w.await(last).hold)
-		w.unlock(next.hold)
 		w.Heal("a")
-		w.empty()
+		w.finish(w.await(last).hold, next.hold)
 	})
 }
 
@@ -222,8 +200,7 @@ func TestCapacityAfterAHolder(t *testing.T) {
 		time.Sleep(time.Second)
 		w.waits(ch)
 		w.alive(first)
-		w.unlock(first)
-		w.unlock(w.await(ch).hold)
+		w.inOrder(first, ch)
 	})
 }
 
@@ -245,14 +222,10 @@ func TestLoweringLosesItsEntry(t *testing.T) {
 		w.until("it takes a permit away", hit)
 		time.Sleep(2 * time.Second)
 		h := w.await(second).hold
-		if n := w.anchor("x").Capacity(); n < 2 {
-			t.Errorf("two are held, and there are %d", n)
-		}
-		w.unlock(first)
-		w.unlock(h)
-		if got := <-resized; got.err != nil {
-			t.Error(got.err)
-		}
+		n := w.anchor("x").Capacity()
+		isTrue(t, n >= 2, "two are held, and there are %d", n)
+		w.unlock(first, h)
+		w.ok((<-resized).err)
 		w.empty()
 	})
 }
@@ -269,13 +242,7 @@ func TestPermitsBehindAForeignEntry(t *testing.T) {
 		w.waits(ch)
 		time.Sleep(100 * time.Millisecond)
 		w.unlock(third)
-		begun := time.Now()
-		got := w.await(ch)
-		if took := got.at.Sub(begun); took > time.Second {
-			t.Errorf("it noticed after %v", took)
-		}
-		w.unlock(second)
-		w.unlock(got.hold)
+		w.unlock(second, w.inTime(ch, time.Second))
 		w.remove(z, theirs)
 		w.empty()
 	})
@@ -296,7 +263,6 @@ func TestJoinAfterALowering(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		w.waits(ch)
 		w.ok(b.Resize(w.ctx, 2))
-		w.unlock(w.await(ch).hold)
-		w.empty()
+		w.finish(w.await(ch).hold)
 	})
 }

@@ -60,29 +60,20 @@ func TestPermitsMustAgree(t *testing.T) {
 		h := w.take(permits(a.Semaphore("x", 4), 1))
 		for _, c := range []*lock.Client{a, b} {
 			for _, take := range []taking{permits(c.Semaphore("x", 3), 1), tryPermits(c.Semaphore("x", 3), 1)} {
-				_, err := take(w.ctx)
-				mustBe(t, err, lock.ErrPermits)
-				mustSay(t, err, `"x"`, "has 4", "one of 3", "Resize")
+				fails(t, second(take(w.ctx)), lock.ErrPermits, `"x"`, "has 4", "one of 3", "Resize")
 			}
 			mustBe(t, c.Semaphore("x", 3).Resize(w.ctx, 2), lock.ErrPermits)
-			_, err := c.Mutex("x").Lock(w.ctx)
-			mustBe(t, err, lock.ErrKind)
+			mustBe(t, second(c.Mutex("x").Lock(w.ctx)), lock.ErrKind)
 		}
-		if p := w.anchor("x"); w.parent("x").Kind != znode.Semaphore || p.Permits != 4 {
-			t.Errorf("the anchor is %+v", p)
-		}
+		isTrue(t, w.parent("x").Kind == znode.Semaphore && w.anchor("x").Permits == 4, "the anchor is %+v", w.anchor("x"))
 		for _, n := range []int{-1, 0, 5} {
-			_, err := a.Semaphore("x", 4).Acquire(w.ctx, n)
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, fmt.Sprint(n))
+			fails(t, second(a.Semaphore("x", 4).Acquire(w.ctx, n)), lock.ErrInvalid, fmt.Sprint(n))
 		}
 		for _, n := range []int{-1, 0, lock.MaxPermits + 1} {
-			_, err := a.Semaphore("x", n).Acquire(w.ctx, 1)
-			mustBe(t, err, lock.ErrInvalid)
+			mustBe(t, second(a.Semaphore("x", n).Acquire(w.ctx, 1)), lock.ErrInvalid)
 			mustBe(t, a.Semaphore("x", 4).Resize(w.ctx, n), lock.ErrInvalid)
 		}
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 		w.unlock(w.take(permits(b.Semaphore("x", 3), 3))) // free, it is as large as the next one says
 		w.empty()
 	})
@@ -94,8 +85,7 @@ func TestSemaphoreIsNotReentered(t *testing.T) {
 		s := w.dial("a").Semaphore("x", 2)
 		err := s.Do(w.ctx, 1, func(ctx context.Context) error {
 			return s.Do(ctx, 1, func(ctx context.Context) error {
-				_, err := s.TryAcquire(ctx, 1)
-				mustBe(t, err, lock.ErrHeld)
+				mustBe(t, second(s.TryAcquire(ctx, 1)), lock.ErrHeld)
 				w.hasEntries("x", 2)
 				return nil
 			})
@@ -134,8 +124,7 @@ func TestDeadHoldersOfPermits(t *testing.T) {
 					w.unlock(h)
 				}
 			}
-			w.unlock(w.await(queue[2]).hold)
-			w.unlock(got.hold)
+			w.unlock(w.await(queue[2]).hold, got.hold)
 			w.Heal(dead)
 			w.Heal("q0")
 			if got := <-queue[0]; tt.waiterToo {
@@ -153,13 +142,10 @@ func TestTryAcquireTakesWhatHasExpired(t *testing.T) {
 		b, c := w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2)
 		living := w.take(permits(b, 1))
 		w.die("a", dead.EntryPath())
-		_, err := c.TryAcquire(w.ctx, 1)
-		mustBe(t, err, lock.ErrHeld)
+		mustBe(t, second(c.TryAcquire(w.ctx, 1)), lock.ErrHeld)
 		time.Sleep(ttl + 2*grace)
-		w.unlock(w.take(tryPermits(c, 1)))
-		w.unlock(living)
 		w.Heal("a")
-		w.empty()
+		w.finish(w.take(tryPermits(c, 1)), living)
 	})
 }
 
@@ -174,9 +160,7 @@ func TestResizeRaises(t *testing.T) {
 		mustBe(w, other.Resize(w.ctx, 3), nil)
 		holds = append(holds, w.soon(queue[0]).hold, w.soon(queue[1]).hold)
 		w.waits(queue[2])
-		if p := w.anchor("x"); p.Permits != 1 || p.Resized != 3 {
-			w.Errorf("the anchor is %+v", p)
-		}
+		isTrue(w, w.anchor("x").Permits == 1 && w.anchor("x").Resized == 3, "the anchor is %+v", w.anchor("x"))
 		w.unlock(holds[2])
 		holds[2] = w.soon(queue[2]).hold
 		for said, want := range map[int]error{1: lock.ErrHeld, 3: lock.ErrHeld, 2: lock.ErrPermits, 4: lock.ErrPermits} {
@@ -187,53 +171,36 @@ func TestResizeRaises(t *testing.T) {
 				mustBe(w, s.Resize(w.ctx, 5), want)
 			}
 		}
-		for _, h := range holds {
-			w.unlock(h)
-		}
-		w.empty()
+		w.finish(holds...)
 	})
 	subtest(t, "local waiters", locktest.Options{}, func(w *world) {
 		s, other := w.sem("a", 1), w.sem("b", 1)
-		var line []<-chan taken
-		for range 6 {
-			line = append(line, start(func() (*lock.Hold, error) { return s.Acquire(w.ctx, 1) }))
-			settle()
-		}
+		line := w.callers(w.ctx, 6, permits(s, 1))
 		held := []*lock.Hold{w.expect(line[0]).hold}
 		for i, resize := range []*lock.Semaphore{s, other} {
 			mustBe(w, resize.Resize(w.ctx, 2+i), nil)
 			begun := time.Now()
 			got := w.await(line[1+i])
-			if took := got.at.Sub(begun); took > window {
-				w.Errorf("local waiters learn of %d permits after %v", 2+i, took)
-			}
+			atMost(w, "local waiters learn of it after", got.at.Sub(begun), window)
 			held = append(held, got.hold)
 			w.waits(line[2+i])
 		}
 		fewer := start(func() (*lock.Hold, error) { return nil, other.Resize(w.ctx, 1) })
 		time.Sleep(3 * window) // the client knows that another contender waits
-		w.unlock(held[0])
-		w.unlock(held[1])
+		w.unlock(held[0], held[1])
 		mustBe(w, w.soon(fewer).err, nil)
-		w.inOrder(held[2], line[3:]...)
-		w.empty()
+		w.handOver(held[2], line[3:]...)
 	})
 	subtest(t, "by a server that lags behind", locktest.Options{Members: 3}, func(w *world) { // the server lags behind the change before
-		servers := w.Servers()
-		follower := servers[(slices.Index(servers, w.Leader())+1)%3]
+		follower := w.followers()[0]
 		a := w.dialAt("a", []string{w.Leader()}).Semaphore("x", 4)
 		b := w.dialAt("b", []string{follower}).Semaphore("x", 4)
 		holds := []*lock.Hold{w.take(permits(a, 1)), w.take(permits(b, 1))}
 		mustBe(w, w.Lag(follower, 700*time.Millisecond), nil)
 		mustBe(w, a.Resize(w.ctx, 2), nil)
 		mustBe(w, b.Resize(w.ctx, 4), nil)
-		if p := w.anchor("x"); p.Capacity() != 4 {
-			w.Errorf("resized to 4, the anchor is %+v", p)
-		}
-		for _, h := range holds {
-			w.unlock(h)
-		}
-		w.empty()
+		equal(w, "permits", w.anchor("x").Capacity(), 4)
+		w.finish(holds...)
 	})
 }
 
@@ -247,9 +214,7 @@ func TestRaiseDuringALongHold(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.waits(local)
 		mustBe(t, w.sem("b", 1).Resize(w.ctx, 2), nil)
-		w.unlock(w.inTime(local, time.Minute+window))
-		w.unlock(h)
-		w.empty()
+		w.finish(w.inTime(local, time.Minute+window), h)
 	})
 }
 
@@ -277,14 +242,11 @@ func TestResizeLowers(t *testing.T) {
 		a, b := w.sem("a", 4), w.sem("b", 4)
 		resized := w.join("x", func(ctx context.Context) (*lock.Hold, error) { return nil, b.Resize(ctx, 2) })
 		queue, _ := w.permitQueue(4, 1, 1)
-		w.waits(resized)
-		w.waits(queue[0])
+		w.waits(resized, queue[0])
 		w.unlock(holds[1])
 		mustBe(w, w.outcome(resized).err, nil)
 		w.waits(queue[0])
-		if p := w.anchor("x"); p.Permits != 4 || p.Resized != 2 {
-			w.Errorf("the anchor is %+v", p)
-		}
+		isTrue(w, w.anchor("x").Permits == 4 && w.anchor("x").Resized == 2, "the anchor is %+v", w.anchor("x"))
 		mustBe(w, second(b.TryAcquire(w.ctx, 1)), lock.ErrHeld)
 		w.unlock(holds[0])
 		one := w.soon(queue[0]).hold
@@ -292,13 +254,11 @@ func TestResizeLowers(t *testing.T) {
 		w.unlock(holds[2])
 		two := w.soon(queue[1]).hold
 		big := w.join("x", permits(b, 3)) // more than there are now
-		w.unlock(one)
-		w.unlock(two)
+		w.unlock(one, two)
 		time.Sleep(ttl)
 		w.waits(big)
 		mustBe(w, a.Resize(w.ctx, 4), nil)
-		w.unlock(w.soon(big).hold)
-		w.empty()
+		w.finish(w.soon(big).hold)
 	})
 	subtest(t, "what a client knew", locktest.Options{}, func(w *world) {
 		holds := w.holdPermits(4, 1, 1)
@@ -311,9 +271,7 @@ func TestResizeLowers(t *testing.T) {
 		third := w.join("x", permits(a, 1))
 		w.waits(third)
 		w.unlock(holds[1])
-		w.unlock(w.soon(third).hold)
-		w.unlock(holds[0])
-		w.empty()
+		w.finish(w.soon(third).hold, holds[0])
 	})
 }
 
@@ -337,18 +295,11 @@ func TestResizedMeanwhile(t *testing.T) {
 		w.until("the resize", hit)
 		time.Sleep(2 * time.Second)
 		w.waits(resized)
-		if p := w.anchor("x"); p.Resized != 4 {
-			t.Errorf("the anchor is %+v", p)
-		}
+		equal(t, "resized to", w.anchor("x").Resized, 4)
 		w.unlock(holds[0])
-		if got := w.soon(resized); got.err != nil {
-			t.Error(got.err)
-		}
-		if p := w.anchor("x"); p.Resized != 3 {
-			t.Errorf("the anchor is %+v", p)
-		}
-		w.unlock(holds[1])
-		w.empty()
+		w.ok(w.soon(resized).err)
+		equal(t, "resized to", w.anchor("x").Resized, 3)
+		w.finish(holds[1])
 	})
 }
 
@@ -369,17 +320,15 @@ func TestSemaphoreCost(t *testing.T) {
 		h := w.take(permits(s, 1))
 		w.wantCost("Acquire beside another", w.cost("a", func() { w.unlock(w.take(permits(s, 2))) }),
 			map[string]int{"multi": 1, "getChildren2": 1, "getData": 1, "delete": 1}, 2)
-		w.unlock(h)
-		w.empty()
+		w.finish(h)
 	})
 	subtest(t, "many are held", locktest.Options{}, func(w *world) {
 		for i := range 64 {
 			w.join("x", permits(w.sem(fmt.Sprint("h", i), 64), 1))
 		}
 		s := w.sem("a", 64)
-		if got := w.cost("a", func() { mustBe(w, second(s.TryAcquire(w.ctx, 1)), lock.ErrHeld) }); got.total() > 25 || got.txns > 0 {
-			w.Errorf("a try that fails cost %v", got.requests)
-		}
+		got := w.cost("a", func() { mustBe(w, second(s.TryAcquire(w.ctx, 1)), lock.ErrHeld) })
+		isTrue(w, got.total() <= 25 && got.txns <= 0, "a try that fails cost %v", got.requests)
 	})
 }
 
@@ -388,10 +337,7 @@ func TestHandoffOfPermitsCost(t *testing.T) {
 	for _, tt := range []struct{ permits, clients, most int }{{4, 16, 13}, {4, 64, 13}, {32, 64, 10}} {
 		subtest(t, fmt.Sprintf("%d permits, %d clients", tt.permits, tt.clients), locktest.Options{}, func(w *world) {
 			queue, _ := w.permitQueue(tt.permits, slices.Repeat([]int{1}, tt.clients)...)
-			var holds []*lock.Hold
-			for _, ch := range queue[:tt.permits] {
-				holds = append(holds, w.expect(ch).hold)
-			}
+			holds := w.expectEach(queue[:tt.permits]...)
 			queue = queue[tt.permits:]
 			time.Sleep(100 * time.Millisecond)
 			before := map[string]int{}
@@ -409,9 +355,7 @@ func TestHandoffOfPermitsCost(t *testing.T) {
 				got[op] -= before[op]
 				total += got[op]
 			}
-			if total > tt.most*handoffs {
-				w.Errorf("%d handoffs cost %v", handoffs, got)
-			}
+			atMost(w, "requests", total, tt.most*handoffs)
 		})
 	}
 }
@@ -448,9 +392,8 @@ func TestPermitsAreUsed(t *testing.T) {
 			stop()
 			clients.Wait()
 			w.Logf("%d permits: %.1f held on average, %d at most", permits, float64(sum)/float64(samples), most.Load())
-			if average := float64(sum) / float64(samples); average < 0.75*float64(permits) || most.Load() > int64(permits) {
-				w.Errorf("%.1f held on average, and %d at most", average, most.Load())
-			}
+			average := float64(sum) / float64(samples)
+			isTrue(w, average >= 0.75*float64(permits) && most.Load() <= int64(permits), "%.1f held on average, and %d at most", average, most.Load())
 			w.empty()
 		})
 	}
@@ -459,16 +402,12 @@ func TestPermitsAreUsed(t *testing.T) {
 // TestJoinBehindPermitsNeedsNoList where more contenders are than there are permits: the first few
 // list, and the one after them.
 func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
-	for _, ask := range []int{1, 3} {
-		subtest(t, fmt.Sprint("ask ", ask), locktest.Options{}, func(w *world) {
-			const n = 4
-			w.permitQueue(n, slices.Repeat([]int{ask}, 40)...)
-			time.Sleep(100 * time.Millisecond)
-			if got := w.totals()["getChildren2"]; got > 2*(n+1) {
-				w.Errorf("40 that ask for %d of %d permits made %d lists as they joined", ask, n, got)
-			}
-		})
-	}
+	each(t, "ask", []int{1, 3}, func(w *world, ask int) {
+		const n = 4
+		w.permitQueue(n, slices.Repeat([]int{ask}, 40)...)
+		time.Sleep(100 * time.Millisecond)
+		atMost(w, "lists", w.totals()["getChildren2"], 2*(n+1))
+	})
 }
 
 // TestOthersAtASemaphore count as one permit each, and are waited for.
@@ -484,9 +423,7 @@ func TestOthersAtASemaphore(t *testing.T) {
 		h := w.soon(next).hold
 		w.waits(last)
 		w.remove(z, theirs)
-		w.unlock(w.soon(last).hold)
-		w.unlock(h)
-		w.empty()
+		w.finish(w.soon(last).hold, h)
 	})
 }
 
@@ -509,35 +446,23 @@ func TestTwoLowerTogether(t *testing.T) {
 		lowered.Wait()
 		rest, err := holder.TryAcquire(w.ctx, 3)
 		w.ok(err)
-		_, err = holder.TryAcquire(w.ctx, 1)
-		mustBe(t, err, lock.ErrHeld)
-		w.unlock(rest)
-		w.unlock(h)
-		w.empty()
+		mustBe(t, second(holder.TryAcquire(w.ctx, 1)), lock.ErrHeld)
+		w.finish(rest, h)
 	})
 }
 
 // TestRaiseBehindFewAndMany: the first waiter is in when there are more permits, be the holders few or many.
 func TestRaiseBehindFewAndMany(t *testing.T) {
-	for _, n := range []int{1, 20} {
-		subtest(t, fmt.Sprint("n ", n), locktest.Options{}, func(w *world) {
-			a, b, c := w.dial("a").Semaphore("x", n), w.dial("b").Semaphore("x", n), w.dial("c").Semaphore("x", n)
-			var holds []*lock.Hold
-			for range n {
-				holds = append(holds, w.take(permits(a, 1)))
-			}
-			ch := w.join("x", permits(b, 1))
-			time.Sleep(100 * time.Millisecond)
-			w.ok(c.Resize(w.ctx, n+1))
-			begun := time.Now()
-			got := w.await(ch)
-			if took := got.at.Sub(begun); took > time.Second {
-				w.Errorf("behind %d holders it noticed after %v", n, took)
-			}
-			for _, h := range append(holds, got.hold) {
-				w.unlock(h)
-			}
-			w.empty()
-		})
-	}
+	each(t, "n", []int{1, 20}, func(w *world, n int) {
+		a, b, c := w.dial("a").Semaphore("x", n), w.dial("b").Semaphore("x", n), w.dial("c").Semaphore("x", n)
+		var holds []*lock.Hold
+		for range n {
+			holds = append(holds, w.take(permits(a, 1)))
+		}
+		ch := w.join("x", permits(b, 1))
+		time.Sleep(100 * time.Millisecond)
+		w.ok(c.Resize(w.ctx, n+1))
+		holds = append(holds, w.inTime(ch, time.Second))
+		w.finish(holds...)
+	})
 }

@@ -1,4 +1,4 @@
-// The check of a server at Dial.
+// Servers that misbehave, lack something or take less: what Dial and CheckServer find, and what goes on.
 
 package lock_test
 
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,16 +39,13 @@ func TestServerThatMisbehaves(t *testing.T) {
 			before := w.Dump("/")
 			c, err := lock.Dial(w.ctx, w.Servers(), w.options("a")...)
 			if test.dial {
-				mustBe(w, err, lock.ErrUnsupported)
-				mustSay(w, err, test.says, "at your own risk", "WithUnsafeServer", "zookeeper.unsafe_server")
+				fails(w, err, lock.ErrUnsupported, test.says, "at your own risk", "WithUnsafeServer", "zookeeper.unsafe_server")
 			} else {
 				mustBe(w, err, nil)
 				mustBe(w, c.Close(), nil)
 			}
 			a := w.dial("b", lock.WithUnsafeServer())
-			if logged := strings.Contains(w.logged(), "going on because that was asked for"); logged != test.dial {
-				w.Errorf("warned: %t", logged)
-			}
+			equal(w, "warned", strings.Contains(w.logged(), "going on because that was asked for"), test.dial)
 			r, err := admin.CheckServer(w.ctx, a)
 			switch {
 			case err != nil || r.Unchecked != nil:
@@ -55,8 +53,7 @@ func TestServerThatMisbehaves(t *testing.T) {
 			case test.says == "" && r.Refused != nil:
 				w.Errorf("refused: %v", r.Refused)
 			case test.says != "":
-				mustBe(w, r.Refused, lock.ErrUnsupported)
-				mustSay(w, r.Refused, test.says)
+				fails(w, r.Refused, lock.ErrUnsupported, test.says)
 			}
 			sameNodes(w, before, w.Dump("/"))
 		})
@@ -66,15 +63,7 @@ func TestServerThatMisbehaves(t *testing.T) {
 // sameNodes fails the test unless there are the same nodes.
 func sameNodes(t testing.TB, before, after []locktest.Node) {
 	t.Helper()
-	paths := func(nodes []locktest.Node) (all []string) {
-		for _, n := range nodes {
-			all = append(all, n.Path)
-		}
-		return all
-	}
-	if b, a := strings.Join(paths(before), " "), strings.Join(paths(after), " "); a != b {
-		t.Errorf("nodes: %s; before: %s", a, b)
-	}
+	equalAll(t, "nodes", paths(after), paths(before))
 }
 
 // TestCostOfTheServersCheck: one request of a Dial, and one more for each component of the
@@ -87,21 +76,16 @@ func TestCostOfTheServersCheck(t *testing.T) {
 			return w.dial(label, root)
 		}
 		a := dial("a")
-		if got := w.Requests()["a"].Total(); got != 3 {
-			t.Errorf("without the root: %d requests, want 3", got)
-		}
+		equal(t, "requests without the root", w.Requests()["a"].Total(), 3)
 		sameNodes(t, before, w.Dump("/"))
 		w.unlock(w.lock(a, "x"))
 		b := dial("b")
 		equal(w, "requests", w.Requests()["b"].Total(), 1)
 		h := w.lock(a, "x")
 		got := w.cost("b", func() {
-			_, err := b.Mutex("x").TryLock(w.ctx)
-			mustBe(t, err, lock.ErrHeld)
+			mustBe(t, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		})
-		if got.txns != 0 {
-			t.Errorf("%d transactions of a TryLock, want none: the time is known", got.txns)
-		}
+		equal(t, "transactions of a TryLock", got.txns, 0)
 		w.unlock(h)
 	})
 }
@@ -110,61 +94,141 @@ func TestCostOfTheServersCheck(t *testing.T) {
 // missing, lets us make nothing, the server counts as not checked, which is logged.
 func TestServerCheckIsDenied(t *testing.T) {
 	others := zk.DigestACL(zk.PermAll, "another", "password")
-	for _, closed := range []string{"/", "/locks", "/zookeeper"} {
-		subtest(t, closed, locktest.Options{}, func(w *world) {
-			z := w.raw("admin")
-			if closed == "/locks" {
-				if _, err := z.Create("/locks", nil, 0, others); err != nil {
-					w.Fatal(err)
-				}
-			} else if _, err := z.SetACL(closed, others, -1); err != nil {
-				w.Fatal(err)
-			}
-			a := w.dial("a")
-			checked := closed == "/zookeeper"
-			if logged := strings.Contains(w.logged(), "server not checked"); logged == checked {
-				w.Errorf("said as not checked: %t", logged)
-			}
-			r, err := admin.CheckServer(w.ctx, a)
-			if err != nil || r.Refused != nil || errors.Is(r.Unchecked, lock.ErrDenied) == checked {
-				w.Errorf("CheckServer: %+v, %v", r, err)
-			}
-		})
-	}
+	each(t, "closed", []string{"/", "/locks", "/zookeeper"}, func(w *world, closed string) {
+		z := w.raw("admin")
+		if closed == "/locks" {
+			w.ok(second(z.Create("/locks", nil, 0, others)))
+		} else if _, err := z.SetACL(closed, others, -1); err != nil {
+			w.Fatal(err)
+		}
+		a := w.dial("a")
+		checked := closed == "/zookeeper"
+		logged := strings.Contains(w.logged(), "server not checked")
+		isTrue(w, logged != checked, "said as not checked: %t", logged)
+		r, err := admin.CheckServer(w.ctx, a)
+		isTrue(w, err == nil && r.Refused == nil && errors.Is(r.Unchecked, lock.ErrDenied) != checked, "CheckServer: %+v, %v", r, err)
+	})
 }
 
 // TestDialEndsDuringTheServersCheck: when the context ends, Dial does, within its bounds.
 func TestDialEndsDuringTheServersCheck(t *testing.T) {
-	for _, f := range []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}} {
-		subtest(t, fmt.Sprint("f ", f), locktest.Options{}, func(w *world) {
-			w.Intercept(func(r locktest.Request) locktest.Fault {
-				if r.Op == "multi" {
-					return f
-				}
-				return locktest.Fault{}
-			})
-			ctx := w.limited(time.Second)
-			began := time.Now()
-			c, err := lock.Dial(ctx, w.Servers(), w.options("a")...)
-			if c != nil {
-				w.Error("a client")
-			}
-			mustBe(w, err, context.DeadlineExceeded, lock.ErrUnavailable)
-			atMost(w, "it took", time.Since(began), time.Second+200*time.Millisecond)
-			w.Intercept(nil)
-			synctest.Wait()
-		})
-	}
+	each(t, "f", []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}}, func(w *world, f locktest.Fault) {
+		w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, f)
+		ctx := w.limited(time.Second)
+		began := time.Now()
+		c, err := lock.Dial(ctx, w.Servers(), w.options("a")...)
+		isTrue(w, c == nil, "a client")
+		mustBe(w, err, context.DeadlineExceeded, lock.ErrUnavailable)
+		atMost(w, "it took", time.Since(began), time.Second+200*time.Millisecond)
+		w.Intercept(nil)
+		synctest.Wait()
+	})
 }
 
 // TestServerCheckSurvivesLostReplies: the transaction is made again, and leaves nothing.
 func TestServerCheckSurvivesLostReplies(t *testing.T) {
-	for _, drop := range []locktest.Fault{{Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}, {Code: codeThrottled}} {
-		subtest(t, fmt.Sprint("drop ", drop), locktest.Options{}, func(w *world) {
-			w.fault(func(r locktest.Request) bool { return r.Op == "multi" }, drop)
-			before := w.Dump("/")
-			w.dial("a")
-			sameNodes(w, before, w.Dump("/"))
+	each(t, "drop", []locktest.Fault{{Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}, {Code: codeThrottled}}, func(w *world, drop locktest.Fault) {
+		w.fault(func(r locktest.Request) bool { return r.Op == "multi" }, drop)
+		before := w.Dump("/")
+		w.dial("a")
+		sameNodes(w, before, w.Dump("/"))
+	})
+}
+
+// TestServerWithoutTransactions: a server that does not know them, as ZooKeeper 3.3, or
+// tells nothing of their results is refused by Dial, which says why; and by the first call
+// of a client that went on.
+func TestServerWithoutTransactions(t *testing.T) {
+	for says, fault := range map[string]locktest.Fault{
+		"unknown error: -6": {Code: codeUnimplemented},
+		"must be ZooKeeper": {NoResults: true},
+	} {
+		subtest(t, fmt.Sprint("says ", says), locktest.Options{}, func(w *world) {
+			w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, fault)
+			began := time.Now()
+			_, err := lock.Dial(w.ctx, w.Servers(), w.options("a")...)
+			fails(w, err, lock.ErrUnsupported, says, "server is not supported")
+			a := w.dial("a", lock.WithUnsafeServer())
+			for range 2 {
+				fails(w, second(a.Mutex("x").Lock(w.ctx)), lock.ErrUnsupported, says, "server is not supported")
+				mustBe(w, second(a.Mutex("y").TryLock(w.ctx)), lock.ErrUnsupported)
+			}
+			atMost(w, "it took", time.Since(began), time.Second)
 		})
 	}
+}
+
+// TestResultsMissingOnce: of a server that has given results before, a reply without any
+// is one that was lost.
+func TestResultsMissingOnce(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.unlock(w.lock(a, "x"))
+		missing := 0
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Op == "multi" && missing == 0 {
+				missing++
+				return locktest.Fault{NoResults: true}
+			}
+			return locktest.Fault{}
+		})
+		h, err := a.Mutex("x").Lock(w.ctx)
+		mustBeTrue(t, err == nil && missing == 1, "Lock = %v after %d replies without results", err, missing)
+		w.finish(h)
+	})
+}
+
+// takesLess has the servers cut the connection of a client that sends a transaction of 20 kB, as
+// those with a small jute.maxbuffer do. It counts these.
+func (w *world) takesLess() *atomic.Int32 {
+	var cuts atomic.Int32
+	w.Intercept(func(r locktest.Request) locktest.Fault {
+		bytes := 0
+		for _, p := range r.Paths {
+			bytes += len(p) + 17 // of an operation's header, and a version
+		}
+		if r.Op == "multi" && bytes > 20<<10 {
+			cuts.Add(1)
+			return locktest.Fault{Drop: locktest.BeforeApply}
+		}
+		return locktest.Fault{}
+	})
+	return &cuts
+}
+
+// TestServersThatTakeLess: many entries of a long name leave at once, because their waiters give
+// up, the client closes, or it has died and others purge them. The next waiter has its turn.
+func TestServersThatTakeLess(t *testing.T) {
+	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client, giveUp func()){
+		"give up": func(w *world, a *lock.Client, giveUp func()) { giveUp() },
+		"close":   func(w *world, a *lock.Client, giveUp func()) { mustBe(w, a.Close(), nil) },
+		"die": func(w *world, a *lock.Client, giveUp func()) {
+			w.kill("a")
+			time.Sleep(2 * ttl)
+		},
+	}, func(w *world, leave func(w *world, a *lock.Client, giveUp func())) {
+		long := strings.Repeat("x", 400)
+		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
+		h := w.lock(b, long)
+		ctx, giveUp := context.WithCancel(w.ctx)
+		defer giveUp()
+		for i := range 100 {
+			start(func() (*lock.Hold, error) {
+				return a.Mutex(long, lock.WithMetadata(map[string]string{"job": fmt.Sprint(i)})).Lock(ctx)
+			})
+		}
+		w.until("all have joined", func() bool { return len(w.entries(long)) == 101 })
+		last := w.queue(w.ctx, w.dial("c", riding(0)), long)
+		cuts := w.takesLess()
+		leave(w, a, giveUp)
+		w.unlock(h)
+		begun := time.Now()
+		got := w.await(last)
+		took := got.at.Sub(begun)
+		isTrue(t, took <= ttl && cuts.Load() <= 5, "the next waiter has its turn after %v, and %d connections were cut", took, cuts.Load())
+		w.unlock(got.hold)
+		giveUp()
+		w.Heal("a")
+		w.empty()
+	})
 }

@@ -5,7 +5,6 @@ package lock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -69,23 +68,15 @@ func TestNothingIsLost(t *testing.T) {
 		before := paths(w.entries("x"))
 		befalls(w, func() {
 			w.alive(h)
-			w.waits(second)
-			w.waits(third)
+			w.waits(second, third)
 		})
-		if after := paths(w.entries("x")); !slices.Equal(before, after) {
-			w.Errorf("entries were %q and are %q", before, after)
-		}
-		for i, client := range []*lock.Client{a, b, c} {
-			if s := client.Stats(); s.Lost+s.Requeued+s.Purged > 0 {
-				w.Errorf("client %d: %+v", i, s)
-			}
-		}
+		isTrue(w, slices.Equal(before, paths(w.entries("x"))), "entries were %q and are %q", before, paths(w.entries("x")))
+		w.nothingLost(a, b, c)
 		w.unlock(h)
 		got := w.await(second)
 		w.waits(third)
 		w.unlock(got.hold)
-		w.unlock(w.await(third).hold)
-		w.empty()
+		w.finish(w.await(third).hold)
 	})
 }
 
@@ -97,61 +88,54 @@ func pauseFor(d time.Duration) error {
 // TestReleaseDuringOutageIsNoticed: the deletion of the entry ahead falls into an
 // outage of the waiter.
 func TestReleaseDuringOutageIsNoticed(t *testing.T) {
-	for _, expire := range []bool{false, true} {
-		subtest(t, fmt.Sprintf("expired %v", expire), locktest.Options{}, func(w *world) {
-			a, b := w.dial("a"), w.dial("b")
-			h := w.lock(a, "x")
-			ch := w.queue(w.ctx, b, "x")
-			w.Partition("b")
-			if expire {
-				w.ExpireLabel("b")
-			}
-			w.unlock(h)
-			time.Sleep(2 * time.Second)
-			w.waits(ch)
-			w.Heal("b")
-			w.unlock(w.await(ch).hold)
-			w.empty()
-		})
-	}
+	each(t, "expired", bools, func(w *world, expire bool) {
+		a, b := w.dial("a"), w.dial("b")
+		h := w.lock(a, "x")
+		ch := w.queue(w.ctx, b, "x")
+		w.Partition("b")
+		if expire {
+			w.ExpireLabel("b")
+		}
+		w.unlock(h)
+		time.Sleep(2 * time.Second)
+		w.waits(ch)
+		w.Heal("b")
+		w.finish(w.await(ch).hold)
+	})
 }
 
 // TestLongOutageOfEverything: afterwards everybody looks dead, and the waiter must
 // not purge those ahead before they had a chance to say otherwise.
 func TestLongOutageOfEverything(t *testing.T) {
-	for _, length := range []time.Duration{ttl / 2, ttl, 2 * ttl, 10 * ttl} {
-		subtest(t, fmt.Sprint("length ", length), locktest.Options{}, func(w *world) {
-			a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
-			h := w.lock(a, "x")
-			ended := w.end(h)
-			second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
-			server := w.Servers()[0]
-			w.ok(w.Stop(server))
-			time.Sleep(length)
-			w.ok(w.Start(server))
-			if length < ttl/2+time.Second {
-				time.Sleep(ttl)
-				w.alive(h)
-				w.unlock(h)
-			}
-			got := w.await(second)
-			w.inTurn(ended, got)
-			time.Sleep(2 * ttl)
-			w.waits(third)
-			w.alive(got.hold)
-			for _, c := range []*lock.Client{b, c} {
-				if s := c.Stats(); s.Requeued > 0 {
-					w.Errorf("a waiter lost its place: %+v", s)
-				}
-			}
-			w.unlock(got.hold)
-			w.unlock(w.await(third).hold)
-			if err := h.Unlock(); err != nil && !errors.Is(err, lock.ErrLost) && !errors.Is(err, lock.ErrUnlocked) {
-				w.Error(err)
-			}
-			w.empty()
-		})
-	}
+	each(t, "length", []time.Duration{ttl / 2, ttl, 2 * ttl, 10 * ttl}, func(w *world, length time.Duration) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		h := w.lock(a, "x")
+		ended := w.end(h)
+		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
+		server := w.Servers()[0]
+		w.ok(w.Stop(server))
+		time.Sleep(length)
+		w.ok(w.Start(server))
+		if length < ttl/2+time.Second {
+			time.Sleep(ttl)
+			w.alive(h)
+			w.unlock(h)
+		}
+		got := w.await(second)
+		w.inTurn(ended, got)
+		time.Sleep(2 * ttl)
+		w.waits(third)
+		w.alive(got.hold)
+		for _, c := range []*lock.Client{b, c} {
+			atMost(w, "places lost", c.Stats().Requeued, 0)
+		}
+		w.unlock(got.hold)
+		w.unlock(w.await(third).hold)
+		if err := h.Unlock(); err != nil && !errors.Is(err, lock.ErrLost) && !errors.Is(err, lock.ErrUnlocked) {
+			w.Error(err)
+		}
+		w.empty()
+	})
 }
 
 // TestWhoComesBackFirstWaitsForTheOthers: after an outage of all, the last waiter is
@@ -174,12 +158,9 @@ func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
 		w.Heal("a")
 		got := w.await(second)
 		w.waits(third)
-		if s := b.Stats(); s.Requeued != 0 {
-			t.Errorf("the second one lost its place: %+v", s)
-		}
+		equal(t, "places lost", b.Stats().Requeued, 0)
 		w.unlock(got.hold)
-		w.unlock(w.await(third).hold)
-		w.empty()
+		w.finish(w.await(third).hold)
 	})
 }
 
@@ -190,12 +171,7 @@ func TestWaiterWithOldLeaseWritesBeforeItEnters(t *testing.T) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
 		h := w.lock(a, "x")
 		second, third := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if mutates(r, "b") {
-				return locktest.Fault{Code: codeThrottled}
-			}
-			return locktest.Fault{}
-		})
+		w.faults(func(r locktest.Request) bool { return mutates(r, "b") }, locktest.Fault{Code: codeThrottled})
 		w.until("the second one is purged", func() bool { return c.Stats().Purged == 1 })
 		w.unlock(h)
 		time.Sleep(ttl)
@@ -205,39 +181,35 @@ func TestWaiterWithOldLeaseWritesBeforeItEnters(t *testing.T) {
 		w.until("it queues again", func() bool { return b.Stats().Requeued == 1 })
 		w.alive(got.hold)
 		w.unlock(got.hold)
-		w.unlock(w.await(second).hold)
-		w.empty()
+		w.finish(w.await(second).hold)
 	})
 }
 
 // TestLockDuringOutage waits for the server, or says that there was none.
 func TestLockDuringOutage(t *testing.T) {
-	for _, known := range []bool{false, true} { // the time, and the path
-		subtest(t, fmt.Sprint("known ", known), locktest.Options{}, func(w *world) {
-			a := w.dial("a")
-			if known {
-				w.unlock(w.lock(a, "x"))
+	each(t, "known", bools, func(w *world, known bool) { // the time, and the path
+		a := w.dial("a")
+		if known {
+			w.unlock(w.lock(a, "x"))
+		}
+		for _, cut := range []func(){func() { w.Partition("a") }, func() { w.Stop(w.Servers()[0]) }} {
+			cut()
+			time.Sleep(sessionTimeout)
+			for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
+				ctx := w.limited(5 * time.Second)
+				_, err := take(ctx)
+				mustBe(w, err, context.DeadlineExceeded, lock.ErrUnavailable)
+				mustSay(w, err, `lock "x"`, "no session with ZooKeeper")
 			}
-			for _, cut := range []func(){func() { w.Partition("a") }, func() { w.Stop(w.Servers()[0]) }} {
-				cut()
-				time.Sleep(sessionTimeout)
-				for _, take := range []func(context.Context) (*lock.Hold, error){a.Mutex("x").Lock, a.Mutex("x").TryLock} {
-					ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
-					_, err := take(ctx)
-					mustBe(w, err, context.DeadlineExceeded, lock.ErrUnavailable)
-					mustSay(w, err, `lock "x"`, "no session with ZooKeeper")
-					cancel()
-				}
-				ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
-				time.Sleep(ttl)
-				w.waits(ch)
-				w.Heal("a")
-				w.Start(w.Servers()[0])
-				w.unlock(w.await(ch).hold)
-			}
-			w.empty()
-		})
-	}
+			ch := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) })
+			time.Sleep(ttl)
+			w.waits(ch)
+			w.Heal("a")
+			w.Start(w.Servers()[0])
+			w.unlock(w.await(ch).hold)
+		}
+		w.empty()
+	})
 }
 
 // TestOutageWhileTheGrantIsRecorded: a fixed lease runs out before its owner has
@@ -259,11 +231,8 @@ func TestOutageWhileTheGrantIsRecorded(t *testing.T) {
 		w.waits(ch)
 		w.Heal("b")
 		got := w.await(ch)
-		if r := got.hold.Remaining(); r < ttl-ttl/50 {
-			t.Errorf("%v remain", r)
-		}
+		isTrue(t, got.hold.Remaining() >= ttl-ttl/50, "%v remain", got.hold.Remaining())
 		w.sole(got.hold)
-		w.unlock(got.hold)
-		w.empty()
+		w.finish(got.hold)
 	})
 }

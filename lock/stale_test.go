@@ -19,12 +19,7 @@ import (
 // before the waiter joined; but a server that lags behind shows it still. That it goes then
 // does not make it the waiter's turn.
 func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
-	t.Run("the session ends during the read", func(t *testing.T) { testLaggingPredecessor(t, false) })
-	t.Run("the session ends before the read", func(t *testing.T) { testLaggingPredecessor(t, true) })
-}
-
-func testLaggingPredecessor(t *testing.T, endsBefore bool) {
-	simulate(t, locktest.Options{}, func(w *world) {
+	each(t, "the session ends before the read", bools, func(w *world, endsBefore bool) { // or during it
 		var ends, slow atomic.Bool
 		begun := time.Now()
 		var b *lock.Client
@@ -82,14 +77,10 @@ func testLaggingPredecessor(t *testing.T, endsBefore bool) {
 		ends.Store(endsBefore)
 		ch := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		time.Sleep(ttl)
-		if !shown.Load() {
-			w.Error("no client has asked the lagging server")
-		}
+		isTrue(w, shown.Load(), "no client has asked the lagging server")
 		w.waits(ch)
 		w.alive(h)
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
-		w.empty()
+		w.handOver(h, ch)
 	})
 }
 
@@ -140,9 +131,7 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 		time.Sleep(ttl)
 		w.waits(ch)
 		w.alive(holds)
-		w.unlock(holds)
-		w.unlock(w.await(ch).hold)
-		w.empty()
+		w.handOver(holds, ch)
 	})
 }
 
@@ -152,9 +141,7 @@ func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		b, z := w.dial("b"), w.raw("other")
 		h := w.lock(w.dial("a"), "x")
-		if _, err := z.SetACL(pathOf(h), zk.WorldACL(zk.PermWrite), -1); err != nil {
-			w.Fatal(err)
-		}
+		w.setACL(z, pathOf(h), zk.WorldACL(zk.PermWrite))
 		w.queue(w.ctx, w.dial("dead"), "x")
 		ch := w.queue(w.ctx, b, "x")
 		w.kill("dead")
@@ -162,9 +149,7 @@ func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
 		time.Sleep(3 * ttl)
 		w.waits(ch)
 		w.alive(h)
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
-		w.empty()
+		w.handOver(h, ch)
 	})
 }
 
@@ -180,9 +165,8 @@ func TestSlowRenewalWidensTheWindow(t *testing.T) {
 		w.until("a slow renewal", w.fault(func(r locktest.Request) bool { return renews(r, h) }, fault))
 		w.until("its reply", func() bool { return a.Stats().Renewals == 1 })
 		now := time.Now()
-		if earliest, latest := timeKnownTo(a); earliest.After(now) || latest.Before(now) {
-			w.Errorf("the leader's clock shows %v, and is thought to be in %v to %v", now, earliest, latest)
-		}
+		earliest, latest := timeKnownTo(a)
+		isTrue(w, !earliest.After(now) && !latest.Before(now), "the leader's clock shows %v, and is thought to be in %v to %v", now, earliest, latest)
 		time.Sleep(2 * ttl)
 		equal(w, "displacements of a clock that runs true", a.Stats().Displacements, 0)
 		w.alive(h)
@@ -232,16 +216,12 @@ func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 			}
 		})
 		time.Sleep(2 * ttl)
-		if !renewed.Load() || b.Session() == first {
-			w.Fatalf("renewed %v, session %#x became %#x", renewed.Load(), first, b.Session())
-		}
+		mustBeTrue(w, renewed.Load() && b.Session() != first, "renewed %v, session %#x became %#x", renewed.Load(), first, b.Session())
 		w.Trace(nil)
 		w.Intercept(nil)
 		w.waits(ch)
 		w.alive(h)
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
-		w.empty()
+		w.handOver(h, ch)
 	})
 }
 
@@ -249,12 +229,7 @@ func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 // late must not let it in early.
 func TestStaleFollower(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
-		var follower string
-		for _, s := range w.Servers() {
-			if s != w.Leader() {
-				follower = s
-			}
-		}
+		follower := w.followers()[0]
 		a := w.dialAt("a", []string{w.Leader()})
 		b := w.dialAt("b", []string{follower})
 		w.unlock(w.lock(b, "other"))
@@ -281,55 +256,43 @@ func TestStaleFollower(t *testing.T) {
 // that the waiter has seen (localSessionsEnabled). There the entry ahead does not
 // exist yet; that proves nothing before the waiter has written in that session.
 func TestStaleReadOfNewSession(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		// The connection ends while a read of the entry ahead is under way, which
-		// is repeated in the new session.
-		midway bool
-	}{
-		{"the session ends between two reads", false},
-		{"the session ends during a read", true},
-	} {
-		subtest(t, tt.name, locktest.Options{}, func(w *world) {
-			var stale, pause atomic.Bool
-			start := time.Now()
-			b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
-				// The waiter is slow to look at what it has read, and a renewal
-				// is quicker.
-				if calledBy("queue.(*contender).await") && pause.Swap(false) {
-					time.Sleep(ttl / 4)
-				}
-				return time.Since(start), time.Duration(time.Now().UnixNano())
-			}))
-			h := w.lock(w.dial("a"), "x")
-			ch := w.queue(w.ctx, b, "x")
-			first := b.Session()
-			w.Intercept(func(r locktest.Request) locktest.Fault {
-				if r.Label != "b" || r.Op != "getData" || !touches(r, h.EntryPath()) {
-					return locktest.Fault{}
-				}
-				switch {
-				case r.Session == first && tt.midway:
-					w.ExpireLabel("b")
-					return locktest.Fault{Drop: locktest.BeforeApply}
-				case r.Session != first && !stale.Swap(true):
-					pause.Store(true)
-					return locktest.Fault{Code: codeNoNode}
-				}
-				return locktest.Fault{}
-			})
-			if !tt.midway {
-				w.ExpireLabel("b")
+	each(t, "the session ends during a read", bools, func(w *world, midway bool) { // which is repeated in the new session
+		var stale, pause atomic.Bool
+		start := time.Now()
+		b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
+			// The waiter is slow to look at what it has read, and a renewal
+			// is quicker.
+			if calledBy("queue.(*contender).await") && pause.Swap(false) {
+				time.Sleep(ttl / 4)
 			}
-			w.until("a stale read was made", stale.Load)
-			time.Sleep(ttl)
-			w.waits(ch)
-			w.alive(h)
-			w.unlock(h)
-			w.unlock(w.await(ch).hold)
-			w.empty()
+			return time.Since(start), time.Duration(time.Now().UnixNano())
+		}))
+		h := w.lock(w.dial("a"), "x")
+		ch := w.queue(w.ctx, b, "x")
+		first := b.Session()
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label != "b" || r.Op != "getData" || !touches(r, h.EntryPath()) {
+				return locktest.Fault{}
+			}
+			switch {
+			case r.Session == first && midway:
+				w.ExpireLabel("b")
+				return locktest.Fault{Drop: locktest.BeforeApply}
+			case r.Session != first && !stale.Swap(true):
+				pause.Store(true)
+				return locktest.Fault{Code: codeNoNode}
+			}
+			return locktest.Fault{}
 		})
-	}
+		if !midway {
+			w.ExpireLabel("b")
+		}
+		w.until("a stale read was made", stale.Load)
+		time.Sleep(ttl)
+		w.waits(ch)
+		w.alive(h)
+		w.handOver(h, ch)
+	})
 }
 
 // TestStaleListCostsNoPlace: as a waiter looks for its place the first time, its session has changed.
@@ -350,9 +313,7 @@ func TestStaleListCostsNoPlace(t *testing.T) {
 			return time.Since(begun), time.Duration(time.Now().UnixNano())
 		}))
 		h, err := w.dial("a").RWMutex("x").Lock(w.ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.ok(err)
 		lagsBehind := lagging("b", b)
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			lags := lagsBehind(r)
@@ -368,11 +329,7 @@ func TestStaleListCostsNoPlace(t *testing.T) {
 		ch := start(func() (*lock.Hold, error) { return b.RWMutex("x").Lock(w.ctx) })
 		time.Sleep(ttl)
 		w.waits(ch)
-		if n := b.Stats().Requeued; n != 0 {
-			t.Errorf("it has queued again %d times", n)
-		}
-		w.unlock(h)
-		w.unlock(w.await(ch).hold)
-		w.empty()
+		equal(t, "queued again", b.Stats().Requeued, 0)
+		w.handOver(h, ch)
 	})
 }

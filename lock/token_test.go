@@ -17,9 +17,8 @@ func TestTokensCompare(t *testing.T) {
 	}
 	for i, a := range order {
 		for j, b := range order {
-			if got, want := a.Compare(b), min(1, max(-1, i-j)); got != want {
-				t.Errorf("%v against %v: %d, want %d", a, b, got, want)
-			}
+			got, want := a.Compare(b), min(1, max(-1, i-j))
+			isTrue(t, got == want, "%v against %v: %d, want %d", a, b, got, want)
 		}
 	}
 }
@@ -38,17 +37,14 @@ func TestTokenText(t *testing.T) {
 		{lock.Token{Czxid: 0x10000000f, Sequence: 10, Pass: 3}, "000000010000000f-0000000a-00000000-00000003"},
 		{lock.Token{Czxid: 0x10000000f, Sequence: 1, Incarnation: 2, Pass: 1}, "000000010000000f-00000001-00000002-00000001"},
 	} {
-		if got := tt.token.String(); got != tt.text {
-			t.Errorf("%#v is %q, want %q", tt.token, got, tt.text)
-		}
+		equal(t, "text", tt.token.String(), tt.text)
 		if got, err := lock.ParseToken(tt.text); err != nil || got != tt.token {
 			t.Errorf("%q is %#v, %v, want %#v", tt.text, got, err, tt.token)
 		}
 		type row struct{ Token lock.Token }
 		data, err := json.Marshal(row{tt.token})
-		if want := `{"Token":"` + tt.text + `"}`; err != nil || string(data) != want {
-			t.Errorf("JSON %s, %v, want %s", data, err, want)
-		}
+		want := `{"Token":"` + tt.text + `"}`
+		isTrue(t, err == nil && string(data) == want, "JSON %s, %v, want %s", data, err, want)
 		var back row
 		if err := json.Unmarshal(data, &back); err != nil || back.Token != tt.token {
 			t.Errorf("%s is %#v, %v, want %#v", data, back.Token, err, tt.token)
@@ -66,19 +62,13 @@ func TestTokenTextRefused(t *testing.T) {
 		"000000010000000f-00000002-00000001-00000001-00000001", strings.Repeat("0", 1000),
 	} {
 		token, err := lock.ParseToken(text)
-		mustBe(t, err, lock.ErrInvalid)
-		mustSay(t, err, "token", text[:min(len(text), 10)], "hexadecimal digits")
-		if token != (lock.Token{}) || len(err.Error()) > 400 {
-			t.Errorf("%q: %v, %v", text, token, err)
-		}
+		fails(t, err, lock.ErrInvalid, "token", text[:min(len(text), 10)], "hexadecimal digits")
+		isTrue(t, token == (lock.Token{}) && len(err.Error()) <= 400, "%q: %v, %v", text, token, err)
 		kept := lock.Token{Czxid: 7}
-		if kept.UnmarshalText([]byte(text)) == nil || kept.Czxid != 7 {
-			t.Errorf("%q set a token to %v", text, kept)
-		}
+		isTrue(t, kept.UnmarshalText([]byte(text)) != nil && kept.Czxid == 7, "%q set a token to %v", text, kept)
 	}
 	for _, token := range []lock.Token{{Czxid: -1}, {Sequence: -1}, {Incarnation: -1}, {Pass: -1}} {
-		_, err := token.MarshalText()
-		mustBe(t, err, lock.ErrInvalid)
+		mustBe(t, second(token.MarshalText()), lock.ErrInvalid)
 		if _, err := lock.ParseToken(token.String()); err == nil {
 			t.Errorf("%q, which no hold has, is a token", token.String())
 		}
@@ -98,13 +88,9 @@ func FuzzTokenText(f *testing.F) {
 			token lock.Token
 			err   error
 		}{{a, x, errX}, {b, y, errY}} {
-			if p.err == nil && p.token.String() != p.text {
-				t.Errorf("%q is the token of %q", p.text, p.token)
-			}
+			isTrue(t, p.err != nil || p.token.String() == p.text, "%q is the token of %q", p.text, p.token)
 		}
-		if errX == nil && errY == nil && x.Compare(y) != strings.Compare(a, b) {
-			t.Errorf("%q, %q: tokens compare as %d", a, b, x.Compare(y))
-		}
+		isTrue(t, errX != nil || errY != nil || x.Compare(y) == strings.Compare(a, b), "%q, %q: tokens compare as %d", a, b, x.Compare(y))
 	})
 }
 
@@ -122,13 +108,11 @@ func FuzzTokenOrder(f *testing.F) {
 		}
 		for i, token := range tokens {
 			text, err := token.MarshalText()
-			if back, parse := lock.ParseToken(string(text)); err != nil || parse != nil || back != token {
-				t.Fatalf("%#v: %q, %v, reads as %#v, %v", token, text, err, back, parse)
-			}
+			back, parse := lock.ParseToken(string(text))
+			mustBeTrue(t, err == nil && parse == nil && back == token, "%#v: %q, %v, reads as %#v, %v", token, text, err, back, parse)
 			texts[i] = string(text)
 		}
-		if got, want := strings.Compare(texts[0], texts[1]), tokens[0].Compare(tokens[1]); got != want {
-			t.Errorf("%q, %q: %d, their tokens %d", texts[0], texts[1], got, want)
-		}
+		got, want := strings.Compare(texts[0], texts[1]), tokens[0].Compare(tokens[1])
+		isTrue(t, got == want, "%q, %q: %d, their tokens %d", texts[0], texts[1], got, want)
 	})
 }

@@ -24,11 +24,14 @@ const app = "/app"
 func withApp(t *testing.T, f func(w *world)) {
 	t.Helper()
 	simulate(t, locktest.Options{}, func(w *world) {
-		if _, err := w.raw("app").Create(app, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			t.Fatal(err)
-		}
+		w.makeApp()
 		f(w)
 	})
+}
+
+func (w *world) makeApp() {
+	w.Helper()
+	w.create(w.raw("app"), app, "", 0)
 }
 
 // add is an operation that leaves one more node each time that it is applied.
@@ -39,14 +42,17 @@ func add() lock.Op {
 // added is how often it was applied.
 func (w *world) added() int { return len(w.Dump(app)) - 1 }
 
+func (w *world) applied(want int) {
+	w.Helper()
+	equal(w, "operations that were applied", w.added(), want)
+}
+
 // txns are transactions of users: requests that write below their node.
 func txns(r locktest.Request) bool { return r.Op == "multi" && touches(r, app) }
 
 func (w *world) txn(h *lock.Hold, ops ...lock.Op) {
 	w.Helper()
-	if err := h.Txn(w.ctx, ops...); err != nil {
-		w.Fatal(err)
-	}
+	w.ok(h.Txn(w.ctx, ops...))
 }
 
 func TestTxn(t *testing.T) {
@@ -57,35 +63,23 @@ func TestTxn(t *testing.T) {
 		created := lock.OpCreate(name, data, 0, zk.WorldACL(zk.PermAll))
 		data[0] = 'x' // it has a copy
 		w.wantCost("a transaction", w.cost("a", func() { w.txn(h, created) }), map[string]int{"multi": 1}, 1)
-		if n := w.node(name); string(n.Data) != "7" {
-			t.Errorf("%q, want what it was made with", n.Data)
-		}
+		equal(t, "data", string(w.node(name).Data), "7")
 		w.txn(h, lock.OpCheck(app, -1), lock.OpSet(name, []byte("6"), 0), add())
-		if n := w.node(name); string(n.Data) != "6" || n.Stat.Version != 1 || w.added() != 2 {
-			t.Errorf("%q at version %d, %d nodes", n.Data, n.Stat.Version, w.added())
-		}
+		n := w.node(name)
+		isTrue(t, string(n.Data) == "6" && n.Stat.Version == 1 && w.added() == 2, "%q at version %d, %d nodes", n.Data, n.Stat.Version, w.added())
 		w.txn(h, lock.OpDelete(name, 1))
-		if w.added() != 1 {
-			t.Errorf("not deleted: %q", w.Dump(app))
-		}
+		w.applied(1)
 
 		err := h.Txn(w.ctx, add(), lock.OpSet(app, nil, 5), add())
 		refused := (*lock.TxnError)(nil)
-		if !errors.As(err, &refused) || refused.Index != 1 || refused.Path != app || refused.Lock != "x" {
-			t.Errorf("%#v", err)
-		}
-		mustBe(t, err, zk.ErrBadVersion)
-		mustSay(t, err, `lock "x"`, "not applied", "operation 1", app, zk.ErrBadVersion.Error())
-		if errors.Is(err, lock.ErrDenied) || errors.Is(err, lock.ErrInDoubt) || w.added() != 1 {
-			t.Errorf("%v, %d nodes", err, w.added())
-		}
+		isTrue(t, errors.As(err, &refused) && refused.Index == 1 && refused.Path == app && refused.Lock == "x", "%#v", err)
+		fails(t, err, zk.ErrBadVersion, `lock "x"`, "not applied", "operation 1", app, zk.ErrBadVersion.Error())
+		isTrue(t, !errors.Is(err, lock.ErrDenied) && !errors.Is(err, lock.ErrInDoubt) && w.added() == 1, "%v, %d nodes", err, w.added())
 		w.alive(h)
 		w.txn(h, add())
 		w.unlock(h)
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrUnlocked)
-		if w.added() != 2 {
-			t.Errorf("%d nodes", w.added())
-		}
+		w.applied(2)
 		w.empty()
 	})
 }
@@ -112,15 +106,11 @@ func TestTxnRefusesBadInput(t *testing.T) {
 			{[]lock.Op{lock.OpCreate(app+"/c", nil, zk.FlagContainer, nil)}, []string{"flags 4"}},
 			{[]lock.Op{lock.OpCreate(app+"/c", big, 0, nil), lock.OpSet(app, big, 0)}, []string{"bytes", fmt.Sprint(lock.MaxTxn)}},
 		} {
-			err := h.Txn(w.ctx, tt.ops...)
-			mustBe(t, err, lock.ErrInvalid)
-			mustSay(t, err, tt.say...)
+			fails(t, h.Txn(w.ctx, tt.ops...), lock.ErrInvalid, tt.say...)
 		}
 		var none context.Context
 		mustBe(t, h.Txn(none, add()), lock.ErrInvalid)
-		if w.added() != 0 {
-			t.Errorf("%d nodes", w.added())
-		}
+		w.applied(0)
 		w.txn(h, lock.OpCheck(root, -1), lock.OpCreate(root+"-of-others", nil, 0, zk.WorldACL(zk.PermAll)), add())
 		w.txn(h, lock.OpCreate(app+"/big", make([]byte, lock.MaxTxn-1000), 0, zk.WorldACL(zk.PermAll)))
 	})
@@ -128,40 +118,33 @@ func TestTxnRefusesBadInput(t *testing.T) {
 
 // TestAmbiguousTxn: whatever befalls the request, the transaction is applied once.
 func TestAmbiguousTxn(t *testing.T) {
-	for _, opts := range [][]lock.LockOption{nil, {lock.WithoutRenewal()}} {
-		for _, twice := range []bool{false, true} { // the write that settles it suffers as well
-			t.Run(fmt.Sprintf("fixed %v twice %v", opts != nil, twice), func(t *testing.T) {
-				for i, m := range mishaps {
-					t.Run(m.name, func(t *testing.T) {
-						withApp(t, func(w *world) {
-							h := w.lock(w.dial("a"), "x", append(opts, lock.WithTTL(5*ttl))...)
-							end := time.Now().Add(h.Remaining())
-							if twice {
-								w.mishaps(i, "a", txns, func(r locktest.Request) bool { return mutates(r, "a") && touches(r, pathOf(h)) })
-							} else {
-								w.mishap(i, "a", txns)
-							}
-							w.txn(h, add())
-							time.Sleep(ttl) // what was late has come
-							w.alive(h)
-							if w.added() != 1 {
-								t.Errorf("applied %d times", w.added())
-							}
-							w.txn(h, add())
-							if ends := time.Now().Add(h.Remaining()); opts != nil && (ends.After(end.Add(30*time.Millisecond)) || ends.Before(end.Add(-30*time.Millisecond))) {
-								t.Errorf("the lease, which is not renewed, ends %v later", ends.Sub(end))
-							}
-							w.sole(h)
-							w.unlock(h)
-							if w.added() != 2 {
-								t.Errorf("applied %d times", w.added())
-							}
-							w.empty()
-						})
-					})
-				}
-			})
-		}
+	for _, fixed := range bools {
+		eachMishap(t, fmt.Sprintf("fixed %v twice", fixed), bools, func(w *world, twice bool, i int) { // the write that settles it suffers as well
+			w.makeApp()
+			opts := []lock.LockOption{lock.WithTTL(5 * ttl)}
+			if fixed {
+				opts = append(opts, lock.WithoutRenewal())
+			}
+			h := w.lock(w.dial("a"), "x", opts...)
+			end := time.Now().Add(h.Remaining())
+			if twice {
+				w.mishaps(i, "a", txns, func(r locktest.Request) bool { return mutates(r, "a") && touches(r, pathOf(h)) })
+			} else {
+				w.mishap(i, "a", txns)
+			}
+			w.txn(h, add())
+			time.Sleep(ttl) // what was late has come
+			w.alive(h)
+			w.applied(1)
+			w.txn(h, add())
+			if ends := time.Now().Add(h.Remaining()); fixed && (ends.After(end.Add(30*time.Millisecond)) || ends.Before(end.Add(-30*time.Millisecond))) {
+				t.Errorf("the lease, which is not renewed, ends %v later", ends.Sub(end))
+			}
+			w.sole(h)
+			w.unlock(h)
+			w.applied(2)
+			w.empty()
+		})
 	}
 }
 
@@ -185,24 +168,17 @@ func (w *world) mishaps(i int, label string, filters ...func(locktest.Request) b
 // refused. That tells what came of both.
 func TestTxnRefusedAfterLostReply(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
-		z := w.raw("app")
-		if _, err := z.Create(app, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
-			w.Fatal(err)
-		}
-		h := w.lock(w.dial("a"), "x")
-		hit := w.mishap(i, "a", txns)
+		w.makeApp()
+		z, h := w.raw("other"), w.lock(w.dial("a"), "x")
+		w.mishap(i, "a", txns)
 		err := h.Txn(w.ctx, add(), lock.OpCheck(app, 1))
-		mustBe(w.T, err, zk.ErrBadVersion)
-		if errors.Is(err, lock.ErrInDoubt) || !hit() {
-			w.Errorf("%v, mishap %v", err, hit())
-		}
+		mustBe(w, err, zk.ErrBadVersion)
+		equal(w, "in doubt", errors.Is(err, lock.ErrInDoubt), false)
 		if _, err := z.Set(app, nil, 0); err != nil { // what was refused would be applied now
 			w.Fatal(err)
 		}
 		time.Sleep(ttl)
-		if w.added() != 0 {
-			w.Error("it was applied after it had been refused")
-		}
+		w.applied(0)
 		w.sole(h)
 	})
 }
@@ -210,24 +186,19 @@ func TestTxnRefusedAfterLostReply(t *testing.T) {
 // TestTxnDuringRenewal: a renewal that is on its way changes the entry's version, and one
 // whose reply is lost may have done so.
 func TestTxnDuringRenewal(t *testing.T) {
-	for _, f := range []locktest.Fault{
+	each(t, "fault", []locktest.Fault{
 		{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply},
-	} {
-		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
-			withApp(t, func(w *world) {
-				h := w.lock(w.dial("a"), "x")
-				hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") && touches(r, pathOf(h)) }, f)
-				w.until("a renewal", hit)
-				for range 3 {
-					w.txn(h, add())
-				}
-				if w.added() != 3 {
-					t.Errorf("%d nodes", w.added())
-				}
-				w.sole(h)
-			})
-		})
-	}
+	}, func(w *world, f locktest.Fault) {
+		w.makeApp()
+		h := w.lock(w.dial("a"), "x")
+		hit := w.fault(func(r locktest.Request) bool { return mutates(r, "a") && touches(r, pathOf(h)) }, f)
+		w.until("a renewal", hit)
+		for range 3 {
+			w.txn(h, add())
+		}
+		w.applied(3)
+		w.sole(h)
+	})
 }
 
 // TestTxnsOfOneHold are made one after the other, and renew the lease.
@@ -242,15 +213,12 @@ func TestTxnsOfOneHold(t *testing.T) {
 				}
 			})
 		}
-		extended := make(chan error, 1)
-		go func() { extended <- h.Extend(w.ctx, ttl-time.Second) }()
+		extended := async(func() error { return h.Extend(w.ctx, ttl-time.Second) })
 		wg.Wait()
-		if err := <-extended; err != nil || w.added() != 400 {
-			t.Errorf("%d nodes; extend: %v", w.added(), err)
-		}
-		if r := w.record(pathOf(h)); r.TTL != (ttl-time.Second).Milliseconds() || !r.Granted() {
-			t.Errorf("%+v", r)
-		}
+		err := <-extended
+		isTrue(t, err == nil && w.added() == 400, "%d nodes; extend: %v", w.added(), err)
+		r := w.record(pathOf(h))
+		isTrue(t, r.TTL == (ttl-time.Second).Milliseconds() && r.Granted(), "%+v", r)
 		time.Sleep(ttl / 4)
 		got := w.cost("a", func() { w.txn(h, add()); time.Sleep(ttl / 4) }) // a renewal would have been due
 		w.wantCost("a transaction that renews", got, map[string]int{"multi": 1}, 1)
@@ -282,14 +250,10 @@ func TestTxnKeepsTheEndOfAFixedLease(t *testing.T) {
 			w.txn(h, add())
 			time.Sleep(100 * time.Millisecond)
 		}
-		if lasted := ended.wait().Sub(before); lasted < ttl-30*time.Millisecond || lasted > ttl {
-			t.Errorf("the hold lasted %v, of a lease of %v", lasted, ttl)
-		}
+		inRange(t, "the hold lasted", ended.wait().Sub(before), ttl-30*time.Millisecond, ttl)
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrExpired)
 		w.inTurn(ended, w.await(ch))
-		if w.added() != 50 {
-			t.Errorf("%d nodes", w.added())
-		}
+		w.applied(50)
 	})
 }
 
@@ -301,17 +265,14 @@ func TestTxnOfPausedHolder(t *testing.T) {
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
 		w.Freeze("a") // its connection holds what it writes, and does not end
-		result := make(chan error, 1)
-		go func() { result <- h.Txn(w.ctx, add()) }()
+		result := async(func() error { return h.Txn(w.ctx, add()) })
 		next := w.await(ch)
 		w.txn(next.hold, add())
 		w.Thaw("a")
 		err := <-result
 		mustBe(t, err, lock.ErrLost)
 		time.Sleep(ttl)
-		if w.added() != 1 {
-			t.Errorf("%d nodes, want that of the next holder (%v)", w.added(), err)
-		}
+		w.applied(1)
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost)
 		w.alive(next.hold)
 	})
@@ -325,100 +286,72 @@ func TestLateTxn(t *testing.T) {
 		h := w.lock(a, "x", lock.WithoutRenewal(), lock.WithTTL(time.Second))
 		ch := w.queue(w.ctx, b, "x")
 		arrived := w.fault(func(r locktest.Request) bool { return r.Label == "a" && txns(r) }, locktest.Fault{Delay: 3500 * time.Millisecond})
-		result := make(chan error, 1)
-		go func() { result <- h.Txn(w.ctx, add()) }()
+		result := async(func() error { return h.Txn(w.ctx, add()) })
 		next := w.await(ch)
 		err := <-result
 		mustBe(t, err, lock.ErrLost, lock.ErrExpired)
 		time.Sleep(2 * ttl)
-		if !arrived() || w.added() != 0 {
-			t.Errorf("arrived %v, %d nodes, %v", arrived(), w.added(), err)
-		}
+		isTrue(t, arrived() && w.added() == 0, "arrived %v, %d nodes, %v", arrived(), w.added(), err)
 		w.alive(next.hold)
 	})
 }
 
 // TestTxnInDoubt: the caller gives up while the request is on its way.
 func TestTxnInDoubt(t *testing.T) {
-	for _, f := range []locktest.Fault{
+	each(t, "fault", []locktest.Fault{
 		{Delay: 3 * time.Second}, {DelayReply: 3 * time.Second}, {Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply},
-	} {
-		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
-			withApp(t, func(w *world) {
-				a := w.dial("a")
-				h := w.lock(a, "x")
-				hit := w.fault(txns, f)
-				cause := errors.New("no patience")
-				ctx, cancel := context.WithTimeoutCause(w.ctx, 3*latency, cause)
-				defer cancel()
-				err := h.Txn(ctx, add())
-				mustBe(t, err, lock.ErrInDoubt, cause, context.DeadlineExceeded)
-				mustSay(t, err, `lock "x"`, "may have been applied")
-				if !hit() {
-					t.Fatal("there was no fault")
-				}
-				w.txn(h, add()) // waits until that is settled
-				before := w.added()
-				if f.Drop == locktest.BeforeApply && before != 1 {
-					t.Errorf("%d nodes", before)
-				}
-				w.sole(h)
-				if w.added() != before {
-					t.Errorf("%d nodes, and %d before: it was applied after the next one", w.added(), before)
-				}
-				w.unlock(h)
-				w.empty()
-			})
-		})
-	}
+	}, func(w *world, f locktest.Fault) {
+		w.makeApp()
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		w.fault(txns, f)
+		cause := errors.New("no patience")
+		ctx, cancel := context.WithTimeoutCause(w.ctx, 3*latency, cause)
+		defer cancel()
+		err := h.Txn(ctx, add())
+		mustBe(t, err, lock.ErrInDoubt, cause, context.DeadlineExceeded)
+		mustSay(t, err, `lock "x"`, "may have been applied")
+		w.txn(h, add()) // waits until that is settled
+		before := w.added()
+		isTrue(t, f.Drop != locktest.BeforeApply || before == 1, "%d nodes", before)
+		w.sole(h)
+		equal(t, "applied, and not after the next one", w.added(), before)
+		w.finish(h)
+	})
 }
 
 // TestUnlockDuringTxn: the transaction comes before the end of the hold, or not at all.
 func TestUnlockDuringTxn(t *testing.T) {
-	for _, f := range []locktest.Fault{
+	each(t, "fault", []locktest.Fault{
 		{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {Code: codeQuota},
-	} {
-		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
-			withApp(t, func(w *world) {
-				a := w.dial("a")
-				h := w.lock(a, "x")
-				hit := w.fault(txns, f)
-				result := make(chan error, 1)
-				go func() { result <- h.Txn(w.ctx, add()) }()
-				w.until("the transaction is on its way", hit)
-				w.unlock(h)
-				left := w.added()
-				switch err := <-result; {
-				case err == nil && left != 1, err != nil && left != 0 && !errors.Is(err, lock.ErrInDoubt):
-					t.Errorf("%v, and %d nodes", err, left)
-				case err != nil && f.Code == 0:
-					mustBe(t, err, lock.ErrUnlocked)
-				}
-				w.empty()
-				if w.added() != left {
-					t.Error("it was applied after the unlock")
-				}
-			})
-		})
-	}
+	}, func(w *world, f locktest.Fault) {
+		w.makeApp()
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		hit := w.fault(txns, f)
+		result := async(func() error { return h.Txn(w.ctx, add()) })
+		w.until("the transaction is on its way", hit)
+		w.unlock(h)
+		left := w.added()
+		switch err := <-result; {
+		case err == nil && left != 1, err != nil && left != 0 && !errors.Is(err, lock.ErrInDoubt):
+			t.Errorf("%v, and %d nodes", err, left)
+		case err != nil && f.Code == 0:
+			mustBe(t, err, lock.ErrUnlocked)
+		}
+		w.empty()
+		equal(t, "applied, and not after the unlock", w.added(), left)
+	})
 }
 
 // TestTxnThatBreaksTheConnection is given up: a server can be set to take less than others.
 func TestTxnThatBreaksTheConnection(t *testing.T) {
 	withApp(t, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if txns(r) {
-				return locktest.Fault{Drop: locktest.BeforeApply}
-			}
-			return locktest.Fault{}
-		})
+		w.faults(func(r locktest.Request) bool { return txns(r) }, locktest.Fault{Drop: locktest.BeforeApply})
 		err := h.Txn(w.ctx, add())
-		mustBe(t, err, lock.ErrUnavailable)
-		mustSay(t, err, "5 times", "not applied")
-		if errors.Is(err, lock.ErrInDoubt) || w.added() != 0 {
-			t.Errorf("%v, %d nodes", err, w.added())
-		}
+		fails(t, err, lock.ErrUnavailable, "5 times", "not applied")
+		isTrue(t, !errors.Is(err, lock.ErrInDoubt) && w.added() == 0, "%v, %d nodes", err, w.added())
 		w.sole(h)
 	})
 }
@@ -432,13 +365,10 @@ func TestTxnOverAnOutage(t *testing.T) {
 			defer w.Ensemble.Start(m)
 		}
 		time.Sleep(sessionTimeout)
-		short, cancel := context.WithTimeout(w.ctx, time.Second)
-		defer cancel()
+		short := w.limited(time.Second)
 		err := h.Txn(short, add())
 		mustBe(t, err, context.DeadlineExceeded)
-		if errors.Is(err, lock.ErrInDoubt) {
-			t.Errorf("nothing was sent: %v", err)
-		}
+		isTrue(t, !errors.Is(err, lock.ErrInDoubt), "nothing was sent: %v", err)
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrExpired) // ends with the hold
 	})
 }
@@ -455,8 +385,7 @@ func TestTxnOfHoldThatMoves(t *testing.T) {
 		w.fault(ofA, locktest.Fault{Code: codeBadVersion, Op: 2})
 		w.txn(x, lock.OpHeld(y), add())
 		w.fault(ofA, locktest.Fault{Drop: locktest.BeforeApply})
-		done := make(chan error, 1)
-		go func() { done <- x.Txn(w.ctx, lock.OpHeld(y), add()) }()
+		done := async(func() error { return x.Txn(w.ctx, lock.OpHeld(y), add()) })
 		settle()
 		moved := w.attach(b, w.detach(y, 0))
 		mustBe(t, <-done, lock.ErrDetached)
@@ -483,9 +412,7 @@ func TestTxnOfTwoHolds(t *testing.T) {
 		w.unlock(y)
 		mustBe(t, x.Txn(w.ctx, lock.OpHeld(y), add()), lock.ErrUnlocked)
 		z := w.expect(next).hold
-		if z.EntryPath() == path {
-			t.Error("the entry was handed off")
-		}
+		isTrue(t, z.EntryPath() != path, "the entry was handed off")
 		w.txn(x, lock.OpHeld(z), add())
 
 		// In flight as the other hold ends.
@@ -498,8 +425,7 @@ func TestTxnOfTwoHolds(t *testing.T) {
 			return locktest.Fault{}
 		})
 		next = w.line(w.ctx, a, "y", 1)[0]
-		done := make(chan error, 1)
-		go func() { done <- x.Txn(w.ctx, lock.OpHeld(z), add()) }()
+		done := async(func() error { return x.Txn(w.ctx, lock.OpHeld(z), add()) })
 		time.Sleep(time.Second / 2)
 		w.unlock(z)
 		added := w.added()
@@ -520,9 +446,7 @@ func TestTxnOfTwoHolds(t *testing.T) {
 		}
 		mustBe(t, x.Txn(w.ctx, lock.OpHeld(nil), add()), lock.ErrInvalid)
 		w.txn(x, lock.OpCheck(theirs.EntryPath(), -1), add())
-		if w.added() != added+2 {
-			t.Errorf("%d nodes, want %d", w.added(), added+2)
-		}
+		w.applied(added + 2)
 	})
 }
 
@@ -553,12 +477,9 @@ func TestTxnFindsTheEntryGone(t *testing.T) {
 
 func TestTxnDenied(t *testing.T) {
 	withApp(t, func(w *world) {
-		if _, err := w.raw("z").SetACL(app, zk.WorldACL(zk.PermRead), -1); err != nil {
-			t.Fatal(err)
-		}
+		w.setACL(w.raw("z"), app, zk.WorldACL(zk.PermRead))
 		h := w.lock(w.dial("a"), "x")
-		err := h.Txn(w.ctx, lock.OpSet(app, nil, -1))
-		mustBe(t, err, zk.ErrNoAuth, lock.ErrDenied)
+		mustBe(t, h.Txn(w.ctx, lock.OpSet(app, nil, -1)), zk.ErrNoAuth, lock.ErrDenied)
 		w.sole(h)
 	})
 }
@@ -568,16 +489,106 @@ func TestTxnOfClosedClient(t *testing.T) {
 		a := w.dial("a")
 		h := w.lock(a, "x")
 		hit := w.fault(txns, locktest.Fault{Delay: time.Second})
-		result := make(chan error, 1)
-		go func() { result <- h.Txn(w.ctx, add()) }()
+		result := async(func() error { return h.Txn(w.ctx, add()) })
 		w.until("the transaction is on its way", hit)
 		w.close(a)
 		mustBe(t, <-result, lock.ErrInDoubt, lock.ErrClosed)
 		before := w.added()
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrClosed)
 		w.empty()
-		if w.added() != before {
-			t.Error("it was applied after the close")
+		equal(t, "applied, and not after the close", w.added(), before)
+	})
+}
+
+// TestTxnEndsWithItsHandle: once Unlock of a handle has returned nil, no transaction by it is
+// applied any more, also where its entry lives on: by another handle, by another reader, or
+// because the next goroutine of the client has it.
+func TestTxnEndsWithItsHandle(t *testing.T) {
+	lives := map[string]func(w *world, a *lock.Client) (first *lock.Hold, others func()){
+		"another handle": func(w *world, a *lock.Client) (*lock.Hold, func()) {
+			h := w.lock(a, "x")
+			again, err := a.Mutex("x").Lock(h.Context())
+			w.ok(err)
+			return h, func() { w.unlock(again) }
+		},
+		"another reader": func(w *world, a *lock.Client) (*lock.Hold, func()) {
+			h, other := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)
+			mustBeTrue(w, h.EntryPath() == other.EntryPath(), "they have an entry each")
+			return h, func() { w.unlock(other) }
+		},
+		"handed off": func(w *world, a *lock.Client) (*lock.Hold, func()) {
+			h := w.lock(a, "x")
+			next := w.line(w.ctx, a, "x", 1)[0]
+			return h, func() { w.unlock(w.expect(next).hold) }
+		},
+		"none": func(w *world, a *lock.Client) (*lock.Hold, func()) {
+			return w.lock(a, "x"), func() {}
+		},
+	}
+	faults := map[string]locktest.Fault{
+		"late":       {Delay: 3 * time.Second},
+		"lost reply": {DelayReply: 3 * time.Second},
+		"cut before": {Delay: time.Second, Drop: locktest.BeforeApply},
+		"cut after":  {Delay: time.Second, Drop: locktest.AfterApply},
+	}
+	for how, share := range lives {
+		for what, fault := range faults {
+			for _, gaveUp := range []bool{true, false} { // else it is in flight
+				t.Run(how+", "+what+map[bool]string{true: ", given up", false: ", in flight"}[gaveUp], func(t *testing.T) {
+					withApp(t, func(w *world) {
+						a := w.dial("a", riding(0))
+						h, others := share(w, a)
+						first := true
+						w.Intercept(func(r locktest.Request) locktest.Fault {
+							if r.Label == "a" && txns(r) && first {
+								first = false
+								return fault
+							}
+							return locktest.Fault{}
+						})
+						ctx, cancel := context.WithCancel(w.ctx)
+						defer cancel()
+						done := async(func() error { return h.Txn(ctx, add()) })
+						time.Sleep(time.Second / 2)
+						if gaveUp {
+							cancel()
+							mustBe(t, <-done, lock.ErrInDoubt)
+						}
+						w.unlock(h)
+						added := w.added()
+						time.Sleep(ttl)
+						equal(t, "applied, and not after Unlock returned", w.added(), added)
+						if !gaveUp {
+							err := <-done
+							isTrue(t, errors.Is(err, lock.ErrInDoubt) || (err == nil) == (added == 1), "applied %d times, and it says %v", added, err)
+						}
+						mustBe(t, h.Txn(w.ctx, add()), lock.ErrUnlocked)
+						others()
+						w.empty()
+					})
+				})
+			}
 		}
+	}
+}
+
+// TestTxnThatNeverSettles: Unlock says so when its time is up.
+func TestTxnThatNeverSettles(t *testing.T) {
+	withApp(t, func(w *world) {
+		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))
+		h := w.lock(a, "x")
+		again, err := a.Mutex("x").Lock(h.Context())
+		w.ok(err)
+		w.ok(w.Partition("a"))
+		ctx := w.limited(time.Second)
+		mustBe(t, h.Txn(ctx, add()), lock.ErrInDoubt)
+		begun := time.Now()
+		err = h.Unlock()
+		equal(w, "Unlock took", time.Since(begun), 2*time.Second)
+		mustBe(t, err, lock.ErrInDoubt)
+		mustBe(t, h.Unlock(), lock.ErrUnlocked)
+		w.Heal("a")
+		w.until("the other handle is renewed", func() bool { return again.Remaining() > 0 })
+		w.finish(again)
 	})
 }
