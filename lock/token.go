@@ -111,6 +111,7 @@ func (t *Token) UnmarshalText(text []byte) error {
 	return err
 }
 
+// tokenOf makes the fencing token of an entry.
 func tokenOf(e *queue.Entry) Token {
 	return Token{Czxid: e.Czxid(), Sequence: e.Name().TokenSequence(), Incarnation: e.Incarnation, Pass: e.Pass}
 }

@@ -95,6 +95,17 @@ func (t *Tap) strikeReply(p *pipe, packet []byte) bool {
 	return false
 }
 
+// end ends a pipe. If a fault waits for a reply by it, which cannot come any more, it waits for the
+// next request instead.
+func (t *Tap) end(p *pipe) {
+	t.pipes.end(p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.strike; s != nil && s.pipe == p {
+		s.pipe, s.left = nil, 1
+	}
+}
+
 // cutLocked cuts a connection and lets no client connect; t.mu is held.
 func (t *Tap) cutLocked(p *pipe, s *strike) {
 	t.strike = nil

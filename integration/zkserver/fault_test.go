@@ -138,3 +138,32 @@ func TestTapDisarm(t *testing.T) {
 	default:
 	}
 }
+
+// TestTapFaultOutlivesItsConnection: a connection that ends by itself before the reply takes the
+// request with it, so the fault waits for another one, and can be taken back.
+func TestTapFaultOutlivesItsConnection(t *testing.T) {
+	relay, err := NewRelay(External()[0], RelayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(relay.Close)
+	tap := new(Tap)
+	conn := connect(t, lasting, tap, relay.Addr())
+	eventually(t, "the client has a session", func() bool { return conn.State() == zk.StateHasSession })
+	relay.Stall()
+	hit := tap.Inject(HoldReply, 1)
+	sent := tap.Counts().Requests
+	write := setting(conn, "/zkserver-none", "")
+	eventually(t, "the write passes", func() bool { return tap.Counts().Requests > sent })
+	tap.Cut()
+	if err := <-write; err != zk.ErrConnectionClosed {
+		t.Errorf("the write: %v", err)
+	}
+	eventually(t, "the fault can be taken back", tap.Disarm)
+	select {
+	case <-hit:
+		t.Error("the fault happened")
+	default:
+	}
+	relay.Resume()
+}
