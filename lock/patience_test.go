@@ -372,6 +372,10 @@ func TestNothingIsDeniedAfterClose(t *testing.T) {
 			subtest(t, fmt.Sprint("number ", number, ", borrowed ", borrowed), locktest.Options{}, func(w *world) {
 				calls := maps.Clone(patientCalls)
 				maps.DeleteFunc(calls, func(what string, _ call) bool { return number > 0 && !slices.Contains(duringClose, what) })
+				w.lock(w.dial("b"), "busy")
+				calls["Lock of another's"] = on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("busy").Lock(ctx)) })
+				calls["TryLock of another's"] = on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("busy").TryLock(ctx)) })
+				calls["Inspect of another's"] = on(func(ctx context.Context, c *lock.Client) error { return second(admin.New(c).Inspect(ctx, "busy")) })
 				calls["Unlock"] = func(_ context.Context, _ *lock.Client, h *lock.Hold, _ lock.Ticket) error { return h.Unlock() }
 				for what, ask := range calls {
 					err := w.closed(number, borrowed, ask)

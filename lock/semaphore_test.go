@@ -144,8 +144,9 @@ func TestTryAcquireTakesWhatHasExpired(t *testing.T) {
 		w.die("a", dead.EntryPath())
 		mustBe(t, second(c.TryAcquire(w.ctx, 1)), lock.ErrHeld)
 		time.Sleep(ttl + 2*grace)
+		taken := w.take(tryPermits(c, 1))
 		w.Heal("a")
-		w.finish(w.take(tryPermits(c, 1)), living)
+		w.finish(taken, living)
 	})
 }
 

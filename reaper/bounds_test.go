@@ -47,6 +47,40 @@ func TestDeletesPerSecond(t *testing.T) {
 	})
 }
 
+// TestReadsInFlight: a sweep has as many as Concurrency says, and no more.
+func TestReadsInFlight(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.raw("others")
+		r := w.reaper("reaper", reaper.Options{Concurrency: 4, DryRun: true})
+		w.mustSweep(r)
+		for i := range 100 {
+			w.dead(z, fmt.Sprint(i))
+		}
+		time.Sleep(ttl + grace + orphan)
+		const latency = time.Millisecond
+		w.SetLatency(func(string, string) time.Duration { return latency })
+		var mu sync.Mutex
+		at := map[time.Duration]int{} // reads, by when they came: each is answered before the next ones come
+		begun := time.Now()
+		w.Intercept(func(q locktest.Request) locktest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			if q.Label == "reaper" && (q.Op == "getData" || q.Op == "getChildren2") {
+				at[time.Since(begun)]++
+			}
+			return locktest.Fault{}
+		})
+		w.mustSweep(r)
+		most := 0
+		for _, n := range at {
+			most = max(most, n)
+		}
+		if most != 4 {
+			t.Errorf("%d reads at once, want 4", most)
+		}
+	})
+}
+
 // TestDeniedIsToldOnce: when it appears and when it goes; a delete that is denied is not
 // missed, nor is what stays because of it.
 func TestDeniedIsToldOnce(t *testing.T) {

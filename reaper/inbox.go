@@ -3,7 +3,6 @@ package reaper
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -20,6 +19,12 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 		return
 	}
 	var moot []deletion
+	flush := func() {
+		if len(moot) > 0 && ctx.Err() == nil {
+			s.delete(ctx, moot)
+		}
+		moot = nil
+	}
 	for _, id := range ids {
 		read := s.tree.Monotonic()
 		r, err := s.tree.Revocation(ctx, id)
@@ -44,10 +49,9 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 				verdict:  v, policy: p.Name, mzxid: r.Stat.Mzxid, read: read,
 			})
 		}
-	}
-	for batch := range slices.Chunk(moot, s.options.Batch) {
-		if ctx.Err() == nil {
-			s.delete(ctx, batch)
+		if len(moot) == s.options.Batch {
+			flush()
 		}
 	}
+	flush()
 }

@@ -123,6 +123,11 @@ func (r *cutsRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 	if err := r.turns.awaitAll(ctx, last); err != nil {
 		return err
 	}
+	select { // a hold that the cuts have cost is lost when its lease ends
+	case <-time.After(shortTTL):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	r.served, r.pause = r.turns.served(last), r.turns.pause(first)
 	for _, c := range clients {
 		if id, _, _ := c.Tap.Session(); id != sessions[c] {

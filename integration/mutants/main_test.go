@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -23,6 +24,15 @@ func TestPatchesApply(t *testing.T) {
 	mutants, err := load(patches)
 	if err != nil {
 		t.Fatal(err)
+	}
+	files := 0
+	if err := filepath.WalkDir("patches", func(file string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && d.Name() != "README.md" {
+			files++
+		}
+		return err
+	}); err != nil || files == 0 || len(mutants) != files {
+		t.Errorf("%d mutants of %d files: %v", len(mutants), files, err)
 	}
 	b := &bench{root: root, temp: t.TempDir()}
 	tests := map[string]string{} // the source of a package's tests

@@ -27,6 +27,9 @@ type fault struct {
 // plague makes faults, one at a time, until ctx ends: all that there are in random
 // order, then all of them in another.
 func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults []fault, least, most time.Duration) error {
+	for _, f := range faults {
+		t.planned.Store(f.name, nil)
+	}
 	for {
 		for _, i := range r.Perm(len(faults)) {
 			if !pause(ctx, between(r, least, most)) {
@@ -139,7 +142,10 @@ func (t *torture) serverFaults() []fault {
 	rejoin := func([]*zkserver.Server) error { t.ensemble.Heal(); return nil }
 	const short = 500 * time.Millisecond
 	return []fault{
-		t.onServers("leader killed, holders stopped", 0, 1, ttl, ttl+grace, killWithHolders, restartWithHolders),
+		{"leader killed, holders stopped", func(ctx context.Context, r *rand.Rand) (bool, error) {
+			done, err := t.onServers("", 0, 1, ttl, ttl+grace, killWithHolders, restartWithHolders).do(ctx, r)
+			return done && len(stopped) > 0, err
+		}},
 		t.onServers("leader killed", 0, 1, short, 5*time.Second, kill, t.restart),
 		t.onServers("follower killed", 1, 2, short, 5*time.Second, kill, t.restart),
 		t.onServers("leader paused", 0, 1, short, 6*time.Second, each((*zkserver.Server).Pause), each((*zkserver.Server).Resume)),

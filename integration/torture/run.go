@@ -57,6 +57,8 @@ type torture struct {
 	led       *zkserver.Server
 	elections int
 
+	planned sync.Map // names of the faults that were to happen
+
 	stuck []string // workers that did not come to their end
 	left  []string // nodes below the root at the end
 

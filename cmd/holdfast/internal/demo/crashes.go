@@ -30,7 +30,11 @@ func (d *demo) killHolder(ctx context.Context) {
 
 	queue[0].kill()
 	killed := time.Now()
-	dead, now := d.contenders(ctx, name)[0], d.now(ctx)
+	entries := d.contenders(ctx, name)
+	if len(entries) != len(queue) {
+		check(fmt.Errorf("%d of %d entries are left of %s: the machine stood still for longer than the lease", len(entries), len(queue), name))
+	}
+	dead, now := entries[0], d.now(ctx)
 	d.say("SIGKILL for the first. Its entry is there still; its lease has %v left.", tenths(dead.Expires.Sub(now)))
 
 	in := queue[1].hear(ctx, "in")
