@@ -185,7 +185,11 @@ func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *r
 	}
 	r.Rounds = make([][]turn, len(trials))
 	rounds := min(b.rounds, cmp.Or(e.rounds, b.rounds))
-	for round := range rounds * max(1, e.turns) {
+	turns := max(1, e.turns)
+	if b.quick {
+		turns = 1
+	}
+	for round := range rounds * turns {
 		for i := range trials {
 			i := (i + round) % len(trials)
 			figures, err := trials[i].round(ctx)
