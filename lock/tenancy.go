@@ -47,6 +47,9 @@ func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	t.ctx, t.cancel = context.WithCancelCause(h.carriedBy(context.WithoutCancel(values)))
 	t.tell(lease.Change{To: lease.Held}) // before its end can be reported
 	e.OnEnd(t, t.cancel)
+	if change, atRisk := e.Risk(); atRisk { // reported before this hold could be told
+		t.tell(change)
+	}
 	if t.ctx.Err() != nil {
 		t.ended()
 	}

@@ -53,6 +53,17 @@ func (e *Entry) warn(now clock.Instant) {
 	e.owner.Changed(c)
 }
 
+// Risk returns the change that reports the hold at risk, if it is at risk now.
+func (e *Entry) Risk() (c Change, atRisk bool) {
+	now := e.keeper.clock.Local()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state != Held || !e.atRisk {
+		return Change{}, false
+	}
+	return Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.left(now))}, true
+}
+
 // AtRisk returns the channel of one handle that receives the time left when the hold comes at
 // risk. If the hold is already at risk, it receives that at once. An unreceived warning is
 // withdrawn when the hold is safe again or has ended. If the hold has ended, AtRisk returns nil.
