@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -199,6 +200,46 @@ func TestTheMarkIsLeftAlone(t *testing.T) {
 		w.create(z, "/locks/theirs/"+znode.EpochMark, "x", 0)
 		if got := w.mustSweep(r).Total; got.Foreign != 2 {
 			t.Errorf("counted %+v, want two foreign nodes: elsewhere the name is like any other", got)
+		}
+	})
+}
+
+// TestDataLostUnseen: by the time the reaper is back the servers have made more transactions than
+// before they lost their data, and its session has ended in any case. No number tells of the loss.
+func TestDataLostUnseen(t *testing.T) {
+	simulateOf(t, locktest.Options{}, func(w *world) {
+		r := w.reaper("reaper", reaper.Options{})
+		w.mustSweep(r)
+		z := w.raw("before")
+		for i := range 50 {
+			w.dead(z, fmt.Sprint(i))
+		}
+		w.mustSweep(r)
+		w.StepClock(time.Hour) // begins a term
+		w.mustSweep(r)
+		time.Sleep(4 * ttl) // it is older than a lease
+		if err := w.Partition("reaper"); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute) // its session ends
+		w.Forget()
+		h, err := w.dial("service", lock.WithPolicies(w.policies())).Mutex("x").Lock(w.ctx)
+		if err != nil {
+			w.Fatal(err)
+		}
+		z = w.raw("after")
+		if _, err := z.Create("/other", nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+			w.Fatal(err)
+		}
+		for range 300 {
+			if _, err := z.Set("/other", nil, -1); err != nil {
+				w.Fatal(err)
+			}
+		}
+		w.Heal("reaper")
+		w.mustSweep(r)
+		if err := h.Unlock(); err != nil {
+			t.Errorf("the holder: %v", err)
 		}
 	})
 }

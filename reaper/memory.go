@@ -36,10 +36,10 @@ const (
 type memory struct {
 	seed maphash.Seed
 
-	mu     sync.Mutex
-	resets int    // of the servers, see [admin.Time]; with the next one all is forgotten
-	terms  []term // in their order; the last one is the present one
-	alive  map[uint64]seenAlive
+	mu       sync.Mutex
+	sessions int    // see [admin.Time]; with the next one all is forgotten
+	terms    []term // in their order; the last one is the present one
+	alive    map[uint64]seenAlive
 }
 
 // term is one of ensemble time, see [admin.Time].
@@ -92,7 +92,7 @@ func (m *memory) heir() *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	heir := newMemory()
-	heir.resets, heir.terms = m.resets, slices.Clone(m.terms)
+	heir.sessions, heir.terms = m.sessions, slices.Clone(m.terms)
 	return heir
 }
 
@@ -101,9 +101,9 @@ func (m *memory) begin(now admin.Time, mono time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case now.Resets > m.resets:
-		m.resets, m.terms = now.Resets, nil
-	case now.Resets < m.resets, now.Term <= m.present():
+	case now.Sessions > m.sessions:
+		m.sessions, m.terms = now.Sessions, nil
+	case now.Sessions < m.sessions, now.Term <= m.present():
 		return
 	}
 	if len(m.terms) == maxTerms {
@@ -126,7 +126,7 @@ func (m *memory) present() int64 {
 func (m *memory) since(mzxid int64, now instant) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now.Resets != m.resets {
+	if now.Sessions != m.sessions {
 		return 0
 	}
 	next := sort.Search(len(m.terms), func(i int) bool { return m.terms[i].first > mzxid })

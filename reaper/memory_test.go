@@ -86,7 +86,7 @@ func TestLocksAreForgottenInANewTerm(t *testing.T) {
 	m.saw("a", use{live: 5}, time.Hour, step.Term)
 	m.saw("b", use{live: 5}, time.Hour, step.Term)
 	defer func() {
-		m.begin(admin.Time{Resets: 1}, 5*time.Second)
+		m.begin(admin.Time{Sessions: 1}, 5*time.Second)
 		if got := m.live("a", 5*time.Second).live; got != 0 {
 			t.Error("a lock is remembered from servers that have lost their data")
 		}
@@ -121,7 +121,7 @@ func TestHowLongSomethingHasBeen(t *testing.T) {
 		}
 	}
 	// Servers that have lost their data number transactions anew.
-	reset := admin.Time{Term: zxid(1, 0), Resets: 1}
+	reset := admin.Time{Term: zxid(1, 0), Sessions: 1}
 	if got := m.since(zxid(0, 9), instant{Time: reset, mono: 60 * time.Second}); got != 0 {
 		t.Errorf("before the reset is known: %v", got)
 	}

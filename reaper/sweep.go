@@ -338,8 +338,8 @@ func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
 ) deletion {
-	read := now.mono                            // the read was at this time or later
-	if now.Resets != s.tree.Estimate().Resets { // it was read from servers that number transactions anew
+	read := now.mono                                // the read was at this time or later
+	if now.Sessions != s.tree.Estimate().Sessions { // it may be read from servers that number transactions anew
 		now = s.time()
 	}
 	v := verdict(now.Time, s.memory.since(stat.Mzxid, now))

@@ -66,6 +66,12 @@ type Now struct {
 	// Resets counts how often the servers may have lost their data, as far as this judge knows.
 	// They then number transactions anew, so earlier transactions and terms do not compare.
 	Resets int
+	// Sessions counts the resets and the further sessions that this judge has had. Between two
+	// sessions the servers may have lost their data unseen, if they have made more transactions
+	// since than before. So do not compare with transactions and terms of an earlier session.
+	Sessions int
+	// Doubted says that Term is of an earlier session. A write numbered below it may be younger.
+	Doubted bool
 }
 
 // Earliest returns the lower bound of the leader's clock.
@@ -86,7 +92,9 @@ func (n Now) Passed(stat Stat, lasts, precision time.Duration) (Verdict, time.Du
 		if !n.Marked {
 			return Unproven, 0
 		}
-		written = n.Since
+		if written = n.Since; n.Doubted {
+			written = max(written, time.Duration(stat.Mtime)*time.Millisecond)
+		}
 	}
 	end := written + lasts
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -23,12 +24,31 @@ type Clock struct {
 	acl   []zk.ACL
 	newID func() string
 	asker chan struct{} // a token: one caller at a time asks for a proof
+
+	observing sync.Mutex
+	session   int64 // of the last sample; 0: there is none
 }
 
 // New returns a clock that samples below the root with that connection. newID returns names that
 // no other node has.
 func New(conn *zkconn.Conn, root string, acl []zk.ACL, local func() Instant, newID func() string) *Clock {
 	return &Clock{Local: local, conn: conn, root: root, acl: acl, newID: newID, asker: make(chan struct{}, 1)}
+}
+
+// Observe is [Ensemble.Observe]. It drops a sample that was requested before the last outage: its
+// session is not known.
+func (c *Clock) Observe(zxid, mtime int64, sent, received Instant) {
+	c.observing.Lock()
+	defer c.observing.Unlock()
+	session := c.conn.Session()
+	if sent.Mono < c.conn.LastOutage() {
+		return
+	}
+	if c.session != 0 && c.session != session {
+		c.newSession()
+	}
+	c.session = session
+	c.Ensemble.Observe(zxid, mtime, sent, received)
 }
 
 // Mono returns the monotonic time.

@@ -30,6 +30,7 @@ type Ensemble struct {
 	mu sync.Mutex
 	knowledge
 	resets        int // calls of Forget
+	sessions      int // these, and calls of newSession
 	displacements uint64
 	last          Displacement
 }
@@ -43,6 +44,7 @@ type knowledge struct {
 	since     time.Duration // its earliest known stamp
 	first     int64         // transaction of its first sample
 	marked    bool          // the epoch's mark was read, or cannot add anything
+	doubted   bool          // the term began in an earlier session
 	displaced time.Duration // upper bound of the sum of displacements within the term
 	open      time.Duration // width of the first sample in known
 }
@@ -58,6 +60,17 @@ func (c *Ensemble) Forget() {
 func (c *Ensemble) forget() {
 	c.knowledge = knowledge{}
 	c.resets++
+	c.sessions++
+}
+
+// newSession says that the next sample is of another session than the last one. If the servers
+// have lost their data in between and have made more transactions since than before, no number
+// shows that.
+func (c *Ensemble) newSession() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessions++
+	c.doubted = true
 }
 
 // sample says that the leader's clock showed stamp at some time between sent, taken before the
@@ -148,7 +161,7 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 
 // begin begins a new term; c.mu is held.
 func (c *Ensemble) begin(term int64, since time.Duration, marked bool) {
-	c.term, c.since, c.marked, c.displaced = term, since, marked, 0
+	c.term, c.since, c.marked, c.doubted, c.displaced = term, since, marked, false, 0
 	c.first = c.sample.zxid
 }
 
@@ -216,12 +229,12 @@ func (c *Ensemble) Now(t Instant) znode.Now {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sample.zxid == 0 {
-		return znode.Now{Resets: c.resets}
+		return znode.Now{Resets: c.resets, Sessions: c.sessions}
 	}
 	// Use the last sample alone. So the result is right for the present clock even if a small
 	// step went undetected.
 	b := c.sample.bounds().later(t)
-	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked, Resets: c.resets}
+	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked, Resets: c.resets, Sessions: c.sessions, Doubted: c.doubted}
 }
 
 // Displacements returns the number of detected displacements since this Ensemble was made, and

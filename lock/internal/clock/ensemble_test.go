@@ -221,6 +221,32 @@ func TestTransactionsThatBeginAnew(t *testing.T) {
 	}
 }
 
+// TestANewSessionDoubtsTheTerm: servers may have lost their data and numbered past it. What is
+// numbered below the term may be younger, until another one begins.
+func TestANewSessionDoubtsTheTerm(t *testing.T) {
+	var c Ensemble
+	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
+	c.Observe(zxid(3, 8), 1_500_000, at(2*ms), at(3*ms)) // a step begins a term
+	c.newSession()
+	c.Observe(zxid(3, 20), 1_600_000+1, at(100_002*ms), at(100_003*ms))
+	now := c.Now(at(100_003 * ms))
+	if now.Term != zxid(3, 8) || !now.Doubted || now.Sessions != 1 || now.Resets != 0 {
+		t.Errorf("%+v", now)
+	}
+	young := znode.Stat{Mzxid: zxid(3, 5), Mtime: 1_599_000}
+	if v, _ := now.Passed(young, 10*time.Second, time.Second); v != znode.Live {
+		t.Errorf("what was written a second ago, by a number of before the term, is %v", v)
+	}
+	old := znode.Stat{Mzxid: zxid(3, 5), Mtime: 1_000_000}
+	if v, _ := now.Passed(old, 10*time.Second, time.Second); v != znode.Expired {
+		t.Errorf("what was written before the term is %v", v)
+	}
+	c.Observe(zxid(3, 21), 9_000_000, at(100_004*ms), at(100_005*ms)) // another step
+	if now := c.Now(at(100_005 * ms)); now.Doubted {
+		t.Errorf("%+v", now)
+	}
+}
+
 func TestEpochs(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(0))

@@ -115,7 +115,7 @@ func TestUnlikeRequests(t *testing.T) {
 func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
 	l := &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
 	q := offline(l)
-	q.Clock.Observe(5, 1000, l.now, l.now)
+	q.Clock.Ensemble.Observe(5, 1000, l.now, l.now)
 	if q.resumed.before(9, -1, q) {
 		t.Error("there was no outage")
 	}
@@ -123,7 +123,7 @@ func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
 		t.Error("a sample from before the outage tells what was written after it")
 	}
 	l.now = clock.Instant{Mono: 3 * time.Second, Wall: 3 * time.Second}
-	q.Clock.Observe(12, 3000, l.now, l.now)
+	q.Clock.Ensemble.Observe(12, 3000, l.now, l.now)
 	if !q.resumed.before(9, 2*time.Second, q) || !q.resumed.before(12, 2*time.Second, q) || q.resumed.before(13, 2*time.Second, q) {
 		t.Error("the first sample after the outage tells what was written after it")
 	}
