@@ -3,6 +3,7 @@
 package lock_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -128,5 +129,34 @@ func TestDataLostBehindASessionThatEnded(t *testing.T) {
 		mustBe(w, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
 		w.alive(h)
 		w.unlock(h)
+	})
+}
+
+// TestLeaderAfterDataLostUnseen: the servers have lost their data and made more transactions since
+// than before, so no number tells an observer of that. It is told of the new leader all the same.
+func TestLeaderAfterDataLostUnseen(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		busy := func(label string) {
+			z := w.raw(label)
+			w.create(z, "/"+label, "", 0)
+			for range 100 {
+				w.set(z, "/"+label, nil)
+			}
+		}
+		observer := w.dial("observer")
+		busy("before")
+		w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
+		seen := w.observe(w.ctx, observer)
+		w.ok(errors.Join(w.Partition("observer"), w.Partition("a")))
+		time.Sleep(sessionTimeout + 2*ttl)
+		w.Forget()
+		b := w.campaign(w.ctx, w.dial("b"), "b")
+		busy("since")
+		busy("later")
+		w.leads(b, "b")
+		w.Heal("observer")
+		w.until("the new leader is shown", func() bool { all := seen.values(); return len(all) > 0 && all[len(all)-1] == "b" })
+		isTrue(w, !strings.Contains(w.logged(), "no server answers for the session"), "the servers have refused the client: this shows nothing")
+		w.Heal("a")
 	})
 }

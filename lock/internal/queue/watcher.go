@@ -22,6 +22,7 @@ type Watcher struct {
 	first    znode.Name      // of the queue, as far as is known; no node: unknown
 	youngest int64           // Czxid of the last holder
 	resets   int             // of the servers, at that time
+	sessions int             // of the client, at that time
 	changed  <-chan zk.Event // of the last read
 	most     time.Duration   // time for which the last read is good; negative: until it changes
 }
@@ -56,8 +57,10 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 			return nil, err
 		}
 		first := &s.entry
-		if resets := w.Clock.Now().Resets; resets != w.resets {
-			w.resets, w.youngest = resets, 0
+		// In a new session the servers may have lost their data unseen. A read that has caught up
+		// does not lag.
+		if now := w.Clock.Now(); now.Resets != w.resets || caughtUp && now.Sessions != w.sessions {
+			w.resets, w.sessions, w.youngest = now.Resets, now.Sessions, 0
 		}
 		switch w.most = s.wait; {
 		case first.Stat.Czxid < w.youngest: // the server lags behind the one before
@@ -78,7 +81,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 		case !first.Granted():
 			return nil, nil
 		default:
-			w.youngest = first.Stat.Czxid
+			w.youngest, w.sessions = first.Stat.Czxid, w.Clock.Now().Sessions
 			return first, nil
 		}
 	}
