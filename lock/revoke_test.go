@@ -203,7 +203,7 @@ func TestRevokeOfOneOfSeveral(t *testing.T) {
 		w.hearsNothing(revoked[0])
 		w.hearsNothing(revoked[2])
 		w.hearsOf(revoked[1], "the second")
-		isTrue(t, hs.Remaining() != 0, "who was asked has lost the locks")
+		isTrue(t, hs.Remaining() != 0, "the client that was asked has lost the locks")
 		w.unlockAll(hs)
 		hs = w.expectAll(next)
 		w.hearsNothing(hs.Hold("n").Revoked())

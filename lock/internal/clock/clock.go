@@ -35,13 +35,13 @@ func New(conn *zkconn.Conn, root string, acl []zk.ACL, local func() Instant, new
 	return &Clock{Local: local, conn: conn, root: root, acl: acl, newID: newID, asker: make(chan struct{}, 1)}
 }
 
-// Observe is [Ensemble.Observe]. It drops a sample that was requested before the last outage: its
-// session is not known.
+// Observe is [Ensemble.Observe]. It drops a sample whose session is not known, because one ended
+// since the request was sent.
 func (c *Clock) Observe(zxid, mtime int64, sent, received Instant) {
 	c.observing.Lock()
 	defer c.observing.Unlock()
 	session := c.conn.Session()
-	if sent.Mono < c.conn.LastOutage() {
+	if sent.Mono < c.conn.LastLost() {
 		return
 	}
 	if c.session != 0 && c.session != session {

@@ -108,6 +108,9 @@
 //   - Stamps of two leaders are never compared. A term begins with a new leader, or with a
 //     detected step of the leader's clock. A lease written in an earlier term counts from the
 //     first known stamp of the present one.
+//   - Between two sessions the servers may lose their data and number past it. So a term of an
+//     earlier session is doubted: a write numbered below it counts from its own stamp, if that is
+//     later.
 //   - No verdict rests on expires_at in a record, nor on a client's clock.
 //   - After an outage of our own all other entries look expired. So a contender renews its own
 //     entry before it purges. Entries not written since the outage get a third of their TTL more.

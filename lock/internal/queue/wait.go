@@ -227,6 +227,7 @@ func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, o
 			if open {
 				<-other
 			}
+			// Only a semaphore asks for it.
 			w.p.targetGone = event.Type == zk.EventNodeDeleted
 			return true, nil
 		case <-timer.C:

@@ -67,6 +67,7 @@ func newConn(cfg Config) *Conn {
 	}
 	c.open, c.shut = context.WithCancelCause(context.Background())
 	c.lastDown.Store(-1)
+	c.lastLost.Store(-1)
 	return c
 }
 

@@ -16,27 +16,46 @@ import (
 type outage struct {
 	began    atomic.Bool  // a caller may use the connection: there is no outage before the first session
 	down     atomic.Bool  // there is no session now, as far as was noticed
-	lastDown atomic.Int64 // monotonic time at which there was last no session; -1: never
+	lastDown atomic.Int64 // monotonic time at which there was last no session, or silence; -1: never
+	lastLost atomic.Int64 // the same without silence
 	lastID   atomic.Int64 // last known session id of a borrowed connection
 }
 
 // LastOutage returns the monotonic time at which there was last no session; -1 if there has
 // always been one since the first.
 func (c *Conn) LastOutage() time.Duration {
+	c.notice()
+	return time.Duration(c.lastDown.Load())
+}
+
+// LastLost returns the monotonic time at which there was last no session; -1 if there has always
+// been one since the first. A request that was sent later was answered in the present session.
+func (c *Conn) LastLost() time.Duration {
+	c.notice()
+	return time.Duration(c.lastLost.Load())
+}
+
+// notice records an outage that no event has reported yet.
+func (c *Conn) notice() {
 	if c.poll(); !c.hasSession() {
 		c.noteDown()
 	}
-	return time.Duration(c.lastDown.Load())
 }
 
 // NoteOutage records that there may have been no session until now, for example because a renewal
 // was unanswered for too long.
 func (c *Conn) NoteOutage() { c.lastDown.Store(int64(c.cfg.Now())) }
 
+// noteLost records that there was no session until now.
+func (c *Conn) noteLost() {
+	c.NoteOutage()
+	c.lastLost.Store(c.lastDown.Load())
+}
+
 // noteDown records that there is no session.
 func (c *Conn) noteDown() {
 	if c.began.Load() {
-		c.NoteOutage()
+		c.noteLost()
 		c.down.Store(true)
 		c.loseWatches()
 	}
@@ -61,7 +80,7 @@ func (c *Conn) sessionEvent(e zk.Event) {
 	}
 	if e.State == zk.StateHasSession {
 		if c.down.Load() {
-			c.NoteOutage() // until now
+			c.noteLost()
 		}
 		c.noteUp()
 	} else {
