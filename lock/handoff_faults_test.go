@@ -27,9 +27,9 @@ func TestExchangeInDoubt(t *testing.T) {
 		h := w.lock(a, "x")
 		ctx, giveUp := context.WithCancel(w.ctx)
 		defer giveUp()
-		line := w.line(ctx, a, "x", 2)
-		w.windowOver("a")
 		other := w.queue(w.ctx, b, "x")
+		time.Sleep(window)
+		line := w.line(ctx, a, "x", 2)
 		hit := w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" && leaves(h)(r) && joins(r) })
 		begun := time.Now()
 		w.unlock(h)
@@ -59,8 +59,8 @@ func TestExchangeOfRemovedEntry(t *testing.T) {
 	each(t, "removed", bools, func(w *world, removed bool) {
 		a, z := w.dial("a", riding(0)), w.raw("admin")
 		h := w.lock(a, "x")
+		time.Sleep(window)
 		line := w.line(w.ctx, a, "x", 2)
-		w.windowOver("a")
 		hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && leaves(h)(r) }, func() {
 			if removed {
 				w.remove(z, h.EntryPath())

@@ -261,7 +261,7 @@ func (w *world) totals() map[string]int {
 	return all
 }
 
-// looked waits until a client, of which goroutines wait for another one, looks for others: then
+// looked waits until a client whose goroutines wait for another one lists the contenders: then
 // the window of the hold begins anew.
 func (w *world) looked(label string) {
 	w.Helper()
@@ -269,14 +269,6 @@ func (w *world) looked(label string) {
 	before := looks()
 	w.until("a look for others", func() bool { return looks() > before })
 	settle()
-}
-
-// windowOver lets the window of a hold end that has lasted for so long that looks are rare.
-func (w *world) windowOver(label string) {
-	w.Helper()
-	time.Sleep(ttl)
-	w.looked(label)
-	time.Sleep(2 * window)
 }
 
 // stays checks that the node is not deleted.

@@ -3,7 +3,9 @@
 package lock_test
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,6 +127,29 @@ func TestHandoffsEndWithoutWatch(t *testing.T) {
 		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) }), w.most+20*time.Second))
 		close(stop)
 		<-done
+	})
+}
+
+// TestLocalHandoffsEndWithoutWatch: goroutines hand an entry off among themselves as long as a
+// watch shows no other client. If that is lost, the other client waits until it is missed.
+func TestLocalHandoffsEndWithoutWatch(t *testing.T) {
+	forEachLoss(t, func(w *losing) {
+		a, b := w.client(), w.dial("b")
+		ctx, stop := context.WithCancel(w.ctx)
+		var busy sync.WaitGroup
+		for range 3 {
+			busy.Go(func() {
+				for h, err := a.Mutex("x").Lock(ctx); err == nil; h, err = a.Mutex("x").Lock(ctx) {
+					time.Sleep(100 * time.Millisecond)
+					h.Unlock()
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		w.lose(a)
+		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) }), w.most+time.Second))
+		stop()
+		busy.Wait()
 	})
 }
 

@@ -13,8 +13,8 @@
 //	Released, without, and the policy keeps entries          Enter takes it           │ Keep
 //	Released, otherwise                                                               ▼ Leave
 //
-// An entry is handed off locally only inside a window, which begins with its grant. A count that
-// shows no other contender starts the window again. So each entry ahead costs other processes at
+// An entry is handed off locally only inside a window, which begins with its grant. A list that
+// shows no other contender starts the window again, and a watch holds it open. So each entry ahead costs other processes at
 // most one window and one hold. Readers share an entry if they wait when it is granted, or arrive
 // inside its window.
 package place
@@ -37,7 +37,8 @@ type Place[E comparable] struct {
 	waiters list.List // of *Waiter[E]
 	holds   []*hold[E]
 	joins   []*Join
-	kept    *E // cached lease: unlocked, for the next waiter; nil: none
+	kept    *E   // cached lease: unlocked, for the next waiter; nil: none
+	alone   bool // a watch would show other contenders, and shows none
 }
 
 // Waiter is a goroutine that waits.
@@ -244,7 +245,7 @@ func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	waiting := p.waiters.Len() > 0
 	switch {
 	case p.Shared:
-	case waiting && passable && now < h.until:
+	case waiting && passable && (now < h.until || p.alone && p.Window > 0):
 		return Pass
 	case waiting && passable && len(p.joins) == 0:
 		p.Drop(e)
@@ -278,23 +279,34 @@ func (p *Place[E]) Drop(e E) bool {
 	return false
 }
 
-// Counted takes the result of a count of the contenders that began at that time: the number of
-// entries at the lock. It reports whether a join must begin while an entry is held.
-func (p *Place[E]) Counted(began time.Duration, entries int) (join bool) {
-	if entries <= p.Entries() {
-		for _, h := range p.holds {
-			h.until = max(h.until, began+p.Window)
-		}
-		return false
+// Contended says that there are other contenders. It reports whether a join must begin while an
+// entry is held.
+func (p *Place[E]) Contended() (join bool) {
+	for _, h := range p.holds {
+		h.contended = true
 	}
-	p.NoteContention()
 	return p.waiters.Len() > 0 && len(p.joins) == 0
 }
 
-// NoteContention records that there are other contenders.
-func (p *Place[E]) NoteContention() {
+// Alone says that there were no other contenders at that time. watched says that a watch shows
+// later ones.
+func (p *Place[E]) Alone(at time.Duration, watched bool) {
+	p.reopen(at)
+	p.alone = watched
+}
+
+// Unwatched says that the watch has fired, or is not followed any more.
+func (p *Place[E]) Unwatched(now time.Duration) {
+	if p.alone {
+		p.alone = false
+		p.reopen(now)
+	}
+}
+
+// reopen starts the windows again, at that time.
+func (p *Place[E]) reopen(at time.Duration) {
 	for _, h := range p.holds {
-		h.contended = true
+		h.until = max(h.until, at+p.Window)
 	}
 }
 

@@ -94,15 +94,21 @@ func (h *history) do(t *testing.T, op string) {
 	case "lost":
 		h.say("%v", h.Drop(arg))
 		joins()
-	case "others": // a look shows so many entries
+	case "others", "watch": // a list shows so many entries; with a watch, it would show later ones
 		n := 0
 		fmt.Sscan(arg, &n)
-		if h.CountDue() && h.Counted(h.now, n) {
+		switch {
+		case h.CountDue() && n > h.Entries() && h.Contended():
 			join()
 			h.say("join")
-		} else {
+		case h.CountDue():
+			h.Alone(h.now, what == "watch")
+			fallthrough
+		default:
 			h.say("no join")
 		}
+	case "fired": // the watch
+		h.Unwatched(h.now)
 	case "room":
 		fmt.Sscan(arg, &h.Room, &h.Free)
 	default:
@@ -151,13 +157,19 @@ func TestPlace(t *testing.T) {
 			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; at 9ms; unlock 1>pass to b; at 12ms; unlock 1'>exchange"},
 		{"without a window", Place[string]{Room: 1},
 			"enter a>join; arrive 1>a; enter b>wait; unlock 1>exchange; arrive 2>b; unlock 2>leave"},
-		{"a look that shows no others begins the window anew", Place[string]{Room: 1, Window: window},
+		{"a list that shows no others begins the window anew", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; enter b>wait; at 8ms; others 1>no join; at 17ms; unlock 1>pass to b"},
+		{"a watch that shows no others holds the window open until it fires", Place[string]{Room: 1, Window: window},
+			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; enter d>wait; at 8ms; watch 1>no join; at 1m; unlock 1>pass to b; at 2m; unlock 1'>pass to c; fired; at 2m1s; unlock 1''>exchange"},
+		{"when it has fired, a window begins", Place[string]{Room: 1, Window: window},
+			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; watch 1>no join; at 1m; fired; at 1m0.009s; unlock 1>pass to b; at 1m0.01s; unlock 1'>exchange"},
+		{"without a window a watch holds none open", Place[string]{Room: 1},
+			"enter a>join; arrive 1>a; enter b>wait; watch 1>no join; unlock 1>exchange"},
 		{"others are there: the first waiter joins while the entry is held", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; at 5ms; others 2>join; at 20ms; unlock 1>leave; arrive 2>b; unlock 2>pass to c"},
 		{"that join and a pass", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; enter b>wait; at 5ms; others 2>join; unlock 1>pass to b; unlock 1'>leave; arrive 2>nobody"},
-		{"no look without waiters", Place[string]{Room: 1, Window: window},
+		{"no list without waiters", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; others 2>no join; unlock 1>leave"},
 		{"an entry that may not be handed on", Place[string]{Room: 1, Window: window, Idle: time.Second},
 			"enter a>join; arrive 1>a; enter b>wait; unlock! 1>leave>join; arrive 2>b; unlock! 2>leave"},

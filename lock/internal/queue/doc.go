@@ -139,8 +139,9 @@
 //
 // Within its window an unlocked entry is handed off to the first local waiter. That takes no
 // request, unless a write is in flight or the lease is not fresh: then a join continues the entry
-// (pass). While goroutines wait, the client lists the contenders now and then (countOthers). If
-// there are others, or the list fails, the first goroutine joins while the entry is still held.
+// (pass). While goroutines wait, the client lists the contenders, and watches while there are no
+// others (followOthers): so long the window stays open. If there are others, or the list fails, the
+// first goroutine joins while the entry is still held.
 //
 // # Leaving
 //

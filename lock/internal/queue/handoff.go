@@ -12,7 +12,7 @@ import (
 func (p *placed) dropPlace() {
 	s := p.lock
 	e, held := p.Holder()
-	if !held || !p.HeldAlone() || s.soleHold != nil || p.counting || p.watched || p.Shared || p.Idle > 0 ||
+	if !held || !p.HeldAlone() || s.soleHold != nil || p.watching || p.Shared || p.Idle > 0 ||
 		p.like.Kind == znode.Semaphore || e.Pass > 0 || !s.places.remove(p) {
 		return
 	}
@@ -48,7 +48,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 	}
 	defer p.goOn()
 	if s.barged() {
-		p.NoteContention()
+		p.Contended()
 	}
 	switch p.Released(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {
 	case place.Pass:
@@ -64,7 +64,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 		n, err := e.next(noWait)
 		if err == nil {
 			p.Store(n, e)
-			p.lookAfter()
+			p.keptSince = q.Clock.Mono()
 			return true
 		}
 		p.Drop(e)

@@ -10,51 +10,148 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// countEvery is twice the shortest time between two counts of the contenders while local waiters
-// wait.
-const countEvery = 10 * time.Millisecond
+// Other contenders matter to a place while a goroutine waits for an entry that another goroutine
+// holds, and while an unused entry is kept (a cached lease). A watch on the parent's children fires
+// when another contender comes, of any library. Then the first local waiter joins while the entry
+// is still held, so its place in the queue is the same as without local handoff. A cached lease
+// leaves at once; if it is in use again, at its unlock. Safety does not depend on the watch.
 
-// countOthersSoon schedules a count of the contenders if it is needed; lock.mu is held. If other
-// processes contend, the first local waiter joins while the entry is still held. So its place in
-// the queue is the same as without local handoff.
-func (p *placed) countOthersSoon() {
-	if p.counting || !p.CountDue() || p.queue.Closing.Err() != nil {
-		return
+// listAfter is the shortest time for which goroutines wait before the contenders are listed.
+const listAfter = 5 * time.Millisecond
+
+// watchOthers starts a goroutine that looks for other contenders, if they matter; lock.mu is held.
+func (p *placed) watchOthers() {
+	if !p.watching && p.queue.Closing.Err() == nil && p.othersMatter() {
+		p.watching = p.queue.background(p.followOthers)
 	}
-	p.counting = true
-	// Count before the window ends, and less and less often during a long hold.
-	wait := max(p.Window, countEvery) / 2
-	if e, held := p.Holder(); held {
-		wait = min(max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4), readAgainAfter)
-	}
-	time.AfterFunc(wait, func() {
-		if !p.queue.background(p.countOthers) {
-			p.lock.mu.Lock()
-			p.counting = false
-			p.lock.mu.Unlock()
-		}
-	})
 }
 
-// countOthers lists the contenders once and counts them.
-func (p *placed) countOthers() {
-	p.lock.mu.Lock()
-	due, began := p.CountDue(), p.queue.Clock.Mono()
-	p.lock.mu.Unlock()
-	contenders := 0
-	if due {
-		children, stat, err := p.queue.Conn.Children(p.queue.Closing, p.queue.Path(p.like.Lock))
-		if contenders = math.MaxInt; err == nil { // on an error, unknown: the waiters join
-			contenders = countContenders(children, stat)
-		}
+// othersMatter reports whether other contenders matter to the place; lock.mu is held. The watch of
+// a cached lease stays while the lease is in use.
+func (p *placed) othersMatter() bool {
+	_, kept := p.Kept()
+	return kept || p.CountDue() || p.watching && p.Idle > 0 && p.Entries() > 0
+}
+
+// followOthers lists the contenders, and again after each change, until there are others or they
+// do not matter any more.
+func (p *placed) followOthers() {
+	q, path := p.queue, p.queue.Path(p.like.Lock)
+	// The first list for waiters comes before their window ends. It has no watch, which would be
+	// of no use if there are others.
+	wait, watch := max(p.Window/2, listAfter), false
+	if p.Idle > 0 {
+		wait, watch = 0, true
+	}
+	var changed <-chan zk.Event
+	for p.listDue(wait, changed) {
 		p.readRoom()
+		began, own := q.Clock.Mono(), p.entries()
+		var children []string
+		var stat *zk.Stat
+		var err error
+		if watch {
+			children, stat, changed, err = q.Conn.WatchChildren(q.Closing, path)
+		} else {
+			children, stat, err = q.Conn.Children(q.Closing, path)
+		}
+		if err != nil || countContenders(children, stat) > max(own, p.entries()) { // an own one comes or leaves
+			p.foundOthers() // on an error, perhaps
+			return
+		}
+		p.lock.mu.Lock()
+		p.Alone(began, watch)
+		p.goOn() // there may be more permits
+		p.lock.mu.Unlock()
+		wait, watch = p.listAgain(wait, watch), true
+	}
+}
+
+// listDue waits until the contenders must be listed: for that time, or until the watch fires. It
+// returns false if others do not matter any more. A cached lease that was unused for long enough,
+// or whose client closes, is released.
+func (p *placed) listDue(wait time.Duration, changed <-chan zk.Event) bool {
+	q := p.queue
+	list := time.NewTimer(wait)
+	defer list.Stop()
+	for due := false; ; {
+		p.lock.mu.Lock()
+		left := max(p.Idle, listAfter)
+		e, unused := p.Kept()
+		if unused {
+			left = p.keptSince + p.Idle - q.Clock.Mono()
+			if unused = left <= 0 || q.Closing.Err() != nil; unused {
+				p.Drop(e)
+			}
+		}
+		matters := p.othersMatter() && q.Closing.Err() == nil
+		if due || !matters {
+			p.Unwatched(q.Clock.Mono())
+		}
+		if !matters {
+			p.watching = false
+			p.goOn()
+		}
+		p.lock.mu.Unlock()
+		if unused {
+			q.endUnused(e)
+		}
+		if due || !matters {
+			return matters
+		}
+		idle := time.NewTimer(left)
+		select {
+		case <-changed:
+			due = true
+		case <-list.C:
+			due = true
+		case <-idle.C:
+		case <-q.Closing.Done():
+		}
+		idle.Stop()
+	}
+}
+
+// listAgain returns the time until the next list if the watch does not fire before. It does not
+// show when a semaphore has got more permits.
+func (p *placed) listAgain(wait time.Duration, watched bool) time.Duration {
+	switch {
+	case !watched:
+		return 0 // to watch
+	case p.like.Kind != znode.Semaphore:
+		return readAgainAfter
 	}
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
-	if p.counting = false; due && p.Counted(began, contenders) {
+	if e, held := p.Holder(); held { // less and less often during a long hold
+		wait = (p.queue.Clock.Mono() - e.HeldSince()) / 4
+	}
+	return min(max(wait, listAfter), readAgainAfter)
+}
+
+// foundOthers ends the search: the first local waiter joins, and a cached lease is released.
+func (p *placed) foundOthers() {
+	p.lock.mu.Lock()
+	e, unused := p.Kept()
+	if unused {
+		p.Drop(e)
+	}
+	p.watching = false
+	if p.Contended() {
 		p.begin(nil, place.Enter, place.Use{})
 	}
 	p.goOn()
+	p.lock.mu.Unlock()
+	if unused {
+		p.queue.endUnused(e)
+	}
+}
+
+// entries returns the number of the place's entries at the lock.
+func (p *placed) entries() int {
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	return p.Entries()
 }
 
 // countContenders returns the number of contenders in a list of a lock's children. If the
@@ -65,13 +162,6 @@ func countContenders(children []string, stat *zk.Stat) int {
 		return math.MaxInt
 	}
 	return len(znode.Contenders(children))
-}
-
-// entries returns the number of the place's entries at the lock.
-func (p *placed) entries() int {
-	p.lock.mu.Lock()
-	defer p.lock.mu.Unlock()
-	return p.Entries()
 }
 
 // readRoom reads the number of a semaphore's permits. If this client's entries hold all permits
@@ -86,5 +176,32 @@ func (p *placed) readRoom() {
 		p.lock.mu.Lock()
 		defer p.lock.mu.Unlock()
 		p.Room = int(max(1, capacity/c.Permits))
+	}
+}
+
+// endUnused releases an entry that no goroutine has. If the entry was lost, Changed has handled
+// it.
+func (q *Queue) endUnused(e *Entry) {
+	if e.Withdraw() {
+		q.Remove(e)
+	}
+}
+
+// dropKept releases this client's cached leases at the lock, for a request that does not wait.
+func (q *Queue) dropKept(s *lockState) {
+	s.mu.Lock()
+	var all []*Entry
+	for _, p := range s.places.all() {
+		if e, kept := p.Kept(); kept {
+			p.Drop(e)
+			all = append(all, e)
+		}
+	}
+	for _, p := range s.places.all() {
+		p.vacate()
+	}
+	s.mu.Unlock()
+	for _, e := range all {
+		q.endUnused(e)
 	}
 }

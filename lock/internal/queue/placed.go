@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// placed is this process's place (package place) for requests of one likeness, with its joins and
-// its counts of contenders. The lock state guards it. It exists while it is used.
+// placed is this process's place (package place) for requests of one likeness, with its joins. The lock state guards it. It exists while it is used.
 type placed struct {
 	place.Place[*Entry]
 	queue   *Queue
@@ -22,9 +21,7 @@ type placed struct {
 	waitsBy string   // with that entry; "": it has none
 	ahead   int      // entries ahead of that entry when the wait began
 
-	counting bool // a count of the contenders is due, or under way
-	watched  bool // a goroutine looks after the cached lease
-
+	watching  bool          // a goroutine looks for other contenders
 	keptSince time.Duration // monotonic time
 }
 
@@ -64,7 +61,7 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 			p.begin(nil, place.Enter, place.Use{})
 		case place.Wait:
 			p.tellWaits(r)
-			p.countOthersSoon()
+			p.watchOthers()
 		}
 		return p, nil, nil
 	}
@@ -277,13 +274,13 @@ func (p *placed) serve(e *Entry, use place.Use) bool {
 	return true
 }
 
-// goOn starts the joins that are needed, and schedules a count of the contenders; lock.mu is
-// held.
+// goOn starts the joins that are needed, and looks for other contenders if they
+// matter; lock.mu is held.
 func (p *placed) goOn() {
 	for p.NeedsJoin() {
 		p.begin(nil, place.Enter, place.Use{})
 	}
-	p.countOthersSoon()
+	p.watchOthers()
 	p.dropPlace()
 	p.vacate()
 }
