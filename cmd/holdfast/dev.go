@@ -50,7 +50,8 @@ SASL.
 Exit status: 0 when it is stopped by Ctrl-C or SIGTERM.`,
 		Example: `  holdfast dev
   holdfast dev --members 3 --clock-skew 90s
-  holdfast dev --listen 127.0.0.1:12181   # HOLDFAST_ZOOKEEPER=127.0.0.1:12181 holdfast ls`,
+  holdfast dev --listen 127.0.0.1:12181
+  holdfast ls --servers 127.0.0.1:12181   # in another terminal`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if members < 1 || members > maxMembers {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -73,6 +74,29 @@ func TestPolicyTest(t *testing.T) {
 	}
 }
 
+// TestHelpFits: no line of a help is wider than a terminal of 80 columns, but for lines of the
+// completion's, which are cobra's.
+func TestHelpFits(t *testing.T) {
+	for _, cmd := range append(newCommand().Commands(), newCommand()) {
+		if cmd.Name() == "completion" {
+			continue
+		}
+		var out bytes.Buffer
+		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		if status := run(t.Context(), args, strings.NewReader(""), &out, io.Discard); status != 0 {
+			t.Errorf("%v: status %d", args, status)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%v: %d columns: %s", args, n, line)
+			}
+			if strings.Contains(line, "true|false") {
+				t.Errorf("%v: a switch with values: %s", args, line)
+			}
+		}
+	}
+}
+
 // TestHelp: each command tells its exit status, or has none of its own, and has an example.
 func TestHelp(t *testing.T) {
 	for _, cmd := range newCommand().Commands() {
@@ -82,7 +106,7 @@ func TestHelp(t *testing.T) {
 		if cmd.Long == "" || cmd.Example == "" || cmd.Name() != "version" && !strings.Contains(cmd.Long, "Exit status:") {
 			t.Errorf("the help of %s lacks something", cmd.Name())
 		}
-		if len(cmd.Short) > 90 {
+		if len(cmd.Short) > 66 { // of 80 columns
 			t.Errorf("%s: %q is too long for a line", cmd.Name(), cmd.Short)
 		}
 	}

@@ -101,6 +101,7 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	for _, c := range cmd.Commands() {
 		refuseOthers(c)
 	}
+	fitHelp(cmd, helpWidth(out))
 	cmd.SetArgs(args)
 	cmd.SetIn(in)
 	cmd.SetOut(out)
