@@ -93,7 +93,12 @@ func (f *doctorFlags) examine(cmd *cobra.Command) (doctor.Report, error) {
 	return doctor.Examine(cmd.Context(), doctor.Options{
 		Config: cfg, Watch: f.watch, Log: zerolog.Nop(), // the report says everything
 		Dial: func(ctx context.Context, opts ...lock.Option) (*lock.Client, error) {
-			return app.Dial(ctx, cfg, zerolog.Nop(), opts...)
+			client, err := app.Dial(ctx, cfg, zerolog.Nop(), opts...)
+			var unreachable *app.Unreachable
+			if errors.As(err, &unreachable) {
+				err = unreachable.Unwrap() // the finding has advice of its own
+			}
+			return client, err
 		},
 	})
 }

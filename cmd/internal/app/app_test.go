@@ -223,6 +223,17 @@ func silence(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
+// refusal returns the address of a port that refuses connections.
+func refusal(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
 func TestDialTellsWhatWasTried(t *testing.T) {
 	cfg := policy.Default()
 	cfg.ZooKeeper.Servers, cfg.ZooKeeper.SessionTimeout = []string{silence(t)}, 300*time.Millisecond
@@ -234,6 +245,12 @@ func TestDialTellsWhatWasTried(t *testing.T) {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%v\nwant %q in it", err, want)
 		}
+	}
+
+	cfg.ZooKeeper.Servers = []string{refusal(t)} // its address is told once as tried, and once by the dialer
+	_, err = Dial(t.Context(), cfg, zerolog.Nop())
+	if n := strings.Count(fmt.Sprint(err), cfg.ZooKeeper.Servers[0]); n != 2 {
+		t.Errorf("%v\nnames the server %d times, want 2", err, n)
 	}
 
 	cfg.ZooKeeper.Servers = []string{"no-such-host.invalid:2181"}
