@@ -27,8 +27,9 @@ func newDev() *cobra.Command {
 	var members int
 	var skew time.Duration
 	cmd := &cobra.Command{
-		Use:   "dev",
-		Short: "Serve a ZooKeeper in memory, for development",
+		Use:        "dev",
+		SuggestFor: []string{"server", "serve"},
+		Short:      "Serve a ZooKeeper in memory, for development",
 		Long: `Serve a ZooKeeper in memory, for development: no Java, no installation, no files. It
 listens on loopback only, because any client that reaches it may do anything. All
 its data is gone when it ends, by Ctrl-C.

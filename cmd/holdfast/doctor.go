@@ -22,8 +22,9 @@ type doctorFlags struct {
 func newDoctor(flags *app.Flags) *cobra.Command {
 	f := &doctorFlags{Flags: flags}
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Find faults of the servers and the configuration, and remedies",
+		Use:        "doctor",
+		SuggestFor: []string{"check", "diagnose"},
+		Short:      "Find faults of the servers and the configuration, and remedies",
 		Long: `Look for what is wrong with the servers, the tree of locks and the configuration, and
 say what it means and how to mend it: whether the server does what locks rest on, its
 clock and the grace that it needs, session timeout and TTLs, access lists, the size of

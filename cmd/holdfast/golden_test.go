@@ -115,3 +115,13 @@ func TestHelp(t *testing.T) {
 		t.Errorf("the help does not show completion:\n%s", &out)
 	}
 }
+
+// TestUnknownCommand: other names of a command lead to it.
+func TestUnknownCommand(t *testing.T) {
+	for typed, want := range map[string]string{"lss": "did you mean ls?", "status": "did you mean ls?", "unlock": "did you mean break?", "xyzzy": "for \"holdfast\"\n"} {
+		var errs bytes.Buffer
+		if status := run(t.Context(), []string{typed}, strings.NewReader(""), io.Discard, &errs); status != app.StatusUsage || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: status %d, %s", typed, status, &errs)
+		}
+	}
+}

@@ -58,8 +58,9 @@ type runFlags struct {
 func newRun(flags *app.Flags) *cobra.Command {
 	f := &runFlags{Flags: flags, wait: -1, heldStatus: statusNotAcquired}
 	cmd := &cobra.Command{
-		Use:   "run NAME [--ttl D] [--wait D] [--at-least D] -- CMD ARGS...",
-		Short: "Run a command while holding a lock",
+		Use:        "run NAME [--ttl D] [--wait D] [--at-least D] -- CMD ARGS...",
+		SuggestFor: []string{"lock", "exec"},
+		Short:      "Run a command while holding a lock",
 		Long: `Run a command while holding a lock.
 
 The command has a process group of its own, which does not outlive the lock: when

@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	_ "time/tzdata" // schedules name time zones, which an image from scratch lacks
@@ -131,8 +132,27 @@ func refuseOthers(cmd *cobra.Command) {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return Usage("unknown command %q for %q\nTry: %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+		return Usage("%w\nTry: %s --help", unknown(cmd, args[0]), cmd.CommandPath())
 	}
+}
+
+// NoArgs is [cobra.NoArgs], but proposes commands for an unknown one.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return unknown(cmd, args[0])
+}
+
+func unknown(cmd *cobra.Command, arg string) error {
+	if cmd.SuggestionsMinimumDistance == 0 {
+		cmd.SuggestionsMinimumDistance = 2
+	}
+	hint := ""
+	if similar := cmd.SuggestionsFor(arg); len(similar) > 0 {
+		hint = "; did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	return fmt.Errorf("unknown command %q for %q%s", arg, cmd.CommandPath(), hint)
 }
 
 // OneName requires one argument, the name of a lock.

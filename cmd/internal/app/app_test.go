@@ -134,9 +134,9 @@ func TestStatus(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	command := func() *cobra.Command {
-		cmd := &cobra.Command{Use: "prog", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
+		cmd := &cobra.Command{Use: "prog", Args: NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
 		cmd.AddCommand(&cobra.Command{
-			Use: "fail STATUS", Args: cobra.ExactArgs(1),
+			Use: "fail STATUS", SuggestFor: []string{"crash"}, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				fmt.Fprintln(cmd.OutOrStdout(), "output")
 				switch args[0] {
@@ -167,6 +167,8 @@ func TestRun(t *testing.T) {
 		{"fail", 2, "", "prog: accepts 1 arg(s), received 0\nTry: prog fail --help\n"},
 		{"fail x --bogus", 2, "", "prog: unknown flag: --bogus\nTry: prog fail --help\n"},
 		{"nonsense", 2, "", "prog: unknown command \"nonsense\" for \"prog\"\nTry: prog --help\n"},
+		{"fial x", 2, "", "prog: unknown command \"fial\" for \"prog\"; did you mean fail?\nTry: prog --help\n"},
+		{"crash", 2, "", "prog: unknown command \"crash\" for \"prog\"; did you mean fail?\nTry: prog --help\n"},
 	} {
 		var out, errs bytes.Buffer
 		got := Run(t.Context(), command(), strings.Fields(test.args), nil, &out, &errs)
