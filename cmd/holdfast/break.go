@@ -53,7 +53,7 @@ func newBreak(flags *app.Flags) *cobra.Command {
 	f := &breakFlags{Flags: flags, wait: -1}
 	cmd := &cobra.Command{
 		Use:        "break NAME [--entry ENTRY|--expired-only] [--reason TEXT]",
-		SuggestFor: []string{"unlock", "delete", "kill"},
+		SuggestFor: []string{"unlock", "delete", "kill", "rm"},
 		Short:      "Force-release a lock: end the holds on it",
 		Long: `Force-release a lock: end the holds on it, and tell the holders your name and reason.
 

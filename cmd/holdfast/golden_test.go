@@ -118,9 +118,12 @@ func TestHelp(t *testing.T) {
 
 // TestUnknownCommand: other names of a command lead to it.
 func TestUnknownCommand(t *testing.T) {
-	for typed, want := range map[string]string{"lss": "did you mean ls?", "status": "did you mean ls?", "unlock": "did you mean break?", "xyzzy": "for \"holdfast\"\n"} {
+	for typed, want := range map[string]string{
+		"lss": "; did you mean ls?\n", "status": "; did you mean ls?\n", "rm": "; did you mean break?\n", "xyzzy": "for \"holdfast\"\n",
+		"policy orders/42": "; did you mean holdfast policy test orders/42?\n", "config chekc": "; did you mean check?\n",
+	} {
 		var errs bytes.Buffer
-		if status := run(t.Context(), []string{typed}, strings.NewReader(""), io.Discard, &errs); status != app.StatusUsage || !strings.Contains(errs.String(), want) {
+		if status := run(t.Context(), strings.Fields(typed), strings.NewReader(""), io.Discard, &errs); status != app.StatusUsage || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: status %d, %s", typed, status, &errs)
 		}
 	}

@@ -213,7 +213,7 @@ func parsed[T any](to *T, parse func(string) (T, error)) scalar {
 	return func(n ast.Node) error {
 		s, ok := n.(*ast.StringNode)
 		if !ok {
-			return errors.New("must be a text on one line; a number or a truth value needs quotes to be one")
+			return errors.New("must be a text on one line: quote it if it could be read as something else")
 		}
 		v, rule := parse(s.Value)
 		if rule == nil {

@@ -157,6 +157,7 @@ func TestParseMistakes(t *testing.T) {
 		{"size", strings.Repeat("#", maxFile+1), 0, 0, "", "", "at most 1048576 bytes"},
 
 		// Keys.
+		{"host:port in braces", "zookeeper: {servers: [127.0.0.1:2181]}\n", 1, 23, "zookeeper.servers[0]", "a mapping", "quote it"},
 		{"unknown key", "foo: 1\n", 1, 1, "foo", "", "is not a known key; the keys here are zookeeper, root, log, policies, reaper"},
 		{"misspelt key", "zookeper:\n  a: 1\n", 1, 1, "zookeper", "", "did you mean zookeeper?"},
 		{"misspelt policy key", policy("    tttl: 5s"), 4, 5, "policies[0].tttl", "", "did you mean ttl?"},

@@ -145,12 +145,16 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 }
 
 func unknown(cmd *cobra.Command, arg string) error {
-	if cmd.SuggestionsMinimumDistance == 0 {
-		cmd.SuggestionsMinimumDistance = 2
+	cmd.SuggestionsMinimumDistance = 2
+	if len(arg) < 4 { // rm is not run
+		cmd.SuggestionsMinimumDistance = 1
 	}
-	hint := ""
-	if similar := cmd.SuggestionsFor(arg); len(similar) > 0 {
+	hint, below := "", cmd.Commands()
+	switch similar := cmd.SuggestionsFor(arg); {
+	case len(similar) > 0:
 		hint = "; did you mean " + strings.Join(similar, " or ") + "?"
+	case len(below) == 1:
+		hint = fmt.Sprintf("; did you mean %s %s?", below[0].CommandPath(), arg)
 	}
 	return fmt.Errorf("unknown command %q for %q%s", arg, cmd.CommandPath(), hint)
 }
