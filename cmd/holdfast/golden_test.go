@@ -74,6 +74,25 @@ func TestPolicyTest(t *testing.T) {
 	}
 }
 
+// TestHelp: each command tells its exit status, or has none of its own, and has an example.
+func TestHelp(t *testing.T) {
+	for _, cmd := range newCommand().Commands() {
+		if cmd.Name() == "completion" || cmd.Name() == "help" {
+			continue
+		}
+		if cmd.Long == "" || cmd.Example == "" || cmd.Name() != "version" && !strings.Contains(cmd.Long, "Exit status:") {
+			t.Errorf("the help of %s lacks something", cmd.Name())
+		}
+		if len(cmd.Short) > 66 { // of 80 columns
+			t.Errorf("%s: %q is too long for a line", cmd.Name(), cmd.Short)
+		}
+	}
+	var out bytes.Buffer
+	if run(t.Context(), []string{"--help"}, strings.NewReader(""), &out, io.Discard); !strings.Contains(out.String(), "completion") {
+		t.Errorf("the help does not show completion:\n%s", &out)
+	}
+}
+
 // TestHelpFits: no line of a help is wider than a terminal of 80 columns, but for lines of the
 // completion's, which are cobra's.
 func TestHelpFits(t *testing.T) {
@@ -94,25 +113,6 @@ func TestHelpFits(t *testing.T) {
 				t.Errorf("%v: a switch with values: %s", args, line)
 			}
 		}
-	}
-}
-
-// TestHelp: each command tells its exit status, or has none of its own, and has an example.
-func TestHelp(t *testing.T) {
-	for _, cmd := range newCommand().Commands() {
-		if cmd.Name() == "completion" || cmd.Name() == "help" {
-			continue
-		}
-		if cmd.Long == "" || cmd.Example == "" || cmd.Name() != "version" && !strings.Contains(cmd.Long, "Exit status:") {
-			t.Errorf("the help of %s lacks something", cmd.Name())
-		}
-		if len(cmd.Short) > 66 { // of 80 columns
-			t.Errorf("%s: %q is too long for a line", cmd.Name(), cmd.Short)
-		}
-	}
-	var out bytes.Buffer
-	if run(t.Context(), []string{"--help"}, strings.NewReader(""), &out, io.Discard); !strings.Contains(out.String(), "completion") {
-		t.Errorf("the help does not show completion:\n%s", &out)
 	}
 }
 
