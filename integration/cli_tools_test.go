@@ -58,7 +58,7 @@ func testShow(t *testing.T, bin string) {
 		doc.Holders[0].Entry != hold.EntryPath() || doc.Waiters[0].WaitsFor != hold.EntryPath() {
 		t.Errorf("%+v", doc)
 	}
-	for _, want := range []string{"orders/42: mutex, 1 in, 1 waiting", "●  1  shop", "▲", "○  2  shop", "waits for 1"} {
+	for _, want := range []string{"orders/42: mutex, 1 holder, 1 waiter", "●  1  shop", "▲", "○  2  shop", "waits for 1"} {
 		if got := c.output("show", "orders/42"); !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}

@@ -52,8 +52,9 @@ type outcome struct {
 func newBreak(flags *app.Flags) *cobra.Command {
 	f := &breakFlags{Flags: flags, wait: -1}
 	cmd := &cobra.Command{
-		Use:   "break NAME [--entry ENTRY|--expired-only] [--reason TEXT]",
-		Short: "Force-release a lock: end the holds on it",
+		Use:        "break NAME [--entry ENTRY|--expired-only] [--reason TEXT]",
+		SuggestFor: []string{"unlock", "delete", "kill", "rm"},
+		Short:      "Force-release a lock: end the holds on it",
 		Long: `Force-release a lock: end the holds on it, and tell the holders your name and reason.
 
 The request is written into the holder's entry. At its next renewal, after a third of
@@ -190,6 +191,9 @@ func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name str
 	}
 	fmt.Fprint(errs, "Go on? (yes or no) ")
 	answer, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 1024)).ReadString('\n')
+	if in, ok := cmd.InOrStdin().(io.Writer); err != nil || !ok || !app.IsTerminal(in) {
+		fmt.Fprintln(errs) // the answer's own line end was not shown
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}

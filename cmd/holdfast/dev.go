@@ -27,8 +27,9 @@ func newDev() *cobra.Command {
 	var members int
 	var skew time.Duration
 	cmd := &cobra.Command{
-		Use:   "dev",
-		Short: "Serve a ZooKeeper in memory, for development",
+		Use:        "dev",
+		SuggestFor: []string{"server", "serve"},
+		Short:      "Serve a ZooKeeper in memory, for development",
 		Long: `Serve a ZooKeeper in memory, for development: no Java, no installation, no files. It
 listens on loopback only, because any client that reaches it may do anything. All
 its data is gone when it ends, by Ctrl-C.
@@ -50,7 +51,8 @@ SASL.
 Exit status: 0 when it is stopped by Ctrl-C or SIGTERM.`,
 		Example: `  holdfast dev
   holdfast dev --members 3 --clock-skew 90s
-  holdfast dev --listen 127.0.0.1:12181   # HOLDFAST_ZOOKEEPER=127.0.0.1:12181 holdfast ls`,
+  holdfast dev --listen 127.0.0.1:12181
+  holdfast ls --servers 127.0.0.1:12181   # in another terminal`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if members < 1 || members > maxMembers {

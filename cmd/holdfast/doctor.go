@@ -22,8 +22,9 @@ type doctorFlags struct {
 func newDoctor(flags *app.Flags) *cobra.Command {
 	f := &doctorFlags{Flags: flags}
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Look for what is wrong with the servers and the configuration, and say how to mend it",
+		Use:        "doctor",
+		SuggestFor: []string{"check", "diagnose"},
+		Short:      "Find faults of the servers and the configuration, and remedies",
 		Long: `Look for what is wrong with the servers, the tree of locks and the configuration, and
 say what it means and how to mend it: whether the server does what locks rest on, its
 clock and the grace that it needs, session timeout and TTLs, access lists, the size of
@@ -93,7 +94,12 @@ func (f *doctorFlags) examine(cmd *cobra.Command) (doctor.Report, error) {
 	return doctor.Examine(cmd.Context(), doctor.Options{
 		Config: cfg, Watch: f.watch, Log: zerolog.Nop(), // the report says everything
 		Dial: func(ctx context.Context, opts ...lock.Option) (*lock.Client, error) {
-			return app.Dial(ctx, cfg, zerolog.Nop(), opts...)
+			client, err := app.Dial(ctx, cfg, zerolog.Nop(), opts...)
+			var unreachable *app.Unreachable
+			if errors.As(err, &unreachable) {
+				err = unreachable.Unwrap() // the finding has advice of its own
+			}
+			return client, err
 		},
 	})
 }

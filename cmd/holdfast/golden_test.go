@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -82,12 +83,48 @@ func TestHelp(t *testing.T) {
 		if cmd.Long == "" || cmd.Example == "" || cmd.Name() != "version" && !strings.Contains(cmd.Long, "Exit status:") {
 			t.Errorf("the help of %s lacks something", cmd.Name())
 		}
-		if len(cmd.Short) > 90 {
+		if len(cmd.Short) > 66 { // of 80 columns
 			t.Errorf("%s: %q is too long for a line", cmd.Name(), cmd.Short)
 		}
 	}
 	var out bytes.Buffer
 	if run(t.Context(), []string{"--help"}, strings.NewReader(""), &out, io.Discard); !strings.Contains(out.String(), "completion") {
 		t.Errorf("the help does not show completion:\n%s", &out)
+	}
+}
+
+// TestHelpFits: no line of a help is wider than a terminal of 80 columns, but for lines of the
+// completion's, which are cobra's.
+func TestHelpFits(t *testing.T) {
+	for _, cmd := range append(newCommand().Commands(), newCommand()) {
+		if cmd.Name() == "completion" {
+			continue
+		}
+		var out bytes.Buffer
+		args := append(strings.Fields(cmd.CommandPath())[1:], "--help")
+		if status := run(t.Context(), args, strings.NewReader(""), &out, io.Discard); status != 0 {
+			t.Errorf("%v: status %d", args, status)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%v: %d columns: %s", args, n, line)
+			}
+			if strings.Contains(line, "true|false") {
+				t.Errorf("%v: a switch with values: %s", args, line)
+			}
+		}
+	}
+}
+
+// TestUnknownCommand: other names of a command lead to it.
+func TestUnknownCommand(t *testing.T) {
+	for typed, want := range map[string]string{
+		"lss": "; did you mean ls?\n", "status": "; did you mean ls?\n", "rm": "; did you mean break?\n", "xyzzy": "for \"holdfast\"\n",
+		"policy orders/42": "; did you mean holdfast policy test orders/42?\n", "config chekc": "; did you mean check?\n",
+	} {
+		var errs bytes.Buffer
+		if status := run(t.Context(), strings.Fields(typed), strings.NewReader(""), io.Discard, &errs); status != app.StatusUsage || !strings.Contains(errs.String(), want) {
+			t.Errorf("%s: status %d, %s", typed, status, &errs)
+		}
 	}
 }

@@ -28,8 +28,9 @@ type lsFlags struct {
 func newLs(flags *app.Flags) *cobra.Command {
 	f := &lsFlags{Flags: flags}
 	cmd := &cobra.Command{
-		Use:   "ls [PATTERN]",
-		Short: "List the locks in use, their holders and their waiters",
+		Use:        "ls [PATTERN]",
+		SuggestFor: []string{"list", "status", "locks"},
+		Short:      "List the locks in use, their holders and their waiters",
 		Long: `List the locks in use, their holders and their waiters in order: all locks, those
 that a pattern matches as it would in a policy (* is one component or part of one, **
 any number; ? is one character), or without * and ? the lock of that name and those

@@ -53,7 +53,7 @@ $` + app.EnvServers + `), else from the configuration file, else it has its defa
 Exit status: 0 done, 1 failed, 2 bad usage or configuration, 128+n ended by signal n;
 more with run.`,
 		Version: app.Version(),
-		Args:    cobra.NoArgs,
+		Args:    app.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags.Add(cmd.PersistentFlags())

@@ -23,7 +23,7 @@ func newPolicy(flags *app.Flags) *cobra.Command {
 
 Exit status: 2 bad usage or configuration.`,
 		Example: `  holdfast policy test imports/a --config config.yaml`,
-		Args:    cobra.NoArgs,
+		Args:    app.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPolicyTest(flags))
@@ -34,7 +34,7 @@ func newPolicyTest(flags *app.Flags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "test NAME...",
-		Short: "Tell which policy applies to each lock, which of those before it do not, and why",
+		Short: "Tell which policy applies to each lock, and why",
 		Long: `Tell which policy applies to each lock, which of those before it do not match, and
 what the lock gets by it. The first policy whose pattern matches wins. No server is
 asked.

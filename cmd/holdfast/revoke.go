@@ -17,12 +17,13 @@ func newRevoke(flags *app.Flags) *cobra.Command {
 	var reason string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "revoke NAME [--reason TEXT]",
-		Short: "Ask the holders of a lock to release it",
+		Use:        "revoke NAME [--reason TEXT]",
+		SuggestFor: []string{"release"},
+		Short:      "Ask the holders of a lock to release it",
 		Long: `Ask the holders of a lock to release it, and tell them your name and why.
 
 A holder that listens is told at once: a program by the library's Hold.Revoked,
-holdfast run by --on-revoke. The holder decides; nothing forces it to release. This
+holdfast run by --on-revoke. Any other holder is not told. The holder decides; nothing forces it to release. This
 prints the holders that were asked, and does not wait. "holdfast ls NAME" shows the
 holders then.
 

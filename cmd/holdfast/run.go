@@ -58,8 +58,9 @@ type runFlags struct {
 func newRun(flags *app.Flags) *cobra.Command {
 	f := &runFlags{Flags: flags, wait: -1, heldStatus: statusNotAcquired}
 	cmd := &cobra.Command{
-		Use:   "run NAME [--ttl D] [--wait D] [--at-least D] -- CMD ARGS...",
-		Short: "Run a command while holding a lock",
+		Use:        "run NAME [--ttl D] [--wait D] [--at-least D] -- CMD ARGS...",
+		SuggestFor: []string{"lock", "exec"},
+		Short:      "Run a command while holding a lock",
 		Long: `Run a command while holding a lock.
 
 The command has a process group of its own, which does not outlive the lock: when
@@ -99,9 +100,9 @@ write to standard error, delay nothing, and are killed when they run for more th
 after the lock was given back.
 
 Exit status: the command's own, 128+n if signal n ended it, or
-   75  the lock was not acquired within --wait, because another client holds it (or
-       what --held-status says), or ZooKeeper could not be reached within that and the
-       session timeout
+   75  the lock was not acquired within --wait, because another client
+       holds it (or what --held-status says), or ZooKeeper could not be
+       reached within that and the session timeout
    76  the command was ended because the lock could not be kept
   126  the command cannot be executed
   127  the command was not found
@@ -110,9 +111,11 @@ Exit status: the command's own, 128+n if signal n ended it, or
 		Example: `  holdfast run nightly-report -- ./report.sh
   holdfast run deploy/shop --wait 0 -- make deploy     # or fail at once
   holdfast run hourly --wait 0 -q --held-status 0 -- ./job   # or do nothing
-  holdfast run mail --at-least 1m --on-lost 'logger lost $HOLDFAST_LOCK' -- ./send
-  holdfast run import --ttl 5m --wait 1h -- ./import   # rides out outages of minutes
-  holdfast run etl --detach t --detach-for 5m -- ./extract && holdfast run etl --attach t -- ./load`,
+  holdfast run mail --on-lost 'logger lost $HOLDFAST_LOCK' -- ./send
+  holdfast run report --at-least 1m -- ./report   # from cron of several hosts
+  holdfast run import --ttl 5m --wait 1h -- ./import   # survives long outages
+  holdfast run etl --detach t --detach-for 5m -- ./extract &&
+    holdfast run etl --attach t -- ./load`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeName(flags),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -18,8 +18,9 @@ import (
 func newShow(flags *app.Flags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "show NAME",
-		Short: "Show one lock: its holders, its waiters, and what each waits for",
+		Use:        "show NAME",
+		SuggestFor: []string{"get", "info", "describe"},
+		Short:      "Show one lock: its holders, its waiters, and what each waits for",
 		Long: `Show one lock: its holders (●), its waiters (○) in the order of their turn, and the
 one entry that each of them waits for and watches. An arrow (▲) points to the entry
 right ahead. Then come what is left of the lease, the TTL, and the fencing token;

@@ -21,8 +21,9 @@ import (
 func newSweep(flags *app.Flags) *cobra.Command {
 	var dryRun, asJSON, format1 bool
 	cmd := &cobra.Command{
-		Use:   "sweep [--dry-run] [--format-1]",
-		Short: "Clean up once after lock holders that died, as the reaper does",
+		Use:        "sweep [--dry-run] [--format-1]",
+		SuggestFor: []string{"reap", "reaper", "clean"},
+		Short:      "Clean up once after lock holders that died, as the reaper does",
 		Long: `Clean up once after lock holders that died, as the reaper does: delete expired
 entries and empty lock trees, by the policies of the configuration, and print what was
 found. --dry-run tells what would be deleted, and deletes nothing.

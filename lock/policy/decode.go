@@ -89,7 +89,7 @@ func (o object) decode(d *decoder, path string, n ast.Node) {
 // unknown adds a mistake about a key that is not of the object. It does not show the value,
 // nor the key among those whose values are hidden: it may be a password.
 func (o object) unknown(d *decoder, at position, path, key string) {
-	rule := "is not a known key; here are known: " + strings.Join(o.keys(), ", ")
+	rule := "is not a known key; the keys here are " + strings.Join(o.keys(), ", ")
 	if path == "" {
 		for _, f := range o {
 			if below, ok := f.value.(object); ok && slices.Contains(below.keys(), key) {
@@ -213,7 +213,7 @@ func parsed[T any](to *T, parse func(string) (T, error)) scalar {
 	return func(n ast.Node) error {
 		s, ok := n.(*ast.StringNode)
 		if !ok {
-			return errors.New("must be a text on one line; a number or a truth value needs quotes to be one")
+			return errors.New("must be a text on one line: quote it if it could be read as something else")
 		}
 		v, rule := parse(s.Value)
 		if rule == nil {

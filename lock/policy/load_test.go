@@ -157,7 +157,8 @@ func TestParseMistakes(t *testing.T) {
 		{"size", strings.Repeat("#", maxFile+1), 0, 0, "", "", "at most 1048576 bytes"},
 
 		// Keys.
-		{"unknown key", "foo: 1\n", 1, 1, "foo", "", "is not a known key; here are known: zookeeper, root, log, policies, reaper"},
+		{"host:port in braces", "zookeeper: {servers: [127.0.0.1:2181]}\n", 1, 23, "zookeeper.servers[0]", "a mapping", "quote it"},
+		{"unknown key", "foo: 1\n", 1, 1, "foo", "", "is not a known key; the keys here are zookeeper, root, log, policies, reaper"},
 		{"misspelt key", "zookeper:\n  a: 1\n", 1, 1, "zookeper", "", "did you mean zookeeper?"},
 		{"misspelt policy key", policy("    tttl: 5s"), 4, 5, "policies[0].tttl", "", "did you mean ttl?"},
 		{"camel case", policy("    maxTTL: 5s"), 4, 5, "policies[0].maxTTL", "", "did you mean max_ttl?"},
@@ -223,7 +224,7 @@ func TestParseMistakes(t *testing.T) {
 		{"auth with two passwords", "zookeeper:\n  auth: {user: u, password_env: P, password_file: f}\n", 2, 9, "zookeeper.auth", "", "exactly one of"},
 		{"auth with the password", "zookeeper:\n  auth: {user: u, password_env: P, password: hunter2}\n", 2, 36, "zookeeper.auth.password", "", "is not a known key"},
 		{"auth password as variable", "zookeeper:\n  auth: {user: u, password_env: hunter-2}\n", 2, 33, "zookeeper.auth.password_env", "[redacted]", "environment variable"},
-		{"auth password as key", "zookeeper:\n  auth: {user: u, password_env: P, hunter2: x}\n", 2, 36, "zookeeper.auth.[redacted]", "", "here are known: scheme, user"},
+		{"auth password as key", "zookeeper:\n  auth: {user: u, password_env: P, hunter2: x}\n", 2, 36, "zookeeper.auth.[redacted]", "", "the keys here are scheme, user"},
 		{"auth password as number", "zookeeper:\n  auth: {user: u, password_file: 12345}\n", 2, 34, "zookeeper.auth.password_file", "[redacted]", "must be a text"},
 		{"zookeeper in a text", "zookeeper: hunter2\n", 1, 12, "zookeeper", "[redacted]", "must be a mapping"},
 		{"server with a login", "zookeeper:\n  servers: ['u:hunter2@zk1']\n", 2, 13, "zookeeper.servers[0]", "[redacted]@zk1", "no credentials"},

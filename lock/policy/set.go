@@ -260,7 +260,7 @@ func checkSchedule(text string) error {
 	}
 	schedule, err := cron.ParseStandard(spec)
 	if err != nil {
-		return fmt.Errorf("must be a cron expression: %w", err)
+		return fmt.Errorf("must be a cron expression or an interval such as @every 1m: %w", err)
 	}
 	if interval, ok := strings.CutPrefix(spec, "@every "); ok {
 		every, err := time.ParseDuration(interval)

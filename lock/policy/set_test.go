@@ -136,7 +136,7 @@ var policyRules = []struct {
 	{"max_hold long", times(lock.Policy{MaxHold: 1<<63 - 1}), "policies[0].max_hold", "at most 8760h"},
 	{"orphan_after short", []Policy{{Name: "n", Match: Pattern{"a"}, OrphanAfter: 999 * time.Millisecond}},
 		"policies[0].orphan_after", "at least 1s"},
-	{"schedule no cron", scheduled("often"), "policies[0].schedule", "must be a cron expression"},
+	{"schedule no cron", scheduled("often"), "policies[0].schedule", "must be a cron expression or an interval such as @every 1m"},
 	{"schedule rounded", scheduled("@every 1500ms"), "policies[0].schedule", "whole seconds"},
 	{"schedule never", scheduled("0 0 31 2 *"), "policies[0].schedule", "a time that comes"},
 	{"match covered by one", []Policy{{Name: "n", Match: Pattern{"a/**"}}, {Name: "m", Match: Pattern{"a/b*"}}},

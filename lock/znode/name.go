@@ -262,7 +262,7 @@ func CheckName(name string) error {
 		return fmt.Errorf("lock name %.40q… has %d bytes: at most %d are allowed", name, len(name), MaxName)
 	}
 	if name[0] == '/' {
-		return fmt.Errorf("lock name %q: must not start with a slash: names are relative to the root", name)
+		return fmt.Errorf("lock name %q: must not start with a slash: leave out the root, as in orders/42", name)
 	}
 	for component := range strings.SplitSeq(name, "/") {
 		if rule := checkComponent(component); rule != "" {

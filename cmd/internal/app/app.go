@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	_ "time/tzdata" // schedules name time zones, which an image from scratch lacks
@@ -101,6 +102,7 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	for _, c := range cmd.Commands() {
 		refuseOthers(c)
 	}
+	fitHelp(cmd, helpWidth(out))
 	cmd.SetArgs(args)
 	cmd.SetIn(in)
 	cmd.SetOut(out)
@@ -130,8 +132,31 @@ func refuseOthers(cmd *cobra.Command) {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		return Usage("unknown command %q for %q\nTry: %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+		return Usage("%w\nTry: %s --help", unknown(cmd, args[0]), cmd.CommandPath())
 	}
+}
+
+// NoArgs is [cobra.NoArgs], but proposes commands for an unknown one.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return unknown(cmd, args[0])
+}
+
+func unknown(cmd *cobra.Command, arg string) error {
+	cmd.SuggestionsMinimumDistance = 2
+	if len(arg) < 4 { // rm is not run
+		cmd.SuggestionsMinimumDistance = 1
+	}
+	hint, below := "", cmd.Commands()
+	switch similar := cmd.SuggestionsFor(arg); {
+	case len(similar) > 0:
+		hint = "; did you mean " + strings.Join(similar, " or ") + "?"
+	case len(below) == 1:
+		hint = fmt.Sprintf("; did you mean %s %s?", below[0].CommandPath(), arg)
+	}
+	return fmt.Errorf("unknown command %q for %q%s", arg, cmd.CommandPath(), hint)
 }
 
 // OneName requires one argument, the name of a lock.

@@ -134,9 +134,9 @@ func TestStatus(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	command := func() *cobra.Command {
-		cmd := &cobra.Command{Use: "prog", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
+		cmd := &cobra.Command{Use: "prog", Args: NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
 		cmd.AddCommand(&cobra.Command{
-			Use: "fail STATUS", Args: cobra.ExactArgs(1),
+			Use: "fail STATUS", SuggestFor: []string{"crash"}, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				fmt.Fprintln(cmd.OutOrStdout(), "output")
 				switch args[0] {
@@ -167,6 +167,8 @@ func TestRun(t *testing.T) {
 		{"fail", 2, "", "prog: accepts 1 arg(s), received 0\nTry: prog fail --help\n"},
 		{"fail x --bogus", 2, "", "prog: unknown flag: --bogus\nTry: prog fail --help\n"},
 		{"nonsense", 2, "", "prog: unknown command \"nonsense\" for \"prog\"\nTry: prog --help\n"},
+		{"fial x", 2, "", "prog: unknown command \"fial\" for \"prog\"; did you mean fail?\nTry: prog --help\n"},
+		{"crash", 2, "", "prog: unknown command \"crash\" for \"prog\"; did you mean fail?\nTry: prog --help\n"},
 	} {
 		var out, errs bytes.Buffer
 		got := Run(t.Context(), command(), strings.Fields(test.args), nil, &out, &errs)
@@ -223,6 +225,17 @@ func silence(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
+// refusal returns the address of a port that refuses connections.
+func refusal(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
 func TestDialTellsWhatWasTried(t *testing.T) {
 	cfg := policy.Default()
 	cfg.ZooKeeper.Servers, cfg.ZooKeeper.SessionTimeout = []string{silence(t)}, 300*time.Millisecond
@@ -234,6 +247,12 @@ func TestDialTellsWhatWasTried(t *testing.T) {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%v\nwant %q in it", err, want)
 		}
+	}
+
+	cfg.ZooKeeper.Servers = []string{refusal(t)} // its address is told once as tried, and once by the dialer
+	_, err = Dial(t.Context(), cfg, zerolog.Nop())
+	if n := strings.Count(fmt.Sprint(err), cfg.ZooKeeper.Servers[0]); n != 2 {
+		t.Errorf("%v\nnames the server %d times, want 2", err, n)
 	}
 
 	cfg.ZooKeeper.Servers = []string{"no-such-host.invalid:2181"}

@@ -203,25 +203,26 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 		tried := errors.As(err, &unreached)
 		err = fmt.Errorf("no session with ZooKeeper within %v, tried %s", within, strings.Join(z.Servers, ", "))
 		if tried {
-			err = fmt.Errorf("%w: %w", err, unreached.LastFailure())
+			err = fmt.Errorf("%w; last failure: %w", err, unreached.LastFailure())
 		}
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("connecting to ZooKeeper: %w", context.Cause(ctx))
 	}
-	return nil, &unreachable{err}
+	return nil, &Unreachable{err}
 }
 
-// unreachable is the error if there was no session.
-type unreachable struct{ error }
+// Unreachable is the error of [Dial] if there was no session. Its text ends with advice for the
+// command line, which that of the error in it does not.
+type Unreachable struct{ error }
 
-func (e *unreachable) Error() string {
+func (e *Unreachable) Error() string {
 	return e.error.Error() + "\n" +
 		"Is a server running there, and can it be reached from here?\n" +
 		"Name others with --servers, " + EnvServers + " or zookeeper.servers in the configuration."
 }
 
-func (e *unreachable) Unwrap() error { return e.error }
+func (e *Unreachable) Unwrap() error { return e.error }
 
 // Is reports whether the target is [lock.ErrUnavailable]: not every error of go-zookeeper matches
 // it.
-func (e *unreachable) Is(target error) bool { return target == lock.ErrUnavailable }
+func (e *Unreachable) Is(target error) bool { return target == lock.ErrUnavailable }

@@ -83,7 +83,7 @@ type unreached struct {
 	why error
 }
 
-func (e *unreached) Error() string      { return fmt.Sprintf("%v; the last of them: %v", e.error, e.why) }
+func (e *unreached) Error() string      { return fmt.Sprintf("%v; last failure: %v", e.error, e.why) }
 func (e *unreached) Unwrap() []error    { return []error{e.error, e.why} }
 func (e *unreached) LastFailure() error { return e.why }
 
@@ -136,7 +136,7 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 	}
 	nc, err := c.dialWithin(c.own.life, network, address, timeout)
 	if err != nil {
-		c.noteFailure(fmt.Errorf("%s: %w", address, err))
+		c.noteFailure(of(address, err))
 		return nil, err
 	}
 	live := &liveConn{plain: nc, stop: context.AfterFunc(c.own.life, func() { nc.Close() })}
@@ -146,7 +146,7 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 	defer cancel()
 	if live.Conn, err = c.secure(ctx, nc, c.own.hosts.nameOf(address)); err != nil {
 		live.Close()
-		c.noteFailure(fmt.Errorf("%s: %w", address, err))
+		c.noteFailure(of(address, err))
 		return nil, err
 	}
 	return newServerConn(live, limit, dialed{c, address}, c.overdue)
@@ -258,6 +258,14 @@ type liveConn struct {
 func (c *liveConn) Close() error {
 	c.stop()
 	return c.plain.Close()
+}
+
+// of returns a server's error with its address, which the errors of package net mostly have.
+func of(address string, err error) error {
+	if strings.Contains(err.Error(), address) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", address, err)
 }
 
 // noteFailure records why a server could not be reached, unless we gave up.

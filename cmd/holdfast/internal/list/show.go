@@ -66,7 +66,12 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 		}
 	}
 	p := q.Policy
-	head := fmt.Sprintf("%s: %s, %d in, %d waiting\npolicy %s: ttl %v, grace %v", NameOf(s), KindOf(s), in, len(places)-in, text.Printable(p.Name), p.TTL, p.Grace)
+	head := NameOf(s) + ": "
+	if s.Kind != "" {
+		head += KindOf(s) + ", "
+	}
+	head += fmt.Sprintf("%s, %s\npolicy %s: ttl %v, grace %v", text.Count(in, "holder", "holders"), text.Count(len(places)-in, "waiter", "waiters"),
+		text.Printable(p.Name), p.TTL, p.Grace)
 	if p.MaxHold > 0 {
 		head += fmt.Sprintf(", max_hold %v", p.MaxHold)
 	}
@@ -88,7 +93,11 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 		table.Add(q.row(i, p)...)
 	}
 	if len(places) == 0 {
-		_, err := fmt.Fprint(w, "\nno client holds it or waits for it\n", l.noRoot())
+		hint := ""
+		if s.Kind == znode.Dir {
+			hint = fmt.Sprintf("it is a node above other locks: holdfast ls %s lists them\n", NameOf(s))
+		}
+		_, err := fmt.Fprint(w, "\nno client holds it or waits for it\n", hint, l.noRoot())
 		return err
 	}
 	for i, line := range table.Lines() {
@@ -110,7 +119,7 @@ func (q Queue) row(i int, p place) []text.Cell {
 		state.Text = "asks for more than there are"
 	}
 	if p.in {
-		dot, state = text.Cell{Text: "  ●", Style: text.Green}, text.Cell{Text: "is in", Style: text.Green}
+		dot, state = text.Cell{Text: "  ●", Style: text.Green}, text.Cell{Text: "holds", Style: text.Green}
 		if age := Age(held(p.Contender)); age != "" {
 			state.Text = "for " + age
 		}

@@ -25,6 +25,7 @@ func TestPicture(t *testing.T) {
 		"show-crashed":   {State: state("odd", "crashed")},
 		"show-wide":      {State: state("wide", "注文/四十二")},
 		"show-none":      {State: admin.State{Name: "none"}},
+		"show-dir":       {State: admin.State{Name: "orders", Kind: znode.Dir}},
 		"show-broken": {State: func() admin.State {
 			s := state("busy", "imports/a")
 			s.Contenders = append([]admin.Contender(nil), s.Contenders...)

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/lock/admin"
+)
+
+// TestBreakAsksOnALineOfItsOwn: what is printed after an answer that was not typed begins a line.
+func TestBreakAsksOnALineOfItsOwn(t *testing.T) {
+	for answer, agreed := range map[string]bool{"": false, "no\n": false, "yes": true, "Y\n": true} {
+		var errs bytes.Buffer
+		cmd := new(cobra.Command)
+		cmd.SetIn(strings.NewReader(answer))
+		cmd.SetErr(&errs)
+		err := new(breakFlags).ask(cmd, []admin.Contender{{Path: "/locks/a/x"}}, "a")
+		if (err == nil) != agreed || !strings.HasSuffix(errs.String(), "Go on? (yes or no) \n") {
+			t.Errorf("%q: %v, %q", answer, err, &errs)
+		}
+	}
+}

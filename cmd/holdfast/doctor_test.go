@@ -1,0 +1,32 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDoctorGivesAdviceOnce: if no server can be reached, the finding says why, and only its remedy
+// says what to do.
+func TestDoctorGivesAdviceOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close() // so that it refuses
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	config := "zookeeper: {servers: [\"" + l.Addr().String() + "\"], session_timeout: 200ms}\n"
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	if status := run(t.Context(), []string{"doctor", "--config", file}, strings.NewReader(""), &out, &errs); status != 1 {
+		t.Errorf("status %d: %s", status, &errs)
+	}
+	if n := strings.Count(out.String(), "--servers"); n != 1 || !strings.Contains(out.String(), "no session with ZooKeeper within 200ms") {
+		t.Errorf("--servers %d times, want once:\n%s", n, &out)
+	}
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+// The columns of a help: as many as the terminal has, within these bounds.
+const (
+	minHelp = 40
+	maxHelp = 80
+)
+
+// helpWidth returns the number of columns for a help that is printed to w.
+func helpWidth(w io.Writer) int {
+	f, ok := w.(*os.File)
+	if !ok {
+		return maxHelp
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width == 0 { // no terminal, or one without a size
+		return maxHelp
+	}
+	return max(minHelp, min(width, maxHelp))
+}
+
+func init() {
+	cobra.AddTemplateFunc("flagsWithin", func(set *pflag.FlagSet, width int) string {
+		const values = "[=true|false]" // of each flag that is a switch: says nothing new
+		return strings.ReplaceAll(set.FlagUsagesWrapped(width), values, strings.Repeat(" ", len(values)))
+	})
+}
+
+// fitHelp makes the help of a command and of its subcommands fit into the width.
+func fitHelp(cmd *cobra.Command, width int) {
+	flags := regexp.MustCompile(`\.(Local|Inherited)Flags\.FlagUsages`)
+	cmd.SetUsageTemplate(flags.ReplaceAllString(cmd.UsageTemplate(), fmt.Sprintf("flagsWithin .${1}Flags %d", width)))
+	fillAll(cmd, width)
+}
+
+func fillAll(cmd *cobra.Command, width int) {
+	cmd.Long = fill(cmd.Long, width)
+	for _, c := range cmd.Commands() {
+		fillAll(c, width)
+	}
+}
+
+// fill breaks the lines of each paragraph anew. A paragraph with an indented line, such as a
+// table, stays as it is.
+func fill(text string, width int) string {
+	var paragraphs []string
+	for p := range strings.SplitSeq(text, "\n\n") {
+		if !strings.Contains("\n"+p, "\n ") && !strings.Contains("\n"+p, "\n\t") {
+			p = fillParagraph(p, width)
+		}
+		paragraphs = append(paragraphs, p)
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+func fillParagraph(text string, width int) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case column == 0:
+		case column+1+n > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
