@@ -23,7 +23,7 @@ const (
 	// before.
 	cutSession = 6 * holdFor
 
-	cutsAtOnce = 20 // cases: most of them wait most of the time
+	cutsAtOnce = 60 // cases: most of them wait most of the time
 )
 
 var cutOperations = []struct {
