@@ -233,7 +233,7 @@ func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Polic
 			continue
 		}
 		end := b.Wait
-		if f.now || victims[i].Detached { // no process has a detached entry
+		if f.now || b.Detached() { // as it was marked: a client may have attached since it was listed
 			end = b.Delete
 		}
 		err := end(ctx, p)
