@@ -193,6 +193,22 @@ func TestEnqueueOfEachKind(t *testing.T) {
 	}
 }
 
+// TestReadersWithoutAWindowShareNoEntry, not even if they waited together, so each of them can be
+// detached.
+func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a", riding(0)), w.client("b")
+		writer := w.take(b.RWMutex("x").Lock)
+		queue := w.callers(w.ctx, 3, a.RWMutex("x", lock.WithLocalWindow(0)).RLock)
+		w.unlock(writer)
+		readers := w.expectEach(queue...)
+		w.hasEntries("x", 3)
+		ticket := w.detach(readers[0], 0)
+		w.unlock(readers[1], readers[2])
+		w.finish(w.attach(a, ticket))
+	})
+}
+
 // TestDetachOfOneWhoSharesItsEntry is refused: the others would lose it.
 func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
