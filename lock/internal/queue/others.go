@@ -21,18 +21,20 @@ func (p *placed) countOthersSoon() {
 	if p.counting || !p.CountDue() || p.queue.Closing.Err() != nil {
 		return
 	}
-	p.counting = true
 	// Count before the window ends, and less and less often during a long hold.
 	wait := max(p.Window, countEvery) / 2
 	if e, held := p.Holder(); held {
 		wait = min(max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4), readAgainAfter)
 	}
-	time.AfterFunc(wait, func() {
-		if !p.queue.background(p.countOthers) {
-			p.lock.mu.Lock()
-			p.counting = false
-			p.lock.mu.Unlock()
+	resized := p.resized
+	p.counting = p.queue.background(func() {
+		if await(p.queue.Closing, resized, wait) == nil {
+			p.countOthers()
+			return
 		}
+		p.lock.mu.Lock()
+		p.counting = false
+		p.lock.mu.Unlock()
 	})
 }
 
@@ -74,17 +76,18 @@ func (p *placed) entries() int {
 	return p.Entries()
 }
 
-// readRoom reads the number of a semaphore's permits. If this client's entries hold all permits
-// there were, none of its waiters in the queue would learn of more.
+// readRoom reads the number of a semaphore's permits, and watches it. If this client's entries hold
+// all permits there were, none of its waiters in the queue would learn of more.
 func (p *placed) readRoom() {
 	if p.like.Kind != znode.Semaphore {
 		return
 	}
 	c := p.queue.newContender(p.like)
 	defer c.close(c.lock)
-	if capacity, _, err := c.readCapacity(c.Closing, false); err == nil {
-		p.lock.mu.Lock()
-		defer p.lock.mu.Unlock()
+	capacity, resized, err := c.readCapacity(c.Closing, true)
+	p.lock.mu.Lock()
+	defer p.lock.mu.Unlock()
+	if p.resized = resized; err == nil {
 		p.Room = int(max(1, capacity/c.Permits))
 	}
 }

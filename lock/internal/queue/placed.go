@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock/internal/place"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -22,8 +24,9 @@ type placed struct {
 	waitsBy string   // with that entry; "": it has none
 	ahead   int      // entries ahead of that entry when the wait began
 
-	counting bool // a count of the contenders is due, or under way
-	watched  bool // a goroutine looks after the cached lease
+	counting bool            // a count of the contenders is due, or under way
+	resized  <-chan zk.Event // of a watch on a semaphore's permits: then it is due at once
+	watched  bool            // a goroutine looks after the cached lease
 
 	keptSince time.Duration // monotonic time
 }
