@@ -178,8 +178,8 @@ func (q *Queue) background(f func()) bool {
 	return true
 }
 
-// patience returns the time for which the clean-up of an entry is retried. After that the entry
-// has expired.
+// patience returns the time for which the clean-up of an entry of these terms is retried. After
+// that the entry has expired.
 func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
 
 // settled is the context of requests whose outcome is always awaited.
