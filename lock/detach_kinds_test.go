@@ -232,6 +232,25 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 	})
 }
 
+// TestAttachAfterAResize: the number of permits that was right when the entry joined, and is right
+// no longer, does not make a ticket useless.
+func TestAttachAfterAResize(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a"), w.client("b")
+		first := w.take(permits(b.Semaphore("x", 5), 1))
+		w.ok(b.Semaphore("x", 5).Resize(w.ctx, 2))
+		held := w.detach(w.take(permits(a.Semaphore("x", 2), 1)), 0)
+		queued, err := a.Semaphore("x", 2).Enqueue(w.ctx, 2)
+		w.ok(err)
+		w.ok(b.Semaphore("x", 5).Resize(w.ctx, 3))
+		second := w.attach(a, held)
+		third := start(func() (*lock.Hold, error) { return a.Attach(w.ctx, queued) })
+		w.waits(third)
+		w.unlock(first)
+		w.finish(w.expect(third).hold, second)
+	})
+}
+
 // TestTicketOfASemaphore tells how many permits there are, which Resize does not change.
 func TestTicketOfASemaphore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -220,6 +220,7 @@ type contender struct {
 	waiting      func(entry string, ahead int) // called when the contender has to wait with that entry
 
 	resizing int32 // number of permits when a resize began; 0: no resize
+	attaches bool  // to an entry whose number of permits was checked when it joined
 	immune   int32 // of a candidate: it does not yield to priorities up to this one
 }
 
