@@ -148,6 +148,8 @@ func (a *attachment) readEntry(ctx context.Context) error {
 		return fmt.Errorf("%w: %s is not an entry that this release understands: %v", ErrForeign, a.path, a.found.entry.Err)
 	case a.found.entry.Record.Incarnation > a.left.Incarnation:
 		return a.attached()
+	case a.found.entry.Record.Incarnation == a.left.Incarnation && a.found.entry.Record.Broken != nil:
+		return fmt.Errorf("%w: %w %s", lease.ErrRemoved, lease.ErrBroken, a.found.entry.Record.Broken)
 	}
 	return nil
 }
