@@ -19,9 +19,9 @@ func (a *answer) Read(p []byte) (int, error) {
 	return copy(p, "yes\n"), io.EOF
 }
 
-// TestBreakOfOneThatIsAttachedMeanwhile: a client attaches while the command asks. Its hold is
-// one with an owner, which has to know of its end before the entry goes.
-func TestBreakOfOneThatIsAttachedMeanwhile(t *testing.T) {
+// served returns an ensemble in memory that the commands find, and a client of it.
+func served(t *testing.T) (*locktest.Ensemble, *lock.Client) {
+	t.Helper()
 	ens, err := locktest.New(locktest.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +39,13 @@ func TestBreakOfOneThatIsAttachedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { locks.Close() })
+	return ens, locks
+}
+
+// TestBreakOfOneThatIsAttachedMeanwhile: a client attaches while the command asks. Its hold is
+// one with an owner, which has to know of its end before the entry goes.
+func TestBreakOfOneThatIsAttachedMeanwhile(t *testing.T) {
+	ens, locks := served(t)
 	first, err := locks.Mutex("x").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -60,5 +67,21 @@ func TestBreakOfOneThatIsAttachedMeanwhile(t *testing.T) {
 	}
 	if len(ens.Dump(hold.EntryPath())) == 0 && hold.Err() == nil {
 		t.Error("the entry went before its holder knew")
+	}
+}
+
+// TestBreakOfADetachedEntry waits for no client, so it does not depend on --wait.
+func TestBreakOfADetachedEntry(t *testing.T) {
+	ens, locks := served(t)
+	ticket, err := locks.Mutex("x").Enqueue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	if status := run(t.Context(), []string{"break", "x", "--yes", "--wait", "0"}, strings.NewReader(""), io.Discard, &errs); status != 0 {
+		t.Errorf("status %d, says %q", status, &errs)
+	}
+	if len(ens.Dump(ticket.EntryPath())) != 0 {
+		t.Error("the entry is still there")
 	}
 }
