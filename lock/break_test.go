@@ -4,6 +4,7 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,30 @@ func TestBreakWhoAttaches(t *testing.T) {
 		fails(t, w.outcome(waits).err, lock.ErrRemoved, "root (host node1, pid 7): it hangs")
 		w.finish(h)
 	})
+}
+
+// TestAttachToABrokenEntry is refused: the force-release was not for the client that is quicker.
+func TestAttachToABrokenEntry(t *testing.T) {
+	for _, died := range bools {
+		subtest(t, fmt.Sprintf("died %v", died), locktest.Options{}, func(w *world) {
+			a, b, c := w.client("a"), w.client("b"), w.client("c")
+			h := w.lock(a, "x")
+			var ticket lock.Ticket
+			if died {
+				ticket = w.ticket(h)
+				w.kill("a")
+			} else {
+				ticket = w.detach(h, 0)
+			}
+			broken := w.breaks(c, ticket.EntryPath())
+			fails(w, second(b.Attach(w.ctx, ticket)), lock.ErrRemoved, "root (host node1, pid 7): it hangs")
+			next := w.queue(w.ctx, b, "x")
+			w.ok(broken.Wait(w.ctx, terms))
+			got := w.await(next).hold
+			w.Heal("a")
+			w.finish(got)
+		})
+	}
 }
 
 // TestBreakWhoHasAttachedUnawares: whose attach was applied, of which it has not heard when

@@ -193,6 +193,22 @@ func TestEnqueueOfEachKind(t *testing.T) {
 	}
 }
 
+// TestReadersWithoutAWindowShareNoEntry, not even if they waited together, so each of them can be
+// detached.
+func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a", riding(0)), w.client("b")
+		writer := w.take(b.RWMutex("x").Lock)
+		queue := w.callers(w.ctx, 3, a.RWMutex("x", lock.WithLocalWindow(0)).RLock)
+		w.unlock(writer)
+		readers := w.expectEach(queue...)
+		w.hasEntries("x", 3)
+		ticket := w.detach(readers[0], 0)
+		w.unlock(readers[1], readers[2])
+		w.finish(w.attach(a, ticket))
+	})
+}
+
 // TestDetachOfOneWhoSharesItsEntry is refused: the others would lose it.
 func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -213,6 +229,25 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 		w.waits(writer)
 		w.unlock(w.attach(a, ticket))
 		w.finish(w.await(writer).hold)
+	})
+}
+
+// TestAttachAfterAResize: the number of permits that was right when the entry joined, and is right
+// no longer, does not make a ticket useless.
+func TestAttachAfterAResize(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a"), w.client("b")
+		first := w.take(permits(b.Semaphore("x", 5), 1))
+		w.ok(b.Semaphore("x", 5).Resize(w.ctx, 2))
+		held := w.detach(w.take(permits(a.Semaphore("x", 2), 1)), 0)
+		queued, err := a.Semaphore("x", 2).Enqueue(w.ctx, 2)
+		w.ok(err)
+		w.ok(b.Semaphore("x", 5).Resize(w.ctx, 3))
+		second := w.attach(a, held)
+		third := start(func() (*lock.Hold, error) { return a.Attach(w.ctx, queued) })
+		w.waits(third)
+		w.unlock(first)
+		w.finish(w.expect(third).hold, second)
 	})
 }
 

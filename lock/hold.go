@@ -25,7 +25,7 @@ type Hold struct {
 	e        *queue.Entry
 	t        *tenancy // nil unless the hold may share its entry with others
 	unlocked atomic.Bool
-	permits  int32 // original total of its semaphore
+	permits  int32 // total of its semaphore, as given
 }
 
 // Name returns the name of the lock.

@@ -4,6 +4,7 @@ package lock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -53,6 +54,32 @@ func TestFixedLeaseEndsOnTime(t *testing.T) {
 			w.finish(next.hold)
 		}
 	})
+}
+
+// TestEndOfExtendedHoldInLongOutage: the entry of a hold that was unlocked or detached in an outage
+// is not left for its extended lease, though the outage was longer than the lease of its terms.
+func TestEndOfExtendedHoldInLongOutage(t *testing.T) {
+	for _, detach := range bools {
+		subtest(t, fmt.Sprintf("detach %v", detach), locktest.Options{}, func(w *world) {
+			a, b := w.client("a"), w.client("b")
+			h := w.lock(a, "x")
+			w.ok(h.Extend(w.ctx, 30*time.Minute))
+			w.ok(w.Partition("a"))
+			var unlock *lock.UnlockError
+			if detach {
+				ticket, err := h.Detach(w.limited(time.Second), 0)
+				isTrue(t, errors.As(err, &unlock), "detached: %v", err)
+				time.Sleep(3 * time.Minute)
+				w.Heal("a")
+				w.finish(w.inTime(start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) }), 10*time.Second))
+				return
+			}
+			isTrue(t, errors.As(h.Unlock(), &unlock), "unlocked")
+			time.Sleep(3 * time.Minute)
+			w.Heal("a")
+			w.finish(w.inTime(w.queue(w.ctx, b, "x"), 10*time.Second))
+		})
+	}
 }
 
 func TestExtend(t *testing.T) {

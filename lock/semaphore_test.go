@@ -174,6 +174,21 @@ func TestResizeRaises(t *testing.T) {
 		}
 		w.finish(holds...)
 	})
+	subtest(t, "local waiters of a long hold", locktest.Options{}, func(w *world) {
+		s, other := w.sem("a", 1), w.sem("b", 1)
+		holds := []*lock.Hold{w.take(permits(s, 1))}
+		time.Sleep(time.Hour)
+		line := w.callers(w.ctx, 2, permits(s, 1))
+		time.Sleep(2 * time.Minute)
+		for i, resize := range []*lock.Semaphore{s, other} {
+			mustBe(w, resize.Resize(w.ctx, 2+i), nil)
+			begun := time.Now()
+			got := w.await(line[i])
+			atMost(w, "local waiters learn of it after", got.at.Sub(begun), window)
+			holds = append(holds, got.hold)
+		}
+		w.finish(holds...)
+	})
 	subtest(t, "local waiters", locktest.Options{}, func(w *world) {
 		s, other := w.sem("a", 1), w.sem("b", 1)
 		line := w.callers(w.ctx, 6, permits(s, 1))

@@ -20,7 +20,7 @@ import (
 type Ticket struct {
 	root, lock string
 	kind       znode.Kind
-	permits    int32 // original total of its semaphore
+	permits    int32 // total of its semaphore, as given
 	left       queue.Left
 }
 

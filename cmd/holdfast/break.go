@@ -227,20 +227,22 @@ func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Polic
 		}
 		failed = errors.Join(failed, err)
 	}
+	limited := ctx
 	if f.wait >= 0 {
 		var cancel func()
-		ctx, cancel = context.WithTimeout(ctx, f.wait)
+		limited, cancel = context.WithTimeout(ctx, f.wait)
 		defer cancel()
 	}
 	for i, b := range broken {
 		if b == nil {
 			continue
 		}
-		end := b.Wait
-		if f.now || victims[i].Detached { // no process has a detached entry
-			end = b.Delete
+		var err error
+		if f.now || b.Detached() { // as it was marked: a client may have attached since it was listed
+			err = b.Delete(ctx, p)
+		} else {
+			err = b.Wait(limited, p)
 		}
-		err := end(ctx, p)
 		switch {
 		case err == nil:
 			outcomes[i].Result = brokenGone

@@ -169,8 +169,12 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	if p := cfg.Policies.For(name); p.MaxHold != 0 && f.atLeast > p.MaxHold {
+	p := cfg.Policies.For(name)
+	if p.MaxHold != 0 && f.atLeast > p.MaxHold {
 		return app.Usage("--at-least %v of lock %q: must not be longer than max_hold, %v, of policy %q", f.atLeast, name, p.MaxHold, p.Name)
+	}
+	if f.detachFor > p.MaxTTL {
+		return app.Usage("--detach-for %v of lock %q: must not be longer than max_ttl, %v, of policy %q", f.detachFor, name, p.MaxTTL, p.Name)
 	}
 	ticket, err := f.ticket(name)
 	if err != nil {

@@ -104,13 +104,17 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 		{"--ttl", "-1s", "--ttl -1s: must be at least 1s"},
 		{"--ttl", "999ms", "must be at least 1s"},
 		{"--wait", "-1s", "--wait -1s: must not be negative"},
+		{"--detach-for", "-1s", "--detach-for -1s: must be at least 100ms"},
+		{"--detach-for", "99ms", "--detach-for 99ms: must be at least 100ms"},
+		{"--detach-for", "1000001us", "--detach-for 1.000001s: must be whole milliseconds"},
+		{"--detach-for", "61m", `--detach-for 1h1m0s of lock "x": must not be longer than max_ttl, 1h0m0s, of policy "default"`},
 	} {
 		t.Setenv(app.EnvConfig, "")
 		t.Setenv(app.EnvServers, "127.0.0.1:1")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("went as far as to connect"))
 		var out, errs strings.Builder
-		status := run(ctx, []string{"run", "x", test.flag, test.value, "--", "true"}, strings.NewReader(""), &out, &errs)
+		status := run(ctx, []string{"run", "x", "--detach", "ticket", test.flag, test.value, "--", "true"}, strings.NewReader(""), &out, &errs)
 		if status != app.StatusUsage || !strings.Contains(errs.String(), test.says) {
 			t.Errorf("%s %s: status %d: %s", test.flag, test.value, status, &errs)
 		}

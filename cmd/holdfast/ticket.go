@@ -38,8 +38,10 @@ func (f *ticketFlags) check(wait time.Duration) error {
 		return app.Usage("--detach-for %v: is for --detach", f.detachFor)
 	case f.failed && f.detach == "":
 		return app.Usage("--detach-failed: is for --detach")
-	case f.detachFor < 0:
-		return app.Usage("--detach-for %v: must not be negative", f.detachFor)
+	case f.detachFor != 0 && f.detachFor < lock.MinTTL:
+		return app.Usage("--detach-for %v: must be at least %v", f.detachFor, lock.MinTTL)
+	case f.detachFor%time.Millisecond != 0:
+		return app.Usage("--detach-for %v: must be whole milliseconds", f.detachFor)
 	case f.detach == "":
 		return nil
 	}

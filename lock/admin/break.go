@@ -110,6 +110,10 @@ func marked(r znode.Record, by znode.Broken) []byte {
 // Gone reports whether the entry has gone.
 func (b *Breaking) Gone() bool { return b.gone }
 
+// Detached reports whether the entry had no owner at the time of the force-release: then none has
+// to learn of it, and the entry can be deleted at once.
+func (b *Breaking) Detached() bool { return b.before.Record.Detached }
+
 // TTL returns the TTL of the owner: a dead owner's lease ends that long after its last renewal.
 func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 

@@ -119,6 +119,11 @@ func (e *Entry) WroteSince(t time.Duration) bool {
 // NextTTL returns the lease of the entry's next write: that of its terms, or of Extend.
 func (e *Entry) NextTTL() time.Duration { return locked(e, func() time.Duration { return e.nextTTL }) }
 
+// LongestTTL returns the longest lease that the node may have got by its last write.
+func (e *Entry) LongestTTL() time.Duration {
+	return locked(e, func() time.Duration { return max(e.lease.ttl, e.nextTTL) })
+}
+
 // LastWrite returns the probable version of the node, the version of the last acknowledged write,
 // and the bytes of a write in doubt, or nil. Requests of a session are served in order, so a
 // write in flight comes before a delete.

@@ -15,9 +15,9 @@ import (
 )
 
 // hasPlace reports whether a request can share its entry with other requests of this process. A
-// fixed lease, a candidate, and a reader with a limit to its hold cannot.
+// fixed lease, a candidate, and a reader without a window or with a limit to its hold cannot.
 func (r *Request) hasPlace() bool {
-	return !r.Terms.Fixed && !r.Terms.Detached && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0)
+	return !r.Terms.Fixed && !r.Terms.Detached && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
 }
 
 // MayKeep returns the time for which the request's unused entry may be kept: idle, or 0.

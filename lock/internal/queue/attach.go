@@ -31,6 +31,7 @@ type Left struct {
 // come, the entry is left as it was, so the same ticket stays valid.
 func (q *Queue) Attach(ctx context.Context, r Request, left Left) (*Entry, error) {
 	c := q.newContender(r)
+	c.attaches = true
 	a := &attachment{contender: c, left: left, path: c.parent + "/" + left.Node}
 	return abandonable(ctx, q, []*contender{c}, a.attach, func(e *Entry) { a.putBack(e) })
 }
@@ -147,6 +148,8 @@ func (a *attachment) readEntry(ctx context.Context) error {
 		return fmt.Errorf("%w: %s is not an entry that this release understands: %v", ErrForeign, a.path, a.found.entry.Err)
 	case a.found.entry.Record.Incarnation > a.left.Incarnation:
 		return a.attached()
+	case a.found.entry.Record.Incarnation == a.left.Incarnation && a.found.entry.Record.Broken != nil:
+		return fmt.Errorf("%w: %w %s", lease.ErrRemoved, lease.ErrBroken, a.found.entry.Record.Broken)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 	done := make(chan error, 1)
 	go func() {
 		defer end()
-		ctx, cancel := context.WithTimeout(context.Background(), q.patience(&e.Terms))
+		ctx, cancel := context.WithTimeout(context.Background(), e.patience())
 		defer cancel()
 		err := q.Conn.Retry(ctx, backoff, func() error { return d.attempt(ctx) })
 		switch {

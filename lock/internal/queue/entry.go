@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -80,6 +81,11 @@ func (e *Entry) Placed() bool { return e.lock != nil }
 // HandedOff reports whether the entry was handed off locally: the node belongs to another hold
 // now.
 func (e *Entry) HandedOff() bool { return e.handedOff.Load() }
+
+// patience is [Queue.patience] for an entry whose lease may have been extended.
+func (e *Entry) patience() time.Duration {
+	return e.queue.patience(&lease.Terms{TTL: max(e.TTL, e.LongestTTL()), Grace: e.Grace})
+}
 
 // newEntry returns the entry of a node that was just created.
 func (c *contender) newEntry(path string, attempt uint64, created lease.Created) *Entry {

@@ -247,7 +247,7 @@ func (q *Queue) remove() {
 		}
 		apart := all
 		if n > 1 {
-			ctx, cancel := context.WithTimeout(context.Background(), q.patience(&batch[0].Terms))
+			ctx, cancel := context.WithTimeout(context.Background(), batch[0].patience())
 			apart = q.leaveTogether(ctx, all)
 			cancel()
 		}
@@ -270,7 +270,7 @@ func (q *Queue) remove() {
 // remove deletes the node of an entry. If that fails, it logs a warning. If another client has
 // removed the node, that is a success.
 func (x *exit) remove() {
-	ctx, cancel := context.WithTimeout(context.Background(), x.patience(&x.e.Terms))
+	ctx, cancel := context.WithTimeout(context.Background(), x.e.patience())
 	defer cancel()
 	err := x.leave(ctx)
 	if err == nil {
@@ -291,7 +291,7 @@ func (x *exit) remove() {
 func (q *Queue) removeIfBroken(e *Entry) {
 	ok := q.background(func() {
 		defer q.CheckParentLater(e)
-		ctx, cancel := context.WithTimeout(context.Background(), q.patience(&e.Terms))
+		ctx, cancel := context.WithTimeout(context.Background(), e.patience())
 		defer cancel()
 		err := q.Conn.Retry(ctx, backoff, func() error {
 			n, err := q.Conn.GetSynced(ctx, e.Path)

@@ -43,9 +43,9 @@ func (p *placed) followOthers() {
 	if p.Idle > 0 {
 		wait, watch = 0, true
 	}
-	var changed <-chan zk.Event
-	for p.listDue(wait, changed) {
-		p.readRoom()
+	var changed, resized <-chan zk.Event
+	for p.listDue(wait, changed, resized) {
+		resized = p.readRoom(watch)
 		began, own := q.Clock.Mono(), p.entries()
 		var children []string
 		var stat *zk.Stat
@@ -63,14 +63,16 @@ func (p *placed) followOthers() {
 		p.Alone(began, watch)
 		p.goOn() // there may be more permits
 		p.lock.mu.Unlock()
-		wait, watch = p.listAgain(wait, watch), true
+		if wait = readAgainAfter; !watch {
+			wait, watch = 0, true
+		}
 	}
 }
 
-// listDue waits until the contenders must be listed: for that time, or until the watch fires. It
+// listDue waits until the contenders must be listed: for that time, or until a watch fires. It
 // returns false if others do not matter any more. A cached lease that was unused for long enough,
 // or whose client closes, is released.
-func (p *placed) listDue(wait time.Duration, changed <-chan zk.Event) bool {
+func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) bool {
 	q := p.queue
 	list := time.NewTimer(wait)
 	defer list.Stop()
@@ -103,6 +105,8 @@ func (p *placed) listDue(wait time.Duration, changed <-chan zk.Event) bool {
 		select {
 		case <-changed:
 			due = true
+		case <-resized:
+			due = true
 		case <-list.C:
 			due = true
 		case <-idle.C:
@@ -110,23 +114,6 @@ func (p *placed) listDue(wait time.Duration, changed <-chan zk.Event) bool {
 		}
 		idle.Stop()
 	}
-}
-
-// listAgain returns the time until the next list if the watch does not fire before. It does not
-// show when a semaphore has got more permits.
-func (p *placed) listAgain(wait time.Duration, watched bool) time.Duration {
-	switch {
-	case !watched:
-		return 0 // to watch
-	case p.like.Kind != znode.Semaphore:
-		return readAgainAfter
-	}
-	p.lock.mu.Lock()
-	defer p.lock.mu.Unlock()
-	if e, held := p.Holder(); held { // less and less often during a long hold
-		wait = (p.queue.Clock.Mono() - e.HeldSince()) / 4
-	}
-	return min(max(wait, listAfter), readAgainAfter)
 }
 
 // foundOthers ends the search: the first local waiter joins, and a cached lease is released.
@@ -164,19 +151,21 @@ func countContenders(children []string, stat *zk.Stat) int {
 	return len(znode.Contenders(children))
 }
 
-// readRoom reads the number of a semaphore's permits. If this client's entries hold all permits
-// there were, none of its waiters in the queue would learn of more.
-func (p *placed) readRoom() {
+// readRoom reads the number of a semaphore's permits, and watches it if told to. If this client's
+// entries hold all permits there were, none of its waiters in the queue would learn of more.
+func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 	if p.like.Kind != znode.Semaphore {
-		return
+		return nil
 	}
 	c := p.queue.newContender(p.like)
 	defer c.close(c.lock)
-	if capacity, _, err := c.readCapacity(c.Closing, false); err == nil {
+	capacity, resized, err := c.readCapacity(c.Closing, watch)
+	if err == nil {
 		p.lock.mu.Lock()
 		defer p.lock.mu.Unlock()
 		p.Room = int(max(1, capacity/c.Permits))
 	}
+	return resized
 }
 
 // endUnused releases an entry that no goroutine has. If the entry was lost, Changed has handled

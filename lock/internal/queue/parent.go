@@ -117,9 +117,9 @@ func (c *contender) learnAnchor(p *parent, n zkconn.Node) error {
 }
 
 // fits reports whether a semaphore's original or present number of permits is the contender's
-// number.
+// number. If it attaches, its number was checked when the entry joined.
 func (c *contender) fits(p permits) bool {
-	return c.Kind != znode.Semaphore || c.Capacity == p.made || c.Capacity == p.capacity()
+	return c.Kind != znode.Semaphore || c.attaches || c.Capacity == p.made || c.Capacity == p.capacity()
 }
 
 // check returns the data of a parent, and an error if the parent is not usable for us.

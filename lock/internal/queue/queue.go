@@ -178,8 +178,8 @@ func (q *Queue) background(f func()) bool {
 	return true
 }
 
-// patience returns the time for which the clean-up of an entry is retried. After that the entry
-// has expired.
+// patience returns the time for which the clean-up of an entry of these terms is retried. After
+// that the entry has expired.
 func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
 
 // settled is the context of requests whose outcome is always awaited.
@@ -220,6 +220,7 @@ type contender struct {
 	waiting      func(entry string, ahead int) // called when the contender has to wait with that entry
 
 	resizing int32 // number of permits when a resize began; 0: no resize
+	attaches bool  // to an entry whose number of permits was checked when it joined
 	immune   int32 // of a candidate: it does not yield to priorities up to this one
 }
 

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// answer is a standard input: it calls f at the question, and then says yes.
+type answer struct{ f func() }
+
+func (a *answer) Read(p []byte) (int, error) {
+	a.f()
+	return copy(p, "yes\n"), io.EOF
+}
+
+// served returns an ensemble in memory that the commands find, and a client of it.
+func served(t *testing.T) (*locktest.Ensemble, *lock.Client) {
+	t.Helper()
+	ens, err := locktest.New(locktest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ens.Close)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ens.Serve(l, ens.Servers()[0])
+	t.Setenv(app.EnvConfig, "")
+	t.Setenv(app.EnvServers, l.Addr().String())
+	locks, err := lock.Dial(t.Context(), []string{l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { locks.Close() })
+	return ens, locks
+}
+
+// TestBreakOfOneThatIsAttachedMeanwhile: a client attaches while the command asks. Its hold is
+// one with an owner, which has to know of its end before the entry goes.
+func TestBreakOfOneThatIsAttachedMeanwhile(t *testing.T) {
+	ens, locks := served(t)
+	first, err := locks.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket, err := first.Detach(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hold *lock.Hold
+	attach := func() {
+		if hold, err = locks.Attach(t.Context(), ticket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var errs strings.Builder
+	status := run(t.Context(), []string{"break", "x", "--wait", "50ms"}, &answer{attach}, io.Discard, &errs)
+	if status != app.StatusFailed || !strings.Contains(errs.String(), "not all entries") {
+		t.Errorf("status %d, says %q", status, &errs)
+	}
+	if len(ens.Dump(hold.EntryPath())) == 0 && hold.Err() == nil {
+		t.Error("the entry went before its holder knew")
+	}
+}
+
+// TestBreakOfADetachedEntry waits for no client, so it does not depend on --wait.
+func TestBreakOfADetachedEntry(t *testing.T) {
+	ens, locks := served(t)
+	ticket, err := locks.Mutex("x").Enqueue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	if status := run(t.Context(), []string{"break", "x", "--yes", "--wait", "0"}, strings.NewReader(""), io.Discard, &errs); status != 0 {
+		t.Errorf("status %d, says %q", status, &errs)
+	}
+	if len(ens.Dump(ticket.EntryPath())) != 0 {
+		t.Error("the entry is still there")
+	}
+}
