@@ -14,8 +14,8 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(workerEnv); role != "" {
 		os.Exit(work(role))
 	}
-	// They wait far more than they work: two at once, on two processors, would take
-	// ten minutes. -parallel on the command line wins.
+	// The tests mostly wait: two at once, on two processors, would take ten minutes. -parallel on
+	// the command line takes precedence.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}

@@ -143,20 +143,18 @@ func (p Pattern) Covers(other Pattern) bool {
 	return !found
 }
 
-// uncovered returns a name that other matches and none of the patterns by does,
-// and whether there is one.
+// uncovered returns a name that other matches and none of the patterns by match, and whether there
+// is one.
 //
-// It decides the inclusion by trying the names that are hardest to match. They
-// have, for each * of other, one letter that stands in no pattern, and for each
-// ** some components made of that letter. Why no others are needed:
+// It tries the names that are hardest to match. For each * of other they have a letter that occurs
+// in no pattern, and for each ** some components of that letter. No other names need a try:
 //
-//   - A pattern can match the letter by a * only, and a component made of it by
-//     a * or a ** component only. Those match anything else in its place, so
-//     a pattern that matches a name filled with the letter matches it however
-//     its *s and the components of its ** are filled.
-//   - A run of such components that is longer than a pattern has * components
-//     was met by a ** of it, and that ** takes any number more. So runs one
-//     longer than the most * components stand for all longer runs.
+//   - A pattern can match the letter only by a *, and a component of it only by a * or a **
+//     component. Those match anything, so the pattern matches the name whatever fills the
+//     wildcards of other.
+//   - If a run of such components is longer than the number of * components in a pattern, a ** of
+//     that pattern matched part of it, and would match any more. So a run that is longer by one
+//     represents all longer runs.
 func uncovered(other Pattern, by ...Pattern) (name string, found bool) {
 	letter := unusedLetter(append(slices.Clone(by), other))
 	longest := 1
