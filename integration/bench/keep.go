@@ -54,8 +54,8 @@ type keeper struct {
 	goroutines float64
 }
 
-// take takes the locks. It first allocates what a busy client needs, so that the heap shows what
-// the holds need.
+// take takes the locks. It first uses some locks and measures the heap, so that the difference
+// shows what the holds need.
 func (k *keeper) take(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience*time.Duration(1+len(k.holds)/10_000))
 	defer cancel()

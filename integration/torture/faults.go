@@ -113,8 +113,7 @@ func (t *torture) clientFaults(c *client) []fault {
 	}
 }
 
-// serverFaults returns the faults of the servers. from and to select servers, in the order leader,
-// then both followers.
+// serverFaults returns the faults of the servers.
 func (t *torture) serverFaults() []fault {
 	// The grace exists for this fault: the next leader's clock judges the leases of holders that
 	// cannot renew.
@@ -156,7 +155,8 @@ func (t *torture) serverFaults() []fault {
 	}
 }
 
-// onServers breaks servers for a while, and repairs them.
+// onServers returns a fault that damages some servers for a while, and mends them: those at the
+// indexes from to to-1, in the order leader, then both followers.
 func (t *torture) onServers(name string, from, to int, least, most time.Duration, damage, mend func([]*zkserver.Server) error) fault {
 	return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
 		d, swap := between(r, least, most), r.IntN(2) == 1

@@ -53,8 +53,7 @@ func (s *script) leave(worker string, token int64, result string) {
 	s.add(record{Op: opLeft, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick(), Result: result})
 }
 
-// verdictTest is a correct or incorrect history. Both judges must recognize it, except where one
-// cannot see the fault.
+// verdictTest is a correct or incorrect history. Both judges must give the same verdict.
 type verdictTest struct {
 	play   func(*script)
 	double string // what is said of the double entry; "" for none
