@@ -48,7 +48,7 @@ func programs(t *testing.T) (bin string) {
 	return bin
 }
 
-// TestCommandLine builds the programs once, and runs all tests of them.
+// TestCommandLine builds the programs once, and runs the tests that need them.
 func TestCommandLine(t *testing.T) {
 	bin := programs(t)
 	for name, test := range map[string]func(t *testing.T, bin string){

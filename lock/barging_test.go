@@ -126,8 +126,8 @@ func TestBargingTogether(t *testing.T) {
 	})
 }
 
-// TestBargingBesideOthersNodes: a child that is no contender blocks no client. An unreadable
-// contender blocks. Neither causes a request every moment.
+// TestBargingBesideOthersNodes: a child that is no contender blocks no client. A contender that is
+// damaged or cannot be read blocks. While it stays, a barging client sends few requests.
 func TestBargingBesideOthersNodes(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")

@@ -7,8 +7,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// lockInput is an operation of a hold: opGrant, opCheck, opShare or opEnd, with the weight that the
-// hold has in the room, or keeps.
+// lockInput is an operation of a hold: opGrant, opCheck, opShare or opEnd. weight is the part of the
+// lock's room that the hold takes, or keeps after opShare.
 type lockInput struct {
 	op           string
 	token        int64

@@ -376,7 +376,7 @@ func TestPartition(t *testing.T) {
 			t.Errorf("create over the partition: %v, want ErrConnectionClosed", err)
 		}
 		if d := time.Since(begin); d < 3*time.Second || d > 6*time.Second {
-			// 2/3 of the session timeout after it heard the server last
+			// A client notices two thirds of the session timeout after the last message of the server.
 			t.Errorf("the client noticed after %v", d)
 		}
 		if has(ens, "/b") {

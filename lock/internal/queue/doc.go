@@ -34,9 +34,8 @@
 //	                  follow the              unlocked ── exchange: leave and ────┘
 //	                  predecessor                         join in one transaction
 //
-// Pure functions decide: admit which contender is in, [znode.Entry.Judge] which entry has expired,
-// package place which goroutine is next. A request that was sent is always awaited, even if the
-// caller gives up.
+// Pure functions decide: admit, [znode.Entry.Judge], and those of package place. A request that was
+// sent is always awaited, even if the caller gives up.
 //
 // # Names that never recur
 //
@@ -52,8 +51,7 @@
 // leader's clock. NumChildren 2, the anchor and our entry, proves that we are alone.
 //
 // A parent of another kind or format, or with foreign data, is refused and not touched. A parent
-// without a generation or its anchor is adopted. An entry with a random name proves which node it
-// is:
+// without a generation or its anchor is adopted, by an entry with a random name:
 //
 //	Check(own entry)  Create(anchor)  SetData(P, data, the version read)
 //
@@ -105,18 +103,17 @@
 //   - A semaphore's anchor has the number of permits. A join checks the anchor's version, so number
 //     and count are of one moment. A waiter lists, then reads the number; an unsettled pair proves
 //     nothing. A contender is in if it and the contenders ahead ask for at most that number.
-//   - An election is a mutex. A candidate whose turn has come syncs and lists. If a live one
-//     behind it has a higher priority, the candidate withdraws and joins anew. The leader is the
-//     first entry, if it is alive and its record shows the grant.
+//   - An election is a mutex. A candidate whose turn has come syncs and lists. If a live one of a
+//     higher priority waits, the candidate withdraws and joins anew. The leader is the first entry,
+//     if it is alive and its record shows the grant.
 //   - One transaction joins several locks, so no deadlock is possible. All are granted at one
-//     moment. If one entry has gone, or is not found after a lost reply, all are withdrawn.
+//     moment. If one entry is missing, all are withdrawn.
 //
 // # The goroutines of one process
 //
-// Within its window an unlocked entry is handed off to the first local waiter. If a write is in
-// flight or the lease is not fresh, a join continues the entry. While goroutines wait, the client
-// lists now and then. If there are other contenders, or the list fails, the first goroutine joins
-// while the entry is still held.
+// Package place decides on local handoffs. If a write is in flight or the lease is not fresh, a join
+// continues the entry. While goroutines wait, the client lists now and then. If there are other
+// contenders, or the list fails, the first goroutine joins while the entry is still held.
 //
 // # Leaving
 //
@@ -138,8 +135,7 @@
 //
 // # Lost replies
 //
-// A write that failed was refused, was not sent, or is in doubt: it may be applied, now or later.
-// Each kind of write resolves a doubt:
+// A write in doubt may be applied, now or later. Each kind of write resolves the doubt:
 //
 //   - A create: list after a Sync. If an entry's record has our attempt, we have joined, and list.
 //     Otherwise the attempt is an orphan for an hour, and we join anew.

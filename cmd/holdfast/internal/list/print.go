@@ -141,7 +141,7 @@ func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	}
 }
 
-// latest returns the upper bound of that time, in whole milliseconds.
+// latest returns the upper bound of t, rounded up to a millisecond.
 func latest(t admin.Time) time.Time {
 	return t.Latest().Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
