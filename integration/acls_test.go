@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestReaperACLs runs the commands of acls.txt, and sees that a reaper with these rights
-// can do all that it has to, and nothing else; and that a stranger can do nothing.
+// TestReaperACLs runs the commands of acls.txt. A reaper with these rights can do its work and
+// nothing else; other users can do nothing.
 func TestReaperACLs(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

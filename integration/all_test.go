@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestFreeLocksAreOneRoundTripEachWay counts on the wire and at the server.
+// TestFreeLocksAreOneRoundTripEachWay counts requests on the wire and at the server.
 func TestFreeLocksAreOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
@@ -41,7 +41,7 @@ func TestFreeLocksAreOneRoundTripEachWay(t *testing.T) {
 	}
 }
 
-// TestLocksTogetherInAnyOrder has clients take the same locks in random orders.
+// TestLocksTogetherInAnyOrder: clients take the same locks in random orders without a deadlock.
 func TestLocksTogetherInAnyOrder(t *testing.T) {
 	b := onShared(t)
 	names := []string{"a", "b", "c", "d"}

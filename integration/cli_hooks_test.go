@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// testRunNoHooks: nothing is run as long as all is well.
+// testRunNoHooks: without an event, no hook runs.
 func testRunNoHooks(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	p := c.start("run", c.name, "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sleep", fmt.Sprint(2*ttl.Seconds()))
@@ -22,8 +22,8 @@ func testRunNoHooks(t *testing.T, bin string) {
 	}
 }
 
-// testRunAtLeast: a command that ends soon has the lock for as long as was asked, or
-// until a signal, or until it is lost.
+// testRunAtLeast: a short command keeps the lock for the time of --at-least, or until a signal, or
+// until the lock is lost.
 func testRunAtLeast(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, fmt.Sprintf("{name: short, match: short, ttl: %v, grace: %v, max_hold: %v}", ttl, grace, 2*ttl))
 	locks := c.client()
@@ -64,7 +64,8 @@ func testRunAtLeast(t *testing.T, bin string) {
 	p.mustSay("--at-least -1s: must not be negative")
 }
 
-// testRunRevoke: a hook hears that another client asks for the lock, and decides.
+// testRunRevoke: another client's request to release the lock runs the hook, which may end the
+// command.
 func testRunRevoke(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	stop := t.TempDir() + "/stop"

@@ -23,9 +23,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// testSecure has the programs work over TLS, with the configuration's certificate and
-// password, below a root that the administrator has made and under a closed /. Without the
-// password they are refused. Neither shows it, nor has it among a process's arguments.
+// testSecure: the programs work over TLS with the configured certificate and password. The
+// administrator has created the root and closed / to others. Without the password they are refused.
+// No output and no process's arguments show the password.
 func testSecure(t *testing.T, bin string) {
 	s := startSecure(t)
 	const password = "tr0ub4dor"
@@ -100,8 +100,8 @@ zookeeper:
 	}
 }
 
-// TestTLSAsDocumented: a server with the lines for zoo.cfg in lock/SECURING.md serves a
-// client that has the configuration shown there.
+// TestTLSAsDocumented: a server with the lines for zoo.cfg in lock/SECURING.md serves a client with
+// the configuration there.
 func TestTLSAsDocumented(t *testing.T) {
 	page := text(t, "../lock/SECURING.md")
 	zoo := regexp.MustCompile("(?s)```text\n(secureClientPort=.*?)\n```").FindStringSubmatch(page)
@@ -140,8 +140,8 @@ func TestTLSAsDocumented(t *testing.T) {
 	}
 }
 
-// TestClosedEnsembleAsDocumented: the commands of lock/SECURING.md make a root for one
-// user, and close / to all others but the administrator.
+// TestClosedEnsembleAsDocumented: the commands in lock/SECURING.md create a root for one user, and
+// close / to all others except the administrator.
 func TestClosedEnsembleAsDocumented(t *testing.T) {
 	var commands []string
 	for line := range strings.Lines(text(t, "../lock/SECURING.md")) {

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// testRunPrompts: on a terminal a command that prompts gets it, also in a substitution. In the
-// background run says why the command stands still, before it stops itself; then both are
-// brought to the foreground.
+// testRunPrompts: on a terminal, a command that prompts can read it, also in a substitution. In the
+// background, run prints why the command stopped, and then stops itself. Brought to the foreground,
+// both continue.
 func testRunPrompts(t *testing.T, bin string) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

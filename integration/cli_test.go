@@ -31,8 +31,8 @@ import (
 func programs(t *testing.T) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
-	// The go command does not know that this test depends on what it builds, and
-	// would repeat an old result. It notes the files that a test looks at.
+	// The go command caches results, and does not know that this test depends on the programs. But
+	// it notes the files that a test opens or lists.
 	if err := filepath.WalkDir("../cmd", func(path string, d fs.DirEntry, err error) error {
 		if err == nil {
 			_, err = os.Stat(path)
@@ -48,7 +48,7 @@ func programs(t *testing.T) (bin string) {
 	return bin
 }
 
-// TestCommandLine builds the programs once, and runs them.
+// TestCommandLine builds the programs once, and runs the tests that need them.
 func TestCommandLine(t *testing.T) {
 	bin := programs(t)
 	for name, test := range map[string]func(t *testing.T, bin string){
@@ -97,7 +97,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// cli is a bench with the programs, whose configuration has the bench's times.
+// cli is a bench with the programs and a configuration with the bench's times.
 type cli struct {
 	*bench
 	dir  string   // for files
@@ -119,11 +119,10 @@ func newCLI(b *bench, bin string, policies ...string) *cli {
 	return c
 }
 
-// programSession is the session timeout of programs, which do not wait for a session for
-// longer than that.
+// programSession is the session timeout of the programs. It also limits their wait for a session.
 const programSession = 30 * time.Second
 
-// short is the policy of commands whose leases are to end.
+// short is a policy for commands whose leases end in a test.
 var short = fmt.Sprintf("{name: short, match: \"*\", ttl: %v, grace: %v}", ttl, grace)
 
 // program is a process of holdfast or the reaper.
@@ -132,13 +131,13 @@ type program struct {
 	*process
 }
 
-// start starts the program with the arguments; the first may be a subcommand.
+// start starts the program with the arguments, the first of which may be a subcommand.
 func (c *cli) start(args ...string) *program {
 	c.Helper()
 	return &program{c, c.bench.start(exec.Command(c.prog, slices.Concat(args[:min(1, len(args))], c.args, args[min(1, len(args)):])...))}
 }
 
-// pids waits for a line with the ids of processes, and watches them.
+// pids waits for a line with process ids, and returns those processes.
 func (p *program) pids() (all watched) {
 	p.Helper()
 	for _, word := range strings.Fields(p.line()) {
@@ -193,8 +192,8 @@ func (c *cli) output(args ...string) string {
 	return out
 }
 
-// queued returns a contender of the library's that waits for the lock as the n-th
-// of all, or has it by now. It gives the hold when it has it.
+// queued starts a client's request for the lock, and waits until it is the n-th in the queue. The
+// channel receives the hold.
 func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -227,8 +226,8 @@ func (c *cli) contenders(locks *lock.Client, name string) []admin.Contender {
 	return s.Contenders
 }
 
-// watched are processes of which we know whether they live. Their ids may be given
-// to others when they have ended; fd stays theirs.
+// watched has processes whose end can be observed. The system may reuse an id after the process has
+// ended; fd still refers to the same process.
 type watched []watchedProcess
 
 type watchedProcess struct{ pid, fd int }
@@ -243,7 +242,7 @@ func (c *cli) watch(pid int) watchedProcess {
 	return watchedProcess{pid, fd}
 }
 
-// endWithin reports whether all end within the time; a zombie has ended.
+// endWithin reports whether all processes end within d. A zombie counts as ended.
 func (all watched) endWithin(d time.Duration) bool {
 	deadline := time.Now().Add(d)
 	for _, p := range all {
@@ -260,7 +259,7 @@ func (all watched) endWithin(d time.Duration) bool {
 	return true
 }
 
-// mustEnd waits until they have all ended.
+// mustEnd waits until all processes have ended.
 func (c *cli) mustEnd(all watched) {
 	c.Helper()
 	if !all.endWithin(patience) {
@@ -268,8 +267,8 @@ func (c *cli) mustEnd(all watched) {
 	}
 }
 
-// mustEnter waits until the contender has the lock, when all processes must be
-// dead, and unlocks it.
+// mustEnter waits until the contender holds the lock, and unlocks it. The processes must be dead by
+// then.
 func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
 	c.Helper()
 	hold := <-ch
@@ -279,7 +278,7 @@ func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
 	c.unlock(hold)
 }
 
-// mustNotHave fails if the contender has the lock already.
+// mustNotHave fails the test if the contender already holds the lock.
 func (c *cli) mustNotHave(ch <-chan *lock.Hold) {
 	c.Helper()
 	if len(ch) > 0 {
@@ -287,8 +286,7 @@ func (c *cli) mustNotHave(ch <-chan *lock.Hold) {
 	}
 }
 
-// processes returns the ids of the processes of that name that have the text in one
-// of their arguments.
+// processes returns the ids of the processes of that name with the text in an argument.
 func (c *cli) processes(program, text string) (pids []int) {
 	c.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -321,7 +319,7 @@ func (c *cli) guard() watchedProcess {
 	return c.watch(pids[0])
 }
 
-// Commands that tell their processes: a shell that minds no SIGTERM, with a child.
+// Commands that print the ids of their processes: a shell that ignores SIGTERM, and its child.
 const (
 	stubborn = `trap "" TERM; sleep 1000 & echo $$ $!; wait`
 	obedient = `trap "echo asked; exit 3" TERM; echo $$; while :; do sleep 0.05; done`
@@ -452,7 +450,7 @@ func testLsOfNothing(t *testing.T, bin string) {
 	if _, _, err := c.raw.Get(c.root); !errors.Is(err, zk.ErrNoNode) {
 		t.Errorf("the root was made: %v", err)
 	}
-	// A file with roots beside it, of which none was chosen, is told of.
+	// If the configuration lists roots and none was chosen, an error says so.
 	config := fmt.Sprintf("zookeeper: {session_timeout: %v}\nroot: %s\nroots: [{name: team, root: /team}]\n", programSession, c.root)
 	c.args = []string{"--config", writeConfig(t, config), "--servers", strings.Join(c.servers, ",")}
 	for _, args := range [][]string{{"ls"}, {"doctor", "--watch-clock", "0"}} {
@@ -485,7 +483,8 @@ func testRunEnvironment(t *testing.T, bin string) {
 	p.mustExit(0)
 }
 
-// testRunWaiting: a command that waits for long says so, and one that waits for itself, why.
+// testRunWaiting: after a long wait, a command prints that it waits. If it waits for its own lock,
+// it prints why.
 func testRunWaiting(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	inner := strings.Join(slices.Concat([]string{"exec", c.prog, "run"}, c.args, []string{c.name, "--", "true"}), " ")
@@ -631,8 +630,8 @@ func testRunEntryRemoved(t *testing.T, bin string) {
 	p.mustSay("): the command is ended")
 }
 
-// testRunStuckStderr: run ends, by a signal and with a lost lock, although its standard error
-// is a pipe that no process empties; and what it tells does not cost it the lock.
+// testRunStuckStderr: standard error is a pipe that no process reads. A signal or a lost lock still
+// ends run, and its messages do not cost it the lock.
 func testRunStuckStderr(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	for what, test := range map[string]struct {
@@ -711,8 +710,8 @@ func testRunMaxHold(t *testing.T, bin string) {
 	c.mustEnter(next, pids)
 }
 
-// testRunOutage stops the server in its tracks: the commands must be dead before
-// the lease is over, although run hears of nothing.
+// testRunOutage freezes the server. The commands must be dead before the lease ends, although run
+// receives no reply.
 func testRunOutage(t *testing.T, bin string) {
 	server := zkserver.ForTest(t, zkserver.Options{})
 	c := newCLI(on(t, []string{server.Addr()}), bin, short)
@@ -772,8 +771,7 @@ func testRunKilled(t *testing.T, bin string) {
 	c.mustEnter(next, pids)
 }
 
-// testRunStopped stops run for longer than its lease: the guard alone can see to
-// the command.
+// testRunStopped stops run for longer than its lease. Only the guard can then end the command.
 func testRunStopped(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
@@ -798,7 +796,7 @@ func testRunGuardKilled(t *testing.T, bin string) {
 	p.mustSay("the process that guards the command has died")
 }
 
-// testRunBothKilled kills all that could kill the command: the kernel does it.
+// testRunBothKilled kills run and the guard. The kernel then kills the command.
 func testRunBothKilled(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	p := c.start("run", c.name, "--", "sh", "-c", `trap "" TERM; echo $$; exec sleep 1000`)
@@ -851,7 +849,7 @@ func testDemoInterrupted(t *testing.T, bin string) {
 	c.mustBeGone(base)
 }
 
-// demoBase returns the demo's node, of which its first line tells.
+// demoBase returns the demo's root node, from its first line of output.
 func (c *cli) demoBase(line string) string {
 	c.Helper()
 	_, after, _ := strings.Cut(line, "below ")
@@ -865,7 +863,7 @@ func (c *cli) demoBase(line string) string {
 	return base
 }
 
-// mustBeGone fails if the demo has left something.
+// mustBeGone fails the test if the demo has left a node.
 func (c *cli) mustBeGone(base string) {
 	c.Helper()
 	if ok, _, err := c.raw.Exists(base); err != nil || ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// testRunTickets hands a lock on from one process to the next and back, while a client
-// waits for it.
+// testRunTickets hands a lock over from one process to another and back, while a client waits for
+// it.
 func testRunTickets(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks, file := c.client(), filepath.Join(c.dir, "ticket")

@@ -31,7 +31,7 @@ func decode[T any](c *cli, args ...string) (doc T) {
 	return doc
 }
 
-// fails runs holdfast, and has it end with that status and say that in one line.
+// fails runs holdfast, which must exit with that status and print says in one line.
 func (c *cli) fails(status int, says string, args ...string) {
 	c.Helper()
 	p := c.start(args...)
@@ -40,7 +40,7 @@ func (c *cli) fails(status int, says string, args ...string) {
 	p.mustSay(says)
 }
 
-// testShow: the holders, and which entry each waiter waits for.
+// testShow checks that show lists the holders, and for each waiter the entry that it waits for.
 func testShow(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks := c.client(lock.WithOwner("shop"))
@@ -68,7 +68,7 @@ func testShow(t *testing.T, bin string) {
 	}
 	c.fails(2, `holdfast: lock name "/x"`, "show", "/x")
 	for typed, want := range map[string]string{"or": "orders", "orders/": "orders/42", "none": "", "orders/42": "orders/42"} {
-		// The flags stand before what is completed, as a user types them.
+		// Flags precede the completed word, as a user types them.
 		args := slices.Concat([]string{"__complete", "show"}, c.args, []string{typed})
 		c.eventually(fmt.Sprintf("%q is completed to %q", typed, want), func() bool { // to nothing where servers take too long
 			out, err := exec.Command(c.prog, args...).Output()
@@ -82,7 +82,7 @@ func testShow(t *testing.T, bin string) {
 	c.prune("orders")
 }
 
-// testLsPattern: globs; what may not be read is told in one line; and --watch.
+// testLsPattern checks patterns, --watch, and the one-line error for nodes that cannot be read.
 func testLsPattern(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks := c.client()
@@ -143,7 +143,8 @@ func testLsPattern(t *testing.T, bin string) {
 	c.prune("tenant-1", "tenant-2")
 }
 
-// testBreak: the holder is told by which client and why, and the next one enters after it.
+// testBreak: the holder learns which client force-released it and why. The next waiter enters after
+// the holder has gone.
 func testBreak(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	locks := c.client()
@@ -172,7 +173,7 @@ func testBreak(t *testing.T, bin string) {
 	c.mustEnter(next, dead)
 	c.fails(1, "lock is not held", "break", c.name, "--yes")
 
-	// A dead holder's entry goes when its lease has ended; or at once, if that is asked for.
+	// The entry of a crashed holder is deleted when its lease has ended, or immediately with --now.
 	for _, how := range [][]string{{"break", c.name, "--yes"}, {"break", c.name, "--yes", "--now"}, {"break", c.name, "--yes", "--expired-only"}} {
 		p := c.holderFor(c.name, longTTL)
 		p.says("held")
@@ -196,7 +197,7 @@ func testBreak(t *testing.T, bin string) {
 	}
 }
 
-// testSweepCommand deletes what the reaper would, and tells before.
+// testSweepCommand: sweep deletes what the reaper would delete, and --dry-run lists it.
 func testSweepCommand(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	locks := c.client()
@@ -220,14 +221,13 @@ func testSweepCommand(t *testing.T, bin string) {
 	hold := c.lock(locks, "holdfast-reaper")
 	c.fails(1, "lock is held by another contender", "sweep")
 	c.unlock(hold)
-	// The lock's parent is younger than orphan_after, unless it went with the entry.
+	// The lock's parent is younger than orphan_after, unless it was deleted with the entry.
 	if err := c.deleteEmpty(c.root + "/" + c.name); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		t.Error(err)
 	}
 }
 
-// testDoctor: nothing is wrong with the server of the tests that keeps locks from it, and
-// nothing is left.
+// testDoctor: doctor finds nothing severe on the tests' server, and leaves no node behind.
 func testDoctor(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	hold := c.lock(c.client(), c.name)
@@ -256,7 +256,7 @@ func testDoctor(t *testing.T, bin string) {
 	}
 	c.unlock(hold)
 
-	// Of a server that is not there it is told in the report.
+	// An unreachable server appears in the report.
 	args := []string{"doctor", "--servers", listenSilently(t).addr, "--config", writeConfig(t, "zookeeper: {session_timeout: 1s}")}
 	out, err := exec.Command(c.prog, args...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "error   no-session: ") {
@@ -273,7 +273,7 @@ func writeConfig(t *testing.T, text string) string {
 	return file
 }
 
-// testWithoutServer: what needs no server asks none.
+// testWithoutServer: commands that need no server do not connect.
 func testWithoutServer(t *testing.T, bin string) {
 	good := writeConfig(t, "policies: [{name: imports, match: \"imports/*\", ttl: 5m}, {name: all, match: \"**\"}]")
 	bad := writeConfig(t, "policies: [{name: x, match: \"x\", ttl: 50ms, ttk: 1s}]")
@@ -320,8 +320,8 @@ func testWithoutServer(t *testing.T, bin string) {
 	}
 }
 
-// testTop: on a terminal it shows the locks, sorts them as it is told, and gives the
-// terminal back.
+// testTop: on a terminal, top shows the locks, sorts them by the keys pressed, and restores the
+// terminal.
 func testTop(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks := c.client(lock.WithOwner("shop"))

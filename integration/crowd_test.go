@@ -11,17 +11,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// longTTL is the lease where servers are taken away: a holder that renewed just before an
-// outage survives one of nearly two thirds of it.
+// longTTL is the TTL in tests with outages: a hold that was just renewed survives an outage of
+// almost two thirds of it.
 const longTTL = 30 * time.Second
 
-// longSession is the session timeout of clients that are to find dead what is dead: after an
-// outage of its own a client does not judge, and on a busy machine short sessions end one
-// after the other. A server that is killed is noticed at once.
+// longSession is the session timeout of clients that must detect dead entries. After an outage of
+// its own a client does not judge, and short sessions expire again and again on a busy machine. A
+// killed server is noticed at once.
 const longSession = 10 * time.Second
 
-// crowd is many locks, each with a live holder and a waiter behind it, for things to happen
-// to that must not hurt any of them.
+// crowd has many locks, each with a live holder and a waiter. Faults must not hurt any of them.
 type crowd struct {
 	*bench
 	locks   []*crowdLock
@@ -29,7 +28,7 @@ type crowd struct {
 	waits   sync.WaitGroup
 }
 
-// crowdLock is one of them.
+// crowdLock is one lock of a crowd.
 type crowdLock struct {
 	name string
 	room room
@@ -37,7 +36,7 @@ type crowdLock struct {
 	out  func() // of the room; called as soon as the holder knows that it has to go
 }
 
-// crowd returns a crowd of 60, with clients that have the options.
+// crowd creates a crowd of 60 locks, with clients that have the options.
 func (b *bench) crowd(opts ...lock.Option) *crowd {
 	b.Helper()
 	const size, clients = 60, 3 // as many clients hold as wait
@@ -66,7 +65,7 @@ func (b *bench) crowd(opts ...lock.Option) *crowd {
 	return c
 }
 
-// wait is what a waiter does.
+// wait waits for the lock, and releases it once acquired.
 func (c *crowd) wait(w *lock.Client, l *crowdLock) {
 	h, err := w.Mutex(l.name).Lock(c.ctx)
 	if err == nil {
@@ -78,8 +77,8 @@ func (c *crowd) wait(w *lock.Client, l *crowdLock) {
 	}
 }
 
-// unhurt ends the test if anybody has lost a lock or a place in a queue, or has got
-// in beside a holder.
+// unhurt ends the test if a client has lost a lock or its place in a queue, or if a waiter has
+// entered beside a holder.
 func (c *crowd) unhurt(after string) {
 	c.Helper()
 	var why error // the first loss
@@ -105,7 +104,7 @@ func (c *crowd) unhurt(after string) {
 	}
 }
 
-// awaitRenewals waits until all holders have renewed under the leader of an epoch.
+// awaitRenewals waits until all holders have renewed under the leader of that epoch.
 func (c *crowd) awaitRenewals(epoch int64) {
 	c.Helper()
 	for _, l := range c.locks {
@@ -116,8 +115,7 @@ func (c *crowd) awaitRenewals(epoch int64) {
 	}
 }
 
-// disperse has all holders leave, and waits until all waiters had their turn and
-// nothing is left.
+// disperse ends all holds. It waits until every waiter has had its turn and no node is left.
 func (c *crowd) disperse() {
 	c.Helper()
 	for _, l := range c.locks {
@@ -134,10 +132,10 @@ func (c *crowd) disperse() {
 	c.eventually("nothing is left", func() bool { return len(c.nodes()) == 0 })
 }
 
-// entryPath is where the entry of a hold stands.
+// entryPath returns the path of a hold's entry.
 func entryPath(h *lock.Hold) string { return h.EntryPath() }
 
-// exists looks for a node, and looks again if a server goes away meanwhile.
+// exists reports whether a node exists. It asks again if the connection is lost.
 func (b *bench) exists(path string) (exists bool) {
 	b.Helper()
 	b.eventually("a server answers", func() bool {
@@ -148,7 +146,7 @@ func (b *bench) exists(path string) (exists bool) {
 	return exists
 }
 
-// corpse is what a holder has left that was killed.
+// corpse is the entry of a killed holder.
 type corpse struct {
 	*bench
 	entry string
@@ -162,14 +160,14 @@ type corpse struct {
 	outages []outage
 }
 
-// outage is a time in which no client could write.
+// outage is a period in which no client could write.
 type outage struct{ began, ended time.Time }
 
-// noOutage is how long a write may take that is none.
+// noOutage is the longest duration of a write that does not count as an outage.
 const noOutage = time.Second
 
-// watch looks at the entry until it has gone: also while the test waits for something else,
-// such as a server that starts. It writes before it looks, to know of outages.
+// watch polls the entry until it has gone, while the test does other things, such as starting a
+// server. It writes before each read, to record outages.
 func (c *corpse) watch() {
 	defer close(c.gone)
 	served := time.Now()
@@ -195,8 +193,8 @@ func (c *corpse) watch() {
 	}
 }
 
-// lost is how much of the time since then proves nothing: outages, and the third
-// of a TTL that a judge gives others after each of its own.
+// lost returns how much of the time since then proves nothing: the outages, and after each of them
+// the third of a TTL that a judge allows others.
 func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,8 +210,7 @@ func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	return min(lost, longTTL) // with more, too slow to tell
 }
 
-// corpses has two holders killed: there is a waiter behind the first, and only the
-// reaper to see to the second.
+// corpses kills two holders. A waiter is behind the first; only the reaper can delete the second.
 func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	b.Helper()
 	var holders []*process
@@ -250,9 +247,9 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	return dead
 }
 
-// purged waits until the entry is gone. It fails the test if the lease was not over
-// yet, and ends it if the entry was there longer than it may be: for so long, outages
-// left aside, since the first write under the leader that counts.
+// purged waits until the entry has gone. It fails the test if the lease had not ended by then, and
+// ends it if the entry stayed longer than within since that time. Outages do not count. since is
+// the first write under the leader whose clock decides.
 func (c *corpse) purged(since time.Time, within time.Duration) {
 	c.Helper()
 	until := since.Add(within)

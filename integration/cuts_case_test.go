@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// cut is one case: a client whose connection a fault happens to, and a peer.
+// cut is one case: a victim, which is a client whose connection has a fault, and a peer.
 type cut struct {
 	*bench
 	fault   zkserver.Fault
@@ -66,8 +66,8 @@ func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bo
 	}
 	c.peer = b.client(lock.WithOwner("peer"), lock.WithTTL(peerTTL))
 	var err error
-	// Each server is named several times, or else go-zookeeper would pause for a
-	// second before it connects again.
+	// List each server several times: otherwise go-zookeeper pauses for a second before it
+	// reconnects.
 	c.victim, err = lock.Dial(ctx, slices.Repeat(b.servers, 4),
 		lock.WithOwner("victim"), lock.WithRoot(b.root), lock.WithPolicies(b.policies(c.ttl, time.Second)),
 		lock.WithSessionTimeout(cutSession), lock.WithUnlockTimeout(c.ttl), lock.WithDialer(c.tap.Dial),
@@ -84,16 +84,16 @@ func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bo
 	return c
 }
 
-// close closes the victim. That its entries could not be deleted in time is the
-// truth while replies are held.
+// close closes the victim. While replies are held, it may correctly report that entries could not
+// be deleted in time.
 func (c *cut) close() {
 	if err := c.victim.Close(); err != nil && c.fault != zkserver.HoldReply {
 		c.Errorf("close: %v", err)
 	}
 }
 
-// begin begins the operation whose requests count. When the fault happens to one of
-// them, another client comes for the lock.
+// begin begins the operation whose requests are counted. When the fault occurs, another client
+// requests the lock.
 func (c *cut) begin() {
 	c.before = c.tap.Counts().Requests
 	c.session, _, _ = c.tap.Session()
@@ -123,7 +123,7 @@ func (c *cut) begin() {
 	})
 }
 
-// end ends it: a fault that did not happen will not.
+// end ends the operation. If the fault has not occurred by now, it will not.
 func (c *cut) end() {
 	c.requests = int(c.tap.Counts().Requests - c.before)
 	if c.k > 0 && !c.tap.Disarm() {
@@ -132,7 +132,7 @@ func (c *cut) end() {
 	close(c.done)
 }
 
-// finish waits until all have had their turn and cleaned up.
+// finish waits until every client has had its turn and has cleaned up.
 func (c *cut) finish() {
 	c.helpers.Wait()
 	c.room.check(c)
@@ -143,7 +143,7 @@ func (c *cut) finish() {
 	if !c.isHit() && (c.requests == 0 || c.k > 0 && c.requests >= c.k) {
 		c.Errorf("%d requests, and the fault did not happen to request %d", c.requests, c.k)
 	}
-	// Cuts end no lease: whatever was made is taken back by its maker.
+	// Cuts end no lease, so each client deletes its own nodes.
 	if n := int(c.peer.Stats().Purged + c.victim.Stats().Purged); n > c.dead && c.fault != zkserver.HoldReply {
 		c.Errorf("%d entries were left to expire, and purged; %d were dead", n, c.dead)
 	}
@@ -152,7 +152,7 @@ func (c *cut) finish() {
 	}
 }
 
-// removeAdopted deletes an adopted parent, which has nothing below it but its anchor.
+// removeAdopted deletes an adopted parent without children except its anchor.
 func (c *cut) removeAdopted() {
 	c.Helper()
 	path := c.root + "/" + c.name
@@ -180,8 +180,8 @@ func closed(ch <-chan struct{}) bool {
 
 func (c *cut) isHit() bool { return closed(c.hit) }
 
-// contend takes the lock, and keeps it until the victim's operation is through or
-// waits for it, and the fault is over.
+// contend takes the lock. It keeps the lock until the fault is over, and the victim's operation has
+// ended or waits for the lock.
 func (c *cut) contend() {
 	h, err := c.acquire(c.peer)
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *cut) contend() {
 	c.unlock(h)
 }
 
-// enter notes a holder of the lock, until it leaves or has lost it.
+// enter records a holder of the lock, until it leaves or has lost the lock.
 func (c *cut) enter(h *lock.Hold) (leave func()) {
 	if h.Remaining() == 0 {
 		return func() {}
@@ -227,7 +227,7 @@ func (c *cut) enter(h *lock.Hold) (leave func()) {
 	}
 }
 
-// entries is how many entries that owner has in the queue.
+// entries returns the number of the owner's entries in the queue.
 func (c *cut) entries(owner string) (n int) {
 	for _, name := range c.children(c.name) {
 		data, _, err := c.raw.Get(c.path(name))
@@ -243,7 +243,7 @@ func (c *cut) entries(owner string) (n int) {
 
 func (c *cut) path(entry string) string { return c.root + "/" + c.name + "/" + entry }
 
-// exists asks a server that has caught up.
+// exists reports whether a node exists, after a sync.
 func (c *cut) exists(path string) bool {
 	if _, err := c.raw.Sync(path); err != nil {
 		c.Fatal(err)
@@ -255,8 +255,8 @@ func (c *cut) exists(path string) bool {
 	return exists
 }
 
-// work does what a victim does that was told that it holds the lock: it has an
-// entry, the first one, and keeps it until the contender has come.
+// work checks the promises to a victim that holds the lock: its entry exists and is the first. It
+// keeps the lock until the contender has come.
 func (c *cut) work(h *lock.Hold) {
 	if h.Remaining() == 0 {
 		c.Errorf("the victim was given a hold that is over: %v", h.Err())
@@ -284,8 +284,8 @@ func (c *cut) work(h *lock.Hold) {
 	c.unlocked(h, err)
 }
 
-// unlocked checks what was told of the unlock of a hold that was not lost. Only
-// while replies are held may that be unconfirmed.
+// unlocked checks the result of unlocking a hold that was not lost. It may be unconfirmed only
+// while replies are held.
 func (c *cut) unlocked(h *lock.Hold, err error) {
 	var unconfirmed *lock.UnlockError
 	switch {
@@ -300,7 +300,7 @@ func (c *cut) unlocked(h *lock.Hold, err error) {
 	}
 }
 
-// heldByPeer checks that an error names the peer as the holder in the way.
+// heldByPeer checks that the error names the peer as the holder.
 func (c *cut) heldByPeer(err error) {
 	var held *lock.HeldError
 	if !errors.As(err, &held) || held.Owner != "peer" {
@@ -308,7 +308,7 @@ func (c *cut) heldByPeer(err error) {
 	}
 }
 
-// acquire takes the lock that the case is about.
+// acquire takes the lock of the case.
 func (c *cut) acquire(client *lock.Client) (*lock.Hold, error) {
 	if c.how == nil {
 		return client.Mutex(c.name).Lock(c.ctx)
@@ -316,7 +316,7 @@ func (c *cut) acquire(client *lock.Client) (*lock.Hold, error) {
 	return c.how(c.ctx, client, c.name)
 }
 
-// take takes it for a client that has to get it.
+// take takes the lock for a client, which must succeed.
 func (c *cut) take(client *lock.Client) *lock.Hold {
 	c.Helper()
 	h, err := c.acquire(client)

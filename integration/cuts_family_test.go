@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// What follows are operations of TestEveryCutPoint.
+// More operations of TestEveryCutPoint.
 
-// reading is an operation on a read/write lock that the victim reads, and others write.
+// reading is an operation on a read/write lock that the victim reads and other clients write.
 func reading(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
@@ -46,13 +46,13 @@ func several(do func(*cut)) func(*cut) {
 	}
 }
 
-// lost reports whether the victim was told that its lease has ended, as it may while
-// replies are held.
+// lost reports whether err says that the victim's lease has ended, which is possible while replies
+// are held.
 func (c *cut) lost(err error) bool {
 	return c.fault == zkserver.HoldReply && errors.Is(err, lock.ErrExpired)
 }
 
-// downgrade has a writer go on as a reader: the entry says so, unless the hold was lost.
+// downgrade: a writer continues as a reader. The entry says so, unless the hold was lost.
 func downgrade(c *cut) {
 	h := c.take(c.victim)
 	leave := c.enter(h)
@@ -73,7 +73,7 @@ func downgrade(c *cut) {
 	}
 }
 
-// resize changes the number of permits while a client has one of them.
+// resize changes the number of permits while a client holds one.
 func resize(from, to int) func(*cut) {
 	return func(c *cut) {
 		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
@@ -97,8 +97,8 @@ func resize(from, to int) func(*cut) {
 	}
 }
 
-// detach leaves the lock to the peer, which attaches: no client is in between, and if the
-// victim is told that it did, the peer goes on.
+// detach: the victim detaches, and the peer attaches. No client enters in between. If the victim's
+// detach succeeds, the peer's attach does.
 func detach(c *cut) {
 	h := c.lock(c.victim, c.name)
 	c.enter(h)()
@@ -123,7 +123,7 @@ func detach(c *cut) {
 	}
 }
 
-// attach goes on with what the peer has left.
+// attach: the victim attaches to an entry that the peer has detached.
 func attach(c *cut) {
 	h := c.lock(c.peer, c.name)
 	c.enter(h)()

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// taking is a way to take a lock that one has at a time.
+// taking takes a lock that one client at a time can hold.
 type taking func(context.Context, *lock.Client, string) (*lock.Hold, error)
 
-// write takes a read/write lock to write, permit the only one of a semaphore.
+// write takes a read/write lock for writing. permit takes the only permit of a semaphore.
 var (
 	write taking = func(ctx context.Context, c *lock.Client, name string) (*lock.Hold, error) {
 		return c.RWMutex(name).Lock(ctx)
@@ -38,7 +38,7 @@ func lockFree(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// belowParent is an operation on a mutex whose parent is there, with its anchor, and empty.
+// belowParent is an operation on a mutex whose parent exists, with its anchor and no entry.
 func belowParent(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.alone = true
@@ -50,8 +50,7 @@ func belowParent(do func(*cut)) func(*cut) {
 	}
 }
 
-// adopting is an operation on a mutex whose node is there with that data, and without an
-// anchor.
+// adopting is an operation on a mutex whose node exists with that data and without an anchor.
 func adopting(data string, do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.makeRoot()
@@ -61,11 +60,10 @@ func adopting(data string, do func(*cut)) func(*cut) {
 	}
 }
 
-// makeRoot makes the root and the lock's ancestors.
+// makeRoot creates the root and the lock's ancestors.
 func (c *cut) makeRoot() { c.unlock(c.lock(c.peer, c.name+"-before")) }
 
-// again is an operation on a lock that the victim has used just now: the parent is there, and
-// the victim believes so.
+// again is an operation on a lock that the victim has just used, so that it knows the parent.
 func again(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.alone = true
@@ -76,11 +74,10 @@ func again(do func(*cut)) func(*cut) {
 	}
 }
 
-// soon is how long a holder waits for a fault that does not come.
+// soon is the time after which a holder stops waiting for a fault that may not occur.
 const soon = time.Second
 
-// lockBelowOthers has the victim wait behind a waiter that gives up, and then behind the
-// holder.
+// lockBelowOthers: the victim waits behind a waiter that gives up, and then behind the holder.
 func lockBelowOthers(c *cut) {
 	holder := c.take(c.peer)
 	leave := c.enter(holder)
@@ -103,7 +100,7 @@ func lockBelowOthers(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// hitOrSoon waits until the fault has come and is over, or until it should have come.
+// hitOrSoon waits until the fault is over, or until it should have occurred.
 func (c *cut) hitOrSoon() {
 	select {
 	case <-time.After(soon):
@@ -112,8 +109,8 @@ func (c *cut) hitOrSoon() {
 	}
 }
 
-// adoptBehindOthers has the victim adopt a node below which an entry of another library
-// stands, and wait for that.
+// adoptBehindOthers: the victim adopts a node with an entry of another library, and waits for that
+// entry.
 func adoptBehindOthers(c *cut) {
 	c.makeRoot()
 	c.create(c.root+"/"+c.name, "", 0)
@@ -129,14 +126,14 @@ func adoptBehindOthers(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// leaveAndJoin has the victim unlock while another of its goroutines waits: its entry leaves,
-// and the next one joins, in one transaction.
+// leaveAndJoin: the victim unlocks while another of its goroutines waits. One transaction deletes
+// its entry and creates the next.
 func leaveAndJoin(c *cut) {
 	c.alone = true
 	c.exchanges(func() {})
 }
 
-// leaveAndJoinAmongOthers has another client wait, too: it is next.
+// leaveAndJoinAmongOthers: another client waits too, and is next.
 func leaveAndJoinAmongOthers(c *cut) {
 	c.exchanges(func() {
 		c.helpers.Go(func() {
@@ -151,7 +148,8 @@ func leaveAndJoinAmongOthers(c *cut) {
 			c.unlock(h)
 		})
 		c.eventually("the other one waits", func() bool { return c.entries("peer") > 0 })
-		// The longer the hold, the later the victim looks for others: it is to unlock before.
+		// The longer the hold, the later the victim counts the contenders. It must unlock before
+		// that.
 		time.Sleep(soon)
 	})
 }
@@ -193,8 +191,7 @@ func (c *cut) exchanges(before func()) {
 	}
 }
 
-// tidy has the victim unlock a lock that it has used just now, and delete the parent when it
-// has not used that for a second.
+// tidy: the victim unlocks a lock that it has just used. It deletes the parent a second later.
 func tidy(c *cut) {
 	h := c.lockAgain()
 	c.enter(h)()
@@ -214,7 +211,7 @@ func (c *cut) lockAgain() *lock.Hold {
 	return c.lock(c.victim, c.name)
 }
 
-// tidyAtClose has it do so as it closes.
+// tidyAtClose: the victim deletes the parent when it closes.
 func tidyAtClose(c *cut) {
 	h := c.lockAgain()
 	c.enter(h)()
@@ -224,8 +221,7 @@ func tidyAtClose(c *cut) {
 	c.end()
 }
 
-// lockContended has the victim wait for long enough to renew its entry, or until the
-// fault is over.
+// lockContended: the victim waits long enough to renew its entry, or until the fault is over.
 func lockContended(c *cut) {
 	holder := c.take(c.peer)
 	leave := c.enter(holder)
@@ -242,8 +238,8 @@ func lockContended(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// lockCancelled has the context end when the fault happens, or else when the victim
-// has waited for long enough to renew its entry.
+// lockCancelled: the context ends when the fault occurs, or else after the victim has renewed its
+// entry.
 func lockCancelled(c *cut) {
 	holder := c.lock(c.peer, c.name)
 	leave := c.enter(holder)
@@ -324,8 +320,8 @@ func (c *cut) unlocks(h *lock.Hold) {
 	}
 }
 
-// renewal holds the lock for two renewals. Cuts cost nothing; a reply that does not
-// come costs the hold, and its holder knows.
+// renewal holds the lock for two renewals. A cut costs nothing. A held reply costs the hold, and
+// its holder learns that.
 func renewal(c *cut) {
 	h := c.lock(c.victim, c.name)
 	leave := c.enter(h)
@@ -349,14 +345,14 @@ func renewal(c *cut) {
 	}
 }
 
-// purge finds two dead clients in the queue.
+// purge: the victim finds the entries of two crashed clients in the queue.
 func purge(c *cut) {
 	c.bury(c.name, 0)
 	c.begin()
 	c.work(c.lock(c.victim, c.name))
 }
 
-// bury makes a lock with two entries that have expired, orphanAfter ago.
+// bury creates a lock with two entries that expired orphanAfter ago.
 func (c *cut) bury(name string, orphanAfter time.Duration) {
 	const ttl = 10 * time.Millisecond
 	c.unlock(c.lock(c.peer, name)) // makes root and ancestors
@@ -368,8 +364,7 @@ func (c *cut) bury(name string, orphanAfter time.Duration) {
 	c.overdue(c.peer, name, orphanAfter)
 }
 
-// sweep sweeps a tree with an orphan, an empty ancestor, two expired entries and one
-// that lives.
+// sweep sweeps a tree with an orphan, an empty ancestor, two expired entries and a live one.
 func sweep(c *cut) {
 	live := c.lock(c.peer, "live")
 	c.create(c.root+"/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)

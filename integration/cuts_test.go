@@ -18,9 +18,8 @@ const (
 	peerTTL = 5 * time.Minute  // of the others: too long to wait for its end
 	holdFor = heldTTL + grace + 300*time.Millisecond
 
-	// cutSession keeps a connection whose replies are held: go-zookeeper gives it
-	// up after two thirds of that without a word, and one third may have gone by
-	// before.
+	// cutSession survives held replies: go-zookeeper gives up a silent connection after two thirds
+	// of it, and one third may have passed before.
 	cutSession = 6 * holdFor
 
 	cutsAtOnce = 60 // cases: most of them wait most of the time
@@ -69,16 +68,14 @@ var cutOperations = []struct {
 	{"sweep", sweep},
 }
 
-// TestEveryCutPoint interrupts each operation at each of its requests, in each
-// way, with the session surviving and expired. After each no client entered while
-// another was in, the operation told the truth, and after TTL, grace and
-// one sweep nothing is left.
+// TestEveryCutPoint interrupts each operation at each of its requests, by each fault, with a
+// session that survives or expires. After each case it checks that no two clients were in at once,
+// that the operation reported the truth, and that TTL, grace and one sweep later no node is left.
 //
-// A run without a fault tells how many requests there are. Further ones are looked
-// for until the operation is through before the fault comes, which it may be sooner
-// too: how often it renews its entry is a matter of time.
+// A run without a fault counts the requests. Further requests are tried until the operation ends
+// before the fault occurs: the number of renewals varies.
 //
-// It does not run beside other tests: they would starve each other's renewals.
+// It does not run in parallel with other tests, which would delay its renewals.
 func TestEveryCutPoint(t *testing.T) {
 	server := zkserver.AddrForTest(t, zkserver.Options{MaxSessionTimeout: cutSession})
 	b := on(t, []string{server})
@@ -88,8 +85,8 @@ func TestEveryCutPoint(t *testing.T) {
 	tally := cutTally{rows: map[string]*cutRow{}}
 	var wg sync.WaitGroup
 	for _, op := range cutOperations {
-		// run returns nil if the case was not asked for by -run. The clean one must
-		// be: go test -run 'EveryCutPoint/purge/(clean|cut_after_request_3)'.
+		// run returns nil if -run does not select the case. It must select the clean one too: go
+		// test -run 'EveryCutPoint/purge/(clean|cut_after_request_3)'.
 		run := func(fault zkserver.Fault, k int, expires bool) (c *cut) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
@@ -147,7 +144,7 @@ type cutRow struct {
 	early  int       // those in which the contender was in before the fault was over
 }
 
-// add counts a case, and reports whether it was one: whether the fault happened.
+// add counts a case if its fault occurred, and reports whether it did.
 func (t *cutTally) add(operation string, c *cut) bool {
 	if c == nil || !c.isHit() {
 		return false
@@ -170,7 +167,7 @@ func (t *cutTally) add(operation string, c *cut) bool {
 	return true
 }
 
-// String is the tally as a table.
+// String returns the tally as a table.
 func (t *cutTally) String() string {
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 0, 1, ' ', tabwriter.AlignRight)

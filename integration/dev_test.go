@@ -25,7 +25,7 @@ var devJava []byte
 //go:embed testdata/dev/dev_client.py
 var devPython []byte
 
-// TestDev has clients of several languages, and the programs, use holdfast dev.
+// TestDev uses holdfast dev with clients in several languages and with the programs.
 func TestDev(t *testing.T) {
 	t.Parallel()
 	bin := programs(t)
@@ -48,8 +48,8 @@ func TestDev(t *testing.T) {
 	}
 }
 
-// dev starts holdfast dev on free ports, until the end of the test, and returns the
-// addresses that its first line names.
+// dev starts holdfast dev on free ports until the end of the test. It returns the addresses in the
+// first line of output.
 func dev(t *testing.T, bin string, args ...string) []string {
 	t.Helper()
 	w, err := zkserver.StartWorker(exec.Command(filepath.Join(bin, "holdfast"), append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...))
@@ -78,8 +78,8 @@ func dev(t *testing.T, bin string, args ...string) []string {
 	return strings.Split(said[1], ",")
 }
 
-// devGoZookeeper takes a lock at one member and looks at its entry by another: the two have
-// one tree, whose times are by the leader's clock.
+// devGoZookeeper takes a lock at one member and reads its entry at another. Both have the same
+// tree, with stamps of the leader's clock.
 func devGoZookeeper(t *testing.T, servers []string) {
 	b, other := on(t, servers[:1]), on(t, servers[1:2])
 	hold := b.lock(b.client(), "orders/42")
@@ -97,7 +97,7 @@ func devGoZookeeper(t *testing.T, servers []string) {
 	b.prune("orders")
 }
 
-// devLs runs a command under a lock, which lists that.
+// devLs runs ls as a command under a lock. Its output has that lock.
 func devLs(c *cli) {
 	p := c.start("run", "nightly/export", "--", c.prog, "ls", "--json", "--servers", strings.Join(c.servers, ","), "--root", c.root)
 	out := p.rest()
@@ -111,7 +111,7 @@ func devLs(c *cli) {
 	c.prune("nightly")
 }
 
-// devZkCli has zkCli do what people do, and what is refused.
+// devZkCli runs typical commands of zkCli, and some that must be refused.
 func devZkCli(t *testing.T, servers []string) {
 	b := on(t, servers)
 	said := b.zkCli(strings.ReplaceAll(strings.Join([]string{
@@ -130,8 +130,8 @@ func devZkCli(t *testing.T, servers []string) {
 	}
 }
 
-// devForeign runs a client in another language, which fails if it does not see what it
-// expects. It is skipped where the library cannot be had.
+// devForeign runs a client in another language, which fails if a result is unexpected. It is
+// skipped if the library is not available.
 func devForeign(t *testing.T, servers []string, name string, source []byte, program func(context.Context, string, string, []byte) (foreign.Program, error)) {
 	p, err := program(t.Context(), t.TempDir(), name, source)
 	if err != nil && strings.HasPrefix(err.Error(), "javac: ") {
@@ -145,9 +145,8 @@ func devForeign(t *testing.T, servers []string, name string, source []byte, prog
 	}
 }
 
-// TestProgramOfREADME builds the README's first program in a module of its own, and runs
-// it on holdfast dev, where the program expects a ZooKeeper: at 127.0.0.1:2181, or as
-// HOLDFAST_ZOOKEEPER says.
+// TestProgramOfREADME builds the README's first program as a module of its own. It runs the program
+// on holdfast dev, at 127.0.0.1:2181 or at HOLDFAST_ZOOKEEPER.
 func TestProgramOfREADME(t *testing.T) {
 	t.Parallel()
 	snippets := fenced(t, "go")

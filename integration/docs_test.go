@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestDocsNameWhatIsThere looks for the tests and make targets that the documents
-// name.
+// TestDocsNameWhatIsThere: the tests and make targets that the documents name exist.
 func TestDocsNameWhatIsThere(t *testing.T) {
 	tests := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
@@ -44,8 +43,8 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestDocsOfPackagesNameNoTest: what users read with go doc says what holds, and the tables of
-// README and of integration say what shows it.
+// TestDocsOfPackagesNameNoTest: doc comments of packages name no test. The tables of README and of
+// integration do that.
 func TestDocsOfPackagesNameNoTest(t *testing.T) {
 	named := regexp.MustCompile(`(?m)^\s*//.*\bTest[A-Z]\w+`)
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -67,8 +66,8 @@ func TestDocsOfPackagesNameNoTest(t *testing.T) {
 	}
 }
 
-// TestDocsLinkToWhatIsThere follows the links of the documents to files, and looks in
-// these for the names that follow a link.
+// TestDocsLinkToWhatIsThere: the files that the documents link to exist, and contain the names that
+// follow a link.
 func TestDocsLinkToWhatIsThere(t *testing.T) {
 	link := regexp.MustCompile("\\]\\(([^):#]+)\\)(?:: ((?:`\\w+`(?:, )?)+))?")
 	for _, doc := range documents(t, ".md") {
@@ -88,8 +87,7 @@ func TestDocsLinkToWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestDocsFenceAsTested looks for the statements in the doc of package fence in the tests
-// that run them on a database.
+// TestDocsFenceAsTested: the tests on databases run the statements in the doc of package fence.
 func TestDocsFenceAsTested(t *testing.T) {
 	words := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "//", " ")), " ") }
 	doc, tests := text(t, "../lock/fence/fence.go"), words(text(t, "sql/sql_test.go"))

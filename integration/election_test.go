@@ -14,9 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestLeadersWhileSessionsEnd: candidates of several priorities follow each other, one at a
-// time, and observers whose sessions end too see no other values than those of leaders, in
-// their order.
+// TestLeadersWhileSessionsEnd: candidates of several priorities lead one at a time. Observers,
+// whose sessions also end, see only leaders' values, in order.
 func TestLeadersWhileSessionsEnd(t *testing.T) {
 	b := on(t, zkserver.External())
 	var mu sync.Mutex

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// figure is one of the things that were measured.
+// figure is one measured quantity.
 type figure struct {
 	Title string
 	Unit  struct {
@@ -19,7 +19,7 @@ type figure struct {
 	}
 }
 
-// measured is an experiment in the benchmark's results.
+// measured is one experiment in the benchmark's results.
 type measured struct {
 	Workload, Title string
 	Figures         []figure
@@ -27,7 +27,7 @@ type measured struct {
 	Rounds          [][][]any // by peer, turn and figure: numbers, where they were measured
 }
 
-// cell is the median of a figure of a peer, as the benchmark prints it.
+// cell returns the median of a peer's figure, formatted as the benchmark prints it.
 func (m *measured) cell(title, peer string) string {
 	f := slices.IndexFunc(m.Figures, func(f figure) bool { return f.Title == title })
 	for i, p := range m.Peers {
@@ -49,7 +49,7 @@ func (m *measured) cell(title, peer string) string {
 	return "–"
 }
 
-// readmeRows are the names of README's rows for figures that lock/FAMILIES.md names in full.
+// readmeRows maps README's rows to the figures that lock/FAMILIES.md names in full.
 var readmeRows = map[string]string{
 	"lock and unlock, free lock":                           "A, free lock, one client, loopback: lock + unlock, median",
 	"requests for both":                                    "A, free lock, one client, loopback: requests",
@@ -57,8 +57,7 @@ var readmeRows = map[string]string{
 	"bytes the server sends for each handoff, 128 clients": "C, handoff among 128 clients that hold for 2ms, loopback: bytes to clients",
 }
 
-// TestFamilies compares the figures in lock/FAMILIES.md and README.md with the
-// benchmark's results.
+// TestFamilies compares the figures in lock/FAMILIES.md and README.md with the benchmark's results.
 func TestFamilies(t *testing.T) {
 	data, err := os.ReadFile("bench/results.jsonl")
 	if err != nil {

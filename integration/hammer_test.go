@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// hammerEnv says for how long the hammer goes on, such as 40s.
+// hammerEnv is the variable with the duration of the hammer, such as 40s.
 const hammerEnv = "HOLDFAST_HAMMER"
 
-// TestHammer: clients take turns at a few locks as fast as they can, so that parents are
-// deleted and made anew all the time, by all of them. Nothing is left when all have left:
-// no parent without a client that deletes it, and none mistaken for a foreign one.
+// TestHammer: clients take turns at a few locks as fast as they can, so that all of them create and
+// delete parents all the time. In the end no node is left: each parent has a client that deletes
+// it, and none is mistaken for a foreign one.
 func TestHammer(t *testing.T) {
 	lasts := 1500 * time.Millisecond
 	if s := os.Getenv(hammerEnv); s != "" {
@@ -84,8 +84,8 @@ func (b *bench) borrower(z *zk.Conn) *lock.Client {
 	return c
 }
 
-// nothingLeft waits until nothing is below the root. If that does not come to pass within
-// the time it fails the test, and tells what is left with its data.
+// nothingLeft waits until no node is below the root. If that takes too long, it fails the test and
+// prints the remaining nodes with their data.
 func (b *bench) nothingLeft(within time.Duration) {
 	b.Helper()
 	deadline := time.NewTimer(within)

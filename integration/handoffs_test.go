@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestHandoffsWithinClients: the goroutines of a few clients hand entries on and keep them,
-// while connections break: never are two in, tokens rise, each client has its turn, and
-// nothing is left.
+// TestHandoffsWithinClients: the goroutines of a few clients hand off and keep entries while
+// connections break. Never are two in at once, tokens rise, each client has its turn, and no node
+// is left.
 func TestHandoffsWithinClients(t *testing.T) {
 	const clients, each = 4, 8
 	for _, idle := range []time.Duration{0, time.Second} {

@@ -24,8 +24,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Times that leave a loaded machine room to breathe: a server may say nothing for
-// seconds, and take half a minute to start.
+// Times that suit a loaded machine: a server may be silent for seconds, and may take half a minute
+// to start.
 const (
 	long           = 5 * time.Minute  // the lease of a client that is to live, whatever happens
 	ttl            = 12 * time.Second // the lease of a client that dies, for others to wait for its end
@@ -35,8 +35,7 @@ const (
 	wholeTest      = 15 * time.Minute // bounds a test, less than go test's own bound
 )
 
-// bench is what a test works with: servers, a root of its own, and a plain
-// connection to look with.
+// bench is the environment of a test: servers, a root of its own, and a plain connection.
 type bench struct {
 	testing.TB
 	ctx     context.Context
@@ -45,11 +44,10 @@ type bench struct {
 	raw     steady
 }
 
-// onShared returns a bench on the server that all tests share.
+// onShared returns a bench on the server that the tests share.
 func onShared(t testing.TB) *bench { return on(t, zkserver.External()) }
 
-// on returns a bench on the given servers, and sees to it at the end that the
-// test has left no node.
+// on returns a bench on the given servers. At its end the test fails if nodes are left.
 func on(t testing.TB, servers []string) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
@@ -65,7 +63,7 @@ func on(t testing.TB, servers []string) *bench {
 	return b
 }
 
-// connect returns a plain connection, through the tap if there is one.
+// connect returns a plain connection, through the tap if one is given.
 func (b *bench) connect(taps ...*zkserver.Tap) *zk.Conn {
 	b.Helper()
 	tap := &zkserver.Tap{Dialer: dialAnswered}
@@ -104,7 +102,7 @@ func (b *bench) client(opts ...lock.Option) *lock.Client {
 	return c
 }
 
-// tapped returns a client and the tap on its connection.
+// tapped returns a client, and the tap on its connection.
 func (b *bench) tapped(opts ...lock.Option) (*lock.Client, *zkserver.Tap) {
 	tap := new(zkserver.Tap)
 	return b.client(append(opts, lock.WithDialer(tap.Dial))...), tap
@@ -133,7 +131,7 @@ func (b *bench) unlock(h *lock.Hold) {
 	}
 }
 
-// nodes lists all that is below the root, but for the nodes that are there to stay.
+// nodes lists the nodes below the root, except those that always stay.
 func (b *bench) nodes() []string {
 	b.Helper()
 	var paths []string
@@ -155,7 +153,7 @@ func (b *bench) nodes() []string {
 	return paths
 }
 
-// mark is the path of the node that tells when the leader's epoch began.
+// mark returns the path of the mark of the leader's epoch.
 func (b *bench) mark() string { return b.root + "/" + znode.EpochMark }
 
 // wipe deletes the root.
@@ -170,8 +168,7 @@ func (b *bench) wipe() {
 	}
 }
 
-// prune deletes the ancestors that locks have left, which are the reaper's to
-// delete.
+// prune deletes the ancestors of locks, which otherwise the reaper deletes.
 func (b *bench) prune(names ...string) {
 	b.Helper()
 	for _, name := range names {
@@ -190,8 +187,8 @@ func (b *bench) create(path, data string, flags int32) string {
 	return got
 }
 
-// eventually waits until the condition holds: for what happens in the background
-// of another client and sends no event.
+// eventually waits until the condition holds. Use it for changes of another client that cause no
+// event.
 func (b *bench) eventually(what string, cond func() bool) {
 	b.Helper()
 	b.eventuallyIn(patience, what, cond)
@@ -212,7 +209,7 @@ func (b *bench) eventuallyIn(within time.Duration, what string, cond func() bool
 	}
 }
 
-// orphan leaves a lock tree whose holder died, and waits until it is overdue.
+// orphan creates a lock with the entry of a dead holder, and waits until the reaper may delete it.
 func (b *bench) orphan(name string, orphanAfter time.Duration) {
 	b.Helper()
 	dead := b.holder(name)
@@ -221,7 +218,7 @@ func (b *bench) orphan(name string, orphanAfter time.Duration) {
 	b.overdue(b.client(), name, orphanAfter)
 }
 
-// abandon leaves a lock's tree as a holder that has died does, with the shortest lease.
+// abandon creates the tree of a lock whose holder has died, with the shortest lease.
 func (b *bench) abandon(name string) {
 	b.Helper()
 	if _, err := b.lock(b.client(), name).Detach(b.ctx, lock.MinTTL); err != nil {
@@ -229,9 +226,8 @@ func (b *bench) abandon(name string) {
 	}
 }
 
-// overdue waits until the leases of all contenders for a lock have been over for the
-// grace and orphanAfter. A client that reads the clock from then on knows it too,
-// however slow its request is.
+// overdue waits until the leases of all contenders ended grace and orphanAfter ago. A client that
+// samples the leader's clock after that knows this too, even if its request is slow.
 func (b *bench) overdue(c *lock.Client, name string, orphanAfter time.Duration) {
 	b.Helper()
 	tool := admin.New(c)
@@ -250,7 +246,7 @@ func (b *bench) overdue(c *lock.Client, name string, orphanAfter time.Duration) 
 	}
 }
 
-// room is what a lock protects: it notices when two are in at once.
+// room is the resource that a lock guards: it detects two holders at once.
 type room struct {
 	inside  atomic.Int32
 	entries atomic.Int32
@@ -261,7 +257,7 @@ type room struct {
 	tokens []lock.Token
 }
 
-// enter notes a holder by its token, and leave that it has gone.
+// enter records a holder by its token, and leave its end.
 func (r *room) enter(token lock.Token) (leave func()) {
 	if r.inside.Add(1) > 1 {
 		r.doubles.Add(1)
@@ -279,7 +275,7 @@ func (r *room) enter(token lock.Token) (leave func()) {
 	}
 }
 
-// check fails the test if two were in at once, by any of three signs.
+// check fails the test if two holders were in at once, by any of three signs.
 func (r *room) check(t testing.TB) {
 	t.Helper()
 	if n := r.doubles.Load(); n > 0 {
@@ -295,17 +291,17 @@ func (r *room) check(t testing.TB) {
 	}
 }
 
-// workerEnv tells this test binary to be a process that takes a lock, and on what.
+// workerEnv makes this test binary a process that takes a lock; its value says which.
 const workerEnv = "HOLDFAST_TEST_WORKER"
 
-// process is one that a test has started.
+// process is a process that a test has started.
 type process struct {
 	*zkserver.Worker
 	b   *bench
 	cmd *exec.Cmd
 }
 
-// start starts a process that lives for as long as the test.
+// start starts a process. The end of the test kills it.
 func (b *bench) start(cmd *exec.Cmd) *process {
 	b.Helper()
 	w, err := zkserver.StartWorker(cmd)
@@ -322,7 +318,7 @@ func (b *bench) start(cmd *exec.Cmd) *process {
 	return &process{w, b, cmd}
 }
 
-// line waits for what the process says next.
+// line waits for the next line that the process prints.
 func (p *process) line() string {
 	p.b.Helper()
 	line, err := p.Hear(p.b.ctx)
@@ -332,7 +328,7 @@ func (p *process) line() string {
 	return line.Text
 }
 
-// rest waits for the end of what the process says, and returns it.
+// rest waits until the process ends its output, and returns the remaining output.
 func (p *process) rest() string {
 	p.b.Helper()
 	for text := ""; ; {
@@ -347,7 +343,7 @@ func (p *process) rest() string {
 	}
 }
 
-// says waits for the process to say a word, and returns what it says with it.
+// says waits for a line that begins with the word, and returns the rest of that line.
 func (p *process) says(word string) string {
 	p.b.Helper()
 	line := p.line()
@@ -358,13 +354,13 @@ func (p *process) says(word string) string {
 	return rest
 }
 
-// holder starts a copy of this binary that takes the lock, says so, and keeps it.
+// holder starts a copy of this binary that takes the lock, prints that, and keeps the lock.
 func (b *bench) holder(name string) *process {
 	b.Helper()
 	return b.holderFor(name, ttl)
 }
 
-// holderFor is holder with a lease of another length.
+// holderFor is holder with the given TTL.
 func (b *bench) holderFor(name string, ttl time.Duration) *process {
 	b.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -372,7 +368,7 @@ func (b *bench) holderFor(name string, ttl time.Duration) *process {
 	return b.start(cmd)
 }
 
-// work is the process.
+// work is the main function of that process.
 func work(role string) int {
 	words := strings.Fields(role)
 	ctx := context.Background()
@@ -394,8 +390,8 @@ func work(role string) int {
 	return 1
 }
 
-// zkCli runs commands with ZooKeeper's own command line. Some packages of the server leave it
-// out; then there is nothing to run them with.
+// zkCli runs commands in ZooKeeper's own command line. It skips the test if the installed server
+// lacks that.
 func (b *bench) zkCli(commands string) string {
 	b.Helper()
 	zkserver.NeedReal(b)

@@ -17,17 +17,17 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// purgeSlack is what a purge may take beyond TTL and grace: a waiter gives others a
-// third of the TTL more after each outage, and the machine may be busy.
+// purgeSlack is the time that a purge may take beyond TTL and grace. After an outage a waiter
+// allows others a third of the TTL more, and the machine may be busy.
 const purgeSlack = longTTL/3 + 10*time.Second
 
-// livingTTL is the lease of clients that live through elections: on a busy machine one may
-// take most of a minute. No clock here is ahead or behind by less than that.
+// livingTTL is the TTL of clients that must survive elections, which can take most of a minute on a
+// busy machine. No clock here is ahead or behind by less than that.
 var livingTTL = lock.WithTTL(80 * time.Second)
 
-// TestLeadersWithOtherClocks has a member lead and lose the lead again whose clock is
-// not that of the others. No live holder is hurt, neither by clients that were there
-// before nor by new reapers, and a dead one does not block for longer than it should.
+// TestLeadersWithOtherClocks: a member whose clock differs from the others' leads, and loses the
+// lead again. Neither old clients nor new reapers hurt a live holder. A dead holder does not block
+// for too long.
 func TestLeadersWithOtherClocks(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"+90s": 90 * time.Second, "-90s": -90 * time.Second, "+1h": time.Hour} {
@@ -55,10 +55,9 @@ func TestLeadersWithOtherClocks(t *testing.T) {
 	}
 }
 
-// TestElectionsFasterThanALease has leaders with different clocks follow each other
-// as soon as all live clients have renewed, for longer than a dead holder may block. A judge that
-// counts from the beginning of the last leader's time only would have it block for a
-// lease more.
+// TestElectionsFasterThanALease: leaders with different clocks follow each other as soon as all
+// live clients have renewed, for longer than a dead holder may block. A judge that counts only from
+// the start of the last leader's term would let it block for one lease more.
 func TestElectionsFasterThanALease(t *testing.T) {
 	t.Parallel()
 	e := onEnsemble(t, 0, 90*time.Second, -90*time.Second)
@@ -85,8 +84,8 @@ func TestElectionsFasterThanALease(t *testing.T) {
 	c.disperse()
 }
 
-// TestLeaderStepsWhileItLeads steps the clock of a server that goes on leading, there
-// and back. A client that read its clock before the step does no harm.
+// TestLeaderStepsWhileItLeads steps the leader's clock forward and back. A client that sampled the
+// clock before the step does no harm.
 func TestLeaderStepsWhileItLeads(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"+1h": time.Hour, "-1h": -time.Hour} {
@@ -111,15 +110,15 @@ func TestLeaderStepsWhileItLeads(t *testing.T) {
 	}
 }
 
-// TestServerRestartedWithAnotherClock shows the limit: a restart of the only server
-// begins no epoch, so its clock before and after are taken for one. A sample from
-// before the restart protects, and its owner logs the step. A judge that has none can
-// take for dead a holder that has not renewed since.
+// TestServerRestartedWithAnotherClock shows a limit. A restart of the only server begins no epoch,
+// so judges cannot tell its clock before from its clock after. A sample from before the restart
+// protects, and its client logs the step. A judge without such a sample can take a holder for dead
+// that has not renewed since.
 func TestServerRestartedWithAnotherClock(t *testing.T) {
 	t.Parallel()
 	s := onStepping(t)
 	var log logLines
-	// No lease ends in this test: a server's start takes as long as the machine is busy.
+	// No lease ends in this test: on a busy machine, a server may take long to start.
 	c, sweeps := s.crowd(lock.WithTTL(long), lock.WithLogger(zerolog.New(&log))), s.sweeper()
 	still := s.lock(s.client(), "still", lock.WithTTL(10*time.Minute), lock.WithoutRenewal())
 	s.awaitSweeps(sweeps)
@@ -157,15 +156,15 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	c.disperse()
 }
 
-// ensemble is servers, each with a clock of its own, and a bench on them.
+// ensemble has servers, each with its own clock, and a bench on them.
 type ensemble struct {
 	*probe
 	members *zkserver.Ensemble
 	ahead   map[*zkserver.Server]time.Duration // by how much its clock is
 }
 
-// onEnsemble returns servers whose clocks are ahead by the given times. They are
-// killed again and again, so they are such as keep their word, if any are at hand.
+// onEnsemble returns servers whose clocks are ahead by the given times. The test kills them
+// repeatedly, so it prefers a version that loses no data then.
 func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	t.Helper()
 	zkserver.NeedReal(t)
@@ -189,8 +188,8 @@ func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	return e
 }
 
-// elect has leaders killed until one leads whose clock is ahead by the given time. It
-// returns when the first was written under it.
+// elect kills leaders until one leads whose clock is ahead by the given time. It returns the time
+// of the first write under it.
 func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 	e.Helper()
 	leader, err := e.members.Leader(e.ctx)
@@ -207,12 +206,12 @@ func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 	return since
 }
 
-// depose has the leader killed and started again. It returns when the first was written
-// under the next one: from then on a judge can know of it.
+// depose kills the leader and starts it again. It returns the time of the first write under the
+// next leader: from then on a judge can detect the new term.
 func (e *ensemble) depose() (since time.Time) {
 	e.Helper()
-	// A server that is killed while another synchronizes with it can cost an old ZooKeeper
-	// data. Members that all have the same elect the one that comes last.
+	// If a server is killed while another synchronizes with it, an old ZooKeeper may lose data. If
+	// all members have the same data, they elect the last one.
 	if err := e.members.Whole(e.ctx); err != nil {
 		e.Fatal(err)
 	}
@@ -247,7 +246,7 @@ func onStepping(t *testing.T) *stepping {
 	return s
 }
 
-// step steps the server's clock, and waits until the server has it.
+// step steps the server's clock, and waits until the server uses the new time.
 func (s *stepping) step(ahead time.Duration) {
 	s.Helper()
 	if err := s.clock.Step(ahead); err != nil {
@@ -256,7 +255,7 @@ func (s *stepping) step(ahead time.Duration) {
 	s.awaitClock(ahead)
 }
 
-// probe is a bench with a node beside its root, whose stamps tell the leader's clock.
+// probe is a bench with a node beside its root whose stamps show the leader's clock.
 type probe struct {
 	*bench
 	path string
@@ -267,8 +266,7 @@ func (b *bench) probe() *probe {
 	return &probe{b, b.create("/probe-", "", zk.FlagSequence)}
 }
 
-// write writes the node, as soon as there is a leader to do so, and returns what it
-// has stamped.
+// write writes the node as soon as there is a leader, and returns the node's Stat.
 func (p *probe) write() (stat *zk.Stat) {
 	p.Helper()
 	p.eventually("there is a leader", func() bool {
@@ -279,7 +277,7 @@ func (p *probe) write() (stat *zk.Stat) {
 	return stat
 }
 
-// epoch is the leader's.
+// epoch returns the leader's epoch.
 func (p *probe) epoch() int64 {
 	p.Helper()
 	return p.write().Mzxid >> 32
@@ -293,7 +291,7 @@ func (p *probe) awaitClock(ahead time.Duration) {
 	})
 }
 
-// logLines is a log that can be read while it is written.
+// logLines is a log that is safe to read while it is written.
 type logLines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -311,7 +309,7 @@ func (l *logLines) String() string {
 	return l.text.String()
 }
 
-// contain reports whether there is a line that has all the words.
+// contain reports whether one line contains all the words.
 func (l *logLines) contain(words ...string) bool {
 	for line := range strings.Lines(l.String()) {
 		all := true

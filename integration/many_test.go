@@ -11,9 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestCloseOfManyHolds: a client that holds very many locks gives all of them back
-// within its unlock timeout, and leaves nothing. HOLDFAST_MANY is how many; the library
-// is meant for 100,000.
+// TestCloseOfManyHolds: a client with very many locks releases all of them within its unlock
+// timeout, and leaves no node. HOLDFAST_MANY is the number; the library is meant for 100,000.
 func TestCloseOfManyHolds(t *testing.T) {
 	n := 10_000
 	if text := os.Getenv("HOLDFAST_MANY"); text != "" {

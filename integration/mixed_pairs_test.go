@@ -13,17 +13,17 @@ import (
 	"github.com/holdfast-io/holdfast/integration/peers"
 )
 
-// settle is how long a test waits for a client that must not come in.
+// settle is the time for which a test checks that a client does not enter.
 const settle = 300 * time.Millisecond
 
-// request is one that a client was given, and has not answered yet.
+// request is a request that a client has not answered yet.
 type request struct {
 	client  part
 	command string
 	answer  <-chan peers.Said
 }
 
-// tell gives a client a command that it may take long to do.
+// tell sends a client a command that may take long.
 func (m *mixed) tell(c part, command string) request {
 	m.Helper()
 	answer, err := c.Tell(command)
@@ -33,7 +33,7 @@ func (m *mixed) tell(c part, command string) request {
 	return request{c, command, answer}
 }
 
-// queues has a client ask for the lock, as the n-th in the queue.
+// queues sends a client's request for the lock, and waits until it is the n-th in the queue.
 func (m *mixed) queues(c part, command, path string, n int) request {
 	m.Helper()
 	r := m.tell(c, command)
@@ -41,7 +41,7 @@ func (m *mixed) queues(c part, command, path string, n int) request {
 	return r
 }
 
-// queued waits until n contend.
+// queued waits until there are n contenders.
 func (m *mixed) queued(path string, n int) {
 	m.Helper()
 	m.eventually(fmt.Sprintf("%d contend for %s", n, path), func() bool {
@@ -50,7 +50,7 @@ func (m *mixed) queued(path string, n int) {
 	})
 }
 
-// waits checks that the request is not answered while it is looked.
+// waits checks that the request is not answered for a while.
 func (m *mixed) waits(r request) {
 	m.Helper()
 	select {
@@ -60,7 +60,7 @@ func (m *mixed) waits(r request) {
 	}
 }
 
-// comes waits for the answer to a request, which is that it succeeded.
+// comes waits for the answer to a request, which must be a success.
 func (m *mixed) comes(r request) {
 	m.Helper()
 	ctx, cancel := context.WithTimeout(m.ctx, patience/4)
@@ -70,7 +70,7 @@ func (m *mixed) comes(r request) {
 	}
 }
 
-// last is the last in the queue.
+// last returns the last entry in the queue.
 func (m *mixed) last(path string) string {
 	m.Helper()
 	children, _, err := m.raw.Children(path)
@@ -81,14 +81,13 @@ func (m *mixed) last(path string) string {
 	return slices.MaxFunc(children, bySequence)
 }
 
-// lose ends the session of a client at the server, and has the client notice at once: it
-// might else when it has heard nothing for long.
+// lose ends the session of a client at the server, and makes the client notice at once.
 func (m *mixed) lose(c part) {
 	m.expire(&c.Tap)
 	c.Relay.Cut()
 }
 
-// cell is a case of two clients: the second asks for the lock while the first has it.
+// cell is a case of two clients: the second requests the lock while the first holds it.
 type cell struct {
 	maker         string // library whose client makes the parent, before the others come
 	first, second string // libraries
@@ -96,7 +95,7 @@ type cell struct {
 	together      bool   // both may have it
 }
 
-// run runs the cells at the same time, each with a lock of its own.
+// run runs the cells in parallel, each with a lock of its own.
 func (m *mixed) run(t *testing.T, kind string, options []string, cells []cell) {
 	var all sync.WaitGroup
 	for _, c := range cells {
@@ -133,8 +132,8 @@ func (m *mixed) run(t *testing.T, kind string, options []string, cells []cell) {
 	all.Wait()
 }
 
-// anchored checks that the parent, which is kept, has one anchor if Holdfast was there, and
-// none if it was not, whichever library made the parent.
+// anchored checks that a kept parent has one anchor if Holdfast used it, else none, whichever
+// library created it.
 func (m *mixed) anchored(path string, want bool) {
 	m.Helper()
 	children, _, err := m.raw.Children(path)
@@ -146,7 +145,7 @@ func (m *mixed) anchored(path string, want bool) {
 	}
 }
 
-// testPairs: each library waits for each other one, whichever made the parent.
+// testPairs: each library waits for each other one, whichever created the parent.
 func (m *mixed) testPairs(t *testing.T) {
 	libraries := []string{holdfast, zkLock, curator, kazoo}
 	for _, maker := range libraries {
@@ -160,8 +159,8 @@ func (m *mixed) testPairs(t *testing.T) {
 	}
 }
 
-// testReadersAndWriters: readers share, and writers are alone. Curator's read/write lock
-// and kazoo's do not know of each other.
+// testReadersAndWriters: readers share the lock, and a writer holds it alone. The read/write locks
+// of Curator and of kazoo do not know each other.
 func (m *mixed) testReadersAndWriters(t *testing.T) {
 	for _, maker := range []string{holdfast, curator, kazoo} {
 		var cells []cell
@@ -176,8 +175,8 @@ func (m *mixed) testReadersAndWriters(t *testing.T) {
 	}
 }
 
-// testDowngrade: a writer goes on as a reader. Ours lets our readers in; Curator's lets
-// ours in, since it makes an entry to read, and deletes that to write.
+// testDowngrade: a writer continues as a reader. Holdfast's lets Holdfast's readers in. Curator's
+// lets Holdfast's readers in: it creates an entry for reading, and deletes the one for writing.
 func (m *mixed) testDowngrade(t *testing.T) {
 	for _, library := range []string{holdfast, curator} {
 		t.Run("Curator's before a writer of "+library, func(t *testing.T) {
@@ -221,8 +220,8 @@ func (m *mixed) testDowngrade(t *testing.T) {
 	})
 }
 
-// testReadLockOfKazoo: it waits for writers that came later, too (kazoo#649), so that it
-// and they wait for each other. One of ours that gives up sets both free.
+// testReadLockOfKazoo: kazoo's read lock also waits for later writers (kazoo#649), so both wait for
+// each other. If a client of Holdfast gives up, both are free.
 func (m *mixed) testReadLockOfKazoo(t *testing.T) {
 	m, path := m.of(t, "reader of kazoo")
 	theirs := m.open(kazoo, 0, path, peers.RW, peers.MixedRW...)
@@ -252,8 +251,8 @@ func (m *mixed) testReadLockOfKazoo(t *testing.T) {
 	m.ask(theirs, "unlock")
 }
 
-// testUnaware: what others do that were not told of the rest. These are not promises, but
-// what lock/MIGRATING.md warns of.
+// testUnaware: what clients do that are not configured for other libraries. These are not promises;
+// lock/MIGRATING.md warns of them.
 func (m *mixed) testUnaware(t *testing.T) {
 	for _, c := range []struct {
 		holder, comer string
@@ -283,8 +282,8 @@ func (m *mixed) testUnaware(t *testing.T) {
 	}
 }
 
-// testParentDeleted: without keep_parent the last one of ours deletes the lock's node,
-// which the others do not expect of anybody. A kazoo Lock object makes it once only.
+// testParentDeleted: without keep_parent, Holdfast's last client deletes the lock's node, which
+// other libraries do not expect. A kazoo Lock object creates the node only once.
 func (m *mixed) testParentDeleted(t *testing.T) {
 	for _, c := range []struct {
 		library string
@@ -329,9 +328,9 @@ func (m *mixed) testParentDeleted(t *testing.T) {
 	}
 }
 
-// testTheirSessionLost: the node of one of theirs goes with its session, while that one
-// holds the lock, and thinks so still: what CURATOR-604 is about. Ours comes in, as one of
-// theirs would, and is not harmed by what the other does then.
+// testTheirSessionLost: the entry of another library's holder ends with its session, and the holder
+// does not know it (CURATOR-604). Holdfast's client enters, as that library's client would, and the
+// old holder cannot harm it.
 func (m *mixed) testTheirSessionLost(t *testing.T) {
 	for library, thinks := range map[string]string{zkLock: "unknown", curator: "yes", kazoo: "yes"} {
 		t.Run(library, func(t *testing.T) {
@@ -365,7 +364,8 @@ func (m *mixed) testTheirSessionLost(t *testing.T) {
 	}
 }
 
-// testOurSessionLost changes nothing: theirs goes on waiting.
+// testOurSessionLost: the end of our session changes nothing; the other library's clients still
+// wait.
 func (m *mixed) testOurSessionLost(t *testing.T) {
 	for _, library := range []string{zkLock, curator, kazoo} {
 		t.Run(library, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// mixedEnv says for how long each mix takes turns, such as 60s.
+// mixedEnv is the variable with the duration of each mix, such as 60s.
 const mixedEnv = "HOLDFAST_MIXED"
 
 // The libraries that contend for one path.
@@ -36,9 +36,8 @@ type mixed struct {
 	processes map[string][]*peers.Peer // by library, two of each
 }
 
-// TestMixed: Holdfast and the locks of other libraries on the same paths. All clients are
-// real ones, in processes of their own. What it takes for that, and what is promised
-// then, is told in lock/MIGRATING.md.
+// TestMixed: Holdfast and the locks of other libraries use the same paths. All clients are real, in
+// processes of their own. lock/MIGRATING.md states the conditions and the promises.
 func TestMixed(t *testing.T) {
 	m := mix(t)
 	t.Run("turns", m.testTurns)
@@ -77,7 +76,7 @@ func mix(t *testing.T) *mixed {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for range 2 {
-			// Sessions and leases end only where a test ends them.
+			// Sessions and leases end only if a test ends them.
 			p, err := peers.Start(program.Command(peers.Terms{SessionTimeout: 30 * time.Second, TTL: long}), func(string) {})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -90,8 +89,8 @@ func mix(t *testing.T) *mixed {
 	return m
 }
 
-// of returns the bench and the processes for a part of the test, and the path of a lock
-// of its own, which is deleted at the end.
+// of returns the bench and the processes for a part of the test, and the path of a lock of its own.
+// The end of that part deletes the lock.
 func (m *mixed) of(t *testing.T, name string) (*mixed, string) {
 	t.Helper()
 	b := *m.bench
@@ -105,7 +104,8 @@ func (m *mixed) of(t *testing.T, name string) (*mixed, string) {
 			}
 			err = errors.Join(err, b.raw.Delete(path+"/"+c, -1))
 		}
-		// Curator makes a node that the server deletes when it has been empty for a while.
+		// Curator creates a container node, which the server deletes after it has been empty for a
+		// while.
 		if err = errors.Join(err, b.raw.Delete(path, -1)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Error(err)
 		}
@@ -113,14 +113,14 @@ func (m *mixed) of(t *testing.T, name string) (*mixed, string) {
 	return &mixed{&b, m.processes}, path
 }
 
-// part is one client's part in a mix.
+// part is one client in a mix.
 type part struct {
 	*peers.Client
 	library string
 	pid     int
 }
 
-// open connects a client of a library's i-th process.
+// open connects a client in a library's i-th process.
 func (m *mixed) open(library string, i int, path, kind string, options ...string) part {
 	m.Helper()
 	process := m.processes[library][i]
@@ -131,7 +131,7 @@ func (m *mixed) open(library string, i int, path, kind string, options ...string
 	return part{c, library, process.Pid()}
 }
 
-// ask gives a client a command that has to succeed.
+// ask sends a client a command that must succeed.
 func (m *mixed) ask(c part, command string) {
 	m.Helper()
 	if err := c.Must(m.ctx, command); err != nil {
@@ -159,11 +159,11 @@ func (m *mixed) testTurns(t *testing.T) {
 	}
 }
 
-// enoughTurns are those of each client, on average, below which a mix goes on: a few would
-// not tell how fair it is.
+// enoughTurns is the least number of turns of each client, on average: a few would not show how
+// fair the lock is.
 const enoughTurns = 10
 
-// queue is what is seen of a lock by its holders.
+// queue has the observations of a lock by its holders.
 type queue struct {
 	*mixed
 	path string
@@ -180,8 +180,8 @@ type queue struct {
 	all    int
 }
 
-// takeTurns has two clients of each library take turns as fast as they can. Turns count
-// from when all have been in; none leaves before that ends.
+// takeTurns runs two clients of each library, which take turns as fast as they can. Turns count
+// once all have held the lock; no client leaves before the count ends.
 func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) {
 	q := &queue{mixed: m, path: path, hall: hall{room: 1}, turns: map[part]int{}, most: map[part]int{}, since: map[part]int{}}
 	var clients []part
@@ -225,8 +225,8 @@ func (q *queue) turn(c part) {
 	q.ask(c, "unlock")
 }
 
-// look checks that it is the holder's turn: that its node is the first in the
-// queue, and came after that of the holder before.
+// look checks that the holder's node is the first in the queue, and later than that of the holder
+// before.
 func (q *queue) look(c part) {
 	first, parent := q.first()
 	q.mu.Lock()
@@ -250,7 +250,7 @@ func (q *queue) look(c part) {
 	}
 }
 
-// first returns the name of the first in the queue, and the Czxid of its parent.
+// first returns the name of the first entry in the queue, and the Czxid of its parent.
 func (q *queue) first() (name string, parent int64) {
 	if _, err := q.raw.Sync(q.path); err != nil {
 		q.Error(err)
@@ -271,7 +271,7 @@ func bySequence(a, b string) int { return cmp.Compare(sequenceOf(a), sequenceOf(
 
 func sequenceOf(node string) string { return node[max(0, len(node)-10):] }
 
-// isOf reports whether a node is that client's: of its session, or with its process id.
+// isOf reports whether a node belongs to the client, by its session or its process id.
 func (q *queue) isOf(node string, c part) bool {
 	data, stat, err := q.raw.Get(q.path + "/" + node)
 	if err != nil {
@@ -286,7 +286,7 @@ func (q *queue) isOf(node string, c part) bool {
 	return err == nil && stat.EphemeralOwner == 0 && record.PID == c.pid
 }
 
-// check checks that all were let in, and each library as often as the others.
+// check checks that all clients had turns, and that the libraries had about the same number.
 func (q *queue) check(libraries []string) {
 	of, total := make(map[string]int), 0
 	for _, c := range slices.SortedFunc(maps.Keys(q.turns), func(a, b part) int { return cmp.Or(cmp.Compare(a.library, b.library), a.pid-b.pid) }) {

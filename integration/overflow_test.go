@@ -21,9 +21,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestNearTheEndOfTheCounter has a real server stand where it would be after
-// 2147483640 entries in one lock, by a doctored snapshot: past that the counter
-// sticks or wraps, and sequences alone would let two in.
+// TestNearTheEndOfTheCounter runs a real server from an edited snapshot, with a counter as after
+// 2147483640 entries in one lock. At its end the counter sticks or wraps; by sequences alone, two
+// clients could enter.
 func TestNearTheEndOfTheCounter(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -39,8 +39,7 @@ func TestNearTheEndOfTheCounter(t *testing.T) {
 			b := on(t, []string{s.Addr()})
 			b.root = "/doctored"
 
-			// What the protocol has to cope with: the server repeats itself or,
-			// before 3.6, goes on far below zero.
+			// The server repeats the sequence. Before 3.6 its sequences turn negative.
 			if tt.counter == math.MaxInt32 {
 				var names []string
 				for range 2 {
@@ -81,16 +80,15 @@ func TestNearTheEndOfTheCounter(t *testing.T) {
 	}
 }
 
-// snapEvery is after how many transactions, at most, a server with a doctored counter
-// writes a snapshot.
+// snapEvery is the largest number of transactions before a server with an edited counter writes a
+// snapshot.
 const snapEvery = 1000
 
-// serverWithCounter starts a server on which the node, a lock's parent of ours,
-// stands at that counter.
+// serverWithCounter starts a server on which the node, a parent of Holdfast, has that counter.
 func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Server {
 	t.Helper()
 	s := zkserver.ForTest(t, zkserver.Options{
-		// Two checksums less to forge.
+		// Without these checks, two checksums fewer must be forged.
 		JVMArgs: []string{
 			"-Dzookeeper.digest.enabled=false", "-Dzookeeper.serializeLastProcessedZxid.enabled=false",
 			fmt.Sprintf("-Dzookeeper.snapCount=%d", snapEvery),
@@ -113,8 +111,8 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 			t.Fatal(err)
 		}
 	}
-	// A server writes a snapshot every so many transactions, in the background; only
-	// since 3.5 as it starts, too.
+	// A server writes a snapshot in the background after a number of transactions. Since 3.5 it
+	// also does so at its start.
 	for n := 0; completeSnapshot(t, s.DataDir(), path) == ""; n++ {
 		if n == 100*snapEvery {
 			t.Fatalf("no snapshot with %s in %s after %d transactions", path, s.DataDir(), n)
@@ -131,16 +129,15 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 	}
 	z = connect()
 	defer z.Close()
-	// A server that does not believe the snapshot starts with nothing. The Stat
-	// counts creates and deletes of children: without any left, each child twice.
+	// A server that rejects the snapshot starts empty. The Stat counts creates and deletes of
+	// children: without any children left, each child counts twice.
 	if _, stat, err := z.Get(path); err != nil || stat.Cversion != 2*counter {
 		t.Fatalf("the server has not taken the doctored snapshot: %s stands at %+v, %v", path, stat, err)
 	}
 	return s
 }
 
-// completeSnapshot returns the newest snapshot that has the node and was written to its
-// end; "" if there is none.
+// completeSnapshot returns the newest complete snapshot with the node; "" if there is none.
 func completeSnapshot(t *testing.T, dir, path string) (newest string) {
 	t.Helper()
 	snapshots, err := filepath.Glob(filepath.Join(dir, "snapshot.*"))
@@ -163,8 +160,8 @@ func completeSnapshot(t *testing.T, dir, path string) (newest string) {
 	return newest
 }
 
-// doctor sets a node's counter in the newest snapshot of a stopped server, and
-// removes the logs and the other snapshots.
+// doctor sets a node's counter in the newest snapshot of a stopped server, and deletes the logs and
+// the other snapshots.
 func doctor(t *testing.T, dir, path string, counter int32) {
 	t.Helper()
 	newest := completeSnapshot(t, dir, path)
@@ -172,12 +169,12 @@ func doctor(t *testing.T, dir, path string, counter int32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A node is its path, its data (each behind its length), the number of its
-	// ACL, and a StatPersisted: czxid, mzxid, ctime, mtime, version, cversion...
+	// A node is its path and its data, each after its length, then the number of its ACL, and a
+	// StatPersisted: czxid, mzxid, ctime, mtime, version, cversion...
 	at := bytes.Index(data, lengthed(path)) + 4 + len(path)
 	at += 4 + int(binary.BigEndian.Uint32(data[at:])) + 8 + 4*8 + 4
 	binary.BigEndian.PutUint32(data[at:], uint32(counter))
-	// The nodes end with the path "/"; then come their checksum and "/" again.
+	// The nodes end with the path "/", followed by their checksum and "/" again.
 	end := bytes.LastIndex(data, lengthed("/"))
 	seal := end - 8
 	binary.BigEndian.PutUint64(data[seal:], uint64(adler32.Checksum(data[:seal])))

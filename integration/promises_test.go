@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestFreeLockIsOneRoundTripEachWay counts on the wire and at the server.
+// TestFreeLockIsOneRoundTripEachWay counts requests on the wire and at the server.
 func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
@@ -35,8 +35,8 @@ func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 		return z
 	}
 	var unlocked time.Time
-	// If the lock is taken again within a second, the parent stays. A second after the last
-	// use one more transaction deletes it: what is counted near that tells nothing.
+	// If the lock is taken again within a second, the parent stays. A second after the last use,
+	// one more transaction deletes it, so counts near that time prove nothing.
 	const soon = 500 * time.Millisecond
 	cycle := func(name string, again bool) (late bool) {
 		sent, txns := tap.Counts().Requests, zxid()
@@ -87,8 +87,8 @@ func TestThousandCyclesLeaveNothing(t *testing.T) {
 	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 })
 }
 
-// TestSessionExpiryIsNoLoss is the promise that the project is about: beside
-// zk.Lock, whose second client gets in while the first still works.
+// TestSessionExpiryIsNoLoss is the project's main promise. For comparison it runs zk.Lock, whose
+// second client enters while the first still works.
 func TestSessionExpiryIsNoLoss(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -142,7 +142,7 @@ func TestSessionExpiryIsNoLoss(t *testing.T) {
 	b.unlock(<-waits)
 }
 
-// version returns how often the hold's entry has been written; -1 if it is gone.
+// version returns the version of the hold's entry; -1 if the entry has gone.
 func (b *bench) version(h *lock.Hold) int32 {
 	exists, stat, err := b.raw.Exists(h.EntryPath())
 	if err != nil {
@@ -170,9 +170,8 @@ func withoutAnchors(children []string) []string {
 	})
 }
 
-// TestSessionsExpiredOnceASecond ends each session of every client a second after it
-// began, for a minute, under one holder and eight waiters; and then under all of
-// them as they take turns.
+// TestSessionsExpiredOnceASecond ends each session of every client a second after it began, for a
+// minute: first under one holder and eight waiters, then under clients that take turns.
 func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -250,8 +249,8 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Logf("%d sessions expired, %d turns", expired.Load(), r.entries.Load())
 }
 
-// storm ends each session of a client's a second after it began, however long it takes
-// to get one: on a busy machine too it is long enough for some request.
+// storm ends each session of a client a second after it began. However long the client takes to get
+// one, a second suffices for a request.
 func (b *bench) storm(tap *zkserver.Tap, expired *atomic.Int32, stop <-chan struct{}) {
 	sleep := func(d time.Duration) bool {
 		select {
@@ -284,8 +283,8 @@ func indexes[T any](s []T) []int {
 	return is
 }
 
-// TestServerRestartedUnderHolderAndWaiters stops the only server for longer than
-// a session lasts and shorter than a lease.
+// TestServerRestartedUnderHolderAndWaiters stops the only server for longer than a session timeout
+// and shorter than a TTL.
 func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{})
@@ -318,8 +317,8 @@ func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
 	r.check(t)
 }
 
-// TestKilledHolder has a process die with SIGKILL while others wait: the next one
-// enters when the lease and the grace are over, not before and not much later.
+// TestKilledHolder kills a holder with SIGKILL while others wait. The next one enters after the
+// lease and the grace, not before and not much later.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -351,7 +350,7 @@ func TestKilledHolder(t *testing.T) {
 	b.unlock(h)
 }
 
-// first is the entry of a lock that came first.
+// first returns the first entry of a lock.
 func (b *bench) first(name string) string {
 	names := znode.Contenders(b.children(name))
 	if len(names) == 0 {
@@ -360,7 +359,7 @@ func (b *bench) first(name string) string {
 	return names[0].Node
 }
 
-// TestNobodyComesBack leaves the clean-up to the reaper's schedule.
+// TestNobodyComesBack: no client uses the lock again, so the reaper's schedule cleans up.
 func TestNobodyComesBack(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -378,7 +377,7 @@ func TestNobodyComesBack(t *testing.T) {
 	}
 }
 
-// policies are the same for all locks.
+// policies returns one policy for all locks.
 func (b *bench) policies(ttl, orphanAfter time.Duration) *policy.Set {
 	b.Helper()
 	all, err := policy.ParsePattern("**")
@@ -437,8 +436,7 @@ func TestWaitersThatGiveUpLeaveNoNode(t *testing.T) {
 	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 }) // a busy lock's parent stays a while
 }
 
-// TestSomebodyElsesPathIsRefused shows that a path which is not ours is left as
-// it was, in every detail of its Stat.
+// TestSomebodyElsesPathIsRefused: a foreign path keeps its data, its children and its Stat.
 func TestSomebodyElsesPathIsRefused(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -477,9 +475,9 @@ func TestSomebodyElsesPathIsRefused(t *testing.T) {
 	}
 }
 
-// TestParentDeletedUnderContenders hammers the moment at which a lock's parent
-// goes: 32 contenders on three locks, whose parents come and go with each of
-// them, a client that deletes every parent that it finds empty, with its anchor, and a reaper.
+// TestParentDeletedUnderContenders tests the deletion of parents: 32 contenders on three locks
+// create and delete parents, while a client deletes every parent that it finds empty, with its
+// anchor, and a reaper runs.
 func TestParentDeletedUnderContenders(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -546,7 +544,7 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 	b.wipe()
 }
 
-// deleteEmpty deletes a node below which nothing stands but, perhaps, its anchor, with that.
+// deleteEmpty deletes a node without children, or with only its anchor, together with that anchor.
 func (b *bench) deleteEmpty(path string) error {
 	children, _, err := b.raw.Children(path)
 	if err != nil {
@@ -562,8 +560,8 @@ func (b *bench) deleteEmpty(path string) error {
 	return err
 }
 
-// TestForeignNodesStayUntouched has lockers and a reaper at work among nodes that
-// are not ours, long enough for every time that they might go by.
+// TestForeignNodesStayUntouched runs lockers and a reaper among foreign nodes, for longer than any
+// time after which Holdfast deletes a node.
 func TestForeignNodesStayUntouched(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -621,8 +619,8 @@ func TestForeignNodesStayUntouched(t *testing.T) {
 	b.wipe()
 }
 
-// TestSilentServerIsGivenUp has a server that accepts and says nothing first in
-// the list: go-zookeeper by itself would wait for it for ever.
+// TestSilentServerIsGivenUp: the first server in the list accepts connections and never answers.
+// go-zookeeper alone would wait for it forever.
 func TestSilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestReaperService runs the reaper's program as a service has it.
+// TestReaperService runs the reaper's program as a service.
 func TestReaperService(t *testing.T) {
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/reaper").CombinedOutput(); err != nil {
@@ -47,7 +47,7 @@ func TestReaperService(t *testing.T) {
 	}
 }
 
-// logged are the lines of the program's log with that message.
+// logged returns the lines of the program's log with that message.
 func (p *program) logged(msg string) (lines []map[string]any) {
 	p.Helper()
 	for text := range strings.Lines(p.Stderr()) {
@@ -62,14 +62,14 @@ func (p *program) logged(msg string) (lines []map[string]any) {
 	return lines
 }
 
-// logs waits until the program has logged that, and returns the line.
+// logs waits until the program logs that message, and returns the line.
 func (p *program) logs(msg string) map[string]any {
 	p.Helper()
 	p.eventually(fmt.Sprintf("%v logs %q", p.cmd, msg), func() bool { return len(p.logged(msg)) > 0 })
 	return p.logged(msg)[0]
 }
 
-// end has the program stop, which is no failure.
+// end stops the program, which must exit without an error.
 func (p *program) end() {
 	p.Helper()
 	p.signal(syscall.SIGTERM)
@@ -87,8 +87,8 @@ const (
 	saysRefused  = "the new configuration is refused; the one before stays in force"
 )
 
-// testReaperFrozen freezes the server for 17 seconds, as a long collection of garbage
-// does. Then the server dies, and an end of the reaper is no failure all the same.
+// testReaperFrozen freezes the server for 17 seconds, as a long garbage collection does. Then it
+// kills the server. The reaper must still stop without an error.
 func testReaperFrozen(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
@@ -128,7 +128,7 @@ func testReaperFrozen(t *testing.T, bin string) {
 	b.eventually("its lock is there, or is not", func() bool { return b.removeReaperLock() })
 }
 
-// removeReaperLock deletes what a reaper that could not has left of its lock.
+// removeReaperLock deletes the lock of a reaper that could not do so itself.
 func (b *bench) removeReaperLock() bool {
 	b.Helper()
 	path := b.root + "/" + reaper.DefaultLock
@@ -145,8 +145,8 @@ func (b *bench) removeReaperLock() bool {
 	return err == nil || err == zk.ErrNoNode
 }
 
-// testReaperTakeOver kills the active one of three: another one sweeps once the TTL and
-// the grace of their lock have passed, and no two do at once.
+// testReaperTakeOver kills the active one of three reapers. Another one sweeps after the TTL and
+// the grace of their lock, and no two sweep at once.
 func testReaperTakeOver(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -189,8 +189,8 @@ reaper: {schedule: "@every 1s"}
 	}
 }
 
-// policiesOf is a configuration in which the locks below a name are swept each second,
-// and all others once a day.
+// policiesOf returns a configuration that sweeps the locks below a name each second, and all others
+// once a day.
 func policiesOf(often string) string {
 	return fmt.Sprintf(`
 zookeeper: {session_timeout: %v}
@@ -201,15 +201,15 @@ reaper: {schedule: "@every 24h"}
 `, programSession, often, long, grace, long, grace)
 }
 
-// mustSweep leaves a lock behind and waits until it is swept away.
+// mustSweep creates an orphaned lock and waits until a sweep has deleted it.
 func (b *bench) mustSweep(name string) {
 	b.Helper()
 	b.abandon(name)
 	b.eventually(name+" is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+name) })
 }
 
-// testReaperReload: a new file is in force when it is there, and on SIGHUP; one with a
-// mistake is refused, and the old policies still sweep.
+// testReaperReload: the reaper loads a new file when it changes, and on SIGHUP. It refuses a file
+// with a mistake, and sweeps by the old policies.
 func testReaperReload(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -248,8 +248,8 @@ func testReaperReload(t *testing.T, bin string) {
 	p.end()
 }
 
-// testReaperConfigReplaced puts another file in the place of the configuration, as
-// editors do, and turns a link on the way to it, as Kubernetes does.
+// testReaperConfigReplaced replaces the configuration by another file, as editors do, and changes a
+// symbolic link in its path, as Kubernetes does.
 func testReaperConfigReplaced(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -281,7 +281,7 @@ func testReaperConfigReplaced(t *testing.T, bin string) {
 	p.end()
 }
 
-// testReaperRoots sweeps two roots, and goes on when a third cannot be.
+// testReaperRoots sweeps two roots although a third cannot be swept.
 func testReaperRoots(t *testing.T, bin string) {
 	one, two := onShared(t), onShared(t)
 	third := one.root + "-denied"
@@ -333,8 +333,8 @@ roots:
 	}
 }
 
-// testReaperRootsChange has roots come, move and go in the file, from one without a name
-// and back: each is swept from then on, or is not, and the status page tells of those.
+// testReaperRootsChange adds, moves and removes roots in the file, also to and from a single root
+// without a name. The reaper sweeps the present roots only, and the status page shows them.
 func testReaperRootsChange(t *testing.T, bin string) {
 	one, two, three := onShared(t), onShared(t), onShared(t)
 	c := newReaper(one, bin)
@@ -405,7 +405,7 @@ func testReaperRootsChange(t *testing.T, bin string) {
 	p.end()
 }
 
-// get returns what is served there.
+// get returns the body at the URL.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	answer, err := http.Get(url)
@@ -420,7 +420,7 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// testReaperCredentials: each root is swept with its own.
+// testReaperCredentials: each root is swept with its own credentials.
 func testReaperCredentials(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -465,7 +465,8 @@ func testReaperCredentials(t *testing.T, bin string) {
 	}
 }
 
-// testReaperPipe: it waits for a configuration from a pipe without a writer, until a signal.
+// testReaperPipe: the configuration is a pipe without a writer. The reaper waits for it until a
+// signal.
 func testReaperPipe(t *testing.T, bin string) {
 	fifo := filepath.Join(t.TempDir(), "config")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

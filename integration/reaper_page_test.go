@@ -15,13 +15,13 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// page is a reaper's status, as one asks for it.
+// page is a reaper's status page.
 type page struct {
 	*bench
 	url string
 }
 
-// get returns the status and the body of an answer.
+// get returns the HTTP status and the body at the path.
 func (p page) get(path string) (int, string) {
 	p.Helper()
 	r, err := http.NewRequestWithContext(p.ctx, http.MethodGet, p.url+path, nil)
@@ -40,7 +40,7 @@ func (p page) get(path string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// testReaperPage asks a daemon how it does while it sweeps, in an outage, and after it.
+// testReaperPage reads a daemon's status page while it sweeps, during an outage, and after it.
 func testReaperPage(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})

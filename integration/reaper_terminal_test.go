@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal returns both ends of a new one.
+// terminal returns both ends of a new pseudoterminal.
 func terminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -42,7 +42,7 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// testReaperBar: on a terminal one sweep shows how far it is, and nowhere else.
+// testReaperBar: a single sweep shows its progress on a terminal, and nowhere else.
 func testReaperBar(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)

@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// newReaper returns the reaper's program, with a configuration that has it sweep
-// every second.
+// newReaper returns the reaper's program with a configuration that sweeps every second.
 func newReaper(b *bench, bin string) *cli {
 	b.Helper()
 	c := newCLI(b, bin)
@@ -39,7 +38,7 @@ func (c *cli) configure(text string) {
 	}
 }
 
-// report waits for the program's end and returns the report that it printed.
+// report waits until the program ends, and returns the report that it printed.
 func (p *program) report(status int) *reaper.Report {
 	p.Helper()
 	out := p.rest()
@@ -82,8 +81,8 @@ func testReaperOnce(t *testing.T, bin string) {
 	}
 }
 
-// testReaperSkips: a second reaper does nothing while the first is active, and a
-// scheduled job learns that from the exit status.
+// testReaperSkips: a second reaper does nothing while the first is active. Its exit status tells a
+// scheduled job so.
 func testReaperSkips(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -126,8 +125,7 @@ func testReaperDaemon(t *testing.T, bin string) {
 	}
 }
 
-// testReaperOutage takes the server away from a running reaper, and starts another
-// one while it is away.
+// testReaperOutage stops the server under a running reaper, and starts another reaper meanwhile.
 func testReaperOutage(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestReconnectWithManyWatches: go-zookeeper arms all watches of a client by one request of up
-// to 128 kB. This server takes 20 kB, and closes the connection of a client that sends more.
+// TestReconnectWithManyWatches: go-zookeeper sets all watches of a client again, with requests of
+// up to 128 kB. This server accepts 20 kB, and closes the connection of a client that sends more.
 func TestReconnectWithManyWatches(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=20000"}})
@@ -55,8 +55,8 @@ func TestReconnectWithManyWatches(t *testing.T) {
 	b.unlock(mine)
 }
 
-// TestServerWithoutItsData comes back where it was, and refuses its old clients, which have
-// seen more than it knows. They begin anew by themselves.
+// TestServerWithoutItsData: a server returns at its address without its data. It refuses old
+// clients, which have seen more transactions than it has. They recover without help.
 func TestServerWithoutItsData(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{})

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestRevokeOnARealServer: the holder is told, also of what is asked while its session
-// ends, and nothing is left of it.
+// TestRevokeOnARealServer: the holder receives requests to release the lock, also those made while
+// its session ends. No node is left.
 func TestRevokeOnARealServer(t *testing.T) {
 	b := onShared(t)
 	holder, tap := b.tapped()

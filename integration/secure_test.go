@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// secure is a server with a port for TLS, which wants certificates of clients.
+// secure is a server with a TLS port that requires client certificates.
 type secure struct {
 	testing.TB
 	ctx           context.Context
@@ -54,12 +54,12 @@ func startSecure(t testing.TB) *secure {
 	return s
 }
 
-// tls is how the owner of the certificate speaks to the server.
+// tls returns the TLS configuration of the certificate's owner.
 func (s *secure) tls(pair testpki.Pair) *tls.Config {
 	return &tls.Config{RootCAs: s.authority.Pool(), Certificates: []tls.Certificate{pair.TLS(s)}, ServerName: "127.0.0.1"}
 }
 
-// client dials the secure port.
+// client connects a client to the TLS port.
 func (s *secure) client(opts ...lock.Option) *lock.Client {
 	s.Helper()
 	c, err := lock.Dial(s.ctx, []string{s.secure}, append([]lock.Option{
@@ -77,7 +77,7 @@ func (s *secure) client(opts ...lock.Option) *lock.Client {
 	return c
 }
 
-// raw is a plain connection over TLS, with the certificate and the credentials.
+// raw returns a plain connection over TLS, with the certificate and the credentials.
 func (s *secure) raw(pair testpki.Pair, digests ...string) steady {
 	s.Helper()
 	z, _, err := zk.Connect([]string{s.secure}, 20*time.Second, zk.WithLogInfo(false), zk.WithLogger(testLog{}),
@@ -97,9 +97,9 @@ func (s *secure) raw(pair testpki.Pair, digests ...string) steady {
 	return c
 }
 
-// TestStrangerCanDoNothing to locks that were made under ACLs, by a digest and by a
-// certificate, where / is closed to both sides: not read, renew, break or reap them, nor
-// queue, ask for them, or change their ACLs.
+// TestStrangerCanDoNothing: / is closed, and the locks have ACLs for a digest and a certificate. A
+// user with other credentials can not read, renew, break or reap them, nor queue, request their
+// release, or change their ACLs.
 func TestStrangerCanDoNothing(t *testing.T) {
 	s := startSecure(t)
 	stranger := s.authority.Issue(t, "stranger")
@@ -143,7 +143,7 @@ func TestStrangerCanDoNothing(t *testing.T) {
 	}
 }
 
-// contender is the one that our client sees.
+// contender returns the only contender, as our client sees it.
 func (s *secure) contender(ours *lock.Client) admin.Contender {
 	s.Helper()
 	state, err := admin.New(ours).Inspect(s.ctx, "orders/42")
@@ -153,8 +153,8 @@ func (s *secure) contender(ours *lock.Client) admin.Contender {
 	return state.Contenders[0]
 }
 
-// denyRaw has each of ZooKeeper's operations on the nodes of a lock be refused, by itself
-// and in a transaction.
+// denyRaw checks that the server refuses each of ZooKeeper's operations on the nodes of a lock,
+// alone and in a transaction.
 func (s *secure) denyRaw(z steady, root, entry string) {
 	s.Helper()
 	parent := entry[:strings.LastIndexByte(entry, '/')]
@@ -207,7 +207,7 @@ func (s *secure) denyRaw(z steady, root, entry string) {
 	}
 }
 
-// denyLibrary has each operation of a client be refused.
+// denyLibrary checks that the server refuses each operation of a client.
 func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) {
 	s.Helper()
 	const name = "orders/42"
@@ -251,7 +251,7 @@ func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) 
 	}
 }
 
-// denyReaper has a stranger's reaper delete nothing, and tell why.
+// denyReaper checks that the reaper of a user without rights deletes nothing, and reports why.
 func (s *secure) denyReaper(root string, stranger testpki.Pair) {
 	s.Helper()
 	r, err := reaper.New(s.client(lock.WithRoot(root), lock.WithTLS(s.tls(stranger))), reaper.Options{})
@@ -265,8 +265,8 @@ func (s *secure) denyReaper(root string, stranger testpki.Pair) {
 	}
 }
 
-// TestTLSMistakes: what a real server does when one of both sides does not speak TLS, or
-// has no certificate, leads to an error that says what to do.
+// TestTLSMistakes: if the client or the server does not use TLS, or the certificate is missing, the
+// error says what to do.
 func TestTLSMistakes(t *testing.T) {
 	s := startSecure(t)
 	strangers := testpki.New(t)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// silent is a server that accepts connections and never says a word.
+// silent is a server that accepts connections and never answers.
 type silent struct {
 	addr string
 	mu   sync.Mutex

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// The scenes of the snippets in other languages: what they take for granted.
+// The surroundings of the snippets in other languages: the code that they assume.
 const (
 	javaScene = `
 import java.util.concurrent.*;
@@ -46,8 +46,8 @@ client.stop()
 `
 )
 
-// TestForeignSnippets runs the documents' Java and Python, with Curator and kazoo, on a
-// server. It is skipped where these cannot be had.
+// TestForeignSnippets runs the documents' Java and Python, with Curator and kazoo, on a server. It
+// is skipped if those are not available.
 func TestForeignSnippets(t *testing.T) {
 	t.Parallel()
 	for _, in := range []struct {

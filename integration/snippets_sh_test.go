@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// console is where the documents' commands are run: a folder with what they name, the
-// programs on the PATH, and a server of its own, on which locks are had.
+// console is the environment of the documents' commands: a folder with the files that they name,
+// the programs on the PATH, and a server of its own with locks.
 type console struct {
 	*testing.T
 	ctx     context.Context
@@ -33,8 +33,8 @@ type console struct {
 	held    chan struct{} // says each time that the lock's holder has it
 }
 
-// rule says how commands of a kind are checked. The first whose pattern matches applies;
-// a command that none matches fails the test.
+// rule is the check of one kind of command. The first rule whose pattern matches applies. A command
+// without a rule fails the test.
 type rule struct {
 	command string // a regular expression
 	check   func(c *console, command string) error
@@ -56,13 +56,13 @@ var rules = []rule{
 	{`^(holdfast|reaper|HOLDFAST_\w+=\S+ holdfast) `, (*console).run, ""},
 }
 
-// shorter replaces what would only take long.
+// shorter shortens durations.
 var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s")
 
-// scripts are what commands name as the reader's own.
+// scripts has the commands that stand for the reader's own programs.
 var scripts = []string{"export.sh", "report.sh", "send", "import", "extract", "load", "alert"}
 
-// once are the reaper's arguments by which it does not stay.
+// once matches the reaper's arguments with which it ends by itself.
 var once = regexp.MustCompile(`--(once|dry-run|help|version)`)
 
 // TestCommandsOfDocs runs the commands of all Markdown pages, page by page.
@@ -119,8 +119,8 @@ func (c *console) write(name, text string, mode os.FileMode) {
 	}
 }
 
-// hold keeps a lock for as long as the test, and gives it up when it is asked to: then it
-// takes it again.
+// hold holds a lock until the end of the test. After a request to release it, it releases the lock
+// and takes it again.
 func (c *console) hold(name string) {
 	c.Helper()
 	locks, err := lock.Dial(c.ctx, []string{c.cluster}, lock.WithOwner("shop"))
@@ -157,10 +157,10 @@ func (c *console) command(command string) *exec.Cmd {
 	return cmd
 }
 
-// endsHold are the commands after which the console's holder takes its lock again.
+// endsHold matches the commands after which the console's holder must take its lock again.
 var endsHold = regexp.MustCompile(`^holdfast (revoke|break) `)
 
-// run runs a command, which has to succeed.
+// run runs a command, which must succeed.
 func (c *console) run(command string) error {
 	out, err := c.command(command).CombinedOutput()
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *console) run(command string) error {
 	return nil
 }
 
-// doctor runs a command that may find something to mend.
+// doctor runs a command that may report findings.
 func (c *console) doctor(command string) error {
 	out, err := c.command(command).CombinedOutput()
 	var exit *exec.ExitError
@@ -189,12 +189,12 @@ func (c *console) doctor(command string) error {
 	return nil
 }
 
-// daemon runs a command that stays, until it says something, and stops it.
+// daemon runs a command that does not end, until its first line of output, and stops it.
 func (c *console) daemon(command string) error {
 	if once.MatchString(command) {
 		return c.run(command)
 	}
-	// A port that another program may have is one that is free here.
+	// The port in the document may be in use, so take a free one.
 	cmd := c.command("exec " + strings.Replace(command, "--listen 9180", "--listen 0", 1))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -219,7 +219,7 @@ func (c *console) daemon(command string) error {
 	return nil
 }
 
-// target looks whether make knows what to do.
+// target checks that make has the target.
 func (c *console) target(command string) error {
 	cmd := c.command("make --dry-run " + strings.TrimPrefix(command, "make "))
 	cmd.Dir = ".."
@@ -229,7 +229,7 @@ func (c *console) target(command string) error {
 	return nil
 }
 
-// programs looks whether go install has programs to install.
+// programs checks that the packages for go install exist and are programs.
 func (c *console) programs(command string) error {
 	for _, path := range strings.Fields(strings.TrimPrefix(command, "go install ")) {
 		list := exec.CommandContext(c.ctx, "go", "list", "-f", "{{.Name}}", path)
@@ -242,8 +242,8 @@ func (c *console) programs(command string) error {
 	return nil
 }
 
-// files looks for the files that a command names: words with a slash or an ending, by their
-// path in the repository.
+// files checks that the files in a command exist: words with a slash or an extension, relative to
+// the repository.
 func (c *console) files(command string) error {
 	for _, word := range strings.Fields(command) {
 		if strings.HasPrefix(word, "cmd/") {
@@ -255,7 +255,7 @@ func (c *console) files(command string) error {
 	return nil
 }
 
-// TestYAMLOfDocs reads the configurations in the documents.
+// TestYAMLOfDocs loads the configurations in the documents.
 func TestYAMLOfDocs(t *testing.T) {
 	for _, s := range fenced(t, "yaml") {
 		if _, err := policy.Parse(s.at, []byte(s.text)); err != nil {

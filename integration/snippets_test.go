@@ -20,9 +20,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// The documents' snippets do what they say. All Go is compiled, and that of Markdown run
-// on a server; commands are run, or checked as a list says (snippets_sh_test.go). A
-// snippet that no test knows fails the tests.
+// The documents' snippets must work. All Go is compiled, and that of Markdown runs on a server.
+// Commands are run or checked by the rules in snippets_sh_test.go. A snippet that no test covers
+// fails the tests.
 
 // snippet is a piece of code in a document.
 type snippet struct {
@@ -34,7 +34,7 @@ type snippet struct {
 // isProgram reports whether a snippet is a whole program.
 func (s snippet) isProgram() bool { return strings.Contains("\n"+s.text, "\npackage main\n") }
 
-// languages are those that snippets may be in, and the tests that check them.
+// languages has the languages of snippets, with the tests that check them.
 var languages = map[string]string{
 	"go":     "TestGoSnippets",
 	"sh":     "TestCommandsOfDocs",
@@ -44,7 +44,7 @@ var languages = map[string]string{
 	"text":   "none: it is to be read",
 }
 
-// documents returns the paths of all Markdown pages, or of all Go files that are no tests.
+// documents returns the paths of all Markdown pages, or of all Go files except tests.
 func documents(t *testing.T, ext string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -96,7 +96,7 @@ func fenced(t *testing.T, language string) (found []snippet) {
 	return found
 }
 
-// commented returns what of the doc comments' code is Go.
+// commented returns the Go code in doc comments.
 func commented(t *testing.T) (found []snippet) {
 	t.Helper()
 	looksLikeGo := regexp.MustCompile(`(?m):= |^\w+(\.\w+)+\(|func\(`)
@@ -143,8 +143,8 @@ func docs(file *ast.File) (all []*ast.CommentGroup) {
 
 const module = "github.com/holdfast-io/holdfast"
 
-// packages are what snippets may call without importing it. Those of another module are
-// compiled in that.
+// packages has the packages that snippets may use without an import. Snippets that use another
+// module's packages are compiled in that module.
 var packages = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os", "slog": "log/slog", "sql": "database/sql",
 	"synctest": "testing/synctest", "testing": "testing", "time": "time",
@@ -164,13 +164,13 @@ var packages = map[string]string{
 	"redis":      "github.com/redis/go-redis/v9",
 }
 
-// elsewhere are packages that another module has, and which.
+// elsewhere maps packages to the other module that has them.
 var elsewhere = map[string]string{
 	"otel": "lock/observe/otel", "prometheus": "lock/observe/prometheus",
 	"redislock": "integration/bench", "redis": "integration/bench",
 }
 
-// notRun are names whose snippets are compiled and not run, and why that has to do.
+// notRun has names whose snippets are compiled but not run, with the reason.
 var notRun = map[string]string{
 	"db":  "there is no database: integration/sql runs the statements of a fence, integration/bench those of a lock table",
 	"rdb": "there is no Redis: integration/bench runs locks on one",
@@ -187,7 +187,7 @@ type goFile struct {
 	runs   bool
 }
 
-// onlyImport is a snippet that shows what is to be imported.
+// onlyImport matches a snippet that is only an import.
 var onlyImport = regexp.MustCompile(`^package main\nimport ("\S+")\n$`)
 
 // compilable wraps a snippet into a function, with the imports that it needs.
@@ -236,8 +236,8 @@ func compilable(s snippet, function string) (goFile, error) {
 	return result, err
 }
 
-// declared returns the names that a function's body declares at its top level, which a
-// snippet that is only a part need not use.
+// declared returns the names that a function's body declares at its top level. A snippet that is
+// only an excerpt need not use them.
 func declared(f *ast.FuncDecl) (names []string) {
 	for _, s := range f.Body.List {
 		if a, ok := s.(*ast.AssignStmt); ok && a.Tok == token.DEFINE {
@@ -285,8 +285,8 @@ func TestGoSnippets(t *testing.T) {
 	}
 }
 
-// buildSnippets builds a program of the snippets, in a folder of the module that is there
-// for the go command alone, and returns its path.
+// buildSnippets builds a program of the snippets, in a temporary folder of the module, and returns
+// its path.
 func buildSnippets(t *testing.T, module string, files []goFile) string {
 	t.Helper()
 	dir, root := t.TempDir(), "../"+module

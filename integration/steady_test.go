@@ -9,16 +9,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// steady is a plain connection whose requests wait for a server: go-zookeeper fails
-// what is under way when a connection ends, and all that waits at the first reconnect
-// that is refused. A write is not made again if it may have been made already, but for
-// a delete.
+// steady is a plain connection whose requests survive the loss of a server. go-zookeeper itself
+// fails pending requests when a connection ends, and waiting ones at the first refused reconnect. A
+// write that may have been applied is not sent again, unless it is a delete.
 type steady struct {
 	*zk.Conn
 	ctx context.Context // for how long
 }
 
-// again makes a request until it does not fail for want of a server.
+// again repeats a request until it fails for another reason than a lost connection, or succeeds.
 func (s steady) again(request func() error, unless ...error) {
 	for s.ctx.Err() == nil {
 		err := request() // waits, while no server is there
@@ -72,7 +71,7 @@ func (s steady) Delete(path string, version int32) error {
 	return err
 }
 
-// Ensure creates a node that no other client would create.
+// Ensure creates a node that no other client creates.
 func (s steady) Ensure(path string, data []byte, acl []zk.ACL) (err error) {
 	s.again(func() error { _, err = s.Conn.Create(path, data, 0, acl); return err })
 	if errors.Is(err, zk.ErrNodeExists) {
@@ -81,13 +80,13 @@ func (s steady) Ensure(path string, data []byte, acl []zk.ACL) (err error) {
 	return err
 }
 
-// Write sets the data of a node, perhaps twice, whatever its version.
+// Write sets the data of a node, whatever its version. It may write twice.
 func (s steady) Write(path string, data []byte) (err error) {
 	s.again(func() error { _, err = s.Conn.Set(path, data, -1); return err })
 	return err
 }
 
-// Restrict sets the ACL of a node, perhaps twice, whatever its version.
+// Restrict sets the ACL of a node, whatever its version. It may do so twice.
 func (s steady) Restrict(path string, acl []zk.ACL) (err error) {
 	s.again(func() error { _, err = s.Conn.SetACL(path, acl, -1); return err })
 	return err
@@ -98,9 +97,9 @@ func (s steady) Create(path string, data []byte, flags int32, acl []zk.ACL) (mad
 	return made, err
 }
 
-// dialAnswered is a [zk.Dialer]. Its connections end unless the server says something
-// within ten seconds: one that is busy or only starts may leave a connection open for ever
-// and never serve it, and go-zookeeper waits for that ten times as long as a session lasts.
+// dialAnswered is a [zk.Dialer]. It closes a connection if the server sends nothing within ten
+// seconds. A busy or starting server may never serve a connection that it has accepted, and
+// go-zookeeper waits for it for ten session timeouts.
 func dialAnswered(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := net.DialTimeout(network, address, timeout)
 	if err != nil {

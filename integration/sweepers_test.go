@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// sweeper sweeps all the time, until the test's end or stop.
+// sweeper sweeps continuously, until the end of the test or until stop.
 type sweeper struct {
 	sweeps atomic.Int64 // that were complete
 	stop   func()       // waits for the sweep at hand
 }
 
-// sweeper starts a reaper that makes one sweep after the other.
+// sweeper starts a reaper that sweeps continuously.
 func (b *bench) sweeper() *sweeper {
 	b.Helper()
 	c, err := b.dialReaper(b.ctx)
@@ -36,8 +36,8 @@ func (b *bench) sweeper() *sweeper {
 	return b.sweepWith(r.Sweep)
 }
 
-// newcomers starts what a scheduled reaper --once is: each sweep is one of a client
-// that knows nothing of the time before it.
+// newcomers acts like a scheduled reaper --once: each sweep has a new client, without any knowledge
+// from before.
 func (b *bench) newcomers() *sweeper {
 	return b.sweepWith(func(ctx context.Context) (reaper.Report, error) { return b.sweepOnce(ctx, b.sweeping("newcomer")) })
 }
@@ -54,7 +54,7 @@ func (b *bench) sweepWith(sweep func(context.Context) (reaper.Report, error)) *s
 		pace := time.NewTicker(500 * time.Millisecond) // leaves something of the machine to others
 		defer pace.Stop()
 		for ctx.Err() == nil {
-			// What fails for want of a server is made again.
+			// A sweep that fails because of a lost server is repeated.
 			if report, err := sweep(ctx); err == nil && report.Complete {
 				s.sweeps.Add(1)
 			}
@@ -82,7 +82,7 @@ func (b *bench) sweepOnce(ctx context.Context, o reaper.Options) (report reaper.
 	return r.Sweep(ctx)
 }
 
-// awaitSweeps waits until each of them has made a whole sweep from now on.
+// awaitSweeps waits until each sweeper has begun and completed a sweep.
 func (b *bench) awaitSweeps(sweepers ...*sweeper) {
 	b.Helper()
 	for _, s := range sweepers {
@@ -95,7 +95,7 @@ func (b *bench) dialReaper(ctx context.Context) (*lock.Client, error) {
 	return lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(b.policies(longTTL, time.Second)), lock.WithSessionTimeout(longSession))
 }
 
-// sweeping are the options of a reaper that is the active one of its name.
+// sweeping returns the options of an active reaper of that name.
 func (b *bench) sweeping(name string) reaper.Options {
 	return reaper.Options{Policies: b.policies(longTTL, time.Second), Lock: name}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// marks returns an operation that leaves one more node each time that it is applied, and
-// what tells how many there are, and deletes them.
+// marks returns an operation that creates one more node each time it is applied. take returns how
+// many there are, and deletes them.
 func (b *bench) marks(path string) (add func() lock.Op, take func() int) {
 	b.create(path, "", 0)
 	add = func() lock.Op {
@@ -30,8 +30,8 @@ func (b *bench) marks(path string) (add func() lock.Op, take func() int) {
 	}
 }
 
-// transaction is one of the operations of TestEveryCutPoint: it is applied once or not at
-// all, and says which, unless the hold ends before that can be known.
+// transaction is an operation of TestEveryCutPoint: it is applied once or not at all, and reports
+// which, unless the hold ends before that can be known.
 func transaction(c *cut) {
 	add, take := c.marks(c.root + ".marks")
 	h := c.lock(c.victim, c.name)
@@ -59,7 +59,7 @@ func transaction(c *cut) {
 	}
 }
 
-// TestTxnOnARealServer: what the server says to each kind of operation, in its place.
+// TestTxnOnARealServer checks the server's answer to each kind of operation, by position.
 func TestTxnOnARealServer(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

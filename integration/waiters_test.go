@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// waiters take a lock of some kind. Weight is how much of its room the i-th of them takes.
+// waiters is a kind of waiters for a lock. Weight is the share of the lock's room that the i-th
+// waiter takes.
 type waiters struct {
 	room   int
 	weight func(i int) int
@@ -25,26 +26,26 @@ type waiters struct {
 	lists  int  // how often each lists all contenders
 }
 
-// had is what a waiter gets.
+// had is a hold, or several.
 type had interface {
 	Token() lock.Token
 	Unlock() error
 }
 
-// severally are several locks that are had together.
+// severally has the holds of several locks that were taken together.
 type severally struct{ *lock.Holds }
 
-// Token is that of the first one. All of them stand in the same order everywhere, or two would
-// not get it one after the other.
+// Token returns the token of the first lock. The entries have the same order at all locks, because
+// otherwise two clients could not acquire them one after the other.
 func (s severally) Token() lock.Token { return slices.Collect(s.All())[0].Token() }
 
-// bytesOfName is how long a child is in the reply to a list, about.
+// bytesOfName is the approximate size of a child in the reply to a list.
 const bytesOfName = 50
 
 const everybody = 1 << 30 // the room of a lock that any number may read
 
-// told is a hold that is long enough to tell its grant, on a busy machine too. The waiter
-// behind a shorter one lists.
+// told is the duration of a hold that is long enough to record its grant, even on a busy machine.
+// The waiter behind a shorter one lists.
 const told = 15 * time.Millisecond
 
 var kindsOfWaiters = map[string]waiters{
@@ -81,14 +82,13 @@ var kindsOfWaiters = map[string]waiters{
 	}},
 }
 
-// TestManyWaiters: very many wait for one lock of each kind, and get it by the order in
-// which they came, or, with barging, by that of their tokens. What passes on the wire for
-// each of them does not grow with their number, but for the names in the lists that readers,
-// writers, and waiters for permits make. HOLDFAST_WAITERS is how many; the library is meant
-// for 10,000.
+// TestManyWaiters: very many waiters of one lock, of each kind, get it in the order in which they
+// came. With barging, the order is that of their tokens. The traffic for each waiter does not grow
+// with their number, except for the names in lists by readers, writers and waiters for permits.
+// HOLDFAST_WAITERS is the number; the library is meant for 10,000.
 //
-// With barging, one waiter of each client is at it: all of these watch the same entry, and try
-// when it goes. So what each handoff costs grows with the clients, and not with the waiters.
+// With barging, one waiter of each client watches the last entry in the way, and tries when it
+// goes. So the cost of each handoff grows with the clients, and not with the waiters.
 func TestManyWaiters(t *testing.T) {
 	n := 200
 	if text := os.Getenv("HOLDFAST_WAITERS"); text != "" {
@@ -107,8 +107,8 @@ func TestManyWaiters(t *testing.T) {
 	}
 }
 
-// queueUp has n wait for a lock and get it one after the other. It returns how many bytes
-// passed for each.
+// queueUp runs n waiters, which get the lock one after the other. It returns the number of bytes on
+// the wire for each.
 func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	b := onShared(t)
 	const sessions = 10
@@ -186,7 +186,7 @@ func (w *waitersTold) Observe(_ context.Context, e lock.Event) {
 	}
 }
 
-// line is how they went in and out.
+// line records the order of the waiters.
 type line struct {
 	mu    sync.Mutex
 	steps []lineStep
@@ -203,8 +203,8 @@ func (l *line) step(token lock.Token, weight int) {
 	l.steps = append(l.steps, lineStep{token, weight})
 }
 
-// check fails the test if more were in than there is room for, or one before another that
-// had come earlier. Each holder is counted with all that came before and are not out
+// check fails the test if more waiters were in than there is room for, or if one entered before
+// another that had come earlier. For each holder it counts all that came before and are not out
 // yet: these are in too, though they may not have noticed.
 func (l *line) check(t *testing.T, n, room int) {
 	if len(l.steps) != 2*n {

@@ -1,4 +1,5 @@
-// Callers that give up while a request is under way: nothing is left behind, and it is no outage.
+// Calls that give up while a request is in flight: they leave no node behind, and do not count as
+// an outage.
 
 package lock_test
 
@@ -16,8 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestGiveUpWhileGrantIsRecorded: the caller gives up while the grant of a fixed lease is
-// being written, which it waits for. No goroutine has had that hold, so none was lost.
+// TestGiveUpWhileGrantIsRecorded: the caller gives up while it waits for the write of a fixed
+// lease's grant. No goroutine got that hold, so it does not count as lost.
 func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -34,10 +35,10 @@ func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 	})
 }
 
-// outlasts is what can befall a request: its sender has another connection when it is applied.
+// outlasts is a fault: the request is applied when its sender already has another connection.
 const outlasts = "applied when the connection has ended"
 
-// lateReplies are what can befall the request of a caller that gives up after 5 ms.
+// lateReplies has the faults of a request whose caller gives up after 5 ms.
 var lateReplies = map[string]locktest.Fault{
 	"applied late":                          {Delay: time.Second},
 	"replied late":                          {DelayReply: time.Second},
@@ -47,8 +48,8 @@ var lateReplies = map[string]locktest.Fault{
 	outlasts:                                {Delay: untilSevered},
 }
 
-// TestAbandonedCall: the caller gives up while the server has the request, or the reply is on
-// its way, or nothing is known. Nothing is left; and if the client closes, that waits for it.
+// TestAbandonedCall: the caller gives up while the request or its reply is in flight, or the
+// outcome is in doubt. No node is left. If the client closes, Close waits for that.
 func TestAbandonedCall(t *testing.T) {
 	for name, fault := range lateReplies {
 		for _, how := range []string{"Lock of a held lock", "Lock of a free lock", "TryLock of a free lock"} {
@@ -103,9 +104,8 @@ func TestAbandonedCall(t *testing.T) {
 	}
 }
 
-// applyLate makes the next join of a client at the lock x one that is lost with its connection.
-// The client connects again when gone returns true. Then late does what the request would
-// have done.
+// applyLate makes the client's next join of lock x get lost with its connection. The client
+// reconnects when gone returns true. Then late applies the request.
 func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func()) {
 	var made []locktest.Node
 	before, there := w.Node("/locks/x")
@@ -140,8 +140,8 @@ func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func
 	}
 }
 
-// TestCreateAppliedLate: a client looks for its entry in vain, and joins anew, or has given up
-// before. When the first entry appears after all the client deletes it as soon as it sees it.
+// TestCreateAppliedLate: a client does not find its entry and joins anew, or has given up. If the
+// first entry appears later, the client deletes it when it sees it.
 func TestCreateAppliedLate(t *testing.T) {
 	each(t, "seen", []string{"by the waiter behind it", "by a later waiter"}, func(w *world, seen string) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
@@ -184,8 +184,8 @@ func TestCreateAppliedLate(t *testing.T) {
 	})
 }
 
-// TestLostCreateIsFoundByTheLatestServer: the reply is lost, and the client connects to a
-// member that has not heard of its entry yet.
+// TestLostCreateIsFoundByTheLatestServer: the reply is lost, and the client connects to a member
+// that does not have its entry yet.
 func TestLostCreateIsFoundByTheLatestServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		followers := w.followers()
@@ -214,7 +214,8 @@ func TestLostCreateIsFoundByTheLatestServer(t *testing.T) {
 	})
 }
 
-// TestAbandonedCallLeavesTheParentOfOthers, though it was the last one there.
+// TestAbandonedCallLeavesTheParentOfOthers: an abandoned call that was alone leaves the parent that
+// another program created.
 func TestAbandonedCallLeavesTheParentOfOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")

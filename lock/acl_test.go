@@ -1,4 +1,4 @@
-// ACLs and credentials: what is denied, what the error says, and what still works.
+// ACLs and credentials: what is denied, the error, and what still works.
 
 package lock_test
 
@@ -20,8 +20,8 @@ import (
 
 const keptOut = "ACL does not let us"
 
-// TestDigest: clients with the password share the locks, and others are told
-// which node they are kept out of.
+// TestDigest: clients with the password share the locks. The error of other clients names the node
+// that denies them.
 func TestDigest(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", lock.WithDigest("svc", "secret")), w.client("b", lock.WithDigest("svc", "secret"))
@@ -63,7 +63,7 @@ func TestDigest(t *testing.T) {
 	})
 }
 
-// TestACLThatKeepsItsOwnerOut is a mistake in the options.
+// TestACLThatKeepsItsOwnerOut: an ACL that excludes the client itself is refused.
 func TestACLThatKeepsItsOwnerOut(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		w.unlock(w.lock(w.client("b"), "y"))
@@ -73,7 +73,7 @@ func TestACLThatKeepsItsOwnerOut(t *testing.T) {
 	})
 }
 
-// TestRootWithoutCreate: locks that others made can be taken, others cannot.
+// TestRootWithoutCreate: existing locks can be taken, new ones cannot.
 func TestRootWithoutCreate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z, a := w.raw("admin"), w.client("a")
@@ -148,7 +148,7 @@ func TestDenied(t *testing.T) {
 	})
 }
 
-// TestEntryAheadWithoutRead: it is waited for by listing, now and then.
+// TestEntryAheadWithoutRead: a waiter behind an unreadable entry lists from time to time.
 func TestEntryAheadWithoutRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", lock.WithDigest("a", "secret")), w.client("b")
@@ -175,8 +175,8 @@ func TestEntryAheadWithoutRead(t *testing.T) {
 	})
 }
 
-// TestParentWithoutDelete is refused: an entry could not leave, and would block others. So is
-// one that another client, which may delete, has adopted before.
+// TestParentWithoutDelete: a parent without the right to delete is refused, because an entry could
+// never leave. That is also so if another client, with that right, has adopted it.
 func TestParentWithoutDelete(t *testing.T) {
 	each(t, "adopted", bools, func(w *world, adopted bool) {
 		z := w.raw("admin")
@@ -194,8 +194,8 @@ func TestParentWithoutDelete(t *testing.T) {
 	})
 }
 
-// TestDeleteDeniedLater: the right to delete is taken away while clients hold and wait. That is
-// told. An entry stays until it has expired and a client may delete it.
+// TestDeleteDeniedLater: an operator removes the right to delete while clients hold and wait.
+// Errors say so. An entry stays until it has expired and a client may delete it.
 func TestDeleteDeniedLater(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("admin")
@@ -226,7 +226,7 @@ func TestDeleteDeniedLater(t *testing.T) {
 	})
 }
 
-// TestTryLockThatMayNotPurge is told so, and does not wait.
+// TestTryLockThatMayNotPurge: TryLock returns an error that says so, and does not wait.
 func TestTryLockThatMayNotPurge(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -243,7 +243,7 @@ func TestTryLockThatMayNotPurge(t *testing.T) {
 	})
 }
 
-// TestParentThatCannotBeDeleted is left by the last client.
+// TestParentThatCannotBeDeleted: the last client leaves a parent that it may not delete.
 func TestParentThatCannotBeDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll&^zk.PermDelete))
@@ -257,8 +257,8 @@ func TestParentThatCannotBeDeleted(t *testing.T) {
 	})
 }
 
-// TestRenewalDenied: an operator takes away the right to write an entry. The hold
-// lasts as long as its lease, and is lost then.
+// TestRenewalDenied: an operator removes the right to write an entry. The hold lasts until its
+// lease ends, and is then lost.
 func TestRenewalDenied(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")
@@ -277,8 +277,8 @@ func TestRenewalDenied(t *testing.T) {
 	})
 }
 
-// TestAnchorIsReadable: where the ACL lets no client read, the one that has made the
-// parent can still check the anchor.
+// TestAnchorIsReadable: even if the ACL denies reads to all, the client that created the parent can
+// check the anchor.
 func TestAnchorIsReadable(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithACL(zk.WorldACL(zk.PermAll&^zk.PermRead)...))

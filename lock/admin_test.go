@@ -40,8 +40,8 @@ func TestTreeReads(t *testing.T) {
 	})
 }
 
-// TestTreeRefuses calls without a context, and those of trees that are of no client: the zero
-// Tree, and those of clients that were not made. None panics.
+// TestTreeRefuses: calls without a context fail, as do calls of the zero Tree, or of a Tree of a
+// client that was not created. None panics.
 func TestTreeRefuses(t *testing.T) {
 	calls := map[string]func(admin.Tree, context.Context) error{
 		"get": func(tree admin.Tree, ctx context.Context) error { _, _, err := tree.Get(ctx, "/locks"); return err },
@@ -79,7 +79,7 @@ func TestTreeRefuses(t *testing.T) {
 	})
 }
 
-// TestTreeDeletes all or nothing, on the versions that were given, and over lost
+// TestTreeDeletes: deletions are all or nothing, on the given versions, and survive lost
 // connections.
 func TestTreeDeletes(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
@@ -192,7 +192,7 @@ func TestTreeInspects(t *testing.T) {
 		isTrue(t, err == nil && slices.Equal(nested.Children, []string{znode.EpochMark}), "%+v, %v", nested, err)
 		mustBe(t, second(tree.Inspect(w.ctx, "/x")), lock.ErrInvalid)
 
-		// What leaves while it is read is not there.
+		// An entry that leaves during the read is not in the result.
 		w.faults(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getData" && touches(r, theirs) }, locktest.Fault{Code: codeNoNode})
 		if s, err := tree.Inspect(w.ctx, "x"); err != nil || len(s.Contenders) != 3 {
 			t.Errorf("%+v, %v", s, err)

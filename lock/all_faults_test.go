@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestAmbiguousLockOfAll: the reply to the one transaction is lost.
+// TestAmbiguousLockOfAll: the reply to the single transaction is lost.
 func TestAmbiguousLockOfAll(t *testing.T) {
 	for _, free := range []bool{true, false} {
 		for _, try := range []bool{false, true} {
@@ -74,8 +74,8 @@ func TestAmbiguousUnlockOfAll(t *testing.T) {
 	})
 }
 
-// TestAbandonedLockOfAll: the caller gives up while the entries are being made, and closes
-// the client. That is not done before all of them are gone.
+// TestAbandonedLockOfAll: the caller gives up while the transaction is in flight, and closes the
+// client. Close waits until all entries are deleted.
 func TestAbandonedLockOfAll(t *testing.T) {
 	for name, fault := range lateReplies {
 		if name == outlasts {
@@ -96,9 +96,8 @@ func TestAbandonedLockOfAll(t *testing.T) {
 	}
 }
 
-// TestOneOfAllGoneWhileItWaits: if the entry in one queue is gone, those in all queues are
-// made anew, at the end, in one transaction: one made anew by itself could have others ahead
-// that wait for its companions.
+// TestOneOfAllGoneWhileItWaits: if one entry has gone, one transaction creates all of them anew, at
+// the ends of the queues. A single new entry could be behind entries that wait for its companions.
 func TestOneOfAllGoneWhileItWaits(t *testing.T) {
 	each(t, "first", bools, func(w *world, first bool) { // the entry of a lock whose turn has come, or not
 		a, b, d := w.client("a"), w.client("b"), w.client("d")
@@ -124,8 +123,8 @@ func TestOneOfAllGoneWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestAllWaitOverOutages: a client that waits for several locks loses no place while sessions end,
-// and outages are shorter than the lease; after a longer one it queues again.
+// TestAllWaitOverOutages: a client that waits for several locks keeps its places while sessions
+// end, and during outages shorter than the lease. After a longer outage it queues again.
 func TestAllWaitOverOutages(t *testing.T) {
 	each(t, "long", bools, func(w *world, long bool) {
 		a, b, d := w.client("a"), w.client("b"), w.client("d")
@@ -164,8 +163,8 @@ func TestAllWaitOverOutages(t *testing.T) {
 	})
 }
 
-// TestAllJoinedTooLongAgo: by the reply no entry is ahead at any of several locks, but it comes
-// when another client may have purged the entries. That has happened to one of them.
+// TestAllJoinedTooLongAgo: by the reply no entry is ahead at any lock, but the reply is so late
+// that another client has purged one of the entries.
 func TestAllJoinedTooLongAgo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b") // the connection does not end meanwhile
@@ -185,8 +184,8 @@ func TestAllJoinedTooLongAgo(t *testing.T) {
 	})
 }
 
-// TestDeadHolderOfAll blocks each of its locks for TTL and grace, and a waiter for several
-// dead ones does not wait for one after the other.
+// TestDeadHolderOfAll: a dead holder of several locks blocks each for TTL and grace. A waiter for
+// several locks with dead holders does not wait for one after the other.
 func TestDeadHolderOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -204,7 +203,7 @@ func TestDeadHolderOfAll(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAllAreWaitedFor: nothing is left, and nothing is had.
+// TestCloseWhileAllAreWaitedFor: no node and no hold is left.
 func TestCloseWhileAllAreWaitedFor(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -220,8 +219,8 @@ func TestCloseWhileAllAreWaitedFor(t *testing.T) {
 	})
 }
 
-// TestStaleLeaseOfOneOfAll: the first of two locks comes free when the lease on the second may be
-// over soon.
+// TestStaleLeaseOfOneOfAll: the first of two locks becomes free when the lease on the second may
+// soon end.
 func TestStaleLeaseOfOneOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -245,8 +244,8 @@ func TestStaleLeaseOfOneOfAll(t *testing.T) {
 	})
 }
 
-// TestLockOfAllInDoubt: of what a transaction of unknown outcome has made, one entry was
-// removed meanwhile. All others go, and do not block their locks until they expire.
+// TestLockOfAllInDoubt: the outcome of the transaction is in doubt, and another client has removed
+// one of its entries. All others are deleted, so they do not block their locks.
 func TestLockOfAllInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("other")
@@ -268,8 +267,8 @@ func TestLockOfAllInDoubt(t *testing.T) {
 	})
 }
 
-// TestAllInAnyOrder: clients that name locks in the opposite order, or in a circle, and
-// queue up while all of them are held, are served.
+// TestAllInAnyOrder: clients that name locks in opposite order or in a circle are all served,
+// although all locks are held when they queue.
 func TestAllInAnyOrder(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string][][]string{
 		"ABBA":   {{"a", "b"}, {"b", "a"}},
@@ -298,9 +297,8 @@ func TestAllInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsInACircle has processes take random locks, some together, in random
-// orders, by each of the ways there are, for as long as some are always waited for. SEED
-// and SEEDS choose the histories as in TestSimulation.
+// TestNobodyWaitsInACircle: processes take random locks, some together, in random orders and by
+// every method, so that some always wait. SEED and SEEDS select the histories as in TestSimulation.
 func TestNobodyWaitsInACircle(t *testing.T) {
 	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 6)
 	if os.Getenv("SEEDS") != "" {
@@ -323,7 +321,7 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 	}
 }
 
-// circle is what the workers of a history share.
+// circle is the shared state of a history's workers.
 type circle struct {
 	*world
 	seed  uint64
@@ -363,14 +361,14 @@ func (c *circle) worker(client *lock.Client, label string) {
 	}
 }
 
-// some are two or three names in any order.
+// some returns two or three names in random order.
 func (c *circle) some(r *rand.Rand) []string {
 	names := slices.Clone(c.names)
 	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	return names[:2+r.IntN(2)]
 }
 
-// had checks that a worker holds its locks alone, and gives them back after a while.
+// had checks that a worker holds its locks alone, and unlocks them after a while.
 func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlock func() error) {
 	if err != nil {
 		c.Errorf("%s waited for %q for ten minutes: %v", label, names, err)
@@ -399,8 +397,8 @@ func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlo
 	}
 }
 
-// TestAllOfManyKeptParents: what is believed of each is wrong, and all are read before the whole
-// is sent again.
+// TestAllOfManyKeptParents: all beliefs about the parents are wrong. The client reads all of them
+// before it sends the transaction again.
 func TestAllOfManyKeptParents(t *testing.T) {
 	link := locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}
 	simulate(t, link, func(w *world) {

@@ -1,4 +1,4 @@
-// Several locks together: what they cost, all or none, arguments, reentry, TryLock.
+// Several locks together: cost, all or none, arguments, reentry, TryLock.
 
 package lock_test
 
@@ -39,7 +39,7 @@ func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 			w.wantCost("Unlock", w.cost("a", func() { w.unlockAll(hs) }), map[string]int{"multi": 1}, 1)
 			equalAll(t, "nodes after Unlock", w.nodes(), []string{"/locks/a", "/locks/b"})
 		}
-		// Where another client waits the parent is not deleted.
+		// If another client waits, the parent is not deleted.
 		time.Sleep(2 * time.Second)
 		hs := w.lockAll(c, "x", "y", "z")
 		ch := w.queue(w.ctx, w.client("b"), "y")
@@ -49,8 +49,8 @@ func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 	})
 }
 
-// TestAllOrNone: a client that waits for one of the locks holds none, and holds them all once that is
-// free; and has left nothing once its context has ended.
+// TestAllOrNone: a client that waits for one of the locks holds none. It holds all once that lock
+// is free. If its context ends, it leaves no entry.
 func TestAllOrNone(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -122,7 +122,8 @@ func TestNamesOfAll(t *testing.T) {
 	})
 }
 
-// TestAllAgain: with the context of holds of all, all are shared; with one of some, none is.
+// TestAllAgain: the context of holds of all locks reenters all of them. The context of some
+// reenters none.
 func TestAllAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
@@ -146,7 +147,8 @@ func TestAllAgain(t *testing.T) {
 	})
 }
 
-// TestOneOfAllIsLost: the context says which; the others last until they are unlocked.
+// TestOneOfAllIsLost: the context's cause names the lost lock; the others last until they are
+// unlocked.
 func TestOneOfAllIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
@@ -165,7 +167,7 @@ func TestOneOfAllIsLost(t *testing.T) {
 	})
 }
 
-// TestOneOfAllIsRefused: what one path refuses, none of the locks are taken for.
+// TestOneOfAllIsRefused: if one path is refused, none of the locks is taken.
 func TestOneOfAllIsRefused(t *testing.T) {
 	for _, parent := range []struct {
 		what, data string
@@ -194,7 +196,7 @@ func TestOneOfAllIsRefused(t *testing.T) {
 	}
 }
 
-// TestFixedLeasesOfAll: they run from when all were had.
+// TestFixedLeasesOfAll: the leases begin when all locks are held.
 func TestFixedLeasesOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -213,8 +215,8 @@ func TestFixedLeasesOfAll(t *testing.T) {
 	})
 }
 
-// TestCounterOfOneOfAllNearItsEnd: no client waits with entries while it begins anew, nor
-// keeps TryLock waiting.
+// TestCounterOfOneOfAllNearItsEnd: no client keeps entries while one counter restarts, and TryLock
+// is not delayed.
 func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
@@ -242,7 +244,7 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	})
 }
 
-// TestTryLockOfWhatIsKept: what the client keeps itself is free for it alone.
+// TestTryLockOfWhatIsKept: a cached lease is free only for its own client.
 func TestTryLockOfWhatIsKept(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", riding(time.Hour)), w.client("b")
@@ -260,7 +262,7 @@ func TestTryLockOfWhatIsKept(t *testing.T) {
 	})
 }
 
-// TestTryLockOfWhatIsFree on a server that has not heard of that yet.
+// TestTryLockOfWhatIsFree: the lock is free, but the server lags behind and does not show it yet.
 func TestTryLockOfWhatIsFree(t *testing.T) {
 	forEach(t, locktest.Options{Members: 3}, map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
 		"one": func(w *world, c *lock.Client) (func() error, error) {

@@ -1,4 +1,5 @@
-// Lost replies of joins, unlocks, purges and renewals: each is resolved, and nothing happens twice.
+// Lost replies of joins, unlocks, purges and renewals: each doubt is resolved, and nothing is
+// applied twice.
 
 package lock_test
 
@@ -82,8 +83,7 @@ func TestAmbiguousUnlock(t *testing.T) {
 	})
 }
 
-// TestAmbiguousUnlockWithRenewalOnItsWay: the version that the entry is at is not
-// known either.
+// TestAmbiguousUnlockWithRenewalOnItsWay: the version of the entry is unknown too.
 func TestAmbiguousUnlockWithRenewalOnItsWay(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		a := w.client("a")
@@ -130,8 +130,8 @@ func TestAmbiguousWithdrawal(t *testing.T) {
 	})
 }
 
-// readBackRefused makes the next write of a hold's entry one of unknown outcome: it
-// is applied and its reply lost, and the read that could tell is refused once.
+// readBackRefused loses the reply to the next write of a hold's entry, which is applied, and
+// refuses the next read of the entry.
 func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit func() bool) {
 	lost := false
 	var refused atomic.Bool
@@ -149,9 +149,9 @@ func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit fun
 	return refused.Load
 }
 
-// TestShorteningThatCannotBeReadBack: the shorter lease stands in ZooKeeper, and
-// others go by it. As long as its owner cannot rule that out, so must it; to ask for a
-// longer one again changes nothing before that is acknowledged.
+// TestShorteningThatCannotBeReadBack: ZooKeeper has the shorter lease, and other clients judge by
+// it. As long as the owner cannot exclude that, it must use the shorter lease too. A request for a
+// longer lease changes nothing before its acknowledgment.
 func TestShorteningThatCannotBeReadBack(t *testing.T) {
 	eachPair(t, "code, fixed", []int32{codeNoAuth, codeQuota}, bools, func(w *world, code int32, fixed bool) {
 		a, b := w.client("a"), w.client("b")
@@ -178,8 +178,8 @@ func TestShorteningThatCannotBeReadBack(t *testing.T) {
 	})
 }
 
-// TestRenewalThatCannotBeReadBackAtFirst: the writer is found out with a later
-// try, because its bytes are remembered.
+// TestRenewalThatCannotBeReadBackAtFirst: a later read identifies the writer, because the client
+// remembers its bytes.
 func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 	each(t, "code", []int32{codeNoAuth, codeQuota}, func(w *world, code int32) {
 		h := w.lock(w.client("a"), "x")
@@ -190,9 +190,8 @@ func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 	})
 }
 
-// TestReentryInDoubt: the wall clock was set forward, so that the hold may have
-// ended in a suspend. A write tells that it has not; only the hold itself could
-// make way for a place in the queue behind it.
+// TestReentryInDoubt: the wall clock was set forward, so the hold may have ended during a suspend.
+// A write shows that it has not. Queueing instead would wait for the hold itself.
 func TestReentryInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -212,8 +211,8 @@ func TestReentryInDoubt(t *testing.T) {
 	})
 }
 
-// TestReentryInDoubtThatStays gives up with its context, or with the hold;
-// and a call after that queues like any other.
+// TestReentryInDoubtThatStays: the call ends with its context or with the hold. A later call queues
+// like any other.
 func TestReentryInDoubtThatStays(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -239,8 +238,8 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 	})
 }
 
-// TestSearchBehindOthers: a client that looks for the entry of a lost create finds it ahead of
-// entries that joined since.
+// TestSearchBehindOthers: after a lost create, a client finds its entry ahead of entries that
+// joined later.
 func TestSearchBehindOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestBargingWritesNothingWhileItWaits: it looks first, as TryLock does. Each caller that waits
-// is told once that it waits, and by its error for which entry.
+// TestBargingWritesNothingWhileItWaits: a barging request reads first, as TryLock does. Each
+// waiting caller gets one event, and its error names the entry in the way.
 func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var o observed
@@ -72,7 +72,7 @@ func TestBargingOutlivesTheDead(t *testing.T) {
 }
 
 // TestNoEntryIsKeptFromBarging: an unlocked entry leaves if a goroutine of the same client waits
-// for the lock without a place in its queue.
+// without a place in the queue.
 func TestNoEntryIsKeptFromBarging(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(time.Hour))
@@ -83,8 +83,8 @@ func TestNoEntryIsKeptFromBarging(t *testing.T) {
 	})
 }
 
-// TestBargingTogether: many goroutines of several clients, of which each gets the lock
-// once. Of those of one client only one looks at a time.
+// TestBargingTogether: each of many goroutines of several clients gets the lock once. At each
+// client only one goroutine reads at a time.
 func TestBargingTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const clients, each = 4, 25
@@ -126,8 +126,8 @@ func TestBargingTogether(t *testing.T) {
 	})
 }
 
-// TestBargingBesideOthersNodes: a child that is no contender keeps no client out, and one
-// that may not be read is waited for, both without a request every moment.
+// TestBargingBesideOthersNodes: a child that is no contender blocks no client. A contender that is
+// damaged or cannot be read blocks. While it stays, a barging client sends few requests.
 func TestBargingBesideOthersNodes(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")

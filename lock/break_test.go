@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestBreak: the owner learns which client has broken its hold, and why, before another one
-// enters; which is soon. One that can learn nothing blocks until its lease has ended.
+// TestBreak: the owner learns which client broke its hold, and why, before the next one enters,
+// which is soon. If the owner cannot learn of it, the entry blocks until its lease has ended.
 func TestBreak(t *testing.T) {
 	type result struct {
 		err  []error // of the hold
@@ -92,7 +92,7 @@ func TestBreak(t *testing.T) {
 	})
 }
 
-// TestBreakAWaiter has it queue again, at the end.
+// TestBreakAWaiter: the waiter queues again at the end.
 func TestBreakAWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
@@ -105,7 +105,7 @@ func TestBreakAWaiter(t *testing.T) {
 	})
 }
 
-// TestBreakWhoAttaches: the place that was come back for is gone, as is its entry.
+// TestBreakWhoAttaches: a client attaches to a place whose entry was broken: both are gone.
 func TestBreakWhoAttaches(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -146,8 +146,8 @@ func TestAttachToABrokenEntry(t *testing.T) {
 	}
 }
 
-// TestBreakWhoHasAttachedUnawares: whose attach was applied, of which it has not heard when
-// the entry is broken. It sees to it that the entry goes, whether it still wants it or not.
+// TestBreakWhoHasAttachedUnawares: the attach was applied, but its client has no reply yet when the
+// entry is broken. That client deletes the entry, whether it still wants it or not.
 func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 	each(t, "given up", bools, func(w *world, givenUp bool) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -175,7 +175,7 @@ func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 	})
 }
 
-// TestBreakRefuses what is not ours, and a reason that is too long to read, or missing.
+// TestBreakRefuses: foreign entries, and a missing or too long reason, are refused.
 func TestBreakRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("z")
@@ -190,7 +190,7 @@ func TestBreakRefuses(t *testing.T) {
 	})
 }
 
-// TestPurge deletes what has expired, and nothing else.
+// TestPurge: a purge deletes expired entries only.
 func TestPurge(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c := w.client("a"), w.client("c")

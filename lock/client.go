@@ -58,7 +58,7 @@ type Client struct {
 
 // Dial connects to a ZooKeeper ensemble and returns a client once there is a session. It waits
 // for servers that cannot be reached, or whose names cannot be resolved. If ctx ends first it
-// fails with [ErrUnavailable]; without a deadline it waits for ever. After three seconds it logs
+// fails with [ErrUnavailable]; without a deadline it waits forever. After three seconds it logs
 // the unreachable servers, once. One more request checks that the server supports the protocol,
 // and is the first sample of the leader's clock. If the server does not, Dial fails with
 // [ErrUnsupported]. The client owns the connection and closes it. A server is host or host:port;

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestWallClocksDoNotMatter: clients whose wall clocks are hours off hand the lock
-// over, and outlive each other's death, as all others do.
+// TestWallClocksDoNotMatter: clients whose wall clocks are hours off hand the lock over, and
+// survive each other's death, as usual.
 func TestWallClocksDoNotMatter(t *testing.T) {
 	offs := []time.Duration{-7 * time.Hour, 0, 7 * time.Hour}
 	for _, offA := range offs {
@@ -34,8 +34,8 @@ func TestWallClocksDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestClocksRunWrong has the holder's clock run slow and the waiter's fast, and
-// the other way around, as wrong as they may. Leases are long, so that it shows.
+// TestClocksRunWrong: the holder's clock runs slow and the waiter's fast, or the reverse, up to the
+// allowed error. The leases are long, so that an error would show.
 func TestClocksRunWrong(t *testing.T) {
 	for _, ppm := range [][2]int64{{-500, 500}, {-300, 300}, {500, -500}, {300, -300}, {-499, -499}, {499, 499}} {
 		subtest(t, fmt.Sprint("ppm ", ppm), locktest.Options{}, func(w *world) {
@@ -54,8 +54,8 @@ func TestClocksRunWrong(t *testing.T) {
 			isTrue(w, knew.Before(got.at), "the holder knew at %v, the next one entered at %v", knew, got.at)
 			late := got.at.Sub(time.UnixMilli(d.end)) - lock.MinGrace
 			isTrue(w, late > 0 && late <= time.Second, "purged %v after the TTL and the grace", late)
-			// What the holder knew it knew before its TTL was over, by the leader's
-			// clock: not only before the grace was.
+			// The holder knew of its loss before its TTL was over by the leader's clock, not only
+			// before the end of the grace.
 			n := knew.UnixMilli()
 			isTrue(w, n < d.end, "the holder knew %d ms after the end of its TTL", n-d.end)
 			w.unlock(got.hold)
@@ -63,8 +63,8 @@ func TestClocksRunWrong(t *testing.T) {
 	}
 }
 
-// TestWallClockSetForward: it may have been a suspend, so it counts as time that has
-// passed. If that is all that ended the lease, a renewal can confirm the hold.
+// TestWallClockSetForward: a step forward may be a suspend, so it counts as elapsed time. If only
+// that ended the lease, a renewal can confirm the hold.
 func TestWallClockSetForward(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -104,8 +104,8 @@ func TestWallClockSetBackMeansNothing(t *testing.T) {
 	})
 }
 
-// TestSuspendedHolder sleeps while another client enters. Its monotonic clock says afterwards
-// that its lease has long to run. Whatever it asks for, it learns that the hold has ended.
+// TestSuspendedHolder: the holder's machine sleeps while another client enters. Afterwards its
+// monotonic clock shows much time left, but every call learns that the hold has ended.
 func TestSuspendedHolder(t *testing.T) {
 	each(t, "unlocks", bools, func(w *world, unlocks bool) {
 		c := newClock(0, 0)
@@ -130,7 +130,8 @@ func TestSuspendedHolder(t *testing.T) {
 	})
 }
 
-// TestSuspendedWaiter sleeps while it is purged and others have the lock.
+// TestSuspendedWaiter: the waiter's machine sleeps while the entry is purged and others hold the
+// lock.
 func TestSuspendedWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)

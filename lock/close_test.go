@@ -1,4 +1,4 @@
-// Close: what it ends, deletes and waits for, on own and on borrowed connections.
+// Close: what it ends, deletes and waits for, on owned and on borrowed connections.
 
 package lock_test
 
@@ -25,7 +25,7 @@ func closed(t testing.TB, err error) {
 	isTrue(t, !errors.Is(err, context.Canceled), "%v is taken for the end of the caller's context", err)
 }
 
-// TestClose ends holds and waits, deletes their entries, and is the end.
+// TestClose: Close ends holds and waits, deletes their entries, and later calls fail.
 func TestClose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -59,10 +59,10 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestCloseEndsWithItsTimeout and tells what remains, whatever is under way, while the server
-// says nothing. The next client waits for a TTL, and no longer.
+// TestCloseEndsWithItsTimeout: while the server does not answer, Close ends in time and reports
+// what remains, whatever is in flight. The next client waits for no longer than a TTL.
 func TestCloseEndsWithItsTimeout(t *testing.T) {
-	// that the connection is gone
+	// the client noticed that the connection is lost
 	eachPair(t, "borrowed noticed", bools, bools, func(w *world, borrowed, noticed bool) {
 		const patience = 5 * time.Second
 		opts := []lock.Option{lock.WithUnlockTimeout(patience)}
@@ -104,8 +104,7 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 	})
 }
 
-// TestCloseDuringRequests: whatever request is under way, nothing of it is left
-// and no call hangs.
+// TestCloseDuringRequests: whatever request is in flight, no node is left and no call hangs.
 func TestCloseDuringRequests(t *testing.T) {
 	for number := 1; number <= 12; number++ {
 		for _, fault := range []locktest.Fault{{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}} {
@@ -137,7 +136,7 @@ func TestCloseDuringRequests(t *testing.T) {
 				}
 				w.alive(h)
 				w.unlock(h)
-				// What could not be deleted in time expires.
+				// An entry that could not be deleted in time expires.
 				w.unlock(w.lock(b, "x"))
 				w.finish(w.lock(b, "y"))
 			})
@@ -145,7 +144,7 @@ func TestCloseDuringRequests(t *testing.T) {
 	}
 }
 
-// TestCloseJustAsTheLockIsGranted: the hold is not forgotten.
+// TestCloseJustAsTheLockIsGranted: Close also ends a hold that is being granted.
 func TestCloseJustAsTheLockIsGranted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var armed atomic.Bool
@@ -171,7 +170,7 @@ func TestCloseJustAsTheLockIsGranted(t *testing.T) {
 	})
 }
 
-// TestBorrowedConnection works like one of its own, and stays its owner's.
+// TestBorrowedConnection: a borrowed connection works like an owned one, and Close leaves it open.
 func TestBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("a")
@@ -187,7 +186,7 @@ func TestBorrowedConnection(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			w.alive(h)
 		}
-		// An outage is waited out, by waiters and by new calls.
+		// Waiters and new calls wait out an outage.
 		w.Stop(w.Servers()[0])
 		fresh := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
 		time.Sleep(3 * time.Second)
@@ -209,7 +208,7 @@ func TestBorrowedConnection(t *testing.T) {
 	})
 }
 
-// TestOwnerClosesBorrowedConnection: waits and new calls end, and holds with their
+// TestOwnerClosesBorrowedConnection: waits and new calls end at once, and holds end with their
 // leases.
 func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -232,7 +231,7 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 		mustBe(w, a.Close(), nil)
 		w.alive(other)
 		w.unlock(other)
-		// Its entries expire.
+		// The entries of c expire.
 		c := w.client("c")
 		w.unlock(w.lock(c, "x"))
 		w.finish(w.lock(c, "y"))
@@ -240,8 +239,8 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesAParentThatWasOverwritten, though it deletes those of other locks in the
-// same transaction.
+// TestCloseLeavesAParentThatWasOverwritten: Close leaves that parent, and deletes those of other
+// locks in the same transaction.
 func TestCloseLeavesAParentThatWasOverwritten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")
@@ -254,9 +253,9 @@ func TestCloseLeavesAParentThatWasOverwritten(t *testing.T) {
 	})
 }
 
-// TestCloseOfManyHolds: the server takes ten milliseconds for each transaction, so that
-// there is no time for one of each hold. Their entries go in batches. To take them costs
-// one request each, however many there are.
+// TestCloseOfManyHolds: the server takes ten milliseconds for each transaction, so there is no time
+// for one transaction per hold. Close deletes the entries in batches. To take each lock costs one
+// request, however many there are.
 func TestCloseOfManyHolds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 2000
@@ -286,9 +285,8 @@ func TestCloseOfManyHolds(t *testing.T) {
 	})
 }
 
-// TestCloseTellsWhatItLeaves: an entry that was made for a caller that gave up could not be
-// looked for, because there was no server any more, until it had expired. That was just
-// before Close would have given up too.
+// TestCloseTellsWhatItLeaves: the caller gave up, and without a server the client could not search
+// for the entry until it had expired, just before the timeout of Close.
 func TestCloseTellsWhatItLeaves(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", usual)...)
@@ -308,8 +306,8 @@ func TestCloseTellsWhatItLeaves(t *testing.T) {
 	})
 }
 
-// TestUnlockAsTheClientCloses: the hold has just been given back, so it is no hold that
-// Close ends, and its entry is not deleted yet: Close waits for that.
+// TestUnlockAsTheClientCloses: the hold was just unlocked, so Close does not end it. But Close
+// waits for the deletion of its entry.
 func TestUnlockAsTheClientCloses(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, c *lock.Client) (release func() error){
 		"one":     func(w *world, c *lock.Client) func() error { return w.lock(c, "x").Unlock },
@@ -339,8 +337,8 @@ func TestUnlockAsTheClientCloses(t *testing.T) {
 	})
 }
 
-// TestCloseBesideAGoneEntry: a client that closes deletes its entries in one transaction,
-// of which one is gone.
+// TestCloseBesideAGoneEntry: Close deletes its entries in one transaction, and one of them has
+// gone.
 func TestCloseBesideAGoneEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("other")
@@ -356,8 +354,8 @@ func TestCloseBesideAGoneEntry(t *testing.T) {
 	})
 }
 
-// TestCloseDuringUnlock: the client closes when a hold has ended and its entry is yet to be
-// deleted. Close waits for that.
+// TestCloseDuringUnlock: a hold has ended and its entry is still there. Close waits for the
+// deletion.
 func TestCloseDuringUnlock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var ends atomic.Bool

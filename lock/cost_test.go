@@ -1,4 +1,4 @@
-// How many requests and transactions each operation on a mutex takes.
+// The number of requests and transactions of each operation on a mutex.
 
 package lock_test
 
@@ -16,15 +16,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// anchored is the path of the lock's parent, and that of its anchor.
+// anchored returns the paths of the lock's parent and its anchor.
 func (w *world) anchored(name string) []string {
 	w.Helper()
 	path := lock.DefaultRoot + "/" + name
 	return []string{path, path + "/" + znode.Anchor(w.parent(name).Generation)}
 }
 
-// TestFreeLockIsOneRequestEachWay: the first use makes the parent, and the last deletes it. One
-// within a second of the last keeps it, and a second after the client has stopped it goes.
+// TestFreeLockIsOneRequestEachWay: the first use creates the parent, and the last deletes it. A use
+// within a second of the last one keeps the parent. A second after the client's last use, the
+// parent is deleted.
 func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 	one := map[string]int{"multi": 1}
 	for _, tt := range []struct {
@@ -112,10 +113,9 @@ func TestFailedTryLockOfFreshClientLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestCostOfAHandoff: of clients that take turns, each with a client of its own. All know their
-// predecessor by its foretold name. The second one that joined knows that the first one holds, the
-// others from the grant that their predecessor recorded, so they list only behind holds that were
-// too short for that. No transaction is tried in vain.
+// TestCostOfAHandoff: clients take turns. Each knows its predecessor by the predicted name. The
+// second one to join knows that the first one holds. The others learn it from their predecessor's
+// recorded grant, so they list only behind very short holds. No transaction fails.
 func TestCostOfAHandoff(t *testing.T) {
 	for _, tt := range []struct {
 		clients, most int // requests a handoff
@@ -180,7 +180,7 @@ func TestCostOfAHandoff(t *testing.T) {
 	}
 }
 
-// TestHandoffWakesOneWaiter counts what the others do while the lock changes hands.
+// TestHandoffWakesOneWaiter counts the requests of the other waiters during a handoff.
 func TestHandoffWakesOneWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -207,8 +207,8 @@ func TestHandoffWakesOneWaiter(t *testing.T) {
 	})
 }
 
-// TestParentIsTriedOnce: a client that held alone tries to delete the parent with its entry. That
-// fails if another one has queued meanwhile, and is not tried again while others come.
+// TestParentIsTriedOnce: a client that was alone tries to delete the parent with its entry. If
+// another one has queued meanwhile, that fails, and is not tried again while others come.
 func TestParentIsTriedOnce(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -223,8 +223,8 @@ func TestParentIsTriedOnce(t *testing.T) {
 	})
 }
 
-// TestBusyLockKeepsItsParent: two take turns quickly, and the lock is free in between. The parent
-// stays for the next turn, each joins and leaves by one transaction, and the parent goes when they
+// TestBusyLockKeepsItsParent: two clients take turns quickly, and the lock is free in between. The
+// parent stays, and each join and each leave is one transaction. The parent is deleted when both
 // have stopped, or close.
 func TestBusyLockKeepsItsParent(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, clients ...*lock.Client){
@@ -256,8 +256,9 @@ func TestBusyLockKeepsItsParent(t *testing.T) {
 	})
 }
 
-// TestJoinCorrectsItsBelief: a client that believes the wrong thing of the parent is refused once,
-// and reads it. One that has just left, or has just seen others, believes the right thing.
+// TestJoinCorrectsItsBelief: a join with a wrong belief about the parent is refused once; then the
+// client reads the parent. A client that has just left, or has just seen other contenders, believes
+// correctly.
 func TestJoinCorrectsItsBelief(t *testing.T) {
 	remove := func(w *world) {
 		anchored := w.anchored("x")
@@ -308,7 +309,7 @@ func TestJoinCorrectsItsBelief(t *testing.T) {
 }
 
 // TestHolderGoesBeforeItIsRead: a client joins as the second of two, and the holder unlocks before
-// the client reads it. The foretold node was not seen, so a list tells.
+// the client reads its entry. The predicted node was never seen, so the client lists.
 func TestHolderGoesBeforeItIsRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// leaving is a way to hold the lock "x", which client may hold it beside that, and which not.
+// leaving is a way to hold the lock "x", with a client that can share the lock, and one that
+// cannot.
 type leaving struct {
 	name           string
 	take           func(c *lock.Client) taking
@@ -44,7 +45,7 @@ var (
 	}
 )
 
-// reparsed is the ticket that another process reads.
+// reparsed returns the ticket as another process parses it.
 func (w *world) reparsed(t lock.Ticket) lock.Ticket {
 	w.Helper()
 	again, err := lock.ParseTicket(t.String())
@@ -52,8 +53,8 @@ func (w *world) reparsed(t lock.Ticket) lock.Ticket {
 	return again
 }
 
-// TestDetachOfEachKind: a client that may not hold the lock beside the hold waits all the time.
-// One that may enters while the hold is detached, and after another client has attached.
+// TestDetachOfEachKind: a client that cannot share the lock waits all the time. A client that can
+// share it enters while the hold is detached, and after another client has attached.
 func TestDetachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
 		for _, died := range []bool{false, true} { // without a word
@@ -115,8 +116,8 @@ func TestDetachOfEachKind(t *testing.T) {
 	}
 }
 
-// TestAmbiguousAttachOfEachKind: whatever befalls the write by which a client attaches, to a hold
-// or to a place in the queue.
+// TestAmbiguousAttachOfEachKind: every fault of the attaching write, to a hold and to a place in
+// the queue.
 func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
 		for _, enqueued := range []bool{false, true} {
@@ -161,8 +162,8 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	}
 }
 
-// TestEnqueueOfEachKind keeps a place, whether the lock is free or not, and the client that comes back
-// for it waits for its turn.
+// TestEnqueueOfEachKind: the place is kept, whether the lock is free or not. The client that
+// attaches to it waits for its turn.
 func TestEnqueueOfEachKind(t *testing.T) {
 	for _, l := range leavings {
 		for _, free := range []bool{true, false} {
@@ -209,7 +210,8 @@ func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
 	})
 }
 
-// TestDetachOfOneWhoSharesItsEntry is refused: the others would lose it.
+// TestDetachOfOneWhoSharesItsEntry: Detach is refused, because the other goroutines would lose the
+// entry.
 func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", riding(0)), w.client("b")
@@ -251,7 +253,8 @@ func TestAttachAfterAResize(t *testing.T) {
 	})
 }
 
-// TestTicketOfASemaphore tells how many permits there are, which Resize does not change.
+// TestTicketOfASemaphore: the ticket has the original number of permits, which Resize does not
+// change.
 func TestTicketOfASemaphore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -268,8 +271,8 @@ func TestTicketOfASemaphore(t *testing.T) {
 	})
 }
 
-// TestEnqueueWhoseReplyIsLate: the place is lost before it is told of. So the client joins
-// anew, and the ticket tells an end that counts from that create.
+// TestEnqueueWhoseReplyIsLate: the place expires before the reply arrives. The client joins anew,
+// and the ticket's end counts from the new create.
 func TestEnqueueWhoseReplyIsLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b"), w.raw("other")

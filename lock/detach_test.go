@@ -67,8 +67,8 @@ func TestDetachAndAttach(t *testing.T) {
 	})
 }
 
-// TestAmbiguousDetach: whatever befalls the write that leaves an entry, or the renewal before
-// it, the next client attaches, and no other one enters between.
+// TestAmbiguousDetach: whatever fault hits the detaching write, or the renewal before it, the next
+// client attaches, and no other client enters in between.
 func TestAmbiguousDetach(t *testing.T) {
 	eachMishap(t, "what", []string{"detach", "detach with a waiter", "renewal", "enqueue"}, func(w *world, what string, i int) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -110,8 +110,8 @@ func TestAmbiguousDetach(t *testing.T) {
 	})
 }
 
-// TestDetachInDoubt: the reply is lost with the connection, and before it is known what came of
-// the write another client uses the ticket, or the lease that the entry was left with ends.
+// TestDetachInDoubt: the reply is lost with the connection. Before the outcome is known, another
+// client uses the ticket, or the detached lease ends.
 func TestDetachInDoubt(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -156,8 +156,8 @@ func TestDetachInDoubt(t *testing.T) {
 	}
 }
 
-// TestDetachThatIsNotConfirmed returns a ticket that is good once the lease has ended,
-// and before that as soon as the write has come to pass.
+// TestDetachThatIsNotConfirmed: the returned ticket is valid once the lease has ended, and before
+// that as soon as the write is applied.
 func TestDetachThatIsNotConfirmed(t *testing.T) {
 	each(t, "heals", bools, func(w *world, heals bool) {
 		a, c := w.client("a"), w.client("c")
@@ -199,8 +199,7 @@ func TestDetachOfWhatIsGone(t *testing.T) {
 	})
 }
 
-// TestAttachAtOnce: of two clients that have both read the entry before either writes it, one is
-// in.
+// TestAttachAtOnce: two clients read the entry before either writes it. One of them gets it.
 func TestAttachAtOnce(t *testing.T) {
 	each(t, "drop", []locktest.Drop{0, locktest.AfterApply}, func(w *world, drop locktest.Drop) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -236,8 +235,7 @@ func TestAttachAtOnce(t *testing.T) {
 	})
 }
 
-// TestAttachTooLate: the waiter behind has purged the entry, or the holder of the ticket
-// has unlocked.
+// TestAttachTooLate: a waiter has purged the entry, or the holder of the ticket has unlocked.
 func TestAttachTooLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -255,7 +253,7 @@ func TestAttachTooLate(t *testing.T) {
 		w.unlock(got.hold)
 		fails(t, second(a.Attach(w.ctx, ticket)), lock.ErrRemoved, "unlocked")
 
-		// As long as no client has purged it, none has entered.
+		// As long as no client has purged it, no client has entered.
 		h = w.lock(a, "y")
 		ticket = w.detach(h, 0)
 		time.Sleep(10 * ttl)
@@ -265,8 +263,8 @@ func TestAttachTooLate(t *testing.T) {
 	})
 }
 
-// TestAttachToWhatWasNotDetached waits as long as its owner may believe to hold the lock: until
-// the owner leaves it, or its lease has surely ended. Then the owner cannot come back.
+// TestAttachToWhatWasNotDetached: Attach waits as long as the owner may believe that it holds the
+// lock: until the owner leaves, or the lease has certainly ended. Then the owner cannot return.
 func TestAttachToWhatWasNotDetached(t *testing.T) {
 	each(t, "dies", bools, func(w *world, dies bool) {
 		a, b := w.client("a"), w.client("b")
@@ -297,8 +295,8 @@ func TestAttachToWhatWasNotDetached(t *testing.T) {
 	})
 }
 
-// TestEntryThatAnotherServerDoesNotKnowYet: the session ends between the Sync and the read, and
-// the server of the next one lags behind. That it does not know the entry proves nothing.
+// TestEntryThatAnotherServerDoesNotKnowYet: the session ends between the Sync and the read, and the
+// next server lags behind. Its answer that the entry does not exist proves nothing.
 func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
 	for name, ask := range map[string]func(w *world, a *lock.Client, h *lock.Hold) error{
 		"attach": func(w *world, _ *lock.Client, h *lock.Hold) error {
@@ -338,8 +336,8 @@ func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
 	}
 }
 
-// TestOwnerLearnsOfAnAttachment: an owner whose clock stood still learns it from
-// its next renewal.
+// TestOwnerLearnsOfAnAttachment: an owner whose clock stood still learns of it from its next
+// renewal.
 func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -360,7 +358,7 @@ func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 	})
 }
 
-// TestEnqueue: a place is kept while its client is away, and waiters behind wait.
+// TestEnqueue: the place is kept while its client is away, and later waiters wait.
 func TestEnqueue(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -399,7 +397,7 @@ func TestEnqueue(t *testing.T) {
 	})
 }
 
-// TestAttachGivenUp: with the write on its way, whose reply no call waits for.
+// TestAttachGivenUp: the caller gives up while the attaching write is in flight.
 func TestAttachGivenUp(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		a, c := w.client("a"), w.client("c")
@@ -426,8 +424,8 @@ func TestAttachGivenUp(t *testing.T) {
 	})
 }
 
-// TestPutBackWhoseReplyIsLost: another client attaches before it is known, and is broken. That
-// one has to learn of it before anybody may enter.
+// TestPutBackWhoseReplyIsLost: before the outcome is known, another client attaches, and its hold
+// is broken. That client must learn of it before the next one enters.
 func TestPutBackWhoseReplyIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c, d := w.client("a"), w.client("c"), w.client("d")
@@ -454,7 +452,7 @@ func TestPutBackWhoseReplyIsLost(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAttached: a place that was attached to is kept, and a hold is not.
+// TestCloseWhileAttached: Close keeps an attached place in the queue, and ends an attached hold.
 func TestCloseWhileAttached(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -538,7 +536,7 @@ func TestAttachRefuses(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAnAttachment counts from the send, however late the reply is.
+// TestLeaseOfAnAttachment: the lease counts from the send, however late the reply is.
 func TestLeaseOfAnAttachment(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -551,8 +549,8 @@ func TestLeaseOfAnAttachment(t *testing.T) {
 	})
 }
 
-// TestParentOfAnEntryThatCameBack: an entry that this process has detached, and that
-// another has unlocked, leaves nothing behind; neither does the next one of this process.
+// TestParentOfAnEntryThatCameBack: this process has detached an entry, and another process has
+// unlocked it. Neither that entry nor the next one of this process leaves a node behind.
 func TestParentOfAnEntryThatCameBack(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")

@@ -13,10 +13,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestLeaderThroughFlaps: of all that befalls sessions and connections a leader, its
-// candidates and those who observe notice nothing. Curator's latch gives the leadership up
-// with the session, and has had two leaders, or none, when several came back at once
-// (CURATOR-644, -645, -652, -696).
+// TestLeaderThroughFlaps: faults of sessions and connections do not affect a leader, its candidates
+// or its observers. Curator's latch gives up the leadership with the session. It has had two
+// leaders, or none, when several clients reconnected at once (CURATOR-644, -645, -652, -696).
 func TestLeaderThroughFlaps(t *testing.T) {
 	everybody := []string{"a", "b", "c", "observer"}
 	for _, tt := range []struct {
@@ -68,9 +67,9 @@ func TestLeaderThroughFlaps(t *testing.T) {
 	}
 }
 
-// TestCandidatesThatFlapTogether: each leader resigns while the sessions of all come and
-// go, so that those that follow begin in the middle of it. There is always one more leader,
-// never two, and no loop without one (CURATOR-645).
+// TestCandidatesThatFlapTogether: each leader resigns while all sessions flap, so the next
+// candidate begins amid faults. There is always exactly one next leader, and no loop without one
+// (CURATOR-645).
 func TestCandidatesThatFlapTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		type one struct {
@@ -133,8 +132,8 @@ func TestCandidatesThatFlapTogether(t *testing.T) {
 	})
 }
 
-// TestLeaderKnowsFirst: a leader that cannot renew its lease has learned that it leads no
-// more before the next one does, and is shown no more either.
+// TestLeaderKnowsFirst: a leader that cannot renew its lease learns that it no longer leads before
+// the next one does. Observers no longer see it either.
 func TestLeaderKnowsFirst(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
@@ -154,8 +153,8 @@ func TestLeaderKnowsFirst(t *testing.T) {
 	})
 }
 
-// TestLeaderDeadForLong: a new candidate does not wait for a lease that has long run out
-// (client-go#448), though it has not seen it run out. It takes a dozen round trips.
+// TestLeaderDeadForLong: a new candidate does not wait for a lease that ended long ago
+// (client-go#448), although it did not observe that. It needs a dozen round trips.
 func TestLeaderDeadForLong(t *testing.T) {
 	each(t, "ago", []time.Duration{ttl + grace + time.Second, time.Hour}, func(w *world, ago time.Duration) {
 		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
@@ -175,8 +174,8 @@ func TestLeaderDeadForLong(t *testing.T) {
 	})
 }
 
-// TestLeaderThroughChangesOfZooKeepersLeader whose clocks differ: it goes on, all
-// see it, and none takes it for dead.
+// TestLeaderThroughChangesOfZooKeepersLeader: the clocks of ZooKeeper's leaders differ. The elected
+// leader continues, all clients see it, and none takes it for dead.
 func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, b, observer := w.dial("a"), w.dial("b"), w.dial("observer")
@@ -200,9 +199,9 @@ func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
 	})
 }
 
-// TestFirstCandidateWhoseReplyIsLost: its entry tells that it leads from when it was made.
-// So it leads, though one of a higher priority comes before it knows: each leader is
-// shown, in that order, and no other candidate is.
+// TestFirstCandidateWhoseReplyIsLost: the first candidate's entry shows its leadership from its
+// creation. So it leads, although one of a higher priority joins before the first one knows.
+// Observers see each leader in that order, and no other candidate.
 func TestFirstCandidateWhoseReplyIsLost(t *testing.T) {
 	forEachMishap(t, func(w *world, mishap int) {
 		a, b := w.dial("a"), w.dial("b")

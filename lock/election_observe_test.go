@@ -1,4 +1,4 @@
-// Elections: what observers and Leader are told.
+// Elections: the answers of Observe and Leader.
 
 package lock_test
 
@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// shown is what an observer of an election is told.
+// shown has the events of an election's observer.
 type shown struct {
 	mu     sync.Mutex
 	all    []lock.Candidate
@@ -42,7 +42,7 @@ func (w *world) observe(ctx context.Context, c *lock.Client) *shown {
 	return s
 }
 
-// values are the values that were told, "-" for no leader.
+// values returns the observed values, "-" for no leader.
 func (s *shown) values() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,14 +56,14 @@ func (s *shown) values() []string {
 	return values
 }
 
-// is checks what was told.
+// is checks the observed values.
 func (s *shown) is(t testing.TB, want ...string) {
 	t.Helper()
 	settle()
 	equalAll(t, "observed", s.values(), want)
 }
 
-// stop ends it, and checks the error that it ends with.
+// stop ends the observer, and checks its error.
 func (s *shown) stop(t testing.TB, want error) {
 	t.Helper()
 	s.cancel()
@@ -71,8 +71,8 @@ func (s *shown) stop(t testing.TB, want error) {
 	mustBe(t, s.err, want)
 }
 
-// TestObserve: an observer is told of each leader, of none, and of new values; of nothing
-// twice, and not of renewals.
+// TestObserve: an observer sees each leader, the absence of a leader, and new values. It sees
+// nothing twice, and no renewals.
 func TestObserve(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, observer := w.dial("a"), w.dial("b"), w.dial("observer")
@@ -99,7 +99,8 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// TestObserveWhereNobodyIs, below a parent that stays: who comes is told of at once.
+// TestObserveWhereNobodyIs: there is no candidate, and the parent stays. The observer sees the
+// first candidate at once.
 func TestObserveWhereNobodyIs(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, observer, z := w.dial("a"), w.dial("observer"), w.raw("other")
@@ -117,8 +118,8 @@ func TestObserveWhereNobodyIs(t *testing.T) {
 	})
 }
 
-// TestObserversEnd with their context, with the loop, and with the client, which does not
-// wait for them longer.
+// TestObserversEnd: an observer ends with its context, with the loop, and with the client, which
+// does not wait longer for it.
 func TestObserversEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a")
@@ -147,8 +148,8 @@ func TestObserversEnd(t *testing.T) {
 	})
 }
 
-// TestWatchesOfObservers: of many who observe for long there are as many watches as there
-// are nodes to watch.
+// TestWatchesOfObservers: many observers over a long time need only as many watches as there are
+// nodes to watch.
 func TestWatchesOfObservers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c := w.dial("a"), w.dial("observer")
@@ -170,8 +171,8 @@ func TestWatchesOfObservers(t *testing.T) {
 	})
 }
 
-// TestObserverOfDeadLeader: it is shown until its lease and the grace are over,
-// and then no longer, though no client purges it.
+// TestObserverOfDeadLeader: a dead leader is shown until its lease and the grace are over, and then
+// no longer, although no client purges it.
 func TestObserverOfDeadLeader(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
@@ -189,8 +190,7 @@ func TestObserverOfDeadLeader(t *testing.T) {
 	})
 }
 
-// TestObserverComesBack: what has changed while an observer had no connection is told when
-// it has one again, and not before.
+// TestObserverComesBack: changes during an outage are shown after the reconnect, and not before.
 func TestObserverComesBack(t *testing.T) {
 	each(t, "expire", bools, func(w *world, expire bool) {
 		a, b := w.dial("a"), w.dial("b")
@@ -214,8 +214,8 @@ func TestObserverComesBack(t *testing.T) {
 	})
 }
 
-// TestLeaderByALaggingServer: who asks is not told of a leader that was followed by
-// another before.
+// TestLeaderByALaggingServer: a client does not see an earlier leader than the last one that it
+// saw.
 func TestLeaderByALaggingServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		leader, behind := w.Leader(), w.followers()[0]
@@ -235,8 +235,8 @@ func TestLeaderByALaggingServer(t *testing.T) {
 	})
 }
 
-// TestObserverLeavesNoParent: the lock's node goes with the last candidate, while the client of
-// that one still observes.
+// TestObserverLeavesNoParent: the last candidate deletes the lock's node while its client still
+// observes.
 func TestObserverLeavesNoParent(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")

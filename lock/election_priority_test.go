@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// candidates are those that wait behind a leader, with a client each. The first letter of
-// a value is its priority: "2x" has two.
+// candidates returns a leader and the candidates that wait behind it, each of its own client. The
+// first letter of a value is the priority: "2x" has priority two.
 func (w *world) candidates(values ...string) (leader *lock.Hold, waiting map[string]<-chan taken) {
 	w.Helper()
 	leader = w.leads(w.campaign(w.ctx, w.dial("leader"), "leader"), "leader")
@@ -28,7 +28,7 @@ func (w *world) candidates(values ...string) (leader *lock.Hold, waiting map[str
 	return leader, waiting
 }
 
-// succession has each leader resign, and returns in which order they led.
+// succession makes each leader resign, and returns the order of the leaders.
 func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) string {
 	w.Helper()
 	var order []string
@@ -55,8 +55,8 @@ func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) s
 	return strings.Join(order, " ")
 }
 
-// TestPriorities: of those who wait one of the highest priority leads next, of equals the
-// one that came first; and one that yields is never shown.
+// TestPriorities: the next leader is the earliest waiting candidate of the highest priority. A
+// candidate that yields is never shown.
 func TestPriorities(t *testing.T) {
 	for waiting, want := range map[string]string{
 		"1a 1b 1c":       "1a 1b 1c",
@@ -83,8 +83,9 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// TestHigherCandidateDies while it waits: a candidate that outlives its lease no longer
-// yields to it; one that does not waits for its end, and leads then. None asks all the time.
+// TestHigherCandidateDies: a candidate of a higher priority dies while it waits. A candidate that
+// sees that lease expired no longer yields; otherwise it waits for that lease to end, and then
+// leads. None polls.
 func TestHigherCandidateDies(t *testing.T) {
 	each(t, "before", []time.Duration{0, ttl + grace + time.Second}, func(w *world, before time.Duration) { // that it has been dead when the leader resigns
 		leader, waiting := w.candidates("1a", "1b", "2c", "3d")
@@ -116,8 +117,8 @@ func TestHigherCandidateDies(t *testing.T) {
 	})
 }
 
-// TestSuperiorThatCrashLoops: a candidate of a higher priority dies before it leads, and is started
-// again, time after time. The others yield to it, but not for ever.
+// TestSuperiorThatCrashLoops: a candidate of a higher priority crashes before it leads, again and
+// again. The others yield to it, but not forever.
 func TestSuperiorThatCrashLoops(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader, waiting := w.candidates("1a", "1b")
@@ -147,8 +148,8 @@ func TestSuperiorThatCrashLoops(t *testing.T) {
 	})
 }
 
-// TestCandidateLooksForLong at those behind it, until its lease is over: then it is to be
-// seen alive before it leads, and keeps its place.
+// TestCandidateLooksForLong: a candidate reads the others until its own lease is over. Then it must
+// renew before it leads, and keeps its place.
 func TestCandidateLooksForLong(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader := w.leads(w.campaign(w.ctx, w.dial("leader"), "leader"), "leader")
@@ -179,7 +180,7 @@ func TestCandidateLooksForLong(t *testing.T) {
 	})
 }
 
-// entryOf is the path of the candidate's entry of that owner.
+// entryOf returns the path of the entry with that owner.
 func (w *world) entryOf(owner string) string {
 	w.Helper()
 	for _, n := range w.entries("x") {
@@ -191,8 +192,8 @@ func (w *world) entryOf(owner string) string {
 	return ""
 }
 
-// TestHigherCandidateGoesAway, at each moment while others give way to it: there is a next
-// leader at once.
+// TestHigherCandidateGoesAway: the candidate of a higher priority leaves at any moment while others
+// yield to it. There is a next leader at once.
 func TestHigherCandidateGoesAway(t *testing.T) {
 	for after := time.Duration(0); after < 60*latency; after += latency {
 		subtest(t, fmt.Sprint("after ", after), locktest.Options{}, func(w *world) {
@@ -234,8 +235,9 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 	}
 }
 
-// TestGivingWayFails: whatever request of one who gives way is refused, lost or not
-// answered, one leads in the end, and it is the higher one unless the other led before.
+// TestGivingWayFails: whatever request of a yielding candidate is refused, lost or not answered,
+// one candidate leads in the end. It is the one of the higher priority, unless the other led
+// before.
 func TestGivingWayFails(t *testing.T) {
 	for nth := range 8 {
 		forEachMishap(t, func(w *world, mishap int) {
@@ -258,8 +260,8 @@ func TestGivingWayFails(t *testing.T) {
 	}
 }
 
-// TestHigherCandidateDoesNotDepose the leader, but can ask it to resign; that can stand
-// again.
+// TestHigherCandidateDoesNotDepose: a candidate of a higher priority does not depose the leader,
+// but can ask it to resign. The old leader can campaign again.
 func TestHigherCandidateDoesNotDepose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -283,9 +285,9 @@ func TestHigherCandidateDoesNotDepose(t *testing.T) {
 	})
 }
 
-// TestFirstCandidateOfAll is shown as the leader from when its entry and the lock's parent
-// were made, and leads then, though one of a higher priority comes before it has heard of
-// that.
+// TestFirstCandidateOfAll: the first candidate is shown as the leader from the creation of its
+// entry and the parent. It leads although one of a higher priority joins before the first one has
+// the reply.
 func TestFirstCandidateOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -313,8 +315,8 @@ func TestFirstCandidateOfAll(t *testing.T) {
 	})
 }
 
-// TestDamagedCandidateIsNotGivenWayTo: it may have no owner, and to stand behind it is to
-// wait until it was deleted by hand.
+// TestDamagedCandidateIsNotGivenWayTo: a damaged entry may have no owner, so a candidate behind it
+// would wait until it is deleted by hand.
 func TestDamagedCandidateIsNotGivenWayTo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader, waiting := w.candidates("1a")

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// campaign has a client stand for election in the background with a value, and returns
-// when it is in the queue. The hold is that of the leadership.
+// campaign starts a client's Campaign with a value, and returns when it is in the queue. The
+// outcome has the hold of the leadership.
 func (w *world) campaign(ctx context.Context, c *lock.Client, value string, opts ...lock.LockOption) <-chan taken {
 	w.Helper()
 	settle()
@@ -26,7 +26,7 @@ func (w *world) campaign(ctx context.Context, c *lock.Client, value string, opts
 	return ch
 }
 
-// holdOf is the hold of what a campaign returned.
+// holdOf returns the hold of a Campaign's result.
 func holdOf(l *lock.Leadership, err error) (*lock.Hold, error) {
 	if err != nil {
 		return nil, err
@@ -43,10 +43,10 @@ func (w *world) leader(c *lock.Client) string {
 	return l.Value
 }
 
-// valueOf is the value that a leadership stands with.
+// valueOf returns the value of a leadership's hold.
 func valueOf(h *lock.Hold) string { return h.Metadata()[znode.ValueKey] }
 
-// leads checks that a candidate was elected, and that everybody can see it.
+// leads checks that a candidate was elected, and that all clients see it.
 func (w *world) leads(ch <-chan taken, value string, clients ...*lock.Client) *lock.Hold {
 	w.Helper()
 	h := w.expect(ch).hold
@@ -92,7 +92,7 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// TestElectionAndMutex: a mutex of the same name keeps candidates out, and makes no leader.
+// TestElectionAndMutex: a mutex of the same name excludes candidates, and its holder is no leader.
 func TestElectionAndMutex(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -149,8 +149,8 @@ func TestElectionArguments(t *testing.T) {
 	})
 }
 
-// TestElectionCosts what a mutex does: a free one takes one transaction, which tells
-// all, too. To ask for the leader takes three reads; the next one, after a resignation, takes a
+// TestElectionCosts: a free election costs one transaction, like a mutex, which also publishes the
+// leader. A query for the leader takes three reads. After a resignation the next leader needs one
 // list of the candidates and one write more than the next holder of a mutex.
 func TestElectionCosts(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

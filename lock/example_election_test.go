@@ -22,10 +22,10 @@ func ExampleElection() {
 	defer one.Close()
 	defer two.Close()
 
-	// A candidate stands with a value that all can read, and waits until it leads.
+	// A candidate publishes a value, and waits until it leads.
 	leadership := must(one.Election("scheduler").Campaign(ctx, "10.0.0.1:8080"))
-	// Work by leadership.Context(), which ends before another candidate leads; hand its token to
-	// resources that refuse those of earlier leaders.
+	// Work with leadership.Context(), which ends before another candidate leads. Pass its token to
+	// resources that refuse earlier leaders' tokens.
 
 	next := make(chan *lock.Leadership)
 	go func() {
@@ -33,7 +33,7 @@ func ExampleElection() {
 		next <- l
 	}()
 
-	// An observer does not stand.
+	// An observer is no candidate.
 	for leader, err := range one.Election("scheduler").Observe(ctx) {
 		if err != nil {
 			log.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// A worker that does not live for long joins the queue, exits, and comes back for its turn.
+// A short-lived worker joins the queue, exits, and returns for its turn.
 func ExampleMutex_Enqueue() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
@@ -36,7 +36,7 @@ func ExampleMutex_Enqueue() {
 	// its turn: true
 }
 
-// Work that any process may do next: the quickest one gets the lock.
+// Work that any process may do next: the fastest one gets the lock.
 func ExampleWithBarging() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -49,7 +49,7 @@ func ExampleWithBarging() {
 	// Output: refilled
 }
 
-// A lock that one process takes again and again, and others hardly ever, costs no request.
+// A lock that one process takes again and again, and others rarely, costs no request.
 func ExampleWithIdle() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
@@ -69,7 +69,7 @@ func ExampleWithIdle() {
 	// Output: writes for a thousand more: 0
 }
 
-// A lease that is not renewed, for work that says how long it takes, step by step.
+// A lease without renewal, for work that extends it step by step.
 func ExampleHold_Extend() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -85,7 +85,7 @@ func ExampleHold_Extend() {
 	// for 10m0s
 }
 
-// counter is an observer that counts.
+// counter is an observer that counts events.
 type counter struct {
 	mu     sync.Mutex
 	counts map[lock.EventKind]int
@@ -97,7 +97,7 @@ func (c *counter) Observe(_ context.Context, e lock.Event) {
 	c.counts[e.Kind]++
 }
 
-// A service counts what happens to its locks. lock/observe has observers that are ready.
+// A service counts the events of its locks. lock/observe has ready-made observers.
 func ExampleWithObserver() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
@@ -112,7 +112,7 @@ func ExampleWithObserver() {
 	// Output: acquired: 3 lost: 0
 }
 
-// A candidate on the better machine leads next, although others wait already.
+// A candidate on a better machine leads next, although others already wait.
 func ExampleWithPriority() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -139,7 +139,7 @@ func ExampleWithPriority() {
 	// another spare
 }
 
-// await returns when so many candidates are there.
+// await waits until there are n candidates.
 func await(ctx context.Context, locks *lock.Client, n int) {
 	for {
 		candidates := must(locks.Election("scheduler").Candidates(ctx))

@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// The examples run on a ZooKeeper in memory. A service leaves WithDialer out and
-// names its servers.
+// The examples run on a ZooKeeper in memory. A service omits WithDialer and names its servers.
 func newEnsemble() *locktest.Ensemble {
 	return must(locktest.New(locktest.Options{}))
 }
@@ -33,7 +32,7 @@ func newClient(opts ...lock.Option) (locks *lock.Client, done func()) {
 	}
 }
 
-// must and check end an example that fails.
+// must and check end the example if there is an error.
 func must[T any](value T, err error) T {
 	check(err)
 	return value
@@ -66,8 +65,8 @@ func Example() {
 	}
 	defer hold.Unlock()
 
-	// The context ends if the hold is lost. Whatever ship changes can refuse a
-	// token that is lower than one it has seen.
+	// The context ends if the hold is lost. The resource that ship changes can refuse a token that
+	// is lower than one it has seen.
 	if err := ship(hold.Context(), hold.Token()); err != nil {
 		log.Fatal(err)
 	}
@@ -103,7 +102,7 @@ func ExampleMutex_TryLock() {
 	// Output: billing is at it
 }
 
-// A job that several hosts start at the same time, and one is to do.
+// A job that several hosts start at the same time, and only one should run.
 func ExampleMutex_TryDo() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -128,11 +127,11 @@ func ExampleClient_LockAll() {
 	locks, done := newClient()
 	defer done()
 
-	// A transfer the other way may name them in the opposite order.
+	// A transfer in the other direction may name them in the opposite order.
 	holds := must(locks.LockAll(ctx, "accounts/7", "accounts/3"))
 	defer holds.Unlock()
 
-	// The context ends as soon as one of them is lost. Each has a token of its own.
+	// The context ends when one of them is lost. Each has its own token.
 	for hold := range holds.All() {
 		check(ship(holds.Context(), hold.Token()))
 		fmt.Println("under", hold.Name())
@@ -142,8 +141,8 @@ func ExampleClient_LockAll() {
 	// under accounts/7
 }
 
-// A context that comes from a hold can take the same lock again, so functions
-// that need the lock can call each other.
+// The context of a hold can take the same lock again, so functions that need the lock can call each
+// other.
 func ExampleMutex_Lock_again() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -166,7 +165,7 @@ func ExampleRWMutex() {
 	defer done()
 	catalog := locks.RWMutex("catalog")
 
-	// Two read at the same time, and no client writes meanwhile.
+	// Two clients read at the same time, and no client writes meanwhile.
 	check(catalog.RDo(ctx, func(context.Context) error {
 		return catalog.RDo(ctx, func(context.Context) error {
 			_, err := catalog.TryLock(ctx)
@@ -175,7 +174,7 @@ func ExampleRWMutex() {
 		})
 	}))
 
-	// A writer that goes on reading what it wrote lets other readers in.
+	// A writer that continues as a reader lets other readers in.
 	hold := must(catalog.Lock(ctx))
 	defer hold.Unlock()
 	_, err := catalog.TryRLock(ctx)
@@ -208,7 +207,7 @@ func ExampleSemaphore() {
 	_, err := exports.TryAcquire(ctx, 1)
 	fmt.Println("a fifth permit:", errors.Is(err, lock.ErrHeld))
 
-	// All clients have to say the same number. To change it takes an explicit call.
+	// All clients must pass the same number. Only an explicit call changes it.
 	_, err = locks.Semaphore("exports", 5).TryAcquire(ctx, 1)
 	fmt.Println("another number:", errors.Is(err, lock.ErrPermits))
 	check(exports.Resize(ctx, 5))
@@ -226,7 +225,7 @@ func ExampleHold_Context() {
 	locks, done := newClient()
 	defer done()
 
-	// A lease of 100 ms that is not renewed.
+	// A lease of 100 ms without renewal.
 	hold := must(locks.Mutex("draw", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx))
 	<-hold.Context().Done()
 	err := context.Cause(hold.Context())
@@ -265,7 +264,7 @@ func ExampleHold_Token() {
 	// first holder, late: refused
 }
 
-// One process detaches a hold and exits, another one goes on with it.
+// One process detaches a hold and exits; another one continues the hold.
 func ExampleHold_Detach() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
@@ -295,7 +294,7 @@ func ExampleHold_Detach() {
 	// once more: true
 }
 
-// New uses a connection that the service has already, and leaves it open.
+// New uses an existing connection of the service, and leaves it open.
 func ExampleNew() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
@@ -316,14 +315,14 @@ func ExampleNew() {
 	// Output: counting
 }
 
-// Txn writes only as the holder: a process that was paused, and lost the lock meanwhile,
-// changes nothing.
+// Txn writes only as the holder. If the process was paused and lost the lock meanwhile, nothing
+// changes.
 func ExampleHold_Txn() {
 	ctx := context.Background()
 	locks, done := newClient()
 	defer done()
 
-	// A lease of 100 ms that is not renewed.
+	// A lease of 100 ms without renewal.
 	hold := must(locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx))
 	err := hold.Txn(ctx,
 		lock.OpCreate("/config", []byte("v1"), 0, zk.WorldACL(zk.PermAll)),
@@ -342,8 +341,7 @@ func ExampleHold_Txn() {
 	// too late: true
 }
 
-// A health check of a service, such as /healthz, that fails while its locks are not
-// renewed.
+// A health check of a service, such as /healthz, that fails while locks are not renewed.
 func ExampleClient_Check() {
 	locks, done := newClient()
 	defer done()
@@ -359,7 +357,7 @@ func ExampleClient_Check() {
 	// Output: 200
 }
 
-// A loop that winds up its work in time if the lock is about to be lost.
+// A loop that finishes its work in time if the lock is about to be lost.
 func ExampleHold_AtRisk() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()

@@ -1,4 +1,4 @@
-// What the tests reach inside the package.
+// Access to the package's internals for tests.
 
 package lock
 
@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// WithClock gives a client a clock of its own: what it shows on the monotonic
-// clock and on the wall clock.
+// WithClock replaces a client's clocks: now returns the readings of the monotonic clock and of the
+// wall clock.
 func WithClock(now func() (mono, wall time.Duration)) Option {
 	return clientOption(func(c *config) error {
 		c.now = func() clock.Instant {
@@ -23,25 +23,25 @@ func WithClock(now func() (mono, wall time.Duration)) Option {
 	})
 }
 
-// SetPass has the entry of the hold passed on so often.
+// SetPass sets the number of local handoffs of the hold's entry.
 func (h *Hold) SetPass(n int32) { h.e.Pass = n }
 
-// RequestOf tells the requests apart that observers are told of.
+// RequestOf returns a value that identifies the request in an observer's context.
 func RequestOf(ctx context.Context) any { return askedBy(ctx) }
 
-// Session is the id of the session that the client has now.
+// Session returns the id of the client's present session.
 func (c *Client) Session() int64 { return c.conn.Session() }
 
-// Orphans is how many attempts are remembered whose entries should not be there.
+// Orphans returns the number of remembered attempts whose entries should not exist.
 func (c *Client) Orphans() int { return c.queue.Orphans() }
 
-// Wards is how many entries are remembered whose holds have listened.
+// Wards returns the number of remembered entries whose holds have listened.
 func (c *Client) Wards() int { return c.inbox.Wards() }
 
-// Watches is how many watches are remembered, those that fired included.
+// Watches returns the number of remembered watches, including those that fired.
 func (c *Client) Watches() int { return c.conn.Watches() }
 
-// WithSeed gives a client randomness that can be had again.
+// WithSeed gives a client repeatable randomness.
 func WithSeed(seed1, seed2 uint64) Option {
 	return clientOption(func(c *config) error {
 		c.random = rand.New(&lockedSource{PCG: rand.NewPCG(seed1, seed2)})

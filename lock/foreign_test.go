@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestForeignParentIsRefusedAndUntouched: what stands at the path is not a lock of
-// ours.
+// TestForeignParentIsRefusedAndUntouched: the node at the path is not a lock of Holdfast.
 func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 	for _, tt := range []struct {
 		name, data string
@@ -57,8 +56,8 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 	}
 }
 
-// TestUnparsableSiblingIsIgnored: one that is no contender is in no client's way,
-// and keeps the parent.
+// TestUnparsableSiblingIsIgnored: a child that is no contender blocks no client, and keeps the
+// parent.
 func TestUnparsableSiblingIsIgnored(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
@@ -81,9 +80,9 @@ func TestUnparsableSiblingIsIgnored(t *testing.T) {
 	})
 }
 
-// TestForeignContenderIsWaitedFor and never purged, whatever it holds: that of
-// zk.Lock, Curator and kazoo, and one of ours that is damaged or newer. It is
-// waited for without asking again and again.
+// TestForeignContenderIsWaitedFor: clients wait for the entries of zk.Lock, Curator and kazoo, and
+// for damaged or newer entries of Holdfast. They never purge them, whatever the data. They wait
+// without polling.
 func TestForeignContenderIsWaitedFor(t *testing.T) {
 	expired := string((&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1}).Encode())
 	for _, tt := range []struct {
@@ -132,8 +131,8 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestEntryWithNodeBelowIt: another program made a node below an entry of ours, so that
-// ZooKeeper does not let it be deleted. That is told, and tried again now and then.
+// TestEntryWithNodeBelowIt: another program created a node below an entry, so ZooKeeper refuses to
+// delete the entry. The error says so, and the client tries again from time to time.
 func TestEntryWithNodeBelowIt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		b, z := w.client("b"), w.raw("other")
@@ -161,8 +160,7 @@ func TestEntryWithNodeBelowIt(t *testing.T) {
 	})
 }
 
-// TestSharedPathWithGoZookeepersLock: zk.Lock queues behind us and we behind it,
-// in turn.
+// TestSharedPathWithGoZookeepersLock: zk.Lock and Holdfast queue behind each other, in turn.
 func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: true}))
@@ -186,9 +184,9 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 	})
 }
 
-// TestDeadHolderBeforeAForeignEntry: other libraries do not purge our dead. The waiter behind
-// their entry does, in time, and then it is their turn; also if a waiter of ours between the
-// two, which would have done it, goes away, however long its lease was.
+// TestDeadHolderBeforeAForeignEntry: other libraries do not purge Holdfast's dead entries. The
+// waiter behind their entry does so in time, and then it is their turn. That also works if a waiter
+// between the two, which would have purged, leaves, however long its lease was.
 func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 	each(t, "waiter between with a TTL of", []time.Duration{0, ttl, 10 * ttl}, func(w *world, between time.Duration) {
 		z := w.raw("other")
@@ -237,7 +235,7 @@ func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 	})
 }
 
-// TestNestedLocks: a lock may be the ancestor of others, whichever was there first.
+// TestNestedLocks: a lock may be the ancestor of others, whichever was created first.
 func TestNestedLocks(t *testing.T) {
 	each(t, "locks", []string{"a a/b", "a a/b/c", "a/b a", "a/b a/b/c", "a/b/c a", "a/b/c a/b"}, func(w *world, both string) {
 		first, second, _ := strings.Cut(both, " ")
@@ -251,7 +249,7 @@ func TestNestedLocks(t *testing.T) {
 		w.waits(ch2)
 		w.unlock(w.pass(h2, ch2), h1)
 		time.Sleep(2 * time.Second)
-		// The last client to leave has the outermost deleted; ancestors stay.
+		// The last client deletes the outermost lock's node; ancestors stay.
 		for _, n := range w.bare() {
 			if p, err := znode.DecodeParent(w.node(n).Data); err != nil || strings.Contains(n, "-lock-") {
 				t.Errorf("left behind: %s, %+v, %v", n, p, err)
@@ -266,8 +264,8 @@ func TestNestedLocks(t *testing.T) {
 	})
 }
 
-// TestWaiterThatLosesItsEntry queues again at the end, and that takes no longer than a renewal
-// takes to notice.
+// TestWaiterThatLosesItsEntry: the waiter queues again at the end. It notices within the time of a
+// renewal.
 func TestWaiterThatLosesItsEntry(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, path string){
 		"own entry is gone": func(w *world, path string) { w.remove(w.raw("admin"), path) },
@@ -295,9 +293,8 @@ func TestWaiterThatLosesItsEntry(t *testing.T) {
 	})
 }
 
-// TestWholeLockDeleted under a holder and waiters, by an operator: the owner of
-// an entry that is gone learns of it with the next renewal, and those who
-// still wait start over.
+// TestWholeLockDeleted: an operator deletes the lock under a holder and waiters. The owner learns
+// of it at its next renewal, and the waiters queue again.
 func TestWholeLockDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -307,8 +304,8 @@ func TestWholeLockDeleted(t *testing.T) {
 		w.wipe(z, "x") // the last entry first, so that a waiter that is told that the one ahead has gone has lost its own
 		time.Sleep(ttl / 2)
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
-		// The first waiter knew itself next and its entry fresh; a client that deletes that
-		// cannot be guarded against. It learns of it at once.
+		// The first waiter knew that it was next and that its entry was fresh. Nothing protects
+		// against a deletion then, but the waiter learns of it at once.
 		got := w.expect(first).hold
 		mustBe(t, got.Err(), lock.ErrLost, lock.ErrRemoved)
 		next := w.expect(second).hold
@@ -318,8 +315,8 @@ func TestWholeLockDeleted(t *testing.T) {
 	})
 }
 
-// TestParentOfAnEntryThatIsGone: a client that finds its hold's entry removed was the last one
-// there, and sees to the parent: when a renewal tells, and when Unlock does.
+// TestParentOfAnEntryThatIsGone: a client that was alone finds its hold's entry removed, at a
+// renewal or at Unlock. It then deletes the parent.
 func TestParentOfAnEntryThatIsGone(t *testing.T) {
 	each(t, "renewed", bools, func(w *world, renewed bool) {
 		a := w.client("a")
@@ -333,11 +330,12 @@ func TestParentOfAnEntryThatIsGone(t *testing.T) {
 	})
 }
 
-// TestAcquiredOnANodeOfTheSessionBefore is CURATOR-604's race, by what Curator asks of the
-// server. Its create is applied, and the reply is lost with the session; in the next session it
-// finds its node by the id in the name, and acquire() returns, before the server has ended the
-// session that the node hangs on. Ours waits for that node as long as it is there, and comes in
-// when it goes, though the other thinks that it has the lock. From then on ours is not harmed.
+// TestAcquiredOnANodeOfTheSessionBefore is the race of CURATOR-604, with Curator's requests. Its
+// create is applied, and the reply is lost with the session. In the next session it finds its node
+// by the id in the name, and acquire() returns before the server has ended the session of that
+// node. Holdfast's client waits for the node as long as it exists. When it goes, Holdfast enters,
+// although the other client believes that it holds the lock, and the other client then does no
+// harm.
 func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		ours := w.client("ours")
@@ -359,7 +357,7 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		w.until("their session has ended", func() bool { return len(w.entries("x")) == 1 })
 		h := w.await(waiting).hold
 
-		// What the other does when it unlocks, and locks again.
+		// The other client's requests when it unlocks and locks again.
 		mustBe(t, theirs.Delete(node, -1), zk.ErrNoNode)
 		again := w.create(theirs, "/locks/x/_c_4567-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
 		time.Sleep(2 * ttl)
@@ -372,7 +370,7 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 	})
 }
 
-// TestOwnEntryHasGoneToo: the own entry of a waiter is gone when the waiter ahead gives up.
+// TestOwnEntryHasGoneToo: the waiter's own entry has gone too when the waiter ahead gives up.
 func TestOwnEntryHasGoneToo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("other")

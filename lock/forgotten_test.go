@@ -1,4 +1,4 @@
-// Servers that lost their data, or refuse a session for a while.
+// Servers that have lost their data, or refuse a session for a while.
 
 package lock_test
 
@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// busy makes some transactions, so that a server that forgets knows less than the client.
+// busy makes some transactions, so that a server without its data knows fewer than the client.
 func (w *world) busy(c *lock.Client) {
 	w.Helper()
 	for range 50 {
@@ -24,9 +24,9 @@ func (w *world) busy(c *lock.Client) {
 	}
 }
 
-// TestServerThatLostItsData: its client is refused, because it has seen more than the server
-// knows. It says so, and begins anew after the session timeout. The holds whose entries are
-// gone end.
+// TestServerThatLostItsData: the server refuses the client, because the client has seen more
+// transactions. The client reports this, and begins anew after the session timeout. Holds whose
+// entries have gone end.
 func TestServerThatLostItsData(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		subtest(t, fmt.Sprint("members ", members), locktest.Options{Members: members}, func(w *world) {
@@ -59,8 +59,7 @@ func TestServerThatLostItsData(t *testing.T) {
 	}
 }
 
-// TestServerThatLostItsDataHasAnotherClock: no entry is judged by what was learned of the
-// old clock.
+// TestServerThatLostItsDataHasAnotherClock: no entry is judged by knowledge of the old clock.
 func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -81,7 +80,8 @@ func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
 	})
 }
 
-// TestServerThatRefusesForAWhile, as one does that starts or has no quorum, costs no session.
+// TestServerThatRefusesForAWhile: a server refuses sessions while it starts or has no quorum. That
+// costs no session.
 func TestServerThatRefusesForAWhile(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var refuses atomic.Bool
@@ -107,9 +107,9 @@ func TestServerThatRefusesForAWhile(t *testing.T) {
 	})
 }
 
-// TestDataLostBehindASessionThatEnded: a client whose session had just ended has seen nothing in
-// the next one, so the servers that have lost their data do not refuse it. It takes no living
-// entry for one of an earlier term.
+// TestDataLostBehindASessionThatEnded: a client whose session just ended has seen no transaction in
+// the next one, so servers that have lost their data do not refuse it. It does not judge a live
+// entry as one of an earlier term.
 func TestDataLostBehindASessionThatEnded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -133,7 +133,7 @@ func TestDataLostBehindASessionThatEnded(t *testing.T) {
 }
 
 // TestLeaderAfterDataLostUnseen: the servers have lost their data and made more transactions since
-// than before, so no number tells an observer of that. It is told of the new leader all the same.
+// than before, so no number shows that to an observer. The observer still sees the new leader.
 func TestLeaderAfterDataLostUnseen(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		busy := func(label string) {

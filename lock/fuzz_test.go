@@ -1,4 +1,4 @@
-// Fuzz test: any nodes of other programs below a lock.
+// Fuzz test: arbitrary nodes of other programs below a lock.
 
 package lock_test
 
@@ -18,8 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// What a byte of the fuzzer's decides about a hostile node, beside its data: the
-// lowest two bits choose that.
+// The bits of a fuzzed byte that describe a hostile node; the lowest two bits choose its data.
 const (
 	hostileEphemeral  = 1 << 2
 	hostileUnreadable = 1 << 3
@@ -29,10 +28,10 @@ const (
 	hostileNoDelete   = 1 << 7 // of the first node: what stands there cannot be deleted
 )
 
-// FuzzHostileChildren has other programs put nodes of any name, data and ACL below a lock's
-// node. A client that asks for the lock gets it, or is told what is in the way, or is denied, in
-// time. It changes nothing that is not an expired entry of ours, leaves nothing but one anchor,
-// and has other locks all the while.
+// FuzzHostileChildren creates nodes of any name, data and ACL below a lock's node. A client that
+// requests the lock gets it, or an error about the node in the way, or is denied, in time. It
+// deletes nothing but expired entries of Holdfast, leaves only one anchor, and can take other locks
+// meanwhile.
 func FuzzHostileChildren(f *testing.F) {
 	expired := (&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1, AcquiredAt: 1}).Encode()
 	ours := "0123456789abcdef-lock-0000000000" // ahead of all that come
@@ -124,15 +123,14 @@ func FuzzHostileChildren(f *testing.F) {
 	})
 }
 
-// purgeable reports whether a node is an entry of ours that may expire.
+// purgeable reports whether a node is an entry of Holdfast that can expire.
 func purgeable(n locktest.Node) bool {
 	name, ok := znode.Parse(path.Base(n.Path))
 	_, err := znode.DecodeRecord(n.Data)
 	return ok && name.Ours() && err == nil && n.Stat.EphemeralOwner == 0 && n.Stat.NumChildren == 0
 }
 
-// hostile creates the nodes that the fuzzer thought of, as far as there can be such,
-// and returns their paths.
+// hostile creates the fuzzer's nodes, as far as the server permits, and returns their paths.
 func (w *world) hostile(z *zk.Conn, parent, names string, kinds, data []byte) (placed []string) {
 	w.Helper()
 	now := time.Now().UnixMilli()

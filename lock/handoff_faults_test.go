@@ -18,9 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestExchangeInDoubt: the outcome of the transaction in which an entry leaves and another one
-// joins is not known. The place of the client has one entry after that, or none if all of its
-// waiters give up meanwhile, or the client closes.
+// TestExchangeInDoubt: the outcome of an exchange is in doubt. Afterwards the client has one entry,
+// or none if all waiters give up or the client closes.
 func TestExchangeInDoubt(t *testing.T) {
 	eachMishap(t, "then", []string{"they wait on", "they give up", "the client closes"}, func(w *world, then string, i int) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
@@ -53,8 +52,8 @@ func TestExchangeInDoubt(t *testing.T) {
 	})
 }
 
-// TestExchangeOfRemovedEntry: another client has deleted or written the entry that was to leave.
-// The local waiters get another one.
+// TestExchangeOfRemovedEntry: another client has deleted or written the entry before the exchange.
+// The local waiters get another entry.
 func TestExchangeOfRemovedEntry(t *testing.T) {
 	each(t, "removed", bools, func(w *world, removed bool) {
 		a, z := w.dial("a", riding(0)), w.raw("admin")
@@ -78,8 +77,8 @@ func TestExchangeOfRemovedEntry(t *testing.T) {
 	})
 }
 
-// TestKeptEntryIsLost: a goroutine that takes what was kept, and was purged meanwhile, queues
-// anew, and a try fails. What is kept after that is given back as before.
+// TestKeptEntryIsLost: a cached lease was purged. A goroutine that takes it queues anew, and a try
+// fails. The next cached lease is released as usual.
 func TestKeptEntryIsLost(t *testing.T) {
 	each(t, "try", bools, func(w *world, try bool) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
@@ -110,8 +109,8 @@ func TestKeptEntryIsLost(t *testing.T) {
 	})
 }
 
-// TestGiveUpWhileKeptEntryLeaves: a request has the client give back what it keeps, and gives up
-// while one of its requests is on its way. Nothing stays behind.
+// TestGiveUpWhileKeptEntryLeaves: a request makes the client release its cached lease, and gives up
+// while one of the requests is in flight. No node is left.
 func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
 	for k := range 3 {
 		subtest(t, fmt.Sprint("k ", k), locktest.Options{}, func(w *world) {
@@ -136,8 +135,8 @@ func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
 	}
 }
 
-// TestKeptEntryIsWritten by another client: it is forgotten. One that is force-released goes as
-// soon as its client learns of it.
+// TestKeptEntryIsWritten: another client writes the cached lease's entry, so the client forgets it.
+// If that was a force-release, the client deletes the entry once it knows.
 func TestKeptEntryIsWritten(t *testing.T) {
 	subtest(t, "by another program", locktest.Options{}, func(w *world) {
 		const idle = 3 * ttl
@@ -164,7 +163,7 @@ func TestKeptEntryIsWritten(t *testing.T) {
 	})
 }
 
-// TestTokensRiseAfterTheLastPass: an entry is handed on so often at most as its token can tell.
+// TestTokensRiseAfterTheLastPass: an entry is handed off at most as often as the token can count.
 func TestTokensRiseAfterTheLastPass(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
@@ -174,8 +173,8 @@ func TestTokensRiseAfterTheLastPass(t *testing.T) {
 	})
 }
 
-// TestReadersOfHoldInDoubt: readers that waited together are granted an entry, and at that moment
-// the hold comes in doubt. They do not wait for the first of them.
+// TestReadersOfHoldInDoubt: several waiting readers are granted one entry, and the hold comes in
+// doubt at that moment. They do not wait for the first of them.
 func TestReadersOfHoldInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		begun := time.Now()
@@ -202,8 +201,8 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 	})
 }
 
-// TestListenersOfEndedEntriesAreForgotten: an entry could have been handed on, and leaves because
-// others wait; or the goroutine that shares it last gives up as it is granted.
+// TestListenersOfEndedEntriesAreForgotten: an entry leaves instead of a handoff because others
+// wait, or its last goroutine gives up at the grant.
 func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	forgotten := func(w *world, a *lock.Client, most int) {
 		for range 2 { // what has ended is forgotten after a while, as another one ends
@@ -287,9 +286,9 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestAttachedEntryIsNotDeleted: the lease of an entry that was kept is over, and another process
-// has attached to it. A goroutine that was to go on with it learns that, and deletes nothing. The
-// client gives out no ticket for what is handed on; the text of one can be made all the same.
+// TestAttachedEntryIsNotDeleted: the cached lease has ended, and another process has attached to
+// its entry. A goroutine that takes the lease learns that, and deletes nothing. The client issues
+// no ticket for an entry that it hands off, but a ticket's text can be forged.
 func TestAttachedEntryIsNotDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a", riding(time.Hour)), w.dial("b"), w.dial("c")
@@ -317,7 +316,7 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 	})
 }
 
-// TestExchangeInDoubtTwice: the first of two attempts in doubt was the one.
+// TestExchangeInDoubtTwice: two attempts are in doubt, and the first one was applied.
 func TestExchangeInDoubtTwice(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -346,13 +345,13 @@ func TestExchangeInDoubtTwice(t *testing.T) {
 	})
 }
 
-// exchanges reports whether a request has an entry leave and another join.
+// exchanges reports whether a request is the exchange of the hold's entry.
 func exchanges(r locktest.Request, h *lock.Hold) bool {
 	return r.Op == "multi" && r.Paths[0] == h.EntryPath() && slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasSuffix(p, "-lock-") })
 }
 
-// TestExchangeGivenUp: the waiter gives up while its client cannot ask what the exchange
-// has done.
+// TestExchangeGivenUp: the waiter gives up while its client cannot find out the outcome of the
+// exchange.
 func TestExchangeGivenUp(t *testing.T) {
 	each(t, "applied", []locktest.Drop{locktest.BeforeApply, locktest.AfterApply}, func(w *world, applied locktest.Drop) {
 		a := w.dial("a")
@@ -372,7 +371,7 @@ func TestExchangeGivenUp(t *testing.T) {
 	})
 }
 
-// TestLostEntryWithLocalWaiters: a hold is lost for which goroutines of its process wait.
+// TestLostEntryWithLocalWaiters: a hold with local waiters is lost.
 func TestLostEntryWithLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")

@@ -18,12 +18,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// The goroutines of one client that want the same lock in the same way have one place in its
-// queue: package place. These tests are about that, with the window that clients have by
-// default.
+// The goroutines of one client with equal requests share one place in the lock's queue (package
+// place). These tests check that, with the default window.
 
-// TestHandoffCostsNothing: a waiter of the same client gets the entry next, without a request,
-// first come first served, and has a hold of its own.
+// TestHandoffCostsNothing: the next waiter of the same client gets the entry without a request, in
+// order of arrival, and has its own hold.
 func TestHandoffCostsNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
@@ -51,9 +50,9 @@ func TestHandoffCostsNothing(t *testing.T) {
 	})
 }
 
-// TestOthersWaitForOneWindow and one hold at most, be the holds short or long, the entry one
-// that was kept before, or each hold unlocked while a write is on its way that the next waiter
-// has to await.
+// TestOthersWaitForOneWindow: other clients wait for at most one window and one hold. That holds
+// for short and long holds, for a cached lease, and if each unlock finds a write in flight that the
+// next waiter must await.
 func TestOthersWaitForOneWindow(t *testing.T) {
 	type variant struct {
 		held, idle time.Duration
@@ -103,9 +102,9 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 	})
 }
 
-// TestHandoffsGoOnWithoutOthers: while no other client waits, an entry is handed on again and
-// again. A list, and one with a watch, is all that it costs. A lock whose name
-// continues this one's is no contender.
+// TestHandoffsGoOnWithoutOthers: while no other client waits, an entry is handed off again and
+// again. The only cost is a list, and one with a watch. A lock whose name begins with this
+// one's is no contender.
 func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 	for _, below := range []bool{false, true} {
 		subtest(t, fmt.Sprint("below ", below), slow, func(w *world) {
@@ -133,8 +132,8 @@ func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 	}
 }
 
-// TestWaiterGivesUp: that costs other goroutines of its client neither a request nor their
-// place, also if it was the one for which their entry had joined.
+// TestWaiterGivesUp: a waiter that gives up costs the client's other goroutines neither a request
+// nor their place, even if their entry joined for it.
 func TestWaiterGivesUp(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
@@ -171,8 +170,8 @@ func TestWaiterGivesUp(t *testing.T) {
 	})
 }
 
-// TestUnlockAfterTheWindow: the entry leaves, and another one joins, in one transaction. Then
-// it is the turn of the clients that wait.
+// TestUnlockAfterTheWindow: one transaction deletes the entry and creates the next. Then it is the
+// turn of the other waiting clients.
 func TestUnlockAfterTheWindow(t *testing.T) {
 	each(t, "without a window of its own", bools, func(w *world, without bool) {
 		var opt lock.LockOption
@@ -191,8 +190,8 @@ func TestUnlockAfterTheWindow(t *testing.T) {
 	})
 }
 
-// ends are ways in which a hold ends after which no goroutine of its client goes on with its
-// entry: it did not end by an unlock, or the entry is not what the next one would have written.
+// ends has the ways in which a hold ends without a handoff: not by an unlock, or with an entry that
+// differs from the next request.
 var ends = map[string]func(*world, *lock.Hold){
 	"extended": func(w *world, h *lock.Hold) {
 		w.ok(h.Extend(w.ctx, 2*ttl))
@@ -224,9 +223,9 @@ var ends = map[string]func(*world, *lock.Hold){
 	},
 }
 
-// TestNoHandoffAfterOtherEnds: the waiters of the client get another entry. If other clients
-// wait, that has joined before: local waiters are behind those that came before them, and
-// ahead of those that came a second later.
+// TestNoHandoffAfterOtherEnds: the client's waiters get another entry. If other clients wait, that
+// entry has already joined: local waiters are behind earlier clients, and ahead of those that came
+// a second later.
 func TestNoHandoffAfterOtherEnds(t *testing.T) {
 	for name, end := range ends {
 		each(t, name+", others", bools, func(w *world, others bool) {
@@ -251,7 +250,7 @@ func TestNoHandoffAfterOtherEnds(t *testing.T) {
 	}
 }
 
-// TestMaxHoldIsForEachHold that an entry is handed on to.
+// TestMaxHoldIsForEachHold: max_hold applies to each hold of a handed off entry separately.
 func TestMaxHoldIsForEachHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second, MaxHold: ttl}))
@@ -268,8 +267,8 @@ func TestMaxHoldIsForEachHold(t *testing.T) {
 	})
 }
 
-// TestEndedHoldIsNotEnteredAgain by its context, though its entry goes on with another hold;
-// nor does it give a ticket for that.
+// TestEndedHoldIsNotEnteredAgain: the context of an ended hold does not reenter, although its entry
+// continues with another hold. It issues no ticket either.
 func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
@@ -289,7 +288,7 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 	})
 }
 
-// TestHandoffIsToTheSame: a request that asks for something else has an entry of its own.
+// TestHandoffIsToTheSame: a different request has its own entry.
 func TestHandoffIsToTheSame(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
@@ -306,8 +305,8 @@ func TestHandoffIsToTheSame(t *testing.T) {
 	})
 }
 
-// TestPermitsAreHandedOn: a client has no more entries than there are permits, and its waiters
-// get one of those next.
+// TestPermitsAreHandedOn: a client has no more entries than there are permits. Its waiters get
+// those next.
 func TestPermitsAreHandedOn(t *testing.T) {
 	subtest(t, "three", locktest.Options{}, func(w *world) {
 		s := w.dial("a", riding(0)).Semaphore("x", 3)
@@ -339,8 +338,8 @@ func TestPermitsAreHandedOn(t *testing.T) {
 	})
 }
 
-// TestHandoffAmongWriters: a writer goes on with the entry of a writer, and not with that of one
-// that only reads now.
+// TestHandoffAmongWriters: a writer continues a writer's entry, but not that of a downgraded
+// writer.
 func TestHandoffAmongWriters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		rw := w.dial("a", riding(0)).RWMutex("x")
@@ -359,8 +358,8 @@ func TestHandoffAmongWriters(t *testing.T) {
 	})
 }
 
-// TestReadersShareAnEntry: readers of one client that come within the window have one entry,
-// and each a hold of its own. Later ones wait by another entry.
+// TestReadersShareAnEntry: readers of one client within the window share an entry, and each has its
+// own hold. Later readers wait with another entry.
 func TestReadersShareAnEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
@@ -398,7 +397,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 			t.Errorf("the first one, unlocked: %v", first.Err())
 		}
 		w.alive(held[1:]...)
-		// The context of an ended hold enters nothing again; that of another one does.
+		// The context of an ended hold does not reenter; that of another hold does.
 		anew := start(func() (*lock.Hold, error) { return rw.RLock(context.WithoutCancel(first.Context())) })
 		w.waits(anew)
 		again := w.expect(start(func() (*lock.Hold, error) { return rw.RLock(held[1].Context()) })).hold
@@ -420,8 +419,8 @@ func TestReadersShareAnEntry(t *testing.T) {
 	})
 }
 
-// TestReadersWaitTogether: readers of one client that wait for a writer have one entry. If it is
-// lost, each of them is told.
+// TestReadersWaitTogether: readers of one client that wait for a writer share an entry. If it is
+// lost, each of them learns of it.
 func TestReadersWaitTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
@@ -444,8 +443,8 @@ func TestReadersWaitTogether(t *testing.T) {
 	})
 }
 
-// TestHandoffOfStaleLease: an entry that was not renewed for long is written before the next
-// goroutine has it. The machine slept, or its renewals were refused.
+// TestHandoffOfStaleLease: an entry without a recent renewal is written before the next goroutine
+// gets it. The machine slept, or renewals were refused.
 func TestHandoffOfStaleLease(t *testing.T) {
 	each(t, "slept", bools, func(w *world, slept bool) {
 		clk := newClock(0, 0)
@@ -470,8 +469,8 @@ func TestHandoffOfStaleLease(t *testing.T) {
 	})
 }
 
-// TestHandoffAwaitsTheLastRenewal: the next goroutine waits for the answer of a renewal that is
-// on its way, and has another entry if that tells that this one has gone, or was broken.
+// TestHandoffAwaitsTheLastRenewal: the next goroutine waits for the reply to a renewal in flight.
+// If the entry has gone or was broken, it gets another one.
 func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, entry string) (wait func()){
 		"renewed": nil,
@@ -521,8 +520,8 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 }
 
 // TestHoldsAreTheLastHandles: two mutexes are held, and taken again together by the context of
-// both. Those handles are unlocked last. Then both locks are free: for waiters of the client, for
-// goroutines that come later, and for other clients.
+// both. Those handles are unlocked last. Then both locks are free for the client's waiters, for
+// later goroutines, and for other clients.
 func TestHoldsAreTheLastHandles(t *testing.T) {
 	each(t, "waits", bools, func(w *world, waits bool) {
 		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
@@ -550,7 +549,7 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 	})
 }
 
-// TestClientClosesWithLocalWaiters: no goroutine and no entry stays behind.
+// TestClientClosesWithLocalWaiters: no goroutine and no entry is left.
 func TestClientClosesWithLocalWaiters(t *testing.T) {
 	for i := range 20 {
 		subtest(t, fmt.Sprint("i ", i), slow, func(w *world) {
@@ -579,8 +578,8 @@ func TestClientClosesWithLocalWaiters(t *testing.T) {
 	}
 }
 
-// TestErrorsOfLocalWaiters: a goroutine that gives up is told the same, be it the first of its
-// client or not.
+// TestErrorsOfLocalWaiters: every goroutine that gives up gets the same error, whether it is the
+// client's first waiter or not.
 func TestErrorsOfLocalWaiters(t *testing.T) {
 	for name, opts := range map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}} {
 		eachPair(t, name+", behind its own client, outage", bools, bools, func(w *world, own, outage bool) {
@@ -614,8 +613,8 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 	}
 }
 
-// TestKeptEntry: a lock that no other client asks for costs nothing from the second time on. A
-// lock whose name continues this one's is no contender.
+// TestKeptEntry: from the second time on, a lock that no other client requests costs nothing. A
+// lock whose name begins with this one's is no contender.
 func TestKeptEntry(t *testing.T) {
 	each(t, "below", bools, func(w *world, below bool) {
 		a := w.dial("a", riding(time.Second))
@@ -652,8 +651,8 @@ func TestKeptEntry(t *testing.T) {
 	})
 }
 
-// TestOnePermitIsKept: a client that unlocks several permits keeps one entry, and gives that back
-// when another client asks for all of them, or when it closes.
+// TestOnePermitIsKept: a client that unlocks several permits caches one entry. It releases that
+// when another client requests all permits, or when it closes.
 func TestOnePermitIsKept(t *testing.T) {
 	each(t, "closes", bools, func(w *world, closes bool) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
@@ -672,8 +671,8 @@ func TestOnePermitIsKept(t *testing.T) {
 	})
 }
 
-// TestKeptEntryIsGivenBack at once when another contender comes, of this library or another one,
-// of this client or another, and when the client closes.
+// TestKeptEntryIsGivenBack: a cached lease is released at once when another contender comes, of any
+// library and any client, and when the client closes.
 func TestKeptEntryIsGivenBack(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client){
 		"another client": func(w *world, a *lock.Client) { w.unlock(w.lock(w.dial("b"), "x")) },
@@ -712,7 +711,8 @@ func TestKeptEntryIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestKeptEntryIsRenewed, and if it was deleted by hand another one joins.
+// TestKeptEntryIsRenewed: a cached lease is renewed. If it was deleted by hand, the next request
+// joins anew.
 func TestKeptEntryIsRenewed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(5*ttl))
@@ -736,8 +736,8 @@ func TestKeptEntryIsRenewed(t *testing.T) {
 
 type unlocker interface{ Unlock() error }
 
-// TestTriesAtKeptEntry: requests of another client that do not queue are told that the lock is
-// held, and write nothing. A client does not stand in its own way.
+// TestTriesAtKeptEntry: tries of other clients report that the lock is held, and write nothing. The
+// client's own tries succeed.
 func TestTriesAtKeptEntry(t *testing.T) {
 	subtest(t, "another client", locktest.Options{}, func(w *world) {
 		const idle = 3 * time.Second
@@ -776,7 +776,7 @@ func TestTriesAtKeptEntry(t *testing.T) {
 	})
 }
 
-// TestServedAsItGivesUp: a goroutine gives up at the moment in which it is served.
+// TestServedAsItGivesUp: a goroutine gives up at the moment when it is served.
 func TestServedAsItGivesUp(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// faults makes each request that the filter lets pass suffer the fault. It ends other
+// faults applies the fault to each request that the filter accepts. It replaces earlier
 // interceptions.
 func (w *world) faults(filter func(locktest.Request) bool, f locktest.Fault) {
 	w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -30,9 +30,9 @@ func (w *world) faults(filter func(locktest.Request) bool, f locktest.Fault) {
 	})
 }
 
-// fault makes the first request that the filter lets pass suffer the fault. It
-// returns what tells whether that has happened; it must, by the end of the test. One that
-// is delayed must be served, too: see [world.servedInTheEnd]. It ends other interceptions.
+// fault applies the fault to the first request that the filter accepts. hit reports whether that
+// has happened; the test fails if it does not. A delayed request must be served too, see
+// [world.servedInTheEnd]. It replaces earlier interceptions.
 func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit func() bool) {
 	var done atomic.Bool
 	w.Cleanup(func() {
@@ -52,9 +52,9 @@ func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit
 	return done.Load
 }
 
-// servedInTheEnd fails the test if a delayed request is never served, because its session
-// has come back on another connection before. One that is delayed for longer than a
-// session without a connection lives is meant to be lost: it must not be served.
+// servedInTheEnd fails the test if a delayed request is never served, because its session has
+// reconnected before. A delay longer than a session survives means that the request must be lost:
+// it must not be served.
 func (w *world) servedInTheEnd(r locktest.Request, f locktest.Fault) {
 	const unknown, served, lost = 0, 1, 2
 	var fate atomic.Int32
@@ -77,30 +77,29 @@ func (w *world) servedInTheEnd(r locktest.Request, f locktest.Fault) {
 	})
 }
 
-// mutates reports whether the request is a write, of the given client.
+// mutates reports whether the request is a write of the given client.
 func mutates(r locktest.Request, label string) bool {
 	return r.Label == label && slices.Contains([]string{"multi", "create", "create2", "setData", "delete"}, r.Op)
 }
 
-// touches reports whether one of the request's paths has the part in it.
+// touches reports whether one of the request's paths contains the part.
 func touches(r locktest.Request, part string) bool {
 	return slices.ContainsFunc(r.Paths, func(p string) bool { return strings.Contains(p, part) })
 }
 
-// cutOff lets a filter of faults cut off a client whose request it has met.
+// cutOff cuts a client off, for use in a filter that has matched its request.
 func (w *world) cutOff(label string) bool {
 	return w.Partition(label) == nil
 }
 
-// kill cuts a client off for the rest of the test: it dies, as far as others can
-// see.
+// kill cuts a client off for the rest of the test: for others, it is dead.
 func (w *world) kill(label string) {
 	w.Helper()
 	w.ok(w.Partition(label))
 }
 
-// mishaps are what can befall the one request that matters, so that its sender
-// does not learn whether it was applied.
+// mishaps are the faults of one request after which its sender does not know whether it was
+// applied.
 var mishaps = []struct {
 	name  string
 	fault locktest.Fault
@@ -119,7 +118,7 @@ var mishaps = []struct {
 	{"the session moved, told of an operation", locktest.Fault{Code: codeSessionMoved, Op: 1}, nil},
 }
 
-// expireAway ends the client's session, before it can connect again.
+// expireAway ends the client's session before it can reconnect.
 func (w *world) expireAway(label string) {
 	w.kill(label)
 	time.AfterFunc(500*time.Millisecond, func() {
@@ -128,16 +127,16 @@ func (w *world) expireAway(label string) {
 	})
 }
 
-// expireSoon ends the client's session in a moment.
+// expireSoon ends the client's session a moment later.
 func (w *world) expireSoon(label string) {
 	time.AfterFunc(500*time.Millisecond, func() { w.ExpireLabel(label) })
 }
 
-// untilSevered is a delay after which a request is served when its connection has ended,
-// and its session has not yet come back on another, if its sender was severed.
+// untilSevered is a delay: a severed client's connection has ended by then, and its session is not
+// yet on another one.
 const untilSevered = 500 * time.Millisecond
 
-// sever ends the client's connection, and lets it connect again a while later.
+// sever ends the client's connection, and lets it reconnect a while later.
 func (w *world) sever(label string) {
 	time.AfterFunc(untilSevered/2, func() {
 		w.kill(label)
@@ -146,8 +145,8 @@ func (w *world) sever(label string) {
 	time.AfterFunc(untilSevered*2, func() { w.Heal(label) })
 }
 
-// mishap makes the first request that the filter lets pass suffer, and returns
-// what tells whether it has.
+// mishap applies a mishap to the first request that the filter accepts. hit reports whether that
+// has happened.
 func (w *world) mishap(i int, label string, filter func(locktest.Request) bool) (hit func() bool) {
 	m := mishaps[i]
 	return w.fault(func(r locktest.Request) bool {
@@ -161,7 +160,7 @@ func (w *world) mishap(i int, label string, filter func(locktest.Request) bool) 
 	}, m.fault)
 }
 
-// forEachMishap runs f in a world of its own for each.
+// forEachMishap runs f for each mishap in a world of its own.
 func forEachMishap(t *testing.T, f func(w *world, mishap int)) {
 	for i, m := range mishaps {
 		subtest(t, m.name, locktest.Options{}, func(w *world) { f(w, i) })
@@ -181,8 +180,7 @@ func joins(r locktest.Request) bool {
 	return (r.Op == "multi" || r.Op == "create") && touches(r, "-lock-")
 }
 
-// joinsParent reports whether the request makes an entry, and takes the lock's parent to
-// be there.
+// joinsParent reports whether the request creates an entry below a parent that it assumes to exist.
 func joinsParent(r locktest.Request, name string) bool {
 	return joins(r) && r.Paths[0] != lock.DefaultRoot+"/"+name
 }
@@ -193,8 +191,8 @@ func leaves(h *lock.Hold) func(locktest.Request) bool {
 	}
 }
 
-// badPeers are what may listen where a server should: each says so much when it is
-// greeted, and then nothing until the client hangs up.
+// badPeers may listen in the place of a server. Each answers a greeting with its text, and then
+// nothing until the client closes the connection.
 var badPeers = []struct{ name, says string }{
 	{"is silent", ""},
 	{"says half of a length", "\x00\x00"},
@@ -204,7 +202,7 @@ var badPeers = []struct{ name, says string }{
 	{"says a negative length", "\x80\x00\x00\x00"},
 }
 
-// impostor is a bad peer. Its hangUp ends all connections to it.
+// impostor is a running bad peer. hangUp ends all connections to it.
 type impostor struct {
 	says string
 
@@ -238,7 +236,7 @@ func (p *impostor) hangUp() {
 	}
 }
 
-// detour is a dialer that leads to the servers, and to the impostor while astray is set.
+// detour returns a dialer to the servers, or to the impostor while astray is set.
 func (w *world) detour(label string, p *impostor) (dialer lock.Option, astray *atomic.Bool) {
 	astray = new(atomic.Bool)
 	return lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -249,7 +247,7 @@ func (w *world) detour(label string, p *impostor) (dialer lock.Option, astray *a
 	}), astray
 }
 
-// clock is a machine's clocks, which run wrong by so many millionths.
+// clock has a machine's clocks, with a rate error in millionths.
 type clock struct {
 	ppm int64
 
@@ -277,8 +275,8 @@ func (c *clock) now() (mono, wall time.Duration) {
 	return c.mono, c.wall
 }
 
-// suspend has the monotonic clock stand still while the wall clock goes on, or
-// ends that.
+// suspend starts or ends a suspend: the monotonic clock stands still while the wall clock
+// continues.
 func (c *clock) suspend(asleep bool) {
 	c.now()
 	c.mu.Lock()
@@ -286,20 +284,20 @@ func (c *clock) suspend(asleep bool) {
 	c.asleep = asleep
 }
 
-// step sets the wall clock.
+// step steps the wall clock.
 func (c *clock) step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wall += d
 }
 
-// dead is an entry whose owner is gone, as it was written last.
+// dead is the entry of a dead owner, as it was last written.
 type dead struct {
 	path string
 	end  int64 // of its TTL, in Unix milliseconds of ensemble time
 }
 
-// die kills a client, of which the entry is.
+// die kills the client that owns the entry.
 func (w *world) die(label, entry string) dead {
 	w.Helper()
 	w.kill(label)
@@ -307,9 +305,8 @@ func (w *world) die(label, entry string) dead {
 	return dead{entry, w.node(entry).Stat.Mtime + w.record(entry).TTL}
 }
 
-// purged checks that the entry was purged when its TTL and the grace were over,
-// by the leader's clock, which is ahead by the given time: not a millisecond
-// before, and soon after.
+// purged checks that the entry was purged when its TTL and the grace were over by the leader's
+// clock, which is ahead by the given time: not a millisecond earlier, and at most slack later.
 func (w *world) purged(d dead, at time.Time, ahead, slack time.Duration) {
 	w.Helper()
 	late := at.Add(ahead).Sub(time.UnixMilli(d.end)) - grace
@@ -318,8 +315,8 @@ func (w *world) purged(d dead, at time.Time, ahead, slack time.Duration) {
 	}
 }
 
-// outlived has a holder die, and returns what the waiter behind it gets: after the holder has
-// known, and when TTL and grace are over, see [world.purged].
+// outlived kills a holder, and returns the outcome of the waiter behind it. It checks that the
+// holder knew before, and that the purge was in time; see [world.purged].
 func (w *world) outlived(label string, h *lock.Hold, ch <-chan taken, ahead, slack time.Duration) taken {
 	w.Helper()
 	ended, d := w.end(h), w.die(label, h.EntryPath())
@@ -329,8 +326,7 @@ func (w *world) outlived(label string, h *lock.Hold, ch <-chan taken, ahead, sla
 	return got
 }
 
-// before has f run just before the first request that the filter lets pass is
-// applied.
+// before runs f just before the first request that the filter accepts is applied.
 func (w *world) before(filter func(locktest.Request) bool, f func()) (hit func() bool) {
 	return w.fault(func(r locktest.Request) bool {
 		if !filter(r) {
@@ -341,13 +337,12 @@ func (w *world) before(filter func(locktest.Request) bool, f func()) (hit func()
 	}, locktest.Fault{})
 }
 
-// renewals are writes of entries, and no creates, deletes or samples.
+// renews reports whether the request writes the hold's entry, and is no create, delete or sample.
 func renews(r locktest.Request, h *lock.Hold) bool {
 	return mutates(r, "a") && touches(r, h.EntryPath()) && r.Op != "delete"
 }
 
-// calledBy reports whether a function with that end of its name is among the
-// callers.
+// calledBy reports whether a caller's name ends with that.
 func calledBy(name string) bool {
 	pc := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
@@ -362,7 +357,7 @@ func calledBy(name string) bool {
 	}
 }
 
-// followers are the members that do not lead.
+// followers returns the members that do not lead.
 func (w *world) followers() (all []string) {
 	for _, s := range w.Servers() {
 		if s != w.Leader() {
@@ -372,7 +367,8 @@ func (w *world) followers() (all []string) {
 	return all
 }
 
-// behind returns clients of a leader, and of a member that lags behind from when lag is called.
+// behind returns clients of the leader, and a client of a member that lags behind once lag is
+// called.
 func (w *world) behind(labels ...string) (at []*lock.Client, late *lock.Client, lag func()) {
 	w.Helper()
 	leader, follower := w.Leader(), w.followers()[0]
@@ -395,7 +391,7 @@ func writes(label, entry string) func(locktest.Request) bool {
 	}
 }
 
-// borrow returns a client on a connection of its caller's.
+// borrow returns a client on a connection of the test.
 func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	c, err := lock.New(w.raw(label), w.options(label, append([]lock.Option{usual}, opts...)...)[1:]...) // not the dialer
@@ -404,10 +400,9 @@ func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 	return c
 }
 
-// lagging tells which requests of a client reach a server that lags behind: where
-// sessions are local (localSessionsEnabled) one that begins anew may. It has caught
-// up once it has been asked to, or has answered a write; for a moment it takes none,
-// so that the first word is a read's.
+// lagging reports which requests of a client reach a server that lags behind. With local sessions
+// (localSessionsEnabled), a new session may begin on one. The server has caught up after a sync or
+// a write. For a moment it accepts no writes, so that the first request is a read.
 func lagging(label string, c *lock.Client) func(locktest.Request) bool {
 	first := c.Session()
 	last, caughtUp := first, first
@@ -426,7 +421,7 @@ func lagging(label string, c *lock.Client) func(locktest.Request) bool {
 	}
 }
 
-// cutOffSoon cuts a client off once the request that it has just sent was applied.
+// cutOffSoon cuts a client off once its present request was applied.
 func (w *world) cutOffSoon(label string) bool {
 	time.AfterFunc(latency/10, func() { w.kill(label) })
 	return true

@@ -1,4 +1,4 @@
-// Helpers: ways to take, await and hand over locks, and what they cost.
+// Helpers that take, await and hand over locks, and count the cost.
 
 package lock_test
 
@@ -16,7 +16,7 @@ import (
 // taking is a way to take a lock.
 type taking func(context.Context) (*lock.Hold, error)
 
-// take takes a lock that is free.
+// take takes a free lock.
 func (w *world) take(take taking) *lock.Hold {
 	w.Helper()
 	h, err := take(w.ctx)
@@ -24,7 +24,7 @@ func (w *world) take(take taking) *lock.Hold {
 	return h
 }
 
-// join takes a lock in the background, and returns when there is an entry for it.
+// join takes a lock in the background, and returns when its entry exists.
 func (w *world) join(name string, take taking) <-chan taken {
 	w.Helper()
 	settle()
@@ -35,7 +35,7 @@ func (w *world) join(name string, take taking) <-chan taken {
 	return ch
 }
 
-// permits is a way to take so many of them.
+// permits returns a taking of n permits.
 func permits(s *lock.Semaphore, n int) taking {
 	return func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, n) }
 }
@@ -46,20 +46,20 @@ func tryPermits(s *lock.Semaphore, n int) taking {
 
 const window = lock.DefaultLocalWindow
 
-// riding are policies with the default window. Unused entries are kept for so long.
+// riding returns policies with the default window, and a cached lease of that time.
 func riding(idle time.Duration) lock.Option {
 	return lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, Idle: idle})
 }
 
-// slow is an ensemble that takes a millisecond for the way to it, and one back.
+// slow is an ensemble with a latency of a millisecond in each direction.
 var slow = locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond }}
 
-// line has n goroutines of a client wait for a lock, one after the other.
+// line makes n goroutines of a client wait for a lock, one after the other.
 func (w *world) line(ctx context.Context, c *lock.Client, name string, n int, opts ...lock.LockOption) []<-chan taken {
 	return w.callers(ctx, n, c.Mutex(name, opts...).Lock)
 }
 
-// callers has n goroutines take a lock, one after the other.
+// callers makes n goroutines take a lock, one after the other.
 func (w *world) callers(ctx context.Context, n int, take taking) (line []<-chan taken) {
 	for range n {
 		line = append(line, start(func() (*lock.Hold, error) { return take(ctx) }))
@@ -68,7 +68,7 @@ func (w *world) callers(ctx context.Context, n int, take taking) (line []<-chan 
 	return line
 }
 
-// expectEach returns the holds that must have come by now.
+// expectEach returns the holds, all of which must be there by now.
 func (w *world) expectEach(chs ...<-chan taken) (holds []*lock.Hold) {
 	w.Helper()
 	for _, ch := range chs {
@@ -77,7 +77,7 @@ func (w *world) expectEach(chs ...<-chan taken) (holds []*lock.Hold) {
 	return holds
 }
 
-// endBy checks that each has ended by now with that error.
+// endBy checks that each call has ended with that error by now.
 func (w *world) endBy(err error, chs ...<-chan taken) {
 	w.Helper()
 	for _, ch := range chs {
@@ -85,7 +85,7 @@ func (w *world) endBy(err error, chs ...<-chan taken) {
 	}
 }
 
-// nothingLost checks that the clients have lost no hold and no place, and purged nothing.
+// nothingLost checks that the clients have lost no hold and no place, and have purged nothing.
 func (w *world) nothingLost(clients ...*lock.Client) {
 	w.Helper()
 	for _, c := range clients {
@@ -95,7 +95,7 @@ func (w *world) nothingLost(clients ...*lock.Client) {
 	}
 }
 
-// inOrder checks that the lock goes from the holder to each of them in turn.
+// inOrder checks that the lock passes from the holder to each waiter in turn.
 func (w *world) inOrder(h *lock.Hold, queue ...<-chan taken) {
 	w.Helper()
 	for i, next := range queue {
@@ -112,14 +112,14 @@ func (w *world) inOrder(h *lock.Hold, queue ...<-chan taken) {
 	w.unlock(h)
 }
 
-// handOver is inOrder at the end of a test: nothing is left behind.
+// handOver is inOrder at the end of a test: no node may be left.
 func (w *world) handOver(h *lock.Hold, queue ...<-chan taken) {
 	w.Helper()
 	w.inOrder(h, queue...)
 	w.empty()
 }
 
-// pass unlocks a hold, and returns that of the waiter, which must have the lock by then.
+// pass unlocks a hold, and returns the waiter's, which must be there by then.
 func (w *world) pass(h *lock.Hold, ch <-chan taken) *lock.Hold {
 	w.Helper()
 	w.unlock(h)
@@ -128,7 +128,7 @@ func (w *world) pass(h *lock.Hold, ch <-chan taken) *lock.Hold {
 
 func second[T any](_ T, err error) error { return err }
 
-// inTime returns the hold that must have been taken by then.
+// inTime returns the hold, which must be there within the time.
 func (w *world) inTime(ch <-chan taken, most time.Duration) *lock.Hold {
 	w.Helper()
 	begun := time.Now()
@@ -137,7 +137,7 @@ func (w *world) inTime(ch <-chan taken, most time.Duration) *lock.Hold {
 	return got.hold
 }
 
-// barge waits for a lock in the background without a place in the queue.
+// barge waits for a lock in the background, without a place in the queue.
 func (w *world) barge(ctx context.Context, c *lock.Client, name string) <-chan taken {
 	w.Helper()
 	ch := start(func() (*lock.Hold, error) { return c.Mutex(name, lock.WithBarging()).Lock(ctx) })
@@ -162,10 +162,10 @@ func (w *world) unlockAll(hs *lock.Holds) {
 	}
 }
 
-// takenAll is the outcome of locks that are being waited for.
+// takenAll is the outcome of a call for several locks.
 type takenAll = outcome[*lock.Holds]
 
-// queueAll waits for locks in the background, and returns when it is in their queues.
+// queueAll waits for locks in the background, and returns when it is in all queues.
 func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <-chan takenAll {
 	w.Helper()
 	settle()
@@ -176,7 +176,7 @@ func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <
 	return ch
 }
 
-// expectAll returns the outcome that must have come by now, and be holds.
+// expectAll returns the holds, which must be there by now.
 func (w *world) expectAll(ch <-chan takenAll) *lock.Holds {
 	w.Helper()
 	got := w.outcomeAll(ch)
@@ -196,7 +196,7 @@ func (w *world) soleAll(hs *lock.Holds) {
 	}
 }
 
-// ticket returns one for a hold that is not detached.
+// ticket returns a ticket of a hold that is not detached.
 func (w *world) ticket(h *lock.Hold) lock.Ticket {
 	w.Helper()
 	ticket, err := h.Ticket()
@@ -214,7 +214,7 @@ func (w *world) detach(h *lock.Hold, ttl time.Duration) lock.Ticket {
 	return ticket
 }
 
-// attach goes on with what a ticket is for.
+// attach attaches to the ticket's entry.
 func (w *world) attach(c *lock.Client, ticket lock.Ticket, opts ...lock.LockOption) *lock.Hold {
 	w.Helper()
 	h, err := c.Attach(w.ctx, ticket, opts...)
@@ -229,10 +229,10 @@ func (w *world) close(c *lock.Client) {
 	w.ok(c.Close())
 }
 
-// breaker is the operator that breaks holds here.
+// breaker is the operator that breaks holds in tests.
 var breaker = znode.Broken{Owner: "root", Host: "node1", PID: 7, Reason: "it hangs"}
 
-// terms are those of the locks here.
+// terms are the usual times of locks in tests.
 var terms = lock.Policy{TTL: ttl, Grace: grace}
 
 func (w *world) breaks(c *lock.Client, path string) *admin.Breaking {
@@ -249,7 +249,7 @@ func (w *world) wantCost(what string, got cost, requests map[string]int, txns in
 	}
 }
 
-// totals are the requests of all clients, by operation.
+// totals returns the numbers of requests of all clients, by operation.
 func (w *world) totals() map[string]int {
 	all := map[string]int{}
 	for _, r := range w.Requests() {
@@ -261,8 +261,8 @@ func (w *world) totals() map[string]int {
 	return all
 }
 
-// looked waits until a client whose goroutines wait for another one lists the contenders: then
-// the window of the hold begins anew.
+// looked waits until the client, which has local waiters, has listed the contenders. The hold's
+// window begins anew then.
 func (w *world) looked(label string) {
 	w.Helper()
 	looks := func() int { return w.Requests()[label].Requests["getChildren2"] }

@@ -26,7 +26,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// What clients of these tests have unless a test says otherwise.
+// The defaults of the tests' clients.
 const (
 	ttl            = 10 * time.Second
 	grace          = time.Second
@@ -46,7 +46,7 @@ const (
 	codeUnknownSession = -12
 )
 
-// world is an ensemble in memory and the clients of a test, in virtual time.
+// world has the ensemble in memory and the clients of a test, in virtual time.
 type world struct {
 	*bubble.World
 	ctx context.Context // the same
@@ -57,17 +57,17 @@ type world struct {
 
 const latency = bubble.Latency
 
-// simulate runs f in virtual time, beside other tests. Nothing may still run at its end,
-// clients and connections included, or the bubble fails the test. go-zookeeper's own Close
-// can go on for three seconds after ours if no server answers.
+// simulate runs f in virtual time, in parallel with other tests. If anything still runs at its end,
+// such as a client or a connection, the bubble fails the test. go-zookeeper's Close can take three
+// seconds longer than ours if no server answers.
 func simulate(t *testing.T, opts locktest.Options, f func(w *world)) {
 	t.Helper()
 	t.Parallel()
 	simulateAlone(t, opts, f)
 }
 
-// simulateAlone is simulate for a test that no other test may run beside, and for fuzz tests,
-// which must not be parallel.
+// simulateAlone is simulate without parallel tests. Fuzz tests need it, because they must not be
+// parallel.
 func simulateAlone(t *testing.T, opts locktest.Options, f func(w *world)) {
 	t.Helper()
 	bubble.Run(t, opts, 5*time.Second, func(b *bubble.World) {
@@ -94,7 +94,7 @@ func forEach[T any](t *testing.T, opts locktest.Options, cases map[string]T, f f
 	}
 }
 
-// bools are the cases of a test that a condition tells apart.
+// bools are the cases of a condition.
 var bools = []bool{false, true}
 
 // each runs f for each value in a world of its own.
@@ -111,14 +111,14 @@ func eachPair[A, B any](t *testing.T, what string, as []A, bs []B, f func(w *wor
 	}
 }
 
-// settle gives what goes on time for some round trips, but not for more: not for a
-// second try of anything, nor until a grant is recorded.
+// settle waits for some round trips, but not for the second try of a request, nor until a grant is
+// recorded.
 func settle() {
 	time.Sleep(60 * latency)
 	synctest.Wait()
 }
 
-// Write takes what clients log.
+// Write receives the clients' log.
 func (w *world) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,8 +132,7 @@ func (w *world) logged() string {
 	return w.log.String()
 }
 
-// policies are the same for each lock. Where they do not say otherwise each contender has an
-// entry of its own.
+// policies are the same for each lock. Unless they say otherwise, each contender has its own entry.
 type policies lock.Policy
 
 func (p policies) Policy(string) lock.Policy {
@@ -143,7 +142,7 @@ func (p policies) Policy(string) lock.Policy {
 	return lock.Policy(p)
 }
 
-// options are what a client whose connections carry the label is made with.
+// options returns the options of a client whose connections have the label.
 func (w *world) options(label string, opts ...lock.Option) []lock.Option {
 	return append([]lock.Option{
 		lock.WithDialer(w.Dialer(label)), lock.WithPolicies(policies{TTL: ttl, Grace: grace}),
@@ -152,23 +151,23 @@ func (w *world) options(label string, opts ...lock.Option) []lock.Option {
 	}, opts...)
 }
 
-// dial returns a client whose connections carry the label.
+// dial returns a client whose connections have the label.
 func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	return w.dialAt(label, w.Servers(), opts...)
 }
 
-// usual are the policies that users get, but for shorter leases: the goroutines of a client
-// have one place in the queue.
+// usual are the default policies with shorter leases: the goroutines of a client share one place in
+// the queue.
 var usual = lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow})
 
-// client is dial with the options that users get.
+// client is dial with the default policies.
 func (w *world) client(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	return w.dial(label, append([]lock.Option{usual}, opts...)...)
 }
 
-// dialAt is dial to some of the members.
+// dialAt is dial with only some of the members.
 func (w *world) dialAt(label string, servers []string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	c, err := lock.Dial(w.ctx, servers, w.options(label, opts...)...)
@@ -184,7 +183,7 @@ func (w *world) dialAt(label string, servers []string, opts ...lock.Option) *loc
 	return c
 }
 
-// raw returns a plain connection, as other programs have one.
+// raw returns a plain connection, as another program would have it.
 func (w *world) raw(label string) *zk.Conn {
 	w.Helper()
 	return w.Plain(label, sessionTimeout, zk.NewDNSHostProvider())
@@ -211,24 +210,24 @@ func (w *world) unlock(holds ...*lock.Hold) {
 	}
 }
 
-// finish unlocks the last holds, and checks that nothing is left behind.
+// finish unlocks the last holds, and checks that no node is left.
 func (w *world) finish(holds ...*lock.Hold) {
 	w.Helper()
 	w.unlock(holds...)
 	w.empty()
 }
 
-// outcome is that of a call.
+// outcome is the result of a call.
 type outcome[T any] struct {
 	hold T
 	err  error
 	at   time.Time
 }
 
-// taken is the outcome of a lock that is being waited for.
+// taken is the outcome of a call that takes a lock.
 type taken = outcome[*lock.Hold]
 
-// start calls f in the background and returns where its outcome will come.
+// start calls f in the background and returns the channel of its outcome.
 func start[T any](f func() (T, error)) <-chan outcome[T] {
 	ch := make(chan outcome[T], 1)
 	go func() {
@@ -238,7 +237,7 @@ func start[T any](f func() (T, error)) <-chan outcome[T] {
 	return ch
 }
 
-// async calls f in the background and returns where its outcome will come.
+// async calls f in the background and returns the channel of its error.
 func async(f func() error) <-chan error {
 	ch := make(chan error, 1)
 	go func() { ch <- f() }()
@@ -256,20 +255,20 @@ func (w *world) queue(ctx context.Context, c *lock.Client, name string, opts ...
 	return ch
 }
 
-// limited returns a context that ends after so much time.
+// limited returns a context with that timeout.
 func (w *world) limited(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(w.ctx, d)
 	w.Cleanup(cancel)
 	return ctx
 }
 
-// until lets time pass until the condition holds.
+// until waits until the condition holds.
 func (w *world) until(what string, condition func() bool) {
 	w.Helper()
 	w.Until(what, condition)
 }
 
-// expect returns the outcome that must have come by now, and be a hold.
+// expect returns the outcome, which must be a hold and must be there by now.
 func (w *world) expect(ch <-chan taken) taken {
 	w.Helper()
 	got := w.outcome(ch)
@@ -277,10 +276,10 @@ func (w *world) expect(ch <-chan taken) taken {
 	return got
 }
 
-// outcome returns the outcome that must have come by now.
+// outcome returns the outcome, which must be there by now.
 func (w *world) outcome(ch <-chan taken) taken { w.Helper(); return hasCome(w, ch) }
 
-// hasCome returns what must have come by now.
+// hasCome returns the value, which must be there by now.
 func hasCome[T any](w *world, ch <-chan T) (got T) {
 	w.Helper()
 	settle()
@@ -292,7 +291,7 @@ func hasCome[T any](w *world, ch <-chan T) (got T) {
 	return got
 }
 
-// hasNotCome checks that nothing has come by now.
+// hasNotCome checks that there is no value yet.
 func hasNotCome[T any](w *world, ch <-chan T) {
 	w.Helper()
 	settle()
@@ -324,7 +323,7 @@ func (w *world) waits(chs ...<-chan taken) {
 	}
 }
 
-// ending is when a hold ends.
+// ending is the time at which a hold ended.
 type ending struct {
 	w    *world
 	hold *lock.Hold
@@ -332,7 +331,7 @@ type ending struct {
 	when time.Time
 }
 
-// end watches for the end of a hold.
+// end records the end of a hold.
 func (w *world) end(h *lock.Hold) *ending {
 	e := &ending{w: w, hold: h, done: make(chan struct{})}
 	context.AfterFunc(h.Context(), func() {
@@ -342,7 +341,7 @@ func (w *world) end(h *lock.Hold) *ending {
 	return e
 }
 
-// wait returns when the hold ended.
+// wait waits for the end, and returns its time.
 func (e *ending) wait() time.Time {
 	e.w.Helper()
 	select {
@@ -353,8 +352,7 @@ func (e *ending) wait() time.Time {
 	return e.when
 }
 
-// inTurn checks that a hold had ended before the next one was had, and that the
-// token rose.
+// inTurn checks that a hold ended before the next one began, and that the token rose.
 func (w *world) inTurn(e *ending, next taken) {
 	w.Helper()
 	settle()
@@ -385,8 +383,7 @@ func (w *world) alive(holds ...*lock.Hold) {
 	}
 }
 
-// epochMark is the node by which judges know how old the present leader's epoch is.
-// It stays.
+// epochMark is the path of the mark of the leader's epoch, which stays.
 const epochMark = lock.DefaultRoot + "/.epoch"
 
 // nodes lists the paths below the root, apart from the mark of the epoch.
@@ -397,10 +394,10 @@ func (w *world) nodes() []string {
 	}))
 }
 
-// pathOf is the path of a hold's entry.
+// pathOf returns the path of a hold's entry.
 func pathOf(h *lock.Hold) string { return h.EntryPath() }
 
-// timeKnownTo is the window in which a client knows the leader's clock to be.
+// timeKnownTo returns the bounds that a client has for the leader's clock.
 func timeKnownTo(c *lock.Client) (earliest, latest time.Time) {
 	now := admin.New(c).Estimate()
 	return now.Earliest(), now.Latest()
@@ -414,7 +411,7 @@ func paths(nodes []locktest.Node) []string {
 	return all
 }
 
-// node returns the node of that path, which must be there.
+// node returns the node at that path, which must exist.
 func (w *world) node(path string) locktest.Node {
 	w.Helper()
 	n, there := w.Node(path)
@@ -424,7 +421,7 @@ func (w *world) node(path string) locktest.Node {
 	return n
 }
 
-// entries returns the contenders of a lock in the order of their creation.
+// entries returns the contenders of a lock, in the order of their creation.
 func (w *world) entries(name string) []locktest.Node {
 	parent := lock.DefaultRoot + "/" + name
 	nodes := slices.DeleteFunc(w.Dump(parent), func(n locktest.Node) bool {
@@ -462,7 +459,7 @@ func (w *world) parent(name string) znode.Parent {
 	return p
 }
 
-// anchor is the data of the anchor of a lock's parent.
+// anchor returns the data of the anchor of a lock's parent.
 func (w *world) anchor(name string) znode.AnchorData {
 	w.Helper()
 	n := w.node(lock.DefaultRoot + "/" + name + "/" + znode.Anchor(w.parent(name).Generation))
@@ -480,7 +477,7 @@ func (w *world) anchors(name string) []string {
 	}))
 }
 
-// wipe deletes a lock's parent with all that is below it, the youngest entry first.
+// wipe deletes a lock's parent with everything below it, the youngest entry first.
 func (w *world) wipe(z *zk.Conn, name string) {
 	w.Helper()
 	entries := paths(w.entries(name))
@@ -495,8 +492,7 @@ func (w *world) bare() []string {
 	return slices.DeleteFunc(w.nodes(), func(p string) bool { return strings.HasPrefix(path.Base(p), "anchor-") })
 }
 
-// empty checks that nothing is left below the root, once what goes on in the
-// background has had its time.
+// empty checks that no node is left below the root, after some time for background work.
 func (w *world) empty() {
 	w.Helper()
 	time.Sleep(5 * time.Second)
@@ -509,7 +505,7 @@ func (w *world) empty() {
 	}
 }
 
-// cost is what was asked of the ensemble.
+// cost has the numbers of requests and transactions.
 type cost struct {
 	requests map[string]int // by operation
 	txns     int64
@@ -523,8 +519,8 @@ func (c cost) total() int {
 	return total
 }
 
-// cost returns what f, and all that follows from it, made the client ask for, and
-// the transactions of everybody.
+// cost returns the client's requests during f and its aftermath, and the transactions of all
+// clients.
 func (w *world) cost(label string, f func()) cost {
 	settle()
 	before, txns := w.Requests()[label].Requests, w.Transactions()
@@ -540,7 +536,7 @@ func (w *world) cost(label string, f func()) cost {
 
 var mustBe, mustSay = bubble.MustBe, bubble.MustSay
 
-// fails checks that the error is the target, and says each of the parts.
+// fails checks that the error is the target, and contains each of the parts.
 func fails(t testing.TB, err, target error, parts ...string) {
 	t.Helper()
 	mustBe(t, err, target)
@@ -555,7 +551,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// equal checks what a test has counted.
+// equal checks a count.
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -563,7 +559,7 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// atMost checks how long something took, or how much it was.
+// atMost checks a duration or an amount.
 func atMost[T cmp.Ordered](t testing.TB, what string, got, most T) {
 	t.Helper()
 	if got > most {
@@ -571,7 +567,7 @@ func atMost[T cmp.Ordered](t testing.TB, what string, got, most T) {
 	}
 }
 
-// isTrue checks what the message, which is for where it is not true, tells of.
+// isTrue checks a condition; the message describes its failure.
 func isTrue(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {
@@ -579,7 +575,7 @@ func isTrue(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
-// mustBeTrue ends the test where it is not true.
+// mustBeTrue ends the test if the condition is false.
 func mustBeTrue(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {
@@ -587,7 +583,7 @@ func mustBeTrue(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
-// inRange checks that it is from least to most.
+// inRange checks that the value is between least and most.
 func inRange[T cmp.Ordered](t testing.TB, what string, got, least, most T) {
 	t.Helper()
 	if got < least || got > most {
@@ -603,7 +599,7 @@ func equalAll(t testing.TB, what string, got, want []string) {
 	}
 }
 
-// hasEntries checks how many contenders a lock has.
+// hasEntries checks the number of a lock's contenders.
 func (w *world) hasEntries(name string, want int) {
 	w.Helper()
 	if e := w.entries(name); len(e) != want {
@@ -611,7 +607,7 @@ func (w *world) hasEntries(name string, want int) {
 	}
 }
 
-// hasNodes checks how many nodes are below the root.
+// hasNodes checks the number of nodes below the root.
 func (w *world) hasNodes(want int) {
 	w.Helper()
 	if n := w.nodes(); len(n) != want {
@@ -642,8 +638,7 @@ func (w *world) sole(h *lock.Hold) {
 	equal(w, "czxid of the token", h.Token().Czxid, w.node(h.EntryPath()).Stat.Czxid)
 }
 
-// within checks that f returns within so much time. If it does not, help is to have
-// it return at all.
+// within checks that f returns within the limit. If it does not, help must make it return.
 func within(t testing.TB, limit time.Duration, what string, f, help func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -660,7 +655,7 @@ func within(t testing.TB, limit time.Duration, what string, f, help func()) {
 	}
 }
 
-// same checks that two dumps tell of the same nodes in the same state.
+// same checks that two dumps have the same nodes in the same state.
 func same(t testing.TB, before, after []locktest.Node) {
 	t.Helper()
 	if a, b := fmt.Sprintf("%+v", before), fmt.Sprintf("%+v", after); a != b {

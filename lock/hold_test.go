@@ -49,8 +49,8 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestContextAskedForLate: the context is made when it is asked for, which
-// may be when the hold has ended.
+// TestContextAskedForLate: the context is created on the first call of Context, which may be after
+// the end of the hold.
 func TestContextAskedForLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -80,7 +80,8 @@ func TestContextAskedForLate(t *testing.T) {
 	})
 }
 
-// TestContextAskedForAsTheHoldEnds from many goroutines: it is one, and it ends.
+// TestContextAskedForAsTheHoldEnds: many goroutines call Context as the hold ends. They get one
+// context, which ends.
 func TestContextAskedForAsTheHoldEnds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -104,7 +105,8 @@ func TestContextAskedForAsTheHoldEnds(t *testing.T) {
 	})
 }
 
-// TestHoldsNeedNoGoroutines, however many there are and whatever is asked of them.
+// TestHoldsNeedNoGoroutines: holds need no goroutines, however many there are and whatever methods
+// are called.
 func TestHoldsNeedNoGoroutines(t *testing.T) {
 	simulateAlone(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -129,8 +131,8 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 	})
 }
 
-// TestZeroLocks: the zero value of a lock, which looks usable as that of a sync.Mutex is, says
-// what it lacks.
+// TestZeroLocks: the zero value of a lock returns an error that says what it lacks. It must not
+// look usable, as a zero sync.Mutex is.
 func TestZeroLocks(t *testing.T) {
 	for what, err := range map[string]error{
 		"Lock": second(new(lock.Mutex).Lock(t.Context())), "TryLock": second(new(lock.Mutex).TryLock(t.Context())),
@@ -160,7 +162,7 @@ func TestNilArguments(t *testing.T) {
 	})
 }
 
-// TestReentry goes by context, is counted, and costs nothing.
+// TestReentry: reentry depends on the context, is counted, and costs no request.
 func TestReentry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -195,7 +197,7 @@ func TestReentry(t *testing.T) {
 			t.Fatal(inner, err)
 		}
 
-		// In any order: the last one ends the hold.
+		// In any order: the last unlock ends the hold.
 		for i, one := range append([]*lock.Hold{h, inner}, again...) {
 			isTrue(w, one.Remaining() != 0 && one.Err() == nil, "handle %d: %v", i, one.Err())
 			w.unlock(one)
@@ -206,7 +208,7 @@ func TestReentry(t *testing.T) {
 				t.Errorf("after %d of 5 unlocks: %d entries, context %v", i+1, n, ctx.Err())
 			}
 		}
-		// Not after it was unlocked.
+		// A handle does not reenter after its unlock.
 		mustBe(t, second(a.Mutex("x").Lock(ctx)), context.Canceled, lock.ErrUnlocked)
 		fresh, err := a.Mutex("x").TryLock(context.WithoutCancel(ctx))
 		if err != nil || fresh.EntryPath() == h.EntryPath() {
@@ -216,7 +218,7 @@ func TestReentry(t *testing.T) {
 	})
 }
 
-// TestReentryAfterLoss: a context of a hold that was lost opens nothing.
+// TestReentryAfterLoss: the context of a lost hold does not reenter.
 func TestReentryAfterLoss(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -256,7 +258,7 @@ func TestDo(t *testing.T) {
 		m := a.Mutex("x")
 		ctx := context.WithValue(w.ctx, key{}, "mine")
 
-		// What f returns is returned, and the lock is had meanwhile.
+		// Do returns what f returns, and holds the lock meanwhile.
 		failure := errors.New("no stock")
 		err := m.Do(ctx, func(ctx context.Context) error {
 			isTrue(t, ctx.Value(key{}) == "mine" && len(w.entries("x")) == 1, "value %v, entries %q", ctx.Value(key{}), paths(w.entries("x")))
@@ -265,7 +267,7 @@ func TestDo(t *testing.T) {
 		mustBe(t, err, failure)
 		mustBe(w, m.Do(ctx, func(context.Context) error { return nil }), nil)
 
-		// Its context ends with ctx ...
+		// The context ends with ctx ...
 		ctx2, cancel := context.WithCancelCause(ctx)
 		cause := errors.New("shut down")
 		err = m.Do(ctx2, func(inner context.Context) error {
@@ -284,7 +286,7 @@ func TestDo(t *testing.T) {
 		})
 		mustBe(t, err, failure, lock.ErrLost, lock.ErrExpired)
 
-		// A panic passes, and unlocks.
+		// A panic passes through, and Do unlocks.
 		func() {
 			defer func() {
 				equal(w, "recovered", recover(), "oops")
@@ -295,8 +297,8 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// TestTryDo: each kind runs the function where it gets the lock at once, and skips it, which is
-// no error, where another contender has it; what the function returns is no skip.
+// TestTryDo: for each kind, the function runs if the lock is free. It is skipped without an error
+// if another contender has it. An error of the function is not a skip.
 func TestTryDo(t *testing.T) {
 	type doing func(context.Context, func(context.Context) error) (bool, error)
 	type kind struct {
@@ -337,8 +339,7 @@ func TestTryDo(t *testing.T) {
 	})
 }
 
-// TestUnlockFromManyGoroutines: one of them unlocks, the others are told that it
-// was done.
+// TestUnlockFromManyGoroutines: one of them unlocks, the others get the error that this was done.
 func TestUnlockFromManyGoroutines(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -361,7 +362,8 @@ func TestUnlockFromManyGoroutines(t *testing.T) {
 	})
 }
 
-// TestUnlockOutlivesItsContext, and an outage that is shorter than its deadline.
+// TestUnlockOutlivesItsContext: Unlock survives the end of its context, and an outage that is
+// shorter than its deadline.
 func TestUnlockOutlivesItsContext(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: 6 * ttl, Grace: grace}))
@@ -375,7 +377,7 @@ func TestUnlockOutlivesItsContext(t *testing.T) {
 	})
 }
 
-// TestUnlockThatIsNotConfirmed says so, and is made up for later.
+// TestUnlockThatIsNotConfirmed: the error says so, and the client deletes the entry later.
 func TestUnlockThatIsNotConfirmed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))
@@ -418,8 +420,8 @@ func TestHeldErrorIsFitForATerminal(t *testing.T) {
 	isTrue(t, !strings.ContainsAny(got, "\n\x1b") && strings.Contains(got, `"a\n\x1b[31m"`) && strings.Contains(got, "host größe-1,"), "%q", got)
 }
 
-// TestMessagesAreBounded: who writes much into an entry, or has a child with a long name,
-// fills no log.
+// TestMessagesAreBounded: a large text in an entry, or a child with a long name, does not fill a
+// log.
 func TestMessagesAreBounded(t *testing.T) {
 	much := strings.Repeat("ü", 100_000)
 	for _, err := range []*lock.HeldError{{Lock: "x", Entry: "/locks/x/" + much}, {Lock: "x", Entry: "/locks/x/e", Owner: much, Host: much}} {
@@ -438,9 +440,9 @@ func TestMessagesAreBounded(t *testing.T) {
 	})
 }
 
-// TestUnlockTimeoutHoldsInPlace: the server answers no more, not even over a new
-// connection. The request that is waited for in the caller's goroutine must not make
-// Unlock take longer than it may, whatever session timeout the server grants.
+// TestUnlockTimeoutHoldsInPlace: the server no longer answers, not even on a new connection. Unlock
+// ends in time although the caller's goroutine waits for the request, whatever session timeout the
+// server granted.
 func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
 	const session = 6 * time.Second
 	for _, at := range []struct{ limit, granted time.Duration }{

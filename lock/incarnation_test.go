@@ -1,4 +1,4 @@
-// A lock's parent that another program made again, wrote or emptied: adopted, refused, left.
+// A lock's parent that another program recreated, wrote or emptied: it is adopted, refused or left.
 
 package lock_test
 
@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// remake deletes a lock's parent, with all below it, and makes it again with that data, at
+// remake deletes a lock's parent with everything below it, and creates it again with that data, at
 // the given version.
 func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.Node {
 	w.Helper()
@@ -28,8 +28,8 @@ func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.No
 	return w.node(path)
 }
 
-// TestParentMadeAgain: a client believes in a parent, and joins without reading it. Another
-// program has deleted that and made another one, of the same version.
+// TestParentMadeAgain: a client joins by its belief about the parent, without a read. Another
+// program has recreated the parent, with the same version.
 func TestParentMadeAgain(t *testing.T) {
 	for _, known := range []struct {
 		name string
@@ -107,14 +107,15 @@ func TestParentMadeAgain(t *testing.T) {
 	}
 }
 
-// parentMayGo reports whether the last client to leave has to delete the parent.
+// parentMayGo reports whether the last client must delete the parent.
 func (w *world) parentMayGo(name string, kept bool) bool {
 	p, err := znode.DecodeParent(w.node("/locks/" + name).Data)
 	return err == nil && p.Generation != "" && !p.Adopted && !kept
 }
 
-// TestAdoptedParentIsLeft by a client that was alone: if it knows of its entry by the reply,
-// and if it had to look for it; and by the next one, which finds the parent adopted.
+// TestAdoptedParentIsLeft: a client that was alone leaves an adopted parent, whether it knew its
+// entry by the reply or had to search for it. So does the next client, which finds the parent
+// adopted.
 func TestAdoptedParentIsLeft(t *testing.T) {
 	for name, fault := range map[string]locktest.Fault{"replied": {}, "found": {Drop: locktest.AfterApply}} {
 		for _, again := range []bool{false, true} {
@@ -142,9 +143,9 @@ func TestAdoptedParentIsLeft(t *testing.T) {
 	}
 }
 
-// TestParentMadeAgainAsItIsJoined: a node that is to be adopted is read. Before the next
-// request comes another program deletes it, and makes it again. What it holds then is not
-// touched; if it is empty it may be used, and is left.
+// TestParentMadeAgainAsItIsJoined: a client reads a node in order to adopt it. Before its next
+// request, another program recreates the node. Its new data is not touched. If it is empty, it may
+// be used and is left.
 func TestParentMadeAgainAsItIsJoined(t *testing.T) {
 	for name, request := range map[string]func(locktest.Request) bool{"as the entry is made": joins, "as it is adopted": adopts} {
 		for _, data := range []string{"not a lock", ""} {
@@ -172,13 +173,13 @@ func TestParentMadeAgainAsItIsJoined(t *testing.T) {
 	}
 }
 
-// adopts reports whether the request makes a lock's parent of a node that is there.
+// adopts reports whether the request adopts a node as a lock's parent.
 func adopts(r locktest.Request) bool {
 	return r.Op == "multi" && touches(r, "/anchor-") && touches(r, "-lock-")
 }
 
-// TestParentWrittenAsItIsAdopted is not overwritten: not what another program has written, nor
-// what another client that adopts it has.
+// TestParentWrittenAsItIsAdopted: the adoption overwrites neither another program's data, nor that
+// of another client that adopts the node.
 func TestParentWrittenAsItIsAdopted(t *testing.T) {
 	each(t, "by", []string{"program", "client"}, func(w *world, by string) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
@@ -206,7 +207,7 @@ func TestParentWrittenAsItIsAdopted(t *testing.T) {
 	})
 }
 
-// afterRead finds those requests of a client that come after it has read the lock's node.
+// afterRead returns a filter of the client's requests after it has read the lock's node.
 func afterRead(client string, request func(locktest.Request) bool) func(locktest.Request) bool {
 	var read atomic.Bool
 	return func(r locktest.Request) bool {
@@ -217,7 +218,8 @@ func afterRead(client string, request func(locktest.Request) bool) func(locktest
 	}
 }
 
-// TestParentThatWasEmptied under a holder keeps its order: the next client adopts it.
+// TestParentThatWasEmptied: another program empties the parent under a holder. The order is kept:
+// the next client adopts the parent.
 func TestParentThatWasEmptied(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")

@@ -13,27 +13,27 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// offs are by how much the clock of a new leader may differ from the one's before.
+// offs has the differences of a new leader's clock from the previous one's.
 var offs = []time.Duration{-time.Hour, -90 * time.Second, 90 * time.Second, time.Hour}
 
 const (
 	election = 500 * time.Millisecond // for which the ensemble is without a leader
 
-	// What a dead holder may block for, from where its lease was seen last: and a third
-	// of its TTL more for a judge that was without a session since; and what an election
-	// and a connection take.
+	// The longest time for which a dead holder may block from the last known start of its lease: it
+	// includes a third of the TTL for a judge without a session meanwhile, and the time of an
+	// election and a connection.
 	blocked = ttl + grace + ttl/3 + 2*election + 2*time.Second
 )
 
-// forEachOff runs f in a world of its own for each, with three members.
+// forEachOff runs f for each difference in a world of its own, with three members.
 func forEachOff(t *testing.T, f func(w *world, off time.Duration)) {
 	for _, off := range offs {
 		subtest(t, off.String(), locktest.Options{Members: 3, ElectionTime: election}, func(w *world) { f(w, off) })
 	}
 }
 
-// elect has the leader lose its place to a member whose clock shows so much more than
-// the true time, and brings it back as a follower.
+// elect makes a member the leader whose clock is ahead by clock, and brings the old leader back as
+// a follower.
 func (w *world) elect(clock time.Duration) {
 	w.Helper()
 	old := w.Leader()
@@ -45,8 +45,8 @@ func (w *world) elect(clock time.Duration) {
 	w.ok(w.Start(old))
 }
 
-// TestEntriesGetTheStampOfANewLeader: soon after an election all living entries are written
-// under the new leader, also those of which none is due.
+// TestEntriesGetTheStampOfANewLeader: soon after an election all live entries are written under the
+// new leader, although none is due.
 func TestEntriesGetTheStampOfANewLeader(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, b := w.dial("a"), w.dial("b")
@@ -68,8 +68,8 @@ func TestEntriesGetTheStampOfANewLeader(t *testing.T) {
 	})
 }
 
-// TestNewcomersAfterAnElection meet a holder whose entry bears the old leader's stamp.
-// However far the new one's clock is off, that does not make it dead.
+// TestNewcomersAfterAnElection: new clients find a holder's entry with the old leader's stamp. They
+// do not judge it dead, however far the new clock is off.
 func TestNewcomersAfterAnElection(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, known := w.dial("a"), w.dial("known")
@@ -105,8 +105,8 @@ func TestNewcomersAfterAnElection(t *testing.T) {
 	})
 }
 
-// TestWaitersOverAnElection wait on, however far the new leader's clock is off, and get
-// the lock when it is their turn.
+// TestWaitersOverAnElection: waiters keep waiting, however far the new leader's clock is off, and
+// get the lock in turn.
 func TestWaitersOverAnElection(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
@@ -124,8 +124,8 @@ func TestWaitersOverAnElection(t *testing.T) {
 	})
 }
 
-// TestHolderThatDiedBeforeAnElection blocks for its TTL and the grace from the first
-// write under the new leader, at most; and no shorter than its own lease.
+// TestHolderThatDiedBeforeAnElection: a dead holder blocks for at most its TTL and the grace from
+// the first write under the new leader, and for no less than its own lease.
 func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		for i, newcomer := range []bool{false, true} {
@@ -153,8 +153,8 @@ func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 	})
 }
 
-// TestElectionsFasterThanALease: no leader leads for as long as a lease and the grace.
-// A waiter has seen for itself for how long the dead holder has not written.
+// TestElectionsFasterThanALease: no leader leads as long as a lease and the grace. A waiter knows
+// by its own clock for how long the dead holder has not written.
 func TestElectionsFasterThanALease(t *testing.T) {
 	for _, barges := range bools {
 		t.Run(fmt.Sprint("barges ", barges), func(t *testing.T) {
@@ -194,8 +194,9 @@ func (w *world) electsFasterThanALease(off time.Duration, barges bool) {
 	w.finish(w.await(waits).hold)
 }
 
-// TestLeaderSteppedWhileItLeads by more than the grace: a client that knew its clock
-// before sees the step, and takes no live entry for dead. A dead one blocks for a TTL and the grace from then on at most.
+// TestLeaderSteppedWhileItLeads: the leader's clock steps by more than the grace. A client that
+// sampled the clock before detects the step, and judges no live entry dead. A dead one then blocks
+// for at most a TTL and the grace.
 func TestLeaderSteppedWhileItLeads(t *testing.T) {
 	each(t, "step", offs, func(w *world, step time.Duration) {
 		a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
@@ -223,8 +224,8 @@ func TestLeaderSteppedWhileItLeads(t *testing.T) {
 	})
 }
 
-// TestSmallStepsOfTheLeader: each is less than the grace, and together they are much more. A holder
-// that lives keeps the lock; one that dies has ended before the next one enters.
+// TestSmallStepsOfTheLeader: each step is less than the grace, but their sum is much more. A live
+// holder keeps the lock. The hold of a dead one has ended before the next one enters.
 func TestSmallStepsOfTheLeader(t *testing.T) {
 	steps := []time.Duration{-900 * time.Millisecond, -400 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond}
 	eachPair(t, "step", steps, []time.Duration{50 * time.Millisecond, ttl/2 + 100*time.Millisecond}, func(w *world, step, pause time.Duration) {
@@ -250,8 +251,8 @@ func TestSmallStepsOfTheLeader(t *testing.T) {
 	})
 }
 
-// TestChangeOfLeaders: the clock of the new leader differs by less than the
-// grace. Dead or alive, no holder loses its lock, and the displacement is counted.
+// TestChangeOfLeaders: the new leader's clock differs by less than the grace. No holder loses its
+// lock, and the displacement is counted.
 func TestChangeOfLeaders(t *testing.T) {
 	for _, off := range []time.Duration{-900 * time.Millisecond, 0, 900 * time.Millisecond} {
 		subtest(t, fmt.Sprint("off ", off), locktest.Options{Members: 3, ElectionTime: 500 * time.Millisecond}, func(w *world) {

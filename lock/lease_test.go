@@ -34,7 +34,7 @@ func TestFixedLeaseEndsOnTime(t *testing.T) {
 			renewals := a.Stats().Renewals
 			version := w.node(h.EntryPath()).Stat.Version
 			ch = w.queue(w.ctx, b, "x")
-			// Others of the client are renewed just before its end.
+			// Other holds of the client are renewed just before its end.
 			var crowd []*lock.Hold
 			for i := range 40 {
 				time.Sleep(ttl / 200)
@@ -117,8 +117,8 @@ func TestExtend(t *testing.T) {
 	})
 }
 
-// TestShorteningCountsFromTheSend: a holder that asks for a shorter lease and does not
-// hear of it goes by the shorter one.
+// TestShorteningCountsFromTheSend: a holder that requests a shorter lease, and gets no reply, uses
+// the shorter one.
 func TestShorteningCountsFromTheSend(t *testing.T) {
 	each(t, "fault", []locktest.Fault{{Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {DelayReply: time.Hour}, {Delay: time.Hour}}, func(w *world, fault locktest.Fault) {
 		a, b := w.dial("a"), w.dial("b")
@@ -135,7 +135,7 @@ func TestShorteningCountsFromTheSend(t *testing.T) {
 	})
 }
 
-// TestLengtheningCountsFromTheReply: what was not acknowledged is not had.
+// TestLengtheningCountsFromTheReply: a longer lease does not count before its acknowledgment.
 func TestLengtheningCountsFromTheReply(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x", lock.WithoutRenewal())

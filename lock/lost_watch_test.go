@@ -1,4 +1,4 @@
-// Watches that are lost: everything is noticed without them, in time.
+// Lost watches: clients notice every change without them, in time.
 
 package lock_test
 
@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// losing is a client, labelled "a", that loses its watches while its session goes on.
+// losing has a client labelled "a" that loses its watches while its session continues.
 type losing struct {
 	*world
 	own  bool                 // the client has dialed
@@ -34,7 +34,7 @@ func (w *losing) client(opts ...lock.Option) *lock.Client {
 	return c
 }
 
-// forEachLoss runs f with each way to lose watches.
+// forEachLoss runs f for each way to lose watches.
 func forEachLoss(t *testing.T, f func(w *losing)) {
 	const never, slowly = time.Second, 2 * time.Minute
 	for _, loss := range []struct {
@@ -72,8 +72,7 @@ func forEachLoss(t *testing.T, f func(w *losing)) {
 	}
 }
 
-// TestCachedLeaseIsGivenUpWithoutWatch: another client comes to a lock that is only
-// cached.
+// TestCachedLeaseIsGivenUpWithoutWatch: another client requests a cached lock.
 func TestCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
 	forEachLoss(t, func(w *losing) {
 		a, b := w.client(riding(time.Hour)), w.dial("b")
@@ -84,7 +83,7 @@ func TestCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
 	})
 }
 
-// TestCachedLeaseOutlivesALostWatch: where no other client comes it stays cached.
+// TestCachedLeaseOutlivesALostWatch: if no other client comes, the lease stays cached.
 func TestCachedLeaseOutlivesALostWatch(t *testing.T) {
 	forEachLoss(t, func(w *losing) {
 		a := w.client(riding(time.Hour))
@@ -99,8 +98,8 @@ func TestCachedLeaseOutlivesALostWatch(t *testing.T) {
 	})
 }
 
-// TestHandoffsEndWithoutWatch: goroutines of one client use a lock now and then, by a cached
-// lease. Another client gets it all the same.
+// TestHandoffsEndWithoutWatch: goroutines of one client use a cached lease now and then. Another
+// client still gets the lock.
 func TestHandoffsEndWithoutWatch(t *testing.T) {
 	forEachLoss(t, func(w *losing) {
 		a, b := w.client(riding(time.Minute)), w.dial("b")
@@ -153,8 +152,8 @@ func TestLocalHandoffsEndWithoutWatch(t *testing.T) {
 	})
 }
 
-// TestWaiterBehindForeignEntryWithoutWatch: an entry of another library has no lease, so only
-// its end ends the wait.
+// TestWaiterBehindForeignEntryWithoutWatch: an entry of another library has no lease, so only its
+// deletion ends the wait.
 func TestWaiterBehindForeignEntryWithoutWatch(t *testing.T) {
 	for how, opts := range map[string][]lock.LockOption{"queues": nil, "barges": {lock.WithBarging()}} {
 		t.Run(how, func(t *testing.T) {
@@ -173,8 +172,8 @@ func TestWaiterBehindForeignEntryWithoutWatch(t *testing.T) {
 	}
 }
 
-// TestOwnCachedLeaseIsGivenUpWithoutWatch to a goroutine of the same client that asks for
-// another TTL, and so queues behind it.
+// TestOwnCachedLeaseIsGivenUpWithoutWatch: a goroutine of the same client requests another TTL, so
+// it queues behind the cached lease, which is released.
 func TestOwnCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
 	forEachLoss(t, func(w *losing) {
 		a := w.client(riding(time.Hour))
@@ -185,7 +184,7 @@ func TestOwnCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
 	})
 }
 
-// TestLostWatchIsNotShared: a lease that is cached later is watched anew.
+// TestLostWatchIsNotShared: a lease that is cached later has a new watch.
 func TestLostWatchIsNotShared(t *testing.T) {
 	forEachLoss(t, func(w *losing) {
 		a := w.client(lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, Idle: time.Hour, KeepParent: true}))
@@ -203,8 +202,8 @@ func TestLostWatchIsNotShared(t *testing.T) {
 	})
 }
 
-// TestHandoffToAnotherClientWithoutWatch takes no longer than the loss of a watch is unseen,
-// and never longer than a crash of the holder is.
+// TestHandoffToAnotherClientWithoutWatch: the handoff takes no longer than a lost watch can go
+// unnoticed, and never longer than a crash of the holder would.
 func TestHandoffToAnotherClientWithoutWatch(t *testing.T) {
 	forEachLoss(t, func(w *losing) {
 		a, b := w.client(), w.dial("b")
@@ -216,9 +215,8 @@ func TestHandoffToAnotherClientWithoutWatch(t *testing.T) {
 	})
 }
 
-// TestIdleBorrowedConnectionSeesOutages: a client that has nothing to do while the servers are
-// away judges by what it knows of that. The others had no chance to renew their entries, and
-// get some time for it.
+// TestIdleBorrowedConnectionSeesOutages: an idle client also knows of an outage when it judges. The
+// other clients could not renew their entries, so they get some more time.
 func TestIdleBorrowedConnectionSeesOutages(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world){
 		"servers stopped": func(w *world) {
@@ -254,8 +252,7 @@ func TestIdleBorrowedConnectionSeesOutages(t *testing.T) {
 	})
 }
 
-// TestRaiseWithoutWatch: the first waiter notices that there are more permits although its
-// watches are lost.
+// TestRaiseWithoutWatch: the first waiter notices additional permits although its watches are lost.
 func TestRaiseWithoutWatch(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a").Semaphore("x", 1), w.dial("b").Semaphore("x", 1), w.dial("c").Semaphore("x", 1)

@@ -1,4 +1,4 @@
-// Observers: what they are told of local waiters, bargers and shared entries.
+// Observers: events of local waiters, bargers and shared entries.
 
 package lock_test
 
@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// as is a context by which [diary] tells requests apart.
+// as returns a context by which [diary] identifies requests.
 func (w *world) as(who string) context.Context { return context.WithValue(w.ctx, key{}, who) }
 
-// taken is a hold that a request gets at once.
+// taken takes a free lock for a request.
 func (w *world) taken(who string, take taking) *lock.Hold {
 	w.Helper()
 	h, err := take(w.as(who))
@@ -24,7 +24,7 @@ func (w *world) taken(who string, take taking) *lock.Hold {
 	return h
 }
 
-// diary is what was told since it was called last, each event with the request it is about.
+// diary returns the events since its last call, each with its request.
 func (o *observed) diary() string {
 	events, values := o.take()
 	var all []string
@@ -47,8 +47,8 @@ func (w *world) diary(o *observed, want string) {
 	equal(w, "told", o.diary(), want)
 }
 
-// TestObserverOfLocalWaiters: it is told that a goroutine waits for the entry of another one, and
-// that it has given up. Each handoff is a hold of its own.
+// TestObserverOfLocalWaiters: events show that a goroutine waits for another's entry, and that it
+// has given up. Each handoff is a hold of its own.
 func TestObserverOfLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -74,8 +74,8 @@ func TestObserverOfLocalWaiters(t *testing.T) {
 		w.unlock(h)
 		w.diary(seen, "2nd released")
 
-		// The request that an entry has joined for gives up. The other one goes on, and waits once,
-		// also when the entry is lost.
+		// The request for which an entry joined gives up. The other one continues with a single
+		// wait, also when the entry is lost.
 		theirs := w.lock(b, "x")
 		gaveUp, cancel = context.WithCancel(w.as("4th"))
 		fourth := w.queue(gaveUp, a, "x")
@@ -91,8 +91,8 @@ func TestObserverOfLocalWaiters(t *testing.T) {
 	})
 }
 
-// TestObserverOfBargers: they wait beside the queue, once each, however many holders they meet.
-// Of a try that fails nothing is told, nor of a wait with no contender ahead.
+// TestObserverOfBargers: a barging request has one wait, however many holders it meets. A failed
+// try has no event, nor has a wait without a contender ahead.
 func TestObserverOfBargers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -118,8 +118,8 @@ func TestObserverOfBargers(t *testing.T) {
 	})
 }
 
-// TestObserverOfReadersTogether: each reader that shares an entry has a hold of its own. It is
-// counted, acquired and released by itself, comes at risk with the others, and is lost with them.
+// TestObserverOfReadersTogether: each reader with a shared entry has its own hold and its own
+// events of acquiring and releasing. All of them come at risk and are lost together.
 func TestObserverOfReadersTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -171,7 +171,7 @@ func TestObserverOfReadersTogether(t *testing.T) {
 	})
 }
 
-// TestObserverAsTheClientCloses: the end of each wait and of each hold is told.
+// TestObserverAsTheClientCloses: there is an event for the end of each wait and of each hold.
 func TestObserverAsTheClientCloses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)

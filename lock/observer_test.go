@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// observed is an observer that notes what it is told.
+// observed is an observer that records its events.
 type observed struct {
 	mu     sync.Mutex
 	events []lock.Event
@@ -35,7 +35,7 @@ func (o *observed) Observe(ctx context.Context, e lock.Event) {
 	o.events, o.values = append(o.events, e), append(o.values, ctx.Value(key{}))
 }
 
-// take returns what was told since it was called last.
+// take returns the events since its last call.
 func (o *observed) take() (events []lock.Event, values []any) {
 	synctest.Wait() // until the client has told
 	o.mu.Lock()
@@ -45,7 +45,7 @@ func (o *observed) take() (events []lock.Event, values []any) {
 	return events, values
 }
 
-// say is what was told since it was called last, in short.
+// say returns the events since its last call, in short form.
 func (o *observed) say() string {
 	events, _ := o.take()
 	var all []string
@@ -61,7 +61,7 @@ func (w *world) says(o *observed, want string) {
 	equal(w, "told", o.say(), want)
 }
 
-// TestObserver follows holds and waits through their lives.
+// TestObserver checks the events of holds and waits.
 func TestObserver(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		cfg, err := policy.Parse("config.yaml", []byte("policies: [{name: jobs, match: \"jobs/*\", ttl: 10s, grace: 1s, local_window: 0s}, {name: default, match: \"**\", ttl: 10s, grace: 1s, local_window: 0s}]"))
@@ -92,7 +92,7 @@ func TestObserver(t *testing.T) {
 			t.Errorf("told %+v, with %v", events, values)
 		}
 
-		// A wait that comes to something, and one that is given up.
+		// A wait that succeeds, and one that is given up.
 		theirs := w.lock(b, "x")
 		waits := w.queue(context.WithValue(w.ctx, key{}, "waiter"), a, "x")
 		events, values = seen.take()
@@ -140,8 +140,8 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// TestPlaceInTheQueue: the event of waiting tells how many are ahead, be they entries of other
-// clients or goroutines of this one.
+// TestPlaceInTheQueue: the event of a wait has the number of contenders ahead, whether entries of
+// other clients or goroutines of this one.
 func TestPlaceInTheQueue(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -191,8 +191,8 @@ func TestPlaceInTheQueue(t *testing.T) {
 	})
 }
 
-// TestObserverOfAll: each of several locks has a life of its own. Only the one that has a holder
-// is waited for.
+// TestObserverOfAll: each of several locks has its own events. Only the lock with a holder has a
+// wait.
 func TestObserverOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -217,8 +217,8 @@ func TestObserverOfAll(t *testing.T) {
 	})
 }
 
-// TestObserverOfOneCall: each call is told of once, whatever it took: by tries, or by another entry
-// after its own was removed. A try that fails is no event, nor is a lock that is free waited for.
+// TestObserverOfOneCall: each call has one set of events, even if it tried several times or joined
+// again after its entry was removed. A failed try has no event, and a free lock no wait.
 func TestObserverOfOneCall(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}}, func(w *world, opts []lock.LockOption) {
 		seen := new(observed)
@@ -249,8 +249,7 @@ func TestObserverOfOneCall(t *testing.T) {
 	})
 }
 
-// warned waits until the hold is at risk, and returns for how long it is still sure to
-// last.
+// warned waits until the hold is at risk, and returns its remaining time.
 func (w *world) warned(h *lock.Hold) time.Duration {
 	w.Helper()
 	select {
@@ -264,8 +263,8 @@ func (w *world) warned(h *lock.Hold) time.Duration {
 	return 0
 }
 
-// TestHoldAtRisk: a hold whose renewals fail tells so well before it is lost, each
-// handle of it; once they succeed it is safe, and can come at risk again.
+// TestHoldAtRisk: if renewals fail, each handle of the hold is at risk well before the loss. After
+// a successful renewal it is safe, and can come at risk again.
 func TestHoldAtRisk(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -300,8 +299,8 @@ func TestHoldAtRisk(t *testing.T) {
 	})
 }
 
-// TestWarningWithdrawn: a warning that was not received by the time that the hold is
-// safe again, or over, is not told.
+// TestWarningWithdrawn: a warning that was not received is withdrawn when the hold is safe again or
+// over.
 func TestWarningWithdrawn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -319,8 +318,8 @@ func TestWarningWithdrawn(t *testing.T) {
 	})
 }
 
-// TestAtRiskOfMaxHold: max_hold is a risk too, though nothing stalls; a fixed lease is
-// none.
+// TestAtRiskOfMaxHold: a hold also comes at risk before max_hold, although renewals succeed. A
+// fixed lease does not.
 func TestAtRiskOfMaxHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -343,7 +342,7 @@ func TestAtRiskOfMaxHold(t *testing.T) {
 	})
 }
 
-// TestCheck tells of waits too, and is not for clients that are closed or none.
+// TestCheck: Check also covers waits, and fails for a closed or zero client.
 func TestCheck(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -379,8 +378,7 @@ func TestEventKind(t *testing.T) {
 	equal(t, "reason", (lock.Event{Reason: errors.New("x")}).ReasonLabel(), "")
 }
 
-// TestLockBringsNoMetrics: a program with the library, or its observer for zerolog,
-// builds no metrics package.
+// TestLockBringsNoMetrics: the library and its observer for zerolog import no metrics package.
 func TestLockBringsNoMetrics(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".", "./observe/zerolog", "./policy", "./admin").Output()
 	if err != nil {
@@ -391,7 +389,7 @@ func TestLockBringsNoMetrics(t *testing.T) {
 	}
 }
 
-// stuck is the writer of a log, or an observer, that blocks until it is closed.
+// stuck is a log writer, or an observer, that blocks until it is closed.
 type stuck chan struct{}
 
 func (s stuck) Write(p []byte) (int, error) {
@@ -401,8 +399,8 @@ func (s stuck) Write(p []byte) (int, error) {
 
 func (s stuck) Observe(context.Context, lock.Event) { <-s }
 
-// TestReaderThatBlocks: neither a log that blocks nor an observer that does keeps holds from
-// being renewed, or from ending before the next holder enters; and calls and Close end.
+// TestReaderThatBlocks: a blocked log or observer does not delay renewals, nor the end of a hold
+// before the next holder enters. Calls and Close end.
 func TestReaderThatBlocks(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(stuck) lock.Option{
 		"log": func(s stuck) lock.Option { return lock.WithLogger(zerolog.New(s).Level(zerolog.DebugLevel)) },
@@ -432,7 +430,7 @@ func TestReaderThatBlocks(t *testing.T) {
 	})
 }
 
-// TestAllIsToldAtClose: what a client has told before Close is with its readers after.
+// TestAllIsToldAtClose: when Close returns, readers have received all earlier messages.
 func TestAllIsToldAtClose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		slow := observer(func(lock.Event) { time.Sleep(10 * time.Millisecond) })
@@ -445,7 +443,7 @@ func TestAllIsToldAtClose(t *testing.T) {
 	})
 }
 
-// observer is one that is a function.
+// observer is a function as an observer.
 type observer func(lock.Event)
 
 func (o observer) Observe(_ context.Context, e lock.Event) { o(e) }

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestBadOptions: each is refused at once, by Dial and by New, with the argument,
-// the value and the rule.
+// TestBadOptions: Dial and New refuse each bad option at once. The error has the argument, the
+// value and the rule.
 func TestBadOptions(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	pairs := map[string]string{}
@@ -92,16 +92,14 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// soon returns a context that ends soon, for calls that are refused before they
-// wait for anything.
+// soon returns a context that ends soon, for calls that must fail before they wait.
 func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// TestBadNamesAndLockOptions are reported by the first use, and nothing is asked of
-// the server.
+// TestBadNamesAndLockOptions: the first use reports them, without a request to the server.
 func TestBadNamesAndLockOptions(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, MaxTTL: 2 * ttl, Grace: grace, MaxHold: ttl}))
@@ -147,8 +145,8 @@ func TestBadNamesAndLockOptions(t *testing.T) {
 	})
 }
 
-// TestValidate: a lock that can be taken is valid, and one that no client has made is not; what
-// is wrong for one kind of lock alone is reported as well.
+// TestValidate: a usable lock is valid, and a zero lock is not. An option that is wrong for only
+// one kind of lock is reported too.
 func TestValidate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -168,8 +166,8 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-// TestBadPolicies come from code of the service's: they are reported by the locks
-// that they are for.
+// TestBadPolicies: bad policies from the service's own code are reported by the locks that they
+// apply to.
 func TestBadPolicies(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		for p, says := range map[lock.Policy]string{
@@ -206,7 +204,7 @@ func TestPolicyDefaults(t *testing.T) {
 	}
 }
 
-// TestOptionsApply looks at what is written.
+// TestOptionsApply checks the nodes that are written.
 func TestOptionsApply(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		acl := zk.WorldACL(zk.PermRead | zk.PermWrite | zk.PermCreate | zk.PermDelete)
@@ -237,8 +235,8 @@ func TestOptionsApply(t *testing.T) {
 	})
 }
 
-// TestShortTTLIsWarnedOf: one that a stalled connection would cost, once for each
-// TTL and with the numbers.
+// TestShortTTLIsWarnedOf: a TTL that a stalled connection would cost is logged, once for each TTL
+// and with the numbers.
 func TestShortTTLIsWarnedOf(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// script is the contenders of a script. The first letter of a name is what the contender
-// asks for: m a mutex, x the same barging, r to read, w to write, a number so many permits.
-// The second one is its client.
+// script has the contenders of a script. The first letter of a name is the request: m for a mutex,
+// x for a barging mutex, r to read, w to write, a number for permits. The second letter is the
+// client.
 type script struct {
 	*world
 	permits int // of the semaphore
@@ -51,7 +51,7 @@ func (s *script) way(name string) (take, try taking) {
 	}
 }
 
-// do has the contenders do something.
+// do performs an action for the contenders.
 func (s *script) do(what string, names ...string) {
 	s.Helper()
 	if what == "pass" {
@@ -89,7 +89,7 @@ func (s *script) do(what string, names ...string) {
 	}
 }
 
-// comeIn checks that those contenders have come in, and that all others wait.
+// comeIn checks that exactly those contenders have entered.
 func (s *script) comeIn(step string, names ...string) {
 	s.Helper()
 	time.Sleep(5 * time.Millisecond) // until grants are recorded
@@ -114,8 +114,8 @@ func (s *script) comeIn(step string, names ...string) {
 	}
 }
 
-// TestOrder: a step is what contenders do, one after the other, and which come in by that. All
-// others wait. At the end nothing is left.
+// TestOrder: a step is an action of contenders, one after the other, and the contenders that enter
+// because of it. All others wait. At the end no node is left.
 func TestOrder(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]string{
 		"a mutex": "join ma>ma; join mb mc md; leave ma>mb; leave mb>mc; leave mc>md; leave md",
@@ -137,13 +137,14 @@ func TestOrder(t *testing.T) {
 
 		"barging goes behind the queue": "join ma>ma; join xb; join mc; leave ma>mc; leave mc>xb; leave xb",
 
-		// kazoo#649: as the first writer goes, the reader must not begin to wait for the second one.
+		// kazoo#649: when the first writer leaves, the reader must not begin to wait for the second
+		// one.
 		"a reader between writers":                    "join wa>wa; join rb wc; leave wa>rb; leave rb>wc; leave wc",
 		"a reader between writers, behind a long one": "join wa>wa; join rb wc; pass 1s; leave wa>rb; leave rb>wc; leave wc",
 		"a writer gives up ahead of readers":          "join ra>ra; join wb rc wd; cancel wb>rc; leave ra; leave rc>wd; leave wd",
 		"readers share, writers do not": "join ra rb rc>ra rb rc; refuse wd; try rd; join we rf rg; refuse rh;" +
 			" leave rc; leave ra; leave rd; leave rb>we; refuse rh; leave we>rf rg; leave rf; leave rg",
-		// That one reader has gone, be its grant recorded or not, says nothing of the others.
+		// The end of one reader, with its grant recorded or not, proves nothing about the others.
 		"readers leave in their order": "join wa>wa; join rb rc rd we rf; leave wa>rb rc rd; leave rb; leave rc; leave rd>we; leave we>rf; leave rf",
 		"the last reader leaves first": "join wa>wa; join rb rc rd we rf; leave wa>rb rc rd; leave rd; leave rc; leave rb>we; leave we>rf; leave rf",
 		"readers leave after long":     "join wa>wa; join rb rc rd we rf; leave wa>rb rc rd; pass 10s; leave rb; leave rd; leave rc>we; leave we>rf; leave rf",

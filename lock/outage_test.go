@@ -1,4 +1,4 @@
-// What the log says of an outage, and of holds at risk.
+// The log of an outage, and of holds at risk.
 
 package lock_test
 
@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// warnings are the lines logged at the level info and above since it was called last.
+// warnings returns the log lines of level info and above since its last call.
 func (w *world) warnings() (all []map[string]any) {
 	w.Helper()
 	for line := range strings.Lines(w.logged()) {
@@ -31,8 +31,8 @@ func (w *world) warnings() (all []map[string]any) {
 	return all
 }
 
-// TestOutageIsLoggedOnce: when it begins, when the first hold is at risk by it, and when it
-// ends, with how many holds were; however many there are.
+// TestOutageIsLoggedOnce: there is one line when the outage begins, one when the first hold comes
+// at risk, and one at the end with the number of holds at risk, however many holds there are.
 func TestOutageIsLoggedOnce(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		for _, silent := range []bool{true, false} {
@@ -88,7 +88,7 @@ func (w *world) logsOutageOnce(own, silent bool) {
 	isTrue(w, err == nil && away >= lasts-sessionTimeout && away <= lasts+2*time.Second, "it was away for %v: %v", away, err)
 }
 
-// TestBriefOutageIsNoWarning: connections break now and then.
+// TestBriefOutageIsNoWarning: a short loss of the connection is normal.
 func TestBriefOutageIsNoWarning(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -102,7 +102,7 @@ func TestBriefOutageIsNoWarning(t *testing.T) {
 	})
 }
 
-// TestRiskWithoutOutage has a line for each hold, with the true cause.
+// TestRiskWithoutOutage: each hold has its own line, with the true cause.
 func TestRiskWithoutOutage(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: 3 * ttl}))

@@ -26,9 +26,9 @@ func (w *world) setSequence(name string, next int32) {
 	w.ok(w.SetSequence(lock.DefaultRoot+"/"+name, next))
 }
 
-// TestCounterNearItsEnd drives a parent's counter to where its last entries are made, and to
-// where real servers stick. All who queued are served, one at a time, none by an entry at the end
-// of the counter, and the counter starts anew: for parents that are ours, kept or adopted.
+// TestCounterNearItsEnd drives a parent's counter to its last entries, and to where real servers
+// stick. All contenders are served one at a time, none by an entry at the end of the counter, and
+// the counter restarts. The parents are ours, kept or adopted.
 func TestCounterNearItsEnd(t *testing.T) {
 	eachPair(t, "next", []int32{math.MaxInt32 - 2, math.MaxInt32 - 1, math.MaxInt32}, []string{"ours", "kept", "adopted"}, func(w *world, next int32, parent string) {
 		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})
@@ -62,8 +62,7 @@ func TestCounterNearItsEnd(t *testing.T) {
 	})
 }
 
-// next returns the first hold that comes from any of the queues, and checks that
-// no other does.
+// next returns the first hold of any queue, and checks that no other comes.
 func (w *world) next(queue []<-chan taken) *lock.Hold {
 	w.Helper()
 	got := w.first(queue...).hold
@@ -79,9 +78,9 @@ func (w *world) next(queue []<-chan taken) *lock.Hold {
 	return got
 }
 
-// TestAloneAtTheEndOfTheCounter: an entry at the end of the counter is not granted to a client
-// that is alone either. It makes the parent anew, whatever befalls a request by which it does so,
-// also where parents are kept.
+// TestAloneAtTheEndOfTheCounter: an entry at the end of the counter is not granted, even to a
+// client that is alone. The client recreates the parent, also a kept one, whatever fault hits its
+// requests.
 func TestAloneAtTheEndOfTheCounter(t *testing.T) {
 	for _, request := range []func(locktest.Request) bool{
 		func(r locktest.Request) bool { return r.Op == "delete" }, // of the entry
@@ -100,8 +99,8 @@ func TestAloneAtTheEndOfTheCounter(t *testing.T) {
 	}
 }
 
-// TestWaiterAtTheEndOfTheCounter waits for the others to leave, as long as its context lasts, and
-// costs little. TryLock does not wait, not even for what another Lock of its client waits for.
+// TestWaiterAtTheEndOfTheCounter: the waiter waits until the others have left, or until its context
+// ends, at little cost. TryLock does not wait, not even for another Lock of its client.
 func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
@@ -137,8 +136,8 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestTriesAtTheEndOfTheCounter: clients that do not queue make the parent anew too, when no other
-// contender is there, also one that stays otherwise. If it cannot be deleted, they are blocked.
+// TestTriesAtTheEndOfTheCounter: clients that do not queue also recreate the parent, also a kept
+// one, if no other contender is there. If it cannot be deleted, they are blocked.
 func TestTriesAtTheEndOfTheCounter(t *testing.T) {
 	for _, parent := range []string{"ours", "kept", "adopted"} {
 		for way, take := range map[string]func(*world, *lock.Client) (unlocker, error){
@@ -187,10 +186,10 @@ func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestOverflowedEntryIsGivenUp: its client withdraws it, and the caller gives up, or the entry is
-// removed, while one of the requests is on its way. Nothing stays.
+// TestOverflowedEntryIsGivenUp: the client withdraws its overflowed entry. Meanwhile, with a
+// request in flight, the caller gives up or another client removes the entry. No node is left.
 func TestOverflowedEntryIsGivenUp(t *testing.T) {
-	// It deletes the entry, reads the parent, and deletes that.
+	// The client deletes the entry, reads the parent, and deletes the parent.
 	eachPair(t, "removed", bools, []int{0, 1, 2}, func(w *world, removed bool, k int) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
 		w.unlock(w.lock(a, "other"))
@@ -228,8 +227,8 @@ func TestOverflowedEntryIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestEntriesThatOverflowed are in the way, whatever their order: their sequences are all the same,
-// or negative. No client renews them here: they are purged, and the counter starts anew.
+// TestEntriesThatOverflowed: overflowed entries block, whatever their order: their sequences are
+// equal or negative. Here no client renews them, so they are purged, and the counter restarts.
 func TestEntriesThatOverflowed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("old")
@@ -251,8 +250,8 @@ func TestEntriesThatOverflowed(t *testing.T) {
 	})
 }
 
-// TestHolderDiesAtTheEndOfTheCounter: no entry follows it in the queue, and it is purged all the
-// same.
+// TestHolderDiesAtTheEndOfTheCounter: no entry follows the holder's in the queue, and it is purged
+// nevertheless.
 func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -269,8 +268,8 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestExchangeAtTheEndOfTheCounter: the entry that joins as another one leaves is the last one of
-// the counter, and is not granted. The counter starts anew.
+// TestExchangeAtTheEndOfTheCounter: the exchange creates the last entry of the counter, which is
+// not granted. The counter restarts.
 func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -286,8 +285,8 @@ func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestHandoffsAtTheEndOfTheCounter: a client that waits has no entry there. The goroutines of
-// another client hand their entry on for a window all the same, and no longer.
+// TestHandoffsAtTheEndOfTheCounter: a waiting client has no entry. The goroutines of another client
+// hand their entry off for one window, and no longer.
 func TestHandoffsAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
@@ -311,7 +310,7 @@ func TestHandoffsAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// first returns the first outcome, a hold, that comes from any of the queues.
+// first returns the first outcome of any queue, which must be a hold.
 func (w *world) first(queue ...<-chan taken) (got taken) {
 	w.Helper()
 	w.until("one has it", func() bool {

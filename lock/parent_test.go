@@ -1,4 +1,4 @@
-// A lock's parent: when it is deleted, and by which client.
+// A lock's parent: when and by which client it is deleted.
 
 package lock_test
 
@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// notAlone is a hold of a's that is the only one at x, and whose parent stays when it leaves,
-// because another waiter has come and gone, and has tidied up: a owes its deletion.
+// notAlone returns a's only hold at x. Its parent stays when it leaves, because another waiter has
+// come and gone, and has checked the parent: a owes its deletion.
 func (w *world) notAlone(a, b *lock.Client) *lock.Hold {
 	w.Helper()
 	h := w.lock(a, "x")
@@ -22,7 +22,7 @@ func (w *world) notAlone(a, b *lock.Client) *lock.Hold {
 	return h
 }
 
-// comesAndGoes has the client queue for x and give up.
+// comesAndGoes makes the client queue for x and give up.
 func (w *world) comesAndGoes(c *lock.Client) {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -33,7 +33,7 @@ func (w *world) comesAndGoes(c *lock.Client) {
 	time.Sleep(2 * time.Second)
 }
 
-// readsParent and deletesParent are the requests by which client a tidies up after lock x.
+// readsParent and deletesParent match client a's requests that clean up after lock x.
 func readsParent(r locktest.Request) bool {
 	return r.Label == "a" && r.Op == "getData" && r.Paths[0] == "/locks/x"
 }
@@ -42,8 +42,8 @@ func deletesParent(r locktest.Request) bool {
 	return r.Label == "a" && r.Op == "multi" && touches(r, "/locks/x/anchor-") && !touches(r, "-lock-")
 }
 
-// TestOwedParentGoesInTheEnd: the unlock has returned, and whatever befalls the requests that
-// tidy up, a client that lives deletes the parents that it owes, those of other locks too.
+// TestOwedParentGoesInTheEnd: after the unlock, whatever fault hits the clean-up, a live client
+// deletes the parents that it owes, also those of other locks.
 func TestOwedParentGoesInTheEnd(t *testing.T) {
 	for request, filter := range map[string]func(locktest.Request) bool{"the read": readsParent, "the delete": deletesParent} {
 		for befalls, fault := range map[string]locktest.Fault{
@@ -74,8 +74,8 @@ func TestOwedParentGoesInTheEnd(t *testing.T) {
 	}
 }
 
-// TestCloseAfterSlowTidy: all entries are gone; what is left of the duty for a parent
-// neither keeps Close waiting nor has it say that entries are left.
+// TestCloseAfterSlowTidy: all entries are gone. An owed parent neither delays Close nor makes it
+// report entries that are left.
 func TestCloseAfterSlowTidy(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", lock.WithUnlockTimeout(5*time.Second)), w.dial("b")
@@ -89,8 +89,8 @@ func TestCloseAfterSlowTidy(t *testing.T) {
 	})
 }
 
-// TestParentIsReadAgainAfterAnOutage: the session ends as the parent is read. The server of the
-// next one lags behind, and shows the entry that has just gone. No other client would delete the
+// TestParentIsReadAgainAfterAnOutage: the session ends during the read of the parent. The next
+// server lags behind, and shows the entry that has just gone. No other client would delete the
 // parent.
 func TestParentIsReadAgainAfterAnOutage(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -123,8 +123,8 @@ func TestParentIsReadAgainAfterAnOutage(t *testing.T) {
 	})
 }
 
-// TestParentThatIsUsedIsNotRead: as long as a client uses a lock again and again it does not look
-// whether the parent is empty; one that cannot be deleted is looked at now and then.
+// TestParentThatIsUsedIsNotRead: while a client uses a lock again and again, it does not read the
+// parent. A parent that cannot be deleted is read from time to time.
 func TestParentThatIsUsedIsNotRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -158,7 +158,8 @@ func TestParentThatIsUsedIsNotRead(t *testing.T) {
 	})
 }
 
-// TestClientJoinsAsTheParentIsDeleted: between the read of an empty parent and its deletion.
+// TestClientJoinsAsTheParentIsDeleted: a client joins between the read of an empty parent and its
+// deletion.
 func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
 	each(t, "late", bools, func(w *world, late bool) { // it has left again, and only the version tells
 		a, b := w.dial("a"), w.dial("b", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
@@ -183,7 +184,8 @@ func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
 	})
 }
 
-// TestParentThatAnotherClientWrote while the lock was held is that client's now.
+// TestParentThatAnotherClientWrote: a parent that another client wrote while the lock was held is
+// that client's to delete.
 func TestParentThatAnotherClientWrote(t *testing.T) {
 	each(t, "alone", bools, func(w *world, alone bool) {
 		a, z := w.dial("a"), w.raw("other")
@@ -199,7 +201,7 @@ func TestParentThatAnotherClientWrote(t *testing.T) {
 	})
 }
 
-// TestTidyBesideAUsedParent: of several parents one cannot be deleted.
+// TestTidyBesideAUsedParent: one of several parents cannot be deleted.
 func TestTidyBesideAUsedParent(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("other")
@@ -215,8 +217,8 @@ func TestTidyBesideAUsedParent(t *testing.T) {
 	})
 }
 
-// TestTidyOfAUsedLock: the duty for a parent outlives a look at the lock by the same
-// client.
+// TestTidyOfAUsedLock: the client still deletes an owed parent after it has read the lock for
+// another request.
 func TestTidyOfAUsedLock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -236,13 +238,12 @@ func TestTidyOfAUsedLock(t *testing.T) {
 	})
 }
 
-// tidies reports whether a request deletes the parent of that lock and no entry.
+// tidies reports whether a request deletes the parent of that lock, and no entry.
 func tidies(r locktest.Request, name string) bool {
 	return r.Op == "multi" && slices.Contains(r.Paths, "/locks/"+name) && touches(r, "/locks/"+name+"/anchor-") && !touches(r, "-lock-")
 }
 
-// twice has a client use a lock twice, so that it believes in a parent, which stays for a
-// second.
+// twice uses each lock twice, so that the client knows the parent, which stays for a second.
 func (w *world) twice(c *lock.Client, names ...string) {
 	w.Helper()
 	for range 2 {

@@ -1,4 +1,5 @@
-// Every call ends with its context, also one that has ended before, and with Close, whatever has become of the server.
+// Every call ends with its context, also with one that ended before, and with Close, whatever the
+// state of the server.
 
 package lock_test
 
@@ -23,7 +24,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// outage is a way in which the server is there no more that a client talks to.
+// outage is a way in which the client's server becomes unavailable.
 type outage struct {
 	name  string
 	begin func(w *world, astray *atomic.Bool)
@@ -48,8 +49,8 @@ func outages() []outage {
 	return all
 }
 
-// TestCallsEndWithTheirContexts, whatever has become of the server. What listens in its place
-// makes a difference to the connection alone, so two calls meet all of that.
+// TestCallsEndWithTheirContexts: every call ends with its context, whatever the state of the
+// server. A bad peer in its place affects only the connection, so two calls suffice for that.
 func TestCallsEndWithTheirContexts(t *testing.T) {
 	for i, out := range outages() {
 		for what, call := range patientCalls {
@@ -80,7 +81,7 @@ func TestCallsEndWithTheirContexts(t *testing.T) {
 	}
 }
 
-// left is a ticket for a hold that was left.
+// left returns a ticket of a detached hold.
 func left(w *world, c *lock.Client) lock.Ticket {
 	w.Helper()
 	ticket, err := w.lock(c, "left", lock.WithTTL(10*ttl)).Detach(w.ctx, 10*ttl)
@@ -88,7 +89,7 @@ func left(w *world, c *lock.Client) lock.Ticket {
 	return ticket
 }
 
-// patientCalls are all that take a context, of a client that holds "x" and has a ticket.
+// patientCalls has all calls with a context, for a client that holds "x" and has a ticket.
 var patientCalls = map[string]call{
 	"Lock":                  on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").Lock(ctx)) }),
 	"Lock of a held one":    on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("x").Lock(ctx)) }),
@@ -167,20 +168,20 @@ var patientCalls = map[string]call{
 
 func third[A, B any](_ A, _ B, err error) error { return err }
 
-// on is a call that needs nothing but a client.
+// on is a call that needs only a client.
 func on(ask func(context.Context, *lock.Client) error) call {
 	return func(ctx context.Context, c *lock.Client, _ *lock.Hold, _ lock.Ticket) error { return ask(ctx, c) }
 }
 
-// call is one that takes a context.
+// call is a call with a context.
 type call func(context.Context, *lock.Client, *lock.Hold, lock.Ticket) error
 
 func unreachable(context.Context) error { panic("called without the lock") }
 
-// soonAfter is within what time a call is back that its context has ended.
+// soonAfter is the time limit of a call after the end of its context.
 const soonAfter = 100 * time.Millisecond
 
-// TestDialEndsWithItsContext, whatever listens there.
+// TestDialEndsWithItsContext: Dial ends with its context, whatever listens at the address.
 func TestDialEndsWithItsContext(t *testing.T) {
 	for _, peer := range badPeers {
 		t.Run(peer.name, func(t *testing.T) {
@@ -200,8 +201,8 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestReconnectToBadPeer: where the server was there is something else for a while. A
-// client that has holds comes through, or closes in time.
+// TestReconnectToBadPeer: another program listens at the server's address for a while. A client
+// with holds survives, or closes in time.
 func TestReconnectToBadPeer(t *testing.T) {
 	for _, peer := range badPeers {
 		for _, closes := range []bool{false, true} {
@@ -229,9 +230,8 @@ func TestReconnectToBadPeer(t *testing.T) {
 	}
 }
 
-// TestEndedContext: no call succeeds whose context has ended before, also where it could
-// answer without asking: a lock that its context holds, or one that is free. Its error tells
-// what ended the context, and nothing is asked of the server.
+// TestEndedContext: a call with an ended context fails, even if it needs no request, as for a lock
+// that the context holds. The error has the context's cause, and the server gets no request.
 func TestEndedContext(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -244,7 +244,7 @@ func TestEndedContext(t *testing.T) {
 		attach, err := a.Mutex("queued").Enqueue(w.ctx)
 		w.ok(err)
 		cause := errors.New("no patience")
-		// The values of all holds, so that each lock would be entered again.
+		// The context has the values of all holds, so that each lock would be reentered.
 		ctx := context.WithoutCancel(held.Context())
 		for _, h := range []context.Context{reads.Context(), writes.Context(), all.Context()} {
 			ctx = both{ctx, h}
@@ -271,7 +271,7 @@ func TestEndedContext(t *testing.T) {
 			"Downgrade":             writes.Downgrade(ctx),
 			"Downgrade of a reader": reads.Downgrade(ctx),
 		}
-		// Package admin's calls tell of the session that they did not wait for.
+		// Calls of package admin report the session that they did not wait for.
 		ofAdmin := map[string]bool{"Break": true, "Children": true, "Inspect": true, "Now": true, "Delete": true, "Get": true, "Prove": true}
 		for what, call := range patientCalls {
 			errs[what] = call(ctx, a, held, attach)
@@ -302,8 +302,8 @@ func (b both) Value(key any) any {
 	return b.other.Value(key)
 }
 
-// TestCallEndedByClose: it fails with ErrClosed. The caller has canceled nothing, whether its
-// context can be canceled or not.
+// TestCallEndedByClose: the call fails with ErrClosed. Its context was not canceled, whether it can
+// be or not.
 func TestCallEndedByClose(t *testing.T) {
 	eachPair(t, "outage can", bools, bools, func(w *world, outage, can bool) {
 		ctx := context.Background()
@@ -357,15 +357,15 @@ func TestCallEndedByClose(t *testing.T) {
 	})
 }
 
-// duringClose are the patientCalls, and Unlock, that are asked while the client closes: one of
-// each way that its requests take.
+// duringClose has the calls that run while the client closes: one for each path of requests, and
+// Unlock.
 var duringClose = []string{
 	"Lock", "Lock of a nested one", "Lock of a held one", "TryLock", "Extend", "Unlock", "Get", "Children", "Delete", "Now", "Prove", "Inspect",
 }
 
-// TestNothingIsDeniedAfterClose: what is asked of a client that is closed, or closes at
-// that moment, fails because of that, and neither an error nor the log takes it for the
-// refusal of an ACL. On a connection that its owner has closed it is the same.
+// TestNothingIsDeniedAfterClose: a call to a client that is closed, or is closing, fails for that
+// reason. Neither its error nor the log reports a refusal by an ACL. The same holds on a connection
+// that its owner has closed.
 func TestNothingIsDeniedAfterClose(t *testing.T) {
 	for number := range 7 { // of the request during which it closes; 0: before
 		for _, borrowed := range []bool{false, true} {
@@ -392,8 +392,7 @@ func TestNothingIsDeniedAfterClose(t *testing.T) {
 	}
 }
 
-// closed asks a client that closes, or whose connection does, at its request of that
-// number.
+// closed makes the call while the client or its connection closes, at the call's n-th request.
 func (w *world) closed(number int, borrowed bool, ask call) error {
 	w.Helper()
 	var c *lock.Client

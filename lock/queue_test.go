@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestFirstComeFirstServed: among clients, and among the goroutines of one. Each client has one
-// place in the queue: with goroutines of several the clients take turns.
+// TestFirstComeFirstServed: among clients, and among the goroutines of one client. Each client has
+// one place in the queue, so clients take turns.
 func TestFirstComeFirstServed(t *testing.T) {
 	for _, tt := range []struct {
 		name, waiters string // which client each of them is of
@@ -73,8 +73,8 @@ func TestFirstComeFirstServed(t *testing.T) {
 	}
 }
 
-// TestTokensRiseOverDeletions: the parent's sequence starts anew with each parent, the token does
-// not, and no path comes again.
+// TestTokensRiseOverDeletions: sequences restart with each parent, but tokens rise, and no path
+// recurs.
 func TestTokensRiseOverDeletions(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -114,8 +114,7 @@ func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
 	}
 }
 
-// TestRunOfTheDead: all that died ahead are purged by one listing and in one
-// transaction.
+// TestRunOfTheDead: one list and one transaction purge all dead entries ahead.
 func TestRunOfTheDead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 20
@@ -150,9 +149,8 @@ func TestRunOfTheDead(t *testing.T) {
 	})
 }
 
-// TestHolderKnowsFirst cuts the holder off for every length of time around its
-// TTL, at every phase of its renewals: either it keeps the lock or it has known
-// of the loss before the next one enters.
+// TestHolderKnowsFirst cuts the holder off for every duration around its TTL, at every phase of its
+// renewals. It either keeps the lock, or knows of the loss before the next one enters.
 func TestHolderKnowsFirst(t *testing.T) {
 	var kept, lost atomic.Int32
 	t.Run("lengths", func(t *testing.T) {
@@ -187,9 +185,9 @@ func TestHolderKnowsFirst(t *testing.T) {
 	isTrue(t, kept.Load() != 0 && lost.Load() != 0, "kept %d times and lost %d times: the lengths are not around the TTL", kept.Load(), lost.Load())
 }
 
-// TestLoweredMaxTTL: a policy of this moment says nothing about the leases that others
-// have been given. A waiter with a shorter max_ttl leaves a holder its longer lease,
-// stopped or not, and a dead one is purged after that and the own grace.
+// TestLoweredMaxTTL: a policy does not apply to leases that other clients already have. A waiter
+// with a shorter max_ttl respects a holder's longer lease, whether the holder is stopped or dead. A
+// dead holder is purged after that lease and the waiter's grace.
 func TestLoweredMaxTTL(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const short = lock.MinTTL
@@ -220,8 +218,8 @@ func TestLoweredMaxTTL(t *testing.T) {
 	})
 }
 
-// TestHolderLeavesAsItIsLookedAt: a waiter reads the holder's entry and watches it in one
-// request. Were it two, the holder could leave in between.
+// TestHolderLeavesAsItIsLookedAt: one request both reads and watches the holder's entry. With two,
+// the holder could leave in between.
 func TestHolderLeavesAsItIsLookedAt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -19,9 +19,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestLatePurge: the holder's entry is written, or gone, between a read that showed it expired and
-// the purge, or between that and the list before the purge. The purge does not hit what was not
-// judged: for how long the version before was known says nothing of the one that is there now.
+// TestLatePurge: the holder's entry is written or gone, between the read that showed it expired and
+// the purge, or before the purge's list. The purge deletes only the version that was judged, and
+// the age of the earlier version does not count for the new one.
 func TestLatePurge(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -70,7 +70,7 @@ func TestLatePurge(t *testing.T) {
 	}
 }
 
-// TestTryLockTakesWhatHasExpired, and does not wait.
+// TestTryLockTakesWhatHasExpired: TryLock purges an expired entry and does not wait.
 func TestTryLockTakesWhatHasExpired(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -95,8 +95,9 @@ func TestTryLockTakesWhatHasExpired(t *testing.T) {
 	})
 }
 
-// TestTryLockThatLearnsTheTimeSlowly: until it knows the ensemble's time the lease that it has
-// read has run out, and the holder has renewed it. It says so, and writes no entry.
+// TestTryLockThatLearnsTheTimeSlowly: TryLock reads a lease that ends before the client knows the
+// ensemble's time, and the holder has renewed meanwhile. The error says that, and no entry is
+// written.
 func TestTryLockThatLearnsTheTimeSlowly(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		const brief = time.Second
@@ -148,7 +149,7 @@ func TestTryLockThatComesLate(t *testing.T) {
 	})
 }
 
-// TestUnlockOfWhatIsGone tells what happened and touches nothing.
+// TestUnlockOfWhatIsGone: the error says what happened, and Unlock changes nothing.
 func TestUnlockOfWhatIsGone(t *testing.T) {
 	each(t, "kept", bools, func(w *world, kept bool) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: kept}))
@@ -169,9 +170,8 @@ func TestUnlockOfWhatIsGone(t *testing.T) {
 	})
 }
 
-// TestLateDeleteHitsNoStranger: when a holder that was cut off is back, its lock has
-// been purged, deleted and made again, and another's entry has the sequence number
-// and the version that its own had.
+// TestLateDeleteHitsNoStranger: a holder returns after it was cut off. Its lock has been purged,
+// deleted and recreated, and another entry has the same sequence and version as its own.
 func TestLateDeleteHitsNoStranger(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -194,9 +194,9 @@ func TestLateDeleteHitsNoStranger(t *testing.T) {
 	})
 }
 
-// TestOverwrittenEntry: another client writes the entry of a hold, be it with the very bytes, or
-// after a renewal whose reply was lost; what stands there cannot be read at first, or has gone by
-// then. That is not taken for a renewal.
+// TestOverwrittenEntry: another client writes a hold's entry, even with the same bytes, or after a
+// renewal whose reply was lost. The entry cannot be read at first, or has gone by then. The client
+// does not take that write for its renewal.
 func TestOverwrittenEntry(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -226,8 +226,8 @@ func TestOverwrittenEntry(t *testing.T) {
 	}
 }
 
-// TestGivenUpWhileItIsLookedFor: the outcome of a create is unknown, and before it
-// is known the caller gives up.
+// TestGivenUpWhileItIsLookedFor: the outcome of a create is in doubt, and the caller gives up
+// meanwhile.
 func TestGivenUpWhileItIsLookedFor(t *testing.T) {
 	each(t, "drop", []locktest.Drop{locktest.BeforeApply, locktest.AfterApply}, func(w *world, drop locktest.Drop) {
 		a := w.dial("a")
@@ -242,7 +242,7 @@ func TestGivenUpWhileItIsLookedFor(t *testing.T) {
 	})
 }
 
-// TestServerRefuses for a reason that no later try will change.
+// TestServerRefuses: the server refuses for a reason that no retry changes.
 func TestServerRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -261,8 +261,7 @@ func TestServerRefuses(t *testing.T) {
 	})
 }
 
-// TestStraysAreForgotten: ids of entries that should not be there are kept for
-// an hour.
+// TestStraysAreForgotten: orphans are remembered for an hour.
 func TestStraysAreForgotten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		minute := lock.WithPolicies(policies{TTL: time.Minute, Grace: grace})
@@ -280,8 +279,8 @@ func TestStraysAreForgotten(t *testing.T) {
 	})
 }
 
-// TestWatchesAreForgotten: those of waiters who gave up, one after the other, are one; and of all
-// that was watched what fired is not kept.
+// TestWatchesAreForgotten: waiters that gave up one after the other share one watch. Fired watches
+// are not kept.
 func TestWatchesAreForgotten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestManyRenewalsAreSpread: what makes many full transactions makes them one after
-// the other, so that between two of them there is room for other requests.
+// TestManyRenewalsAreSpread: many full transactions are sent one after the other, with room for
+// other requests in between.
 func TestManyRenewalsAreSpread(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n, full = 1280, 128
@@ -96,8 +96,7 @@ func TestRenewalWhoseReplyIsLost(t *testing.T) {
 	}
 }
 
-// TestRenewalIsRetriedUntilTheDeadline: an outage that ends just in time costs
-// nothing.
+// TestRenewalIsRetriedUntilTheDeadline: an outage that ends just in time has no effect.
 func TestRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -120,8 +119,8 @@ func TestRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 	})
 }
 
-// TestLateRenewalOfLostHold: a renewal is applied when the hold has long been
-// lost. The entry must not block others for another TTL.
+// TestLateRenewalOfLostHold: a renewal is applied long after the hold was lost. The entry must not
+// block others for another TTL.
 func TestLateRenewalOfLostHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithSessionTimeout(time.Minute)) // so that the connection is not given up
@@ -154,9 +153,8 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 	})
 }
 
-// TestLeaseCountsFromTheSend: whenever the reply comes, others may count from the
-// moment at which the request was sent. And a hold that the reply would only prove
-// from later on is not one.
+// TestLeaseCountsFromTheSend: whenever the reply arrives, other clients may count from the send of
+// the request. A hold is not granted if its lease would have ended when the reply arrives.
 func TestLeaseCountsFromTheSend(t *testing.T) {
 	const late = 2 * time.Second
 	long := lock.WithSessionTimeout(time.Minute) // the connection is not given up
@@ -187,7 +185,7 @@ func TestLeaseCountsFromTheSend(t *testing.T) {
 	})
 }
 
-// TestWaitersAreRenewed: a waiter of much longer than its TTL keeps its place.
+// TestWaitersAreRenewed: a waiter keeps its place for much longer than its TTL.
 func TestWaitersAreRenewed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -206,8 +204,8 @@ func TestWaitersAreRenewed(t *testing.T) {
 	})
 }
 
-// TestGrantIsRecorded with the first renewal without a waiter, and at once where
-// we had to wait ourselves.
+// TestGrantIsRecorded: the first renewal records the grant if there is no waiter. If the holder had
+// to wait itself, the grant is recorded at once.
 func TestGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
@@ -235,7 +233,7 @@ func TestGrantIsRecorded(t *testing.T) {
 	})
 }
 
-// TestRenewalsOfLongTTLs: they come every third of the TTL, however long that is.
+// TestRenewalsOfLongTTLs: renewals are due every third of the TTL, however long it is.
 func TestRenewalsOfLongTTLs(t *testing.T) {
 	each(t, "ttl", []time.Duration{time.Hour, 10 * time.Hour, 24 * time.Hour, lock.MaxTime}, func(w *world, ttl time.Duration) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))

@@ -1,4 +1,4 @@
-// Revoke: which holds are asked to give up a lock, and what is left of requests.
+// Revoke: which holds receive a request to release, and what is left of requests.
 
 package lock_test
 
@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// inbox is the node below which those who hold locks are asked. It stays.
+// inbox is the node above the requests. It stays.
 const inbox = lock.DefaultRoot + "/" + znode.Inbox
 
-// asked are the requests that there are.
+// asked returns the paths of the requests.
 func (w *world) asked() []string { return paths(w.Dump(inbox))[min(1, len(w.Dump(inbox))):] }
 
-// asksNothing checks that no request stands.
+// asksNothing checks that there is no request.
 func (w *world) asksNothing() {
 	w.Helper()
 	atMost(w, "requests stand", len(w.asked()), 0)
@@ -36,16 +36,16 @@ func (w *world) revoke(c *lock.Client, name, reason string) {
 	w.ok(c.Revoke(w.ctx, name, reason))
 }
 
-// hears returns what must have been told by now.
+// hears returns the request, which must have arrived by now.
 func (w *world) hears(ch <-chan lock.Revocation) lock.Revocation { w.Helper(); return hasCome(w, ch) }
 
-// hearsOf checks that a request with that reason must have been told by now.
+// hearsOf checks that a request with that reason has arrived by now.
 func (w *world) hearsOf(ch <-chan lock.Revocation, reason string) {
 	w.Helper()
 	equal(w, "told", w.hears(ch).Reason, reason)
 }
 
-// hearsNothing checks that nothing was told.
+// hearsNothing checks that no request has arrived.
 func (w *world) hearsNothing(ch <-chan lock.Revocation) { w.Helper(); hasNotCome(w, ch) }
 
 func TestRevoke(t *testing.T) {
@@ -82,8 +82,8 @@ func TestRevoke(t *testing.T) {
 	})
 }
 
-// TestRevokeCostsNothingUnlessUsed: no client sends a request because locks could
-// be revoked; and later holds of one who listens cost no request more.
+// TestRevokeCostsNothingUnlessUsed: the possibility of a request costs nothing. Once a client
+// listens, its later holds cost no further request.
 func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -107,7 +107,8 @@ func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	})
 }
 
-// TestRevokeBeforeAnybodyListens is told when a holder does; the last of several.
+// TestRevokeBeforeAnybodyListens: a holder that begins to listen receives the last of several
+// earlier requests.
 func TestRevokeBeforeAnybodyListens(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -132,7 +133,7 @@ func TestRevokeBeforeAnybodyListens(t *testing.T) {
 	})
 }
 
-// TestRevokeOfEachKind asks all holders, and no waiter.
+// TestRevokeOfEachKind: all holders are asked, and no waiter.
 func TestRevokeOfEachKind(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -188,8 +189,8 @@ func TestRevokeOfEachKind(t *testing.T) {
 	})
 }
 
-// TestRevokeOfOneOfSeveral asks one of the locks that are had together: the others go on. And
-// a leader, and one who barges.
+// TestRevokeOfOneOfSeveral: a request for one of several locks that were taken together does not
+// affect the others. The test also asks a leader and a barging client.
 func TestRevokeOfOneOfSeveral(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -254,7 +255,8 @@ func TestRevokeRefuses(t *testing.T) {
 	})
 }
 
-// TestRevokeDenied: that is said once a minute, and not asked more often, however many listen.
+// TestRevokeDenied: a denial is logged once a minute, and the client does not retry more often,
+// however many goroutines listen.
 func TestRevokeDenied(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
@@ -280,7 +282,7 @@ func TestRevokeDenied(t *testing.T) {
 	})
 }
 
-// TestRevokeOverOutages: what was asked meanwhile is told when there is a session again.
+// TestRevokeOverOutages: requests during an outage arrive with the next session.
 func TestRevokeOverOutages(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -315,7 +317,7 @@ func TestRevokeOverOutages(t *testing.T) {
 	}
 }
 
-// TestAmbiguousRevoke: whatever befalls the request, it is told, and no other is made of it.
+// TestAmbiguousRevoke: whatever fault hits the request, it arrives once.
 func TestAmbiguousRevoke(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		a, b := w.dial("a"), w.dial("b")
@@ -332,8 +334,8 @@ func TestAmbiguousRevoke(t *testing.T) {
 	})
 }
 
-// TestRevokeAsTheHoldEnds: the next holder is not asked, and the request that
-// came too late to be told does not stay.
+// TestRevokeAsTheHoldEnds: a request that came too late does not reach the next holder, and is
+// deleted.
 func TestRevokeAsTheHoldEnds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
@@ -363,8 +365,8 @@ func TestRevokeAsTheHoldEnds(t *testing.T) {
 	})
 }
 
-// revokeNow has a request to the hold's entry made by others, while the server is at
-// something else.
+// revokeNow creates a request for the hold's entry with another program, while the server handles
+// another request.
 func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
 	r := znode.Revocation{Request: "r", Owner: "other", Entry: strings.TrimPrefix(h.EntryPath(), lock.DefaultRoot+"/")}
 	id := path.Base(h.EntryPath())
@@ -374,8 +376,8 @@ func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
 	settle()
 }
 
-// TestRevokeLeavesNothing of those whose holder never listened, or died: the next one who
-// revokes anything sweeps.
+// TestRevokeLeavesNothing: the holder never listened, or died. The next call of Revoke deletes its
+// request.
 func TestRevokeLeavesNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
@@ -399,8 +401,8 @@ func TestRevokeLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestMootIsNotProvenByTwoSessions: the request is read in one, and its entry in the next,
-// which is with a server that lags behind and has not seen it yet.
+// TestMootIsNotProvenByTwoSessions: the request is read in one session, and its entry in the next.
+// The server of the next one lags behind and does not show the entry yet.
 func TestMootIsNotProvenByTwoSessions(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -426,8 +428,8 @@ func TestMootIsNotProvenByTwoSessions(t *testing.T) {
 	})
 }
 
-// TestRevokeThatTheServerRefuses fails, at once: a first one for a quota, and one that is to
-// replace another, below which another client has made a node.
+// TestRevokeThatTheServerRefuses: Revoke fails at once if the server refuses: a first request
+// because of a quota, and a replacement because the old one has a child node.
 func TestRevokeThatTheServerRefuses(t *testing.T) {
 	for operations, code := range map[int]int32{2: codeQuota, 3: codeNotEmpty} {
 		subtest(t, fmt.Sprint("operations ", operations), locktest.Options{}, func(w *world) {
@@ -453,7 +455,8 @@ func TestRevokeThatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// TestRevokeOfWhatIsHandedOn: who attaches is asked too, and it stays asked meanwhile.
+// TestRevokeOfWhatIsHandedOn: a client that attaches to the entry receives the request too, which
+// stays meanwhile.
 func TestRevokeOfWhatIsHandedOn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -484,7 +487,7 @@ func TestRevokeOfWhatIsHandedOn(t *testing.T) {
 	})
 }
 
-// TestRevokeOfALostHold: the holder is not told any more, and nothing stays.
+// TestRevokeOfALostHold: the holder receives nothing any more, and no request is left.
 func TestRevokeOfALostHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
@@ -501,8 +504,8 @@ func TestRevokeOfALostHold(t *testing.T) {
 	})
 }
 
-// TestRevokeAndClose: a client closes in the midst of all of it, on a connection of its own
-// and on one that is lent.
+// TestRevokeAndClose: a client closes at every moment of a request, on an owned and on a borrowed
+// connection.
 func TestRevokeAndClose(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for after := range 20 {
@@ -537,7 +540,7 @@ func TestRevokeAndClose(t *testing.T) {
 	}
 }
 
-// TestRevokeOnASharedConnection, by two clients that have one session, and without events.
+// TestRevokeOnASharedConnection: two clients share one session without events.
 func TestRevokeOnASharedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("lent")
@@ -562,7 +565,7 @@ func TestRevokeOnASharedConnection(t *testing.T) {
 	})
 }
 
-// TestRevocationsThatAreNotUnderstood are not told, nor deleted, and said in the log once.
+// TestRevocationsThatAreNotUnderstood: they are neither delivered nor deleted, and logged once.
 func TestRevocationsThatAreNotUnderstood(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
@@ -583,8 +586,8 @@ func TestRevocationsThatAreNotUnderstood(t *testing.T) {
 	})
 }
 
-// TestListensAreCheap: of holds that are asked for and not given up yet, each that begins to
-// listen reads its own request, and not those of all others.
+// TestListensAreCheap: many holds have requests. Each that begins to listen reads only its own
+// request.
 func TestListensAreCheap(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 60
@@ -616,7 +619,7 @@ func TestListensAreCheap(t *testing.T) {
 	})
 }
 
-// TestRevokeOnALaggingServer: the server of the client that asks still shows the holder before.
+// TestRevokeOnALaggingServer: the asking client's server still shows the previous holder.
 func TestRevokeOnALaggingServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		at, late, lag := w.behind("a", "b")

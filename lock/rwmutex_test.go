@@ -20,14 +20,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// rw is the read/write lock "x" of a new client.
+// rw returns the read/write lock "x" of a new client.
 func (w *world) rw(label string) *lock.RWMutex {
 	w.Helper()
 	return w.dial(label, riding(0)).RWMutex("x")
 }
 
-// queueOf has a new client for each join the queue of "x": "r" reads, "w" writes. Its label is
-// that letter and its place.
+// queueOf makes a new client for each role join the queue of "x": "r" reads, "w" writes. The
+// client's label is that letter and its position.
 func (w *world) queueOf(roles string) (queue []<-chan taken, giveUp []context.CancelFunc) {
 	w.Helper()
 	for i, role := range roles {
@@ -43,8 +43,8 @@ func (w *world) queueOf(roles string) (queue []<-chan taken, giveUp []context.Ca
 	return queue, giveUp
 }
 
-// TestDeadAheadOfAWriter: the writer before the readers, or some of the readers, have died. They
-// block for their TTL and the grace; living readers, for as long as they read.
+// TestDeadAheadOfAWriter: the writer before the readers, or some of the readers, are dead. They
+// block for their TTL and the grace. Live readers block as long as they read.
 func TestDeadAheadOfAWriter(t *testing.T) {
 	eachPair(t, "dead granted", [][]string{{"w0"}, {"r1"}, {"r2"}, {"r3"}, {"w0", "r2"}, {"w0", "r3"}, {"r1", "r2", "r3"}, {"w0", "r1", "r2", "r3"}}, bools, func(w *world, dead []string, granted bool) {
 		first := w.take(w.rw("first").Lock)
@@ -88,7 +88,7 @@ func TestDeadAheadOfAWriter(t *testing.T) {
 	})
 }
 
-// TestDeadReadersAndWriters block for their TTL and the grace, and not for longer.
+// TestDeadReadersAndWriters: they block for their TTL and the grace, and no longer.
 func TestDeadReadersAndWriters(t *testing.T) {
 	each(t, "write", bools, func(w *world, write bool) {
 		a, b := w.rw("a"), w.rw("b")
@@ -105,7 +105,7 @@ func TestDeadReadersAndWriters(t *testing.T) {
 }
 
 // TestReaderThatALaggingServerHides: a writer waits for readers, and its session changes. The new
-// server lags behind even the entries of these. What it does not show yet has not gone.
+// server does not show the readers' entries yet, which does not mean that they have gone.
 func TestReaderThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		queue, _ := w.queueOf("rrr")
@@ -139,9 +139,8 @@ func TestReaderThatALaggingServerHides(t *testing.T) {
 	})
 }
 
-// TestDowngrade lets the readers in that wait behind the hold, without a gap in which another
-// client could write. A writer waits until the last of them has unlocked. Renewals do not take
-// it back.
+// TestDowngrade: the waiting readers enter, without a gap in which another client could write. A
+// writer waits until the last of them has unlocked. Renewals do not undo the downgrade.
 func TestDowngrade(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.rw("a")
@@ -163,8 +162,8 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-// TestDowngradeThatIsNotAcknowledged: the hold only reads from the call on, and the readers
-// learn of it by the next renewal.
+// TestDowngradeThatIsNotAcknowledged: the hold only reads from the call on, and the readers learn
+// of it by the next renewal.
 func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.rw("a")
@@ -208,7 +207,7 @@ func TestWhatCannotBeDowngraded(t *testing.T) {
 	})
 }
 
-// TestReadersAndWritersReenter by the context of a hold; but a reader may not write.
+// TestReadersAndWritersReenter: the context of a hold reenters, but a reader may not write.
 func TestReadersAndWritersReenter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a", riding(0))
@@ -268,9 +267,9 @@ func TestRWMutexDo(t *testing.T) {
 	})
 }
 
-// TestReadersCost: a free lock, one transaction each way. Beside other readers, a list more.
-// A reader that leaves costs a waiting writer a list; what a handoff costs among many readers
-// does not depend on their number.
+// TestReadersCost: a free lock costs one transaction each way, and a list more beside other
+// readers. A reader that leaves costs a waiting writer a list. The cost of a handoff does not
+// depend on the number of readers.
 func TestReadersCost(t *testing.T) {
 	subtest(t, "a few", locktest.Options{}, func(w *world) {
 		a, b, c := w.rw("a"), w.rw("b"), w.rw("c")
@@ -319,9 +318,9 @@ func TestReadersCost(t *testing.T) {
 	})
 }
 
-// TestReadWriteLockOfCurator: its entries are waited for, ours are named so that it waits
-// for them. Its writer that goes on as a reader, by an entry in the place of the first one,
-// lets no writer of ours in.
+// TestReadWriteLockOfCurator: Holdfast waits for Curator's entries, and names its own so that
+// Curator waits for them. A Curator writer that continues as a reader, by an entry in the place of
+// its first one, lets no Holdfast writer in.
 func TestReadWriteLockOfCurator(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("curator")
@@ -351,7 +350,7 @@ func TestReadWriteLockOfCurator(t *testing.T) {
 	})
 }
 
-// TestKindsDoNotMix: the error tells both. It does not matter what the client knows of the lock.
+// TestKindsDoNotMix: the error has both kinds, whatever the client knows of the lock.
 func TestKindsDoNotMix(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c, d := w.dial("a"), w.dial("b")
@@ -369,8 +368,8 @@ func TestKindsDoNotMix(t *testing.T) {
 	})
 }
 
-// TestReadersOfOneClientDoNotWaitForEachOther: beside one of their own that began to read long
-// before, many come at once.
+// TestReadersOfOneClientDoNotWaitForEachOther: many readers come at once, beside an old one of the
+// same client.
 func TestReadersOfOneClientDoNotWaitForEachOther(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 64
@@ -390,9 +389,9 @@ func TestReadersOfOneClientDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// TestReaderBesideOneWhoseParentWasMadeAgain: in the place of the lock of an entry of this client
-// there is a node that is not Holdfast's by now. A request that comes to join beside that entry
-// is refused, writes nothing there, and leaves nothing.
+// TestReaderBesideOneWhoseParentWasMadeAgain: another program has replaced the lock of a client's
+// entry by a foreign node. A request to join beside that entry is refused, writes nothing there,
+// and leaves no node.
 func TestReaderBesideOneWhoseParentWasMadeAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		rw, z := w.rw("a"), w.raw("other")

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestWaiterWritesAfterAnOutageBeforeItPurges: after an outage a waiter purges no entry before its
-// own was written, however long that takes. Its session has not changed.
+// TestWaiterWritesAfterAnOutageBeforeItPurges: after an outage a waiter writes its own entry before
+// it purges, however long that takes. Its session has not changed.
 func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
 	type waits struct{ permits, foreign bool }
 	forEach(t, locktest.Options{}, map[string]waits{
@@ -57,8 +57,8 @@ func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
 	})
 }
 
-// TestUnreadableHolderCounts: a waiter purges a holder of permits, and cannot read the entry of
-// another one any more. The permits of that are not free.
+// TestUnreadableHolderCounts: a waiter purges one holder of permits, and can no longer read another
+// one's entry. That one's permits are not free.
 func TestUnreadableHolderCounts(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.take(permits(w.dial("a").Semaphore("x", 2), 1))
@@ -78,8 +78,8 @@ func TestUnreadableHolderCounts(t *testing.T) {
 	})
 }
 
-// TestUnreadableHolderFurtherAhead: the entry that stands as many permits ahead as there are
-// cannot be read. The waiter waits by its predecessor alone.
+// TestUnreadableHolderFurtherAhead: the target entry, which is as many permits ahead as there are,
+// cannot be read. The waiter uses only its predecessor.
 func TestUnreadableHolderFurtherAhead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		acquire := func(label string) taking { return permits(w.dial(label).Semaphore("x", 2), 1) }
@@ -96,8 +96,8 @@ func TestUnreadableHolderFurtherAhead(t *testing.T) {
 }
 
 // TestPermitsThatALaggingServerHides: as a client waits for permits, or purges a holder, its
-// session changes. The new server lags behind even the entry of another holder. What it does not
-// show yet has not gone.
+// session changes. The new server does not show another holder's entry yet, which does not mean
+// that it has gone.
 func TestPermitsThatALaggingServerHides(t *testing.T) {
 	each(t, "purges", bools, func(w *world, purges bool) {
 		a, b := w.dial("a"), w.dial("b")
@@ -110,8 +110,7 @@ func TestPermitsThatALaggingServerHides(t *testing.T) {
 		all := w.entries("x")
 		own, version := all[len(all)-1].Path, int32(0)
 
-		// What the lagging server is asked next it answers once the waiter's own entry was
-		// written.
+		// The lagging server answers the next request only after it has the waiter's own entry.
 		lagsBehind := lagging("b", b)
 		var looks, begun, hidden atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -150,8 +149,8 @@ func TestPermitsThatALaggingServerHides(t *testing.T) {
 	})
 }
 
-// TestCapacityAfterAPurge: the number of permits was made less while a waiter waits behind
-// holders that have died.
+// TestCapacityAfterAPurge: the number of permits is lowered while a waiter waits behind dead
+// holders.
 func TestCapacityAfterAPurge(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a").Semaphore("x", 3), w.dial("b").Semaphore("x", 3), w.dial("c").Semaphore("x", 3)
@@ -175,8 +174,8 @@ func TestCapacityAfterAPurge(t *testing.T) {
 	})
 }
 
-// TestCapacityAfterAHolder: an entry ahead leaves with the permit that it had waited for,
-// in one transaction, after the first waiter has read the number of permits.
+// TestCapacityAfterAHolder: after the first waiter has read the number of permits, one transaction
+// deletes an entry ahead and lowers the number.
 func TestCapacityAfterAHolder(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c, z := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2), w.raw("other")
@@ -204,8 +203,8 @@ func TestCapacityAfterAHolder(t *testing.T) {
 	})
 }
 
-// TestLoweringLosesItsEntry: the entry that has waited for the permits is removed as these
-// are taken away, and another client has them.
+// TestLoweringLosesItsEntry: another client removes the entry that has waited for the permits, as
+// they are removed, and gets them.
 func TestLoweringLosesItsEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c, z := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2), w.raw("other")
@@ -230,8 +229,8 @@ func TestLoweringLosesItsEntry(t *testing.T) {
 	})
 }
 
-// TestPermitsBehindAForeignEntry: a waiter stands behind another library's entry, which tells no
-// grant, and has a permit as soon as one is free.
+// TestPermitsBehindAForeignEntry: a waiter is behind another library's entry, which shows no grant.
+// It gets a permit as soon as one is free.
 func TestPermitsBehindAForeignEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a").Semaphore("x", 3), w.dial("b").Semaphore("x", 3), w.raw("other")
@@ -248,8 +247,7 @@ func TestPermitsBehindAForeignEntry(t *testing.T) {
 	})
 }
 
-// TestJoinAfterALowering: a client that knows the number of permits from before joins
-// after they were made fewer.
+// TestJoinAfterALowering: a client joins by an old number of permits, after a lowering.
 func TestJoinAfterALowering(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2)

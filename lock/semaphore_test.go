@@ -18,14 +18,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// sem is the semaphore "x" of a new client.
+// sem returns the semaphore "x" of a new client.
 func (w *world) sem(label string, permits int) *lock.Semaphore {
 	w.Helper()
 	return w.dial(label, riding(0)).Semaphore("x", permits)
 }
 
-// permitQueue has a new client for each number join the queue of "x", for so many of its permits.
-// The labels are "q" and the place.
+// permitQueue makes a new client for each number join the queue of "x", for that many permits. The
+// labels are "q" and the position.
 func (w *world) permitQueue(capacity int, asked ...int) (queue []<-chan taken, giveUp []context.CancelFunc) {
 	w.Helper()
 	for i, n := range asked {
@@ -37,7 +37,7 @@ func (w *world) permitQueue(capacity int, asked ...int) (queue []<-chan taken, g
 	return queue, giveUp
 }
 
-// holdPermits has a new client for each number hold so many permits of "x".
+// holdPermits makes a new client for each number hold that many permits of "x".
 func (w *world) holdPermits(capacity int, asked ...int) (holds []*lock.Hold) {
 	w.Helper()
 	for i, n := range asked {
@@ -46,14 +46,14 @@ func (w *world) holdPermits(capacity int, asked ...int) (holds []*lock.Hold) {
 	return holds
 }
 
-// soon returns the outcome that must have come by the time that grants are recorded.
+// soon returns the outcome, which must be there when grants are recorded.
 func (w *world) soon(ch <-chan taken) taken {
 	w.Helper()
 	time.Sleep(5 * time.Millisecond)
 	return w.expect(ch)
 }
 
-// TestPermitsMustAgree, and what is asked for must be there.
+// TestPermitsMustAgree: all clients must pass the same number, and no request may exceed it.
 func TestPermitsMustAgree(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -79,7 +79,7 @@ func TestPermitsMustAgree(t *testing.T) {
 	})
 }
 
-// TestSemaphoreIsNotReentered: each Acquire asks for permits of its own.
+// TestSemaphoreIsNotReentered: each Acquire requests its own permits.
 func TestSemaphoreIsNotReentered(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		s := w.dial("a").Semaphore("x", 2)
@@ -95,8 +95,8 @@ func TestSemaphoreIsNotReentered(t *testing.T) {
 	})
 }
 
-// TestDeadHoldersOfPermits block their permits for their TTL and the grace, also in the midst of
-// living ones, be they few or many, and beside a dead waiter.
+// TestDeadHoldersOfPermits: dead holders block their permits for their TTL and the grace. That
+// holds among few and many live ones, and beside a dead waiter.
 func TestDeadHoldersOfPermits(t *testing.T) {
 	for _, tt := range []struct {
 		capacity, dead int
@@ -135,7 +135,7 @@ func TestDeadHoldersOfPermits(t *testing.T) {
 	}
 }
 
-// TestTryAcquireTakesWhatHasExpired, although a living one stands behind it.
+// TestTryAcquireTakesWhatHasExpired: a live contender is behind the expired entry.
 func TestTryAcquireTakesWhatHasExpired(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		dead := w.take(permits(w.dial("a").Semaphore("x", 2), 1))
@@ -150,9 +150,9 @@ func TestTryAcquireTakesWhatHasExpired(t *testing.T) {
 	})
 }
 
-// TestResizeRaises: waiters enter at once, be they first in the queue or behind that, or local
-// waiters of a client that has as many entries as there were permits. A client may say either
-// number from then on, and no third one.
+// TestResizeRaises: waiters enter at once: the first in the queue, later ones, and local waiters of
+// a client with as many entries as there were permits. From then on a client may pass the old or
+// the new number, and no other.
 func TestResizeRaises(t *testing.T) {
 	subtest(t, "clients wait", locktest.Options{}, func(w *world) {
 		holds := w.holdPermits(1, 1)
@@ -220,8 +220,8 @@ func TestResizeRaises(t *testing.T) {
 	})
 }
 
-// TestRaiseDuringALongHold: the local waiters of a client that has held all permits for long learn
-// of more within a minute.
+// TestRaiseDuringALongHold: one client has held all permits for long. Its local waiters learn of
+// more permits within a minute.
 func TestRaiseDuringALongHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		s := w.sem("a", 1)
@@ -234,8 +234,8 @@ func TestRaiseDuringALongHold(t *testing.T) {
 	})
 }
 
-// TestRaiseForAFirstWaiter that was alone, and asked for more permits than there were: the waiter
-// behind it enters as soon as it does.
+// TestRaiseForAFirstWaiter: the first waiter was alone, and requested more permits than there were.
+// The waiter behind it enters as soon as it does.
 func TestRaiseForAFirstWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		s := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})).Semaphore("x", 4)
@@ -250,8 +250,8 @@ func TestRaiseForAFirstWaiter(t *testing.T) {
 	})
 }
 
-// TestResizeLowers: it waits until enough permits are free, in turn, and no more are held after
-// that, whatever a client knew of the semaphore before.
+// TestResizeLowers: the call waits in turn until enough permits are free. After it, no more are
+// held, whatever a client knew before.
 func TestResizeLowers(t *testing.T) {
 	subtest(t, "waiters", locktest.Options{}, func(w *world) {
 		holds := w.holdPermits(4, 1, 1, 1)
@@ -291,7 +291,7 @@ func TestResizeLowers(t *testing.T) {
 	})
 }
 
-// TestResizedMeanwhile: a raise that another one has overtaken takes permits away, and waits for
+// TestResizedMeanwhile: another call overtakes a raise, which then lowers the number, and waits for
 // that.
 func TestResizedMeanwhile(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -319,8 +319,8 @@ func TestResizedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestSemaphoreCost: a free one costs a transaction each way. Where there is room beside other
-// holders, a list and a read of the number more. A try that fails costs the same, however many
+// TestSemaphoreCost: a free semaphore costs one transaction each way. If there is room beside other
+// holders, it costs a list and a read of the number more. A failed try costs the same, however many
 // permits are held.
 func TestSemaphoreCost(t *testing.T) {
 	subtest(t, "free", locktest.Options{}, func(w *world) {
@@ -348,7 +348,7 @@ func TestSemaphoreCost(t *testing.T) {
 	})
 }
 
-// TestHandoffOfPermitsCost: it does not depend on how many wait.
+// TestHandoffOfPermitsCost: the cost does not depend on the number of waiters.
 func TestHandoffOfPermitsCost(t *testing.T) {
 	for _, tt := range []struct{ permits, clients, most int }{{4, 16, 13}, {4, 64, 13}, {32, 64, 10}} {
 		subtest(t, fmt.Sprintf("%d permits, %d clients", tt.permits, tt.clients), locktest.Options{}, func(w *world) {
@@ -376,7 +376,7 @@ func TestHandoffOfPermitsCost(t *testing.T) {
 	}
 }
 
-// TestPermitsAreUsed: where many wait, as many permits are held as there are, most of the time.
+// TestPermitsAreUsed: if many wait, nearly all permits are held most of the time.
 func TestPermitsAreUsed(t *testing.T) {
 	for _, permits := range []int{4, 16} {
 		subtest(t, fmt.Sprint("permits ", permits), locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond / 2 }}, func(w *world) {
@@ -415,8 +415,8 @@ func TestPermitsAreUsed(t *testing.T) {
 	}
 }
 
-// TestJoinBehindPermitsNeedsNoList where more contenders are than there are permits: the first few
-// list, and the one after them.
+// TestJoinBehindPermitsNeedsNoList: with more contenders than permits, only the first few and the
+// one after them list.
 func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
 	each(t, "ask", []int{1, 3}, func(w *world, ask int) {
 		const n = 4
@@ -426,7 +426,8 @@ func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
 	})
 }
 
-// TestOthersAtASemaphore count as one permit each, and are waited for.
+// TestOthersAtASemaphore: entries of other libraries count as one permit each, and clients wait for
+// them.
 func TestOthersAtASemaphore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("other")
@@ -443,8 +444,8 @@ func TestOthersAtASemaphore(t *testing.T) {
 	})
 }
 
-// TestTwoLowerTogether: both say the same number. The second one finds it reached, and does not
-// wait for more permits than there are by then.
+// TestTwoLowerTogether: two calls lower to the same number. The second one finds it reached, and
+// does not wait for more permits than there are.
 func TestTwoLowerTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var lowered sync.WaitGroup
@@ -467,7 +468,8 @@ func TestTwoLowerTogether(t *testing.T) {
 	})
 }
 
-// TestRaiseBehindFewAndMany: the first waiter is in when there are more permits, be the holders few or many.
+// TestRaiseBehindFewAndMany: the first waiter enters when permits are added, with few and with many
+// holders.
 func TestRaiseBehindFewAndMany(t *testing.T) {
 	each(t, "n", []int{1, 20}, func(w *world, n int) {
 		a, b, c := w.dial("a").Semaphore("x", n), w.dial("b").Semaphore("x", n), w.dial("c").Semaphore("x", n)

@@ -1,4 +1,5 @@
-// Servers that misbehave, lack something or take less: what Dial and CheckServer find, and what goes on.
+// Servers with faulty behavior, missing features or small limits: what Dial and CheckServer find,
+// and what still works.
 
 package lock_test
 
@@ -19,8 +20,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestServerThatMisbehaves: Dial refuses what one transaction shows, and says what is wrong;
-// CheckServer the rest. Nothing is left behind, and who accepts the risk goes on.
+// TestServerThatMisbehaves: Dial refuses a server whose fault one transaction shows, and describes
+// the fault; CheckServer finds the rest. No node is left. A client that accepts the risk can
+// continue.
 func TestServerThatMisbehaves(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -60,14 +62,14 @@ func TestServerThatMisbehaves(t *testing.T) {
 	}
 }
 
-// sameNodes fails the test unless there are the same nodes.
+// sameNodes fails the test unless the nodes are the same.
 func sameNodes(t testing.TB, before, after []locktest.Node) {
 	t.Helper()
 	equalAll(t, "nodes", paths(after), paths(before))
 }
 
-// TestCostOfTheServersCheck: one request of a Dial, and one more for each component of the
-// root that is missing. It counts as a sample of the clock, which spares the first lock one.
+// TestCostOfTheServersCheck: the check costs one request of Dial, and one more for each missing
+// component of the root. It also samples the clock, which saves the first lock a request.
 func TestCostOfTheServersCheck(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		before := w.Dump("/")
@@ -90,8 +92,8 @@ func TestCostOfTheServersCheck(t *testing.T) {
 	})
 }
 
-// TestServerCheckIsDenied: where the ACL of the root, or of the node above a root that is
-// missing, lets us make nothing, the server counts as not checked, which is logged.
+// TestServerCheckIsDenied: if an ACL forbids all creates at the root, or above a missing root, the
+// server counts as not checked, which is logged.
 func TestServerCheckIsDenied(t *testing.T) {
 	others := zk.DigestACL(zk.PermAll, "another", "password")
 	each(t, "closed", []string{"/", "/locks", "/zookeeper"}, func(w *world, closed string) {
@@ -110,7 +112,7 @@ func TestServerCheckIsDenied(t *testing.T) {
 	})
 }
 
-// TestDialEndsDuringTheServersCheck: when the context ends, Dial does, within its bounds.
+// TestDialEndsDuringTheServersCheck: Dial ends in time after its context has ended.
 func TestDialEndsDuringTheServersCheck(t *testing.T) {
 	each(t, "f", []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}}, func(w *world, f locktest.Fault) {
 		w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, f)
@@ -125,7 +127,7 @@ func TestDialEndsDuringTheServersCheck(t *testing.T) {
 	})
 }
 
-// TestServerCheckSurvivesLostReplies: the transaction is made again, and leaves nothing.
+// TestServerCheckSurvivesLostReplies: the transaction is repeated, and no node is left.
 func TestServerCheckSurvivesLostReplies(t *testing.T) {
 	each(t, "drop", []locktest.Fault{{Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}, {Code: codeThrottled}}, func(w *world, drop locktest.Fault) {
 		w.fault(func(r locktest.Request) bool { return r.Op == "multi" }, drop)
@@ -135,9 +137,9 @@ func TestServerCheckSurvivesLostReplies(t *testing.T) {
 	})
 }
 
-// TestServerWithoutTransactions: a server that does not know them, as ZooKeeper 3.3, or
-// tells nothing of their results is refused by Dial, which says why; and by the first call
-// of a client that went on.
+// TestServerWithoutTransactions: Dial refuses a server that does not know transactions, such as
+// ZooKeeper 3.3, or does not return their results. The error says why. So does the first call of a
+// client that continued.
 func TestServerWithoutTransactions(t *testing.T) {
 	for says, fault := range map[string]locktest.Fault{
 		"unknown error: -6": {Code: codeUnimplemented},
@@ -158,8 +160,8 @@ func TestServerWithoutTransactions(t *testing.T) {
 	}
 }
 
-// TestResultsMissingOnce: of a server that has given results before, a reply without any
-// is one that was lost.
+// TestResultsMissingOnce: if a server has returned results before, a reply without results counts
+// as lost.
 func TestResultsMissingOnce(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -178,8 +180,8 @@ func TestResultsMissingOnce(t *testing.T) {
 	})
 }
 
-// takesLess has the servers cut the connection of a client that sends a transaction of 20 kB, as
-// those with a small jute.maxbuffer do. It counts these.
+// takesLess makes the servers close the connection of a client that sends a transaction of 20 kB,
+// as with a small jute.maxbuffer. It counts these.
 func (w *world) takesLess() *atomic.Int32 {
 	var cuts atomic.Int32
 	w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -196,8 +198,8 @@ func (w *world) takesLess() *atomic.Int32 {
 	return &cuts
 }
 
-// TestServersThatTakeLess: many entries of a long name leave at once, because their waiters give
-// up, the client closes, or it has died and others purge them. The next waiter has its turn.
+// TestServersThatTakeLess: many entries with long names leave at once, because their waiters give
+// up, the client closes, or it has died and others purge. The next waiter has its turn.
 func TestServersThatTakeLess(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client, giveUp func()){
 		"give up": func(w *world, a *lock.Client, giveUp func()) { giveUp() },

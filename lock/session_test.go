@@ -1,4 +1,4 @@
-// Sessions that expire and outages of all lengths: no hold and no place is lost.
+// Expired sessions and outages of all lengths: no hold and no place is lost.
 
 package lock_test
 
@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestNothingIsLost: neither sessions that expire, nor connections that are cut, nor a server that
-// is gone for less than the TTL costs a holder or a waiter anything.
+// TestNothingIsLost: expired sessions, cut connections, and a server that is away for less than the
+// TTL cost a holder or a waiter nothing.
 func TestNothingIsLost(t *testing.T) {
 	expire := func(every time.Duration, times int, whose ...string) func(*world, func()) {
 		return func(w *world, check func()) {
@@ -85,8 +85,7 @@ func pauseFor(d time.Duration) error {
 	return nil
 }
 
-// TestReleaseDuringOutageIsNoticed: the deletion of the entry ahead falls into an
-// outage of the waiter.
+// TestReleaseDuringOutageIsNoticed: the entry ahead is deleted during an outage of the waiter.
 func TestReleaseDuringOutageIsNoticed(t *testing.T) {
 	each(t, "expired", bools, func(w *world, expire bool) {
 		a, b := w.dial("a"), w.dial("b")
@@ -104,8 +103,8 @@ func TestReleaseDuringOutageIsNoticed(t *testing.T) {
 	})
 }
 
-// TestLongOutageOfEverything: afterwards everybody looks dead, and the waiter must
-// not purge those ahead before they had a chance to say otherwise.
+// TestLongOutageOfEverything: after the outage all entries look expired. The waiter must not purge
+// those ahead before they could renew.
 func TestLongOutageOfEverything(t *testing.T) {
 	each(t, "length", []time.Duration{ttl / 2, ttl, 2 * ttl, 10 * ttl}, func(w *world, length time.Duration) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
@@ -138,8 +137,8 @@ func TestLongOutageOfEverything(t *testing.T) {
 	})
 }
 
-// TestWhoComesBackFirstWaitsForTheOthers: after an outage of all, the last waiter is
-// connected again a while before the one ahead of it, which looks dead and is not.
+// TestWhoComesBackFirstWaitsForTheOthers: after an outage of all clients, the last waiter
+// reconnects before the one ahead of it, whose entry looks expired and is not dead.
 func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const ttl = 30 * time.Second // a third of it is time enough to connect again
@@ -164,8 +163,8 @@ func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
 	})
 }
 
-// TestWaiterWithOldLeaseWritesBeforeItEnters: it could not renew its entry for so
-// long that it was purged, and does not know that when its turn seems to come.
+// TestWaiterWithOldLeaseWritesBeforeItEnters: a waiter could not renew its entry for so long that
+// it was purged. It does not know that when its turn seems to come.
 func TestWaiterWithOldLeaseWritesBeforeItEnters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
@@ -185,7 +184,7 @@ func TestWaiterWithOldLeaseWritesBeforeItEnters(t *testing.T) {
 	})
 }
 
-// TestLockDuringOutage waits for the server, or says that there was none.
+// TestLockDuringOutage: Lock waits for the server, or its error says that there was none.
 func TestLockDuringOutage(t *testing.T) {
 	each(t, "known", bools, func(w *world, known bool) { // the time, and the path
 		a := w.dial("a")
@@ -212,8 +211,8 @@ func TestLockDuringOutage(t *testing.T) {
 	})
 }
 
-// TestOutageWhileTheGrantIsRecorded: a fixed lease runs out before its owner has
-// got it. It waits for another turn.
+// TestOutageWhileTheGrantIsRecorded: a fixed lease ends before the write of its grant has returned.
+// The client waits for another turn.
 func TestOutageWhileTheGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// also is a lock that is taken together with others only, so that there are always some.
+// also is a lock that is taken only together with others, so that there are always some.
 const also = "also"
 
-// heldTogether are locks that a worker has together.
+// heldTogether has the locks that a worker holds together.
 type heldTogether struct {
 	*lock.Holds
 	each []held
 }
 
-// together takes two or three locks at once, has them for a while, and gives them back.
+// together takes two or three locks at once, holds them for a while, and unlocks them.
 func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *client) error {
 	names := p.some(r)
 	fixed := oneIn(r, 6)
@@ -68,7 +68,7 @@ func (p *process) together(ctx context.Context, r *rand.Rand, label string, c *c
 	return nil
 }
 
-// some are the names of two or three mutexes, in any order.
+// some returns the names of two or three mutexes, in random order.
 func (p *process) some(r *rand.Rand) []string {
 	names := append(slices.Clone(p.names), also)
 	if oneIn(r, 25) {
@@ -82,7 +82,7 @@ func (p *process) some(r *rand.Rand) []string {
 }
 
 func (p *process) takeTogether(ctx context.Context, r *rand.Rand, all *lock.All) (*lock.Holds, error) {
-	// A wait without end must be served, also after the last fault.
+	// A wait without a deadline must be served, also after the last fault.
 	waits, cancel := context.WithCancel(p.served)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
@@ -105,7 +105,7 @@ func (p *process) takeTogether(ctx context.Context, r *rand.Rand, all *lock.All)
 	return all.Lock(waits)
 }
 
-// unlockTogether gives holds back, and checks of each what comes of it.
+// unlockTogether unlocks holds, and checks the result of each.
 func (s *sim) unlockTogether(label string, h heldTogether) {
 	overtaken := make([]bool, len(h.each))
 	s.mu.Lock()
@@ -119,7 +119,7 @@ func (s *sim) unlockTogether(label string, h heldTogether) {
 	}
 }
 
-// about is the part of an error of several holds that is about one of them.
+// about returns the part of a joined error that is about one of the holds.
 func about(name string, err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

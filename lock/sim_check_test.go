@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// slack is for some round trips, and what computes without a promise of its own.
+// slack is the time for some round trips, and for computations without a promise of their own.
 func (s *sim) slack() time.Duration { return time.Second + 20*s.slow }
 
-// isOne reports whether the error is one of those.
+// isOne reports whether the error is one of the targets.
 func isOne(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
@@ -31,14 +31,14 @@ func (s *sim) inTime(label, call string, ctx context.Context, begun time.Time) {
 	}
 }
 
-// wasRefused reports whether the fault of a refused request has befallen the client.
+// wasRefused reports whether a request of the client was refused by a fault.
 func (s *sim) wasRefused(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refused[c.label]
 }
 
-// granted checks what must be true when a client gets a hold.
+// granted checks the promises when a client gets a hold.
 func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way way) held {
 	name := hold.Name()
 	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}
@@ -82,8 +82,8 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way 
 	return h
 }
 
-// mayEnter checks that all who had the lock before, and may not have it beside h, know
-// that they have it no more; s.mu is held.
+// mayEnter checks that all earlier holders that cannot share the lock with h know of their end;
+// s.mu is held.
 func (s *sim) mayEnter(label, name string, h held) {
 	for _, other := range s.open[name] {
 		switch {
@@ -92,13 +92,13 @@ func (s *sim) mayEnter(label, name string, h held) {
 		case other.Remaining() > 0:
 			s.violatedLocked("%s has %s while token %v is valid", label, name, other.Token())
 		case other.Err() == nil && !other.client.clock.sleptWithin(s.toWake()):
-			// A machine that sleeps cannot be told, and once awake finds out in its time.
+			// A sleeping machine cannot be notified. Once awake, it has some time to find out.
 			s.violatedLocked("%s has %s before the holder of token %v was told", label, name, other.Token())
 		}
 	}
 }
 
-// toWake is how long after it slept a machine may take to end a hold's context.
+// toWake returns the time that a machine has after a sleep to end a hold's context.
 func (s *sim) toWake() time.Duration {
 	if s.counts {
 		return 1100 * time.Millisecond
@@ -106,7 +106,7 @@ func (s *sim) toWake() time.Duration {
 	return s.ttl // as long as the wall clock can hold it in doubt
 }
 
-// check checks what must be true at any time.
+// check checks the promises that hold at any time.
 func (s *sim) check() {
 	capacity := s.capacity()
 	s.mu.Lock()
@@ -138,7 +138,7 @@ func (s *sim) check() {
 	}
 }
 
-// notTaken checks an error to take a lock.
+// notTaken checks the error of a call that did not get a lock.
 func (s *sim) notTaken(label string, c *client, name string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +156,7 @@ func (s *sim) notTaken(label string, c *client, name string, err error) {
 	}
 }
 
-// unlock gives a hold back, and checks what comes of it.
+// unlock unlocks a hold, and checks the result.
 func (s *sim) unlock(label string, h held) {
 	s.mu.Lock()
 	overtaken := s.overtaken(h)
@@ -164,7 +164,7 @@ func (s *sim) unlock(label string, h held) {
 	s.unlocked(label, h, overtaken, h.Unlock())
 }
 
-// unlocked checks what came of the unlock of a hold.
+// unlocked checks the result of an unlock.
 func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 	name := h.Name()
 	s.warned(h, err)
@@ -203,10 +203,9 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 	}
 }
 
-// leftBy returns the entries of a client that are there and have not expired; what
-// has, its client could not delete in time, and others purge. Nor does it count what was
-// left to others, or was given up before that time. Of a client whose requests were
-// refused nothing is known.
+// leftBy returns a client's entries that exist and have not expired: a client may leave expired
+// ones to others. It omits entries that were detached, or were given up before that time. If the
+// client's requests were refused, it returns none.
 func (s *sim) leftBy(c *client, before time.Time) (left []string) {
 	nodes := s.Dump("/locks")
 	if s.wasRefused(c) {
@@ -220,7 +219,7 @@ func (s *sim) leftBy(c *client, before time.Time) (left []string) {
 	return left
 }
 
-// isLeft reports whether the entry was left to others, or to expire, before that time.
+// isLeft reports whether the entry was detached, or left to expire, before that time.
 func (s *sim) isLeft(path string, before time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

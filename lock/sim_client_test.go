@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// simClock is the clocks of one process: of a rate and an offset of their own.
+// simClock has the clocks of one process, with their own rate and offset.
 type simClock struct {
 	mu        sync.Mutex
 	start     time.Time
@@ -82,7 +82,7 @@ func (c *simClock) resume() {
 	c.asleep, c.woke = time.Time{}, time.Now()
 }
 
-// sleptWithin reports whether the machine sleeps, or did until lately.
+// sleptWithin reports whether the machine sleeps, or slept within d.
 func (c *simClock) sleptWithin(d time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +95,8 @@ func (c *simClock) step(d time.Duration) {
 	c.offset += d
 }
 
-// client is a client of a process. Its owner is like no other's in the history;
-// the label is its connection's, which it may share.
+// client is a client of a process. Its owner is unique in the history. The label is its
+// connection's, which other clients may share.
 type client struct {
 	*lock.Client
 	owner, label string
@@ -105,7 +105,7 @@ type client struct {
 	closed       chan struct{} // closed when it was, and nothing is under way any more
 }
 
-// options are what a client is made with.
+// options returns a client's options.
 func (s *sim) options(owner string, clock *simClock) []lock.Option {
 	return []lock.Option{
 		lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
@@ -136,7 +136,7 @@ func (s *sim) client(owner, label string, clock *simClock) *client {
 	}
 }
 
-// connect makes a connection as others have them.
+// connect returns a plain connection, as other programs use it.
 func (s *sim) connect(label string) *zk.Conn {
 	z, _, err := zk.Connect(s.Servers(), max(time.Second, s.ttl/2), zk.WithDialer(s.dialer(label)),
 		zk.WithLogInfo(false), zk.WithLogger(silent{}), zk.WithMaxConnBufferSize(64<<10), zk.WithMaxBufferSize(64<<10))
@@ -146,8 +146,8 @@ func (s *sim) connect(label string) *zk.Conn {
 	return z
 }
 
-// dialer returns a dialer whose connections set watches again in the order of their
-// paths. go-zookeeper has them in a map, so that no history would happen twice.
+// dialer returns a dialer whose connections set watches again in the order of their paths.
+// go-zookeeper keeps them in a map, so no history would be repeatable.
 func (s *sim) dialer(label string) func(network, address string, timeout time.Duration) (net.Conn, error) {
 	dial := s.Dialer(label)
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -169,7 +169,7 @@ func (c inOrder) Write(packet []byte) (int, error) {
 	return c.Conn.Write(packet)
 }
 
-// sortLists sorts each of the lists of strings that the data is made of.
+// sortLists sorts each list of strings in the data.
 func sortLists(data []byte) {
 	for at := 0; at < len(data); {
 		n := int(int32(binary.BigEndian.Uint32(data[at:])))
@@ -186,8 +186,8 @@ func sortLists(data []byte) {
 	}
 }
 
-// closeClient closes a client. If that went well, nothing of it may be left. It
-// takes as long as an unlock may, and not longer.
+// closeClient closes a client, which may take no longer than an unlock. If Close succeeded, the
+// client's entries must be gone.
 func (s *sim) closeClient(c *client) {
 	stats := c.Stats()
 	begun := time.Now()

@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Tickets of the history lie where every process finds them, also those of holds that
-// live. Most are taken away by who uses them, and some are used twice. Where nothing may
-// be left behind, who leaves something comes back for it at once.
+// Every process finds the tickets of the history, also those of live holds. A process that uses a
+// ticket usually removes it, but some are used twice. In histories that must leave nothing behind,
+// the process that detaches also attaches at once.
 
-// detach leaves a hold to others.
+// detach detaches a hold.
 func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held) {
 	var ttl time.Duration
 	switch {
@@ -69,7 +69,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	p.leave(r, label, ticket)
 }
 
-// leave puts a ticket where others find it.
+// leave publishes a ticket.
 func (p *process) leave(r *rand.Rand, label string, ticket lock.Ticket) {
 	if ticket.IsZero() {
 		return
@@ -84,7 +84,7 @@ func (p *process) leave(r *rand.Rand, label string, ticket lock.Ticket) {
 	p.tickets = append(p.tickets, ticket)
 }
 
-// comeBack attaches to something that was left, or leaves a place in a queue.
+// comeBack attaches to a published ticket, or leaves a place in a queue.
 func (p *process) comeBack(ctx context.Context, r *rand.Rand, label string, c *client) {
 	p.mu.Lock()
 	var ticket lock.Ticket
@@ -128,7 +128,7 @@ func (p *process) enqueue(ctx context.Context, r *rand.Rand, label string, c *cl
 	p.leave(r, label, ticket)
 }
 
-// place draws how a place is kept.
+// place draws how a place in a queue is kept.
 func (c *client) place(r *rand.Rand, name string, opts []lock.LockOption) func(context.Context) (lock.Ticket, error) {
 	switch {
 	case name == slots:
@@ -142,7 +142,7 @@ func (c *client) place(r *rand.Rand, name string, opts []lock.LockOption) func(c
 	return c.Mutex(name, opts...).Enqueue
 }
 
-// wayOf is how a hold has the lock that was attached to, as its entry tells.
+// wayOf returns the way in which an attached hold has its lock, by its entry.
 func (s *sim) wayOf(h *lock.Hold) way {
 	n, there := s.node(pathOf(h))
 	w := way{reads: there && reads(n)}
@@ -152,7 +152,7 @@ func (s *sim) wayOf(h *lock.Hold) way {
 	return w
 }
 
-// attach goes on with what a ticket is for, works, and gives it back.
+// attach attaches to a ticket's entry, works, and unlocks.
 func (p *process) attach(ctx context.Context, r *rand.Rand, label string, c *client, ticket lock.Ticket) {
 	begun := time.Now()
 	got, err := c.Attach(ctx, ticket)

@@ -13,17 +13,17 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// chair is an election; sometimes it is taken as a mutex, and then there is no leader.
+// chair is an election. Sometimes it is taken as a mutex; then there is no leader.
 const chair = "chair"
 
-// reign is what is known of the values of one who leads.
+// reign has the known values of one leader.
 type reign struct {
 	granted bool
 	told    []string // that it gave
 	seen    []string // that others have read
 }
 
-// reignOf is what is known of the leader with that token; s.mu is held.
+// reignOf returns the reign of the leader with that token; s.mu is held.
 func (s *sim) reignOf(token lock.Token) *reign {
 	if s.reigns[token] == nil {
 		s.reigns[token] = &reign{}
@@ -31,7 +31,7 @@ func (s *sim) reignOf(token lock.Token) *reign {
 	return s.reigns[token]
 }
 
-// newValue returns a value that no other candidate gives.
+// newValue returns a new value of a candidate.
 func (s *sim) newValue(label string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *sim) newValue(label string) string {
 	return fmt.Sprintf("%s#%d", label, s.values)
 }
 
-// wayOfChair draws how one stands for election.
+// wayOfChair draws how a candidate campaigns.
 func (p *process) wayOfChair(r *rand.Rand, label string, c *client, opts []lock.LockOption) way {
 	m := c.Mutex(chair, opts...)
 	if priority := r.IntN(4); priority > 0 {
@@ -61,7 +61,7 @@ func (p *process) wayOfChair(r *rand.Rand, label string, c *client, opts []lock.
 	}}
 }
 
-// proclaim changes the value of one who leads.
+// proclaim changes the leader's value.
 func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h held) {
 	value := p.newValue(label)
 	p.mu.Lock()
@@ -86,8 +86,8 @@ func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h he
 	}
 }
 
-// askWhoLeads checks the answer: none led after that leader before it was asked, and no
-// later leader is missed.
+// askWhoLeads asks for the leader and checks the answer: no later leader had been granted before
+// the question, and a valid leader is not missed.
 func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c *client) {
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
 	defer cancel()
@@ -118,13 +118,13 @@ func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c
 	}
 }
 
-// seenLocked notes what was read of a leader; s.mu is held.
+// seenLocked records a leader that was read; s.mu is held.
 func (s *sim) seenLocked(leader lock.Candidate) {
 	r := s.reignOf(leader.Token)
 	r.seen = append(r.seen, leader.Value)
 }
 
-// observeChair observes the election for as long as the process lives.
+// observeChair observes the election as long as the process lives.
 func (p *process) observeChair(ctx context.Context, label string, c *client) {
 	for r := p.random("observer of " + label); ctx.Err() == nil; p.pause(r, 0, p.ttl) {
 		var highest lock.Token
@@ -149,8 +149,8 @@ func (p *process) observeChair(ctx context.Context, label string, c *client) {
 	}
 }
 
-// checkReigns checks that all values that were read belong to the tokens that were read
-// with them. Of who was never told that it led nothing is known.
+// checkReigns checks that all values that were read belong to their tokens. A leader that never
+// learned of its grant has no known values.
 func (s *sim) checkReigns() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

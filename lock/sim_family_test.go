@@ -21,11 +21,11 @@ const (
 	slots = "slots" // is a semaphore
 )
 
-// As many permits as slots has; as a worker asks for at most; and as there are after
-// a resize at least, so that none waits for ever.
+// slotsPermits is the number of permits of slots. slotsAsked is the largest number that a worker
+// requests, and the smallest after a resize, so that no worker waits forever.
 const slotsPermits, slotsAsked = 4, 2
 
-// way is how a worker takes a lock.
+// way is the way in which a worker takes a lock.
 type way struct {
 	lock, try taking
 	reads     bool // together with others who do
@@ -33,10 +33,10 @@ type way struct {
 	elects    bool // it stands for election, but for tries
 }
 
-// weight is how many permits a hold has; another library's has one.
+// weight returns the number of permits of a hold; that of another library has one.
 func (w way) weight() int { return max(1, w.permits) }
 
-// way draws how the named lock is taken.
+// way draws the way in which the named lock is taken.
 func (p *process) way(r *rand.Rand, label string, c *client, name string, opts []lock.LockOption) way {
 	switch name {
 	case chair:
@@ -55,7 +55,7 @@ func (p *process) way(r *rand.Rand, label string, c *client, name string, opts [
 	return way{lock: m.Lock, try: m.TryLock}
 }
 
-// wayOfPages draws how what is read and written is taken.
+// wayOfPages draws how the read/write lock is taken.
 func (p *process) wayOfPages(r *rand.Rand, m *lock.RWMutex) way {
 	if r.IntN(3) > 0 {
 		return way{lock: m.RLock, try: m.TryRLock, reads: true}
@@ -75,11 +75,11 @@ type held struct {
 	*hearing
 }
 
-// beside reports whether two may have the lock at the same time.
+// beside reports whether the two may hold the lock at the same time.
 func (h held) beside(other held) bool { return h.reads.Load() && other.reads.Load() }
 
-// overtaken reports whether a contender has the lock that had to wait for that hold to
-// end; s.mu is held.
+// overtaken reports whether a contender that had to wait for the hold has got the lock; s.mu is
+// held.
 func (s *sim) overtaken(h held) bool {
 	if h.Name() == slots {
 		return false
@@ -90,8 +90,8 @@ func (s *sim) overtaken(h held) bool {
 	return s.last[h.Name()] != h.Token()
 }
 
-// noteToken checks that the token of a new hold is higher than those of all that it had
-// to wait for; s.mu is held.
+// noteToken checks that the token of a new hold is higher than those of all holds that it had to
+// wait for; s.mu is held.
 func (s *sim) noteToken(label string, h held) {
 	name, highest := h.Name(), s.last[h.Name()]
 	if name == slots { // they are told apart by it, and no more
@@ -116,8 +116,9 @@ func (s *sim) noteToken(label string, h held) {
 	}
 }
 
-// inWay is an entry that a hold had to wait for, by the order in which they were queued,
-// or tells that its own is not there; "" if all is well. It does not ask the library.
+// inWay returns an entry that is still ahead of a hold and excludes it, by the order in the queue.
+// It reports if the hold's own entry is missing, and returns "" if all is well. It does not use the
+// library.
 func (s *sim) inWay(h held) string {
 	path, own := "/locks/"+h.Name(), pathOf(h.Hold)
 	there, room := false, s.capacity()-h.way.weight()
@@ -148,7 +149,7 @@ func (s *sim) inWay(h held) string {
 	return ahead
 }
 
-// capacity is how many permits slots has.
+// capacity returns the number of permits of slots.
 func (s *sim) capacity() int {
 	parent, there := s.node("/locks/" + slots)
 	if !there {
@@ -167,7 +168,7 @@ func (s *sim) capacity() int {
 	return int(anchor.Capacity())
 }
 
-// weightOf is how many permits an entry's name asks for.
+// weightOf returns the number of permits in an entry's name.
 func weightOf(node string) int {
 	parts := strings.Split(node, "-")
 	if len(parts) != 4 { // the id, the permits, "lock", the sequence
@@ -180,8 +181,7 @@ func weightOf(node string) int {
 	return n
 }
 
-// roomBeside checks that all who have permits have no more together than there are; s.mu
-// is held.
+// roomBeside checks that the holders of permits together have no more than there are; s.mu is held.
 func (s *sim) roomBeside(label string, h held, capacity int) {
 	held := h.way.weight()
 	for _, other := range s.open[slots] {
@@ -195,7 +195,7 @@ func (s *sim) roomBeside(label string, h held, capacity int) {
 	}
 }
 
-// resize changes how many permits slots has.
+// resize changes the number of permits of slots.
 func (p *process) resize(ctx context.Context, r *rand.Rand, label string, c *client) {
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
 	defer cancel()
@@ -212,7 +212,7 @@ func (p *process) resize(ctx context.Context, r *rand.Rand, label string, c *cli
 	}
 }
 
-// isContender reports whether a node's name is that of an entry, of whatever library.
+// isContender reports whether a node's name is that of an entry, of any library.
 func isContender(node string) bool {
 	for _, token := range []string{"-lock-", "__lock__", "__READ__", "__WRIT__"} {
 		if strings.Contains(node, token) {
@@ -228,8 +228,8 @@ func reads(n locktest.Node) bool {
 	return strings.Contains(n.Path, "__READ__") || ok && record.Shared && record.Granted()
 }
 
-// downgrade has a writer only read from now on; and sometimes try to write again, which
-// is refused for as long as the hold lasts.
+// downgrade makes a writer a reader. Sometimes it then tries to write again, which is refused as
+// long as the hold lasts.
 func (p *process) downgrade(ctx context.Context, r *rand.Rand, label string, h held) {
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
 	defer cancel()
@@ -253,7 +253,7 @@ func (p *process) downgrade(ctx context.Context, r *rand.Rand, label string, h h
 	}
 }
 
-// upgrade asks to write by the context of a hold that reads.
+// upgrade tries to write with the context of a reader's hold.
 func (p *process) upgrade(label string, h held) {
 	again, err := h.client.RWMutex(pages).TryLock(h.Context())
 	p.say("%s: upgrades %s: %v", label, h.Name(), err)

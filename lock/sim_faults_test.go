@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// fault is something that befalls the network or the servers. The label is that of
-// a connection which is there, or was.
+// fault is a fault of the network or the servers. The label is that of a present or former
+// connection.
 type fault func(s *sim, r *rand.Rand, label string) error
 
-// faults has things happen to the network and the servers until the history ends.
+// faults causes faults of the network and the servers until the history ends.
 func (s *sim) faults() {
 	r := s.random("faults")
 	s.Intercept(s.befall)
@@ -51,7 +51,7 @@ func (s *sim) faults() {
 	})
 }
 
-// anybody is the label of a process that is alive, or was.
+// anybody returns the label of a present or former process.
 func (s *sim) anybody(r *rand.Rand) string {
 	var labels []string
 	for label := range s.Requests() {
@@ -97,7 +97,7 @@ func partition(s *sim, r *rand.Rand, label string) error {
 
 func stop(s *sim, r *rand.Rand, _ string) error { return s.restart(r, s.anyServer(r)) }
 
-// replaceLeader has another member lead.
+// replaceLeader makes another member the leader.
 func replaceLeader(s *sim, r *rand.Rand, _ string) error {
 	leader := s.Leader()
 	if leader == "" {
@@ -106,8 +106,8 @@ func replaceLeader(s *sim, r *rand.Rand, _ string) error {
 	return s.restart(r, leader)
 }
 
-// restart stops a server and starts it again. Where leaders' clocks are apart, it
-// has another one then.
+// restart stops a server and starts it again. If leaders' clocks differ in this history, the server
+// gets another clock.
 func (s *sim) restart(r *rand.Rand, member string) error {
 	s.say("fault: %s stops", member)
 	if s.members > 1 && s.Leader() == member {
@@ -126,15 +126,15 @@ func (s *sim) restart(r *rand.Rand, member string) error {
 	return s.Start(member)
 }
 
-// lag has a server serve what was.
+// lag makes a server serve old data for a while.
 func lag(s *sim, r *rand.Rand, _ string) error {
 	member, d := s.anyServer(r), between(r, 0, 2*time.Second)
 	s.say("fault: %s lags by %v", member, d)
 	return s.Lag(member, d)
 }
 
-// land has the sessions of a client end, and a new one begin on a server that lags
-// behind what the client has seen.
+// land ends the sessions of a client. The new session begins on a server that lags behind what the
+// client has seen.
 func land(s *sim, r *rand.Rand, label string) error {
 	leader := s.Leader()
 	followers := slices.DeleteFunc(s.Servers(), func(member string) bool { return member == leader })
@@ -159,14 +159,14 @@ func land(s *sim, r *rand.Rand, label string) error {
 	return nil
 }
 
-// loseWatches has the servers forget the watches of a client, which is not told.
+// loseWatches makes the servers forget the watches of a client, without notice.
 func loseWatches(s *sim, _ *rand.Rand, label string) error {
 	s.say("fault: %s loses %d watches", label, s.LoseWatches(label))
 	s.count("watches lost")
 	return nil
 }
 
-// refuseWatches has the servers refuse all setWatches for a while, and cuts connections
+// refuseWatches makes the servers refuse all setWatches for a while, and cuts connections
 // meanwhile, so that clients send some.
 func refuseWatches(s *sim, r *rand.Rand, label string) error {
 	s.say("fault: setWatches is refused, and %s is cut", label)
@@ -181,8 +181,8 @@ func refuseWatches(s *sim, r *rand.Rand, label string) error {
 	return nil
 }
 
-// sleepTogether has all machines but the servers sleep for a while in which their timers stand still:
-// when they wake up the time is later, by the clocks of all and the servers', and no timer knows.
+// sleepTogether makes all machines except the servers sleep, with their timers stopped. When they
+// wake, all clocks have advanced, but no timer has.
 func sleepTogether(s *sim, r *rand.Rand, _ string) error {
 	d := between(r, 0, 2*s.ttl)
 	s.mu.Lock()
@@ -216,7 +216,7 @@ func (s *sim) setClock(member string, d time.Duration) error {
 	return s.SetClock(member, d)
 }
 
-// spreadClocks sets the members' clocks apart before anything is stamped.
+// spreadClocks sets the members' clocks apart before the first stamp.
 func (s *sim) spreadClocks(r *rand.Rand) {
 	for _, member := range s.Servers() {
 		if err := s.setClock(member, between(r, -time.Hour, time.Hour)); err != nil {
@@ -225,8 +225,8 @@ func (s *sim) spreadClocks(r *rand.Rand) {
 	}
 }
 
-// displace sets the clock of a server: by less than the grace all together, if it
-// leads. Between elections leaders' clocks differ by as little, or by an hour.
+// displace steps a server's clock. If it leads, all steps together stay below the grace. Leaders'
+// clocks in different elections differ by as little, or by an hour.
 func displace(s *sim, r *rand.Rand, _ string) error {
 	member := s.anyServer(r)
 	if s.slews || s.kind == elections && s.Leader() == member {
@@ -239,8 +239,8 @@ func displace(s *sim, r *rand.Rand, _ string) error {
 	return s.setClock(member, between(r, -most, most))
 }
 
-// slew has the leader's clock run wrong, as while it is being corrected: in the time
-// between a record's last write and its end, by less than half the grace.
+// slew makes the leader's clock run at a wrong rate, as during a correction: the error between a
+// record's last write and its end is less than half the grace.
 func (s *sim) slew() {
 	r := s.random("slew")
 	slope := float64(s.grace*2/5) / float64(5*s.ttl+s.grace)
@@ -262,8 +262,7 @@ func (s *sim) slew() {
 	}
 }
 
-// step sets the leader's clock by more than the grace, once all have seen what it
-// was before.
+// step steps the leader's clock by more than the grace, after all clients have sampled it.
 func (s *sim) step(r *rand.Rand) {
 	s.warm.Wait()
 	s.pause(r, 0, s.lasts/2)
@@ -277,8 +276,8 @@ func (s *sim) step(r *rand.Rand) {
 	s.count("steps")
 }
 
-// losses are what befalls requests for a while. It is drawn from a request's label and
-// number, not from the order of requests.
+// losses has the faults of requests for a while. A fault depends on a request's label and number,
+// not on the order of requests.
 type losses struct {
 	*sim
 	salt   uint64
@@ -289,13 +288,13 @@ type losses struct {
 	told   bool // some transactions are told of an operation that the session has ended, or moved
 }
 
-// lose has requests and replies lost or late for a while.
+// lose makes requests and replies lost or late for a while.
 func lose(s *sim, r *rand.Rand, _ string) error {
 	l := &losses{sim: s, salt: r.Uint64(), odds: 1 + r.IntN(10), late: true, after: oneIn(r, 3), refuse: oneIn(r, 3), told: s.tells}
 	return l.last(r)
 }
 
-// loseWhatIsSent has requests and replies lost, and none late.
+// loseWhatIsSent makes requests and replies lost, and none late.
 func loseWhatIsSent(s *sim, r *rand.Rand, _ string) error {
 	l := &losses{sim: s, salt: r.Uint64(), odds: 1 + r.IntN(10), told: s.tells}
 	return l.last(r)
@@ -314,7 +313,7 @@ func (l *losses) last(r *rand.Rand) error {
 	return nil
 }
 
-// fault is what befalls a request.
+// fault returns the fault of a request.
 func (l *losses) fault(q locktest.Request) locktest.Fault {
 	if strings.HasPrefix(q.Label, "other") {
 		return locktest.Fault{}
@@ -336,7 +335,7 @@ func (l *losses) fault(q locktest.Request) locktest.Fault {
 	return locktest.Fault{}
 }
 
-// draw draws the fault of a request that does not depend on others.
+// draw draws the fault of a request, independently of others.
 func (l *losses) draw(label string, number int) locktest.Fault {
 	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint(label, number))))
 	if r.IntN(100) >= l.odds {
@@ -353,9 +352,9 @@ func (l *losses) draw(label string, number int) locktest.Fault {
 	return locktest.Fault{DelayReply: between(r, 0, l.ttl)}
 }
 
-// tell draws the fault of a transaction that is told of its session's end as servers do
-// whose session ends, or moves, while they prepare it: of an operation. Nothing of it is
-// applied, and the session is over soon.
+// tell draws the fault of a transaction that fails with the end of its session in an operation's
+// result, as if the session ended or moved while the servers prepared it. Nothing of it is applied,
+// and the session ends soon.
 func (l *losses) tell(q locktest.Request) locktest.Fault {
 	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint("told", q.Label, q.Number))))
 	if r.IntN(100) >= l.odds {
@@ -369,8 +368,8 @@ func (l *losses) tell(q locktest.Request) locktest.Fault {
 	return f
 }
 
-// followUp draws the fault of a request that comes soon after one whose reply was
-// lost, and may be to find out what became of it.
+// followUp draws the fault of a request soon after one whose reply was lost, which may be the
+// search for its outcome.
 func (l *losses) followUp(q locktest.Request) locktest.Fault {
 	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint("after", q.Label, q.Number))))
 	switch looksUp := slices.Contains([]string{"getData", "getChildren2", "getChildren", "sync", "exists"}, q.Op); {
@@ -383,7 +382,7 @@ func (l *losses) followUp(q locktest.Request) locktest.Fault {
 	return locktest.Fault{}
 }
 
-// refuses is the fault of a request that is refused.
+// refuses returns the fault of a refused request.
 func (s *sim) refuses(r *rand.Rand, label string) locktest.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -392,15 +391,15 @@ func (s *sim) refuses(r *rand.Rand, label string) locktest.Fault {
 	return locktest.Fault{Code: []int32{codeThrottled, codeQuota, codeNoAuth}[r.IntN(3)]}
 }
 
-// doubt is what befalls a client that writes an entry of its own: the reply is lost,
-// and to look what became of it is refused.
+// doubt is the fault of a client that writes its own entry: the reply is lost, and the read of the
+// outcome is refused.
 type doubt struct {
 	entry   string
 	written bool
 	over    chan struct{} // closed when the client was refused
 }
 
-// befall is what befalls a request.
+// befall returns the fault of a request.
 func (s *sim) befall(q locktest.Request) locktest.Fault {
 	s.mu.Lock()
 	loss, d := s.loss, s.doubts[q.Label]
@@ -428,8 +427,8 @@ func (s *sim) befall(q locktest.Request) locktest.Fault {
 	return loss.fault(q)
 }
 
-// leaveInDoubt leaves the owner of a hold in doubt of the next write of its entry,
-// and then lets nothing of it get through for a while.
+// leaveInDoubt puts the owner of a hold in doubt about the next write of its entry, and then lets
+// none of its requests through for a while.
 func (s *sim) leaveInDoubt(r *rand.Rand, h held) {
 	label, d := h.client.label, &doubt{entry: pathOf(h.Hold), over: make(chan struct{})}
 	cut := between(r, s.ttl/2, 3*s.ttl)
@@ -457,8 +456,8 @@ func (s *sim) leaveInDoubt(r *rand.Rand, h held) {
 	})
 }
 
-// forget has the servers lose all data once. Exclusion begins anew: what was held before is void,
-// and ends for its holder within a lease.
+// forget makes the servers lose all data once. Exclusion begins anew: earlier holds are void, and
+// end for their holders within a lease.
 func (s *sim) forget(r *rand.Rand) {
 	s.pause(r, s.lasts/4, s.lasts/2)
 	s.mu.Lock()
@@ -489,7 +488,7 @@ func (s *sim) forget(r *rand.Rand) {
 // void reports whether a hold is of data that the servers have lost; s.mu is held.
 func (s *sim) void(h held) bool { return h.void || h.since.Before(s.forgotten) }
 
-// maybeVoid reports whether a hold that begins now can be of such data: its client need not know of
+// maybeVoid reports whether a hold that begins now can be of lost data: its client may not know of
 // the loss until the lease ends.
 func (s *sim) maybeVoid() bool {
 	s.mu.Lock()

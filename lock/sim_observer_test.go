@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// witness observes a client, and is checked against what befell it.
+// witness observes a client, and is checked against the client's history.
 type witness struct {
 	sim   *sim
 	owner string
@@ -20,7 +20,7 @@ type witness struct {
 	lives map[any]*life // by request
 }
 
-// life is how often which event was told of a request, and of which locks and entries.
+// life counts the events of a request, and has their locks and entries.
 type life struct {
 	waiting, withdrawn, queued, acquired, atRisk, expired, ended int
 
@@ -75,8 +75,8 @@ func (w *witness) Observe(ctx context.Context, e lock.Event) {
 	}
 }
 
-// warned checks that a hold which its lease's end took was at risk before. One whose
-// machine slept can find both out at once.
+// warned checks that a hold that was lost by the end of its lease had come at risk before. If the
+// machine slept, both may be found out at once.
 func (s *sim) warned(h held, err error) {
 	if !errors.Is(err, lock.ErrExpired) || h.fixed || h.client.clock.sleptWithin(time.Since(h.since)) {
 		return
@@ -103,9 +103,8 @@ func (s *sim) warned(h held, err error) {
 	s.count("losses told before")
 }
 
-// checkLives checks, when everybody is gone, that whatever was told to have begun was
-// told to have ended. A request can have several holds: one whose grant is to be seen by all
-// may be over before it is.
+// checkLives checks, at the end, that everything that began has ended in the events. A request can
+// have several holds: a hold whose grant must be recorded first may end before that.
 func (s *sim) checkLives() {
 	for owner, w := range s.witnesses {
 		for _, l := range w.lives {

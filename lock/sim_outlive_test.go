@@ -1,4 +1,4 @@
-// Simulation: the death of a holder when all faults are over.
+// Simulation: the death of a holder after the last fault.
 
 package lock_test
 
@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// outlive has a holder die when all faults are over, and some of those who wait
-// behind it, and checks that the waiter behind them all waits no longer than it
-// has to; however many calls it gives up meanwhile, which is no outage.
+// outlive kills a holder and some of its waiters after the last fault. It checks that the waiter
+// behind them waits no longer than necessary, however many calls its client abandons meanwhile,
+// which is no outage.
 func (s *sim) outlive() {
 	r := s.random("outlive")
 	ttl := between(r, 500*time.Millisecond, time.Second).Truncate(time.Millisecond)
@@ -70,8 +70,8 @@ func (s *sim) outlive() {
 	s.closeClient(heir)
 }
 
-// giveUpAllTheTime is one of many callers whose deadlines end while a request of
-// theirs is under way, again and again.
+// giveUpAllTheTime is one of many callers whose deadlines end while a request is in flight, again
+// and again.
 func (s *sim) giveUpAllTheTime(ctx context.Context, c *client, i int) {
 	label := fmt.Sprintf("%s/%d", c.owner, i)
 	r := s.random(label)

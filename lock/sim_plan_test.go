@@ -11,36 +11,35 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// kind is a kind of history, by what happens in it. They are apart because the more
-// may happen, the less is promised.
+// kind is a kind of history. There are several, because fewer promises hold if more faults can
+// occur.
 type kind string
 
 const (
-	// Clients that are stopped, suspended, killed and started again, and closed in
-	// the midst of use; a network that delays, cuts, splits and loses requests or
-	// replies at any point; sessions that expire, and new ones on servers that lag
-	// behind; servers that stop and start; and a reaper.
+	// Clients stop, suspend, crash, restart, and close during use. The network delays, cuts, splits
+	// and loses requests or replies at any point. Sessions expire, and new ones begin on servers
+	// that lag behind. Servers stop and start, and a reaper runs.
 	faulty kind = "faulty"
-	// The same, with elections of leaders whose clocks are up to an hour apart.
+	// faulty, with elections of leaders whose clocks are up to an hour apart.
 	elections kind = "elections"
-	// Parents that strangers delete and make again, with data of theirs and versions
-	// that ours had; a network that loses what is sent, but delays nothing by so much
-	// that it is unknown what was known when.
+	// Other programs delete and recreate parents, with their own data and versions that ours had.
+	// The network loses messages, but never delays one so long that the order of knowledge is
+	// unclear.
 	strangers kind = "strangers"
-	// No fault and no reaper: nothing may be left, and nothing may be lost.
+	// No fault and no reaper: no node may be left, and nothing may be lost.
 	calm kind = "calm"
-	// No fault but one: the leader's clock is set by up to an hour while it leads.
-	// No client that was there before may lose anything by it.
+	// A single fault: the leader's clock steps by up to an hour while it leads. No earlier client
+	// may lose anything by it.
 	stepped kind = "stepped"
-	// Faults of the network and of sessions, and once the servers lose all data. Nothing is
-	// promised of what was held before, but that its holders are told, and that all go on.
+	// Faults of the network and of sessions, and once the servers lose all data. Earlier holds have
+	// no promise, except that their holders learn of the loss, and that all clients continue.
 	forgetting kind = "forgetting"
 )
 
-// kinds are the kinds of histories, as often as they stand here.
+// kinds has the kinds of histories, weighted by repetition.
 var kinds = []kind{faulty, faulty, faulty, faulty, elections, strangers, strangers, calm, calm, stepped, forgetting}
 
-// Names of locks that are special.
+// Names of special locks.
 const (
 	limited = "limited"  // has a max_hold
 	found   = "found"    // its parent was found empty
@@ -49,7 +48,7 @@ const (
 	bereft  = "bereft"   // its holder dies when all faults are over
 )
 
-// plan is what a history is to be like.
+// plan has the properties of a history.
 type plan struct {
 	kind       kind
 	lasts      time.Duration // until nothing new begins
@@ -139,21 +138,21 @@ func draw(seed uint64, only kind) (p plan) {
 	p.early = p.kind == strangers && oneIn(random(seed, "early"), 3)
 	if p.quiet() {
 		p.outlives = false
-		// An ancestor that is a lock too stays if it is left before what is below.
+		// An ancestor that is a lock too stays if it is left before the locks below it.
 		p.names = slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return name == "b" })
 	}
 	return p
 }
 
-// kept reports whether the lock's parent stays when all have left.
+// kept reports whether the lock's parent stays at the end.
 func (p plan) kept(name string) bool {
 	return p.keeps && slices.Contains([]string{"a", pages, slots, chair, remade}, name)
 }
 
-// quiet reports whether nothing goes wrong in the history but clocks.
+// quiet reports whether the history has no faults except clocks.
 func (p plan) quiet() bool { return p.kind == calm || p.kind == stepped }
 
-// Policy is the policy of a lock.
+// Policy returns the policy of a lock.
 func (p plan) Policy(name string) lock.Policy {
 	policy := lock.Policy{TTL: p.ttl, Grace: p.grace, LocalWindow: p.window, Idle: p.idle, KeepParent: p.kept(name)}
 	if name == limited {
@@ -162,8 +161,8 @@ func (p plan) Policy(name string) lock.Policy {
 	return policy
 }
 
-// things are what histories count, as the tally tells them. Each of them happens in
-// 500 histories, or else these do not show what they should.
+// things has the events that histories count. Each must occur in 500 histories, or they do not show
+// what they should.
 var things = []string{
 	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories", "forgetting histories", "over a slow link", "with parents that stay",
 	"grants", "unlocks", "holds at risk", "losses told before", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
@@ -184,7 +183,7 @@ var things = []string{
 	"holds of zk.Lock's", "holds of kazoo's", "dead holders outlived",
 }
 
-// tally is what histories had in them.
+// tally has the counts of histories' events.
 type tally map[string]int
 
 func (t tally) count(thing string, n int) {
@@ -200,7 +199,7 @@ func (t tally) add(other tally) {
 	}
 }
 
-// missing returns what never happened.
+// missing returns the events that did not occur.
 func (t tally) missing() []string {
 	return slices.DeleteFunc(slices.Clone(things), func(thing string) bool { return t[thing] > 0 })
 }

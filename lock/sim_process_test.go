@@ -26,7 +26,7 @@ func (s *sim) pause(r *rand.Rand, least, most time.Duration) bool {
 	}
 }
 
-// process is a process: some clients on one machine.
+// process is a simulated process: some clients on one machine.
 type process struct {
 	*sim
 	label   string
@@ -62,7 +62,7 @@ func (s *sim) start(r *rand.Rand, label string) *process {
 	return p
 }
 
-// network has something happen to all connections of the process.
+// network applies a fault to all connections of the process.
 func (p *process) network(happen func(label string)) {
 	for i, c := range p.clients {
 		if i == 0 || p.conn == nil {
@@ -71,8 +71,7 @@ func (p *process) network(happen func(label string)) {
 	}
 }
 
-// process is the lives of one process, which is started again whenever it has been
-// killed or closed.
+// process runs the lives of one process, which restarts whenever it was killed or closed.
 func (s *sim) process(i int) {
 	warm, idle := sync.OnceFunc(s.warm.Done), sync.OnceFunc(s.busy.Done)
 	for life := 0; s.until.Err() == nil; life++ {
@@ -114,7 +113,7 @@ func (s *sim) process(i int) {
 	idle()
 }
 
-// live lets the process live for a while.
+// live runs the process for a while.
 func (p *process) live(r *rand.Rand) {
 	lives := between(r, 5*time.Second, 90*time.Second)
 	if p.kind == stepped {
@@ -126,8 +125,8 @@ func (p *process) live(r *rand.Rand) {
 	}
 }
 
-// crash kills the process. From here on no client hears of it. Its holds and waits stay
-// as they are on the servers; what goes on in it is not seen, so it is closed.
+// crash kills the process. From now on no client receives a message. Its entries stay on the
+// servers. Its goroutines cannot be killed, so its clients are closed unobserved.
 func (p *process) crash(kill context.CancelCauseFunc, workers *sync.WaitGroup) {
 	p.say("%s is killed", p.label)
 	p.network(func(label string) {
@@ -145,7 +144,7 @@ func (p *process) crash(kill context.CancelCauseFunc, workers *sync.WaitGroup) {
 
 var errKilled = errors.New("killed")
 
-// closeInUse closes the clients of the process while others use them.
+// closeInUse closes the clients of the process while its workers use them.
 func (p *process) closeInUse(ctx context.Context, r *rand.Rand, workers *sync.WaitGroup) {
 	p.say("%s is closed in the midst of use", p.label)
 	p.count("clients closed in the midst of use")
@@ -157,7 +156,7 @@ func (p *process) closeInUse(ctx context.Context, r *rand.Rand, workers *sync.Wa
 	workers.Wait()
 }
 
-// warmUp has each client learn the leader's time before its clock steps.
+// warmUp lets each client sample the leader's clock before the clock steps.
 func (p *process) warmUp() {
 	for _, c := range p.clients {
 		hold, err := c.Mutex("warm-" + c.owner).Lock(p.served)
@@ -171,7 +170,7 @@ func (p *process) warmUp() {
 	}
 }
 
-// disturb does something to a process that no server does.
+// disturb applies a fault of the process itself.
 func (p *process) disturb(r *rand.Rand) {
 	what := r.IntN(4)
 	if p.quiet() {
@@ -205,8 +204,8 @@ func (p *process) disturb(r *rand.Rand) {
 	}
 }
 
-// close closes the clients of a process, and then what they shared, if it was
-// killed without a word.
+// close closes the clients of a process, and then their shared connection if the process was
+// killed.
 func (p *process) close(killed bool) {
 	var wg sync.WaitGroup
 	for _, c := range p.clients {

@@ -26,8 +26,7 @@ func (s *sim) reaper(c *client) *reaper.Reaper {
 	return r
 }
 
-// reap is a reaper that sweeps now and then; or one after the other, each of which
-// sweeps once.
+// reap runs a reaper that sweeps from time to time, or a new reaper for each sweep.
 func (s *sim) reap() {
 	r, clock := s.random("reaper"), s.clock("reaper")
 	c := s.client("reaper", "reaper", clock)
@@ -59,9 +58,9 @@ func (s *sim) sweep(sweeps *reaper.Reaper) {
 	}
 }
 
-// sweepUp lets the time of all that crashes left run out, and sweeps. A sweeper that
-// has not seen the present leader begin counts from its own first look, so after an
-// election it takes a second one.
+// sweepUp waits until the entries of crashed clients have expired, and sweeps. A reaper that has
+// not seen the beginning of the present leader's epoch counts from its own first read, so after an
+// election a second sweep is necessary.
 func (s *sim) sweepUp() {
 	c := s.client("sweeper", "sweeper", s.clock("sweeper"))
 	sweeps := s.reaper(c)

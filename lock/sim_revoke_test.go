@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// asking is a call of Revoke's, which its reason tells from all others.
+// asking is a call of Revoke, identified by its reason.
 type asking struct {
 	name  string
 	held  []held // valid when it began, and once it is over, all the while
@@ -28,14 +28,14 @@ type asking struct {
 	label string    // of who asks
 }
 
-// hearing is what a holder listens with.
+// hearing is a holder's listener.
 type hearing struct {
 	listens bool
 	asked   chan struct{} // closed when it was first told
 	told    []string      // the reasons; guarded by the history
 }
 
-// listen has the holder of half of the holds listen, until these end.
+// listen makes half of the holders listen until their holds end.
 func (s *sim) listen(label string, h held) {
 	if h.listens = oneIn(s.random(fmt.Sprint("does ", label, h.Token(), " listen")), 2); !h.listens {
 		return
@@ -53,7 +53,7 @@ func (s *sim) listen(label string, h held) {
 	}()
 }
 
-// told checks that a client has asked for the lock.
+// told checks that some client has made the request.
 func (s *sim) told(label string, h held, r lock.Revocation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +72,8 @@ func (s *sim) told(label string, h held, r lock.Revocation) {
 	s.checkAsked(a)
 }
 
-// checkAsked checks that who was told is the one who had the lock all the time while it
-// was asked for, if there is one; s.mu is held.
+// checkAsked checks that the request reached the client that held the lock all the time while it
+// was made, if there is one; s.mu is held.
 func (s *sim) checkAsked(a *asking) {
 	if !a.over || len(a.held) == 0 || a.name == pages || a.name == slots {
 		return
@@ -85,13 +85,13 @@ func (s *sim) checkAsked(a *asking) {
 	}
 }
 
-// stillValid are the holds that are valid; s.mu is held.
+// stillValid returns the valid holds; s.mu is held.
 func stillValid(holds []held) []held {
 	return slices.DeleteFunc(slices.Clone(holds), func(h held) bool { return h.Remaining() == 0 })
 }
 
-// revoke asks for a lock. Where nothing goes wrong, all who had it all the time and listen
-// are told at once.
+// revoke requests the release of a lock. Without faults, all holders that held it all the time and
+// listen receive the request at once.
 func (p *process) revoke(ctx context.Context, r *rand.Rand, label string, c *client) {
 	name := p.names[r.IntN(len(p.names))]
 	reason := fmt.Sprintf("%s %016x", name, r.Uint64())
@@ -122,7 +122,8 @@ func (p *process) revoke(ctx context.Context, r *rand.Rand, label string, c *cli
 	}
 }
 
-// allTold checks that those who had the lock, have it still and listen were told.
+// allTold checks that the request reached all holders that held the lock before, still hold it, and
+// listen.
 func (s *sim) allTold(a *asking, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +140,8 @@ func (s *sim) allTold(a *asking, reason string) {
 	}
 }
 
-// sweepInbox revokes a free lock, until all requests that are moot are gone: those
-// of holders who did not listen, or whose client closed.
+// sweepInbox revokes a free lock until all stale requests are deleted: those whose holders did not
+// listen, or whose clients closed.
 func (s *sim) sweepInbox() {
 	c := s.client("last", "last", s.clock("last"))
 	for tries := 0; len(s.requests()) > 0 && tries < 1000; tries++ {
@@ -152,7 +153,7 @@ func (s *sim) sweepInbox() {
 	s.closeClient(c)
 }
 
-// requests are the paths of the requests that stand.
+// requests returns the paths of the requests.
 func (s *sim) requests() (all []string) {
 	for _, n := range s.Dump(inbox) {
 		if strings.HasPrefix(n.Path, inbox+"/") {
@@ -162,8 +163,8 @@ func (s *sim) requests() (all []string) {
 	return all
 }
 
-// breakOne breaks an entry of ours, whosever it is and whether it is held, waited with, kept or
-// left to others. If it sees that through, the entry's owner knows.
+// breakOne force-releases an entry of Holdfast, whether it is held, waiting, cached or detached. If
+// that completes, the entry's owner knows.
 func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *client) {
 	entries := slices.DeleteFunc(p.Dump("/locks"), func(n locktest.Node) bool {
 		_, ours := recordOf(n)
@@ -202,14 +203,13 @@ func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *c
 	}
 }
 
-// mayBeBroken reports whether a hold that is told to be overwritten may have been broken: its
-// owner learnt that another client had written the entry, and could not read which. s.mu is held.
+// mayBeBroken reports whether a hold with that loss may have been broken: its owner learned that
+// another client had written the entry, and could not read it. s.mu is held.
 func (s *sim) mayBeBroken(h held, err error) bool {
 	return errors.Is(err, lock.ErrTaken) && len(s.broken[pathOf(h.Hold)]) > 0
 }
 
-// brokenBy checks that a holder which is told that its hold was broken is told a reason that
-// a client gave; s.mu is held.
+// brokenBy checks that the reason in the holder's error is one that a client gave; s.mu is held.
 func (s *sim) brokenBy(label string, h held, err error) {
 	if !errors.Is(err, lock.ErrBroken) {
 		return

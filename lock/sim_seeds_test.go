@@ -1,4 +1,4 @@
-// Simulation: histories that once showed a defect.
+// Simulation: histories that once failed.
 
 package lock_test
 
@@ -7,10 +7,9 @@ import (
 	"testing"
 )
 
-// TestSimulationSeeds runs again the histories that showed the defects of earlier
-// editions of package lock, most of them the first, as "SEED=487 SEEDS=1 KIND=faulty make sim" does. Another
-// edition asks for other things in another order, so the same seed is another history
-// in it: of the same kind, and beginning alike.
+// TestSimulationSeeds runs the histories that failed in earlier editions of package lock, as
+// "SEED=487 SEEDS=1 KIND=faulty make sim" does. Another edition sends other requests in another
+// order, so the same seed is now another history: of the same kind, with a similar beginning.
 func TestSimulationSeeds(t *testing.T) {
 	for _, h := range []struct {
 		kind   kind

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// theirs is a node that others made.
+// theirs is a node of another program.
 type theirs struct {
 	czxid   int64
 	data    string
@@ -29,7 +29,7 @@ type theirs struct {
 
 var open = zk.WorldACL(zk.PermAll)
 
-// makeTheirs makes the nodes that others have below the root before all begins.
+// makeTheirs creates the other programs' nodes below the root before the history begins.
 func (s *sim) makeTheirs(z *zk.Conn) {
 	nodes := []struct{ path, data string }{
 		{"/locks", ""}, {"/locks/" + foreign, "10.0.0.1"}, {"/locks/" + foreign + "/below", ""}, {"/locks/plain", ""}, {"/locks/r", ""},
@@ -57,8 +57,7 @@ func (s *sim) node(path string) (locktest.Node, bool) {
 	return nodes[0], true
 }
 
-// checkTheirs checks that what others made is there, as they made it. One that was
-// empty may have been put to use.
+// checkTheirs checks that other programs' nodes are unchanged. Empty ones may have been adopted.
 func (s *sim) checkTheirs() {
 	s.mu.Lock()
 	var paths []string
@@ -87,7 +86,7 @@ func (s *sim) checkTheirs() {
 	}
 }
 
-// remakeAll is a stranger who makes the parent of a lock again and again.
+// remakeAll is another program that recreates the parent of a lock again and again.
 func (s *sim) remakeAll(z *zk.Conn) {
 	r, path := s.random("stranger"), "/locks/"+remade
 	for i := 0; s.pause(r, 0, 500*time.Millisecond); i++ {
@@ -109,8 +108,8 @@ func (s *sim) remakeAll(z *zk.Conn) {
 	}
 }
 
-// takeAway deletes a lock's parent by hand. It reports false if a contender is in the
-// queue, or the connection fails.
+// takeAway deletes a lock's parent by hand. It returns false if a contender is in the queue, or the
+// connection fails.
 func (s *sim) takeAway(z *zk.Conn, path string) bool {
 	if err := z.Delete(path, -1); err != nil {
 		s.say("stranger: delete %s: %v", path, err)
@@ -123,12 +122,11 @@ func (s *sim) takeAway(z *zk.Conn, path string) bool {
 	return true
 }
 
-// remake makes a lock's parent that is not there: empty, or with data that is not
-// ours, at a version that it may have had before. Of what was before no client may make
-// use longer than 100 ms after it was last proven, and a request may be that old when it
-// leaves; the stranger waits for that time, and for what is on its way, and makes nothing
-// that it cannot tell about. If it does not wait what it makes may be written, but is not
-// deleted.
+// remake creates a missing parent: empty or with foreign data, at a version that it may have had
+// before. A client may use old knowledge for up to 100 ms after its last proof, and a request may
+// be that old when it is sent. So remake waits for that time and for requests in flight, and
+// creates nothing if it cannot know. If it does not wait, clients may write the node, but not
+// delete it.
 func (s *sim) remake(z *zk.Conn, r *rand.Rand, path, data string, version int32) {
 	folder, _ := s.node("/locks/r")
 	if _, there := s.node(path); there {
@@ -150,8 +148,7 @@ func (s *sim) remake(z *zk.Conn, r *rand.Rand, path, data string, version int32)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// The folder counts what is made in it, so its counter tells whether a lock was
-	// there in between.
+	// The folder counts creates, so its counter shows whether a lock existed in between.
 	now := replies[len(replies)-1].Stat
 	made := (now.Cversion+now.NumChildren)/2 - (folder.Stat.Cversion+folder.Stat.NumChildren)/2
 	s.theirs["/locks/r"] = theirs{czxid: folder.Stat.Czxid, version: now.Version}
@@ -163,15 +160,14 @@ func (s *sim) remake(z *zk.Conn, r *rand.Rand, path, data string, version int32)
 	s.tally.count("parents made again", 1)
 }
 
-// styles are the names that other libraries give their contenders, and what these
-// are called in the tally.
+// styles has the name patterns of other libraries' contenders, and their names in the tally.
 var styles = []struct{ before, after, holds string }{
 	{"_c_", "-lock-", "holds of zk.Lock's"},
 	{"", "__lock__", "holds of kazoo's"},
 }
 
-// contend is a contender of another library: it makes an ephemeral entry, and holds
-// the lock when no entry stands before it.
+// contend is a contender of another library. It creates an ephemeral entry, and holds the lock when
+// that is the first.
 func (s *sim) contend(i int) {
 	label := fmt.Sprintf("other%d", i)
 	r, z := s.random(label), s.connect(label)
@@ -203,12 +199,12 @@ func (s *sim) contend(i int) {
 	}
 }
 
-// ordinary are the names of locks whose parents are ours.
+// ordinary returns the names of locks whose parents only Holdfast creates.
 func (s *sim) ordinary() []string {
 	return slices.DeleteFunc(slices.Clone(s.names), func(name string) bool { return name == found || name == remade })
 }
 
-// entryOf returns the entry whose name begins with the prefix, if it is there.
+// entryOf returns the entry whose name begins with the prefix, if it exists.
 func (s *sim) entryOf(prefix string) (path string, there bool) {
 	for _, n := range s.Dump(prefix[:strings.LastIndexByte(prefix, '/')]) {
 		if strings.HasPrefix(n.Path, prefix) {
@@ -218,7 +214,7 @@ func (s *sim) entryOf(prefix string) (path string, there bool) {
 	return "", false
 }
 
-// isTurn waits until an entry of another library's is the first, for a while.
+// isTurn waits for a while until another library's entry is the first.
 func (s *sim) isTurn(z *zk.Conn, r *rand.Rand, path string) bool {
 	ctx, cancel := context.WithTimeout(s.until, between(r, 0, 4*s.ttl))
 	defer cancel()

@@ -26,19 +26,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestSimulation runs random histories of many clients under random faults, in
-// virtual time, and checks after every step what package lock promises. SEEDS is
-// how many histories, SEED the first one, KIND the only kind of history that is
-// wanted (see kinds). "SEED=17 SEEDS=1 make sim" runs the seventeenth as it always
-// is; here goroutines that can run at the same time do so in any order. TRACE is a
-// folder in which the traces of all of them are left.
+// TestSimulation runs random histories of many clients under random faults, in virtual time. After
+// every step it checks the promises of package lock. SEEDS is the number of histories, SEED the
+// first one, and KIND selects one kind (see kinds). "SEED=17 SEEDS=1 make sim" repeats the
+// seventeenth exactly; here runnable goroutines run in any order. TRACE is a folder for the traces.
 //
-// A history has up to six processes with clocks of their own, up to a day off and
-// up to 300 ppm wrong, and one or more clients each, on connections of their own or
-// on one that they share. Their goroutines lock, try, extend, enter again, cancel
-// and unlock a few names, beside contenders of other libraries. What befalls them
-// depends on the kind of history. What is in them all together, the tally tells,
-// and 500 of them fail if something that should be is not.
+// A history has up to six processes, with clocks that are up to a day off and up to 300 ppm wrong.
+// Each has one or more clients, with their own connections or a shared one. Their goroutines lock,
+// try, extend, reenter, cancel and unlock a few names, beside contenders of other libraries. The
+// faults depend on the kind. The tally counts the events of all histories. 500 of them fail if an
+// expected event is missing.
 func TestSimulation(t *testing.T) {
 	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 20)
 	only := kind(os.Getenv("KIND"))
@@ -87,7 +84,7 @@ func env(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// sim is one history.
+// sim is the state of one history.
 type sim struct {
 	*testing.T
 	*locktest.Ensemble
@@ -127,8 +124,8 @@ type sim struct {
 	tally     tally
 }
 
-// random returns a source of randomness for one part of the history. Each part
-// has its own, so that none depends on the order in which others draw.
+// random returns a source of random numbers for one part of the history. Each part has its own, so
+// that no part depends on the order of the others.
 func (s *sim) random(part string) *rand.Rand { return random(s.seed, part) }
 
 func random(seed uint64, part string) *rand.Rand { return rand.New(rand.NewPCG(seed, hash(part))) }
@@ -143,7 +140,7 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }
 
-// oneIn is true once in n times.
+// oneIn returns true once in n times.
 func oneIn(r *rand.Rand, n int) bool { return r.IntN(n) == 0 }
 
 // say adds a line to the trace.
@@ -187,14 +184,14 @@ func (s *sim) violatedLocked(format string, args ...any) {
 	s.Errorf("seed %d, kind %s: "+format, append([]any{s.seed, s.kind}, args...)...)
 }
 
-// count counts something for the tally.
+// count counts an event for the tally.
 func (s *sim) count(thing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tally.count(thing, 1)
 }
 
-// history runs the history of one seed; of the only kind that is wanted, if any is.
+// history runs the history of one seed; only selects its kind, if not empty.
 func history(t *testing.T, seed uint64, only kind) (result tally) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sim{
@@ -314,7 +311,7 @@ func (s *sim) run() {
 	s.checkReigns()
 }
 
-// heal undoes what faults left behind.
+// heal ends all faults.
 func (s *sim) heal() {
 	s.Intercept(nil)
 	for _, member := range s.Servers() {
@@ -322,8 +319,8 @@ func (s *sim) heal() {
 	}
 }
 
-// nothingLeft checks that nothing of ours is left but the mark of the epoch and the inbox; and
-// ancestors, where there is no reaper, to whom they belong; and parents that stay.
+// nothingLeft checks that no node of ours is left, except the mark of the epoch, the inbox, parents
+// that stay, and, without a reaper, ancestors.
 func (s *sim) nothingLeft() {
 	var left []string
 	for _, n := range s.Dump("/locks") {

@@ -18,10 +18,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// ledger is where transactions leave a mark: one more each time that one is applied.
+// ledger is the node in which each applied transaction creates one child.
 const ledger = "/ledger"
 
-// told is a transaction and what its caller was told.
+// told is a transaction and its reported result.
 type told struct {
 	label, name string
 	token       lock.Token
@@ -63,9 +63,9 @@ func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h he
 	}
 }
 
-// checkLedger checks that each transaction was applied once or not at all, as its caller
-// was told, and those of a lock that one holds at a time in the order of the tokens: none
-// after one of a later holder.
+// checkLedger checks that each transaction was applied once or not at all, as its result says.
+// Those of an exclusive lock are in the order of the tokens: none comes after one of a later
+// holder.
 func (s *sim) checkLedger() {
 	marks := s.Dump(ledger)
 	s.mu.Lock()

@@ -1,4 +1,4 @@
-// Simulation: goroutines that take and give back locks.
+// Simulation: goroutines that lock and unlock.
 
 package lock_test
 
@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// worker is one goroutine of a process, which takes locks and gives them back.
+// worker is one goroutine of a process, which locks and unlocks.
 func (p *process) worker(ctx context.Context, label string) {
 	r := p.random(label)
 	for ctx.Err() == nil {
@@ -77,7 +77,7 @@ func (p *process) worker(ctx context.Context, label string) {
 	}
 }
 
-// take takes a lock in one of the ways there are.
+// take takes a lock in a random way.
 func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *client) (held, error) {
 	name := p.names[r.IntN(len(p.names))]
 	if oneIn(r, 25) {
@@ -98,7 +98,7 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		p.count("large entries")
 	}
 	way := p.way(r, label, c, name, opts)
-	// A wait without end must be served, also after the last fault.
+	// A wait without a deadline must be served, also after the last fault.
 	waits, cancel := context.WithCancel(p.served)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
@@ -127,8 +127,8 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 	return p.granted(label, c, got, fixed, way), nil
 }
 
-// drawTTL draws a TTL that is good for the history: where nothing may be lost, one
-// that leaves time to renew it.
+// drawTTL draws a TTL that suits the history: if nothing may be lost, one that leaves time to
+// renew.
 func (p *process) drawTTL(r *rand.Rand) time.Duration {
 	least := lock.MinTTL
 	if p.quiet() {
@@ -146,8 +146,8 @@ func (s *sim) lockWithin(ctx context.Context, label string, lock taking, d time.
 	return hold, err
 }
 
-// burst is twenty callers at once, with deadlines so short that most give up: for
-// one lock, or for many.
+// burst makes twenty calls at once, for one lock or for many, with deadlines so short that most
+// give up.
 func (p *process) burst(ctx context.Context, r *rand.Rand, label string, c *client) {
 	p.count("bursts")
 	many, burst := oneIn(r, 2), r.Uint64()
@@ -170,7 +170,7 @@ func (p *process) burst(ctx context.Context, r *rand.Rand, label string, c *clie
 	callers.Wait()
 }
 
-// work has a hold for a while.
+// work keeps a hold for a while.
 func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) {
 	if oneIn(r, 6) && h.Name() != slots {
 		p.enterAgain(r, label, h)
@@ -219,7 +219,7 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 	}
 }
 
-// extend asks for another lease, longer or shorter.
+// extend requests another lease, longer or shorter.
 func (p *process) extend(ctx context.Context, r *rand.Rand, label string, h held) {
 	ttl, before := p.drawTTL(r), h.Remaining()
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
@@ -240,8 +240,8 @@ func (p *process) extend(ctx context.Context, r *rand.Rand, label string, h held
 	}
 }
 
-// shortenInDoubt asks for a shorter lease and does not learn whether it has got it;
-// then it stays for as long as it may.
+// shortenInDoubt requests a shorter lease, and loses the reply. Then it keeps the hold as long as
+// it may.
 func (p *process) shortenInDoubt(ctx context.Context, r *rand.Rand, label string, h held) {
 	left := h.Remaining().Truncate(time.Millisecond)
 	if left <= lock.MinTTL {
@@ -260,8 +260,8 @@ func (p *process) shortenInDoubt(ctx context.Context, r *rand.Rand, label string
 	}
 }
 
-// enterAgain takes a lock once more by the context of its hold: at once, unless the
-// hold is in doubt and has to be confirmed first.
+// enterAgain reenters a lock by the context of its hold. It succeeds at once, unless the hold is in
+// doubt and must be confirmed first.
 func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	if !p.quiet() && oneIn(r, 4) {
 		d := between(r, 0, time.Hour)
@@ -298,7 +298,7 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	}
 }
 
-// end gives a hold back; sometimes while its lease is being extended.
+// end unlocks a hold, sometimes while its lease is being extended.
 func (p *process) end(r *rand.Rand, label string, h held) {
 	var wg sync.WaitGroup
 	if oneIn(r, 8) {

@@ -1,4 +1,4 @@
-// Servers that lag behind: what they show or hide lets no waiter in, and costs no place.
+// Servers that lag behind: what they show or hide admits no waiter, and costs no place.
 
 package lock_test
 
@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestPredecessorThatOnlyALaggingServerShows: the waiter's predecessor, by its foretold name, left
-// before the waiter joined; but a server that lags behind shows it still. That it goes then
-// does not make it the waiter's turn.
+// TestPredecessorThatOnlyALaggingServerShows: the waiter's predicted predecessor left before the
+// waiter joined, but a lagging server still shows it. When that server no longer shows it, it is
+// still not the waiter's turn.
 func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 	each(t, "the session ends before the read", bools, func(w *world, endsBefore bool) { // or during it
 		var ends, slow atomic.Bool
@@ -47,7 +47,7 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 		<-gone
 		w.until("the second one has left", func() bool { return len(w.entries("x")) == 1 })
 
-		// What the lagging server shows is put there for as long as the server lags.
+		// The test creates the node that the lagging server shows, for as long as the server lags.
 		lagsBehind := lagging("b", b)
 		var shown atomic.Bool
 		hide := func() {
@@ -84,9 +84,9 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 	})
 }
 
-// TestPurgePastOneThatALaggingServerHides: as the dead waiter ahead is purged, the
-// session changes. The new server lags behind even the creation of the entry before
-// that one, which holds the lock by then. What it does not show yet has not gone.
+// TestPurgePastOneThatALaggingServerHides: as the dead waiter ahead is purged, the session changes.
+// The new server does not yet show the entry before that one, which holds the lock by then. That
+// does not mean that it has gone.
 func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		first, holder, b := w.dial("first"), w.dial("holder"), w.dial("b")
@@ -99,8 +99,8 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 		w.kill("dead")
 		expired := time.Now().Add(ttl)
 
-		// As it looks at the one that will hold, the lagging server hides it; and what
-		// it is asked next it answers once the waiter's own entry was written.
+		// When the waiter reads the future holder's entry, the lagging server hides it. The server
+		// answers the next request only after it has the waiter's own entry.
 		lagsBehind, hidden := lagging("b", b), false
 		var begun atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -135,8 +135,8 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 	})
 }
 
-// TestPurgeStopsAtWhatIsHidden: the waiter behind a dead one may purge that, and cannot
-// read what stands before it. It is there all the same.
+// TestPurgeStopsAtWhatIsHidden: the waiter behind a dead entry may purge that, but cannot read the
+// entry before it, which exists.
 func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		b, z := w.dial("b"), w.raw("other")
@@ -153,8 +153,8 @@ func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
 	})
 }
 
-// TestSlowRenewalWidensTheWindow: the leader has stamped the renewal at any time
-// between its sending and the reply. What is known of its clock says so.
+// TestSlowRenewalWidensTheWindow: the leader may have stamped the renewal at any time between send
+// and reply. The client's bounds of the leader's clock include that.
 func TestSlowRenewalWidensTheWindow(t *testing.T) {
 	const slow = 2 * time.Second
 	forEach(t, locktest.Options{}, map[string]locktest.Fault{
@@ -174,8 +174,8 @@ func TestSlowRenewalWidensTheWindow(t *testing.T) {
 	})
 }
 
-// TestRenewalCountsForTheSessionItWasSentIn, and not for one that has begun when its
-// sender looks at the reply: the server of that may lag behind.
+// TestRenewalCountsForTheSessionItWasSentIn: a renewal does not count for a session that has begun
+// when the reply is handled, because that session's server may lag behind.
 func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -190,9 +190,9 @@ func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 		ch := w.queue(w.ctx, b, "x")
 		own, first := w.entries("x")[1].Path, b.Session()
 
-		// As it reads the holder's entry, the waiter's wall clock is set forward, so that
-		// its sample of the leader's is worth nothing, and it takes another by renewing
-		// its own entry. When it has the reply, it sleeps, and its session ends.
+		// As the waiter reads the holder's entry, its wall clock is set forward. So its sample of
+		// the leader's clock is worthless, and it takes another by renewing its own entry. When it
+		// has the reply, it sleeps, and its session ends.
 		lagsBehind := lagging("b", b)
 		var stepped, renewed atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -225,8 +225,8 @@ func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 	})
 }
 
-// TestStaleFollower has the waiter on a member that lags behind: what it sees
-// late must not let it in early.
+// TestStaleFollower: the waiter is connected to a member that lags behind. Late reads must not
+// admit it early.
 func TestStaleFollower(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		follower := w.followers()[0]
@@ -252,16 +252,15 @@ func TestStaleFollower(t *testing.T) {
 	})
 }
 
-// TestStaleReadOfNewSession: a session may begin on a server that lags behind all
-// that the waiter has seen (localSessionsEnabled). There the entry ahead does not
-// exist yet; that proves nothing before the waiter has written in that session.
+// TestStaleReadOfNewSession: a session may begin on a server that lags behind all that the waiter
+// has seen (localSessionsEnabled). There the entry ahead does not exist yet. That proves nothing
+// before the waiter has written in that session.
 func TestStaleReadOfNewSession(t *testing.T) {
 	each(t, "the session ends during a read", bools, func(w *world, midway bool) { // which is repeated in the new session
 		var stale, pause atomic.Bool
 		start := time.Now()
 		b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
-			// The waiter is slow to look at what it has read, and a renewal
-			// is quicker.
+			// The waiter handles its read late, and a renewal is faster.
 			if calledBy("queue.(*contender).await") && pause.Swap(false) {
 				time.Sleep(ttl / 4)
 			}
@@ -295,8 +294,8 @@ func TestStaleReadOfNewSession(t *testing.T) {
 	})
 }
 
-// TestStaleListCostsNoPlace: as a waiter looks for its place the first time, its session has changed.
-// The new server lags behind even the creation of the own entry, which is not gone.
+// TestStaleListCostsNoPlace: as a waiter lists for the first time, its session changes. The new
+// server does not yet show the waiter's own entry, which has not gone.
 func TestStaleListCostsNoPlace(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var ends atomic.Bool

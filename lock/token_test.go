@@ -23,7 +23,7 @@ func TestTokensCompare(t *testing.T) {
 	}
 }
 
-// TestTokenText: what stands in databases and logs, and in which form, does not change.
+// TestTokenText: the text form in databases and logs does not change.
 func TestTokenText(t *testing.T) {
 	for _, tt := range []struct {
 		token lock.Token
@@ -75,8 +75,8 @@ func TestTokenTextRefused(t *testing.T) {
 	}
 }
 
-// FuzzTokenText: a text is one token's or none's, and texts are in the order of their
-// tokens, byte by byte.
+// FuzzTokenText: a text is the form of at most one token, and texts sort, byte by byte, as their
+// tokens do.
 func FuzzTokenText(f *testing.F) {
 	f.Add("000000010000000f", "000000010000000f-00000002")
 	f.Add("7fffffffffffffff-7fffffff", "")
@@ -94,7 +94,8 @@ func FuzzTokenText(f *testing.F) {
 	})
 }
 
-// FuzzTokenOrder: each token has a text, which reads as that token, and they have one order.
+// FuzzTokenOrder: each token has a text, which parses to the same token, and texts sort as tokens
+// do.
 func FuzzTokenOrder(f *testing.F) {
 	f.Add(int64(1), int32(0), int32(0), int32(0), int64(1), int32(0), int32(1), int32(0))
 	f.Add(int64(9), int32(4), int32(0), int32(7), int64(9), int32(4), int32(1), int32(0))

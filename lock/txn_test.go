@@ -20,7 +20,7 @@ import (
 // app is the service's own node, below which the tests write.
 const app = "/app"
 
-// withApp simulates a world in which it is there.
+// withApp simulates a world in which app exists.
 func withApp(t *testing.T, f func(w *world)) {
 	t.Helper()
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -34,12 +34,12 @@ func (w *world) makeApp() {
 	w.create(w.raw("app"), app, "", 0)
 }
 
-// add is an operation that leaves one more node each time that it is applied.
+// add returns an operation that creates one more node each time it is applied.
 func add() lock.Op {
 	return lock.OpCreate(app+"/n-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 }
 
-// added is how often it was applied.
+// added returns the number of nodes that add has created.
 func (w *world) added() int { return len(w.Dump(app)) - 1 }
 
 func (w *world) applied(want int) {
@@ -47,7 +47,7 @@ func (w *world) applied(want int) {
 	equal(w, "operations that were applied", w.added(), want)
 }
 
-// txns are transactions of users: requests that write below their node.
+// txns matches users' transactions: requests that write below app.
 func txns(r locktest.Request) bool { return r.Op == "multi" && touches(r, app) }
 
 func (w *world) txn(h *lock.Hold, ops ...lock.Op) {
@@ -116,7 +116,7 @@ func TestTxnRefusesBadInput(t *testing.T) {
 	})
 }
 
-// TestAmbiguousTxn: whatever befalls the request, the transaction is applied once.
+// TestAmbiguousTxn: whatever fault hits the request, the transaction is applied once.
 func TestAmbiguousTxn(t *testing.T) {
 	for _, fixed := range bools {
 		eachMishap(t, fmt.Sprintf("fixed %v twice", fixed), bools, func(w *world, twice bool, i int) { // the write that settles it suffers as well
@@ -148,8 +148,8 @@ func TestAmbiguousTxn(t *testing.T) {
 	}
 }
 
-// mishaps makes the first requests that each of the filters lets pass, one after the
-// other, suffer the same.
+// mishaps applies the same mishap to the first request that each of the filters accepts, one after
+// the other.
 func (w *world) mishaps(i int, label string, filters ...func(locktest.Request) bool) {
 	var next atomic.Int32
 	w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -164,8 +164,8 @@ func (w *world) mishaps(i int, label string, filters ...func(locktest.Request) b
 	})
 }
 
-// TestTxnRefusedAfterLostReply: the first attempt's reply is lost, and the second one is
-// refused. That tells what came of both.
+// TestTxnRefusedAfterLostReply: the first attempt's reply is lost, and the second one is refused.
+// That shows the outcome of both.
 func TestTxnRefusedAfterLostReply(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		w.makeApp()
@@ -183,8 +183,8 @@ func TestTxnRefusedAfterLostReply(t *testing.T) {
 	})
 }
 
-// TestTxnDuringRenewal: a renewal that is on its way changes the entry's version, and one
-// whose reply is lost may have done so.
+// TestTxnDuringRenewal: a renewal in flight changes the entry's version, and one whose reply is
+// lost may have done so.
 func TestTxnDuringRenewal(t *testing.T) {
 	each(t, "fault", []locktest.Fault{
 		{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply},
@@ -201,7 +201,7 @@ func TestTxnDuringRenewal(t *testing.T) {
 	})
 }
 
-// TestTxnsOfOneHold are made one after the other, and renew the lease.
+// TestTxnsOfOneHold: transactions are sent one after the other, and renew the lease.
 func TestTxnsOfOneHold(t *testing.T) {
 	withApp(t, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -226,8 +226,8 @@ func TestTxnsOfOneHold(t *testing.T) {
 	})
 }
 
-// TestRefusedTxnsDoNotStarveRenewals: they write nothing, so that the lease has to be
-// renewed as ever.
+// TestRefusedTxnsDoNotStarveRenewals: refused transactions write nothing, so the lease must be
+// renewed as usual.
 func TestRefusedTxnsDoNotStarveRenewals(t *testing.T) {
 	withApp(t, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -238,8 +238,8 @@ func TestRefusedTxnsDoNotStarveRenewals(t *testing.T) {
 	})
 }
 
-// TestTxnKeepsTheEndOfAFixedLease: it says that the holder lives, but not that it wants
-// the lock for longer. Nor does it lose by it.
+// TestTxnKeepsTheEndOfAFixedLease: a transaction shows that the holder lives, but does not extend a
+// fixed lease, or shorten it.
 func TestTxnKeepsTheEndOfAFixedLease(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -257,8 +257,8 @@ func TestTxnKeepsTheEndOfAFixedLease(t *testing.T) {
 	})
 }
 
-// TestTxnOfPausedHolder: the process is stopped as it begins the transaction, and goes
-// on when another client has the lock. Nothing is applied.
+// TestTxnOfPausedHolder: the process is paused as it begins the transaction, and continues when
+// another client has the lock. Nothing is applied.
 func TestTxnOfPausedHolder(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -278,8 +278,8 @@ func TestTxnOfPausedHolder(t *testing.T) {
 	})
 }
 
-// TestLateTxn: the request arrives when the hold has been lost and another client has the
-// lock. Its holder is told what can be known when the hold ends.
+// TestLateTxn: the request arrives after the hold was lost and another client has the lock. Its
+// holder learns what can be known at the end of the hold.
 func TestLateTxn(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -296,7 +296,7 @@ func TestLateTxn(t *testing.T) {
 	})
 }
 
-// TestTxnInDoubt: the caller gives up while the request is on its way.
+// TestTxnInDoubt: the caller gives up while the request is in flight.
 func TestTxnInDoubt(t *testing.T) {
 	each(t, "fault", []locktest.Fault{
 		{Delay: 3 * time.Second}, {DelayReply: 3 * time.Second}, {Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply},
@@ -320,7 +320,7 @@ func TestTxnInDoubt(t *testing.T) {
 	})
 }
 
-// TestUnlockDuringTxn: the transaction comes before the end of the hold, or not at all.
+// TestUnlockDuringTxn: the transaction is applied before the end of the hold, or not at all.
 func TestUnlockDuringTxn(t *testing.T) {
 	each(t, "fault", []locktest.Fault{
 		{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {Code: codeQuota},
@@ -344,7 +344,7 @@ func TestUnlockDuringTxn(t *testing.T) {
 	})
 }
 
-// TestTxnThatBreaksTheConnection is given up: a server can be set to take less than others.
+// TestTxnThatBreaksTheConnection: a transaction that is too large for one server's limit fails.
 func TestTxnThatBreaksTheConnection(t *testing.T) {
 	withApp(t, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -373,9 +373,9 @@ func TestTxnOverAnOutage(t *testing.T) {
 	})
 }
 
-// TestTxnOfHoldThatMoves: a transaction is sent again when the other hold that it depends on goes
-// on in another process, by the same entry. It is not applied. One that a write of that entry by
-// its holder has overtaken is.
+// TestTxnOfHoldThatMoves: a transaction depends on another hold, whose entry another process
+// continues meanwhile. When it is sent again, it is not applied. If only a write of that entry by
+// its holder has overtaken it, it is applied.
 func TestTxnOfHoldThatMoves(t *testing.T) {
 	const codeBadVersion = -103
 	withApp(t, func(w *world) {
@@ -392,7 +392,7 @@ func TestTxnOfHoldThatMoves(t *testing.T) {
 		w.alive(moved)
 		equal(t, "transactions that were applied", w.added(), 1)
 
-		// Another client has the entry, and its holder does not know yet.
+		// Another client has attached to the entry, and its holder does not know yet.
 		z := w.lock(a, "z")
 		w.breaks(b, z.EntryPath())
 		mustBe(t, x.Txn(w.ctx, lock.OpHeld(z), add()), lock.ErrBroken)
@@ -400,7 +400,8 @@ func TestTxnOfHoldThatMoves(t *testing.T) {
 	})
 }
 
-// TestTxnOfTwoHolds: it depends on both, also where the entry of the other one would live on.
+// TestTxnOfTwoHolds: the transaction depends on both holds, even if the other one's entry would
+// live on.
 func TestTxnOfTwoHolds(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
@@ -415,7 +416,7 @@ func TestTxnOfTwoHolds(t *testing.T) {
 		isTrue(t, z.EntryPath() != path, "the entry was handed off")
 		w.txn(x, lock.OpHeld(z), add())
 
-		// In flight as the other hold ends.
+		// The transaction is in flight as the other hold ends.
 		first := true
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			if r.Label == "a" && txns(r) && first {
@@ -450,7 +451,7 @@ func TestTxnOfTwoHolds(t *testing.T) {
 	})
 }
 
-// TestTxnFindsTheEntryGone: another client has removed it, written it, or attached to it.
+// TestTxnFindsTheEntryGone: another client has removed the entry, written it, or attached to it.
 func TestTxnFindsTheEntryGone(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, z := w.dial("a"), w.raw("z")
@@ -500,9 +501,9 @@ func TestTxnOfClosedClient(t *testing.T) {
 	})
 }
 
-// TestTxnEndsWithItsHandle: once Unlock of a handle has returned nil, no transaction by it is
-// applied any more, also where its entry lives on: by another handle, by another reader, or
-// because the next goroutine of the client has it.
+// TestTxnEndsWithItsHandle: after Unlock of a handle has returned nil, no transaction of that
+// handle is applied. That also holds if the entry lives on, for another handle, another reader, or
+// the next goroutine of the client.
 func TestTxnEndsWithItsHandle(t *testing.T) {
 	lives := map[string]func(w *world, a *lock.Client) (first *lock.Hold, others func()){
 		"another handle": func(w *world, a *lock.Client) (*lock.Hold, func()) {
@@ -572,7 +573,7 @@ func TestTxnEndsWithItsHandle(t *testing.T) {
 	}
 }
 
-// TestTxnThatNeverSettles: Unlock says so when its time is up.
+// TestTxnThatNeverSettles: Unlock reports that when its time is up.
 func TestTxnThatNeverSettles(t *testing.T) {
 	withApp(t, func(w *world) {
 		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))

@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// touches reports whether a request is about that node or one below it.
+// touches reports whether a request concerns the node or a node below it.
 func touches(q locktest.Request, node string) bool {
 	return slices.ContainsFunc(q.Paths, func(p string) bool { return p == node || strings.HasPrefix(p, node+"/") })
 }
 
-// remake deletes a node with its children, and makes it anew with foreign data, written so
-// often.
+// remake deletes a node with its children, and creates it again with foreign data, written that
+// many times.
 func (w *world) remake(z *zk.Conn, node string, writes int32) {
 	for _, n := range slices.Backward(w.Dump(node)) {
 		if err := z.Delete(n.Path, -1); err != nil {
@@ -37,8 +37,8 @@ func (w *world) remake(z *zk.Conn, node string, writes int32) {
 	}
 }
 
-// TestMadeAgainMeanwhile: another client deletes what a sweep has judged, and makes a node
-// of its own at the same path and version, at each moment between the read and the delete.
+// TestMadeAgainMeanwhile: another client deletes the judged node and creates its own at the same
+// path and version, at each moment between the read and the delete.
 func TestMadeAgainMeanwhile(t *testing.T) {
 	dir, lock := znode.Parent{Kind: znode.Dir}, znode.Parent{Kind: znode.Mutex}
 	for name, test := range map[string]struct {
@@ -102,8 +102,8 @@ func TestMadeAgainMeanwhile(t *testing.T) {
 	}
 }
 
-// TestUsedMeanwhile: an orphan is used again, and the last client that leaves it deletes it,
-// or it is adopted, while its delete is on its way.
+// TestUsedMeanwhile: while its delete is in flight, an orphan is used again and deleted by its last
+// client, or it is adopted.
 func TestUsedMeanwhile(t *testing.T) {
 	for name, remade := range map[string]bool{"used": false, "remade and adopted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -145,9 +145,8 @@ func TestUsedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestGuardsGo: an anchor that a sweep has made to prove a node goes with it, or after it
-// was found that the node has changed; one that a crash left behind goes with the next
-// sweep.
+// TestGuardsGo: a sweep deletes the guard node that it created, together with the node that it
+// guards, or after that node has changed. The next sweep deletes a guard that a crash left behind.
 func TestGuardsGo(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestDeletesPerSecond: as many as may be in the first second, and then no faster.
+// TestDeletesPerSecond: the first second may have the full number of deletes; later ones never
+// exceed the rate.
 func TestDeletesPerSecond(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -47,7 +48,7 @@ func TestDeletesPerSecond(t *testing.T) {
 	})
 }
 
-// TestReadsInFlight: a sweep has as many as Concurrency says, and no more.
+// TestReadsInFlight: a sweep has exactly Concurrency reads in flight.
 func TestReadsInFlight(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -81,8 +82,8 @@ func TestReadsInFlight(t *testing.T) {
 	})
 }
 
-// TestDeniedIsToldOnce: when it appears and when it goes; a delete that is denied is not
-// missed, nor is what stays because of it.
+// TestDeniedIsToldOnce: a denial is logged when it appears and when it ends. A denied delete, and a
+// node that stays because of it, do not count as missed.
 func TestDeniedIsToldOnce(t *testing.T) {
 	const appears, goes = "denied by an ACL: what it forbids is left alone, and told of once", "denied no more: the ACL lets us now, or the node has gone"
 	simulate(t, func(w *world) {
@@ -135,7 +136,7 @@ func TestDeniedIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestReportTellsOfEachPolicy what was read and deleted, and how late.
+// TestReportTellsOfEachPolicy: a report has the counts and the delay of each policy.
 func TestReportTellsOfEachPolicy(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")

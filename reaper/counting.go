@@ -9,7 +9,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// unread takes the error of a read. It reports whether the node is not there.
+// unread handles the error of a read, and reports whether the node is missing. It counts a refusal
+// by the ACL as denied, and any other error as a failure.
 func (s *sweep) unread(ctx context.Context, path, what, policy string, err error) (missing bool) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -29,7 +30,8 @@ func (s *sweep) deny(path, what, policy string, err error) {
 	s.count(policy, func(c *Counts) { c.Denied++ })
 }
 
-// counted counts a node with its verdict, and names it if people have to look at it.
+// counted counts a node with its verdict. It records the path if an operator should look at the
+// node.
 func (s *sweep) counted(v Verdict, path, policy string) {
 	s.count(policy, func(c *Counts) { c.count(v) })
 	s.mu.Lock()
@@ -58,12 +60,14 @@ func (s *sweep) used(policy string, now instant, u use) {
 	})
 }
 
-// late notes since when something dead could have been deleted, which was judged now.
+// late records the longest time for which a node could have been deleted and was not: since is when
+// that time began.
 func (s *sweep) late(policy string, now instant, since time.Time) {
 	s.count(policy, func(c *Counts) { c.OldestOverdue = max(c.OldestOverdue, now.Earliest().Sub(since).Seconds()) })
 }
 
-// count counts for a policy; not for "", nor for one that is not swept.
+// count applies f to the counts of a policy. It does nothing for "" or for a policy that this sweep
+// does not cover.
 func (s *sweep) count(policy string, f func(*Counts)) {
 	now := time.Now()
 	s.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// finding is why an operator should look at a node.
+// finding is the reason why an operator should look at a node.
 type finding int
 
 const (
@@ -17,21 +17,21 @@ const (
 	kinds
 )
 
-// findings are the nodes of one sweep that an operator should look at.
+// findings has the nodes of one sweep that an operator should look at, by reason.
 type findings [kinds]denials
 
-// maxTold is how many nodes of one kind a sweep tells apart.
+// maxTold is the largest number of nodes with one reason that a sweep records.
 const maxTold = 1000
 
-// denials are nodes of one sweep and one kind of which the log tells once: the first maxTold
-// of them, in their order. Damaged ones have no error.
+// denials has the nodes of one sweep with one reason: the first maxTold of them, in order. Damaged
+// nodes have no error.
 type denials struct {
 	list []Denial
 	more bool // there were others, after the last of these
 }
 
-// order is that of reports: the deletes first, since only they leave something behind
-// that is known to be dead, and then by path.
+// order compares denials for reports: refused deletes first, because only those leave expired nodes
+// behind, and then by path.
 func (d Denial) order(e Denial) int {
 	rank := map[string]int{"delete": -1}
 	return cmp.Or(rank[d.What]-rank[e.What], cmp.Compare(d.Path, e.Path), cmp.Compare(d.What, e.What))
@@ -51,10 +51,10 @@ func (d *denials) add(n Denial) {
 	d.list = slices.Insert(d.list, i, n)
 }
 
-// first are those that a report names.
+// first returns the nodes that a report names.
 func (d *denials) first() []Denial { return slices.Clone(d.list[:min(len(d.list), maxNamed)]) }
 
-// paths are those of the first.
+// paths returns the paths of the nodes that a report names.
 func (d *denials) paths() (paths []string) {
 	for _, n := range d.first() {
 		paths = append(paths, n.Path)
@@ -62,21 +62,21 @@ func (d *denials) paths() (paths []string) {
 	return paths
 }
 
-// beyond reports whether it cannot be told if n is denied: it would come after the last
-// that is kept.
+// beyond reports whether n sorts after the last node of a full list, so that it may be denied and
+// not be in the list.
 func (d *denials) beyond(n Denial) bool {
 	return d.more && d.list[len(d.list)-1].order(n) < 0
 }
 
-// told are the nodes of one kind that the log has told of, without their errors, by the
-// schedule whose sweeps saw them.
+// told has the nodes with one reason that the log has already reported, by schedule. Errors are
+// omitted.
 type told struct {
 	mu   sync.Mutex
 	seen map[string]map[Denial]bool
 }
 
-// update takes the denials of a sweep. It returns those that are new, and those that
-// no schedule's sweep sees any more; of a sweep that is not complete, none of these.
+// update records the denials of a sweep. It returns the nodes that are new to the log, and those
+// that no schedule's sweep sees any more. After an incomplete sweep, it returns none of the latter.
 func (t *told) update(schedule string, d *denials, complete bool) (appeared, gone []Denial) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,7 +111,7 @@ func (t *told) update(schedule string, d *denials, complete bool) (appeared, gon
 	return appeared, gone
 }
 
-// keep forgets what was seen by other schedules than these: they are no more.
+// keep forgets the nodes of all other schedules, which a reload has removed.
 func (t *told) keep(schedules []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

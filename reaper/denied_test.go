@@ -9,7 +9,7 @@ import (
 
 func denialAt(i int) Denial { return Denial{Path: fmt.Sprintf("/locks/%05d", i), What: "read"} }
 
-// TestDenialsKeepTheFirst, in whatever order they come.
+// TestDenialsKeepTheFirst: the list keeps the first nodes, in whatever order they are added.
 func TestDenialsKeepTheFirst(t *testing.T) {
 	var d denials
 	d.add(Denial{Path: "/locks/z", What: "delete"})
@@ -65,7 +65,7 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestToldIsBounded, with ever other nodes denied.
+// TestToldIsBounded: the record stays bounded if each sweep is denied other nodes.
 func TestToldIsBounded(t *testing.T) {
 	var told told
 	for i := range 10 {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestFormat1 is counted, named and left alone; with the option, what has expired or is
-// empty goes.
+// TestFormat1: nodes of format 1 are counted, named and kept. With the option, expired and empty
+// ones are deleted.
 func TestFormat1(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")

@@ -15,10 +15,9 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// FuzzHostileTree has others put nodes of any name, data and ACL into the tree of
-// locks: each line of names is a path below the root, and a byte of kinds says what
-// it is. A sweep deletes only what is ours and expired or empty, names each node that
-// it was denied, and cleans up the locks around them.
+// FuzzHostileTree creates nodes of any name, data and ACL in the tree of locks. Each line of names
+// is a path below the root, and a byte of kinds describes the node. A sweep deletes only expired or
+// empty nodes of Holdfast, names each denied node, and cleans up the other locks.
 func FuzzHostileTree(f *testing.F) {
 	expired := (&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1, AcquiredAt: 1}).Encode()
 	ours := "x\nx/0123456789abcdef-lock-0000000000"
@@ -110,7 +109,7 @@ func FuzzHostileTree(f *testing.F) {
 	})
 }
 
-// deletable reports whether a node is one that the reaper may delete, at some time.
+// deletable reports whether the reaper may ever delete the node.
 func deletable(n locktest.Node) bool {
 	if n.Stat.EphemeralOwner != 0 {
 		return false
@@ -126,9 +125,9 @@ func deletable(n locktest.Node) bool {
 	return err == nil && parent.Kind != "" && !parent.Adopted
 }
 
-// hostile creates the nodes that the fuzzer thought of, as far as there can be such,
-// and returns what a sweep must be denied. The lowest two bits of a kind choose the
-// data, the others make the node ephemeral, unreadable or read only.
+// hostile creates the fuzzer's nodes, as far as the server permits, and returns the denials that a
+// sweep must report. The lowest two bits of a kind select the data; the others make the node
+// ephemeral, unreadable or read-only.
 func (w *world) hostile(z *zk.Conn, names string, kinds, data []byte) (denials []string) {
 	w.Helper()
 	if err := z.AddAuth("digest", []byte("u:p")); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// group is the policies that are swept together, because they have one schedule. It does
-// not change: a reload makes other groups.
+// group has the policies with one schedule, which one sweep covers. It is immutable: a reload
+// creates new groups.
 type group struct {
 	text     string
 	schedule cron.Schedule // nil: swept once, when asked for
@@ -17,7 +17,7 @@ type group struct {
 	*history
 }
 
-// history is what became of the sweeps of a schedule. The lock of the monitor guards it.
+// history has the results of a schedule's sweeps. Monitor.mu guards it.
 type history struct {
 	from    time.Time // when the schedule came into force, here
 	last    time.Time // when the last complete sweep began
@@ -32,8 +32,8 @@ func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *gr
 	return &group{text: text, schedule: schedule, chosen: policies, history: &history{from: time.Now()}}
 }
 
-// timing is the schedule of a group as cron asks for it. After a reload it goes on with what was
-// due: an "@every" would begin anew, so that frequent reloads would put off all sweeps.
+// timing is the schedule of a group for cron. After a reload it keeps the due time of the next
+// sweep: if "@every" began anew, frequent reloads would postpone all sweeps.
 type timing struct {
 	monitor *Monitor
 	group   *group
@@ -51,7 +51,7 @@ func (t *timing) Next(now time.Time) time.Time {
 	return t.group.next
 }
 
-// groups groups the policies by when they are swept.
+// groups groups the policies by schedule.
 func (in *setup) groups() []*group {
 	var groups []*group
 	for _, text := range in.options.schedules() {
@@ -66,15 +66,15 @@ func (in *setup) groups() []*group {
 	return groups
 }
 
-// sharesPolicy reports whether a policy of that name is in both groups.
+// sharesPolicy reports whether both groups have a policy of the same name.
 func (g *group) sharesPolicy(other *group) bool {
 	return slices.ContainsFunc(g.chosen, func(p policy.Policy) bool {
 		return slices.ContainsFunc(other.chosen, func(q policy.Policy) bool { return p.Name == q.Name })
 	})
 }
 
-// status is what is known of the group; running is the sweep of its policies that is under
-// way, nil if there is none.
+// status returns the status of the group. running is the current sweep of its policies, nil if
+// there is none.
 func (g *group) status(now time.Time, running *progress) Schedule {
 	s := Schedule{Schedule: g.text, Last: g.last, Skipped: g.skipped, Failed: g.failed, Next: g.next}
 	for _, p := range g.chosen {
@@ -97,15 +97,15 @@ func (g *group) status(now time.Time, running *progress) Schedule {
 	return s
 }
 
-// Bounds of for how long after it was due a sweep is not overdue: it is until the next
-// one is due, but within these.
+// Bounds of the delay that is allowed after a sweep was due. Within them, the delay may last until
+// the next sweep is due.
 const (
 	leastLate = time.Minute
 	mostLate  = time.Hour
 )
 
-// overdue returns for how long a sweep is overdue, or 0: by the schedule, when the last
-// one that was complete began, and when one that is under way was last seen to get on.
+// overdue returns how long a sweep is overdue; 0 means it is not. last is when the last complete
+// sweep began, moved when the current sweep last made progress.
 func overdue(schedule cron.Schedule, last, moved, now time.Time) time.Duration {
 	due := schedule.Next(last)
 	if due.IsZero() {

@@ -66,7 +66,7 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// TestConfigFileHasTheDefaults: what config.yaml says of the reaper changes nothing.
+// TestConfigFileHasTheDefaults: the reaper's settings in config.yaml are the defaults.
 func TestConfigFileHasTheDefaults(t *testing.T) {
 	c, err := policy.Load("../config.yaml")
 	if err != nil {
@@ -117,7 +117,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestOneThatHangsIsOverdue: a sweep under way in which nothing comes to its end.
+// TestOneThatHangsIsOverdue: a sweep that makes no progress becomes overdue.
 func TestOneThatHangsIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMonitor(About{})
@@ -147,7 +147,7 @@ func TestOneThatHangsIsOverdue(t *testing.T) {
 	})
 }
 
-// TestMonitorIsSafe for callers that look while a reaper works.
+// TestMonitorIsSafe: a monitor is safe for concurrent use while a reaper works.
 func TestMonitorIsSafe(t *testing.T) {
 	m := NewMonitor(About{Servers: []string{"a"}})
 	var done sync.WaitGroup
@@ -173,8 +173,8 @@ func TestMonitorIsSafe(t *testing.T) {
 	done.Wait()
 }
 
-// TestSchedulesAreResolved: a schedule in a time zone that this machine does not know is
-// refused by the reaper, with the policy that has it.
+// TestSchedulesAreResolved: the reaper refuses a schedule in a time zone that this machine does not
+// know. The error names the policy.
 func TestSchedulesAreResolved(t *testing.T) {
 	const schedule = "CRON_TZ=Nowhere/Here 30 4 * * *"
 	set, err := policy.NewSet(policy.Policy{Name: "a", Match: policy.MustPattern("a"), Schedule: schedule})

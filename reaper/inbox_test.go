@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// asked are the requests to give up locks that there are.
+// asked returns the ids of the requests to release locks.
 func (w *world) asked() (ids []string) {
 	for _, p := range w.paths() {
 		if id, ok := strings.CutPrefix(p, "/"+znode.Inbox+"/"); ok {
@@ -24,7 +24,7 @@ func (w *world) asked() (ids []string) {
 	return ids
 }
 
-// revoke asks the holder of a lock, whose entry is returned by its name.
+// revoke requests the release of a lock, and returns the name of the holder's entry.
 func (w *world) revoke(c *lock.Client, name, entry string) (id string) {
 	w.Helper()
 	if err := c.Revoke(w.ctx, name, "why"); err != nil {
@@ -37,8 +37,8 @@ func (w *world) revoke(c *lock.Client, name, entry string) (id string) {
 	return id
 }
 
-// TestMootRequestsAreSwept: those to entries that are gone, by this sweep or before; and
-// those that stand stay, and what is not understood.
+// TestMootRequestsAreSwept: a sweep deletes requests for entries that have gone, in this sweep or
+// before. It keeps requests for existing entries, and data that it does not understand.
 func TestMootRequestsAreSwept(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Batch: 2})

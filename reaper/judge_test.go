@@ -10,17 +10,17 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// epoch is the one that most nodes of these tests were written in, all at 100 s.
+// epoch is the epoch of most nodes in these tests, all written at 100 s.
 const epoch = 3
 
-// zxid is a transaction of an epoch.
+// zxid returns the zxid of a transaction in an epoch.
 func zxid(epoch, n int64) int64 { return epoch<<32 + n }
 
-// at is ensemble time by a sample of that transaction in the epoch of the nodes, from
-// its beginning.
+// at returns the ensemble time of a sample by that transaction, in the nodes' epoch since its
+// beginning.
 func at(ms, n int64) admin.Time { return in(epoch, ms, n) }
 
-// in is at in another epoch, the mark of which was not looked at yet.
+// in is at in another epoch, whose mark has not been read yet.
 func in(epoch, ms, n int64) admin.Time {
 	return admin.Time{
 		Zxid: zxid(epoch, n), Term: zxid(epoch, 0),
@@ -29,13 +29,13 @@ func in(epoch, ms, n int64) admin.Time {
 	}
 }
 
-// marked is that time with the mark, which is of that moment.
+// marked returns the time with the epoch's mark, stamped at since.
 func marked(now admin.Time, since int64) admin.Time {
 	now.Marked, now.Since = true, time.Duration(since)*time.Millisecond
 	return now
 }
 
-// stepped is that time with a term that began at that transaction and moment.
+// stepped returns the time with a term that began at that transaction and moment.
 func stepped(now admin.Time, n, since int64) admin.Time {
 	now = marked(now, since)
 	now.Term += n

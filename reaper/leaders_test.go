@@ -16,14 +16,12 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// offs are by how much the clock of a new leader may differ from the one's before, or a
-// leader's be set.
+// offs has the steps of a leader's clock, and the differences between leaders' clocks.
 var offs = []time.Duration{-time.Hour, -90 * time.Second, 90 * time.Second, time.Hour}
 
-// sweepOver holds locks, leaves that of a dead client among them, has the leader's clock
-// displaced, and sweeps all the time: from the very moment, and by a client of its own
-// for each sweep if asked to. No holder may lose its lock, and the dead one's must go
-// soon after its TTL and the grace.
+// sweepOver holds locks and creates that of a dead client. It displaces the leader's clock, and
+// sweeps all the time from then on; with once, each sweep has a new client. No holder may lose its
+// lock, and the dead one's must be deleted soon after its TTL and the grace.
 func (w *world) sweepOver(displace func(), once bool) {
 	w.Helper()
 	policies := lock.WithPolicies(w.policies())
@@ -86,7 +84,7 @@ func (w *world) sweepOver(displace func(), once bool) {
 	}
 }
 
-// TestSweepsAfterAnElection of a leader whose clock is off.
+// TestSweepsAfterAnElection: the new leader's clock is off.
 func TestSweepsAfterAnElection(t *testing.T) {
 	for _, off := range offs {
 		for _, once := range []bool{false, true} {
@@ -108,8 +106,7 @@ func TestSweepsAfterAnElection(t *testing.T) {
 	}
 }
 
-// TestSweepsAfterAStep of the clock of a leader that goes on leading. A reaper that knew
-// it from before sees that.
+// TestSweepsAfterAStep: the leader's clock steps. A reaper that sampled it before detects that.
 func TestSweepsAfterAStep(t *testing.T) {
 	for _, off := range offs {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
@@ -118,7 +115,7 @@ func TestSweepsAfterAStep(t *testing.T) {
 	}
 }
 
-// depose has the leader stopped and started again; another one leads.
+// depose stops the leader and starts it again; another member leads.
 func (w *world) depose() {
 	w.Helper()
 	if err := w.Start(w.StopLeader()); err != nil {
@@ -126,8 +123,8 @@ func (w *world) depose() {
 	}
 }
 
-// TestSweepsWhileLeadersFollowEachOther faster than a lease ends, or orphan_after. By
-// the leaders' clocks nothing would ever be old enough; a reaper that lasts has its own.
+// TestSweepsWhileLeadersFollowEachOther: leaders change faster than a lease or orphan_after ends.
+// By the leaders' clocks nothing would ever be old enough; a lasting reaper uses its own clock.
 func TestSweepsWhileLeadersFollowEachOther(t *testing.T) {
 	simulateOf(t, locktest.Options{Members: 3}, func(w *world) {
 		for i, s := range w.Servers() {
@@ -168,8 +165,8 @@ func TestSweepsWhileLeadersFollowEachOther(t *testing.T) {
 	})
 }
 
-// TestTheMarkIsLeftAlone: the node that tells when an epoch began is no lock. It
-// is neither read nor counted, however old it is, and there once for all sweeps.
+// TestTheMarkIsLeftAlone: the mark of the leader's epoch is no lock. Sweeps neither judge nor count
+// it, however old it is, and share one.
 func TestTheMarkIsLeftAlone(t *testing.T) {
 	simulateOf(t, locktest.Options{Members: 3}, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
@@ -204,8 +201,8 @@ func TestTheMarkIsLeftAlone(t *testing.T) {
 	})
 }
 
-// TestDataLostUnseen: by the time the reaper is back the servers have made more transactions than
-// before they lost their data, and its session has ended in any case. No number tells of the loss.
+// TestDataLostUnseen: before the reaper is back, the servers have lost their data and made more
+// transactions than before, and its session has ended. No number shows the loss.
 func TestDataLostUnseen(t *testing.T) {
 	simulateOf(t, locktest.Options{}, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})
@@ -244,8 +241,8 @@ func TestDataLostUnseen(t *testing.T) {
 	})
 }
 
-// TestDataLostInTheMidstOfASweep, behind a session that has ended, so that the servers do not
-// refuse the reaper: no living entry is taken for one of an earlier term.
+// TestDataLostInTheMidstOfASweep: the session has ended, so the servers do not refuse the reaper.
+// It does not judge a live entry as one of an earlier term.
 func TestDataLostInTheMidstOfASweep(t *testing.T) {
 	simulateOf(t, locktest.Options{}, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})

@@ -9,8 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// announce writes the one line with which a reaper begins, and reports whether it has:
-// it is written once.
+// announce writes the first log line of a reaper, unless that was done before. It reports whether
+// it wrote the line.
 func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
 	m.mu.Lock()
 	first := !m.announced
@@ -34,7 +34,7 @@ func (r *Reaper) announce(state State) bool {
 	return r.monitor.announce(r.log, in.options, state)
 }
 
-// tell logs what came of a sweep.
+// tell logs the result of a sweep.
 func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err error, row row) {
 	r.tellFound(report, found, err == nil)
 	if err == nil && row.before > 0 {
@@ -78,16 +78,16 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 		Stringer("took", report.Duration).Msg(message)
 }
 
-// tellings are what the log says of each kind of node: when it is first met, and when it is
-// no more.
+// tellings has the log messages of each finding: what it is, when it first appears, and when it
+// ends.
 var tellings = [kinds]struct{ is, appears, goes string }{
 	{"denied", "denied by an ACL: what it forbids is left alone, and told of once", "the ACL lets us now, or the node has gone"},
 	{"damaged", "damaged or of a newer version: the node is left alone, blocks its lock, and is told of once", "the node has gone, or was written anew"},
 	{"of format 1", "of format 1: the node is left alone, blocks its lock, and is told of once", "the node has gone, or was written anew"},
 }
 
-// tellFound logs the nodes that an operator should look at: each once when it is first met,
-// and once when it is no more.
+// tellFound logs the nodes that an operator should look at: each once when it first appears, and
+// once when it ends.
 func (r *Reaper) tellFound(report *Report, found *findings, complete bool) {
 	tell := func(level zerolog.Level, nodes []Denial, message, more string) {
 		for _, n := range nodes[:min(len(nodes), maxNamed)] {
@@ -108,10 +108,10 @@ func (r *Reaper) tellFound(report *Report, found *findings, complete bool) {
 	}
 }
 
-// summaryInterval is how often a reaper says that it is there.
+// summaryInterval is the interval of a reaper's log summaries.
 const summaryInterval = time.Hour
 
-// summarize logs what came of each hour, until ctx ends.
+// summarize logs a summary of each hour, until ctx ends.
 func (r *Reaper) summarize(ctx context.Context) {
 	hourly := time.NewTicker(summaryInterval)
 	defer hourly.Stop()
@@ -135,8 +135,8 @@ func (r *Reaper) summarize(ctx context.Context) {
 	}
 }
 
-// tally returns what a summary is made of: the status, what was counted since the start, and
-// what the last sweep of each schedule has seen.
+// tally returns the data of a summary: the status, the counts since the start, and the counts of
+// the last sweep of each schedule.
 func (m *Monitor) tally() (s Status, totals, seen Counts) {
 	s = m.Status()
 	m.mu.Lock()

@@ -12,27 +12,25 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Bounds of what is remembered: locks, which take about 50 bytes each, and terms.
+// Limits of the memory: locks, which take about 50 bytes each, and terms.
 const (
 	maxAlive = 1 << 20
 	maxTerms = 1000
 )
 
-// memory is what the sweeps of a reaper remember, in this process and under one set of
-// policies: the locks that they saw alive, and when the terms of ensemble time began. All of
-// its times are of this process's own monotonic clock.
+// memory is a reaper's memory of its sweeps, in this process and under one set of policies: the
+// locks that were seen alive, and the beginnings of the terms of ensemble time. All of its times
+// are on this process's own monotonic clock.
 //
-// A lock is remembered if all of its children were entries whose lease ran, until the first of
-// these may be deleted. Until then a later sweep passes over it. Nothing is deleted for what is
-// remembered of a lock: a sweep deletes only what it has read and judged itself. What has come
-// to the lock since is found later, such as an entry with a shorter lease: so a lock is
-// remembered for orphan_after at most. With a new term, when stamps of before count anew, all
-// locks are forgotten. Two locks whose names have the same hash are taken for one while both
-// live.
+// A lock is remembered if all of its children were entries with running leases, until the first of
+// them may be deleted. Until then sweeps skip it. Nothing is deleted because of this memory: a
+// sweep deletes only what it has read and judged itself. A new entry at the lock, perhaps with a
+// shorter lease, is found later, so a lock is remembered for at most orphan_after. A new term makes
+// earlier stamps count anew, so it clears the locks. Two locks whose names have the same hash count
+// as one while both live.
 //
-// Whatever was written in an earlier term had been written when the next one began, no matter
-// what any server's clock says: so what is dead is known where leaders follow each other
-// faster than leases end.
+// A write in an earlier term is older than the beginning of the next one, whatever any server's
+// clock shows. So expired entries are recognized even if leaders change faster than leases end.
 type memory struct {
 	seed maphash.Seed
 
@@ -42,13 +40,13 @@ type memory struct {
 	alive    map[uint64]seenAlive
 }
 
-// term is one of ensemble time, see [admin.Time].
+// term is a term of ensemble time; see [admin.Time].
 type term struct {
 	first int64         // transaction
 	begun time.Duration // monotonic time by which it surely had been made
 }
 
-// seenAlive is a lock as it was seen.
+// seenAlive is a remembered lock.
 type seenAlive struct {
 	until uint32 // monotonic time in seconds before which no entry can be deleted
 	use
@@ -87,7 +85,7 @@ func newMemory() *memory {
 	return &memory{seed: maphash.MakeSeed(), alive: map[uint64]seenAlive{}}
 }
 
-// heir returns the memory for other policies: it knows the terms, and no lock.
+// heir returns the memory for other policies, with the terms and without the locks.
 func (m *memory) heir() *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +94,7 @@ func (m *memory) heir() *memory {
 	return heir
 }
 
-// begin takes notice of a new term, by ensemble time as it was known at mono or before.
+// begin records a new term, from ensemble time that was known at mono or before.
 func (m *memory) begin(now admin.Time, mono time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,7 +111,7 @@ func (m *memory) begin(now admin.Time, mono time.Duration) {
 	clear(m.alive)
 }
 
-// present is the first transaction of the present term; m.mu is held.
+// present returns the first transaction of the present term; m.mu is held.
 func (m *memory) present() int64 {
 	if len(m.terms) == 0 {
 		return 0
@@ -121,8 +119,8 @@ func (m *memory) present() int64 {
 	return m.terms[len(m.terms)-1].first
 }
 
-// since returns for how long, at least, what was written in that transaction has been:
-// since the first term after it began. It is 0 for one of the present term.
+// since returns a lower bound of the age of a write: the time since the first term after it began.
+// It is 0 for a write in the present term.
 func (m *memory) since(mzxid int64, now instant) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,8 +134,8 @@ func (m *memory) since(mzxid int64, now instant) time.Duration {
 	return now.mono - m.terms[next].begun
 }
 
-// live returns how the lock was seen to be used, if none of its entries can be deleted yet,
-// and otherwise the zero value.
+// live returns the remembered use of the lock if none of its entries can be deleted yet; otherwise
+// the zero value.
 func (m *memory) live(name string, mono time.Duration) use {
 	key := maphash.String(m.seed, name)
 	m.mu.Lock()
@@ -148,8 +146,7 @@ func (m *memory) live(name string, mono time.Duration) use {
 	return use{}
 }
 
-// saw remembers how the lock is used by its entries, all of them live until then, as
-// they were judged in that term.
+// saw remembers the use of a lock whose entries are all live until then, as judged in that term.
 func (m *memory) saw(name string, seen use, until time.Duration, term int64) {
 	key := maphash.String(m.seed, name)
 	m.mu.Lock()
@@ -162,14 +159,14 @@ func (m *memory) saw(name string, seen use, until time.Duration, term int64) {
 	}
 }
 
-// forget drops the locks that are to be read again.
+// forget drops the locks that must be read again.
 func (m *memory) forget(mono time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.alive, func(_ uint64, s seenAlive) bool { return !s.lasts(mono) })
 }
 
-// lasts reports whether nothing that was seen can be past its end yet.
+// lasts reports whether no entry of the lock can have expired yet.
 func (s seenAlive) lasts(mono time.Duration) bool {
 	return mono < time.Duration(s.until)*time.Second
 }

@@ -57,14 +57,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	if n := len(m.terms); n != maxTerms {
 		t.Errorf("%d terms are remembered, want %d", n, maxTerms)
 	}
-	// What is older than all of them counts as of the first.
+	// A write before all remembered terms counts as of the first.
 	const last, kept = 2*maxTerms - 1, maxTerms
 	if got, want := m.since(zxid(1, 5), instant{mono: last * time.Second}), (last-kept)*time.Second; got != want {
 		t.Errorf("what was written before all terms is %v old, want %v", got, want)
 	}
 }
 
-// TestLocksAreForgottenInANewTerm, by whichever of several walkers learns of it first.
+// TestLocksAreForgottenInANewTerm: the first of several walkers that learns of the new term forgets
+// the locks.
 func TestLocksAreForgottenInANewTerm(t *testing.T) {
 	m := newMemory()
 	before, step, elected := admin.Time{Term: zxid(1, 0)}, admin.Time{Term: zxid(1, 77)}, admin.Time{Term: zxid(2, 0)}
@@ -96,7 +97,8 @@ func TestLocksAreForgottenInANewTerm(t *testing.T) {
 	}
 }
 
-// TestHowLongSomethingHasBeen: at least since the first term after it was written began.
+// TestHowLongSomethingHasBeen: the age counts at least from the beginning of the first term after
+// the write.
 func TestHowLongSomethingHasBeen(t *testing.T) {
 	m := newMemory()
 	if got := m.since(zxid(1, 5), instant{mono: time.Hour}); got != 0 {
@@ -120,7 +122,7 @@ func TestHowLongSomethingHasBeen(t *testing.T) {
 			t.Errorf("%#x: %v, want %v", tt.mzxid, got, want)
 		}
 	}
-	// Servers that have lost their data number transactions anew.
+	// Servers that have lost their data restart the numbers of transactions.
 	reset := admin.Time{Term: zxid(1, 0), Sessions: 1}
 	if got := m.since(zxid(0, 9), instant{Time: reset, mono: 60 * time.Second}); got != 0 {
 		t.Errorf("before the reset is known: %v", got)

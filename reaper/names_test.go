@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNames: each comes once, in order, and the last one says that it is the last.
+// TestNames: each name is returned once, in order, with a flag on the last one.
 func TestNames(t *testing.T) {
 	for _, n := range []int{0, 1, namesAtOnce, namesAtOnce + 1, 3*namesAtOnce - 1, 3 * namesAtOnce} {
 		var want []string
@@ -31,8 +31,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNamesTakeLittle: a million names that wait take 16 MiB at most, where they took
-// twice that as strings, and nothing when they were taken.
+// TestNamesTakeLittle: a million pending names take at most 16 MiB, half as much as strings, and
+// nothing after they were taken.
 func TestNamesTakeLittle(t *testing.T) {
 	heap := func() int {
 		runtime.GC()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// progress is how far a sweep is: what its walkers and its deleter wait for, and how
-// many nodes they have done.
+// progress is the progress of a sweep: what its walkers and its deleter wait for, and the number of
+// finished nodes.
 type progress struct {
 	group *group // that is swept
 	began time.Time
@@ -19,7 +19,7 @@ type progress struct {
 	flight map[*waiting]struct{}
 }
 
-// waiting is one request, or another thing that a sweep waits for.
+// waiting is a request in flight, or another wait of a sweep.
 type waiting struct {
 	what  string
 	path  string
@@ -30,7 +30,7 @@ func newProgress(g *group) *progress {
 	return &progress{group: g, began: time.Now(), flight: map[*waiting]struct{}{}}
 }
 
-// begin notes that something is waited for, and returns what to call when it is no more.
+// begin records the start of a wait, and returns the function that ends it.
 func (p *progress) begin(what, path string) (end func()) {
 	w := &waiting{what, path, time.Now()}
 	p.mu.Lock()
@@ -44,7 +44,7 @@ func (p *progress) begin(what, path string) (end func()) {
 	}
 }
 
-// moved is when something was last over that was waited for.
+// moved returns the time at which a wait last ended.
 func (p *progress) moved() time.Time { return p.began.Add(time.Duration(p.last.Load())) }
 
 func (p *progress) status(now time.Time) *Progress {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestWhatCannotBeProvenIsLeft: a verdict that takes more proofs than a sweep asks for
-// deletes nothing, and does not keep the sweep for ever.
+// TestWhatCannotBeProvenIsLeft: if a verdict needs more proofs than a sweep requests, the sweep
+// deletes nothing, and ends.
 func TestWhatCannotBeProvenIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := locktest.Start(t, locktest.Options{})

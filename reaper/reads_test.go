@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// reads sweeps, and returns how often the nodes at that path and below it were read.
+// reads sweeps, and returns the number of reads at that path and below it.
 func (w *world) reads(r *reaper.Reaper, path string) int {
 	w.Helper()
 	var mu sync.Mutex
@@ -36,8 +36,8 @@ func (w *world) reads(r *reaper.Reaper, path string) int {
 	return n
 }
 
-// TestReadsOfALock counts what a sweep reads of each kind of tree, and sees that it
-// comes to the same as it did before.
+// TestReadsOfALock counts a sweep's reads of each kind of tree, and checks that the result is the
+// same as before.
 func TestReadsOfALock(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -57,7 +57,7 @@ func TestReadsOfALock(t *testing.T) {
 		want := map[string]int{
 			"dead": 3, "queue": 4, // list, entries, parent
 			"empty": 2, // list, parent
-			// With one node in a transaction nothing proves these but a guard.
+			// With one node in a transaction, only a guard proves these.
 			"plain": 4, "bare": 3,
 			znode.Inbox: 1,
 		}
@@ -85,7 +85,7 @@ func TestReadsOfALock(t *testing.T) {
 	})
 }
 
-// delete deletes a node that its client no longer uses.
+// delete deletes a node.
 func (w *world) delete(z *zk.Conn, path string) {
 	w.Helper()
 	if err := z.Delete(path, -1); err != nil {
@@ -93,8 +93,8 @@ func (w *world) delete(z *zk.Conn, path string) {
 	}
 }
 
-// TestSeenAliveIsNotReadAgain: a lock that cannot be expired yet is not read, and
-// is deleted by the first sweep after it is.
+// TestSeenAliveIsNotReadAgain: a lock that cannot have expired yet is not read. The first sweep
+// after it has expired deletes it.
 func TestSeenAliveIsNotReadAgain(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -110,7 +110,7 @@ func TestSeenAliveIsNotReadAgain(t *testing.T) {
 		if seen(again) != seen(first) {
 			t.Errorf("without reading it counts %+v, and by reading %+v", again.Total, first.Total)
 		}
-		// Another reaper knows nothing, as this one after a restart.
+		// Another reaper has no memory, as this one after a restart.
 		if n := w.reads(w.reaper("restarted", reaper.Options{}), "/locks/dir/a"); n != 3 {
 			t.Errorf("a new reaper reads it %d times, want 3", n)
 		}
@@ -125,8 +125,8 @@ func TestSeenAliveIsNotReadAgain(t *testing.T) {
 	})
 }
 
-// TestWhatCameMeanwhile: what has come to a lock since it was seen alive is found
-// after orphan_after at the latest, however long the lease was.
+// TestWhatCameMeanwhile: a new entry at a lock that was seen alive is found after orphan_after at
+// the latest, however long the lease was.
 func TestWhatCameMeanwhile(t *testing.T) {
 	long := znode.Record{Owner: "o", TTL: (20 * time.Minute).Milliseconds()}
 	short := znode.Record{Owner: "o", TTL: 1000}
@@ -165,8 +165,7 @@ func TestWhatCameMeanwhile(t *testing.T) {
 	}
 }
 
-// TestOnlyLocksAreRemembered: below a lock there may be others, and nodes that are
-// not ours, which go or stay by rules of their own.
+// TestOnlyLocksAreRemembered: other locks and foreign nodes below a lock are judged by themselves.
 func TestOnlyLocksAreRemembered(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -189,8 +188,8 @@ func TestOnlyLocksAreRemembered(t *testing.T) {
 	})
 }
 
-// TestLeaderSteps: a clock that is set changes nothing between a lock that is
-// remembered and one that is read, as long as both know of the step.
+// TestLeaderSteps: after a clock step, a remembered lock and one that is read have the same
+// verdict, if both judgments include the step.
 func TestLeaderSteps(t *testing.T) {
 	for _, step := range []time.Duration{-8 * time.Second, 8 * time.Second} {
 		simulate(t, func(w *world) {
@@ -216,7 +215,7 @@ func TestLeaderSteps(t *testing.T) {
 				}
 				expired += want.Expired
 			}
-			// The first sweep sees the step, and the lease counts from there.
+			// The first sweep detects the step, and the lease counts from there.
 			if want := 25 - 1 - int((ttl + grace).Seconds()); expired != want {
 				t.Errorf("set by %v: expired at %d sweeps, want the last %d", step, expired, want)
 			}
@@ -224,9 +223,8 @@ func TestLeaderSteps(t *testing.T) {
 	}
 }
 
-// TestDeletesKeepTheirOrder has transactions of deletes fail at first, so that
-// those sent after them overtake: a directory goes after the locks in it, and a
-// parent after its entries, also where they are in other transactions.
+// TestDeletesKeepTheirOrder: transactions of deletes fail at first, so later ones overtake them. A
+// directory is deleted after its locks, and a parent after its entries, also across transactions.
 func TestDeletesKeepTheirOrder(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -265,8 +263,7 @@ func TestDeletesKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// TestRememberedByItsPolicy has two policies with the same lease, one of which lets
-// what is left behind stand for a shorter time.
+// TestRememberedByItsPolicy: two policies have the same lease, and one has a shorter orphan_after.
 func TestRememberedByItsPolicy(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -286,7 +283,7 @@ func TestRememberedByItsPolicy(t *testing.T) {
 	})
 }
 
-// seen is what a sweep has seen, but for what it cost.
+// seen returns a report's counts without the costs.
 func seen(r reaper.Report) reaper.Counts {
 	c := r.Total
 	c.Scanned, c.Bytes, c.Seconds, c.OldestOverdue, c.LongestWait, c.OldestHold = 0, 0, 0, 0, 0, 0

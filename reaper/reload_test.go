@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// named is one policy of that name for everything.
+// named returns one policy of that name for all locks.
 func (w *world) named(name string) *policy.Set {
 	w.Helper()
 	set, err := policy.NewSet(policy.Policy{Name: name, Match: w.pattern("**"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphan})
@@ -29,8 +29,8 @@ func (w *world) named(name string) *policy.Set {
 	return set
 }
 
-// TestReloadWhileASweepBegins: a sweep has the policies of one configuration, the old or the
-// new one.
+// TestReloadWhileASweepBegins: a sweep uses the policies of one configuration, either the old or
+// the new one.
 func TestReloadWhileASweepBegins(t *testing.T) {
 	simulate(t, func(w *world) {
 		if _, err := w.dial("service").Mutex("held").Lock(w.ctx); err != nil {
@@ -63,8 +63,8 @@ func TestReloadWhileASweepBegins(t *testing.T) {
 	})
 }
 
-// TestReloadOfASchedule: while a sweep is under way, no other sweep of the same policies begins
-// by the new schedule.
+// TestReloadOfASchedule: while a sweep runs, no other sweep of the same policies begins by the new
+// schedule.
 func TestReloadOfASchedule(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
@@ -93,7 +93,7 @@ func TestReloadOfASchedule(t *testing.T) {
 	})
 }
 
-// TestReloadsMoreOftenThanSweeps: a sweep is due when it was due before the reload.
+// TestReloadsMoreOftenThanSweeps: a reload does not postpone a sweep.
 func TestReloadsMoreOftenThanSweeps(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1m"})
@@ -118,8 +118,7 @@ func TestReloadsMoreOftenThanSweeps(t *testing.T) {
 	})
 }
 
-// TestDeletesPerSecondOverAReload: the bound holds for the sweeps of both configurations
-// together.
+// TestDeletesPerSecondOverAReload: the limit applies to the sweeps of both configurations together.
 func TestDeletesPerSecondOverAReload(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -156,7 +155,7 @@ func TestDeletesPerSecondOverAReload(t *testing.T) {
 	})
 }
 
-// TestSweepOfTheActiveReaper: a reaper that runs as the active one sweeps when it is asked to.
+// TestSweepOfTheActiveReaper: the active reaper also sweeps on request.
 func TestSweepOfTheActiveReaper(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1h"})
@@ -180,8 +179,8 @@ func TestSweepOfTheActiveReaper(t *testing.T) {
 	})
 }
 
-// TestLostReplyOfABatch: what a transaction has deleted whose reply was lost counts as deleted,
-// and takes no transaction for each node.
+// TestLostReplyOfABatch: if the reply to an applied transaction is lost, its nodes count as
+// deleted, without one transaction for each.
 func TestLostReplyOfABatch(t *testing.T) {
 	for name, drop := range map[string]locktest.Drop{"applied": locktest.AfterApply, "not applied": locktest.BeforeApply} {
 		for _, locks := range []int{1, 100} {
@@ -205,7 +204,8 @@ func TestLostReplyOfABatch(t *testing.T) {
 	}
 }
 
-// firstDelete has a fault befall the first transaction that deletes a dead lock, and counts all.
+// firstDelete applies a fault to the first transaction that deletes a dead lock, and counts all
+// such transactions.
 func (w *world) firstDelete(fault func() locktest.Fault) *atomic.Int64 {
 	n := new(atomic.Int64)
 	w.Intercept(func(q locktest.Request) locktest.Fault {
@@ -217,8 +217,8 @@ func (w *world) firstDelete(fault func() locktest.Fault) *atomic.Int64 {
 	return n
 }
 
-// TestPurgedMeanwhile: what waiters have deleted takes no transaction for each node either, and
-// counts as missed.
+// TestPurgedMeanwhile: nodes that waiters have deleted count as missed, without one transaction for
+// each.
 func TestPurgedMeanwhile(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
@@ -247,8 +247,8 @@ func TestPurgedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestEntryMadeAgainWhileItsDeleteWaits: an entry is deleted by another program, which makes a
-// node of its own at the same path and version, while the delete waits for its turn.
+// TestEntryMadeAgainWhileItsDeleteWaits: while the delete waits, another program deletes the entry
+// and creates its own node at the same path and version.
 func TestEntryMadeAgainWhileItsDeleteWaits(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{MaxDeletesPerSecond: 1})

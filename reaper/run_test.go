@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// lines are the lines of the log with that message.
+// lines returns the log lines with that message.
 func (w *world) lines(msg string) (lines []map[string]any) {
 	w.Helper()
 	d := json.NewDecoder(bytes.NewReader([]byte(w.logged())))
@@ -34,7 +34,7 @@ func (w *world) lines(msg string) (lines []map[string]any) {
 	return lines
 }
 
-// one is the only line with that message.
+// one returns the only log line with that message.
 func (w *world) one(msg string) map[string]any {
 	w.Helper()
 	lines := w.lines(msg)
@@ -59,7 +59,7 @@ func (w *world) run(r *reaper.Reaper) (stop func()) {
 	}
 }
 
-// TestFrozenFor17Seconds: an outage of which nothing else tells has two lines in the log.
+// TestFrozenFor17Seconds: an outage that is not otherwise reported has two log lines.
 func TestFrozenFor17Seconds(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1m"})
@@ -84,7 +84,7 @@ func TestFrozenFor17Seconds(t *testing.T) {
 	})
 }
 
-// TestALongOutageIsToldAgain, but less and less often.
+// TestALongOutageIsToldAgain: a long outage is logged again, at growing intervals.
 func TestALongOutageIsToldAgain(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})
@@ -127,7 +127,7 @@ func TestStartIsToldInOneLine(t *testing.T) {
 	})
 }
 
-// TestSummaryEachHour: of an idle one and of one that stands by, too.
+// TestSummaryEachHour: idle and standby reapers log a summary too.
 func TestSummaryEachHour(t *testing.T) {
 	simulateOf(t, locktest.Options{}, func(w *world) {
 		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Hour)
@@ -147,8 +147,8 @@ func TestSummaryEachHour(t *testing.T) {
 	})
 }
 
-// TestSkippedSweepsSayWhy: how long the one before has been running, where it is, and
-// what it waits for.
+// TestSkippedSweepsSayWhy: the log has the duration of the previous sweep, its position, and what
+// it waits for.
 func TestSkippedSweepsSayWhy(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1s", Concurrency: 1}) // so that it waits for one thing at a time
@@ -184,7 +184,7 @@ func TestSkippedSweepsSayWhy(t *testing.T) {
 	})
 }
 
-// TestFailuresAreCounted, told again, and it is told that they are over.
+// TestFailuresAreCounted: failures are counted and logged again, and their end is logged.
 func TestFailuresAreCounted(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
@@ -230,7 +230,7 @@ func TestFailuresAreCounted(t *testing.T) {
 	})
 }
 
-// TestReload has other policies in force without an end of what goes on.
+// TestReload: new policies apply, and the running work continues.
 func TestReload(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -266,7 +266,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestReloadForgetsWhatWasSeenAlive, since that rests on the policies.
+// TestReloadForgetsWhatWasSeenAlive: the memory of live locks depends on the policies.
 func TestReloadForgetsWhatWasSeenAlive(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -286,7 +286,7 @@ func TestReloadForgetsWhatWasSeenAlive(t *testing.T) {
 	})
 }
 
-// TestOwnLockIsNotCounted, neither that of the active one nor of those that stand by.
+// TestOwnLockIsNotCounted: neither the active reaper's lock nor a standby's entry is counted.
 func TestOwnLockIsNotCounted(t *testing.T) {
 	simulate(t, func(w *world) {
 		first := w.reaper("first", reaper.Options{})

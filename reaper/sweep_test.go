@@ -29,7 +29,7 @@ const (
 	orphan = 30 * time.Second
 )
 
-// world is an ensemble in memory, in virtual time, and what a test has on it.
+// world is an ensemble in memory, in virtual time, with the tools of a test.
 type world struct {
 	*testing.T
 	*locktest.Ensemble
@@ -87,7 +87,7 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	return c
 }
 
-// reaper returns a reaper of the policies, with a client of its own.
+// reaper returns a reaper with the policies and its own client.
 func (w *world) reaper(label string, o reaper.Options) *reaper.Reaper {
 	w.Helper()
 	if o.Policies == nil {
@@ -102,7 +102,7 @@ func (w *world) reaper(label string, o reaper.Options) *reaper.Reaper {
 	return r
 }
 
-// policies is one policy for everything, and one for what is kept.
+// policies returns one policy for all locks, and one with kept parents.
 func (w *world) policies(more ...policy.Policy) *policy.Set {
 	w.Helper()
 	times := lock.Policy{TTL: ttl, Grace: grace}
@@ -159,7 +159,7 @@ func (w *world) create(z *zk.Conn, path, data string, flags int32, acl ...zk.ACL
 	return got
 }
 
-// dead leaves a lock behind whose holder died just now.
+// dead creates a lock whose holder died just now.
 func (w *world) dead(z *zk.Conn, name string) string {
 	w.Helper()
 	for i := range name {
@@ -174,7 +174,7 @@ func (w *world) dead(z *zk.Conn, name string) string {
 	return w.create(z, "/locks/"+name+"/"+znode.Prefix(generation, znode.Exclusive), string(r.Encode()), zk.FlagSequence)
 }
 
-// parent makes a lock's parent with its anchor unless it is there, and returns its generation.
+// parent creates a lock's parent with its anchor unless it exists, and returns its generation.
 func (w *world) parent(z *zk.Conn, name string, kind znode.Kind) (generation string) {
 	w.Helper()
 	path, generation := "/locks/"+name, znode.NewID()
@@ -198,7 +198,7 @@ func (w *world) parent(z *zk.Conn, name string, kind znode.Kind) (generation str
 	return p.Generation
 }
 
-// paths are those of all nodes but anchors, below the root.
+// paths returns the paths of all nodes below the root, except anchors.
 func (w *world) paths() []string {
 	var paths []string
 	for _, n := range w.Dump("/locks") {
@@ -238,7 +238,7 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 		adopted := "/locks/adopted"
 		w.create(z, adopted, string(znode.Parent{Kind: znode.Mutex, Adopted: true}.Encode()), 0)
 
-		// What is not ours, and must be there unchanged after.
+		// Foreign nodes, which must be unchanged afterwards.
 		w.create(z, "/locks/plain", "", 0)
 		w.create(z, "/locks/data", "10.0.0.1", 0)
 		w.create(z, "/locks/data/below", "x", 0)
@@ -296,8 +296,8 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 	})
 }
 
-// TestNoRoot: a root that is not there, as it may be misspelt, is told of each time, and is
-// not made by a sweep; a daemon's own lock makes it.
+// TestNoRoot: a missing root, which may be misspelled, is reported each time. A sweep does not
+// create it; a daemon's own lock does.
 func TestNoRoot(t *testing.T) {
 	simulate(t, func(w *world) {
 		const says = "there is no root: no lock has been taken below it yet, or it is another one than that of the programs"
@@ -342,8 +342,8 @@ func TestDryRunTellsAndDeletesNothing(t *testing.T) {
 	})
 }
 
-// TestManyTreesInFewTransactions sweeps flat and nested trees with more locks than
-// walkers, and more entries in one lock than in one batch.
+// TestManyTreesInFewTransactions sweeps flat and nested trees, with more locks than walkers, and
+// more entries in a lock than in a batch.
 func TestManyTreesInFewTransactions(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -371,16 +371,16 @@ func TestManyTreesInFewTransactions(t *testing.T) {
 		if report.Total.Deleted != nodes || report.Total.Missed != 0 {
 			t.Errorf("deleted %d of %d, missed %d", report.Total.Deleted, nodes, report.Total.Missed)
 		}
-		// The reaper's own lock, samples of the time, and guards of directories come on top.
+		// The reaper's own lock, samples of the time, and guards of directories need more
+		// transactions.
 		if n, most := int(w.Transactions()-txns), nodes/50+12; n > most {
 			t.Errorf("%d transactions for %d nodes, want at most %d", n, nodes, most)
 		}
 	})
 }
 
-// TestRenewedSinceItWasRead has the entry that was judged written again before
-// the delete comes, or before the reaper has even got the answer to its read: it
-// stays, and the rest of the batch goes.
+// TestRenewedSinceItWasRead: the judged entry is written again before the delete arrives, or before
+// the reaper has the reply to its read. The entry stays, and the rest of the batch is deleted.
 func TestRenewedSinceItWasRead(t *testing.T) {
 	for op, fault := range map[string]locktest.Fault{
 		"getData": {DelayReply: time.Second},
@@ -420,9 +420,9 @@ func TestRenewedSinceItWasRead(t *testing.T) {
 	}
 }
 
-// TestWalkersShareASample: several walkers meet nodes that are younger than the
-// sweep's sample of ensemble time. One takes a younger one, which takes a while,
-// and the others wait for it; in virtual time that must let time pass.
+// TestWalkersShareASample: several walkers find nodes that are younger than the sweep's sample of
+// ensemble time. One takes a new sample and the others wait for it; virtual time must advance
+// meanwhile.
 func TestWalkersShareASample(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -560,7 +560,7 @@ func TestRunOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// TestPoliciesHaveTheirSchedules has one policy swept often and another seldom.
+// TestPoliciesHaveTheirSchedules: one policy is swept often, and another rarely.
 func TestPoliciesHaveTheirSchedules(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -599,7 +599,7 @@ func TestPoliciesHaveTheirSchedules(t *testing.T) {
 	})
 }
 
-// TestSweepsDoNotOverlap makes a sweep longer than its schedule.
+// TestSweepsDoNotOverlap: a sweep takes longer than the interval of its schedule.
 func TestSweepsDoNotOverlap(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -636,8 +636,8 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 	})
 }
 
-// TestStopFinishesTheBatchesAtHand ends a sweep while its first transactions are on
-// their way, and the others wait for theirs to be.
+// TestStopFinishesTheBatchesAtHand: the sweep is stopped while some transactions are in flight and
+// others wait.
 func TestStopFinishesTheBatchesAtHand(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")

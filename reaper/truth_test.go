@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestDamagedIsToldOnce: in the log, not after each sweep, and once more when it is over.
+// TestDamagedIsToldOnce: a damaged node is logged once, not after each sweep, and again when it is
+// over.
 func TestDamagedIsToldOnce(t *testing.T) {
 	const (
 		damaged = "damaged or of a newer version: the node is left alone, blocks its lock, and is told of once"
@@ -51,15 +52,15 @@ func TestDamagedIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestLosesItsLock: a reaper that was cut off, and finds its own entry, says that it waits for
-// that, and not that another reaper is active. A sweep that the outage ends has failed.
+// TestLosesItsLock: a reaper that was cut off finds its own entry. It reports that it waits for
+// that, and not that another reaper is active. The sweep that the outage ended has failed.
 func TestLosesItsLock(t *testing.T) {
 	simulate(t, func(w *world) {
 		own := policy.Policy{Name: "own", Match: w.pattern(reaper.DefaultLock), Policy: lock.Policy{TTL: ttl, Grace: time.Minute}}
 		r := w.reaper("reaper", reaper.Options{Policies: w.policies(own), Schedule: "@every 1s"})
 		defer w.run(r)()
 		time.Sleep(time.Second)
-		// The client cannot delete what it has lost: the entry stays for the grace after its lease.
+		// The client cannot delete its lost entry, which stays for the grace after its lease.
 		begun, entry := time.Now(), ""
 		for _, n := range w.Dump("/locks/" + reaper.DefaultLock) {
 			if strings.Contains(n.Path, "-lock-") {
@@ -101,8 +102,8 @@ func TestLosesItsLock(t *testing.T) {
 	})
 }
 
-// TestWhatAStandbyKnows: after a failover the one that was active has no failures in a row,
-// and its findings have ended.
+// TestWhatAStandbyKnows: after a failover, the former active reaper has no failures in a row, and
+// its findings have ended.
 func TestWhatAStandbyKnows(t *testing.T) {
 	simulate(t, func(w *world) {
 		first := w.reaper("first", reaper.Options{Schedule: "@every 1s"})
@@ -138,8 +139,8 @@ func TestWhatAStandbyKnows(t *testing.T) {
 	})
 }
 
-// TestWaitersAndHolds: a report tells how many wait, for how long, and how old the oldest hold
-// is; of locks that are not read again, too.
+// TestWaitersAndHolds: a report has the number of waiters, the longest wait and the oldest hold,
+// also of locks that are not read again.
 func TestWaitersAndHolds(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})
@@ -163,7 +164,7 @@ func TestWaitersAndHolds(t *testing.T) {
 	})
 }
 
-// TestRootThatWasMissing: the monitor tells of it until a sweep sees a lock.
+// TestRootThatWasMissing: the monitor reports a missing root until a sweep sees a lock.
 func TestRootThatWasMissing(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
@@ -182,7 +183,8 @@ func TestRootThatWasMissing(t *testing.T) {
 	})
 }
 
-// TestPoliciesBeforeTheFirstSession: the page has the policies while a daemon waits for ZooKeeper.
+// TestPoliciesBeforeTheFirstSession: the page shows the policies while the daemon waits for
+// ZooKeeper.
 func TestPoliciesBeforeTheFirstSession(t *testing.T) {
 	dial := func(context.Context) (*lock.Client, error) { return nil, lock.ErrUnavailable }
 	set := new(policy.Set)

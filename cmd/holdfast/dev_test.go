@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestDevRefuses: what it cannot serve is told with the flag, the value and the rule.
+// TestDevRefuses: the error names the flag, the value and the rule.
 func TestDevRefuses(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end() // so that one that it should refuse ends
@@ -40,7 +40,7 @@ func TestDevRefuses(t *testing.T) {
 	}
 }
 
-// TestDevPortTaken: a port that another program has is told.
+// TestDevPortTaken: the error says that another program uses the port.
 func TestDevPortTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestDevPortTaken(t *testing.T) {
 	}
 }
 
-// TestDevEnds: it serves until its context ends, which is no failure.
+// TestDevEnds: the command serves until its context ends, and then succeeds.
 func TestDevEnds(t *testing.T) {
 	for _, listen := range []string{"127.0.0.1:0", "localhost:0", "[::1]:0", "0"} {
 		if l, err := net.Listen("tcp", "[::1]:0"); err != nil && listen == "[::1]:0" {

@@ -11,10 +11,9 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// FuzzCommandLine takes a command line, one argument on each line, up to where it
-// would need ZooKeeper: the command has been interrupted before it starts. It must
-// not panic, must end with a status that the help tells of, and say why if that is
-// not 0.
+// FuzzCommandLine runs a command line, one argument a line, with a context that has ended, so no
+// command reaches ZooKeeper. It must not panic, and must end with a documented exit status. If that
+// is not 0, it must print an error.
 func FuzzCommandLine(f *testing.F) {
 	for _, line := range []string{
 		"", "help", "--help", "--version", "version", "version\nx", "help\nrun", "help\nnonsense", "nonsense", "-", "--", "-x", "\x00", "\xff",

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// golden compares what was printed with the file of that name.
+// golden compares got with the contents of the file.
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", file)
@@ -59,7 +59,7 @@ func TestPrintReport(t *testing.T) {
 	}
 }
 
-// TestPolicyTest: which policy applies, for people and for tools.
+// TestPolicyTest checks the output for people and for tools.
 func TestPolicyTest(t *testing.T) {
 	t.Setenv(app.EnvConfig, filepath.Join("testdata", "policies.yaml"))
 	for file, args := range map[string][]string{
@@ -74,7 +74,8 @@ func TestPolicyTest(t *testing.T) {
 	}
 }
 
-// TestHelp: each command tells its exit status, or has none of its own, and has an example.
+// TestHelp: the help of each command has an example, and its exit statuses if it has any of its
+// own.
 func TestHelp(t *testing.T) {
 	for _, cmd := range newCommand().Commands() {
 		if cmd.Name() == "completion" || cmd.Name() == "help" {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// fifo returns a pipe with a name, for hooks to write to.
+// fifo returns a named pipe that hooks write to.
 func fifo(t *testing.T) (path string, lines *bufio.Reader) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "fifo")
@@ -38,7 +38,7 @@ func line(t *testing.T, r *bufio.Reader) string {
 	return strings.TrimSpace(text)
 }
 
-// TestHook: it runs with what it is to know, not twice at once, again later, and not
+// TestHook: the hook gets its variables, never runs twice at once, can run again, and does not run
 // after its end.
 func TestHook(t *testing.T) {
 	out, said := fifo(t)
@@ -68,8 +68,7 @@ func TestHook(t *testing.T) {
 	none.end(time.Now())
 }
 
-// TestHookIsEnded with all of its group, when it takes too long; and waited for, if it
-// does not.
+// TestHookIsEnded: end waits for a short hook, and kills a long one with its whole group.
 func TestHookIsEnded(t *testing.T) {
 	out, said := fifo(t)
 	h := &hook{flag: "--on-risk", script: `trap "" TERM; sleep 1000 & echo $! >` + out + `; wait`}
@@ -96,7 +95,7 @@ func TestHookIsEnded(t *testing.T) {
 	}
 }
 
-// zombies reports whether all that is left of the group has ended.
+// zombies reports whether all remaining processes of the group have ended.
 func zombies(t *testing.T, group int) bool {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")

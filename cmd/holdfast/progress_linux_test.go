@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
 )
 
-// TestProgress: a listing that takes a while shows on a terminal how far it is, and nowhere
-// else.
+// TestProgress: a long listing shows its progress on a terminal, and nowhere else.
 func TestProgress(t *testing.T) {
 	p := new(list.Progress)
 	p.Found.Store(60_000)
@@ -38,7 +37,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestWidth is that of a terminal, without limit elsewhere.
+// TestWidth: the width is that of the terminal, elsewhere unlimited.
 func TestWidth(t *testing.T) {
 	ours, theirs := pseudoterminal(t)
 	if got := width(theirs); got != 80 { // as of one that does not know
@@ -55,7 +54,7 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// pseudoterminal returns both ends of a new one.
+// pseudoterminal returns both ends of a new pseudoterminal.
 func pseudoterminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -96,8 +96,8 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestRunFlagsOutOfRange are refused before anything is asked of ZooKeeper: what is given
-// is never taken for what is left out.
+// TestRunFlagsOutOfRange: a value out of range is refused before the command connects. A zero value
+// is not treated as missing.
 func TestRunFlagsOutOfRange(t *testing.T) {
 	for _, test := range []struct{ flag, value, says string }{
 		{"--ttl", "0s", "--ttl 0s: must be at least 1s"},
@@ -121,8 +121,8 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 	}
 }
 
-// TestRunWithoutServerDoesNotWaitForTheLock: a command that has not reached ZooKeeper
-// does not tell the user to look for a holder.
+// TestRunWithoutServerDoesNotWaitForTheLock: a command that has not reached ZooKeeper does not tell
+// the user that it waits for the lock.
 func TestRunWithoutServerDoesNotWaitForTheLock(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFileGone: that the configuration cannot be read is told once, by the look that no
-// event has led to, also if one before it, which an event led to, was silent.
+// TestFileGone: an unreadable configuration is reported once, by the first read without an event,
+// also after a silent read because of an event.
 func TestFileGone(t *testing.T) {
 	c := new(changes)
 	for i, step := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// TestDifferences: what a reload changes is told, key by key.
+// TestDifferences: the changes of a reload are listed, key by key.
 func TestDifferences(t *testing.T) {
 	parse := func(text string) *policy.Config {
 		t.Helper()
@@ -51,7 +51,8 @@ policies:
 	}
 }
 
-// TestReloadIsToldAsItIs: a reload that takes a restart in part is not said to be in force.
+// TestReloadIsToldAsItIs: if some changes need a restart, the log does not say that the whole
+// configuration is in force.
 func TestReloadIsToldAsItIs(t *testing.T) {
 	for _, test := range []struct {
 		changed, later []string

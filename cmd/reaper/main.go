@@ -1,19 +1,18 @@
-// Reaper cleans up after lock holders that died: it sweeps away expired entries
-// and empty lock trees, by the policies of a configuration file.
+// Reaper cleans up after crashed clients: it deletes expired entries and empty lock trees, by the
+// policies of a configuration file.
 //
-//	reaper --config config.yaml             sweeps by schedule until it is told to stop
+//	reaper --config config.yaml             sweeps by schedule until it is stopped
 //	reaper --config config.yaml --once      sweeps once, for a scheduled job
-//	reaper --config config.yaml --dry-run   tells what a sweep would delete
+//	reaper --config config.yaml --dry-run   prints what a sweep would delete
 //
-// It logs on stderr. With --once or --dry-run it prints the report of the sweep on stdout as
-// JSON, and its progress on stderr if that is a terminal. SIGTERM and SIGINT stop it, after the
-// deletes in flight. Of several reapers one is active; the other daemons stand by.
+// It logs on stderr. With --once or --dry-run it prints the report of the sweep on stdout as JSON,
+// and its progress on stderr if that is a terminal. SIGTERM and SIGINT stop it, after the deletes
+// in flight. Of several reapers one is active; the other daemons stand by.
 //
 // A daemon reloads its configuration when the file has changed, and on SIGHUP; on a terminal,
-// SIGHUP ends it. If the new configuration has a mistake, the old one stays in force. A reload
-// can change policies, schedules and limits, and add or remove roots. Changes of a root's
-// servers, credentials and lock, of the log and of the status page need a restart; the reaper
-// logs that.
+// SIGHUP ends it. If the new configuration has a mistake, the old one stays in force. A reload can
+// change policies, schedules and limits, and add or remove roots. Changes of a root's servers,
+// credentials and lock, of the log and of the status page need a restart; the reaper logs that.
 //
 // If the configuration has several roots, each has its own client, and a failure of one does not
 // stop the others. The reports are then a list.

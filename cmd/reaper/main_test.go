@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestLimitsAreToldAtOnce: what the reaper does not take is a mistake in the
-// configuration, whether or not there is a ZooKeeper.
+// TestLimitsAreToldAtOnce: invalid limits are mistakes in the configuration, with and without a
+// ZooKeeper.
 func TestLimitsAreToldAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := "zookeeper: {servers: [\"127.0.0.1:1\"]}\nreaper: {batch: 501, concurrency: 1001}\n"
@@ -32,7 +32,7 @@ func TestLimitsAreToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestListenIsTheDaemons: a sweep alone serves nothing, and says so.
+// TestListenIsTheDaemons: --listen with a single sweep is an error.
 func TestListenIsTheDaemons(t *testing.T) {
 	var out, errs bytes.Buffer
 	status := run(t.Context(), []string{"--once", "--listen", "9180"}, strings.NewReader(""), &out, &errs)

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// askEvery is how long a lock is used again and again before another client asks for it.
+// askEvery is the time for which a client uses a lock again and again before another client
+// requests it.
 const askEvery = 100 * time.Millisecond
 
-// ask is a lock that one client uses again and again, and another one asks for. If the
-// lease is cached between uses, it asks while the lock is unused; else while it is held for
-// a moment, and the time counts from the unlock, after which the user wants it again. Beside
-// them a third client takes another lock all the time, so that the server is as awake for
-// peers that send it no requests as for the others.
+// ask measures a request for a lock that another client uses again and again. If the lease is
+// cached between uses, the request comes while the lock is unused. Otherwise it comes while the
+// lock is held, its time counts from the unlock, and the user requests the lock again after that. A
+// third client takes another lock all the time, so that the server is equally awake for peers that
+// send it no requests.
 func ask(bars ...bar) *experiment {
 	return &experiment{
 		table: table{"N", fmt.Sprintf("a lock that another client uses, asked for every %v"+loopback, askEvery), []figure{{"until it is had, median", milliseconds}, {"99th percentile", milliseconds}, {"requests of the client that asks", decimals}}, bars},
@@ -63,7 +64,7 @@ func (c *crew) ask(ctx context.Context, user, asker, beside locker) (turn, error
 	return turn{median(took), quantile(took, 0.99), float64(asks) / float64(len(took))}, c.settle(ctx)
 }
 
-// askUnused asks for the lock while it is unused, and returns how long that waits.
+// askUnused requests the lock while it is unused, and returns how long the request waits.
 func askUnused(ctx context.Context, _, asker locker) (time.Duration, error) {
 	time.Sleep(shortHold)
 	start := time.Now()
@@ -73,7 +74,8 @@ func askUnused(ctx context.Context, _, asker locker) (time.Duration, error) {
 	return time.Since(start), asker.unlock()
 }
 
-// askHeld asks for the lock while it is held, and returns how long that waits from its unlock.
+// askHeld requests the lock while it is held, and returns how long the request waits from the
+// unlock.
 func askHeld(ctx context.Context, user, asker locker) (time.Duration, error) {
 	if err := user.lock(ctx); err != nil {
 		return 0, err

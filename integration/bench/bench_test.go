@@ -31,10 +31,10 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// open is a lock that locks no client out.
+// open is a broken lock that excludes no client.
 var open = locker{lock: func(context.Context) error { return nil }, unlock: func() error { return nil }}
 
-// TestTwoAtOnceAreSeen: what is fast because it locks no client out is no result.
+// TestTwoAtOnceAreSeen: a lock that excludes no client is an error, however fast it is.
 func TestTwoAtOnceAreSeen(t *testing.T) {
 	turns := &turns{room: 1}
 	turns.measure(false)
@@ -88,7 +88,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestMissingFigures: a run in which something brought no figure fails.
+// TestMissingFigures: a run fails if an experiment has no figure.
 func TestMissingFigures(t *testing.T) {
 	for _, c := range []struct {
 		ours, theirs []float64
@@ -114,8 +114,8 @@ func TestMissingFigures(t *testing.T) {
 	}
 }
 
-// TestQuickRunHasAll: each workload is in it, and the bars that it is held to are
-// those of counts that its size does not change.
+// TestQuickRunHasAll: a quick run has each workload, with the bars on counts that do not depend on
+// its size.
 func TestQuickRunHasAll(t *testing.T) {
 	letters, held := make(map[string]bool), 0
 	for _, e := range experiments(small) {
@@ -189,8 +189,8 @@ func TestChoosePeers(t *testing.T) {
 	}
 }
 
-// TestWhoTakesPart: a peer without what a workload asks for would be measured as if it
-// were Holdfast, where that is all that the workload knows.
+// TestWhoTakesPart: a peer takes part only in workloads for which it has the operations. Otherwise
+// it might be measured as if it were Holdfast.
 func TestWhoTakesPart(t *testing.T) {
 	own := []string{"holdfast"}
 	all := map[string][]string{

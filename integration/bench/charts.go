@@ -11,7 +11,7 @@ import (
 
 const chartsDir = "charts"
 
-// chart is a drawing in a file: bars on one scale from zero.
+// chart is a bar chart in a file. Its scale begins at zero.
 type chart struct {
 	file, title, note string
 	whole             bool // each bar is as long as its value says; else one that is many times as long as most is cut
@@ -26,7 +26,7 @@ type row struct {
 	label, remark string // of the value
 }
 
-// charts draws those charts that the report has figures for.
+// charts returns the charts for which the report has figures.
 func (r *report) charts() []chart {
 	const hold = "clients that take turns and hold for 2 ms"
 	charts := []chart{
@@ -60,8 +60,8 @@ func (r *report) charts() []chart {
 	})
 }
 
-// rows returns those peers' medians of a figure of an experiment, below a heading; nil if
-// that was not measured.
+// rows returns the peers' medians of a figure of an experiment, below a heading. It returns nil if
+// the experiment was not measured.
 func (r *report) rows(heading, workload, experiment string, figure int, takes func(*peer) bool) []row {
 	one := r.find(workload, experiment)
 	if one == nil {
@@ -76,7 +76,7 @@ func (r *report) rows(heading, workload, experiment string, figure int, takes fu
 	return rows
 }
 
-// bars are the rows that are none of the headings, and their values.
+// bars returns the rows that are not headings, and their values.
 func (c *chart) bars() (bars []row, values []float64) {
 	for _, r := range c.rows {
 		if r.peer != nil {
@@ -86,7 +86,7 @@ func (c *chart) bars() (bars []row, values []float64) {
 	return bars, values
 }
 
-// text is what stands behind a bar, where the longest one is that of most.
+// text returns the label of a bar; most is the value of the longest bar.
 func (r row) text(most float64) string {
 	if r.value > most {
 		return r.label + ", cut"
@@ -94,7 +94,7 @@ func (r row) text(most float64) string {
 	return r.label
 }
 
-// class is that of a peer's bar and of what is written at it.
+// class returns the CSS class of a peer's bar and its label.
 func class(p *peer) string {
 	if p.Name == holdfastName {
 		return "ours"
@@ -102,17 +102,17 @@ func class(p *peer) string {
 	return "other"
 }
 
-// wide is how wide a text is: wider than in any common font.
+// wide returns an upper bound of a text's width in any common font.
 func wide(words string) float64 { return 8.1 * float64(utf8.RuneCountInString(words)) }
 
-// Where a drawing has what.
+// The layout of a chart.
 const (
 	drawingWidth, margin = 860.0, 20.0
 	step, thick, gap     = 23, 15, 8
 )
 
-// scale returns where the bars begin, the value of the longest one, and its length, as what
-// is written before and behind the bars leaves it.
+// scale returns the start of the bars, the value of the longest one, and its length. The labels
+// before and after the bars limit that length.
 func (c *chart) scale() (left, most, length float64) {
 	bars, values := c.bars()
 	most = slices.Max(values)
@@ -129,7 +129,7 @@ func (c *chart) scale() (left, most, length float64) {
 	return left, most, length
 }
 
-// Colours of its own, for light and for dark, let a chart be read on any page.
+// The chart has its own colors for light and for dark pages.
 const style = `
 .paper { fill: #ffffff; stroke: #d1d9e0 }
 text { font: 13px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: #1f2328 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// madeUp is a report of all experiments with the random figures of a seed.
+// madeUp returns a report of all experiments with random figures from the seed.
 func madeUp(s size, seed uint64) *report {
 	random := rand.New(rand.NewPCG(seed, 0))
 	r := &report{Head: "made up"}
@@ -40,8 +40,7 @@ func madeUp(s size, seed uint64) *report {
 	return r
 }
 
-// TestCharts draws whatever figures there may be: all that was measured is
-// written, in the drawing, and nothing covers anything.
+// TestCharts draws random figures: the drawing shows all of them, and nothing overlaps.
 func TestCharts(t *testing.T) {
 	for seed := range uint64(100) {
 		r := madeUp(full, seed)
@@ -84,7 +83,7 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// drawing is what an SVG consists of.
+// drawing has the elements of an SVG.
 type drawing struct {
 	Width  float64 `xml:"width,attr"`
 	Height float64 `xml:"height,attr"`
@@ -104,8 +103,8 @@ type drawing struct {
 	} `xml:"text"`
 }
 
-// draw returns a chart as it is drawn, and fails the test if its SVG is not well-formed, asks
-// for anything from elsewhere, or has values that are none.
+// draw parses a chart's SVG. It fails the test if the SVG is not well-formed, loads anything, or
+// has invalid values.
 func draw(t *testing.T, c chart) (d drawing) {
 	t.Helper()
 	svg := c.svg()
@@ -121,7 +120,7 @@ func draw(t *testing.T, c chart) (d drawing) {
 	return d
 }
 
-// checkLayout fails the test if a text covers another one or a bar, or anything leaves the
+// checkLayout fails the test if a text overlaps another text or a bar, or if an element exceeds the
 // paper. It returns the texts.
 func checkLayout(t *testing.T, c chart) map[string]bool {
 	t.Helper()
@@ -160,7 +159,7 @@ func checkLayout(t *testing.T, c chart) map[string]bool {
 	return words
 }
 
-// TestChartsOfAPart: what was not measured is not drawn.
+// TestChartsOfAPart: charts omit experiments that were not measured.
 func TestChartsOfAPart(t *testing.T) {
 	r := madeUp(small, 1)
 	r.results = r.results[:1]
@@ -177,8 +176,7 @@ func TestChartsOfAPart(t *testing.T) {
 	}
 }
 
-// TestLongBars: one that is many times as long as the others does not make them
-// vanish.
+// TestLongBars: a bar that is many times as long as the others leaves them visible.
 func TestLongBars(t *testing.T) {
 	c := chart{file: "long", rows: []row{{heading: "g"}}}
 	for i, v := range []float64{1, 2, 3, 1000} {
@@ -194,8 +192,7 @@ func TestLongBars(t *testing.T) {
 	}
 }
 
-// TestShares: a handoff that mostly goes back to the client that unlocked is not shown without
-// saying so.
+// TestShares: if handoffs mostly return to the client that unlocked, the report says so.
 func TestShares(t *testing.T) {
 	r := madeUp(full, 1)
 	one := r.find("C", handoffTitle(16, shortHold))
@@ -222,8 +219,7 @@ func TestTextIsEscaped(t *testing.T) {
 	}
 }
 
-// TestResultsAreKept: of what is in a file the same report is made as of what was
-// measured.
+// TestResultsAreKept: the report from a file of results equals the report of the run.
 func TestResultsAreKept(t *testing.T) {
 	r := madeUp(full, 1)
 	var kept bytes.Buffer
@@ -263,7 +259,7 @@ func TestResultsAreKept(t *testing.T) {
 	}
 }
 
-// TestPublished: the document's tables and charts are those of its results.
+// TestPublished: the document's tables and charts follow from the published results.
 func TestPublished(t *testing.T) {
 	r, err := loadFile(resultsFile)
 	if err != nil {
@@ -287,7 +283,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeWritten is told before anything is measured.
+// TestWhatCannotBeWritten: a path that cannot be written is refused before the measurement.
 func TestWhatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	if err := ready(filepath.Join(dir, "new"), ""); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// session is one client's.
+// session is one client's session.
 type session struct {
 	locker func(path string) locker // the lock of that path; one goroutine uses it
 	counts func() zkserver.Counts
@@ -35,7 +35,7 @@ func (l locker) cycle(ctx context.Context) error {
 	return l.unlock()
 }
 
-// cycleUntil locks and unlocks, once at least, until it is done.
+// cycleUntil locks and unlocks until done returns true, at least once.
 func (l locker) cycleUntil(ctx context.Context, done func() bool) error {
 	for {
 		if err := l.cycle(ctx); err != nil || done() {
@@ -44,7 +44,7 @@ func (l locker) cycleUntil(ctx context.Context, done func() bool) error {
 	}
 }
 
-// got tells what an attempt brought that fails with held if the lock is held.
+// got returns the result of an attempt that fails with held if the lock is held.
 func got(err, held error) (bool, error) {
 	if errors.Is(err, held) {
 		return false, nil
@@ -52,13 +52,13 @@ func got(err, held error) (bool, error) {
 	return err == nil, err
 }
 
-// opener connects a session of a peer that lives in this process.
+// opener connects a session of a peer in this process.
 type opener func(ctx context.Context, addr string) (session, error)
 
-// sessions are those of several clients of one peer.
+// sessions has the sessions of several clients of one peer.
 type sessions []session
 
-// openAll opens n sessions of a peer, which take the addresses in turn.
+// openAll opens n sessions of a peer, and distributes them over the addresses.
 func openAll(ctx context.Context, p *peer, addr string, n int) (sessions, error) {
 	if err := enoughFiles(n); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func openAll(ctx context.Context, p *peer, addr string, n int) (sessions, error)
 	return all, nil
 }
 
-// enoughFiles returns an error if this process cannot open so many more files and
-// some: without them, clients would try to connect again and again.
+// enoughFiles returns an error if this process cannot open that many more files, with a margin.
+// Without them, clients would reconnect again and again.
 func enoughFiles(more int) error {
 	open, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -94,13 +94,13 @@ func enoughFiles(more int) error {
 	return nil
 }
 
-// close closes all at once: each waits for an answer of the server.
+// close closes all sessions in parallel: each waits for an answer of the server.
 func (all sessions) close() error {
 	return together(len(all), func(i int) error { return all[i].close() })
 }
 
-// settle waits until the sessions use the server no more, so that nothing of theirs is
-// counted in another's turn.
+// settle waits until the sessions no longer use the server, so that their requests do not count in
+// another peer's turn.
 func (all sessions) settle(ctx context.Context) error {
 	return together(len(all), func(i int) error {
 		if all[i].settle == nil {
@@ -110,7 +110,7 @@ func (all sessions) settle(ctx context.Context) error {
 	})
 }
 
-// crew is a peer's clients in an experiment.
+// crew has a peer's clients in an experiment.
 type crew struct {
 	*site
 	*peer
@@ -127,8 +127,8 @@ func (c *crew) add(ctx context.Context, p *peer, n int) error {
 
 func (c *crew) close() error { return errors.Join(c.end(), c.sessions.close()) }
 
-// withClients prepares n clients of a peer in this process. ready makes them ready and
-// returns what measures once.
+// withClients prepares n clients of a peer in this process. ready prepares them further, and
+// returns the round that measures.
 func withClients(n int, ready func(ctx context.Context, c *crew) (round, error)) preparation {
 	return func(ctx context.Context, s *site, p *peer) (trial, error) {
 		c := &crew{site: s, peer: p, end: func() error { return nil }}
@@ -143,11 +143,11 @@ func withClients(n int, ready func(ctx context.Context, c *crew) (round, error))
 	}
 }
 
-// cost is what was spent up to a moment, or on each of some operations.
+// cost is the consumption up to a moment, or that of each of several operations.
 type cost struct{ requests, transactions, out, in float64 }
 
-// spent tells what has been spent so far: transactions, and what those sessions
-// have counted. Nothing else may use the server between two calls.
+// spent returns the consumption so far: transactions, and the counts of the sessions. No other
+// client may use the server between two calls.
 func (s *site) spent(ctx context.Context, sessions ...session) (cost, error) {
 	transactions, err := s.on.transactions(ctx)
 	c := cost{transactions: float64(transactions)}
@@ -160,8 +160,8 @@ func (s *site) spent(ctx context.Context, sessions ...session) (cost, error) {
 	return c, err
 }
 
-// spentByAll tells what has been spent so far as far as ZooKeeper knows:
-// transactions, and requests of all clients, their pings included.
+// spentByAll returns the consumption so far as ZooKeeper counts it: transactions, and the requests
+// of all clients, with their pings.
 func (s *site) spentByAll(ctx context.Context) (cost, error) {
 	c, err := s.spent(ctx)
 	if err == nil {
@@ -170,14 +170,14 @@ func (s *site) spentByAll(ctx context.Context) (cost, error) {
 	return c, err
 }
 
-// per is what was spent since an earlier moment, on each of n operations.
+// per returns the consumption since an earlier moment, for each of n operations.
 func (c cost) per(n int, since cost) cost {
 	each := func(now, then float64) float64 { return (now - then) / float64(n) }
 	return cost{each(c.requests, since.requests), each(c.transactions, since.transactions), each(c.out, since.out), each(c.in, since.in)}
 }
 
-// costOf has f do some operations, tell how many, and returns what the sessions spent on
-// each of them.
+// costOf runs f, which returns its number of operations. It returns the sessions' consumption for
+// each operation.
 func (s *site) costOf(ctx context.Context, sessions sessions, f func() (n int, err error)) (cost, error) {
 	before, err := s.spent(ctx, sessions...)
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *site) costOf(ctx context.Context, sessions sessions, f func() (n int, e
 	return after.per(n, before), err
 }
 
-// timed calls f for 0 to n-1, and returns how many seconds each call took.
+// timed calls f for 0 to n-1, and returns the duration of each call in seconds.
 func timed(n int, f func(i int) error) (times []float64, err error) {
 	for i := range n {
 		start := time.Now()
@@ -203,7 +203,7 @@ func timed(n int, f func(i int) error) (times []float64, err error) {
 	return times, nil
 }
 
-// together runs f for 0 to n-1 at once.
+// together runs f for 0 to n-1 in parallel.
 func together(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var running sync.WaitGroup
@@ -214,7 +214,7 @@ func together(n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// spread has workers call f for the parts of 0 to n-1, of so many each.
+// spread splits 0 to n-1 into parts of that size, and runs f for the parts in parallel workers.
 func spread(workers, n, each int, f func(first, end int) error) error {
 	return together(workers, func(w int) error {
 		for first := w * each; first < n; first += workers * each {
@@ -226,8 +226,7 @@ func spread(workers, n, each int, f func(first, end int) error) error {
 	})
 }
 
-// team is the goroutines of a turn. The context of all ends with the first error, or when
-// it takes too long.
+// team has the goroutines of a turn. Their context ends with the first error or at a time limit.
 type team struct {
 	ctx     context.Context
 	fail    context.CancelCauseFunc
@@ -235,8 +234,8 @@ type team struct {
 	running sync.WaitGroup
 }
 
-// team gathers one for so long at most. If its context ends early, it closes the sessions,
-// because not every peer's lock heeds a context.
+// team returns a team with that time limit. If its context ends early, it closes the sessions,
+// because some peers' locks ignore a context.
 func (all sessions) team(ctx context.Context, limit time.Duration) *team {
 	ctx, fail := context.WithCancelCause(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not done in %v", limit))
@@ -259,9 +258,9 @@ func (t *team) run(n int, f func(i int) error) {
 	}
 }
 
-// wait waits until all have ended, and returns the first error; once the context has
-// ended, not for ever: go-zookeeper's Close can hang on a connection that many use, and
-// with it those of zk.Lock.
+// wait waits until all goroutines have ended, and returns the first error. After the context has
+// ended it does not wait forever: go-zookeeper's Close can hang on a connection that many
+// goroutines use, and with it zk.Lock.
 func (t *team) wait() error {
 	ended := make(chan struct{})
 	go func() {

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// perSession is how many waiters of a session wait for one lock: as many
-// goroutines of one service might.
+// perSession is the number of waiters of one session, as many goroutines of one service might be.
 const perSession = 10
 
 func drainTitle(n int) string {
 	return fmt.Sprintf("%d waiters of %d sessions join and are drained, loopback", n, n/perSession)
 }
 
-// drain is workload D: n waiters queue up behind a holder. It then gives the lock
-// back, and so does each waiter as soon as it has it.
+// drain is workload D: n waiters queue behind a holder. The holder unlocks, and then each waiter as
+// soon as it has the lock.
 func drain(n int, bars ...bar) *experiment {
 	e := &experiment{
 		table: table{"D", drainTitle(n), []figure{{"joining", milliseconds}, {"draining", milliseconds}, {"bytes to clients, for each waiter", kilobytes}, {"of these joining", kilobytes}, {"requests, for each", decimals}, {"transactions, for each", decimals}}, bars},

@@ -19,12 +19,12 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// etcdCommand, as the first argument, makes this program etcd's server: a process
-// of its own, as all servers are here.
+// etcdCommand, as the first argument, makes this program etcd's server, in a process of its own
+// like all servers here.
 const etcdCommand = "etcd-server"
 
-// serveEtcd does nothing unless this program is etcd's server. Then it runs the embedded one
-// until SIGINT ends this process, with its data in a folder and its log synced to disk.
+// serveEtcd does nothing unless this program is etcd's server. Then it runs the embedded server
+// until SIGINT, with its data in a folder and a synced log.
 func serveEtcd() {
 	if len(os.Args) != 5 || os.Args[1] != etcdCommand {
 		return
@@ -64,7 +64,7 @@ func startEtcd(ctx context.Context) (*server, error) {
 			}
 			return err
 		}
-		// Entries in the log: those that made leases, and failed attempts, too.
+		// Entries in the log, including leases and failed attempts.
 		d.transactions = func(ctx context.Context) (int64, error) {
 			status, err := look.Status(ctx, d.addr)
 			if err != nil {
@@ -106,7 +106,8 @@ func openEtcd(ctx context.Context, addr string) (session, error) {
 	return session{
 		counts: w.counts,
 		close:  func() error { return errors.Join(leased.Close(), client.Close()) },
-		// The lock is the session's: two of the same path do not lock each other out.
+		// The lock belongs to the session: two locks of the same session and path do not exclude
+		// each other.
 		locker: func(path string) locker {
 			mutex := concurrency.NewMutex(leased, path)
 			return locker{
@@ -118,7 +119,7 @@ func openEtcd(ctx context.Context, addr string) (session, error) {
 	}, nil
 }
 
-// messages counts what a client says, as requests: gRPC tells it of each message.
+// messages counts a client's messages as requests, by gRPC's statistics.
 type messages struct{ wire *wire }
 
 func (m messages) HandleRPC(_ context.Context, s stats.RPCStats) {

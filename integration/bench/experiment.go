@@ -25,7 +25,7 @@ type experiment struct {
 // preparation connects a peer's clients and makes them ready.
 type preparation func(ctx context.Context, s *site, p *peer) (trial, error)
 
-// trial is a peer's part in an experiment: connected, warm and ready.
+// trial is one peer's part in an experiment, connected and warmed up.
 type trial struct {
 	round round
 	close func() error
@@ -34,13 +34,13 @@ type trial struct {
 // round measures once.
 type round func(ctx context.Context) (turn, error)
 
-// as is the experiment under another letter, of the peers that have a role, in that role.
+// as returns the experiment under another letter, for the peers with that role, in that role.
 func (e *experiment) as(workload, role string) *experiment {
 	e.Workload, e.role, e.takes = workload, role, plays(role)
 	return e
 }
 
-// among is the experiment under another letter, of peers that the function takes.
+// among returns the experiment under another letter, for the peers that takes accepts.
 func (e *experiment) among(workload string, takes func(*peer) bool) *experiment {
 	e.Workload, e.takes = workload, takes
 	return e
@@ -51,10 +51,10 @@ func locks(p *peer) bool   { return !p.Bare }
 func goPeers(p *peer) bool { return p.open != nil }
 func goLocks(p *peer) bool { return p.open != nil && !p.Bare && p.start == nil } // on ZooKeeper
 
-// tries takes the peers that can try a lock without waiting.
+// tries accepts the peers that can try a lock without waiting.
 func tries(p *peer) bool { return p.Name == holdfastName || p.start != nil }
 
-// holdfastAlone takes the peer that renews what it holds, and has a reaper and read locks.
+// holdfastAlone accepts the only peer that renews its locks, and has a reaper and read locks.
 func holdfastAlone(p *peer) bool { return p.Name == holdfastName }
 
 // Titles that charts and bars refer to.
@@ -69,12 +69,12 @@ func handoffTitle(n int, hold time.Duration) string {
 	return fmt.Sprintf("handoff among %d clients that hold for %v"+loopback, n, hold)
 }
 
-// experiments returns all there are.
+// experiments returns all experiments.
 func experiments(s size) []*experiment {
 	return slices.Concat(mutexes(s), family(s), local(s), elsewhere(s))
 }
 
-// mutexes are the workloads A to H.
+// mutexes returns the workloads A to H.
 func mutexes(s size) []*experiment {
 	list := []*experiment{
 		free(freeNear,
@@ -109,10 +109,10 @@ func mutexes(s size) []*experiment {
 		sweepLive(s.trees, time.Hour, bar{Figure: 3, Limit: 0.1, Counted: true}))
 }
 
-// asOften is the bar of handoffs where nothing else takes time.
+// asOften is the bar for handoffs with no hold time.
 var asOften = []bar{{Figure: 0, Against: zkLockName, Least: true, Limit: 1}}
 
-// handoffBars are those of handoffs among n clients that hold for a time.
+// handoffBars returns the bars for handoffs among n clients that hold the lock for that time.
 func (s size) handoffBars(n int, hold time.Duration) (bars []bar) {
 	counted := !s.quick
 	if hold == 0 {
@@ -136,9 +136,9 @@ func (s size) handoffBars(n int, hold time.Duration) (bars []bar) {
 	return bars
 }
 
-// chooseExperiments returns those of the workloads with these letters, whose titles match
-// the pattern, on the variants of those names, and in which one of the peers takes part.
-// Where no variant is named, a quick run has those nearby and those with a bar.
+// chooseExperiments returns the experiments whose workload, title and variant are selected, and in
+// which a peer takes part. If no variant is given, a quick run has the nearby servers and the
+// experiments with a bar.
 func chooseExperiments(s size, letters, pattern, variants string, peers []*peer) ([]*experiment, error) {
 	titles, err := regexp.Compile(pattern)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 const permitsTitle = "handoff of %d permits among %d clients that hold for %v" + loopback
 
-// family are workloads I, J and K: read/write locks, semaphores, and several locks
-// together; and an election, in C.
+// family returns workloads I, J and K: read/write locks, semaphores, and several locks together. It
+// also returns an election for C.
 func family(s size) []*experiment {
 	const toRead = "free lock to read, one client" + loopback
 	list := []*experiment{
@@ -38,15 +38,15 @@ func family(s size) []*experiment {
 	return append(list, several.as("K", severally), leaders(16))
 }
 
-// manyPermits is handoff of many permits, at a distance: it tells how many of them are held,
-// too.
+// manyPermits measures handoffs of many permits on the far servers. It also reports how many
+// permits are held.
 func manyPermits(bars ...bar) *experiment {
 	how := contest{contenders: mostOfAll, room: plentyCount, hold: 20 * time.Millisecond, telling: true}
 	return handoff(fmt.Sprintf(permitsTitle, how.room, how.contenders, how.hold), how).as("J", plenty).on(delayed, bars...)
 }
 
-// leaders is handoff of an election's leadership: from Resign to the next return of Campaign,
-// by when all clients can see the leader.
+// leaders measures the handoff of an election's leadership: from Resign to the return of the next
+// Campaign, when all clients can see the leader.
 func leaders(n int) *experiment {
 	title := fmt.Sprintf("handoff of the leadership among %d candidates that lead for %v"+loopback, n, shortHold)
 	return handoff(title, contest{contenders: n, hold: shortHold}).as("C", leading)
@@ -57,7 +57,7 @@ const (
 	perReader = 10  // of them on one session
 )
 
-// lastReader is a writer that waits for many readers to leave.
+// lastReader measures a writer that waits for many readers to leave.
 func lastReader(bars ...bar) *experiment {
 	return &experiment{
 		table: table{"I", fmt.Sprintf("a writer behind %d readers"+loopback, manyRead), []figure{{"last unlock done to writer in", milliseconds}, {"requests of the writer in that time", decimals}, {"the time, in round trips of the last unlock", decimals}}, bars},
@@ -68,7 +68,7 @@ func lastReader(bars ...bar) *experiment {
 	}
 }
 
-// lastReader has the last one of the sessions write, and the others read.
+// lastReader runs one turn: the last session writes, and the others read.
 func (c *crew) lastReader(ctx context.Context) (turn, error) {
 	team := c.team(ctx, patience)
 	defer team.end()

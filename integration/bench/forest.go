@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// forest is many locks, each with the entry of one holder, below a root of their
-// own. No client holds them: their entries last for the TTL that they carry.
+// forest has many locks below a root of its own, each with the entry of one holder. No client holds
+// them: the entries last for their TTL.
 type forest struct {
 	at      string // the root
 	trees   int
@@ -25,7 +25,7 @@ type forest struct {
 	planted bool
 }
 
-// perDir is how many trees a directory has: all if they are flat.
+// perDir returns the number of trees in a directory; all trees, if they are flat.
 func (f *forest) perDir() int {
 	if !f.nested {
 		return f.trees
@@ -33,7 +33,7 @@ func (f *forest) perDir() int {
 	return int(math.Ceil(math.Sqrt(float64(f.trees))))
 }
 
-// dirs is how many directories there are below the root.
+// dirs returns the number of directories below the root.
 func (f *forest) dirs() int {
 	if !f.nested {
 		return 0
@@ -41,7 +41,7 @@ func (f *forest) dirs() int {
 	return (f.trees + f.perDir() - 1) / f.perDir()
 }
 
-// dir returns the path that a tree stands in.
+// dir returns the path of a tree's directory.
 func (f *forest) dir(tree int) string {
 	if !f.nested {
 		return f.at
@@ -49,14 +49,14 @@ func (f *forest) dir(tree int) string {
 	return fmt.Sprintf("%s/d%05d", f.at, tree/f.perDir())
 }
 
-// nodes is how many nodes a sweep deletes below the root; anchors are not counted.
+// nodes returns the number of nodes that a sweep deletes below the root, without anchors.
 func (f *forest) nodes() int { return 2*f.trees + f.dirs() }
 
 // tree is a lock's parent, anchor and one entry.
 type tree struct{ generation, at, anchor, prefix, entry string }
 
-// tree returns the paths of a tree. They are known beforehand, so that the bench need not
-// store, or read, a million of them.
+// tree returns the paths of a tree. They are computed, so that the benchmark need not store a
+// million of them.
 func (f *forest) tree(i int) tree {
 	t := tree{generation: znode.FormatID(uint64(i)), at: fmt.Sprintf("%s/job%07d", f.dir(i), i)}
 	t.anchor = t.at + "/" + znode.Anchor(t.generation)
@@ -65,10 +65,11 @@ func (f *forest) tree(i int) tree {
 	return t
 }
 
-// nodes are the paths of a tree's nodes, in the order in which they can be deleted.
+// nodes returns the paths of a tree's nodes, in an order in which they can be deleted.
 func (t tree) nodes() []string { return []string{t.entry, t.anchor, t.at} }
 
-// garden changes all trees, many in a transaction, and several transactions at once.
+// garden applies operations to all trees, with many in a transaction and several transactions in
+// flight.
 func (f *forest) garden(ctx context.Context, conn *zk.Conn, ops func(tree int) []any) error {
 	const treesAtOnce, gardeners = 250, 4
 	return spread(gardeners, f.trees, treesAtOnce, func(first, end int) error {
@@ -84,8 +85,8 @@ func (f *forest) garden(ctx context.Context, conn *zk.Conn, ops func(tree int) [
 	})
 }
 
-// plant makes the trees, unless they are there. If they do not live long it waits
-// until they, and the directories, are old enough to be deleted.
+// plant creates the trees, unless they exist. If they are short-lived, it waits until the trees and
+// the directories are old enough to be deleted.
 func (f *forest) plant(ctx context.Context, b *bench) error {
 	if f.planted {
 		return nil
@@ -156,7 +157,7 @@ func (f *forest) read(conn *zk.Conn) error {
 	})
 }
 
-// fell deletes the root, and what is planted below it.
+// fell deletes the root and all trees.
 func (f *forest) fell(conn *zk.Conn) error {
 	if !f.planted {
 		return conn.Delete(f.at, -1)

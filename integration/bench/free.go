@@ -2,8 +2,8 @@ package main
 
 import "context"
 
-// free is workload A: one client takes a lock that no other wants and gives it
-// back, again and again.
+// free is workload A: one client locks and unlocks a lock that no other client wants, again and
+// again.
 func free(title string, bars ...bar) *experiment {
 	return &experiment{
 		table: table{"A", title, []figure{{"lock + unlock, median", milliseconds}, {"requests", decimals}, {"transactions", decimals}, {"bytes out", kilobytes}, {"bytes in", kilobytes}}, bars},

@@ -13,7 +13,7 @@ const (
 	mostOfAll = 128                  // clients that every peer can have; among more, those in Go take part, for fewer rounds
 )
 
-// contest is how contenders take turns at one lock.
+// contest describes how contenders take turns at one lock.
 type contest struct {
 	contenders int
 	clients    int // each with a session of its own, on which contenders / clients of them are; 0: one for each contender
@@ -84,7 +84,7 @@ func (how contest) figures(done performance) turn {
 	return t
 }
 
-// turns is what the contenders of a handoff share.
+// turns is the shared state of a handoff's contenders.
 type turns struct {
 	room int // for how many there is
 
@@ -100,7 +100,7 @@ type turns struct {
 	passed    int       // of these, to another contender
 }
 
-// play has one contender take its turns until all stop.
+// play runs the turns of one contender until all stop.
 func (t *turns) play(ctx context.Context, contender int, l locker, hold time.Duration) error {
 	for {
 		if err := l.lock(ctx); err != nil {
@@ -123,7 +123,7 @@ func (t *turns) play(ctx context.Context, contender int, l locker, hold time.Dur
 
 var errTwo = errors.New("more hold the lock at once than may")
 
-// enter notes that a contender has the lock.
+// enter records that a contender has the lock.
 func (t *turns) enter(contender int, now time.Time) (last bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +142,7 @@ func (t *turns) enter(contender int, now time.Time) (last bool, err error) {
 	return t.stopped, nil
 }
 
-// leave notes that it calls unlock.
+// leave records that the holder calls unlock.
 func (t *turns) leave(entered, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,22 +153,22 @@ func (t *turns) leave(entered, now time.Time) {
 	t.unlocked = now
 }
 
-// measure begins the measuring, or ends it; then each contender leaves after its next turn.
+// measure begins or ends the measurement. After its end, each contender leaves after its next turn.
 func (t *turns) measure(begin bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.measuring, t.stopped = begin, !begin
 }
 
-// progress tells how many turns were had, and how many of them were measured.
+// progress returns the number of turns, and how many of them were measured.
 func (t *turns) progress() (had, measured int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.had, len(t.latencies)
 }
 
-// watch measures for a window, or until a handoff was measured. It begins when as many turns
-// were had as there are contenders: all queue by then.
+// watch measures for a window, and until at least one handoff was measured. It begins after as many
+// turns as there are contenders: by then all of them queue.
 func (t *turns) watch(ctx context.Context, c *crew, contenders int) (done performance, err error) {
 	err = await(ctx, "all queue", func() (bool, error) {
 		had, _ := t.progress()

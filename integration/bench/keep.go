@@ -17,9 +17,8 @@ const (
 	looked  = 100 // holds that are looked at each time: to look costs CPU time too
 )
 
-// keep is workload E: one client takes n locks and keeps them for a time, of which
-// each round measures its share. A lost hold ends the run with an error: what loses
-// locks is no result.
+// keep is workload E: one client holds n locks for a time; each round measures a share of it. A
+// lost hold fails the run.
 func keep(n int, total time.Duration, rounds int, bars ...bar) *experiment {
 	window := total / time.Duration(rounds)
 	ttl := min(lock.DefaultTTL, window).Truncate(time.Millisecond) // renewals are due three times in a round
@@ -50,13 +49,13 @@ type keeper struct {
 	window, ttl time.Duration
 	holds       []*lock.Hold
 
-	// Without holds.
+	// Before the locks were taken.
 	heap       float64
 	goroutines float64
 }
 
-// take takes the locks. What the client needs to be busy, it has before the memory
-// is looked at that it needs to hold.
+// take takes the locks. It first uses some locks and measures the heap, so that the difference
+// shows what the holds need.
 func (k *keeper) take(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience*time.Duration(1+len(k.holds)/10_000))
 	defer cancel()
@@ -73,7 +72,7 @@ func (k *keeper) take(ctx context.Context) error {
 	})
 }
 
-// close gives the locks back that were taken.
+// close unlocks the locks.
 func (k *keeper) close() error {
 	err := spread(keepers, len(k.holds), 1, func(i, _ int) error {
 		if k.holds[i] == nil {
@@ -107,9 +106,8 @@ func (k *keeper) round(ctx context.Context) (turn, error) {
 	}, err
 }
 
-// watch looks at the goroutines and at some of the holds, in turn, while a round
-// lasts, and at all holds in the end. It returns the median of the goroutines and the
-// shortest time that a hold was sure to last without another renewal.
+// watch samples the goroutines and some holds during a round, and all holds at its end. It returns
+// the median of the goroutines, and the shortest time left on a hold.
 func (k *keeper) watch(ctx context.Context) (goroutines float64, left time.Duration, err error) {
 	left = k.ttl
 	var running []float64
@@ -136,7 +134,7 @@ func (k *keeper) watch(ctx context.Context) (goroutines float64, left time.Durat
 	return median(running), left, nil
 }
 
-// heap is how many bytes of memory are in use.
+// heap returns the number of bytes in use on the heap.
 func heap() float64 {
 	runtime.GC()
 	runtime.GC() // and what a finalizer held
@@ -145,7 +143,7 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// cpuTime is how long this process has used a CPU.
+// cpuTime returns the CPU time of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

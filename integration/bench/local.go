@@ -15,12 +15,12 @@ const (
 	services   = 16
 	crowdTakes = 30 // windows
 
-	// longestWait of a goroutine for which two turns of every client come first: each of them
-	// takes the window, and a handoff to the next one, of a millisecond or so.
+	// longestWait is the limit of a goroutine's wait while each client has two turns. A turn takes
+	// the window, and a handoff of about a millisecond.
 	longestWait = 2 * services * (lock.DefaultLocalWindow + time.Millisecond)
 )
 
-// local are workloads L, M and N: contenders that share a client, and a lock that its last
+// local returns workloads L, M and N: contenders that share a client, and a lock that its last
 // owner takes again.
 func local(s size) []*experiment {
 	waking := withinClient(64, shortHold, bar{Figure: 1, Limit: 20e-6})
@@ -55,7 +55,7 @@ func withinClient(n int, hold time.Duration, bars ...bar) *experiment {
 	return handoff(title, contest{contenders: n, clients: 1, hold: hold}, bars...).among("L", goLocks)
 }
 
-// crowd is workload M: so many clients of so many goroutines each, which all want one lock.
+// crowd is workload M: several clients with several goroutines each, which all want one lock.
 func crowd(bars ...bar) *experiment {
 	return &experiment{
 		table: table{"M", fmt.Sprintf("handoff among %d clients of %d goroutines each"+loopback, services, perService), []figure{{"handoffs", perSecond}, {"Jain's index of the clients", decimals}, {"99.9th percentile of the wait", milliseconds}, {"requests", decimals}}, bars},
@@ -107,7 +107,7 @@ func (c *crew) crowd(ctx context.Context) (turn, error) {
 	return turn{float64(len(all)) / took.Seconds(), jain(turns), quantile(all, 0.999), each.requests}, c.settle(ctx)
 }
 
-// jain is Jain's index of fairness: 1 if all have the same, 1/n if one has all.
+// jain returns Jain's index of fairness: 1 if all have the same share, 1/n if one has all.
 func jain(shares []float64) float64 {
 	var sum, squares float64
 	for _, x := range shares {
@@ -120,8 +120,8 @@ func jain(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// openChannel has one lock, which is a Go channel: what the runtime takes to wake the next
-// goroutine.
+// openChannel opens a session whose lock is a Go channel. It shows how long the runtime takes to
+// wake the next goroutine.
 func openChannel(context.Context, string) (session, error) {
 	held := make(chan struct{}, 1)
 	one := locker{

@@ -1,7 +1,7 @@
-// Bench measures Holdfast beside other locks on the same ZooKeeper servers, and
-// beside those of other systems, in the same run, their turns interleaved; see
-// BENCHMARKS.md. It exits 0 only if all was measured but what it says that it left
-// out, and no bar of what is counted, requests and transactions, was missed.
+// Bench measures Holdfast and other locks on the same ZooKeeper servers, and locks of other
+// systems. All are measured in the same run, with interleaved turns; see BENCHMARKS.md. It exits 0
+// only if all was measured except what it reports as omitted, and no bar on counts of requests and
+// transactions was missed.
 package main
 
 import (
@@ -38,9 +38,8 @@ func main() {
 	}
 }
 
-// publish measures what is planned, or has it from a file, prints the tables, and writes
-// results, tables and charts into the directories that are named. It fails if a bar was
-// missed by what was measured.
+// publish measures the plan, or reads its results from a file. It prints the tables, and writes
+// results, tables and charts to the given directories. It fails if the measurement missed a bar.
 func (o *options) publish(ctx context.Context, p *plan) error {
 	if err := ready(o.out, o.update); err != nil {
 		return err
@@ -70,8 +69,7 @@ func (o *options) publish(ctx context.Context, p *plan) error {
 	return err
 }
 
-// run measures. Peers whose programs are not installed are left out unless all must
-// take part.
+// run measures. It omits peers whose programs are not installed, unless all must take part.
 func (p *plan) run(ctx context.Context) (_ *report, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -109,7 +107,7 @@ func (p *plan) run(ctx context.Context) (_ *report, err error) {
 	return r, nil
 }
 
-// size is how much is measured.
+// size is the extent of a run.
 type size struct {
 	quick   bool
 	rounds  int
@@ -129,7 +127,7 @@ var (
 	small = size{quick: true, rounds: 2, warmUp: 20, cycles: 10, window: 100 * time.Millisecond, queues: []int{2, 16}, crowds: []int{16, 64}, drained: []int{60}, holds: 1000, keep: 12 * time.Second, trees: 1000}
 )
 
-// bench is what all experiments share.
+// bench is the shared state of all experiments.
 type bench struct {
 	size
 	zookeeper *zookeeper                  // standalone and nearby
@@ -149,16 +147,16 @@ func (b *bench) close() error {
 	return err
 }
 
-// root is the node below which all locks stand.
+// root is the node above all locks.
 const root = "/bench"
 
-// newPath returns the path of a lock that was never used.
+// newPath returns the path of an unused lock.
 func (b *bench) newPath() string {
 	return fmt.Sprintf("%s/%d", root, b.paths.Add(1))
 }
 
-// measure runs an experiment: each round lets every peer have its turn, or some
-// that alternate, another one first each time.
+// measure runs an experiment. In each round every peer, or some of them in alternation, has its
+// turn, and another peer is first.
 func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *result, err error) {
 	r := &result{table: e.table}
 	var trials []trial
@@ -202,10 +200,10 @@ func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *r
 	return r, nil
 }
 
-// patience is how long we wait for anything: more than it ever takes.
+// patience is the limit of every wait. No correct wait takes that long.
 const patience = 2 * time.Minute
 
-// await asks until the answer is yes, for what no event tells.
+// await polls until yes returns true.
 func await(ctx context.Context, what string, yes func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not happen in %v that %s", patience, what))
 	defer cancel()

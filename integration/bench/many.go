@@ -7,25 +7,24 @@ import (
 	"time"
 )
 
-// manyParts of a window make a turn. There are many short ones, because throughput changes
-// by factors from one to the next, with how many requests happen to share a commit.
+// manyParts is the number of turns in a window. Many short turns are necessary: throughput varies
+// by factors with the number of requests that share a commit.
 const manyParts = 4
 
-// many is workload B: n goroutines of one session, each with a lock that no
-// other wants.
+// many is workload B: n goroutines of one session, each with a lock that no other client wants.
 func many(n int, bars ...bar) *experiment {
 	title := fmt.Sprintf("%d goroutines on one session, a lock each"+loopback, n)
 	return manyLocks(title, n, func(*peer) bool { return false }, bars).among("B", goPeers)
 }
 
-// manyReaders is many, of readers of one lock; of zk.Lock each has another one.
+// manyReaders is many, with readers of one lock. With zk.Lock, each has its own lock.
 func manyReaders(n int, bars ...bar) *experiment {
 	readers := func(p *peer) bool { return p.open != nil && plays(reading)(p) }
 	title := fmt.Sprintf("%d goroutines on one session read one lock; each has a zk.Lock of its own"+loopback, n)
 	return manyLocks(title, n, readers, bars).as("I", reading).among("I", func(p *peer) bool { return readers(p) || p.Name == zkLockName })
 }
 
-// manyLocks is many, but the goroutines of a peer that shared selects have one lock together.
+// manyLocks is many; the goroutines of a peer that shared accepts use one lock together.
 func manyLocks(title string, n int, shared func(*peer) bool, bars []bar) *experiment {
 	e := &experiment{
 		table: table{"", title, []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}}, bars},

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// options are what the command line says; what it leaves out is zero.
+// options has the command line's flags; omitted ones are zero.
 type options struct {
 	size                            size // of it, what the command line can say
 	peers, workloads, run, variants string
@@ -36,7 +36,7 @@ func parseOptions() *options {
 	return o
 }
 
-// plan is what is to be measured, and of which peers.
+// plan has the experiments and the peers of a run.
 type plan struct {
 	size        size
 	peers       []*peer
@@ -44,7 +44,7 @@ type plan struct {
 	experiments []*experiment
 }
 
-// plan fails if the options cannot be meant.
+// plan returns the plan of the options, or an error if they are invalid.
 func (o *options) plan() (*plan, error) {
 	p := &plan{size: o.withDefaults(), must: o.peers != ""}
 	if err := o.check(p.size); err != nil {
@@ -58,7 +58,7 @@ func (o *options) plan() (*plan, error) {
 	return p, err
 }
 
-// withDefaults is the size that is meant.
+// withDefaults returns the size with its defaults.
 func (o *options) withDefaults() size {
 	s := full
 	if o.size.quick {

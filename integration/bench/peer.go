@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// peer is one that is measured: a lock, or the bare requests that a lock cannot
-// do without.
+// peer is a lock that is measured, or the bare requests that a lock needs at least.
 type peer struct {
 	Name  string `json:"name"`           // on the command line
 	Title string `json:"title"`          // in the tables
@@ -23,19 +22,19 @@ type peer struct {
 	open  opener          // of a peer that lives in this process
 	roles map[string]role // beside that of a mutex
 
-	// Of one that is a process of its own:
+	// For a peer in a process of its own:
 	setUp   func(ctx context.Context, dir string) (foreign.Program, error)
 	program foreign.Program
 	args    []string // the program's
 
-	// Of one that locks with another system than ZooKeeper:
+	// For a peer that locks with another system than ZooKeeper:
 	start   func(ctx context.Context) (*server, error)
 	foreign bool // its server is none of Go's: it may have to be installed
 	server  *server
 }
 
-// mark stands beside the names of peers that lock with another system than
-// ZooKeeper: what they promise is not the same.
+// mark follows the names of peers that lock with another system than ZooKeeper, because their
+// promises differ.
 const mark = "†"
 
 // Peers that ratios and bars refer to.
@@ -74,7 +73,7 @@ var peers = []*peer{
 		Note: "PostgreSQL, another system. The lock is a row that ends when it expires by that one server's clock; nothing renews it. No queue: as with Redis."},
 }
 
-// choosePeers returns the peers of those names.
+// choosePeers returns the peers of the given names.
 func choosePeers(names string, quick bool) ([]*peer, error) {
 	if names == "" {
 		return slices.DeleteFunc(slices.Clone(peers), func(p *peer) bool { return quick && (p.open == nil || p.foreign) }), nil
@@ -90,7 +89,7 @@ func choosePeers(names string, quick bool) ([]*peer, error) {
 	return chosen, nil
 }
 
-// peerNamed is the peer of that name, without a role; nil if there is none.
+// peerNamed returns the peer of that name, without a role, or nil.
 func peerNamed(name string) *peer {
 	i := slices.IndexFunc(peers, func(p *peer) bool { return p.Name == name })
 	if i < 0 {
@@ -99,9 +98,8 @@ func peerNamed(name string) *peer {
 	return peers[i]
 }
 
-// setUp makes ready what the peers need that is not there yet: programs, servers.
-// It leaves out those whose needs are not installed, and tells which and why; or
-// fails, if all must take part.
+// setUp provides the programs and servers of the peers. It omits peers whose programs are not
+// installed, and returns them with the reason. If must is set, it fails instead.
 func setUp(ctx context.Context, dir string, peers []*peer, must bool) (ready []*peer, out []string, err error) {
 	for _, p := range peers {
 		var err error

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// How one would write a lock with a table.
+// The statements of a lock in a table.
 const (
 	postgresTable = `
 		CREATE SEQUENCE tokens;
@@ -30,8 +30,7 @@ const (
 	postgresCleanUp = `DELETE FROM locks WHERE expires < now()`
 )
 
-// startPostgres starts a server that syncs its log to disk with each commit, as
-// its defaults are.
+// startPostgres starts a server with its defaults, so it syncs its log at each commit.
 func startPostgres(ctx context.Context) (*server, error) {
 	programs, err := findPostgres(ctx)
 	if err != nil {
@@ -74,7 +73,7 @@ func startPostgres(ctx context.Context) (*server, error) {
 			_, err := look.Exec(ctx, postgresTable)
 			return err
 		}
-		// Those that have changed something, or tried to.
+		// Transactions that changed something or tried to.
 		d.transactions = func(ctx context.Context) (next int64, err error) {
 			err = look.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&next)
 			return next, err
@@ -83,8 +82,8 @@ func startPostgres(ctx context.Context) (*server, error) {
 	})
 }
 
-// findPostgres returns the folder of PostgreSQL's programs: that of the PATH, or
-// the newest where Debian's and Ubuntu's packages put them.
+// findPostgres returns the folder of PostgreSQL's programs: that in the PATH, or the newest of
+// Debian's and Ubuntu's packages.
 func findPostgres(ctx context.Context) (dir string, err error) {
 	err = zkserver.Install(ctx, func() (missing []string, _ error) {
 		if program, err := exec.LookPath("initdb"); err == nil {
@@ -101,8 +100,8 @@ func findPostgres(ctx context.Context) (dir string, err error) {
 	return dir, err
 }
 
-// unprivileged returns the user to run PostgreSQL's programs, which refuse to run as
-// root: nobody; nil: this process's own.
+// unprivileged returns the user for PostgreSQL's programs, which refuse to run as root: the user
+// nobody, or nil for the user of this process.
 func unprivileged() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil

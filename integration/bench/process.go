@@ -26,30 +26,30 @@ func setUpKazoo(ctx context.Context, dir string) (foreign.Program, error) {
 	return foreign.Kazoo(ctx, dir, "kazoo_bench.py", kazooBench)
 }
 
-// process is a peer in a process of its own, in its own language, with clients
-// that share one lock. It does what the lines on its standard input say:
+// process is a peer in another process and another language, with clients that share one lock. It
+// reads commands from standard input:
 //
-//	open ADDRESSES PATH CLIENTS TIMEOUT   connect so many clients, which take the addresses in turn; session timeout in ms
-//	free CYCLES                           the first one locks and unlocks so many times
-//	handoff HOLD WINDOW                   all take turns; measured from when all queue; in ns
-//	close                                 end the sessions; then it may be told to open others
+//	open ADDRESSES PATH CLIENTS TIMEOUT   connect the clients, distributed over the addresses; session timeout in ms
+//	free CYCLES                           the first client locks and unlocks that many times
+//	handoff HOLD WINDOW                   all clients take turns; measure once all queue; in ns
+//	close                                 end the sessions; another open may follow
 //
-// and answers each, when it is done, with "failed" and why, or with "ok" and
+// It answers each completed command with "failed" and the reason, or with "ok" and
 //
-//	free      the time of each cycle, in ns
-//	handoff   the time measured, in ns; the share of handoffs in it that went to
-//	          another client; the time of each, from the call of unlock to the next
-//	          holder's return, in ns
+//	free      the duration of each cycle, in ns
+//	handoff   the measured time, in ns; the share of its handoffs that went to another
+//	          client; the duration of each handoff in ns, from the call of unlock to
+//	          the return of the next holder's lock
 //
-// Before that, handoff says "mark" when the time measured begins, and when it
-// ends. The times are its own: what passes between it and us is not in them.
+// Before that, handoff prints "mark" when the measured time begins, and when it ends. The process
+// takes the times itself, so they do not include the pipe.
 type process struct {
 	*zkserver.Worker
 	task
 	bytesOut, bytesIn float64 // of each cycle or handoff
 }
 
-// task is what a process does in a turn.
+// task is the work of a process in a turn.
 type task struct {
 	command []any
 	handoff bool // it marks when the time measured begins and ends; of a free lock all is measured
@@ -57,7 +57,7 @@ type task struct {
 	figures func(performance) turn
 }
 
-// performance is what a peer did in a turn.
+// performance has the results of a peer's turn.
 type performance struct {
 	times  []float64 // of the cycles or handoffs; in seconds
 	each   cost      // of them
@@ -66,8 +66,8 @@ type performance struct {
 	held   float64   // how many held the lock, on average
 }
 
-// startProcess starts the process of a peer, has it do once what is to be measured, to
-// count the bytes, and connects its clients.
+// startProcess starts a peer's process and connects its clients. It runs the task once before, to
+// count the bytes.
 func startProcess(ctx context.Context, s *site, p *peer, clients int, t task) (_ trial, err error) {
 	one := &process{task: t}
 	if one.Worker, err = zkserver.StartWorker(p.program.Command(p.args...)); err != nil {
@@ -99,8 +99,7 @@ func (p *process) open(ctx context.Context, addr, path string, clients int) erro
 	return err
 }
 
-// weigh counts the bytes that pass, with relays in their way, which nothing that
-// is timed has.
+// weigh counts the bytes on the wire, through relays. Timed turns have no relays.
 func (p *process) weigh(ctx context.Context, on *server, path string, clients int) error {
 	var meter zkserver.Meter
 	relays, err := on.relays(zkserver.RelayOptions{Dialer: meter.Dial})
@@ -126,7 +125,7 @@ func (p *process) weigh(ctx context.Context, on *server, path string, clients in
 	return err
 }
 
-// measure has the process do its task once.
+// measure runs the process's task once.
 func (p *process) measure(ctx context.Context, spent func(context.Context) (cost, error)) (done performance, err error) {
 	var costs []cost
 	mark := func() error {
@@ -160,8 +159,7 @@ func (p *process) measure(ctx context.Context, spent func(context.Context) (cost
 	return done, nil
 }
 
-// ask gives a command, calls mark for each mark, and returns the numbers of the
-// answer.
+// ask sends a command, calls mark for each mark, and returns the numbers in the answer.
 func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([]float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("no answer in %v", 2*patience))
 	defer cancel()
@@ -195,8 +193,7 @@ func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([
 	}
 }
 
-// close ends the sessions, so that they do not expire while something is counted,
-// and the process.
+// close ends the sessions and the process. Sessions that expired later would disturb the counts.
 func (p *process) close() error {
 	defer p.Close(0)
 	_, err := p.ask(context.Background(), nil, "close")

@@ -35,7 +35,7 @@ func startRedis(ctx context.Context) (*server, error) {
 			d.version = fmt.Sprintf("Redis %s (one server, appendonly yes, appendfsync always)", version)
 			return err
 		}
-		// How often the data was changed, since it is never saved but in the log.
+		// The number of changes since the last save. The data is never saved, except in the log.
 		d.transactions = func(ctx context.Context) (int64, error) {
 			changes, err := redisInfo(ctx, look, "persistence", "rdb_changes_since_last_save")
 			if err != nil {
@@ -47,7 +47,7 @@ func startRedis(ctx context.Context) (*server, error) {
 	})
 }
 
-// redisInfo returns what a server tells of itself.
+// redisInfo returns one value of the server's INFO.
 func redisInfo(ctx context.Context, look *redis.Client, section, key string) (string, error) {
 	text, err := look.Info(ctx, section).Result()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// describe tells what the figures are measured on and with.
+// describe describes the machine and the versions of the measurement.
 func describe(b *bench, peers []*peer) string {
 	client := "go-zookeeper"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -44,7 +44,7 @@ func describe(b *bench, peers []*peer) string {
 	return head
 }
 
-// told is what a pattern finds in a file of the system, where there is one.
+// told returns the match of a pattern in a file of the system, or otherwise.
 func told(file, pattern, otherwise string) string {
 	text, _ := os.ReadFile(file)
 	if found := regexp.MustCompile(pattern).FindSubmatch(text); found != nil {
@@ -53,14 +53,14 @@ func told(file, pattern, otherwise string) string {
 	return otherwise
 }
 
-// document is what update brings up to date, between these lines.
+// The document, and the lines between which update replaces its text.
 const (
 	document  = "BENCHMARKS.md"
 	beginMark = "<!-- begin: written by make bench UPDATE=1 -->\n"
 	endMark   = "<!-- end -->\n"
 )
 
-// ready returns an error if what a run brings could not be written afterwards.
+// ready returns an error if the results of a run could not be written.
 func ready(out, update string) (err error) {
 	for _, dir := range []string{out, update} {
 		if dir != "" {
@@ -73,7 +73,7 @@ func ready(out, update string) (err error) {
 	return err
 }
 
-// update brings what is published in a directory up to date.
+// update updates the document and the charts in a directory.
 func (r *report) update(dir string) error {
 	text, err := r.updated(dir)
 	if err != nil {
@@ -82,8 +82,8 @@ func (r *report) update(dir string) error {
 	return r.write(dir, document, text)
 }
 
-// updated returns the document of a directory with this report's charts and tables, in the
-// place of those that are there.
+// updated returns the directory's document with this report's charts and tables in place of the old
+// ones.
 func (r *report) updated(dir string) (string, error) {
 	name := filepath.Join(dir, document)
 	text, err := os.ReadFile(name)
@@ -105,8 +105,7 @@ func (r *report) updated(dir string) (string, error) {
 	return b.String(), nil
 }
 
-// print prints the tables in Markdown, and returns which bars of what is counted
-// were missed.
+// print prints the tables in Markdown. It returns the missed bars on counts.
 func (r *report) print(w io.Writer) (missed []string) {
 	fmt.Fprintln(w, r.Head)
 	var rows [][]string
@@ -142,8 +141,8 @@ func (r *report) print(w io.Writer) (missed []string) {
 	return missed
 }
 
-// value is what Holdfast has of what a bar is set on, and of what it is a part; not ok if
-// not all took part that are in it.
+// value returns Holdfast's value for a bar, and a description of it. ok is false if a peer in the
+// comparison did not take part.
 func (r *report) value(one *result, b bar) (value float64, of string, ok bool) {
 	if one.index(holdfastName) < 0 {
 		return 0, "", false
@@ -165,8 +164,8 @@ func (r *report) value(one *result, b bar) (value float64, of string, ok bool) {
 	return value, "", true
 }
 
-// met compares to two decimals of what is counted and of ratios, as it is shown; not of
-// times, whose limits are small parts of a second.
+// met compares counts and ratios to two decimals, as the tables show them. It compares times
+// exactly: their limits are small parts of a second.
 func (b bar) met(v float64) bool {
 	if b.Limit == 0 || b.Limit >= 0.01 {
 		v = math.Round(v*100) / 100

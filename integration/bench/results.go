@@ -11,24 +11,24 @@ import (
 	"slices"
 )
 
-// A file of results has a line of JSON for what was measured on and with, and one
-// for each experiment: all that tables and charts are made of.
+// resultsFile has a line of JSON about the machine, and one for each experiment. Tables and charts
+// are made from it alone.
 const resultsFile = "results.jsonl"
 
-// report is what a run brought.
+// report has the results of a run.
 type report struct {
 	Head    string `json:"measured"`
 	results []*result
 }
 
-// result is what an experiment brought.
+// result has the results of an experiment.
 type result struct {
 	table
 	Peers  []*peer  `json:"peers"`
 	Rounds [][]turn `json:"rounds"` // by peer
 }
 
-// table is what an experiment shows.
+// table is the table of an experiment.
 type table struct {
 	Workload string   `json:"workload"` // its letter
 	Title    string   `json:"title"`
@@ -42,7 +42,7 @@ type figure struct {
 	Unit  unit   `json:"unit"`
 }
 
-// unit says how the values of a figure are written.
+// unit is the format of a figure's values.
 type unit struct {
 	Scale  float64 `json:"scale"`
 	Format string  `json:"format"`
@@ -62,8 +62,8 @@ var (
 
 func (u unit) format(v float64) string { return fmt.Sprintf(u.Format, v*u.Scale) }
 
-// bar is what Holdfast's median must reach: of a figure as such, of its ratio to a
-// peer's, or of its ratio to Holdfast's own in another experiment.
+// bar is a limit for Holdfast's median of a figure, for its ratio to a peer's, or for its ratio to
+// Holdfast's own in another experiment.
 type bar struct {
 	Figure  int     `json:"figure"`            // index
 	Against string  `json:"against,omitempty"` // name of a peer; "": none
@@ -76,7 +76,7 @@ type bar struct {
 // turn is the values of an experiment's figures, in their order.
 type turn []float64
 
-// none is the value of what is not measured; null in JSON.
+// none is the value of a missing figure; null in JSON.
 var none = math.NaN()
 
 func (t turn) MarshalJSON() ([]byte, error) {
@@ -102,8 +102,8 @@ func (t *turn) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// fits tells whether each peer has as many turns, with a value of each figure, and bars are
-// set on figures that there are.
+// fits reports whether each peer has the same number of turns, with a value for each figure, and
+// each bar refers to an existing figure.
 func (r *result) fits() bool {
 	fits := len(r.Peers) > 0 && len(r.Rounds) == len(r.Peers)
 	for _, turns := range r.Rounds {
@@ -118,8 +118,8 @@ func (r *result) fits() bool {
 	return fits
 }
 
-// check returns an error if a figure is missing: Holdfast has all of them, and
-// each peer has one at least.
+// check returns an error if a figure is missing. Holdfast has all figures; each other peer has at
+// least one.
 func (r *result) check() error {
 	for _, p := range r.Peers {
 		measured := 0
@@ -139,7 +139,7 @@ func (r *result) check() error {
 	return nil
 }
 
-// find returns the result of an experiment, nil if there is none.
+// find returns the result of an experiment, or nil.
 func (r *report) find(workload, title string) *result {
 	i := slices.IndexFunc(r.results, func(one *result) bool { return one.Workload == workload && one.Title == title })
 	if i < 0 {
@@ -148,12 +148,12 @@ func (r *report) find(workload, title string) *result {
 	return r.results[i]
 }
 
-// index returns that of a peer, -1 if it took no part.
+// index returns the index of a peer, or -1 if it took no part.
 func (r *result) index(name string) int {
 	return slices.IndexFunc(r.Peers, func(p *peer) bool { return p.Name == name })
 }
 
-// median is that of a peer that took part.
+// median returns the median of a peer that took part.
 func (r *result) median(name string, figure int) float64 {
 	var all []float64
 	for _, turn := range r.Rounds[r.index(name)] {
@@ -162,8 +162,8 @@ func (r *result) median(name string, figure int) float64 {
 	return median(all)
 }
 
-// ratio is the median of the ratios of two peers turn by turn. There is none of nothing to
-// nothing.
+// ratio returns the median of two peers' ratios, turn by turn. It returns false if all turns are
+// zero for both.
 func (r *result) ratio(name, to string, figure int) (float64, bool) {
 	ours, theirs := r.index(name), r.index(to)
 	if ours < 0 || theirs < 0 {
@@ -179,8 +179,8 @@ func (r *result) ratio(name, to string, figure int) (float64, bool) {
 
 func median(v []float64) float64 { return quantile(v, 0.5) }
 
-// quantile returns the value below which that share of the values lies, between
-// two of them if need be; NaN of none.
+// quantile returns the value below which that share of the values lies, interpolated; NaN if there
+// are none.
 func quantile(v []float64, share float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -192,7 +192,7 @@ func quantile(v []float64, share float64) float64 {
 	return v[low] + (at-float64(low))*(v[high]-v[low])
 }
 
-// save writes a report so that restore has it again.
+// save writes a report that restore can read.
 func (r *report) save(w io.Writer) error {
 	lines := json.NewEncoder(w)
 	err := lines.Encode(r)
@@ -240,8 +240,7 @@ func loadFile(name string) (*report, error) {
 	return r, nil
 }
 
-// write writes into a directory that is ready: the results, the tables in a file
-// of that name, and the charts.
+// write writes the results, the tables and the charts into a directory that ready has checked.
 func (r *report) write(dir, tables, text string) error {
 	results, err := os.Create(filepath.Join(dir, resultsFile))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// role is what a peer is where other locks than mutexes are measured, or other uses.
+// role is a peer's implementation of another lock than a mutex, or of another use.
 type role struct {
 	title string
 	open  opener   // of a peer that lives in this process
@@ -35,7 +35,7 @@ const (
 	keepFor     = 500 * time.Millisecond
 )
 
-// as is the peer in a role, or itself if it has no other part there.
+// as returns the peer in that role, or itself if it has no such role.
 func (p *peer) as(name string) *peer {
 	r, ok := p.roles[name]
 	if !ok {
@@ -46,7 +46,7 @@ func (p *peer) as(name string) *peer {
 	return &one
 }
 
-// plays takes the peers that have a role.
+// plays returns a function that accepts the peers with that role.
 func plays(role string) func(p *peer) bool {
 	return func(p *peer) bool { _, ok := p.roles[role]; return ok }
 }
@@ -65,7 +65,7 @@ var holdfastRoles = map[string]role{
 	})},
 	strictly: {title: "Holdfast, no window", open: openTaking(func(c *lock.Client, name string) take { return held(c.Mutex(name, lock.WithLocalWindow(0)).Lock) })},
 	apart: {title: "Holdfast, an entry each", open: openTaking(func(c *lock.Client, name string) take {
-		// What asks for different things shares no entry.
+		// Requests with different settings share no entry.
 		own := map[string]string{"contender": strconv.FormatInt(contenders.Add(1), 10)}
 		return held(c.Mutex(name, lock.WithMetadata(own)).Lock)
 	})},
@@ -79,10 +79,10 @@ func permitOf(n int) func(c *lock.Client, name string) take {
 	}
 }
 
-// contenders that have an entry each are numbered.
+// contenders numbers the contenders that need an entry each.
 var contenders atomic.Int64
 
-// namesOf are those of several locks together, the first of which has that name.
+// namesOf returns the names of several locks that are taken together; the first is name.
 func namesOf(name string) []string {
 	names := []string{name}
 	for i := 1; i < atATime; i++ {

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// server is what clients lock with: a ZooKeeper server, an ensemble of them, or
-// another system.
+// server is the system that the clients lock with: one ZooKeeper server, an ensemble, or another
+// system.
 type server struct {
 	addr         string                                              // where clients connect: host:port, several separated by commas
 	version      string                                              // of which system
@@ -25,25 +25,24 @@ type server struct {
 	close        func() error
 }
 
-// relays returns those to each of the server's addresses.
+// relays returns a relay to each of the server's addresses.
 func (s *server) relays(opts zkserver.RelayOptions) (zkserver.Relays, error) {
 	return zkserver.NewRelays(strings.Split(s.addr, ","), opts)
 }
 
-// Variants are how many servers there are and how far away.
+// Variants of the number and the distance of the servers.
 const (
 	standalone = "standalone"
 	three      = "three" // of ZooKeeper: an ensemble
 	delayed    = "delay" // one, each of whose replies takes roundTrip longer
 )
 
-// roundTrip is what the far server's replies take longer.
+// roundTrip is the delay of the far server's replies.
 const roundTrip = time.Millisecond
 
 const loopback = ", loopback"
 
-// on lets an experiment run on another variant. It has no bars there, other than
-// those that are given.
+// on returns the experiment on another variant, with only the given bars.
 func (e *experiment) on(variant string, bars ...bar) *experiment {
 	e.variant, e.Bars = variant, bars
 	e.Title = strings.TrimSuffix(e.Title, loopback) + map[string]string{
@@ -53,7 +52,7 @@ func (e *experiment) on(variant string, bars ...bar) *experiment {
 	return e
 }
 
-// elsewhere returns the experiments on other variants than one server nearby.
+// elsewhere returns the experiments on other variants than one nearby server.
 func elsewhere(s size) []*experiment {
 	const queue = 16
 	list := []*experiment{
@@ -75,15 +74,14 @@ func elsewhere(s size) []*experiment {
 	return list
 }
 
-// site is what the clients of a peer connect to in an experiment.
+// site is the connection target of a peer's clients in an experiment.
 type site struct {
 	*bench
 	on *server // what they lock with
 	at string  // where they connect to it
 }
 
-// site returns that of a peer on a variant of the servers. What is not there yet, it
-// starts.
+// site returns the site of a peer on a variant. It starts missing servers.
 func (b *bench) site(ctx context.Context, variant string, p *peer) (_ *site, err error) {
 	on := cmp.Or(p.server, b.zookeeper.server)
 	if variant == three {
@@ -105,8 +103,8 @@ func (b *bench) site(ctx context.Context, variant string, p *peer) (_ *site, err
 	return &site{b, on, strings.Join(b.far[on].Addrs(), ",")}, nil
 }
 
-// zookeeper is a server, or an ensemble with the leader at the end: the first
-// client connects to a follower, as most do.
+// zookeeper is a server, or an ensemble with the leader last: the first client connects to a
+// follower, as most clients do.
 type zookeeper struct {
 	*server
 	members []*zkserver.Server
@@ -115,7 +113,8 @@ type zookeeper struct {
 	questions int // of ours that the members have counted
 }
 
-// startZooKeeper starts n servers with heaps of so many MiB. They sync their logs, as in production.
+// startZooKeeper starts n servers with heaps of that many MiB. They sync their logs, as in
+// production.
 func startZooKeeper(ctx context.Context, n, heap int) (_ *zookeeper, err error) {
 	options := zkserver.Options{Fsync: true, Optimize: true, HeapMB: heap, TickTime: 2 * time.Second}
 	z := new(zookeeper)
@@ -161,14 +160,14 @@ func startZooKeeper(ctx context.Context, n, heap int) (_ *zookeeper, err error) 
 
 func (z *zookeeper) leader() *zkserver.Server { return z.members[len(z.members)-1] }
 
-// transactions asks the leader, which knows of all before any other server.
+// transactions asks the leader, which is the first server to know a transaction.
 func (z *zookeeper) transactions(ctx context.Context) (int64, error) {
 	z.questions++
 	return z.leader().Zxid(ctx)
 }
 
-// requests tells how many requests the members have received of all clients, their
-// pings included. They count our questions too; those are taken off.
+// requests returns the number of requests that the members have received from all clients, with
+// their pings. The servers also count these queries, so they are subtracted.
 func (z *zookeeper) requests(ctx context.Context) (float64, error) {
 	sum := float64(-z.questions)
 	for _, m := range z.members {
@@ -182,13 +181,13 @@ func (z *zookeeper) requests(ctx context.Context) (float64, error) {
 	return sum, nil
 }
 
-// watches tells how many watches clients have set.
+// watches returns the number of watches that clients have set.
 func (z *zookeeper) watches(ctx context.Context) (float64, error) {
 	return statistic(ctx, z.leader(), "zk_watch_count")
 }
 
-// awaitWatches waits until clients have set so many: one that waits for a lock has joined for
-// good when it watches the one before it.
+// awaitWatches waits until clients have set n watches: a waiter has joined once it watches its
+// predecessor.
 func (z *zookeeper) awaitWatches(ctx context.Context, n int) error {
 	return await(ctx, "all wait", func() (bool, error) {
 		watches, err := z.watches(ctx)
@@ -196,7 +195,7 @@ func (z *zookeeper) awaitWatches(ctx context.Context, n int) error {
 	})
 }
 
-// statistic is a number that a member counts.
+// statistic returns a member's counter.
 func statistic(ctx context.Context, member *zkserver.Server, name string) (float64, error) {
 	stats, err := member.Mntr(ctx)
 	if err != nil {

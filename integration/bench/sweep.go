@@ -17,21 +17,21 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Limits that a sweep is held against, beside the peers of the other workloads.
+// Lower limits for a sweep, measured besides the other workloads' peers.
 const (
 	readsName  = "reads"
 	singleName = "single"
 )
 
-// mostDeleted is how many trees are deleted, at most, where only the rate is asked
-// for: it does not change with more.
+// mostDeleted is the largest number of trees that a measurement of the delete rate deletes. The
+// rate does not change with more.
 const mostDeleted = 10_000
 
-// inFlight is how many requests the limits have under way, as the reaper has by default.
+// inFlight is the number of concurrent requests, the reaper's default.
 const inFlight = reaper.DefaultConcurrency
 
-// sweepOrphans is workload G: locks whose holders died, flat below the root or nested in
-// directories, are swept away.
+// sweepOrphans is workload G: a sweep deletes locks whose holders died, flat below the root or
+// nested in directories.
 func sweepOrphans(trees int, how string) *experiment {
 	f := &forest{trees: trees, nested: how == "nested", ttl: time.Millisecond}
 	return &experiment{
@@ -67,7 +67,7 @@ func sweepOrphans(trees int, how string) *experiment {
 	}
 }
 
-// sweepLive is workload H: nothing is expired, and an earlier sweep has seen that.
+// sweepLive is workload H: a sweep of live entries that an earlier sweep has read.
 func sweepLive(trees int, ttl time.Duration, bars ...bar) *experiment {
 	f := &forest{trees: trees, ttl: ttl}
 	return &experiment{
@@ -82,7 +82,7 @@ func sweepLive(trees int, ttl time.Duration, bars ...bar) *experiment {
 	}
 }
 
-// sweeper is a client that locks are swept with.
+// sweeper is a client with a reaper.
 type sweeper struct {
 	*forest
 	*site
@@ -112,7 +112,7 @@ func openSweeper(ctx context.Context, s *site, f *forest, orphanAfter time.Durat
 
 func (w *sweeper) close() error { return errors.Join(w.client.Close(), w.fell(w.zookeeper.look.Conn)) }
 
-// swept is what a sweep did, in how many seconds, and what each tree cost.
+// swept has the results of a sweep: its seconds, and the cost of each tree.
 type swept struct {
 	reaper.Report
 	took float64
@@ -142,8 +142,8 @@ func (w *sweeper) sweepAnew(ctx context.Context, dry bool) (swept, error) {
 	return w.sweep(ctx, r)
 }
 
-// orphans measures a dry run, then what the heap is for a bare listing and for a sweep that
-// deletes all.
+// orphans measures a dry run, and then the heap of a bare listing and of a sweep that deletes all
+// trees.
 func (w *sweeper) orphans(ctx context.Context) (turn, error) {
 	if err := w.plant(ctx, w.bench); err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (w *sweeper) deleteAll(ctx context.Context, f *forest) error {
 	})
 }
 
-// live sweeps living locks twice.
+// live sweeps live locks twice.
 func (w *sweeper) live(ctx context.Context) (turn, error) {
 	if err := w.plant(ctx, w.bench); err != nil {
 		return nil, err
@@ -220,8 +220,7 @@ func (w *sweeper) live(ctx context.Context) (turn, error) {
 	return append(figures, kept/float64(w.trees)), nil
 }
 
-// passes is how often a forest is read in a turn: the first time after it was planted is
-// slower.
+// passes returns how often a turn reads a forest: the first read after planting is slower.
 func (f *forest) passes() int {
 	if f.trees > mostDeleted {
 		return 1 // takes long enough
@@ -229,7 +228,7 @@ func (f *forest) passes() int {
 	return 5
 }
 
-// reads lists each tree and reads its entry, and does nothing with them.
+// reads lists each tree and reads its entry, without any further work.
 func (s *site) reads(ctx context.Context, f *forest, client *plain) (turn, error) {
 	if err := f.plant(ctx, s.bench); err != nil {
 		return nil, err
@@ -246,7 +245,7 @@ func (s *site) reads(ctx context.Context, f *forest, client *plain) (turn, error
 	return turn{float64(f.trees) / median(took), none, none, each.requests, each.transactions, peak, none}, err
 }
 
-// singles deletes nodes one by one, many of these requests at once.
+// singles deletes nodes one by one, with many concurrent requests.
 func (s *site) singles(ctx context.Context, f *forest, client *plain) (turn, error) {
 	rate, err := s.deletes(ctx, f, func(_ context.Context, f *forest) error {
 		return spread(inFlight, f.trees, 1, func(i, _ int) error {
@@ -261,9 +260,9 @@ func (s *site) singles(ctx context.Context, f *forest, client *plain) (turn, err
 	return turn{none, rate, none, none, none, none, none}, err
 }
 
-// deletes returns how many nodes of locks, with their anchors, are deleted each second, the directories
-// left aside, by what deletes all trees of a forest like this one. It is deleted several
-// times: each takes some tenths of a second only.
+// deletes returns the rate at which deleteTrees deletes the nodes of locks, with their anchors and
+// without directories, in a forest like the given one. It repeats this, because one run takes only
+// tenths of a second.
 func (b *bench) deletes(ctx context.Context, like *forest, deleteTrees func(context.Context, *forest) error) (float64, error) {
 	const passes = 3
 	var rates []float64
@@ -284,8 +283,8 @@ func (b *bench) deletes(ctx context.Context, like *forest, deleteTrees func(cont
 	return median(rates), nil
 }
 
-// heapOf runs f, and returns by how many bytes the heap was larger at its peak
-// than before; what is garbage already counts until it is collected.
+// heapOf runs f, and returns by how many bytes the heap's peak exceeded its size before. Garbage
+// counts until it is collected.
 func heapOf(f func() error) (peak float64, err error) {
 	before := heap()
 	var done atomic.Bool
@@ -302,7 +301,7 @@ func heapOf(f func() error) (peak float64, err error) {
 	return peak, err
 }
 
-// heapNow is how many bytes objects take up on the heap, garbage included.
+// heapNow returns the size of the objects on the heap, including garbage.
 func heapNow() float64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestForest has more directories than fit evenly, and entries that are Holdfast's.
+// TestForest: the number of directories is not a divisor of the trees, and the entries are in
+// Holdfast's format.
 func TestForest(t *testing.T) {
 	for _, c := range []struct {
 		trees        int

@@ -19,22 +19,19 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// lease is how long a lock of another system is held, like Holdfast's, unless it
-// is given back.
+// lease is the lease of another system's lock, as long as Holdfast's.
 const lease = 2 * sessionTimeout
 
-// polling is how clients wait for a lock that has no queue: they ask again after
-// 16 ms, then less and less often, at last every 128 ms.
+// polling returns the backoff of clients that wait for a lock without a queue: first 16 ms, then
+// longer, at most 128 ms.
 func polling() redislock.RetryStrategy {
 	return redislock.ExponentialBackoff(16*time.Millisecond, 128*time.Millisecond)
 }
 
-// most is how many connections a client may have that needs one for each request
-// under way.
+// most is the largest number of connections of a client that needs one for each concurrent request.
 const most = 64
 
-// daemon is the server of another system: a process of its own, with a folder of
-// its own.
+// daemon is another system's server, in a process and a folder of its own.
 type daemon struct {
 	server
 	*zkserver.Process
@@ -46,8 +43,8 @@ type daemon struct {
 	hangUp func() error                    // ends our own connection; nil: there is none
 }
 
-// startDaemon starts a daemon, and waits until it is ready. prepare finds its folder and
-// address there, and adds the command and the rest. If it fails, nothing is left.
+// startDaemon starts a daemon and waits until it is ready. prepare finds the folder and address in
+// d, and adds the command and the rest. If startDaemon fails, it leaves nothing behind.
 func startDaemon(ctx context.Context, name string, prepare func(d *daemon) error) (_ *server, err error) {
 	ports, err := zkserver.FreePorts(2)
 	if err != nil {
@@ -101,7 +98,7 @@ func (d *daemon) log() string {
 	return strings.TrimSpace(string(text))
 }
 
-// stop ends the process, and discards the rest.
+// stop ends the process and discards its folder.
 func (d *daemon) stop() error {
 	const limit = 10 * time.Second
 	var err error
@@ -120,7 +117,7 @@ func (d *daemon) stop() error {
 	return errors.Join(err, d.discard())
 }
 
-// discard ends our connection and removes the folder.
+// discard closes our connection and removes the folder.
 func (d *daemon) discard() (err error) {
 	if d.hangUp != nil {
 		err = d.hangUp()
@@ -128,7 +125,7 @@ func (d *daemon) discard() (err error) {
 	return errors.Join(err, os.RemoveAll(d.dir))
 }
 
-// wire counts what passes between a client and its server.
+// wire counts the traffic between a client and its server.
 type wire struct{ requests, in, out atomic.Int64 }
 
 func (w *wire) counts() zkserver.Counts {
@@ -157,7 +154,7 @@ func (c wiredConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn lets a client look whether the server has hung up.
+// SyscallConn lets a client check whether the server has closed the connection.
 func (c wiredConn) SyscallConn() (syscall.RawConn, error) {
 	return c.Conn.(syscall.Conn).SyscallConn()
 }

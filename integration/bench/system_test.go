@@ -18,9 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// TestSystems: the locks of other systems lock, are told of when they are free,
-// and cost what the tables say; their servers leave nothing behind. Those that are
-// not installed are skipped.
+// TestSystems: the locks of other systems exclude, wake their waiters, and cost what the tables
+// say. Their servers leave nothing behind. Systems that are not installed are skipped.
 func TestSystems(t *testing.T) {
 	t.Setenv(zkserver.EnvNoInstall, "1")
 	for _, p := range peers {
@@ -113,7 +112,7 @@ func testLocks(t *testing.T, p *peer, server *server) {
 	}
 }
 
-// TestPostgresLockExpires, and then its former owner can not give it back.
+// TestPostgresLockExpires: after the lease has ended, the former owner cannot unlock.
 func TestPostgresLockExpires(t *testing.T) {
 	t.Setenv(zkserver.EnvNoInstall, "1")
 	server, err := startPostgres(t.Context())
@@ -167,7 +166,7 @@ func TestPostgresLockExpires(t *testing.T) {
 	}
 }
 
-// TestDaemons that do not start, or end by themselves.
+// TestDaemons: a daemon that does not start, or ends by itself, is an error.
 func TestDaemons(t *testing.T) {
 	var dir string
 	start := func(script string, ready func(context.Context) error) (*server, *daemon, error) {
@@ -201,7 +200,7 @@ func TestDaemons(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotInstalled is left out, or an error if it must take part.
+// TestWhatIsNotInstalled: a missing system is omitted, or an error if it must take part.
 func TestWhatIsNotInstalled(t *testing.T) {
 	there := &peer{Name: "there", Title: "There"}
 	missing := &peer{Name: "missing", Title: "Missing", start: func(context.Context) (*server, error) {
@@ -222,7 +221,7 @@ func TestWhatIsNotInstalled(t *testing.T) {
 	}
 }
 
-// TestNotesOfOtherSystems: each marked peer has a note, and the other way round.
+// TestNotesOfOtherSystems: each marked peer has a note, and each note a marked peer.
 func TestNotesOfOtherSystems(t *testing.T) {
 	for _, p := range peers {
 		if other := p.start != nil; other != strings.HasSuffix(p.Title, " "+mark) || other != (p.Note != "") {
@@ -282,7 +281,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestProcess has one that is a shell, and connects to nothing.
+// TestProcess runs a shell script as a peer, which connects to nothing.
 func TestProcess(t *testing.T) {
 	for _, test := range []struct{ name, handoff, want string }{
 		{"as it should be", "mark; mark; ok 2000000000 0.5 1000000 3000000", ""},

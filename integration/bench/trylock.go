@@ -6,11 +6,10 @@ import (
 	"fmt"
 )
 
-// waitersBehind wait behind the holder of a lock that others try.
+// waitersBehind is the number of waiters behind the holder of a lock that others try.
 const waitersBehind = 16
 
-// tryLock is workload F: one client holds the lock, some wait for it, and another
-// tries to have it, in vain.
+// tryLock is workload F: one client holds the lock, some wait for it, and another tries it in vain.
 func tryLock(bars ...bar) *experiment {
 	return &experiment{
 		table: table{"F", fmt.Sprintf("failed try of a held lock with %d waiters"+loopback, waitersBehind), []figure{{"try, median", milliseconds}, {"requests", decimals}, {"transactions: nodes written", decimals}, {"bytes to client", kilobytes}}, bars},
@@ -18,7 +17,7 @@ func tryLock(bars ...bar) *experiment {
 		prepare: withClients(2+waitersBehind, func(ctx context.Context, c *crew) (round, error) {
 			path := c.newPath()
 			holder, client, waiters := c.sessions[0].locker(path), c.sessions[1], c.sessions[2:]
-			// A client that has locked anything before.
+			// The client has used a lock before.
 			if err := errors.Join(client.locker(c.newPath()).cycle(ctx), holder.lock(ctx)); err != nil {
 				return nil, err
 			}
@@ -46,8 +45,7 @@ func tryLock(bars ...bar) *experiment {
 	}
 }
 
-// allWait waits until so many queue for a lock, the holder included, if the server can
-// tell.
+// allWait waits until n clients, the holder included, queue for a lock, if the server can tell.
 func (s *site) allWait(ctx context.Context, path string, n int) error {
 	if s.on.queued == nil {
 		return nil

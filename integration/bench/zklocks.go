@@ -18,21 +18,20 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// sessionTimeout is what all clients ask for: long enough for a machine that is
-// busy.
+// sessionTimeout is the timeout that all clients request, long enough for a busy machine.
 const sessionTimeout = 30 * time.Second
 
-// take takes a lock of Holdfast's.
+// take takes a lock of Holdfast.
 type take func(ctx context.Context) (unlocker, error)
 
 type unlocker interface{ Unlock() error }
 
-// held is a call of the library as a take.
+// held converts a call of the library into a take.
 func held[H unlocker](call func(context.Context) (H, error)) take {
 	return func(ctx context.Context) (unlocker, error) { return call(ctx) }
 }
 
-// openTaking opens sessions whose locks are taken that way.
+// openTaking opens sessions whose locks use that take.
 func openTaking(of func(c *lock.Client, name string) take) opener {
 	return func(ctx context.Context, addr string) (session, error) {
 		meter := new(zkserver.Meter)
@@ -51,7 +50,7 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 				}
 				return holdfastLocker(c.Mutex(name), of(c, name))
 			},
-			// The nodes of locks that were taken again and again stay for a second.
+			// The nodes of frequently used locks stay for a second.
 			settle: func(ctx context.Context) error {
 				return await(ctx, "all locks are gone", func() (bool, error) {
 					there, _, err := admin.New(c).Children(ctx, root)
@@ -66,7 +65,7 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 func holdfastLocker(mutex *lock.Mutex, take take) locker {
 	var hold unlocker
 	return locker{
-		// A context that cannot end, as the others have none at all: one that can costs a
+		// A context that cannot end, as with the other peers. A cancelable context costs a
 		// goroutine for each request.
 		lock: func(ctx context.Context) (err error) {
 			hold, err = take(context.WithoutCancel(ctx))
@@ -80,7 +79,7 @@ func holdfastLocker(mutex *lock.Mutex, take take) locker {
 	}
 }
 
-// plain is a session of go-zookeeper as it comes.
+// plain is an unmodified session of go-zookeeper.
 type plain struct {
 	zkserver.Meter
 	*zk.Conn
@@ -112,7 +111,7 @@ func (s *plain) hangUp() error {
 	return nil
 }
 
-// openZK opens sessions of go-zookeeper with such locks.
+// openZK opens sessions of go-zookeeper with the given locks.
 func openZK(locks func(conn *zk.Conn, path string) locker) opener {
 	return func(ctx context.Context, addr string) (session, error) {
 		s, err := openPlain(ctx, addr)
@@ -130,7 +129,7 @@ func zkLock(conn *zk.Conn, path string) locker {
 	return locker{lock: func(context.Context) error { return l.Lock() }, unlock: l.Unlock}
 }
 
-// zkLocks are several that are taken one after the other, each time in the same order.
+// zkLocks takes several locks one after the other, always in the same order.
 func zkLocks(conn *zk.Conn, p string) locker {
 	var all []locker
 	for _, name := range namesOf(path.Base(p)) {
@@ -152,7 +151,7 @@ func zkLocks(conn *zk.Conn, p string) locker {
 	}
 }
 
-// bareNode makes a node and deletes it: the least that a lock in ZooKeeper can cost.
+// bareNode creates a node and deletes it: the least cost of a lock in ZooKeeper.
 func bareNode(conn *zk.Conn, path string) locker {
 	return locker{
 		lock: func(context.Context) error {
@@ -163,9 +162,8 @@ func bareNode(conn *zk.Conn, path string) locker {
 	}
 }
 
-// bareRequests makes the requests that Holdfast makes for a free lock, and nothing
-// else: what is between it and Holdfast is the library's own. From the second time on
-// the parent stays.
+// bareRequests sends the requests that Holdfast sends for a free lock. The difference to Holdfast
+// is the library's own cost. From the second time on the parent stays.
 func bareRequests(conn *zk.Conn, path string) locker {
 	record := znode.Record{Owner: "bench", Host: "bench.example.com", PID: 12345, TTL: 30_000, ExpiresAt: 1_800_000_000_000, AcquiredAt: 1_800_000_000_000}
 	data, anchorData := record.Encode(), znode.AnchorData{}.Encode()

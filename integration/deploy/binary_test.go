@@ -20,8 +20,8 @@ func read(t *testing.T, path ...string) string {
 	return string(data)
 }
 
-// TestDockerfile runs the Dockerfile's own command for the binary, and sees that nothing
-// else is needed to run it: no linker, no library, no time zones.
+// TestDockerfile runs the Dockerfile's build command, and checks that the binary needs nothing
+// else: no linker, no library, no time zones.
 func TestDockerfile(t *testing.T) {
 	file := read(t, folder, "Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM `).Split(file, -1)
@@ -64,7 +64,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// directives are the sections and keys that the units use.
+// directives has the sections and keys that the units may use.
 var directives = map[string]string{
 	"Unit":    "Description Documentation Wants After",
 	"Timer":   "OnBootSec OnUnitInactiveSec RandomizedDelaySec",
@@ -75,7 +75,7 @@ var directives = map[string]string{
 		"RestrictNamespaces RestrictRealtime RestrictSUIDSGID SystemCallArchitectures SystemCallFilter SystemCallErrorNumber",
 }
 
-// TestUnits reads the units, and has systemd verify them where it is installed.
+// TestUnits parses the units, and lets systemd verify them if it is installed.
 func TestUnits(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(folder, "systemd", "*"))
 	if err != nil || len(paths) != 3 {

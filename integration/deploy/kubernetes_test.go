@@ -29,7 +29,7 @@ import (
 
 const folder = "../../cmd/reaper/deploy"
 
-// kinds are those that manifests may have, by apiVersion and kind.
+// kinds has the objects that manifests may contain, by apiVersion and kind.
 var kinds = map[string]func() metav1.Object{
 	"v1 ConfigMap":                            func() metav1.Object { return new(corev1.ConfigMap) },
 	"v1 ServiceAccount":                       func() metav1.Object { return new(corev1.ServiceAccount) },
@@ -77,8 +77,7 @@ func decode(t *testing.T, name string, data []byte) map[string]metav1.Object {
 	}
 }
 
-// TestManifestsAreStrict: the decoder that the other tests rely on refuses a key that
-// there is not.
+// TestManifestsAreStrict: the decoder of these tests refuses an unknown key.
 func TestManifestsAreStrict(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte("spec: {replica: 2}"), new(appsv1.Deployment)); err == nil {
 		t.Error("replica is no key")
@@ -144,7 +143,7 @@ func TestCronJob(t *testing.T) {
 	if job.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent || pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
 		t.Errorf("%v, %v", job.Spec.ConcurrencyPolicy, pod.Spec.RestartPolicy)
 	}
-	// The pods of the one must not be taken for those of the other.
+	// The selectors must not match each other's pods.
 	d := manifest(t, "deployment.yaml")["Deployment"].(*appsv1.Deployment)
 	if selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err != nil || selector.Matches(labels.Set(pod.Labels)) {
 		t.Errorf("the deployment selects the job's pods too: %v", err)
@@ -159,8 +158,8 @@ func checkSelects(t *testing.T, what string, s *metav1.LabelSelector, pod map[st
 	}
 }
 
-// checkPod sees that a pod has no more rights than it needs, as the restricted profile of
-// Kubernetes' pod security standards wants it.
+// checkPod checks that a pod has no more rights than it needs, as the restricted profile of
+// Kubernetes' pod security standards demands.
 func checkPod(t *testing.T, pod corev1.PodTemplateSpec) {
 	t.Helper()
 	s, c := pod.Spec.SecurityContext, pod.Spec.Containers[0]
@@ -186,9 +185,9 @@ func checkPod(t *testing.T, pod corev1.PodTemplateSpec) {
 	}
 }
 
-// checkConfig has the reaper's own parser read the configuration, also with what stands in
-// it as an example, and sees that the pod mounts it where it is looked for, and what it
-// names, and that the servers may be reached.
+// checkConfig parses the configuration with the reaper's parser, also with its commented examples.
+// It checks that the pod mounts the configuration and the files that it names, and that the pod can
+// reach the servers.
 func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, listen string, out []networkingv1.NetworkPolicyEgressRule) {
 	t.Helper()
 	open := map[string]bool{}
@@ -237,8 +236,8 @@ func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, 
 	}
 }
 
-// secrets makes the folders that the pod mounts its secrets at, elsewhere, with what the
-// manifests say that is to be in them, by the modes that Kubernetes would give it.
+// secrets creates local folders for the pod's secrets, with the contents that the manifests
+// describe and the modes that Kubernetes would set.
 func secrets(t *testing.T, pod corev1.PodTemplateSpec) map[string]string {
 	t.Helper()
 	authority := testpki.New(t)

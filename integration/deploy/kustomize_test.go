@@ -31,7 +31,7 @@ func kustomize(t *testing.T, files filesys.FileSystem, dir string) map[string]me
 	return decode(t, dir, text)
 }
 
-// TestKustomization builds the base, and the example of an overlay that stands in its comment.
+// TestKustomization builds the base, and the example overlay in its comment.
 func TestKustomization(t *testing.T) {
 	base := read(t, folder, "kubernetes", "kustomization.yaml")
 	example := strings.Join(regexp.MustCompile(`(?m)^#   (\w+:.*|  .*)$`).FindAllString(base, -1), "\n")
@@ -70,7 +70,7 @@ func TestKustomization(t *testing.T) {
 	}
 }
 
-// TestPodMonitor: the Prometheus operator finds the pods, by the job that the alert rules ask for.
+// TestPodMonitor: the Prometheus operator finds the pods, under the job name in the alert rules.
 func TestPodMonitor(t *testing.T) {
 	monitor := manifest(t, "podmonitor.yaml")["PodMonitor"].(*monitoringv1.PodMonitor)
 	pod := manifest(t, "deployment.yaml")["Deployment"].(*appsv1.Deployment).Spec.Template

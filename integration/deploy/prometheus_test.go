@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// documented returns the reaper's metrics with their labels, as the doc of package status
-// has them, which its own test compares with what is served.
+// documented returns the reaper's metrics with their labels from the doc of package status. A test
+// there compares them with the metrics served.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	doc, err := os.ReadFile("../../reaper/status/doc.go")
@@ -36,7 +36,7 @@ func documented(t *testing.T) map[string][]string {
 	return found
 }
 
-// checkQuery parses a query, and sees that it asks for metrics and labels that there are.
+// checkQuery parses a query, and checks that its metrics and labels exist.
 func checkQuery(t *testing.T, known map[string][]string, query string) {
 	t.Helper()
 	expr, err := parser.ParseExpr(query)
@@ -75,8 +75,8 @@ func checkQuery(t *testing.T, known map[string][]string, query string) {
 	})
 }
 
-// TestMetricsThatAreNamed looks for metrics that there are not in all files: in pages, annotations
-// and descriptions, too.
+// TestMetricsThatAreNamed: every metric named in any file exists, also in pages, annotations and
+// descriptions.
 func TestMetricsThatAreNamed(t *testing.T) {
 	known := documented(t)
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -170,7 +170,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 	}
-	// What the reaper tells stands on the board, but for what the page shows better.
+	// The board has all metrics, except those that the status page shows better.
 	for name := range known {
 		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_count"), "_sum"), "_bucket")
 		elsewhere := slices.Contains([]string{
@@ -209,8 +209,8 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 	return rules
 }
 
-// TestAlerts: the rules ask for metrics that there are, the page says what to do about each of
-// them, and a test of promtool is called by each.
+// TestAlerts: the rules use existing metrics. The page says what to do about each alert, and
+// promtool tests each.
 func TestAlerts(t *testing.T) {
 	known, page, tests := documented(t), read(t, folder, "README.md"), read(t, folder, "prometheus", "alerts_test.yaml")
 	_, runbook, _ := strings.Cut(page, "\n## What to do when an alert fires\n")

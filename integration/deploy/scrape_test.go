@@ -23,7 +23,7 @@ func scrapes(t *testing.T, file string) *config.Config {
 	return c
 }
 
-// TestScrape: the scrape configuration names the rules, and the job that they ask for.
+// TestScrape: the scrape configuration names the rules, and the job in the rules.
 func TestScrape(t *testing.T) {
 	c := scrapes(t, filepath.Join(folder, "prometheus", "prometheus.yaml"))
 	if len(c.RuleFiles) != 1 || filepath.Base(c.RuleFiles[0]) != "alerts.yaml" {
@@ -34,8 +34,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// TestScrapeInKubernetes takes the other example of the scrape configuration, and looks for the
-// Service that it names.
+// TestScrapeInKubernetes: the Service in the other example of the scrape configuration exists.
 func TestScrapeInKubernetes(t *testing.T) {
 	text := read(t, folder, "prometheus", "prometheus.yaml")
 	text = regexp.MustCompile(`(?m)^    (static_configs:|  - targets:).*\n`).ReplaceAllString(text, "")

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/peers"
 )
 
-// contender is a lock that takes part.
+// contender is a lock in the comparison.
 type contender struct {
 	name    string // on the command line
 	title   string // in the tables
@@ -26,8 +26,8 @@ func (c *contender) start(overhear func(line string)) (*peers.Peer, error) {
 	return peers.Start(c.program.Command(peers.Terms{SessionTimeout: sessionTimeout, TTL: c.ttl}), overhear)
 }
 
-// shortTTL is as long as the session timeout: a crash blocks others hardly longer
-// than with ephemeral nodes.
+// shortTTL equals the session timeout: a crash blocks others hardly longer than with ephemeral
+// nodes.
 const shortTTL = sessionTimeout
 
 var contenders = []*contender{
@@ -44,7 +44,7 @@ var contenders = []*contender{
 	{name: "kazoo", title: "kazoo", asked: "is_acquired", cuts: 1, setUp: peers.Kazoo},
 }
 
-// self is for what runs in copies of this program, and has nothing to set up.
+// self adapts the setup of a program that runs in copies of this program and needs no folder.
 func self(setUp func() (peers.Program, error)) func(context.Context, string) (peers.Program, error) {
 	return func(context.Context, string) (peers.Program, error) { return setUp() }
 }

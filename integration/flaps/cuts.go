@@ -19,8 +19,8 @@ const (
 	unlockTries = 3
 	wedgedAfter = 15 * time.Second // without a handoff: longer than a session or a lease of the dead lasts
 
-	// longPause is what no queue of Holdfast's may make: all clients are alive, so
-	// none has to wait until a lease has run out.
+	// longPause is a pause that Holdfast's queues must not have: all clients are alive, so none
+	// must wait for a lease to end.
 	longPause = shortTTL
 )
 
@@ -38,7 +38,7 @@ var cuts = &scenario{
 	alone: true,
 }
 
-// cutsRun is what was seen of clients that took turns, before and after the cuts.
+// cutsRun has the observations of clients that took turns, before and after the cuts.
 type cutsRun struct {
 	turns       *turns
 	served      int           // how many of the clients came in after the cuts
@@ -47,10 +47,10 @@ type cutsRun struct {
 	told        int           // holders that were told that they have lost the lock
 }
 
-// wedged reports whether some clients did not come in after the cuts.
+// wedged reports whether some clients did not enter after the cuts.
 func (r *cutsRun) wedged() bool { return r.served < takers }
 
-// broken lists the promises of Holdfast's that were not kept.
+// broken lists the promises of Holdfast that were broken.
 func (r *cutsRun) broken() (promises []string) {
 	fails := func(format string, args ...any) { promises = append(promises, fmt.Sprintf(format, args...)) }
 	if r.wedged() {
@@ -140,7 +140,7 @@ func (r *cutsRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 	return nil
 }
 
-// cut cuts the clients' connections, and waits until they have new ones.
+// cut cuts the clients' connections, and waits until they have reconnected.
 func cut(ctx context.Context, clients []*peers.Client) error {
 	links := make([]int64, len(clients))
 	for i, c := range clients {
@@ -163,22 +163,21 @@ func cut(ctx context.Context, clients []*peers.Client) error {
 	return sleep(ctx, cutEvery)
 }
 
-// turns is the record of which client was in when.
+// turns records which client was in when.
 type turns struct {
 	mu                         sync.Mutex
 	all                        []turn
 	failedLocks, failedUnlocks int
 }
 
-// turn is one client's: from when we heard that it was in, until just before it was
-// told to unlock.
+// turn is a client's turn: from the report that it was in, until just before it was told to unlock.
 type turn struct {
 	client  string
 	in, out time.Time
 }
 
-// take has a client take turns until ctx ends. A call that fails is made again, as
-// any program would; Unlock only a few times.
+// take runs a client's turns until ctx ends. It repeats failed calls, as any program would; Unlock
+// only a few times.
 func (t *turns) take(ctx context.Context, c *peers.Client) error {
 	for {
 		answer, err := c.Tell("lock")
@@ -220,7 +219,7 @@ func (t *turns) add(one turn) {
 	t.all = append(t.all, one)
 }
 
-// failed counts a call that failed, and waits until it is made again.
+// failed counts a failed call, and waits before the next one.
 func (t *turns) failed(ctx context.Context, count *int) error {
 	t.mu.Lock()
 	*count++
@@ -246,8 +245,8 @@ func (t *turns) served(start time.Time) int {
 	return len(clients)
 }
 
-// awaitAll waits until all clients have been in since a time. It gives up when none was in
-// for wedgedAfter, or some were not for twice that.
+// awaitAll waits until all clients have been in since start. It gives up if no client enters for
+// wedgedAfter, or if some clients have not entered for twice that.
 func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
 	for last := start; t.served(start) < takers && time.Since(last) < wedgedAfter && time.Since(start) < 2*wedgedAfter; {
 		if err := sleep(ctx, 20*time.Millisecond); err != nil {

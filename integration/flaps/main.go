@@ -1,7 +1,6 @@
-// Flaps shows side by side what four locks on ZooKeeper do when connections and
-// sessions flap: Holdfast, zk.Lock of go-zookeeper, InterProcessMutex of Curator
-// and Lock of kazoo. It runs them on a server of its own and prints tables; see
-// README.md. It exits 0 only if Holdfast kept its promises in all scenarios.
+// Flaps compares four locks on ZooKeeper while connections and sessions flap: Holdfast, zk.Lock of
+// go-zookeeper, InterProcessMutex of Curator and Lock of kazoo. It runs them on a server of its own
+// and prints tables; see README.md. It exits 0 only if Holdfast kept its promises in all scenarios.
 package main
 
 import (
@@ -24,9 +23,9 @@ import (
 )
 
 const (
-	// sessionTimeout is what all clients ask for.
+	// sessionTimeout is the timeout that all clients request.
 	sessionTimeout = 6 * time.Second
-	// patience is how long we wait for anything: more than it ever takes.
+	// patience is the limit of every wait. No correct wait takes that long.
 	patience = 30 * time.Second
 	// root is the parent of all locks.
 	root = "/flaps"
@@ -65,7 +64,7 @@ func main() {
 	}
 }
 
-// scenario is what happens to the clients of a lock.
+// scenario is a sequence of faults to the clients of a lock.
 type scenario struct {
 	name  string // on the command line
 	title string
@@ -77,10 +76,10 @@ type scenario struct {
 
 var scenarios = []*scenario{stall, kill, cuts}
 
-// outcome is what a run of a scenario comes to.
+// outcome runs a scenario and has its result.
 type outcome interface {
-	// happen runs it on a lock, with a peer for the clients. It calls ready when nothing is left
-	// but to wait for what happens.
+	// happen runs the scenario on a lock, with a peer for the clients. It calls ready when it only
+	// has to wait.
 	happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string, ready func()) error
 	cells() []string
 	broken() []string // promises of Holdfast's that were not kept
@@ -95,7 +94,7 @@ type run struct {
 	err error // it could not be carried out
 }
 
-// report is all that is to be run, and what came of it.
+// report has all runs and their results.
 type report struct {
 	contenders []*contender
 	zookeeper  string // its version
@@ -128,8 +127,8 @@ func newReport(locks, names []string, rounds int) (*report, error) {
 	return r, nil
 }
 
-// carryOut carries everything out. Its errors are those of the bench; each run has its
-// own. Those that mostly wait go on beside the others.
+// carryOut runs all. Its error is that of the bench; each run has its own. Runs that mostly wait
+// are concurrent.
 func (r *report) carryOut(ctx context.Context, verbose bool) (err error) {
 	dir, err := os.MkdirTemp("", "holdfast-flaps-")
 	if err != nil {
@@ -183,7 +182,7 @@ func (r *run) carryOut(ctx context.Context, b *bench, ready func()) {
 	b.say("%s: %s, round %d: %s", r.scenario.name, r.contender.title, r.round, said)
 }
 
-// bench is what the runs share: a server, and a connection to look with.
+// bench is shared by the runs: a server, and a connection for reads.
 type bench struct {
 	server  string
 	version string
@@ -214,10 +213,10 @@ func (b *bench) close() error {
 	return b.stop()
 }
 
-// say tells how things go.
+// say prints progress.
 func (*bench) say(format string, args ...any) { fmt.Fprintf(os.Stderr, "flaps: "+format+"\n", args...) }
 
-// overhear returns what takes the lines that a peer says.
+// overhear returns a function that receives the lines of a peer.
 func (b *bench) overhear(lockPath string) func(line string) {
 	start := time.Now()
 	return func(line string) {
@@ -227,7 +226,7 @@ func (b *bench) overhear(lockPath string) func(line string) {
 	}
 }
 
-// await asks until the answer is yes, for what no event tells.
+// await polls until yes returns true.
 func await(ctx context.Context, what string, yes func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not happen in %v that %s", patience, what))
 	defer cancel()
@@ -241,7 +240,7 @@ func await(ctx context.Context, what string, yes func() (bool, error)) error {
 	}
 }
 
-// sleep lets time pass.
+// sleep waits for d.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// fault is what happens to a client that holds a lock, and works on.
+// fault is a fault of a client that holds a lock and continues its work.
 type fault struct {
 	strike func(ctx context.Context, holder *peers.Client, server string) error
 	works  time.Duration // for how long the holder works, from the fault on
@@ -45,8 +45,8 @@ func pairs(name, title string, f fault) *scenario {
 	}
 }
 
-// pairRun is what was seen of two clients, the first of which had the lock when
-// the fault struck, while the second waited for it.
+// pairRun has the observations of two clients. The first held the lock when the fault struck, and
+// the second waited for it.
 type pairRun struct {
 	fault         fault
 	contender     *contender
@@ -63,8 +63,7 @@ type pairRun struct {
 	left         string     // what the second's Unlock said
 }
 
-// overlap is for how long the second was in, too, before the first was told, or
-// was done.
+// overlap returns how long the second client was in before the first was told or was done.
 func (r *pairRun) overlap() time.Duration {
 	end := r.unlocked
 	if r.lost() {
@@ -76,10 +75,10 @@ func (r *pairRun) overlap() time.Duration {
 	return end.Sub(r.in)
 }
 
-// lost reports whether the first was told that it has lost the lock.
+// lost reports whether the first client was told of its loss.
 func (r *pairRun) lost() bool { return !r.told.At.IsZero() }
 
-// broken lists the promises of Holdfast's that were not kept.
+// broken lists the promises of Holdfast that were broken.
 func (r *pairRun) broken() (promises []string) {
 	fails := func(format string, args ...any) { promises = append(promises, fmt.Sprintf(format, args...)) }
 	switch {
@@ -132,7 +131,7 @@ func (r *pairRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 		return err
 	}
 	ready()
-	// The rounds strike at different times between two pings, or renewals.
+	// The rounds strike at different times between two pings or renewals.
 	if err := sleep(ctx, time.Duration(r.round-1)*700*time.Millisecond); err != nil {
 		return err
 	}
@@ -142,7 +141,7 @@ func (r *pairRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 	return r.finish(ctx)
 }
 
-// queueUp has the first take the lock, and the second wait for it.
+// queueUp makes the first client take the lock, and the second wait for it.
 func (r *pairRun) queueUp(ctx context.Context, b *bench, p *peers.Peer, lockPath string) (err error) {
 	if r.first, err = p.Open(ctx, b.server, lockPath, peers.Mutex); err != nil {
 		return err
@@ -162,8 +161,8 @@ func (r *pairRun) queueUp(ctx context.Context, b *bench, p *peers.Peer, lockPath
 	})
 }
 
-// strike has the fault happen, and the first work on for a while. It notes whether the
-// second comes in meanwhile.
+// strike causes the fault while the first client continues to work for a while. It records whether
+// the second enters meanwhile.
 func (r *pairRun) strike(ctx context.Context, b *bench) error {
 	working, cancel := context.WithTimeoutCause(ctx, r.fault.works, errDone)
 	defer cancel()
@@ -190,7 +189,7 @@ func (r *pairRun) strike(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// comeIn waits until the second is in.
+// comeIn waits until the second client is in.
 func (r *pairRun) comeIn(ctx context.Context) error {
 	answer, err := r.second.Hear(ctx, r.coming)
 	if err == nil && answer.Text != ok {
@@ -202,7 +201,7 @@ func (r *pairRun) comeIn(ctx context.Context) error {
 	return err
 }
 
-// finish has the first unlock, and then the second, which may come in only now.
+// finish unlocks the first client, and then the second, which may enter only now.
 func (r *pairRun) finish(ctx context.Context) (err error) {
 	r.warned, r.told = r.first.FirstSince(r.struck)
 	r.unlocked = time.Now()

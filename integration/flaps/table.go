@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// print prints the tables in Markdown, and whether Holdfast kept its promises.
+// print prints the tables in Markdown, and returns whether Holdfast kept its promises.
 func (r *report) print(w io.Writer) (kept bool) {
 	versions := []string{"ZooKeeper " + r.zookeeper}
 	for _, c := range r.contenders {
@@ -29,7 +29,7 @@ func (r *report) print(w io.Writer) (kept bool) {
 	return r.verdict(w)
 }
 
-// verdict tells which promises Holdfast did not keep.
+// verdict prints the promises that Holdfast broke.
 func (r *report) verdict(w io.Writer) (kept bool) {
 	runs, broken := 0, 0
 	for _, one := range r.runs {
@@ -59,7 +59,7 @@ func (r *report) verdict(w io.Writer) (kept bool) {
 	return runs > 0 && broken == 0
 }
 
-// row is a row of a table.
+// row returns the run's row of a table.
 func (r *run) row() []string {
 	title := r.contender.title
 	if r.round > 1 {
@@ -90,7 +90,7 @@ func table(w io.Writer, title string, head []string, rows [][]string) {
 	}
 }
 
-// seconds is a time as the tables have it.
+// seconds formats a duration for the tables.
 func seconds(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())

@@ -1,7 +1,6 @@
-// Package foreign runs programs that use ZooKeeper locks of other languages:
-// Curator's, in Java, and kazoo's, in Python. What is missing for it, Debian's and
-// Ubuntu's packages bring, installed as package zkserver does for ZooKeeper and on
-// the same terms.
+// Package foreign runs programs that use the ZooKeeper locks of other languages: Curator's, in
+// Java, and kazoo's, in Python. It installs missing packages of Debian and Ubuntu, as package
+// zkserver installs ZooKeeper and under the same conditions.
 package foreign
 
 import (
@@ -21,8 +20,8 @@ type Program struct {
 	Command func(args ...string) *exec.Cmd
 }
 
-// Curator compiles the source of a class for Apache Curator. The folder must last
-// as long as the program is used.
+// Curator compiles a Java class that uses Apache Curator. The folder must exist as long as the
+// program is used.
 func Curator(ctx context.Context, dir, class string, source []byte) (Program, error) {
 	const recipes, framework = "/usr/share/java/curator-recipes.jar", "/usr/share/java/curator-framework.jar"
 	zookeeper, err := zkserver.Find(ctx)
@@ -48,7 +47,7 @@ func Curator(ctx context.Context, dir, class string, source []byte) (Program, er
 	if err != nil {
 		return Program{}, err
 	}
-	// The jars' manifests name what else they need.
+	// The jars' manifests name their other dependencies.
 	classPath := strings.Join([]string{dir, recipes, framework, zookeeper.ClassPath}, string(filepath.ListSeparator))
 	if output, err := exec.CommandContext(ctx, javac, "-cp", classPath, "-d", dir, path).CombinedOutput(); err != nil {
 		return Program{}, fmt.Errorf("javac: %w: %s", err, output)
@@ -64,9 +63,8 @@ func Curator(ctx context.Context, dir, class string, source []byte) (Program, er
 	}}, nil
 }
 
-// Kazoo makes a program of a Python source that imports kazoo. It takes the first
-// Python that has it: that of the PATH, or the system's, for which packages
-// install it.
+// Kazoo returns the program of a Python source that imports kazoo. It uses the first Python that
+// has kazoo: that in the PATH, or the system's, for which packages install it.
 func Kazoo(ctx context.Context, dir, name string, source []byte) (Program, error) {
 	var python, version string
 	err := zkserver.Install(ctx, func() ([]string, error) {

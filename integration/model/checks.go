@@ -1,6 +1,6 @@
 package main
 
-// The models, each of a part of the protocol.
+// The models, each of one part of the protocol.
 const (
 	leases = "holdfast.pml" // leases, sessions, lost replies
 	queue  = "queue.pml"    // the parent, its anchor, joins, leaving, requests applied late
@@ -11,7 +11,7 @@ const (
 	sem    = "permits.pml"  // permits of a semaphore
 )
 
-// Properties, by the names that the models have for them.
+// Names of properties in the models.
 const (
 	exclusion = "mutual_exclusion"
 	rising    = "rising_token"
@@ -23,7 +23,7 @@ const (
 	exceeded  = "never_exceeded"
 )
 
-// check is a variant of a model, and what spin must say of it.
+// check is a variant of a model, with the expected result.
 type check struct {
 	name  string
 	model string
@@ -31,15 +31,15 @@ type check struct {
 	defs  string // macros of the model
 	// refutes is the property that spin must refute; "" if it must verify all.
 	refutes string
-	// progress checks that each waiter is served, and not the assertions alone.
+	// progress also checks that each waiter is served, besides the assertions.
 	progress bool
-	// whole says that the variant has all steps of the right protocol. Each step must
-	// be reached by one such check of the model. Those of one model have the same N and
-	// as many turns, because steps are told apart by line and by what macros expand to.
+	// whole says that the variant has all steps of the correct protocol. At least one such check of
+	// the model must reach each step. The whole checks of a model have the same N and number of
+	// turns, because steps are identified by line and expanded macros.
 	whole bool
 }
 
-// right are the checks of the right protocol, the longest first.
+// right has the checks of the correct protocol, the longest first.
 var right = []check{
 	{name: "queue-lost-twice", model: queue, size: "2 processes, 2 calls each; two replies are lost", defs: "-DN=2 -DLOSSES=2 -DLAPSES=0"},
 	{name: "queue", model: queue, size: "3 processes, one with 2 calls; a lost reply, a lease ends, a caller gives up", defs: "-DN=3 -DOTHERS=1", whole: true},
@@ -66,7 +66,7 @@ var right = []check{
 	{name: "readers-curator", model: rw, size: "3 contenders, one turn each; a client of Curator's goes on as a reader", defs: "-DN=3 -DCURATOR", whole: true},
 }
 
-// wrong are the variants that are wrong on purpose.
+// wrong has the deliberately wrong variants.
 var wrong = []check{
 	{name: "purge-any-version", model: leases, size: "a purge deletes whatever version is there", defs: "-DN=3 -DONCE -DDRIFT=0 -DQUITS=0 -DNO_VERSION", refutes: exclusion},
 	{name: "purge-without-grace", model: leases, size: "expiry is judged without the grace", defs: "-DN=2 -DNO_GRACE", refutes: exclusion},
@@ -139,8 +139,8 @@ var wrong = []check{
 	{name: "anchor-unwatched", model: sem, size: "the first waiter does not watch the anchor", defs: "-DN=3 -DRAISES=1 -DSTAYS=2 -DANCHOR_UNWATCHED", refutes: served},
 }
 
-// beyond are the variants in which more goes wrong than the protocol assumes. That
-// spin refutes them shows that nothing less is to be assumed.
+// beyond has the variants with more faults than the protocol assumes. Spin refutes them, which
+// shows that the assumptions are necessary.
 var beyond = []check{
 	{name: "clock-off-by-more", model: leases, size: "the leader's clock is displaced by more than the grace", defs: "-DN=2 -DDISP=2", refutes: exclusion},
 	{name: "set-unseen", model: judge, size: "the leader's clock is set, and the judge has no sample from before", defs: "-DSTEP_UNSEEN", refutes: exclusion},

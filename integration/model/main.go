@@ -1,13 +1,12 @@
-// Model checks models of the lock protocol, a part of it each, with spin: that what the
-// protocol promises holds in every state that a model can reach, and that spin finds
-// the fault of each variant that is wrong on purpose, and of each that goes beyond
-// what the protocol assumes.
+// Model checks models of the lock protocol with spin. The promises of the protocol must hold in
+// every state of a model. Spin must find the fault of each deliberately wrong variant, and of each
+// variant that exceeds the protocol's assumptions.
 //
 //	model          checks all, and prints a table
 //	model NAME     checks one; if spin refutes it, prints the steps that show it
 //
-// Spin is installed if need be and allowed; see package zkserver. The exit status
-// is 0 if all is as it should be.
+// Spin is installed if it is missing and that is allowed; see package zkserver. The exit status is
+// 0 if all results are as expected.
 package main
 
 import (
@@ -36,7 +35,7 @@ import (
 //go:embed *.pml
 var sources embed.FS
 
-// result is what came out of a check.
+// result is the result of a check.
 type result struct {
 	states  int
 	refuted string          // the property that does not hold, or ""
@@ -55,7 +54,7 @@ func main() {
 	}
 }
 
-// missing names the packages, as their commands are named, that are not there.
+// missing returns the packages whose commands are missing.
 func missing() (packages []string, _ error) {
 	for _, command := range []string{"spin", "gcc"} {
 		if _, err := exec.LookPath(command); err != nil {
@@ -105,7 +104,7 @@ func run(ctx context.Context, args []string) error {
 	return report(all, results, single, time.Since(begun))
 }
 
-// report prints what came out, and returns an error if it is not what should.
+// report prints the results, and returns an error if one is not as expected.
 func report(checks []check, results []result, single bool, took time.Duration) error {
 	failed := false
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -133,7 +132,7 @@ func report(checks []check, results []result, single bool, took time.Duration) e
 	return nil
 }
 
-// verdict is what the result means, and whether it is as it should be.
+// verdict describes the result, and reports whether it is as expected.
 func (c check) verdict(r result) (text string, ok bool) {
 	switch {
 	case r.refuted == c.refutes && r.refuted == "":
@@ -146,7 +145,7 @@ func (c check) verdict(r result) (text string, ok bool) {
 	return "REFUTED: " + r.refuted, false
 }
 
-// What a verifier prints.
+// Patterns of a verifier's output.
 var (
 	states    = regexp.MustCompile(`(?m)^ *([0-9.e+]+) states, stored`)
 	errorsAre = regexp.MustCompile(`errors: ([0-9]+)`)
@@ -154,10 +153,10 @@ var (
 	deadStep  = regexp.MustCompile(`(?m)^\t\S*?(\w+\.pml:[0-9]+), state [0-9]+, (".*")$`)
 )
 
-// incomplete are the signs that a verifier did not look at everything.
+// incomplete has the messages of a verifier that has not searched all states.
 var incomplete = []string{"Search not completed", "max search depth too small", "out of memory", "memory limit", "hash table size"}
 
-// run has spin make the verifier of the variant, in a new folder, and runs it.
+// run builds the verifier of the variant in a new folder, and runs it.
 func (c check) run(ctx context.Context, dir string) (result, error) {
 	begun := time.Now()
 	defs := strings.Fields(c.defs)
@@ -199,7 +198,7 @@ func (c check) run(ctx context.Context, dir string) (result, error) {
 	return r, err
 }
 
-// verify makes the verifier, and returns what it prints.
+// verify builds the verifier, and returns its output.
 func (c check) verify(ctx context.Context, dir string, defs []string) ([]byte, error) {
 	source, err := sources.ReadFile(c.model)
 	if err != nil {
@@ -211,8 +210,8 @@ func (c check) verify(ctx context.Context, dir string, defs []string) ([]byte, e
 	if err := os.WriteFile(filepath.Join(dir, c.model), source, 0o600); err != nil {
 		return nil, err
 	}
-	// The shortest way to a violated assertion is found breadth first, if memory
-	// lasts. What is refuted is so before the compiler's better code would have paid.
+	// A breadth-first search finds the shortest path to a violated assertion, if memory suffices. A
+	// refuted variant ends before optimized code would pay.
 	options, flags := []string{"-O2", "-DSAFETY"}, []string{"-m3000000"}
 	switch {
 	case c.progress:
@@ -229,7 +228,7 @@ func (c check) verify(ctx context.Context, dir string, defs []string) ([]byte, e
 	return command(ctx, dir, "./pan", flags...)
 }
 
-// story leaves of a trail what happens, without the variables at its end.
+// story returns the events of a trail, without the variables at its end.
 func story(trail []byte) []byte {
 	if i := bytes.Index(trail, []byte("spin: ")); i >= 0 {
 		trail = trail[:i]
@@ -237,7 +236,7 @@ func story(trail []byte) []byte {
 	return trail
 }
 
-// unreached returns the steps of each model that none of its whole checks has reached.
+// unreached returns the steps of each model that none of its whole checks reached.
 func unreached(checks []check, results []result) []string {
 	times, whole := make(map[string]int), make(map[string]int)
 	for i, c := range checks {

@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-io/holdfast/integration/repeatable"
 )
 
-// simulation is the test that runs random histories, SEED and SEEDS say which.
+// simulation is the test of random histories; SEED and SEEDS select them.
 const simulation = "TestSimulation"
 
-// bench is where mutants are made and tested.
+// bench builds and tests mutants.
 type bench struct {
 	root  string // of the module
 	temp  string
@@ -29,7 +29,7 @@ type bench struct {
 	runtime map[string]string // files of a Go runtime that leaves nothing to chance, by those they replace
 }
 
-// result is what became of a mutant.
+// result is the result of a mutant.
 type result struct {
 	seed  string   // the first one that the simulation fails with; "": none did
 	says  string   // what it says then
@@ -58,7 +58,7 @@ func (r result) String() string {
 	return "caught by " + by
 }
 
-// baseline checks that the code as it is passes whatever mutants are to fail.
+// baseline checks that the unchanged code passes all tests that mutants must fail.
 func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 	var tests []string
 	for _, m := range mutants {
@@ -76,7 +76,7 @@ func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 	return nil
 }
 
-// try makes a mutant and tests it.
+// try builds a mutant and tests it.
 func (b *bench) try(ctx context.Context, m mutant) result {
 	r := b.test(ctx, m)
 	for _, name := range m.tests {
@@ -87,7 +87,7 @@ func (b *bench) try(ctx context.Context, m mutant) result {
 	return r
 }
 
-// overlay makes the file that tells go which files the mutant's stand for.
+// overlay writes the file that tells the go command which files the mutant replaces.
 func (b *bench) overlay(m mutant) (string, error) {
 	folder := filepath.Join(b.temp, m.name)
 	if err := os.Mkdir(folder, 0o700); err != nil {
@@ -104,7 +104,7 @@ func (b *bench) overlay(m mutant) (string, error) {
 	return repeatable.Overlay(folder, replace)
 }
 
-// test makes the mutant, and runs the simulation and the tests that it names.
+// test builds the mutant, and runs the simulation and the tests that it names.
 func (b *bench) test(ctx context.Context, m mutant) (r result) {
 	overlay, err := b.overlay(m)
 	if err != nil {
@@ -158,8 +158,8 @@ var (
 	violation  = regexp.MustCompile(`_test\.go:\d+: (?:seed \d+: )?(.*)`)
 )
 
-// simulate returns the first seed that fails, and what the simulation says; nothing if
-// none does.
+// simulate returns the first seed that fails, and the simulation's output. It returns nothing if no
+// seed fails.
 func (b *bench) simulate(ctx context.Context, binary string) (seed, says string, err error) {
 	out, err := b.run(ctx, "lock", binary, "^"+simulation+"$", "SEED=1", fmt.Sprint("SEEDS=", b.seeds))
 	if err != nil {
@@ -176,24 +176,23 @@ func (b *bench) simulate(ctx context.Context, binary string) (seed, says string,
 	return seed, says, nil
 }
 
-// output is what a test binary printed.
+// output is the output of a test binary.
 type output []byte
 
-// has reports whether the test ended so.
+// has reports whether the test had that outcome.
 func (o output) has(outcome, test string) bool {
 	return bytes.Contains(o, []byte("--- "+outcome+": "+test+" ("))
 }
 
-// patience is how long a run of a test binary may take on a machine that has a lot
-// else to do.
+// patience returns the time limit of a test binary on a busy machine.
 func (b *bench) patience() time.Duration {
 	return 10*time.Minute + time.Duration(b.seeds)*200*time.Millisecond
 }
 
-// run runs some tests of a test binary, one at a time, so that a run can be had
-// again. That tests fail is no error; that they panic, or take too long, is.
+// run runs some tests of a test binary, one at a time, so that a run is repeatable. A failed test
+// is no error; a panic or a timeout is.
 func (b *bench) run(ctx context.Context, pkg, binary, pattern string, env ...string) (output, error) {
-	// The binary's own timeout cannot come between goroutines that never wait.
+	// The binary's own timeout cannot interrupt goroutines that never wait.
 	limit, cancel := context.WithTimeout(ctx, b.patience()+10*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(limit, binary, "-test.v", "-test.run", pattern, "-test.timeout", b.patience().String())

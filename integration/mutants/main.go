@@ -1,22 +1,20 @@
-// Mutants breaks the lock protocol on purpose, one way after the other, and looks
-// whether the tests notice:
+// Mutants breaks the lock protocol on purpose, in one way after the other, and checks that the
+// tests notice:
 //
 //	mutants [-run REGEXP] [-seeds N]
 //
-// Each mutant is a patch of the library's source, a file in a folder of patches that is
-// named after a part of the protocol. patches/README.md shows one and says how to write
-// another. The patched files are compiled in with go's -overlay flag, so that no file of
-// the checkout is written. Then lock's TestSimulation runs, up to the first seed that
-// fails, unless -seeds is 0, and so do the tests that the patch file names, each of which
-// has to fail. A mutant is caught if an assertion of the simulation or of a test failed; a
-// run that does not end in time is no catch.
+// Each mutant is a patch of the library's source, in a folder named after a part of the protocol.
+// patches/README.md shows one and explains how to write another. Go's -overlay flag compiles the
+// patched files, so the checkout stays unchanged. Then lock's TestSimulation runs up to the first
+// seed that fails, unless -seeds is 0. The tests that the patch file names run too, and each must
+// fail. A mutant is caught if an assertion of the simulation or of a test failed; a timeout does
+// not count.
 //
-// Before that, the code as it is has to pass all the same. A patch that does not apply,
-// that does not compile or that panics is wrong, and so is one that names a test that
-// passes.
+// Before that, the unchanged code must pass the same tests. A patch is wrong if it does not apply,
+// does not compile, panics, or names a test that passes.
 //
-// A table of what caught which mutant is printed at the end, in Markdown. The exit
-// status is 1 if a mutant survived or anything was wrong, and 2 for bad usage.
+// At the end, a table in Markdown shows what caught each mutant. The exit status is 1 if a mutant
+// survived or a patch was wrong, and 2 for bad usage.
 package main
 
 import (
@@ -89,8 +87,7 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 
 var errInterrupted = errors.New("interrupted")
 
-// hunt tries the mutants and prints what caught them. It fails unless all were
-// caught.
+// hunt tests the mutants and prints the results. It fails unless all were caught.
 func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 	temp, err := os.MkdirTemp("", "mutants")
 	if err != nil {
@@ -119,7 +116,7 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 	return err
 }
 
-// tryAll tries the mutants, two at a time, and tells of each when it is done.
+// tryAll tests the mutants, two at a time, and prints each result.
 func (b bench) tryAll(ctx context.Context, mutants []mutant, out io.Writer) []result {
 	results := make([]result, len(mutants))
 	var wg sync.WaitGroup
@@ -141,8 +138,8 @@ func (b bench) tryAll(ctx context.Context, mutants []mutant, out io.Writer) []re
 	return results
 }
 
-// printTable prints what caught the mutants, and returns how many were caught. The error
-// tells of the others.
+// printTable prints the results, and returns how many mutants were caught. The error describes the
+// others.
 func printTable(out io.Writer, seeds int, mutants []mutant, results []result) (caught int, err error) {
 	fmt.Fprintf(out, "\n| mutant | what is broken | caught by | seeds needed |\n|---|---|---|---|\n")
 	var failed []error

@@ -14,8 +14,8 @@ import (
 	"testing/fstest"
 )
 
-// TestPatchesApply: each patch applies to the source as it is, and changes it; the tests
-// that it names are there.
+// TestPatchesApply: each patch applies to the present source and changes it. The tests that it
+// names exist.
 func TestPatchesApply(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -114,8 +114,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// small is a module with a package lock, whose simulation notices what is wrong
-// from its third history on.
+// small is a module with a package lock, whose simulation fails from its third history on.
 var small = map[string]string{
 	"go.mod": "module example.test\n\ngo 1.25\n",
 	"lock/lock.go": `package lock
@@ -180,8 +179,7 @@ func write(t *testing.T, folder string, files map[string]string) {
 	}
 }
 
-// diff returns what git diff prints when texts in lock/lock.go of the module small were
-// replaced.
+// diff returns git's diff of replacements in lock/lock.go of the module small.
 func diff(t *testing.T, oldnew ...string) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -57,8 +57,8 @@ func load(fsys fs.FS) ([]mutant, error) {
 	return mutants, err
 }
 
-// apply copies the files that the patch changes from the module at root into folder, and
-// changes them there. It returns which copy stands for which file.
+// apply copies the files that the patch changes from the module at root into folder, and patches
+// the copies. It returns the copy of each file.
 func (m mutant) apply(root, folder string) (map[string]string, error) {
 	sources, replace := map[string][]byte{}, map[string]string{}
 	for _, found := range changedFile.FindAllStringSubmatch(m.diff, -1) {
@@ -75,8 +75,8 @@ func (m mutant) apply(root, folder string) (map[string]string, error) {
 		}
 		sources[file], replace[file] = source, changed
 	}
-	// Of the lines around a change, one on each side has to be as it was. GIT_DIR: git
-	// apply skips files that are in a subdirectory of another repository.
+	// One line of context on each side of a change must match. GIT_DIR: git apply skips files in a
+	// subdirectory of another repository.
 	git := exec.Command("git", "apply", "-C1", "--whitespace=nowarn")
 	git.Dir, git.Env, git.Stdin = folder, append(os.Environ(), "GIT_DIR="+os.DevNull), strings.NewReader(m.diff)
 	if out, err := git.CombinedOutput(); err != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Holdfast and zk.Lock run in copies of the program that imports this package: see [Peer]
-// for what they are told and say.
+// Holdfast and zk.Lock run in copies of the program that imports this package. [Peer] documents the
+// commands and answers.
 
-// selfEnv makes a copy of a program a peer, and says which.
+// selfEnv makes a copy of a program a peer; its value says of which library.
 const selfEnv = "HOLDFAST_PEER"
 
 type selfConfig struct {
@@ -30,8 +30,8 @@ type selfConfig struct {
 	Terms Terms
 }
 
-// ServeIfPeer makes this process a peer, and ends it, if it was started as one. A program
-// that runs Holdfast or zk.Lock by this package calls it before it does anything else.
+// ServeIfPeer turns this process into a peer, if it was started as one, and never returns then. A
+// program that runs Holdfast or zk.Lock by this package must call it first.
 func ServeIfPeer() {
 	text := os.Getenv(selfEnv)
 	if text == "" {
@@ -50,21 +50,21 @@ func ServeIfPeer() {
 	os.Exit(0)
 }
 
-// member is a client of a lock in such a copy: what it does at each command, and answers.
-// No two of lock and unlock run at once.
+// member is a lock's client in such a copy: a function for each command, which returns the answer.
+// Lock and unlock never run concurrently.
 type member map[string]func() string
 
-// connector makes a member that is connected to a server. What its library says of
-// its own accord it passes on with tell, "warned" or "told" first.
+// connector connects a member to a server. It passes the library's spontaneous messages to tell, as
+// "warned" or "told".
 type connector func(terms Terms, open opening, tell func(word, text string)) (member, error)
 
-// opening is what a client is opened with.
+// opening has the arguments of a client's open command.
 type opening struct {
 	addr, path, kind string
 	options          []string
 }
 
-// result is an error as an answer.
+// result returns the answer for an error.
 func result(err error) string {
 	if err != nil {
 		return err.Error()
@@ -72,7 +72,7 @@ func result(err error) string {
 	return OK
 }
 
-// serve is the copy's main: it does what the lines on standard input say.
+// serve is the main function of the copy: it executes the lines on standard input.
 func serve(terms Terms, connect connector) {
 	var mu sync.Mutex
 	members := make(map[string]member)

@@ -1,6 +1,6 @@
-// Package peers runs clients of four locks on ZooKeeper as processes of their own, each
-// in its library's language: Holdfast, zk.Lock of go-zookeeper, Curator's and kazoo's
-// locks. All are told what to do, and tell what happens, in the same lines.
+// Package peers runs clients of four locks on ZooKeeper in processes of their own, each in its
+// library's language: Holdfast, zk.Lock of go-zookeeper, Curator's and kazoo's locks. All use the
+// same protocol of lines for commands and answers.
 package peers
 
 import (
@@ -17,27 +17,27 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// patience is how long an answer is waited for: more than it ever takes.
+// patience is the limit of the wait for an answer. No correct answer takes that long.
 const patience = 30 * time.Second
 
-// Peer is a process in which clients live. It does what the lines on its standard input
-// say, and ends with them:
+// Peer is a process with clients. It executes the lines on its standard input, and ends at their
+// end:
 //
-//	CLIENT open ADDRESS PATH KIND [OPTION]...   connect to this server, the client's only
-//	                                            one, for the lock of that path
+//	CLIENT open ADDRESS PATH KIND [OPTION]...   connect to this one server, for the lock of
+//	                                            that path
 //	CLIENT lock           wait for the lock
-//	CLIENT rlock          wait for it, to read
-//	CLIENT downgrade      go on as a reader
-//	CLIENT unlock         give it back
-//	CLIENT held           what does the library say, without asking the server?
+//	CLIENT rlock          wait for the lock, for reading
+//	CLIENT downgrade      continue as a reader
+//	CLIENT unlock         unlock
+//	CLIENT held           ask the library, without asking the server, whether it is held
 //
-// KIND is [Mutex] or [RW]; what options there are [Program] tells. Each command is
-// answered when it is done, in whatever order:
+// KIND is [Mutex] or [RW]; [Program] has the options. Each command is answered when it is done, in
+// any order:
 //
-//	CLIENT COMMAND ok     or, instead of ok, what the library said: an error;
-//	                      to held: yes, no, or unknown
+//	CLIENT COMMAND ok     or, instead of ok, the library's error;
+//	                      for held: yes, no, or unknown
 //
-// and in between the client passes on what its library says of its own accord:
+// Between answers, the client passes on the library's spontaneous messages:
 //
 //	CLIENT warned TEXT    there is trouble with the connection
 //	CLIENT told TEXT      the lock is lost
@@ -51,7 +51,7 @@ type Peer struct {
 	clients map[string]*Client
 }
 
-// Said is something that a peer said, and when that was heard.
+// Said is a message of a peer, with the time of its arrival.
 type Said struct {
 	At   time.Time
 	Text string
@@ -60,7 +60,7 @@ type Said struct {
 // OK is the answer to a command that succeeded.
 const OK = "ok"
 
-// Client is one client in a peer, with a connection of its own.
+// Client is one client in a peer, with its own connection.
 type Client struct {
 	Name  string          // in its peer
 	Relay *zkserver.Relay // in the way to the server
@@ -72,7 +72,7 @@ type Client struct {
 	told   []Said // guarded by peer.mu
 }
 
-// Start starts a peer. All that it says is passed to overhear too.
+// Start starts a peer. overhear also receives every line that it prints.
 func Start(cmd *exec.Cmd, overhear func(line string)) (*Peer, error) {
 	w, err := zkserver.StartWorker(cmd)
 	if err != nil {
@@ -94,7 +94,7 @@ func Start(cmd *exec.Cmd, overhear func(line string)) (*Peer, error) {
 	return p, nil
 }
 
-// hear takes a line that the peer said.
+// hear handles a line from the peer.
 func (p *Peer) hear(line zkserver.Line) {
 	words := strings.SplitN(line.Text, " ", 3)
 	if len(words) < 3 {
@@ -116,7 +116,7 @@ func (p *Peer) hear(line zkserver.Line) {
 	}
 }
 
-// Close ends the peer, without letting its clients say goodbye to the server.
+// Close ends the peer. Its clients do not close their sessions.
 func (p *Peer) Close() {
 	p.Worker.Close(5 * time.Second)
 	<-p.gone
@@ -125,8 +125,8 @@ func (p *Peer) Close() {
 	}
 }
 
-// Open adds a client for the lock of that path, connected to the server through a relay.
-// The kind is [Mutex] or [RW], and [Program] tells what options there are.
+// Open adds a client for the lock of that path, connected to the server through a relay. The kind
+// is [Mutex] or [RW]; [Program] has the options.
 func (p *Peer) Open(ctx context.Context, server, path, kind string, options ...string) (_ *Client, err error) {
 	c := &Client{peer: p}
 	if c.Relay, err = zkserver.NewRelay(server, zkserver.RelayOptions{Dialer: c.dial}); err != nil {
@@ -139,7 +139,7 @@ func (p *Peer) Open(ctx context.Context, server, path, kind string, options ...s
 	return c, c.Must(ctx, append([]string{"open", c.Relay.Addr(), path, kind}, options...)...)
 }
 
-// dial is how the relay reaches the server.
+// dial connects the relay to the server.
 func (c *Client) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := c.Tap.Dial(network, address, timeout)
 	if err == nil {
@@ -148,8 +148,8 @@ func (c *Client) dial(network, address string, timeout time.Duration) (net.Conn,
 	return conn, err
 }
 
-// Tell gives the client a command, and returns what the answer will come on. A
-// command is not given again before it was answered.
+// Tell sends the client a command, and returns the channel of the answer. Do not repeat a command
+// before its answer.
 func (c *Client) Tell(command ...string) (<-chan Said, error) {
 	answer := make(chan Said, 1)
 	c.peer.mu.Lock()
@@ -175,7 +175,7 @@ func (c *Client) Hear(ctx context.Context, answer <-chan Said) (Said, error) {
 
 var errNoAnswer = fmt.Errorf("no answer in %v", patience)
 
-// Ask gives the client a command and waits for the answer.
+// Ask sends the client a command and waits for the answer.
 func (c *Client) Ask(ctx context.Context, command ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
 	defer cancel()
@@ -190,7 +190,7 @@ func (c *Client) Ask(ctx context.Context, command ...string) (string, error) {
 	return s.Text, err
 }
 
-// Must gives the client a command that has to succeed.
+// Must sends the client a command that must succeed.
 func (c *Client) Must(ctx context.Context, command ...string) error {
 	answer, err := c.Ask(ctx, command...)
 	if err == nil && answer != OK {
@@ -199,8 +199,8 @@ func (c *Client) Must(ctx context.Context, command ...string) error {
 	return err
 }
 
-// FirstSince returns the first warning, and the first news of a loss, that the
-// client has passed on since a time; zero if there was none.
+// FirstSince returns the client's first warning and first report of a loss since t; zero if there
+// was none.
 func (c *Client) FirstSince(t time.Time) (warned, told Said) {
 	first := func(all []Said) Said {
 		for _, s := range all {

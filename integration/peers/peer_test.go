@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A peer that is a shell: it answers a lock, says more, and dies of the unlock.
+// TestPeer runs a shell script as a peer: it answers a lock, prints more, and dies at the unlock.
 func TestPeer(t *testing.T) {
 	var heard []string
 	p, err := Start(exec.Command("sh", "-c", `

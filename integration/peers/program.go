@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/foreign"
 )
 
-// Kinds of locks that a client can be opened for.
+// Kinds of locks.
 const (
 	// Mutex is Holdfast's, zk.Lock, InterProcessMutex or kazoo's Lock.
 	Mutex = "mutex"
@@ -23,24 +23,23 @@ const (
 
 // Options of a client.
 const (
-	// KeepParent is the policy of that name, of Holdfast's.
+	// KeepParent is Holdfast's policy of that name.
 	KeepParent = "keep_parent"
-	// Reused is for kazoo: one Lock object for all the times that the lock is taken, as in
-	// programs that keep it. Else each time has its own.
+	// Reused makes kazoo use one Lock object for all locks, as in programs that keep it. Otherwise
+	// each lock has its own object.
 	Reused = "reused"
 )
 
-// Mixed are the options with which a client waits for those of all the other libraries:
-// of kazoo they are its extra_lock_patterns, and of Curator's mutex what its driver of the
-// lock is to find in names beside its own. Without them kazoo waits for kazoo only, and
-// Curator for all but kazoo.
+// Mixed has the options with which a client waits for all other libraries. For kazoo they are its
+// extra_lock_patterns. For Curator's mutex they are the names that its lock driver also accepts.
+// Without them kazoo waits only for kazoo, and Curator for all but kazoo.
 var Mixed = []string{KeepParent, "-lock-", "__lock__"}
 
-// MixedRW are the same for [RW]: kazoo's ReadLock takes those that write. Curator's has no
-// such options, and knows Holdfast's entries without.
+// MixedRW is Mixed for [RW]: kazoo's ReadLock takes those that write. Curator's lock has no such
+// options, and recognizes Holdfast's entries without them.
 var MixedRW = []string{KeepParent, "-__READ__", "-__WRIT__"}
 
-// Terms are those of all clients of a peer.
+// Terms are the terms of all clients of a peer.
 type Terms struct {
 	SessionTimeout time.Duration
 	TTL            time.Duration // of Holdfast's entries
@@ -54,10 +53,10 @@ type Program struct {
 
 const holdfastName, zkLockName = "holdfast", "zk.Lock"
 
-// Holdfast runs a copy of this program, which has to call [ServeIfPeer].
+// Holdfast runs a copy of this program, which must call [ServeIfPeer].
 func Holdfast() (Program, error) { return self("", holdfastName) }
 
-// ZKLock runs a copy of this program, too.
+// ZKLock runs a copy of this program, which must call [ServeIfPeer].
 func ZKLock() (Program, error) {
 	version := "go-zookeeper"
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -86,7 +85,7 @@ var curatorPeer []byte
 //go:embed kazoo_peer.py
 var kazooPeer []byte
 
-// Curator compiles the peer, in a folder that must last as long as the program is used.
+// Curator compiles the peer in a folder, which must exist as long as the program is used.
 func Curator(ctx context.Context, dir string) (Program, error) {
 	program, err := foreign.Curator(ctx, dir, "CuratorPeer", curatorPeer)
 	return Program{program.Version, func(terms Terms) *exec.Cmd {
@@ -94,7 +93,7 @@ func Curator(ctx context.Context, dir string) (Program, error) {
 	}}, err
 }
 
-// Kazoo needs such a folder, too.
+// Kazoo writes the peer into a folder, which must exist as long as the program is used.
 func Kazoo(ctx context.Context, dir string) (Program, error) {
 	program, err := foreign.Kazoo(ctx, dir, "kazoo_peer.py", kazooPeer)
 	return Program{program.Version, func(terms Terms) *exec.Cmd {

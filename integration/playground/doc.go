@@ -1,22 +1,22 @@
-// Playground is a page that runs: a ZooKeeper ensemble in memory (package locktest), and
-// workers that take turns on a lock of go-zookeeper's zk.Lock and on one of Holdfast's to
-// add to a counter, compiled to WebAssembly. It begins with a tour. Then its reader ends
-// sessions, pauses, cuts off and kills holders, sets the clock of ZooKeeper's leader and
-// elects others, and sees both side by side.
+// Playground is a page with a ZooKeeper ensemble in memory (package locktest), compiled to
+// WebAssembly. Workers take turns on a lock of go-zookeeper's zk.Lock, and on one of Holdfast, to
+// increment a counter. The page begins with a tour. Then the reader ends sessions, pauses, cuts off
+// and kills holders, changes the clock of ZooKeeper's leader, elects another leader, and compares
+// both locks.
 //
 //	make playground
 //
-// builds it, serves it on 127.0.0.1 on a free port until a signal comes, and prints where.
-// Nothing of it leaves the browser: all of what it shows happens there.
+// builds it, serves it on 127.0.0.1 on a free port until a signal, and prints the address.
+// Everything happens in the browser.
 //
 //	main.go   builds and serves
-//	scene     the ensemble, the workers, what can happen to them, and the tour; plain Go,
+//	scene     the ensemble, the workers, the faults and the tour; plain Go,
 //	          so that its tests run the tour in virtual time
-//	wasm      hands the page what the scene shows, and the scene what is clicked on
-//	page      what is seen; the program runs in a worker, so that a tab that is hidden does
+//	wasm      connects the page and the scene
+//	page      the page; the program runs in a web worker, so that a hidden tab does
 //	          not stop it
 //
-// Its test looks at the page in headless Chromium, as HOLDFAST_BROWSER or the PATH names
-// it. With HOLDFAST_PICTURES=folder it leaves pictures there. It is a module of its own, so
-// that no other module depends on the browser's driver.
+// Its test uses headless Chromium, from HOLDFAST_BROWSER or the PATH. With HOLDFAST_PICTURES=folder
+// it saves pictures there. It is a module of its own, so that no other module depends on the
+// browser's driver.
 package main

@@ -58,8 +58,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// build compiles the program into a folder, and returns what serves it with the page. It
-// has to be called in the folder of this package.
+// build compiles the program into a folder, and returns a handler that serves it with the page. The
+// working directory must be the folder of this package.
 func build(ctx context.Context, dir string) (http.Handler, error) {
 	program := filepath.Join(dir, "playground.wasm")
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", program, "./wasm")
@@ -77,7 +77,7 @@ func build(ctx context.Context, dir string) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(files))
-	// Go's half of the program in JavaScript has to be of the Go that compiled it.
+	// Go's JavaScript half of the program must come from the Go version that compiled it.
 	mux.HandleFunc("/wasm_exec.js", file(filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", "wasm_exec.js")))
 	mux.HandleFunc("/playground.wasm", file(program))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

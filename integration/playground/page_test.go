@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/statuspage/browser"
 )
 
-// TestPage has the tour begin by itself in a browser: with zk.Lock two are inside at once and
-// additions are lost, with Holdfast never; and elsewhere clicks on each button, which tells
-// what it does. The page has no error, asks no other server, and is no wider than the window.
+// TestPage runs the page in a browser. The tour begins by itself: with zk.Lock two are inside at
+// once and additions are lost, with Holdfast never. Each button does what it says. The page has no
+// error, uses no other server, and is no wider than the window.
 func TestPage(t *testing.T) {
 	handler, err := build(t.Context(), t.TempDir())
 	if err != nil {
@@ -64,7 +64,7 @@ func TestPage(t *testing.T) {
 	})
 }
 
-// helpers are what tests ask the page with.
+// helpers has the JavaScript functions of the tests.
 const helpers = `
 window.part = (side, selector) => document.querySelector('[data-side="' + side + '"] ' + selector);
 window.inside = (side) => Number(document.querySelector('[data-side="' + side + '"]')?.dataset.inside);

@@ -1,10 +1,9 @@
-// Package repeatable builds and runs Go programs so that they do the same each time.
+// Package repeatable builds and runs Go programs so that each run is the same.
 //
-// What is left to chance in a Go program that has virtual time, as in a bubble of
-// testing/synctest, and seeds for its own random numbers, is the order of goroutines
-// that can run at the same time, of the ready cases of a select, and of maps. A
-// program that was built with the runtime of [Runtime] and runs with the environment
-// of [Env] has these in an order that does not change from run to run.
+// A program with virtual time, as in a bubble of testing/synctest, and with seeded random numbers
+// still has some randomness: the order of runnable goroutines, of the ready cases of a select, and
+// of maps. A program that was built with the runtime of [Runtime] and runs with the environment of
+// [Env] has a fixed order of all of these.
 package repeatable
 
 import (
@@ -16,19 +15,18 @@ import (
 	"strings"
 )
 
-// Env returns the environment variables that the program runs with: one processor,
-// no turn taken away by a signal, and no garbage collection but that which the
-// program asks for.
+// Env returns the environment variables of the program: one processor, no preemption by signals,
+// and no garbage collection except on request.
 func Env() []string {
 	return []string{"GOMAXPROCS=1", "GODEBUG=asyncpreemptoff=1", "GOGC=off"}
 }
 
-// change is a text in the Go standard library, and what takes its place.
+// change is a text in the Go standard library, and its replacement.
 type change struct{ file, old, new string }
 
 const randomOfRuntime = "//go:linkname runtime_rand runtime.rand\nfunc runtime_rand() uint64\n"
 
-// sequence gives package math/rand numbers of its own, the same ones in each run.
+// sequence is source text that gives package math/rand its own numbers, the same in each run.
 const sequence = `var drawn uint64
 
 func runtime_rand() uint64 {
@@ -39,24 +37,23 @@ func runtime_rand() uint64 {
 }
 `
 
-// changes take chance out of the standard library.
+// changes removes the randomness from the standard library.
 var changes = []change{
 	// The order of maps and of a select's cases, and the hash of map keys.
 	{"runtime/rand.go", "func rand() uint64 {\n", "func rand() uint64 {\n\tif true {\n\t\treturn 0x9e3779b97f4a7c15\n\t}\n"},
 	{"runtime/rand.go", "func cheaprand() uint32 {\n", "func cheaprand() uint32 {\n\tif true {\n\t\treturn 0x9e3779b9\n\t}\n"},
 	{"runtime/rand.go", "seed[i%len(seed)] ^= c\n", "seed[i%len(seed)] ^= c & 0\n"},
-	// A goroutine's turn ends when it waits, not when it took long.
+	// A goroutine runs until it waits; a long run does not end its turn.
 	{"runtime/proc.go", "const forcePreemptNS = 10 * 1000 * 1000 ", "const forcePreemptNS = 3600 * 1000 * 1000 * 1000 "},
-	// Packages that draw from the runtime and want different numbers.
+	// Packages that draw from the runtime and need different numbers.
 	{"math/rand/rand.go", randomOfRuntime, sequence},
 	{"math/rand/v2/rand.go", randomOfRuntime, sequence},
 	{"os/tempfile.go", randomOfRuntime, "var drawn uint64\n\nfunc runtime_rand() uint64 {\n\tdrawn++\n\treturn uint64(Getpid())<<12 + drawn\n}\n"},
 }
 
-// Runtime writes the changed files of the standard library into a folder, and
-// returns which file each takes the place of, for [Overlay]. It fails if the version of Go
-// is one that it does not know how to change, or a toolchain that go downloaded as a
-// module, in which it lets nothing be replaced.
+// Runtime writes the changed files of the standard library into a folder. It returns the
+// replacement of each file, for [Overlay]. It fails for an unknown version of Go, and for a
+// toolchain that go downloaded as a module, because go allows no replacement there.
 func Runtime(folder string) (replace map[string]string, err error) {
 	env, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()
 	if err != nil {

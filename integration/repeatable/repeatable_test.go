@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// chancy prints what differs from run to run in Go as it is.
+// chancy is a program whose output differs from run to run with the usual Go runtime.
 const chancy = `package main
 
 import (

@@ -1,16 +1,14 @@
-// Sim runs the simulation of package lock, many histories of it, so that each can
-// be had again from its seed alone:
+// Sim runs many histories of the simulation of package lock. Each is repeatable from its seed
+// alone:
 //
 //	SEED=1 SEEDS=1000 make sim
 //
-// The histories are those of TestSimulation in lock/sim_test.go; a seed decides on
-// every delay, fault and choice in them, and package repeatable leaves nothing else
-// to chance. "go test ./lock" has the usual Go runtime, and a few histories that
-// never come twice.
+// The histories are those of TestSimulation in lock/sim_test.go. A seed determines every delay,
+// fault and choice, and package repeatable removes all other randomness. "go test ./lock" uses the
+// usual Go runtime, and runs a few histories that are not repeatable.
 //
-// With TRACE, the name of a folder, all that happens in each history is left there.
-// With KIND all histories are of that kind; without it, 500 or more of them fail if
-// something that they are to show never happened.
+// TRACE is a folder that receives the events of each history. KIND selects one kind of histories.
+// Without it, 500 or more histories fail if an event that they must show never happened.
 package main
 
 import (
@@ -79,8 +77,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// histories runs so many histories, as many at a time as there are processors, up to the
-// first one that fails, which it prints, or until ctx ends.
+// histories runs the histories in parallel, one on each processor. It stops at the first failure,
+// which it prints, or when ctx ends.
 func histories(ctx context.Context, test string, first, seeds uint64) (tally, error) {
 	sum := tally{}
 	var mu sync.Mutex
@@ -124,8 +122,8 @@ func number(name string, otherwise uint64) (uint64, error) {
 	return n, nil
 }
 
-// history runs the history of a seed in a process of its own, where it does not depend
-// on what else that process did, and returns what it printed.
+// history runs the history of a seed in a process of its own, so that it does not depend on other
+// histories, and returns the output.
 func history(ctx context.Context, test string, seed uint64) (string, error) {
 	cmd := exec.CommandContext(ctx, test, "-test.run", "^TestSimulation$", "-test.v", "-test.timeout", "20m")
 	cmd.Dir = "lock"
@@ -136,7 +134,7 @@ func history(ctx context.Context, test string, seed uint64) (string, error) {
 	return out.String(), err
 }
 
-// build builds the test with the changed runtime, and returns the file.
+// build builds the test with the changed runtime, and returns the path.
 func build(ctx context.Context, temp string) (string, error) {
 	test := filepath.Join(temp, "lock.test")
 	replace, err := repeatable.Runtime(temp)
@@ -155,11 +153,10 @@ func build(ctx context.Context, temp string) (string, error) {
 	return test, nil
 }
 
-// tally sums up what the processes tell: numbers of things.
+// tally sums the counts that the processes print.
 type tally map[string]int
 
-// add takes the line "seeds 7 to 7: 12 grants, 3 crashes" from what a process
-// printed.
+// add adds a line such as "seeds 7 to 7: 12 grants, 3 crashes" from the output of a process.
 func (t tally) add(out string) {
 	for line := range strings.Lines(out) {
 		_, line, _ := strings.Cut(strings.TrimSpace(line), ": seeds ")
@@ -173,7 +170,7 @@ func (t tally) add(out string) {
 	}
 }
 
-// missing returns what never happened.
+// missing returns the events that never happened.
 func (t tally) missing() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(thing string) bool { return t[thing] > 0 })
 }

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The lease of a hold, which is not renewed, so that a pause costs it.
+// The lease of a hold without renewals, so that a pause costs it.
 const (
 	ttl   = 300 * time.Millisecond
 	grace = 100 * time.Millisecond
@@ -31,21 +31,20 @@ const schema = `
 	CREATE TABLE fences (resource TEXT PRIMARY KEY, token TEXT NOT NULL);
 	INSERT INTO accounts VALUES ('till', 0)`
 
-// raise is the statement that each transaction of a holder begins with. It changes no row
-// if a later holder has been there.
+// raise is the first statement of each holder's transaction. If a later holder has written before,
+// it changes no row.
 const raise = `
 	INSERT INTO fences (resource, token) VALUES ($1, $2)
 	ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE fences.token <= excluded.token`
 
-// service is one process of a service: a client for its locks, and a connection to the
-// database.
+// service is one process of a service, with a client for locks and a connection to the database.
 type service struct {
 	*testing.T
 	locks *lock.Client
 	db    *sql.DB
 }
 
-// bench is what all processes of a test share.
+// bench is shared by all processes of a test.
 type bench struct {
 	*testing.T
 	ctx      context.Context
@@ -68,8 +67,7 @@ func (b *bench) service() *service {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// A writer waits for the one before it; a transaction that is to write takes its turn
-	// as it begins.
+	// A transaction that will write waits at its beginning for the writer before it.
 	db, err := sql.Open("sqlite", "file:"+b.file+"?_pragma=busy_timeout(30000)&_pragma=synchronous(off)&_txlock=immediate")
 	if err != nil {
 		b.Fatal(err)
@@ -83,7 +81,7 @@ func (b *bench) service() *service {
 	return &service{b.T, locks, db}
 }
 
-// take takes the lock of the till, for as long as the lease lasts.
+// take takes the lock of the till, for the length of the lease.
 func (s *service) take(ctx context.Context) *lock.Hold {
 	s.Helper()
 	hold, err := s.locks.Mutex("till", lock.WithoutRenewal()).Lock(ctx)
@@ -93,8 +91,8 @@ func (s *service) take(ctx context.Context) *lock.Hold {
 	return hold
 }
 
-// transact runs f in a transaction, which fails with ErrStale if a later holder has been
-// there. Without a token it is not fenced.
+// transact runs f in a transaction. It fails with ErrStale if a later holder has written before.
+// Without a token it is not fenced.
 func (s *service) transact(ctx context.Context, token *lock.Token, f func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -116,7 +114,7 @@ func (s *service) transact(ctx context.Context, token *lock.Token, f func(*sql.T
 	return tx.Commit()
 }
 
-// balance reads what is in the till.
+// balance reads the amount in the till.
 func (s *service) balance(ctx context.Context, token *lock.Token) (balance int, err error) {
 	err = s.transact(ctx, token, func(tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, `SELECT balance FROM accounts WHERE id = 'till'`).Scan(&balance)
@@ -124,7 +122,7 @@ func (s *service) balance(ctx context.Context, token *lock.Token) (balance int, 
 	return balance, err
 }
 
-// setBalance writes what is to be in the till.
+// setBalance writes the amount in the till.
 func (s *service) setBalance(ctx context.Context, token *lock.Token, balance int) error {
 	return s.transact(ctx, token, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE accounts SET balance = $1 WHERE id = 'till'`, balance)
@@ -132,9 +130,9 @@ func (s *service) setBalance(ctx context.Context, token *lock.Token, balance int
 	})
 }
 
-// TestPausedHolder: a process reads the balance under the lock and is paused. Its lease
-// ends, the next one has the lock and pays in; then the first goes on and writes. The
-// database refuses that if it is fenced, and loses a payment if not.
+// TestPausedHolder: a process reads the balance under the lock and is paused. Its lease ends, and
+// the next holder pays in. Then the first process writes. With fencing the database refuses that;
+// without, a payment is lost.
 func TestPausedHolder(t *testing.T) {
 	for _, fenced := range []bool{true, false} {
 		t.Run(fmt.Sprintf("fenced %v", fenced), func(t *testing.T) {
@@ -185,8 +183,8 @@ func TestPausedHolder(t *testing.T) {
 	}
 }
 
-// TestRaiseThenRead: a holder that shows its token only as it writes lets the one before it
-// write after it has read, and takes that away again.
+// TestRaiseThenRead: a holder that raises its token only at its write loses a payment that the
+// previous holder made after the read.
 func TestRaiseThenRead(t *testing.T) {
 	for _, raised := range []bool{true, false} {
 		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
@@ -221,8 +219,8 @@ func TestRaiseThenRead(t *testing.T) {
 	}
 }
 
-// TestConditionOnOneRow: a row that carries its own token needs no other table. Its holder
-// raises the token before it reads.
+// TestConditionOnOneRow: a row with its own token needs no other table. The holder raises the token
+// before it reads.
 func TestConditionOnOneRow(t *testing.T) {
 	b := newBench(t)
 	s := b.service()
@@ -254,9 +252,8 @@ func TestConditionOnOneRow(t *testing.T) {
 	}
 }
 
-// TestManyPausedHolders: processes pay in at the same time, and each is paused now and
-// then until its lease has ended and others may have paid in. Nothing that was
-// acknowledged is lost.
+// TestManyPausedHolders: processes pay in concurrently. Each is paused now and then until its lease
+// has ended and others may have paid in. No acknowledged payment is lost.
 func TestManyPausedHolders(t *testing.T) {
 	const processes, payments = 6, 8
 	b := newBench(t)
@@ -302,7 +299,7 @@ func TestManyPausedHolders(t *testing.T) {
 	t.Logf("%d acknowledged, %d refused", acknowledged, refused)
 }
 
-// overtaken returns when a later holder has been there, or after the given time.
+// overtaken waits until a later holder has written, or until the limit.
 func (s *service) overtaken(ctx context.Context, token lock.Token, limit time.Duration) {
 	for end := time.Now().Add(limit); time.Now().Before(end); {
 		var highest string

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper/status"
 )
 
-// TestPage looks at the page with no locks, with a few and with many, in light and in
-// dark: it shows them, has no error, asks no other server, and is no wider than the window.
+// TestPage opens the page with no locks, a few and many, in light and in dark. It shows the locks,
+// has no error, uses no other server, and is no wider than the window.
 func TestPage(t *testing.T) {
 	for _, locks := range []int{0, 10, 5000} {
 		t.Run(fmt.Sprint(locks), func(t *testing.T) {
@@ -53,9 +53,9 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// checkWork counts what the time until the data stands there is made of, for no test may
-// hold a stopwatch: how often the page asks and how much it gets until then, and how many
-// elements it makes. None of it grows with the locks beyond the hundred that are shown.
+// checkWork limits the work until the data is shown, without measuring time: the page's requests,
+// their bytes, and its elements. None grows with the number of locks beyond the hundred that are
+// shown.
 func checkWork(t *testing.T, b *browser.Tab, locks int) {
 	t.Helper()
 	shown := float64(min(locks, 100))
@@ -78,7 +78,7 @@ func checkWork(t *testing.T, b *browser.Tab, locks int) {
 	}
 }
 
-// TestKeyboard finds a lock, looks at its queue and goes through the pages without a mouse.
+// TestKeyboard finds a lock, opens its queue and turns the pages without a mouse.
 func TestKeyboard(t *testing.T) {
 	b := look(t, serve(t, 250, newMonitor()), "light", 1280)
 	b.Until(`document.body.dataset.ready === "yes" && tile("Locks") === "250"`)
@@ -102,7 +102,7 @@ func TestKeyboard(t *testing.T) {
 	b.Until(`document.getElementById("range").textContent.startsWith("101")`)
 }
 
-// TestStrangers has locks, owners and metadata that would like to be more than text.
+// TestStrangers: markup in names, owners and metadata appears as text.
 func TestStrangers(t *testing.T) {
 	ensemble := locktest.Start(t, locktest.Options{})
 	owner := "<img src=x onerror=alert(1)> \u202eevil\u202c"
@@ -134,7 +134,7 @@ func TestStrangers(t *testing.T) {
 	b.Picture("strangers")
 }
 
-// TestTrouble has the page say first what is wrong, and that the reaper no longer answers.
+// TestTrouble: the page first shows what is wrong, and that the reaper no longer answers.
 func TestTrouble(t *testing.T) {
 	m := newMonitor()
 	m.trouble()
@@ -164,7 +164,7 @@ func TestTrouble(t *testing.T) {
 	d.Picture("gone-dark-390")
 }
 
-// TestNoData: an answer that is no data is told of as what it is.
+// TestNoData: the page reports an answer that is not its data.
 func TestNoData(t *testing.T) {
 	for _, test := range []struct{ name, answer, want string }{
 		{"a proxy", "<html>Bad Gateway</html>", "answered 502 Bad Gateway, but not as a reaper does"},
@@ -220,7 +220,7 @@ func dial(t *testing.T, ensemble *locktest.Ensemble, opts ...lock.Option) *lock.
 	return locks
 }
 
-// serve serves the page of so many locks, and returns where.
+// serve serves the page with n locks, and returns its URL.
 func serve(t *testing.T, n int, m *monitor) string { return serveMonitor(t, n, m).URL }
 
 func serveMonitor(t *testing.T, n int, m *monitor) *httptest.Server {
@@ -281,10 +281,10 @@ func look(t *testing.T, url, scheme string, width int64) *browser.Tab {
 	return browser.Open(t, url, scheme, width, helpers)
 }
 
-// ready is how many milliseconds after the navigation began the data stood there.
+// ready is an expression: milliseconds from the start of the navigation until the data was shown.
 const ready = `Math.round(performance.getEntriesByName("ready")[0].startTime)`
 
-// helpers are what tests ask the page with.
+// helpers has the JavaScript functions of the tests.
 const helpers = `
 window.tile = (title) => [...document.querySelectorAll("#tiles div")].find((d) => d.children[0].textContent === title)?.children[1].textContent;
 `

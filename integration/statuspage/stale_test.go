@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// later serves what a server does, with locks that were read so much earlier.
+// later serves the answers of a handler as if the locks had been read earlier by age.
 func later(t *testing.T, from http.Handler, age time.Duration) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,8 +41,8 @@ func later(t *testing.T, from http.Handler, age time.Duration) string {
 	return server.URL
 }
 
-// TestStale: locks that were read a while ago are grey and dated, and their leases stand still.
-// In an outage the last sweep is told of all the same.
+// TestStale: locks that were read a while ago are grey and dated, and their leases do not count
+// down. During an outage the page still shows the last sweep.
 func TestStale(t *testing.T) {
 	m := newMonitor()
 	m.status.State, m.status.Schedules = reaper.Disconnected, []reaper.Schedule{}
@@ -82,7 +82,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestWrongRoot: a root below which no lock was seen is not said to be well.
+// TestWrongRoot: a root without any lock is not reported as healthy.
 func TestWrongRoot(t *testing.T) {
 	m := newMonitor()
 	m.locks = dial(t, locktest.Start(t, locktest.Options{}))
@@ -101,7 +101,7 @@ func TestWrongRoot(t *testing.T) {
 	b.Picture("wrong-root")
 }
 
-// TestUnknownState: a state in the address that there is not is left out, and the page answers.
+// TestUnknownState: the page ignores an unknown state in its address.
 func TestUnknownState(t *testing.T) {
 	b := look(t, serve(t, 3, newMonitor()), "light", 1280)
 	b.Until(`document.querySelectorAll("#table button.open").length === 3`)

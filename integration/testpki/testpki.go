@@ -1,4 +1,4 @@
-// Package testpki makes certificates for tests of TLS.
+// Package testpki creates certificates for tests of TLS.
 package testpki
 
 import (
@@ -33,7 +33,7 @@ type Pair struct {
 
 var serial atomic.Int64
 
-// New returns an authority of its own.
+// New returns a new authority.
 func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{}
@@ -44,7 +44,7 @@ func New(t testing.TB) *Authority {
 	return a
 }
 
-// Issue returns a certificate for names and IP addresses, of a server or a client.
+// Issue returns a certificate of a server or a client, for names and IP addresses.
 func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	t.Helper()
 	template := &x509.Certificate{
@@ -67,7 +67,7 @@ func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	return Pair{cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}
 }
 
-// sign makes a certificate, that of the authority itself for none.
+// sign creates a certificate; without by, it is the authority's own.
 func sign(t testing.TB, by *Authority, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -92,7 +92,7 @@ func sign(t testing.TB, by *Authority, template *x509.Certificate) (*x509.Certif
 	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// Pool returns the authority as one that is believed in.
+// Pool returns a pool with the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
@@ -109,14 +109,12 @@ func (p Pair) TLS(t testing.TB) tls.Certificate {
 	return c
 }
 
-// Bundle is the key and the certificates, in one PEM file as Java's key stores of that
-// kind have it.
+// Bundle returns the key and the certificates in one PEM file, as for Java's PEM key stores.
 func (p Pair) Bundle(authority *Authority) []byte {
 	return bytes.Join([][]byte{p.Key, p.Cert, authority.PEM}, nil)
 }
 
-// File writes a file that only its owner may read, in a folder of the test's, and returns
-// its path.
+// File writes a file into a temporary folder, readable only by its owner, and returns its path.
 func File(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// client is one worker as the controller sees it, over all its lives, and its
-// network.
+// client is the controller's view of one worker, over all its lives, with its network.
 type client struct {
 	relays  zkserver.Relays // to each of the servers
 	tap     zkserver.Tap    // behind them: it knows the session
@@ -44,7 +43,7 @@ func newClient(config workerConfig, servers []string, dir string, h *history, go
 	return c, err
 }
 
-// start starts the next life.
+// start starts the next life of the worker.
 func (c *client) start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,8 +81,8 @@ func (c *client) start() error {
 	return nil
 }
 
-// listen takes down what a worker says until it ends. Its pipe outlives it, so that all is
-// there that it has said.
+// listen records the worker's messages until it ends. The pipe outlives the worker, so no message
+// is lost.
 func (c *client) listen(w *zkserver.Worker) error {
 	var wrong error
 	for {
@@ -109,8 +108,8 @@ func (c *client) listen(w *zkserver.Worker) error {
 	}
 }
 
-// finish waits for the worker, whose input has ended, to come to its end. If it does not, it
-// tells what the worker said last.
+// finish waits until the worker ends, after the end of its input. If it does not, finish returns
+// the worker's last message.
 func (c *client) finish(ctx context.Context) (stuck string) {
 	select {
 	case <-c.worker.Exited():
@@ -124,7 +123,7 @@ func (c *client) finish(ctx context.Context) (stuck string) {
 	return stuck
 }
 
-// kill ends the life at hand, if there is one.
+// kill ends the present life, if any.
 func (c *client) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +133,7 @@ func (c *client) kill() {
 	}
 }
 
-// signal stops the worker or lets it go on, if it lives just now.
+// signal stops or continues the worker, if it is alive.
 func (c *client) signal(s syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +143,7 @@ func (c *client) signal(s syscall.Signal) error {
 	return nil
 }
 
-// inside reports whether the worker has a lock, by the last it told.
+// inside reports whether the worker holds a lock, by its last message.
 func (c *client) inside() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +154,7 @@ func (c *client) inside() bool {
 	return false
 }
 
-// awaitGrant waits until the worker gets a lock, for a while.
+// awaitGrant waits until the worker gets a lock, for at most patience.
 func (c *client) awaitGrant(ctx context.Context, patience time.Duration) {
 	select {
 	case <-c.granted: // of long ago
@@ -169,7 +168,7 @@ func (c *client) awaitGrant(ctx context.Context, patience time.Duration) {
 	}
 }
 
-// expire ends the worker's session at whichever server will do it.
+// expire ends the worker's session at any server that can.
 func (c *client) expire(ctx context.Context) (done bool) {
 	for _, addr := range c.servers {
 		bound, cancel := context.WithTimeout(ctx, sessionTimeout)
@@ -182,7 +181,7 @@ func (c *client) expire(ctx context.Context) (done bool) {
 	return false // no server serves
 }
 
-// heal undoes what was done to the client's network.
+// heal undoes the faults in the client's network.
 func (c *client) heal() {
 	for _, r := range c.relays {
 		r.Resume()

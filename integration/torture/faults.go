@@ -12,20 +12,19 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// electionPatience is how long the servers may take to get to a leader when nothing
-// is done to them, on a slow machine.
+// electionPatience is the time in which undisturbed servers elect a leader, even on a slow machine.
 const electionPatience = time.Minute
 
-// fault is one way to break things, and to mend them before it returns. It draws
-// all that is random before anything happens, so that the same seed gives the same
-// draws. It stops breaking when ctx ends. It reports whether it did what it says.
+// fault breaks something, and repairs it before it returns. It draws all random choices before it
+// acts, so that the same seed gives the same choices. It stops breaking when ctx ends. It reports
+// whether it did what its name says.
 type fault struct {
 	name string
 	do   func(ctx context.Context, r *rand.Rand) (done bool, err error)
 }
 
-// plague makes faults, one at a time, until ctx ends: all that there are in random
-// order, then all of them in another.
+// plague applies faults, one at a time, until ctx ends: all of them in random order, then again in
+// another.
 func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults []fault, least, most time.Duration) error {
 	for _, f := range faults {
 		t.planned.Store(f.name, nil)
@@ -62,8 +61,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// clientFaults are what is done to one worker. A fault that hurts holders most waits a while
-// until the worker is one.
+// clientFaults returns the faults of one worker. A fault that hurts holders most first waits a
+// while until the worker is one.
 func (t *torture) clientFaults(c *client) []fault {
 	const aim = 5 * time.Second
 	stop := func(name string, least, most time.Duration) fault {
@@ -114,11 +113,10 @@ func (t *torture) clientFaults(c *client) []fault {
 	}
 }
 
-// serverFaults are what is done to the servers: to those from one place to another in the
-// order of the leader and both followers.
+// serverFaults returns the faults of the servers.
 func (t *torture) serverFaults() []fault {
-	// The fault that the grace is for: the next leader's clock judges the leases of
-	// holders that cannot renew.
+	// The grace exists for this fault: the next leader's clock judges the leases of holders that
+	// cannot renew.
 	var stopped []*client
 	killWithHolders := func(servers []*zkserver.Server) error {
 		stopped = nil
@@ -157,7 +155,8 @@ func (t *torture) serverFaults() []fault {
 	}
 }
 
-// onServers breaks servers for a while, and mends them.
+// onServers returns a fault that damages some servers for a while, and mends them: those at the
+// indexes from to to-1, in the order leader, then both followers.
 func (t *torture) onServers(name string, from, to int, least, most time.Duration, damage, mend func([]*zkserver.Server) error) fault {
 	return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
 		d, swap := between(r, least, most), r.IntN(2) == 1
@@ -197,7 +196,7 @@ func (t *torture) leader(ctx context.Context) (*zkserver.Server, error) {
 	return leader, err
 }
 
-// each does something to one server after the other.
+// each applies do to one server after the other.
 func each(do func(*zkserver.Server) error) func([]*zkserver.Server) error {
 	return func(servers []*zkserver.Server) error {
 		var errs []error
@@ -210,8 +209,8 @@ func each(do func(*zkserver.Server) error) func([]*zkserver.Server) error {
 
 var kill = each(func(s *zkserver.Server) error { s.Kill(); return nil })
 
-// restart starts servers, or stops and starts those that run. Without a quorum
-// each waits for the others, so all start at once.
+// restart starts servers, or stops and starts running ones. Without a quorum each waits for the
+// others, so all start concurrently.
 func (t *torture) restart(servers []*zkserver.Server) error {
 	errs := make([]error, len(servers))
 	var wg sync.WaitGroup
@@ -228,7 +227,7 @@ func (t *torture) restart(servers []*zkserver.Server) error {
 	return errors.Join(errs...)
 }
 
-// part parts a server from all others.
+// part partitions a server from all others.
 func (t *torture) part(s *zkserver.Server) error {
 	for _, other := range t.ensemble.Servers() {
 		if other != s {

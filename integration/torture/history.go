@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// instant is a time on the machine's monotonic clock, in nanoseconds. All processes
-// of a machine read the same one: it is the true time of a run.
+// instant is a time on the machine's monotonic clock, in nanoseconds. All processes of a machine
+// read the same clock, so it is the true time of a run.
 type instant int64
 
 // never is a time after every run.
@@ -26,18 +26,16 @@ func now() instant {
 	return instant(t.Nano())
 }
 
-// claim is what a hold said of itself when it was asked: at some time from From to
-// To that it was valid, and that it would stay so until Until, whatever happens,
-// unless it is unlocked.
+// claim is a hold's answer: at some time from From to To it was valid, and it stays valid until
+// Until unless it is unlocked.
 type claim struct {
 	From  instant `json:"from"`
 	To    instant `json:"to"`
 	Until instant `json:"until"`
 }
 
-// inquire asks a hold. The claim is nil if it is not valid. A process that is
-// stopped while it asks learns an Until that may have passed by then: computed from
-// From, it is never too late.
+// inquire asks a hold. The claim is nil if the hold is not valid. If the process is stopped
+// meanwhile, Until may have passed; it is computed from From, so it is never too late.
 func inquire(h *lock.Hold) *claim {
 	from := now()
 	left := h.Remaining()
@@ -48,9 +46,8 @@ func inquire(h *lock.Hold) *claim {
 	return &claim{From: from, To: to, Until: from + instant(left)}
 }
 
-// The kinds of locks, and how much room each has for the weights of all holds that are in
-// at a time: a reader weighs 1, a writer as much as there is room, and a hold of permits
-// as many as it has.
+// The kinds of locks, and the room of each for the weights of concurrent holds. A reader weighs 1,
+// a writer the whole room, and a hold of permits their number.
 const (
 	mutex     = "mutex"
 	rwMutex   = "rwmutex"
@@ -60,7 +57,7 @@ const (
 
 var rooms = map[string]int{mutex: 1, rwMutex: 1 << 20, semaphore: 3, election: 1}
 
-// What a record is of.
+// Kinds of records.
 const (
 	opTry   = "try"   // an attempt that did not get the lock; Result tells why
 	opGrant = "grant" // the worker has got the lock
@@ -73,8 +70,8 @@ const (
 	opFault = "fault"
 )
 
-// Results of attempts to lock and unlock, and of losses. Others are the text of an error
-// that nothing here should lead to.
+// Results of attempts to lock and unlock, and of losses. Any other result is the text of an
+// unexpected error.
 const (
 	resultHeld    = "held"    // a try found the lock taken
 	resultGaveUp  = "gave up" // a wait took too long
@@ -85,7 +82,7 @@ const (
 	resultLapsed  = "lapsed"  // the hold found out when it was asked
 )
 
-// record is one thing that a worker did, or one fault.
+// record is one operation of a worker, or one fault.
 type record struct {
 	Op     string  `json:"op"`
 	Worker string  `json:"worker,omitempty"` // w3.2: the third worker's second life
@@ -100,7 +97,7 @@ type record struct {
 	Result string  `json:"result,omitempty"` // of the library's call; of a fault: which
 }
 
-// history is all that happened in a run.
+// history has all events of a run.
 type history struct {
 	mu      sync.Mutex
 	records []*record

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// hold is what a history tells of one hold.
+// hold has what a history says about one hold.
 type hold struct {
 	lock   string
 	kind   string
@@ -21,8 +21,8 @@ type hold struct {
 	claims []*claim
 }
 
-// first is the earliest time at which the hold surely was valid; never if it was
-// not, after it had been granted.
+// first returns the earliest time at which the hold was certainly valid; never if it was not valid
+// after its grant.
 func (h *hold) first() instant {
 	first := never
 	for _, c := range h.claims {
@@ -33,12 +33,12 @@ func (h *hold) first() instant {
 	return first
 }
 
-// end is until when the hold was valid in its own view: as it foretold when it was
-// last asked, or until it was about to be unlocked. That its process was killed or
-// stopped meanwhile changes nothing: a lease does not end by that.
+// end returns the end of the hold's validity in its own view: its last claim's end, or the time
+// just before its unlock. A kill or a stop of the process changes nothing, because the lease
+// continues.
 func (h *hold) end() instant { return h.until(h.leave) }
 
-// until is end, with what is about to be done at a record's call in the place of an unlock.
+// until is end with the call of next in place of the unlock.
 func (h *hold) until(next *record) instant {
 	before := never
 	if next != nil {
@@ -53,7 +53,7 @@ func (h *hold) until(next *record) instant {
 	return min(end, before)
 }
 
-// weightAt is how much room the hold surely took at a time, if it was in.
+// weightAt returns the room that the hold certainly took at t; 0 if it was not in.
 func (h *hold) weightAt(t instant) int {
 	switch {
 	case t >= h.end():
@@ -103,12 +103,12 @@ func holds(records []*record) map[string][]*hold {
 	return byLock
 }
 
-// doubleEntries finds holds that were valid, each in its own view, at the same true
-// time, though together they have no room, or in another order than that of their tokens.
-// It also counts those that were in beside others, as they may.
+// doubleEntries finds holds that were valid at the same true time, each in its own view, although
+// the room does not suffice, or in another order than that of their tokens. It also counts the
+// holds that were correctly in beside others.
 //
-// A hold that is in is counted with all of lower tokens that are not out yet, also those that
-// did not know of their turn so soon.
+// A hold is counted with all holds of lower tokens that are not out yet, also those that did not
+// know of their turn.
 func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 	for _, hs := range byLock {
 		for i, h := range hs {
@@ -137,10 +137,10 @@ func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 	return found, beside
 }
 
-// wronglyShown finds wrong answers to which candidate leads: another than the valid leader in
-// its own view for as long as was asked; one that led before another was told to lead; one
-// that led before another that had been shown; and the value of another. It also counts the
-// answers, and how many of them named no leader.
+// wronglyShown finds wrong answers about the leader of an election. An answer is wrong if another
+// candidate was validly leading during the whole question, if the shown one led before one that was
+// told or shown earlier, or if the value is not the candidate's. It also counts the answers, and
+// those without a leader.
 func wronglyShown(records []*record, byLock map[string][]*hold) (found []string, shown, none int) {
 	wrong := func(r *record, format string, args ...any) {
 		found = append(found, fmt.Sprintf("election %s: %s was shown token %d from %d to %d, ", r.Lock, r.Worker, r.Token, r.Call, r.Return)+fmt.Sprintf(format, args...))
@@ -169,7 +169,7 @@ func wronglyShown(records []*record, byLock map[string][]*hold) (found []string,
 	return found, shown, none
 }
 
-// explained are the results of the library's calls that the faults explain.
+// explained has the results of the library's calls that faults explain.
 var explained = map[string][]string{
 	opTry:   {resultHeld, resultGaveUp},
 	opShown: {resultGaveUp},
@@ -177,8 +177,8 @@ var explained = map[string][]string{
 	opLost:  {resultExpired, resultUnsure, resultLapsed},
 }
 
-// surprises finds holds whose entries were deleted or overwritten, which no client may do
-// while their leases run, and errors that no fault explains.
+// surprises finds unexplained errors, and holds whose entries were deleted or overwritten: no
+// client may do that while their leases last.
 func surprises(records []*record) (removed, unexpected []string) {
 	for _, r := range records {
 		text := fmt.Sprintf("%s, lock %s, token %d, %s: %s", r.Worker, r.Lock, r.Token, r.Op, r.Result)

@@ -1,12 +1,11 @@
-// Torture runs workers that take locks, each a process of its own, against an
-// ensemble of three ZooKeeper servers, breaks both for a while in every way it
-// knows, and judges what came of it:
+// Torture runs workers that take locks, each in a process of its own, on an ensemble of three
+// ZooKeeper servers. It breaks both in many ways, and judges the results:
 //
 //	torture [-duration 2m] [-seed N]
 //
-// The exit status is 0 if all is as it must be, 1 if it is not, and 2 if that
-// could not be found out; where the servers are to blame for that, the last line
-// begins with "VOID: ". README.md tells what the figures mean.
+// The exit status is 0 if all promises were kept, 1 if not, and 2 if that is unknown. If the
+// servers are the reason for that, the last line begins with "VOID: ". README.md explains the
+// figures.
 package main
 
 import (
@@ -59,5 +58,5 @@ const (
 	exitUnknown = 2 // nothing was found out
 )
 
-// tries is how often a run is made that is void.
+// tries is the number of attempts at a run, if the earlier ones are void.
 const tries = 2

@@ -7,29 +7,29 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// lockInput is an operation on a lock: opGrant, opCheck, opShare or opEnd of a token's hold,
-// with the weight that it has in the room, or has left.
+// lockInput is an operation of a hold: opGrant, opCheck, opShare or opEnd. weight is the part of the
+// lock's room that the hold takes, or keeps after opShare.
 type lockInput struct {
 	op           string
 	token        int64
 	weight, room int
 }
 
-// opEnd is the end of a hold, which no record is of.
+// opEnd is the end of a hold, which has no record.
 const opEnd = "end"
 
-// lockState is a lock as it should be.
+// lockState is the expected state of a lock.
 type lockState struct {
 	inside  map[int64]int // weights, by token; never changed
 	highest int64         // token ever granted
 }
 
-// lockModel is a lock of any kind, with fencing tokens: a room for so much weight. A hold
-// is granted when there is room for it, with a higher token than ever before; a check that
-// finds it valid comes before its end. One that is alone may become one of several.
+// lockModel is the model of a lock of any kind with fencing tokens: a room for a total weight. A
+// hold is granted if there is room, with a higher token than ever before. A valid check precedes
+// the end of its hold. A hold that is alone may become one of several.
 //
-// Tokens rise also where several are in: all holds ahead of one that may enter may enter,
-// and did so no later, whenever they noticed.
+// Tokens also rise among concurrent holds: if a hold may enter, all holds ahead of it may enter no
+// later, whenever they noticed.
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -57,12 +57,11 @@ var lockModel = porcupine.Model{
 	},
 }
 
-// lockHistory makes the operations on one lock from its holds.
+// lockHistory converts the holds of one lock to operations.
 //
-// A hold ends no earlier than in its own view. When it ended after that is known
-// only of one that was unlocked with success. Of a worker that was killed while it
-// waited nothing is in the history: a grant that no worker learnt of may as well not
-// have been.
+// A hold ends no earlier than in its own view. A later end is known only for a successful unlock. A
+// worker that was killed while it waited is not in the history: a grant that no worker learned of
+// is as if it had not happened.
 func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 	for _, h := range hs {
 		add := func(op string, weight int, call, ret instant) {
@@ -93,8 +92,8 @@ func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 	return ops
 }
 
-// linearizable tells whether there is an order of all that was done on a lock that explains
-// what came of it, if that is found out by the deadline.
+// linearizable reports whether some order of the operations on a lock explains their results, if
+// that is found by the deadline.
 func linearizable(hs []*hold, deadline time.Time) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(lockModel, lockHistory(hs), max(time.Until(deadline), time.Millisecond))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// report is what a run came to.
+// report has the figures of a run.
 type report struct {
 	figures strings.Builder
 	wrong   []string // what must not be
@@ -27,7 +27,7 @@ func (r *report) add(name string, format string, args ...any) {
 	fmt.Fprintf(&r.figures, "%-44s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-// none adds a figure that has to be 0, and what makes it another.
+// none adds a figure that must be 0, with the details if it is not.
 func (r *report) none(name string, details []string) {
 	n := len(details)
 	r.add(name, "%d (must be 0)", n)
@@ -66,7 +66,7 @@ func (t *torture) judge() *report {
 	return r
 }
 
-// tellServers adds what happened to the servers and their clients.
+// tellServers adds the events of the servers and their clients.
 func (t *torture) tellServers(r *report, diverged string) {
 	r.add("servers", "ZooKeeper %v%s", t.version, map[bool]string{true: "; THEY DID NOT AGREE ON THEIR DATA"}[diverged != ""])
 	r.add("leaders", "%d changes%s", t.elections,
@@ -86,7 +86,7 @@ func (t *torture) tellServers(r *report, diverged string) {
 	}
 }
 
-// tellPromises adds what must not be, and how often it might have been.
+// tellPromises adds the broken promises, and how often each could have been broken.
 func (t *torture) tellPromises(r *report, records []*record, byLock map[string][]*hold) {
 	double, beside := doubleEntries(byLock)
 	r.add("holds beside others", "%d, of read/write locks and semaphores", beside)
@@ -128,7 +128,7 @@ func (r *report) print(w io.Writer) {
 	}
 }
 
-// preserve keeps a run that failed, and says where, and how to make it again.
+// preserve saves a failed run. It returns the place, and how to repeat the run.
 func (t *torture) preserve(report string) []string {
 	dir := filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed))
 	var records bytes.Buffer

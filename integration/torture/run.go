@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Bounds of what takes no time of its own.
+// Time limits of steps that should be quick.
 const (
 	orphanAfter    = time.Second
 	finishPatience = 2*(ttl+grace) + time.Minute // for the workers to come to their end, all faults mended
@@ -53,7 +53,7 @@ type torture struct {
 	logs     map[string][]byte // by file name, at the end
 	void     string            // why what was found proves nothing; empty if it does
 
-	// Of the one goroutine that breaks servers.
+	// Used only by the goroutine that breaks servers.
 	led       *zkserver.Server
 	elections int
 
@@ -66,7 +66,7 @@ type torture struct {
 	died []string // workers that ended by themselves
 }
 
-// main runs all and returns the exit status.
+// main runs everything and returns the exit status.
 func (t *torture) main(ctx context.Context) int {
 	began := time.Now()
 	fmt.Printf("torture: seed %d, %v of faults, %d workers, TTL %v, grace %v\n", t.seed, t.duration, workers, ttl, grace)
@@ -99,9 +99,9 @@ func (t *torture) main(ctx context.Context) int {
 	return exitFailed
 }
 
-// diverged returns what a server logged when it found that its data is not the
-// leader's, if one has: ZooKeeper 3.8.0 can lose or keep transactions when servers are
-// killed while they synchronize. What clients then see proves nothing.
+// diverged returns a server's log line that its data differs from the leader's, or "". ZooKeeper
+// 3.8.0 can lose or keep transactions if servers are killed while they synchronize. The clients'
+// results prove nothing then.
 func (t *torture) diverged() string {
 	for _, name := range slices.Sorted(maps.Keys(t.logs)) {
 		if !strings.HasPrefix(name, "server-") {
@@ -116,8 +116,7 @@ func (t *torture) diverged() string {
 	return ""
 }
 
-// run breaks things, mends them, and clears up. The error is of the machinery, not
-// of what it tests.
+// run applies the faults, repairs them, and cleans up. Its error is that of the test's machinery.
 func (t *torture) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -164,8 +163,7 @@ func (t *torture) run(ctx context.Context) (err error) {
 	return t.collectLogs()
 }
 
-// collectLogs reads what workers, the reaper and servers have logged, before the
-// files go.
+// collectLogs reads the logs of workers, the reaper and servers before they are deleted.
 func (t *torture) collectLogs() error {
 	t.logs = map[string][]byte{}
 	files, err := filepath.Glob(filepath.Join(t.dir, "*.log"))
@@ -180,8 +178,7 @@ func (t *torture) collectLogs() error {
 	return err
 }
 
-// startServers starts the ensemble: members talk over links, and each has a clock
-// of its own.
+// startServers starts the ensemble, with links between the members and a clock for each.
 func (t *torture) startServers() error {
 	installation, err := zkserver.FindFixed(t.ctx)
 	if err != nil {
@@ -236,7 +233,7 @@ func (t *torture) startWorkers() error {
 	return nil
 }
 
-// reaper returns one that sweeps every few seconds when it runs, and its client.
+// reaper returns a reaper that sweeps every few seconds while it runs, and its client.
 func (t *torture) reaper() (*reaper.Reaper, *lock.Client, error) {
 	set, err := policy.NewSet(policy.Policy{
 		Name: "torture", Match: policy.MustPattern("**"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphanAfter,
@@ -262,7 +259,7 @@ func (t *torture) reaper() (*reaper.Reaper, *lock.Client, error) {
 	return r, locks, nil
 }
 
-// torment makes faults for the run's duration. When it returns all are mended.
+// torment applies faults for the run's duration. When it returns, all are repaired.
 func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, sweeper *reaper.Reaper) error {
 	ctx, cancel := context.WithTimeout(ctx, t.duration)
 	defer cancel()
@@ -299,8 +296,8 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	return context.Cause(t.ctx)
 }
 
-// finish lets the workers come to their end, when the servers that were mended last serve as
-// well: a client that closes leaves behind what it cannot delete in its time.
+// finish waits until the workers have ended, once all servers serve: a closing client leaves behind
+// what it cannot delete in time.
 func (t *torture) finish() error {
 	ctx, cancel := context.WithTimeout(t.ctx, electionPatience)
 	defer cancel()
@@ -320,12 +317,12 @@ func (t *torture) finish() error {
 	return nil
 }
 
-// sweep waits until all that is left has expired, has the reaper sweep once, and closes its
-// client, which deletes the parent of the lock that the reaper swept under.
+// sweep waits until all remaining entries have expired, and sweeps once. Then it closes the
+// reaper's client, which deletes the parent of the reaper's lock.
 func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 	tree := admin.New(locks)
-	// What is left from before the last election expires by the first stamp of this leader's
-	// that the sweeper knows.
+	// An entry from before the last election expires by the first stamp of this leader that the
+	// reaper knows.
 	if _, err := tree.Now(t.ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
@@ -342,7 +339,7 @@ func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 	return locks.Close()
 }
 
-// list lists the nodes that are there in the end.
+// list lists the remaining nodes.
 func (t *torture) list() (err error) {
 	ctx, cancel := context.WithTimeout(t.ctx, sweepPatience)
 	defer cancel()

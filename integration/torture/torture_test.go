@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestTasksRepeat has the same worker in the same run draw the same tasks.
+// TestTasksRepeat: the same worker in the same run draws the same tasks.
 func TestTasksRepeat(t *testing.T) {
 	tasks := func(c workerConfig) (tasks []task) {
 		r := c.tasks()
@@ -27,7 +27,7 @@ func TestTasksRepeat(t *testing.T) {
 	}
 }
 
-// TestLocksChange has the history of a lock stay within what porcupine can do.
+// TestLocksChange: the history of a lock stays short enough for porcupine.
 func TestLocksChange(t *testing.T) {
 	names := map[string]bool{}
 	r := stream(1, 0)
@@ -39,7 +39,7 @@ func TestLocksChange(t *testing.T) {
 	}
 }
 
-// TestSurprises: what no fault explains is told of, and removed entries apart from other errors.
+// TestSurprises: unexplained errors are reported, and removed entries separately.
 func TestSurprises(t *testing.T) {
 	for result, want := range map[string]map[string]string{ // by operation
 		"":            {},
@@ -65,7 +65,7 @@ func TestSurprises(t *testing.T) {
 	}
 }
 
-// TestDivergedServers: only what a server says of its data makes a run void.
+// TestDivergedServers: only a server's message about its data makes a run void.
 func TestDivergedServers(t *testing.T) {
 	const said = "20:41:45.473 [CommitProcessor:3] WARN org.apache.zookeeper.server.DataTree - Message:Digests are not matching. Value is Zxid. Value:47244640257"
 	for logs, want := range map[[2]string]string{
@@ -80,8 +80,7 @@ func TestDivergedServers(t *testing.T) {
 	}
 }
 
-// TestVoidIsNoFailure: the same finding is a failure of the locks, or void if the
-// servers are to blame.
+// TestVoidIsNoFailure: a finding is a failure of the locks, or void if the servers caused it.
 func TestVoidIsNoFailure(t *testing.T) {
 	for void, want := range map[string]string{
 		"": "\nFAILED\nnodes left: 2\n",

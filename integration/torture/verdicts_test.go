@@ -8,7 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// script makes the records of a history of a lock, by a clock that ticks with each.
+// script builds the records of a lock's history. Its clock ticks with each record.
 type script struct {
 	kind    string
 	at      instant
@@ -23,12 +23,12 @@ func (s *script) add(r record) *record {
 	return s.records[len(s.records)-1]
 }
 
-// grant has a worker get the lock, all of its room, with a lease of so many ticks.
+// grant records that a worker gets the whole lock, with a lease of that many ticks.
 func (s *script) grant(worker string, token int64, ticks instant) {
 	s.enter(worker, token, rooms[s.kind], ticks)
 }
 
-// enter is grant, of so much of the room.
+// enter is grant with part of the room.
 func (s *script) enter(worker string, token int64, weight int, ticks instant) {
 	call := s.tick()
 	from := s.tick()
@@ -36,12 +36,12 @@ func (s *script) enter(worker string, token int64, weight int, ticks instant) {
 		Claim: &claim{From: from, To: from + 1, Until: from + ticks*10}})
 }
 
-// share has a writer downgrade.
+// share records a writer's downgrade.
 func (s *script) share(worker string, token int64) {
 	s.add(record{Op: opShare, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick()})
 }
 
-// look has a worker find its hold valid for so many ticks.
+// look records that a worker finds its hold valid for that many ticks.
 func (s *script) look(worker string, token int64, ticks instant) {
 	from := s.tick()
 	s.add(record{Op: opCheck, Worker: worker, Lock: "x", Token: token, Call: s.tick(),
@@ -53,8 +53,7 @@ func (s *script) leave(worker string, token int64, result string) {
 	s.add(record{Op: opLeft, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick(), Result: result})
 }
 
-// verdictTest is a history that is as it should be, or is not. Both judges have to see it:
-// each is blind for what the other counts.
+// verdictTest is a correct or incorrect history. Both judges must give the same verdict.
 type verdictTest struct {
 	play   func(*script)
 	double string // what is said of the double entry; "" for none
@@ -77,7 +76,7 @@ func (test verdictTest) run(t *testing.T, kind string) {
 	}
 }
 
-// TestVerdictsOnLocks has holders be alone, in a lock of each kind.
+// TestVerdictsOnLocks checks histories of exclusive holds, in each kind of lock.
 func TestVerdictsOnLocks(t *testing.T) {
 	for name, test := range map[string]verdictTest{
 		"one after the other": {func(s *script) {
@@ -97,7 +96,7 @@ func TestVerdictsOnLocks(t *testing.T) {
 			s.grant("b", 2, 100)
 		}, ""},
 		"waited for, and overtaken in the telling": {func(s *script) {
-			// b asked for the lock before a had left, and got it after.
+			// b requested the lock before a left, and got it later.
 			s.grant("a", 1, 100)
 			asked := s.tick()
 			s.leave("a", 1, "")
@@ -145,7 +144,7 @@ func TestVerdictsOnLocks(t *testing.T) {
 	}
 }
 
-// TestVerdictsOnReadersAndWriters has readers, and writers that become readers.
+// TestVerdictsOnReadersAndWriters checks histories of readers, and of writers that become readers.
 func TestVerdictsOnReadersAndWriters(t *testing.T) {
 	for name, test := range map[string]verdictTest{
 		"readers together, then a writer": {func(s *script) {
@@ -203,7 +202,7 @@ func TestVerdictsOnReadersAndWriters(t *testing.T) {
 	}
 }
 
-// TestVerdictsOnPermits has holds of some of the permits, of which there are three.
+// TestVerdictsOnPermits checks histories of a semaphore with three permits.
 func TestVerdictsOnPermits(t *testing.T) {
 	for name, test := range map[string]verdictTest{
 		"no more than there are": {func(s *script) {
@@ -240,18 +239,18 @@ func TestVerdictsOnPermits(t *testing.T) {
 	}
 }
 
-// shown has a worker ask for the leader.
+// shown records a worker's answer about the leader.
 func (s *script) shown(worker string, token int64, value string) *record {
 	return s.add(record{Op: opShown, Worker: worker, Lock: "x", Token: token, Value: value, Call: s.tick(), Return: s.tick()})
 }
 
-// elected is grant, with the value that the worker stands with.
+// elected is grant with the candidate's value.
 func (s *script) elected(worker string, token int64, ticks instant) {
 	s.grant(worker, token, ticks)
 	s.records[len(s.records)-1].Value = "of " + worker
 }
 
-// TestVerdictsOnLeadersShown has workers be shown a leader.
+// TestVerdictsOnLeadersShown checks histories with answers about the leader.
 func TestVerdictsOnLeadersShown(t *testing.T) {
 	for name, test := range map[string]struct {
 		play func(*script)

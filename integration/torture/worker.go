@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Times that all agree on. The grace has to exceed what the leaders' clocks differ
-// by, which is 2*clockOff; the session timeout is below the TTL.
+// Times of all processes. The grace must exceed the differences of the leaders' clocks, 2*clockOff.
+// The session timeout is below the TTL.
 const (
 	ttl            = 4 * time.Second
 	grace          = 3 * time.Second
@@ -27,7 +27,7 @@ const (
 	root           = "/torture"
 )
 
-// bases are the names of the locks, but for the number that comes after, and their kinds.
+// bases has the names of the locks, without the number, and their kinds.
 var bases = []struct{ name, kind string }{
 	{"orders", mutex},
 	{"stock", mutex}, // half of whose tasks barge
@@ -36,12 +36,11 @@ var bases = []struct{ name, kind string }{
 	{"eu/primary", election},
 }
 
-// lockSpan is for how long a lock is used. Then all go on with the one of the next number:
+// lockSpan is the time for which workers use a lock before they continue with the next number:
 // porcupine needs memory for the square of a history's operations.
 const lockSpan = 3 * time.Minute
 
-// Streams of randomness: each that draws has its own, so that what one draws does
-// not depend on when the others do.
+// Streams of random numbers. Each user has its own, so that its draws do not depend on the others.
 const (
 	serverStream = 0
 	faultStream  = 1 << 10 // and the worker
@@ -51,15 +50,15 @@ const (
 
 func stream(seed uint64, number int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(number))) }
 
-// between draws a time.
+// between draws a duration.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }
 
-// workerEnv tells this binary to be a worker, and which.
+// workerEnv makes this binary a worker; its value has the configuration.
 const workerEnv = "HOLDFAST_TORTURE_WORKER"
 
-// workerConfig is what a worker is started with.
+// workerConfig is the configuration of a worker.
 type workerConfig struct {
 	Seed    uint64
 	Index   int
@@ -74,8 +73,8 @@ func (c workerConfig) tasks() *rand.Rand {
 	return stream(c.Seed, taskStream+c.Index+c.Life*lifeStream)
 }
 
-// worker is a process that takes locks, one after the other. It says what it does in records
-// on its standard output, and ends when its standard input does.
+// worker is a process that takes one lock after the other. It writes records to its standard
+// output, and ends when its standard input ends.
 type worker struct {
 	workerConfig
 	locks *lock.Client
@@ -83,7 +82,7 @@ type worker struct {
 	stood int // for election
 }
 
-// work is the process.
+// work is the main function of a worker.
 func work(config string) error {
 	w := worker{out: json.NewEncoder(os.Stdout)}
 	if err := json.Unmarshal([]byte(config), &w.workerConfig); err != nil {
@@ -114,8 +113,8 @@ func work(config string) error {
 	}
 }
 
-// close closes the client. It waits for a server first: what cannot be deleted in the time
-// that a client has for it is left behind, as it says then.
+// close closes the client. It first waits for a server, because the client leaves behind what it
+// cannot delete in time.
 func (w *worker) close() error {
 	if _, err := w.locks.Election("closing").Leader(context.Background()); err != nil && !errors.Is(err, lock.ErrNoLeader) {
 		return err
@@ -123,7 +122,7 @@ func (w *worker) close() error {
 	return w.locks.Close()
 }
 
-// task is what a worker does next: take a lock, do the steps, give it back.
+// task is the next work of a worker: take a lock, do the steps, unlock.
 type task struct {
 	lock     string
 	kind     string
@@ -135,13 +134,13 @@ type task struct {
 	steps    []step
 }
 
-// step is one thing done while the lock is held.
+// step is one step while the lock is held.
 type step struct {
 	op    string // opCheck, opShare or opShown
 	think time.Duration
 }
 
-// draw draws what a worker does next, at that time of the run.
+// draw draws the next task, at that time of the run.
 func draw(r *rand.Rand, at time.Duration) task {
 	base := bases[r.IntN(len(bases))]
 	t := task{lock: fmt.Sprintf("%s/%d", base.name, at/lockSpan), kind: base.kind, weight: 1, barge: base.name == "stock" && r.IntN(2) == 0}
@@ -177,13 +176,13 @@ func draw(r *rand.Rand, at time.Duration) task {
 	return t
 }
 
-// say tells of something. An error is the end of the controller.
+// say writes a record. An error means that the controller has ended.
 func (w *worker) say(r record) error {
 	r.Worker = w.name()
 	return w.out.Encode(r)
 }
 
-// do takes the task's lock, does the steps and gives it back.
+// do takes the task's lock, does the steps and unlocks.
 func (w *worker) do(t task) error {
 	ctx := context.Background()
 	if t.patience > 0 {
@@ -210,7 +209,7 @@ func (w *worker) do(t task) error {
 			break
 		}
 	}
-	// The claims end before others can enter.
+	// The claims end before other clients can enter.
 	if err := a.say(opLeave, nil, ""); err != nil {
 		return err
 	}
@@ -255,14 +254,14 @@ func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
 	return get(ctx)
 }
 
-// act is what a worker does with a hold.
+// act is a worker's work with a hold.
 type act struct {
 	*worker
 	hold *lock.Hold
 	base record
 }
 
-// say tells of the hold.
+// say writes a record about the hold.
 func (a *act) say(op string, c *claim, result string) error {
 	r := a.base
 	r.Op, r.Claim, r.Result = op, c, result
@@ -271,8 +270,8 @@ func (a *act) say(op string, c *claim, result string) error {
 	return a.worker.say(r)
 }
 
-// step asks the hold whether it is valid, as a program does that cares, and does one step. It
-// reports whether to go on: not if the hold is over.
+// step checks that the hold is valid, as a careful program does, and does one step. It returns
+// false if the hold is over.
 func (a *act) step(s step) (goOn bool, err error) {
 	c := inquire(a.hold)
 	if c == nil {
@@ -283,7 +282,7 @@ func (a *act) step(s step) (goOn bool, err error) {
 		return false, a.say(opLost, nil, told)
 	}
 	if s.op == opShare {
-		// The claims as a writer end before others can enter.
+		// The claims as a writer end before other clients can enter.
 		if err := a.say(opShare, c, ""); err != nil {
 			return false, err
 		}
@@ -302,7 +301,7 @@ func (a *act) step(s step) (goOn bool, err error) {
 	return true, nil
 }
 
-// askWhoLeads asks ZooKeeper for the leader, as any client may; that is not an act of the hold's.
+// askWhoLeads asks ZooKeeper for the leader. Any client may; it does not concern the hold.
 func (a *act) askWhoLeads() error {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionTimeout)
 	defer cancel()
@@ -318,8 +317,8 @@ func (a *act) askWhoLeads() error {
 	return a.worker.say(r)
 }
 
-// classify names what a call of the library came to: one of the results, "" for
-// success, or the error's text.
+// classify returns the result of a call of the library: one of the known results, "" for success,
+// or the error's text.
 func classify(err error) string {
 	var unsure *lock.UnlockError
 	switch {

@@ -1,10 +1,10 @@
-// Versions runs the tests that need a server on ZooKeepers of several versions, one
-// after the other, and prints a table of the results, for integration/TESTING.md:
+// Versions runs the tests that need a server on several versions of ZooKeeper, one after the other,
+// and prints a table for integration/TESTING.md:
 //
 //	make versions VERSIONS="/opt/zookeeper-3.6.4 /opt/zookeeper-3.9.5"
 //
-// Each argument is a folder with an unpacked release, as ZOOKEEPER_HOME names one. All
-// that the tests say is left in the folder bin. The exit status is 1 if any test failed.
+// Each argument is a folder with an unpacked release, as for ZOOKEEPER_HOME. The folder bin
+// receives the tests' output. The exit status is 1 if any test failed.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// suites are the columns of the table, each with the packages whose tests it is.
+// suites has the columns of the table, each with its packages.
 var suites = []struct {
 	name     string
 	packages []string
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// run returns the table of what it got through, and an error if anything failed.
+// run returns the table of the completed versions, and an error if any test failed.
 func run(ctx context.Context, homes []string) (table string, err error) {
 	os.Unsetenv(zkserver.EnvServers) // or else all would be tested on that
 	head, line := "| ZooKeeper |", "|---|"
@@ -91,7 +91,7 @@ func run(ctx context.Context, homes []string) (table string, err error) {
 	return table, nil
 }
 
-// version is what a server says that it is.
+// version returns the version that the server reports.
 func version(ctx context.Context) (string, error) {
 	s, err := zkserver.Start(ctx, zkserver.Options{})
 	if err != nil {
@@ -101,8 +101,8 @@ func version(ctx context.Context) (string, error) {
 	return v.String(), errors.Join(err, s.Stop())
 }
 
-// test runs the tests of packages on a server, for as long as they take within a bound.
-// Ctrl-C at the terminal reaches them too, and they end.
+// test runs the tests of packages on a server, within a time limit. Ctrl-C at the terminal reaches
+// them too, and they end.
 func test(packages []string) (said []byte, passed bool) {
 	args := append([]string{"--", "go", "test", "-count", "1", "-timeout", "60m"}, packages...)
 	said, err := exec.Command(filepath.Join("bin", "withzk"), args...).CombinedOutput()
@@ -111,7 +111,7 @@ func test(packages []string) (said []byte, passed bool) {
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// failures names the tests that failed.
+// failures returns the names of the failed tests.
 func failures(said []byte) string {
 	var names []string
 	for _, m := range failed.FindAllSubmatch(said, -1) {

@@ -1,5 +1,5 @@
-// Package wire talks to ZooKeeper servers without a client, for the demo and for tests:
-// it ends sessions as servers do, and reads and writes what that takes of the protocol.
+// Package wire talks to ZooKeeper servers without a client, for the demo and for tests. It ends
+// sessions as servers do, with the necessary parts of the protocol.
 package wire
 
 import (
@@ -13,27 +13,26 @@ import (
 )
 
 const (
-	// expireTimeout bounds Expire where the context allows more.
+	// expireTimeout limits Expire if the context allows more.
 	expireTimeout = time.Minute
-	// answerTimeout is how long a connection may be silent before Expire makes
-	// another one.
+	// answerTimeout is the silence after which Expire opens another connection.
 	answerTimeout = 10 * time.Second
 	// retryAfter is the pause after a lost connection.
 	retryAfter = 20 * time.Millisecond
-	// maxFrame bounds a frame that we accept; servers refuse far smaller ones.
+	// maxFrame is the largest frame accepted; servers refuse far smaller ones.
 	maxFrame = 64 << 20
 )
 
-// ErrSessionGone says that a session did not exist, or not with that password.
+// ErrSessionGone says that the session does not exist, or has another password.
 var ErrSessionGone = errors.New("session unknown to the server or password wrong")
 
-// Expire ends a session at a server, as if it had timed out: its ephemeral nodes
-// go, and its client finds out when it connects again. A session that is not there gives [ErrSessionGone].
+// Expire ends a session at a server, as if it had timed out. Its ephemeral nodes are deleted, and
+// its client learns of it at the next connection. If the session does not exist, the error is
+// [ErrSessionGone].
 //
-// It connects with the session, which makes the server close the client's
-// connection, and closes the session from there, until the server no longer
-// knows it: a client that is quick may take its session back in between. Such a
-// client may find out only when it has heard nothing for its read timeout.
+// Expire connects with the session, so that the server closes the client's connection, and closes
+// the session. A quick client may take its session back, so Expire repeats this until the server no
+// longer knows the session. Such a client may notice only after its read timeout.
 func Expire(ctx context.Context, addr string, id int64, passwd []byte) error {
 	return expire(ctx, addr, id, passwd, answerTimeout)
 }
@@ -44,7 +43,7 @@ func expire(ctx context.Context, addr string, id int64, passwd []byte, answerTim
 	unanswered := &ConnectionLost{fmt.Errorf("no answer for %v", answerTimeout)}
 	var last error
 	for try := 1; ; try++ {
-		// A busy server may leave a connection open for ever, and never serve it.
+		// A busy server may accept a connection and never serve it.
 		attempt, end := context.WithTimeoutCause(ctx, answerTimeout, unanswered)
 		err := WithConn(attempt, addr, func(conn net.Conn) error { return closeSession(conn, id, passwd) })
 		end()
@@ -56,7 +55,7 @@ func expire(ctx context.Context, addr string, id int64, passwd []byte, answerTim
 			return fmt.Errorf("wire: expiring session %#x at %s: %w (try %d, after %v)", id, addr, err, try, last)
 		}
 		if last = err; err != nil {
-			// By the client, or by a server that does not serve now.
+			// The client closed it, or a server that does not serve now.
 			select {
 			case <-ctx.Done():
 			case <-time.After(retryAfter):
@@ -65,7 +64,7 @@ func expire(ctx context.Context, addr string, id int64, passwd []byte, answerTim
 	}
 }
 
-// ConnectionLost is the end of a connection, for whatever reason.
+// ConnectionLost is the error of a lost connection.
 type ConnectionLost struct{ error }
 
 // Unwrap returns the reason.
@@ -73,8 +72,8 @@ func (e *ConnectionLost) Unwrap() error { return e.error }
 
 // closeSession attaches a session to a connection and closes it.
 //
-// Both requests go out at once: the server reads the second as soon as it has
-// attached the session, which leaves the client little time.
+// It sends both requests at once. The server reads the second as soon as it has attached the
+// session, which leaves the client little time.
 func closeSession(conn net.Conn, id int64, passwd []byte) error {
 	if _, err := conn.Write(append(ConnectRequest(id, passwd), closeRequest()...)); err != nil {
 		return &ConnectionLost{err}
@@ -142,7 +141,7 @@ func ParseConnectResponse(frame []byte) (id int64, passwd []byte, err error) {
 	return id, frame[passwdAt : passwdAt+size], nil
 }
 
-// Frame puts the length before a packet.
+// Frame returns a packet with its length before it.
 func Frame(packet []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(packet))), packet...)
 }
@@ -165,8 +164,8 @@ func ReadFrame(r io.Reader) ([]byte, error) {
 	return frame, nil
 }
 
-// WithConn calls talk with a new connection to a server. When the context ends,
-// the connection does, and the error is the context's.
+// WithConn calls talk with a new connection to a server. When the context ends, it closes the
+// connection and returns the context's error.
 func WithConn(ctx context.Context, addr string, talk func(net.Conn) error) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)

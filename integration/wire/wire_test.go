@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// handshake is a server's answer to one.
+// handshake returns a server's answer to a handshake.
 func handshake(id uint64, secret []byte) []byte {
 	body := make([]byte, 4+4)
 	body = binary.BigEndian.AppendUint64(body, id)
@@ -22,8 +22,7 @@ func handshake(id uint64, secret []byte) []byte {
 	return Frame(append(append(body, secret...), 0))
 }
 
-// server answers connections, one after the other, with what answer returns; the
-// client's requests are read before.
+// server reads a client's requests on each connection, and sends what answer returns.
 func server(t *testing.T, answer func(try int) []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,7 +83,7 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// TestExpireOfASilentServer: a connection that is never served is given up for another one.
+// TestExpireOfASilentServer: Expire replaces a connection that is never served.
 func TestExpireOfASilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -2,20 +2,18 @@
 //
 //	withzk [--] CMD ARGS...
 //
-// If the environment variable HOLDFAST_ZOOKEEPER names servers, it just runs the
-// command. Otherwise it starts a server on 127.0.0.1, on a free port and with its
-// data in a temporary folder, names it to the command in HOLDFAST_ZOOKEEPER, and
-// stops it when the command has ended. ZooKeeper is installed if need be and
-// allowed; see package zkserver. If it can be neither found nor installed, the server is
-// a ZooKeeper in memory, as that of holdfast dev. Tests that lack something skip
-// themselves, and withzk lists them at the end, with the reasons.
+// If the environment variable HOLDFAST_ZOOKEEPER names servers, it only runs the command. Otherwise
+// it starts a server on 127.0.0.1, on a free port and with its data in a temporary folder. It
+// passes the address in HOLDFAST_ZOOKEEPER, and stops the server when the command has ended. It
+// installs ZooKeeper if that is missing and allowed; see package zkserver. If ZooKeeper cannot be
+// found or installed, the server is one in memory, like that of holdfast dev. Tests that lack
+// something skip themselves, and withzk lists them at the end, with the reasons.
 //
-// It says on standard error which ZooKeeper the command gets.
+// It prints on standard error which ZooKeeper the command gets.
 //
-// SIGTERM and SIGHUP are passed on to the command; SIGINT and SIGQUIT are left to the
-// terminal, which sends them to the command itself. The exit status is the command's:
-// 128 plus the signal's number if a signal ended it, 126 if it could not be run, 127 if
-// it was not found, and 125 if withzk itself failed.
+// It passes SIGTERM and SIGHUP on to the command. The terminal itself sends SIGINT and SIGQUIT to
+// the command. The exit status is the command's: 128 plus the signal's number if a signal ended it,
+// 126 if it could not be run, 127 if it was not found, and 125 if withzk itself failed.
 package main
 
 import (
@@ -103,7 +101,7 @@ func run(args []string) (code int) {
 	}
 }
 
-// start starts a server, or says which signal came before it ran.
+// start starts a server. If a signal comes before the server runs, it returns that signal.
 func start(signals <-chan os.Signal) (s *server, interrupt os.Signal, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

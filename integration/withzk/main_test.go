@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// envMain makes the test binary be withzk.
+// envMain makes the test binary act as withzk.
 const envMain = "WITHZK_TEST_MAIN"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// withzk returns withzk with its arguments, and the folder for its server.
+// withzk returns a command that runs withzk with the arguments, and the folder for its server.
 func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, tmp string) {
 	t.Helper()
 	tmp = t.TempDir()
@@ -47,7 +47,8 @@ func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, 
 	return cmd, stderr, tmp
 }
 
-// begin starts a command that prints the address of its server, and checks how that answers srvr.
+// begin starts a command that prints the address of its server, and checks the server's answer to
+// srvr.
 func begin(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer, says string) (stdin io.WriteCloser, stdout io.Reader, addr string) {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
@@ -69,7 +70,7 @@ func begin(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer, says string) (stdi
 	return stdin, stdout, addr
 }
 
-// checkGone checks that a server is, and its folder.
+// checkGone checks that the server and its folder no longer exist.
 func checkGone(t *testing.T, addr, tmp string) {
 	t.Helper()
 	if conn, err := net.Dial("tcp", addr); err == nil {
@@ -84,7 +85,7 @@ func checkGone(t *testing.T, addr, tmp string) {
 	}
 }
 
-// says begins the line that tells which ZooKeeper the command gets.
+// says begins the line about the command's ZooKeeper.
 const says = "withzk: ZooKeeper at "
 
 func TestExitStatus(t *testing.T) {
@@ -198,7 +199,7 @@ func TestSignals(t *testing.T) {
 func TestSignalWhileTheServerStarts(t *testing.T) {
 	zkserver.NeedReal(t)
 	bin := t.TempDir()
-	// A java that says that it was started, and then does nothing.
+	// A java that only records its start.
 	started := filepath.Join(bin, "started")
 	if err := syscall.Mkfifo(started, 0o600); err != nil {
 		t.Fatal(err)
@@ -225,7 +226,7 @@ func TestSignalWhileTheServerStarts(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// Well before it would give such a server up by itself.
+	// Withzk itself would give up such a server much later.
 	defer time.AfterFunc(50*time.Second, func() { cmd.Process.Kill() }).Stop()
 	cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
@@ -249,7 +250,7 @@ func TestNamedServersAreUsed(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != 5 {
 		t.Errorf("%v, stderr %s", err, stderr)
 	}
-	// It became the command.
+	// Withzk became the command.
 	want := fmt.Sprintf("example.org:2181 %d %d\n", os.Getpid(), cmd.ProcessState.Pid())
 	if string(stdout) != want {
 		t.Errorf("stdout %q: want %q", stdout, want)
@@ -262,8 +263,8 @@ func TestNamedServersAreUsed(t *testing.T) {
 	}
 }
 
-// TestWithoutJava: the command gets a ZooKeeper in memory, and what it noted as not run is
-// told at the end.
+// TestWithoutJava: the command gets a ZooKeeper in memory. At the end withzk prints the tests that
+// were not run.
 func TestWithoutJava(t *testing.T) {
 	cmd, stderr, tmp := withzk(t, "/bin/sh", "-c", `echo $HOLDFAST_ZOOKEEPER; printf 'needs x\tTestB\nneeds a y\tTestC\nneeds x\tTestA\nneeds x\tTestB\n' >>$HOLDFAST_NOT_RUN; read line; exit ${HOLDFAST_EMBEDDED:-2}`)
 	cmd.Env = append(cmd.Env, "PATH="+t.TempDir(), "JAVA_HOME=", "ZOOKEEPER_HOME=")

@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// server is the ZooKeeper that the command gets.
+// server is the command's ZooKeeper.
 type server struct {
 	env  []string // that names it, and the file for the tests that are not run
 	stop func() error
 }
 
-// startServer starts the ZooKeeper of this machine, or where there is none, one in memory,
-// and makes the file for the tests that are not run.
+// startServer starts this machine's ZooKeeper, or one in memory if there is none, and creates the
+// file for the tests that are not run.
 func startServer(ctx context.Context) (*server, error) {
 	notRun, err := os.CreateTemp("", "holdfast-not-run-*")
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Clock is a clock for servers, with libfaketime, which the JVM obeys. It can be stepped
+// Clock is a clock for servers, by libfaketime, which also works for the JVM. It can be stepped
 // while they run.
 type Clock struct{ file, library string }
 
-// NewClock returns a clock that is ahead by the given time, or behind if that is negative. It
-// keeps a file in dir, which has to stay while servers run by the clock. Libfaketime is
-// installed as [Find] installs ZooKeeper.
+// NewClock returns a clock that is ahead by the given time, or behind if that is negative. It keeps
+// a file in dir, which must exist while servers use the clock. It installs libfaketime as [Find]
+// installs ZooKeeper.
 func NewClock(ctx context.Context, dir string, ahead time.Duration) (*Clock, error) {
 	c := &Clock{file: filepath.Join(dir, "clock"+ahead.String())}
 	err := Install(ctx, func() ([]string, error) {
@@ -31,7 +31,7 @@ func NewClock(ctx context.Context, dir string, ahead time.Duration) (*Clock, err
 	return c, c.Step(ahead)
 }
 
-// Env is the environment in which a server runs by the clock: see [Options].
+// Env returns the environment of a server with this clock; see [Options].
 func (c *Clock) Env() []string {
 	return []string{
 		"LD_PRELOAD=" + c.library,
@@ -41,11 +41,10 @@ func (c *Clock) Env() []string {
 	}
 }
 
-// Step steps the clock, so that it is ahead by the given time, or behind if that is
-// negative. Servers that run have the new time within about a second, and those that
-// are started later at once.
+// Step steps the clock, so that it is ahead by the given time, or behind if that is negative.
+// Running servers use the new time within about a second, and servers that start later at once.
 func (c *Clock) Step(ahead time.Duration) error {
-	// No process may read a file that is half written.
+	// No process may read an incomplete file.
 	next := c.file + ".next"
 	if err := os.WriteFile(next, fmt.Appendf(nil, "%+.3fs\n", ahead.Seconds()), 0o600); err != nil {
 		return err

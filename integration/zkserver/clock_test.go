@@ -7,8 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// offset is by how much the server that answers a client stamps its writes ahead of
-// our clock.
+// offset returns how far the stamps of the client's server are ahead of our clock.
 func offset(t *testing.T, conn *zk.Conn, path string) time.Duration {
 	t.Helper()
 	stat, err := conn.Set(path, nil, -1)

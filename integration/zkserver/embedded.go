@@ -20,8 +20,8 @@ const (
 	EnvNotRun = "HOLDFAST_NOT_RUN"
 )
 
-// startEmbedded serves a ZooKeeper in memory on loopback, as holdfast dev does, where there
-// is no real one to run. Of the options it takes those of sessions. Stop ends it.
+// startEmbedded serves a ZooKeeper in memory on loopback, as holdfast dev does, for machines
+// without a real one. It uses only the options of sessions. Stop ends it.
 func startEmbedded(opts Options) (addr string, stop func() error, err error) {
 	opts = opts.withDefaults()
 	ens, err := locktest.New(locktest.Options{TickTime: opts.TickTime, MaxSessionTimeout: opts.MaxSessionTimeout})
@@ -45,8 +45,7 @@ type Any struct {
 	Stop    func() error
 }
 
-// StartAny starts the ZooKeeper of this machine, or one in memory where it is not installed
-// and cannot be.
+// StartAny starts this machine's ZooKeeper, or one in memory if it is not installed and cannot be.
 func StartAny(ctx context.Context) (*Any, error) {
 	found, err := Find(ctx)
 	if errors.Is(err, ErrNotInstalled) && ctx.Err() == nil {
@@ -66,7 +65,7 @@ func StartAny(ctx context.Context) (*Any, error) {
 	return &Any{Addr: s.Addr(), Home: found.Home, Stop: s.Stop}, nil
 }
 
-// Env is the environment that names it to tests and commands.
+// Env returns the environment variables that name the server to tests and commands.
 func (a *Any) Env() []string {
 	env := []string{EnvServers + "=" + a.Addr}
 	if a.Missing != nil {
@@ -86,9 +85,8 @@ func NeedReal(t testing.TB) {
 	}
 }
 
-// NotRun skips a test for want of something that this machine lacks. The reason and the
-// test go to the file of HOLDFAST_NOT_RUN, with a tab between, which make test prints at
-// its end.
+// NotRun skips a test because the machine lacks something. It appends the reason and the test,
+// separated by a tab, to the file in HOLDFAST_NOT_RUN, which make test prints at its end.
 func NotRun(t testing.TB, reason string, args ...any) {
 	t.Helper()
 	reason = strings.Join(strings.Fields(fmt.Sprintf(reason, args...)), " ")
@@ -105,8 +103,8 @@ func NotRun(t testing.TB, reason string, args ...any) {
 	t.Skip("not run: " + reason)
 }
 
-// AddrForTest starts a server for one test that does no more than connect to it, and
-// returns its address: where there is no real ZooKeeper to run, one in memory.
+// AddrForTest starts a server for a test that only connects, and returns its address. Without a
+// real ZooKeeper the server is in memory.
 func AddrForTest(t testing.TB, opts Options) string {
 	t.Helper()
 	if !Embedded() {

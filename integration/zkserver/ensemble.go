@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// modeTimeout bounds the question what a member is, which a paused one does not
-// answer.
+// modeTimeout limits the query for a member's mode, which a paused member does not answer.
 const modeTimeout = time.Second
 
 // Ensemble is a set of servers that replicate each other.
@@ -23,8 +22,8 @@ type Ensemble struct {
 	links   links // nil without Options.Links
 }
 
-// StartEnsemble starts n servers, 3 or more, and waits until each of them
-// serves. The context bounds the start only; Stop ends the servers.
+// StartEnsemble starts n servers, 3 or more, and waits until each serves. The context limits only
+// the start; Stop ends the servers.
 func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) {
 	if n < 3 {
 		return nil, fmt.Errorf("zkserver: an ensemble of %d servers: must be 3 or more", n)
@@ -47,8 +46,8 @@ func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) 
 	return e, nil
 }
 
-// newEnsemble makes the folders of an ensemble's servers, which have three ports each. It
-// returns those that it made with an error, too.
+// newEnsemble creates the folders of an ensemble's servers, which have three ports each. With an
+// error it also returns those already created.
 func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 	e, n := new(Ensemble), len(ports)/3
 	clients, quorum, election := ports[:n], ports[n:2*n], ports[2*n:]
@@ -87,7 +86,7 @@ func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 	return e, nil
 }
 
-// each calls f for all servers at once and joins the errors.
+// each calls f for all servers concurrently and joins the errors.
 func (e *Ensemble) each(f func(*Server) error) error {
 	errs := make([]error, len(e.servers))
 	var wg sync.WaitGroup
@@ -110,7 +109,7 @@ func (e *Ensemble) Addrs() []string {
 	return addrs
 }
 
-// Leader returns the member that leads. It waits for an election to end.
+// Leader waits for the end of an election, and returns the leader.
 func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 	leaders, err := e.await(ctx, "leader", 1)
 	if err != nil {
@@ -119,13 +118,13 @@ func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 	return leaders[0], nil
 }
 
-// Whole waits until all members follow one of them.
+// Whole waits until all members follow one leader.
 func (e *Ensemble) Whole(ctx context.Context) error {
 	_, err := e.await(ctx, "follower", len(e.servers)-1)
 	return err
 }
 
-// await waits until at least n members are in a mode, and returns those that are.
+// await waits until at least n members are in a mode, and returns them.
 func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, error) {
 	for {
 		var mu sync.Mutex
@@ -148,7 +147,7 @@ func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, er
 	}
 }
 
-// mode returns what a member is, leader or follower, or why it does not tell.
+// mode returns a member's mode, leader or follower, or the reason why it is unknown.
 func (s *Server) mode(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, modeTimeout)
 	defer cancel()
@@ -159,14 +158,13 @@ func (s *Server) mode(ctx context.Context) string {
 	return stats["Mode"]
 }
 
-// Part parts two members: what they say to each other is held back, as by a
-// network that swallows packets, until Heal. It needs [Options.Links], and panics
-// without.
+// Part partitions two members until Heal: their messages to each other are held back, as by a
+// network that swallows packets. It needs [Options.Links], and panics without.
 func (e *Ensemble) Part(a, b *Server) {
 	e.links.between(slices.Index(e.servers, a), slices.Index(e.servers, b), (*Relay).Stall)
 }
 
-// Heal lets all members hear each other again, and what was held back.
+// Heal ends all partitions, and delivers the messages that were held back.
 func (e *Ensemble) Heal() {
 	e.links.each((*Relay).Resume)
 }

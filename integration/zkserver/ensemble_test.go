@@ -21,7 +21,7 @@ func TestEnsemble(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A slow server is not among the followers that answer.
+	// A slow server may not answer as a follower yet.
 	awaitFollowers := func(n int) (followers []*Server) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("%d follow and answer", n), func() bool {

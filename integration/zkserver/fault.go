@@ -2,21 +2,19 @@ package zkserver
 
 import "encoding/binary"
 
-// Fault is what a tap does to one request of its client. It is as true to life
-// as a proxy in a process of its own would make it: a tap reads whole frames from
-// one socket and writes them to another, a reply that has come in is one to a
-// request that the server has applied, and a cut closes the sockets of both sides.
+// Fault is a fault of one request of a tap's client. It acts like a proxy in another process. The
+// tap passes on whole frames. If a reply has arrived, the server has applied the request. A cut
+// closes the sockets of both sides.
 type Fault int
 
 const (
-	// CutBefore cuts the connection instead of passing the request on: it never
-	// reaches the server.
+	// CutBefore cuts the connection before the request is passed on: it never reaches the server.
 	CutBefore Fault = iota + 1
-	// CutAfter cuts the connection instead of passing the reply on: the server
-	// has applied the request, and the client cannot know.
+	// CutAfter cuts the connection before the reply is passed on: the server has applied the
+	// request, and the client cannot know.
 	CutAfter
-	// HoldReply holds back the reply and all that the server says after it, the
-	// end of the connection included. What the client says passes.
+	// HoldReply holds back the reply and everything that the server sends later, including the end
+	// of the connection. The client's requests still pass.
 	HoldReply
 )
 
@@ -24,7 +22,7 @@ func (f Fault) String() string {
 	return [...]string{CutBefore: "cut before", CutAfter: "cut after", HoldReply: "hold reply"}[f]
 }
 
-// strike is a fault that waits for its request, and then for the reply to it.
+// strike is a fault that waits for its request, and then for the reply.
 type strike struct {
 	fault Fault
 	left  int   // requests until then, itself included
@@ -33,10 +31,10 @@ type strike struct {
 	hit   chan struct{}
 }
 
-// Inject has a fault happen to the k-th request from now on, as [Counts] counts
-// them, once; it takes the place of one that has not happened yet. The channel is
-// closed when the fault has happened. From then on replies are held, or after a
-// cut the tap is stalled, so that the client cannot connect again: until Resume.
+// Inject arms a fault for the k-th request from now on, as [Counts] counts them. It replaces a
+// fault that has not happened yet. The channel closes when the fault has happened. From then on
+// replies are held, or after a cut the tap is stalled, so that the client cannot reconnect, until
+// Resume.
 func (t *Tap) Inject(f Fault, k int) (hit <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,8 +42,8 @@ func (t *Tap) Inject(f Fault, k int) (hit <-chan struct{}) {
 	return t.strike.hit
 }
 
-// Disarm takes back a fault. It reports false if it is too late: if it has happened,
-// or its request is on its way and it will.
+// Disarm disarms a fault. It returns false if the fault has happened, or if its request is in
+// flight, so that it will.
 func (t *Tap) Disarm() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,8 +54,8 @@ func (t *Tap) Disarm() bool {
 	return true
 }
 
-// strikeRequest sees to the fault if the packet is the request that it waits for.
-// It reports whether the connection was cut.
+// strikeRequest applies the fault if the packet is its request. It reports whether it cut the
+// connection.
 func (t *Tap) strikeRequest(p *pipe, packet []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,8 +74,8 @@ func (t *Tap) strikeRequest(p *pipe, packet []byte) bool {
 	return false
 }
 
-// strikeReply sees to the fault if the packet is the reply that it waits for. It
-// reports whether the connection was cut.
+// strikeReply applies the fault if the packet is its reply. It reports whether it cut the
+// connection.
 func (t *Tap) strikeReply(p *pipe, packet []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,8 +93,8 @@ func (t *Tap) strikeReply(p *pipe, packet []byte) bool {
 	return false
 }
 
-// end ends a pipe. If a fault waits for a reply by it, which cannot come any more, it waits for the
-// next request instead.
+// end ends a pipe. If a fault waits for a reply on it, which cannot arrive any more, it waits for
+// the next request instead.
 func (t *Tap) end(p *pipe) {
 	t.pipes.end(p)
 	t.mu.Lock()
@@ -106,7 +104,7 @@ func (t *Tap) end(p *pipe) {
 	}
 }
 
-// cutLocked cuts a connection and lets no client connect; t.mu is held.
+// cutLocked cuts a connection and prevents reconnects; t.mu is held.
 func (t *Tap) cutLocked(p *pipe, s *strike) {
 	t.strike = nil
 	t.valve.close()
@@ -114,6 +112,6 @@ func (t *Tap) cutLocked(p *pipe, s *strike) {
 	close(s.hit)
 }
 
-// xid is what a reply has in common with its request: the first field of
-// zookeeper.jute's RequestHeader and ReplyHeader, after the length of the frame.
+// xid returns the field that a reply shares with its request: the first of zookeeper.jute's
+// RequestHeader and ReplyHeader, after the frame's length.
 func xid(packet []byte) uint32 { return binary.BigEndian.Uint32(packet[4:]) }

@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// setting sets a node and returns where the outcome will come.
+// setting sets a node in the background, and returns the channel of the result.
 func setting(conn *zk.Conn, path, data string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -36,8 +36,8 @@ func expectData(t *testing.T, conn *zk.Conn, path, want string) {
 	}
 }
 
-// TestTapFaults has each fault happen to the second of three writes, and looks
-// through another connection at what the server has made of it.
+// TestTapFaults applies each fault to the second of three writes, and checks through another
+// connection what the server applied.
 func TestTapFaults(t *testing.T) {
 	for _, test := range []struct {
 		fault Fault
@@ -50,8 +50,8 @@ func TestTapFaults(t *testing.T) {
 	} {
 		for _, expires := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, expires=%v", test.fault, expires), func(t *testing.T) {
-				// Each server several times: a client that knows one only pauses for
-				// a second before it connects again.
+				// List each server several times: a client with only one pauses for a second before
+				// it reconnects.
 				tap := new(Tap)
 				conn := connect(t, lasting, tap, slices.Repeat(External(), 4)...)
 				t.Cleanup(tap.Resume)
@@ -84,8 +84,8 @@ func TestTapFaults(t *testing.T) {
 				}
 				var later []<-chan error
 				if test.fault == HoldReply {
-					// Requests pass, into the void if the server has ended the
-					// connection; that the client hears after what it was told.
+					// Requests still pass, even if the server has closed the connection. The client
+					// learns of that only after the replies.
 					sent := tap.Counts().Requests
 					for n := sent + 1; n <= sent+2; n++ {
 						later = append(later, setting(conn, p, "later"))
@@ -139,8 +139,8 @@ func TestTapDisarm(t *testing.T) {
 	}
 }
 
-// TestTapFaultOutlivesItsConnection: a connection that ends by itself before the reply takes the
-// request with it, so the fault waits for another one, and can be taken back.
+// TestTapFaultOutlivesItsConnection: if the connection ends before the reply, the fault waits for
+// another request, and can be disarmed.
 func TestTapFaultOutlivesItsConnection(t *testing.T) {
 	relay, err := NewRelay(External()[0], RelayOptions{})
 	if err != nil {

@@ -13,25 +13,25 @@ import (
 	"syscall"
 )
 
-// Environment variables that say which ZooKeeper to use.
+// Environment variables that select the ZooKeeper.
 const (
-	// EnvServers names servers that run already: host:port, comma separated.
+	// EnvServers names running servers: host:port, comma separated.
 	EnvServers = "HOLDFAST_ZOOKEEPER"
-	// EnvHome names the unpacked release that is run where none is named.
+	// EnvHome names the unpacked release to run if no servers are named.
 	EnvHome = "ZOOKEEPER_HOME"
 	// EnvNoInstall, if not empty, forbids installing packages.
 	EnvNoInstall = "HOLDFAST_NO_INSTALL"
 )
 
-// Where the packages of Debian and Ubuntu put jars, and what those packages are.
-// The package "zookeeper" has only scripts beyond them, and wants a desktop's JRE.
+// Locations of the jars of Debian's and Ubuntu's packages, and the names of those packages. The
+// package "zookeeper" only adds scripts, and depends on a desktop's JRE.
 const (
 	jarDir      = "/usr/share/java"
 	jarPackage  = "libzookeeper-java"
 	javaPackage = "default-jre-headless"
 )
 
-// External returns the servers that HOLDFAST_ZOOKEEPER names, nil if it is unset.
+// External returns the servers in HOLDFAST_ZOOKEEPER, or nil.
 func External() []string {
 	var servers []string
 	for s := range strings.SplitSeq(os.Getenv(EnvServers), ",") {
@@ -42,24 +42,21 @@ func External() []string {
 	return servers
 }
 
-// Installation is what it takes to run a server.
+// Installation has what is necessary to run a server.
 type Installation struct {
 	Java      string // the java command
 	ClassPath string // for java -cp
 	Home      string // the folder of its jars
 }
 
-// Find returns the ZooKeeper of this machine: the unpacked release that
-// ZOOKEEPER_HOME names, or else the jar of Debian's and Ubuntu's package; with
-// the java of JAVA_HOME, or else of the PATH.
+// Find returns this machine's ZooKeeper: the unpacked release in ZOOKEEPER_HOME, or else the jar of
+// Debian's and Ubuntu's package. It uses the java of JAVA_HOME, or else of the PATH.
 //
-// What is missing is installed with apt-get where that needs no password,
-// unless HOLDFAST_NO_INSTALL is set. Where it cannot be, the error says what to
-// install by hand.
+// Find installs missing packages with apt-get if that needs no password, unless HOLDFAST_NO_INSTALL
+// is set. If it cannot, the error says what to install.
 func Find(ctx context.Context) (Installation, error) { return find(ctx, os.Getenv(EnvHome)) }
 
-// find is Find with the unpacked release at home, or the package's where that is
-// empty.
+// find is Find with the unpacked release at home, or the package's if home is empty.
 func find(ctx context.Context, home string) (found Installation, err error) {
 	err = Install(ctx, func() (missing []string, err error) {
 		if found.Home, found.ClassPath, err = findJars(home); found.ClassPath == "" {
@@ -88,8 +85,8 @@ func findJars(home string) (dir, classPath string, err error) {
 	if _, err := os.Stat(jar); err != nil {
 		return "", "", nil
 	}
-	// The jar names all that it needs but a logger and, for its port for TLS, some of
-	// Netty's; only before 3.5 did it name nothing. The JVM passes over what does not exist.
+	// The jar's manifest has all dependencies except a logger and, for the TLS port, some of
+	// Netty's; before 3.5 it had none. The JVM ignores missing paths.
 	return jarDir, joinList(jar,
 		filepath.Join(jarDir, "netty-codec.jar"),
 		filepath.Join(jarDir, "netty-resolver.jar"),
@@ -99,8 +96,8 @@ func findJars(home string) (dir, classPath string, err error) {
 		filepath.Join(jarDir, "log4j-1.2.jar")), nil
 }
 
-// hasJar reports whether a folder is an unpacked release. Until 3.4 the release's
-// own jar lay beside lib.
+// hasJar reports whether a folder is an unpacked release. Until 3.4 the release's jar was beside
+// lib.
 func hasJar(home string) bool {
 	for _, dir := range []string{filepath.Join(home, "lib"), home} {
 		if jars, _ := filepath.Glob(filepath.Join(dir, "zookeeper-[0-9]*.jar")); len(jars) > 0 {
@@ -124,12 +121,12 @@ func joinList(paths ...string) string {
 	return strings.Join(paths, string(filepath.ListSeparator))
 }
 
-// ErrNotInstalled is what [Find] and [Install] fail with where something is missing that
-// they may not or cannot install.
+// ErrNotInstalled is the error of [Find] and [Install] if something is missing and must not or
+// cannot be installed.
 var ErrNotInstalled = errors.New("it is not installed")
 
-// Install installs the packages of Debian and Ubuntu that missing names, as
-// [Find] does ZooKeeper's, and on the same terms. It does nothing if none is.
+// Install installs the packages of Debian and Ubuntu that missing returns, under the same
+// conditions as [Find]. It does nothing if there are none.
 func Install(ctx context.Context, missing func() ([]string, error)) error {
 	absent, err := missing()
 	if err != nil || absent == nil {
@@ -144,9 +141,8 @@ func Install(ctx context.Context, missing func() ([]string, error)) error {
 	return err
 }
 
-// install installs, as root and without asking anything, the packages that are missing by
-// then: the test binaries of several packages run at once, and the first of them installs for
-// all.
+// install installs, as root and without questions, the packages that are still missing: several
+// test binaries run at once, and the first installs for all.
 func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 	if os.Getenv(EnvNoInstall) != "" {
 		return errors.New(EnvNoInstall + " forbids installing it")
@@ -155,7 +151,7 @@ func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 	if err != nil {
 		return errors.New("there is no apt-get here to install it with")
 	}
-	// Another program may be installing something: wait for it.
+	// Another program may be installing: wait for it.
 	command := []string{"env", "DEBIAN_FRONTEND=noninteractive", path, "-q", "-o", "DPkg::Lock::Timeout=300"}
 	if os.Geteuid() != 0 {
 		if err := exec.CommandContext(ctx, "sudo", "-n", "true").Run(); err != nil {
@@ -166,7 +162,7 @@ func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 	aptGet := func(args ...string) error {
 		args = slices.Concat(command[1:], args)
 		cmd := exec.CommandContext(ctx, command[0], args...)
-		// Killed half-way, dpkg would leave the machine's packages in need of repair.
+		// A kill would leave the machine's packages in need of repair.
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		output, err := cmd.CombinedOutput()
 		if err != nil {
@@ -184,13 +180,13 @@ func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "zkserver: installing %s (%s=1 forbids it)\n", strings.Join(missing, " "), EnvNoInstall)
-	// Lists that could not be updated may do; if not, installing tells.
+	// Old lists may suffice; otherwise the installation fails.
 	_ = aptGet("update")
 	return aptGet(append([]string{"install", "--yes", "--no-install-recommends"}, missing...)...)
 }
 
-// lockFile takes an exclusive lock on a file, which it makes if need be. The
-// kernel gives the lock up for a process that dies.
+// lockFile takes an exclusive lock on a file, which it creates if necessary. The kernel releases
+// the lock when the process ends.
 func lockFile(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// A release that was unpacked: conf, and lib full of jars.
+// TestFindUnpackedRelease: an unpacked release has conf, and jars in lib.
 func TestFindUnpackedRelease(t *testing.T) {
 	NeedReal(t)
 	if os.Getenv("ZOOKEEPER_HOME") != "" {
@@ -46,7 +46,7 @@ func TestFindUnpackedRelease(t *testing.T) {
 	}
 	for i, jar := range filepath.SplitList(distribution.ClassPath) {
 		if i == 0 {
-			// Its manifest leads to the jars beside the link's target.
+			// The manifest's paths are relative to the link's target.
 			link(jar, "zookeeper-3.8.0.jar")
 			continue
 		}
@@ -103,7 +103,7 @@ func writeScript(t *testing.T, dir, name, body string) (path string) {
 	return path
 }
 
-// withoutJava makes this a machine without java, whose apt-get is a script.
+// withoutJava simulates a machine without java, whose apt-get is a script.
 func withoutJava(t *testing.T, aptGet string) (bin string) {
 	t.Helper()
 	bin = t.TempDir()

@@ -8,17 +8,16 @@ import (
 	"strconv"
 )
 
-// maxElectionAddr bounds the address with which a member opens an election
-// connection, as QuorumCnxManager.InitialMessage does.
+// maxElectionAddr is the largest address in the first message of an election connection, as in
+// QuorumCnxManager.InitialMessage.
 const maxElectionAddr = 512
 
-// links are what the members of an ensemble talk to each other through: from each of
-// them to each of the others a relay to where that one listens for its followers, and one
-// to where it listens for elections. A member knows the others by the addresses of its own
-// relays alone.
+// links has the relays between an ensemble's members: from each member to each other one, a relay
+// to its port for followers and one to its election port. A member knows the others only by its own
+// relays' addresses.
 type links map[[2]int][2]*Relay
 
-// newLinks makes the links between members that listen on the given ports.
+// newLinks creates the links between members with the given ports.
 func newLinks(quorum, election []int) (links, error) {
 	l := links{}
 	for from := range quorum {
@@ -48,7 +47,7 @@ func newLinks(quorum, election []int) (links, error) {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// addr returns where one member finds another, as zoo.cfg has it.
+// addr returns the address of one member for another, as in zoo.cfg.
 func (l links) addr(from, to int) string {
 	relays := l[[2]int{from, to}]
 	_, election, _ := net.SplitHostPort(relays[1].Addr())
@@ -71,14 +70,13 @@ func (l links) each(f func(*Relay)) {
 	}
 }
 
-// redirectElection reads what a member opens an election connection with, and
-// returns it with another address of that member in it. One that is called by a
-// member with a lower id hangs up and calls back, at the address that it was
-// told: which has to be a relay's too.
+// redirectElection reads the first message of an election connection, and returns it with the
+// member's address replaced. A member that is called by a member with a lower id hangs up and calls
+// back at that address, which must be a relay's too.
 //
-// The opening is a protocol version int64, below 0, the member's id int64, and
-// its address, a length int32 and as many bytes; QuorumCnxManager.InitialMessage.
-// Servers before 3.5 send their id alone.
+// The message is a protocol version int64, below 0, the member's id int64, and its address, a
+// length int32 and as many bytes; QuorumCnxManager.InitialMessage. Servers before 3.5 send only
+// their id.
 func redirectElection(r io.Reader, addr string) ([]byte, error) {
 	opening := make([]byte, 8, 20)
 	if _, err := io.ReadFull(r, opening); err != nil {

@@ -53,8 +53,8 @@ func TestRedirectElection(t *testing.T) {
 	}
 }
 
-// TestPartedLeader parts the leader from the others: they choose another one,
-// and the old one stops serving until it is back.
+// TestPartedLeader partitions the leader from the others. They elect another one, and the old one
+// does not serve until it is back.
 func TestPartedLeader(t *testing.T) {
 	NeedReal(t)
 	e, err := StartEnsemble(t.Context(), 3, Options{Links: true, Config: []string{"syncLimit=4"}})
@@ -100,7 +100,7 @@ func awaitMode(t *testing.T, s *Server, want string) {
 	t.Fatalf("server %s does not get to %q, it answers %q", s.Addr(), want, last)
 }
 
-// TestMemberEnvIsOfOneMember looks at the commands of members that never start.
+// TestMemberEnvIsOfOneMember checks the commands of members that are not started.
 func TestMemberEnvIsOfOneMember(t *testing.T) {
 	ports, err := FreePorts(9)
 	if err != nil {

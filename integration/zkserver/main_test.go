@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// envHelper makes the test binary play another process that starts servers.
+// envHelper makes the test binary act as another process that starts servers.
 const envHelper = "ZKSERVER_TEST_HELPER"
 
 func TestMain(m *testing.M) {
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// helperTests start a server, print what it takes to find it and the shared one,
-// and wait for a line on stdin.
+// helperTests starts a server, prints its address and that of the shared server, and waits for a
+// line on stdin.
 type helperTests struct{ forget bool }
 
 func (h helperTests) Run() int {

@@ -9,25 +9,25 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Meter counts what passes between one client and its servers, as a [Tap] does,
-// and does nothing else: no goroutine, no copy, so that what is timed is hardly
-// slower for it. Its zero value is ready for use, one for each client.
+// Meter counts the traffic between one client and its servers, as a [Tap] does. It does nothing
+// else, without a goroutine or a copy, so that it hardly delays timed requests. Its zero value is
+// ready for use, one for each client.
 type Meter struct {
-	// Dialer makes the connections to servers; default net.DialTimeout.
+	// Dialer connects to servers; default net.DialTimeout.
 	Dialer zk.Dialer
 
 	mu     sync.Mutex
 	counts Counts
 }
 
-// Counts is what passed to servers and came from them. A request that was answered is
-// counted; what a stalled tap holds back is not.
+// Counts has the traffic to and from servers. An answered request is counted; traffic that a
+// stalled tap holds back is not.
 type Counts struct {
-	// Requests are those that the client's user made: not the handshake, pings,
-	// credentials, watches armed again after a reconnection, or the session's end.
+	// Requests counts the requests of the client's user, without the handshake, pings, credentials,
+	// watches set again after a reconnect, and the end of the session.
 	Requests int64
-	// PacketsOut and BytesOut went to the server, PacketsIn and BytesIn to the
-	// client; all kinds, their length fields included.
+	// PacketsOut and BytesOut count the traffic to the server, PacketsIn and BytesIn that to the
+	// client. They include all kinds and the length fields.
 	PacketsOut, BytesOut int64
 	PacketsIn, BytesIn   int64
 }
@@ -41,7 +41,7 @@ func (m *Meter) Dial(network, address string, timeout time.Duration) (net.Conn, 
 	return &meteredConn{Conn: conn, meter: m}, nil
 }
 
-// Counts returns what has passed so far, over all connections.
+// Counts returns the counts so far, over all connections.
 func (m *Meter) Counts() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *meteredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write counts first: the answer may be there before it returns.
+// Write counts first, because the answer may arrive before it returns.
 func (c *meteredConn) Write(p []byte) (int, error) {
 	c.count(p)
 	return c.Conn.Write(p)
@@ -83,8 +83,7 @@ func (c *meteredConn) count(p []byte) {
 	})
 }
 
-// packets finds the packets in one direction of a connection, however they are
-// cut into reads and writes.
+// packets finds the packets in one direction of a connection, however reads and writes split them.
 type packets struct {
 	head  [12]byte // how the current one begins: its length, xid and type
 	have  int      // bytes of it that have passed
@@ -92,8 +91,7 @@ type packets struct {
 	begun bool     // the first one, the handshake, has passed
 }
 
-// pass takes the next bytes, and calls saw at the end of each packet with how it
-// began.
+// pass takes the next bytes. At the end of each packet it calls saw with the packet's beginning.
 func (s *packets) pass(p []byte, saw func(head []byte, first bool)) {
 	for len(p) > 0 {
 		end := 4
@@ -116,8 +114,7 @@ func (s *packets) pass(p []byte, saw func(head []byte, first bool)) {
 	}
 }
 
-// Types of requests that belong to the connection, not to what its user asked;
-// ZooDefs.OpCode.
+// Types of requests of the connection itself, not of its user; ZooDefs.OpCode.
 const (
 	opPing         = 11
 	opAuth         = 100

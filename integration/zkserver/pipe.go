@@ -15,7 +15,7 @@ type pipe struct {
 	server net.Conn // nil while it is dialed
 }
 
-// join gives the pipe its other end. It reports false, and closes that, if the pipe was cut.
+// join sets the server's end. If the pipe was cut, it closes that end and returns false.
 func (p *pipe) join(server net.Conn) (open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *pipe) cut() {
 	}
 }
 
-// pipes are all connections through a relay or a tap.
+// pipes has all connections through a relay or a tap.
 type pipes struct {
 	valve valve
 
@@ -53,7 +53,7 @@ type pipes struct {
 	all map[*pipe]struct{}
 }
 
-// add adds a pipe, from the client's end on.
+// add adds a pipe with the client's end.
 func (ps *pipes) add(client net.Conn) *pipe {
 	p := &pipe{client: client, closed: make(chan struct{})}
 	ps.mu.Lock()
@@ -82,17 +82,17 @@ func (ps *pipes) each(f func(*pipe)) {
 	}
 }
 
-// Stall holds back all bytes in both directions, the news of a closed connection
-// included, and leaves new connections without an answer. Nothing is lost.
+// Stall holds back all bytes in both directions, and the end of connections, and does not answer
+// new connections. Nothing is lost.
 func (ps *pipes) Stall() { ps.valve.close() }
 
-// Resume ends a stall, and the hold on replies of a [Fault], and delivers what they held back.
+// Resume ends a stall, and the hold of replies by a [Fault], and delivers what they held back.
 func (ps *pipes) Resume() {
 	ps.valve.open()
 	ps.each(func(p *pipe) { p.replies.open() })
 }
 
-// Cut closes the connections now, stalled or not. New ones may be made.
+// Cut closes the connections now, stalled or not. New ones are possible.
 func (ps *pipes) Cut() { ps.each((*pipe).cut) }
 
 // valve lets bytes pass, or holds them back. Its zero value is open.

@@ -12,12 +12,12 @@ import (
 
 // FreePorts returns n ports of 127.0.0.1 that are unused now.
 //
-// They are below those that the kernel serves outgoing connections from. In there, any
-// client could take a port before the server binds it; and a client that dials a server
-// which is down could be connected to itself, and keep the server from coming back.
+// They are below the range for outgoing connections. In that range, a client could take a port
+// before the server binds it. A client that dials a stopped server could even connect to itself,
+// and block the server's port.
 //
-// None is given twice, by this process or another one that runs: the process that got it
-// may not listen yet, or its server may be down for a moment.
+// No port is returned twice, neither by this process nor by another running one: a process may
+// listen later, or its server may be down for a moment.
 func FreePorts(n int) ([]int, error) {
 	given.Lock()
 	defer given.Unlock()
@@ -47,15 +47,14 @@ func FreePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// given are the ports that this process has chosen, each with what keeps others from it.
+// given has the ports that this process has chosen, each with its reservation.
 var given = struct {
 	sync.Mutex
 	ports map[int]io.Closer
 }{ports: map[int]io.Closer{}}
 
-// reserve keeps other processes from choosing the port, by a name that one at a time can
-// have. It ends with the process, if it is not closed. Linux alone has such names; elsewhere
-// no process is kept from a port.
+// reserve prevents other processes from choosing the port, by an exclusive name. The reservation
+// ends at Close or with the process. Only Linux has such names; elsewhere reserve does nothing.
 func reserve(port int) (io.Closer, error) {
 	if runtime.GOOS != "linux" {
 		return io.NopCloser(nil), nil

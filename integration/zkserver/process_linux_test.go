@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchProcess returns a function that waits for a process to end; it need not
-// be a child of ours.
+// watchProcess returns a function that waits for the end of a process, which need not be a child.
 func watchProcess(t *testing.T, pid int) (awaitEnd func()) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -55,7 +54,7 @@ func startHelper(t *testing.T, mode string) *helper {
 	NeedReal(t)
 	t.Helper()
 	t.Setenv(EnvServers, "")
-	// What it leaves behind of its own accord is seen and removed.
+	// Detect and remove what the helper leaves behind.
 	t.Setenv("TMPDIR", t.TempDir())
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envHelper+"="+mode)

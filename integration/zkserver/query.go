@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wire"
 )
 
-// queryTimeout bounds one question to a server, which may be paused.
+// queryTimeout limits one query of a server, which may be paused.
 const queryTimeout = time.Minute
 
 // fourLetter sends one of ZooKeeper's four-letter words and returns the answer.
@@ -30,16 +30,16 @@ func fourLetter(ctx context.Context, addr, word string) (answer string, err erro
 	return answer, err
 }
 
-// Mntr returns what the server's command "mntr" tells, by key: numbers of
-// connections, watches, nodes, packets, the state of an ensemble's member. See
-// "The Four Letter Words" in ZooKeeper's administrator's guide.
+// Mntr returns the answer to the server's command "mntr", by key: numbers of connections, watches,
+// nodes and packets, and a member's state. See "The Four Letter Words" in ZooKeeper's
+// administrator's guide.
 func (s *Server) Mntr(ctx context.Context) (map[string]string, error) {
 	return s.query(ctx, "mntr", "\t")
 }
 
-// Zxid returns the id of the last transaction that the server applied. It rises
-// by one for each, failed ones and those that open and close sessions included, so
-// that transactions can be counted. A change of the leader starts a higher epoch.
+// Zxid returns the id of the last transaction that the server applied. It rises by one for each
+// transaction, including failed ones and those that open and close sessions, so a difference counts
+// transactions. A change of the leader starts a higher epoch.
 func (s *Server) Zxid(ctx context.Context) (int64, error) {
 	stats, err := s.query(ctx, "srvr", ": ")
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Server) Zxid(ctx context.Context) (int64, error) {
 	return zxid, nil
 }
 
-// Version returns which ZooKeeper the server says it is.
+// Version returns the version that the server reports.
 func (s *Server) Version(ctx context.Context) (Version, error) {
 	stats, err := s.query(ctx, "srvr", ": ")
 	if err != nil {
@@ -66,8 +66,7 @@ func (s *Server) Version(ctx context.Context) (Version, error) {
 	return version, nil
 }
 
-// query sends a four-letter word and returns the lines of the answer, each a
-// key and a value.
+// query sends a four-letter word and returns the lines of the answer as keys and values.
 func (s *Server) query(ctx context.Context, word, separator string) (map[string]string, error) {
 	answer, err := fourLetter(ctx, s.addr, word)
 	if err != nil {

@@ -11,13 +11,12 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// relayDialTimeout bounds how long a relay waits for the server to accept.
+// relayDialTimeout limits the time until the server accepts a relay's connection.
 const relayDialTimeout = 5 * time.Second
 
-// Relay stands between a server and the clients that connect to it by way of the relay's
-// address, in other processes too. It can hold back what passes, as a network does
-// that swallows packets, or cut the connections. One that dials by way of a [Tap]
-// or a [Meter] has that know what passes.
+// Relay passes connections to its address on to a server, also from other processes. It can hold
+// back traffic, as a network does that swallows packets, or cut the connections. If it dials
+// through a [Tap] or a [Meter], those observe the traffic.
 type Relay struct {
 	pipes
 	target    string
@@ -28,13 +27,12 @@ type Relay struct {
 	serving   sync.WaitGroup
 }
 
-// RelayOptions is what a relay does beside passing on; the zero value is nothing.
+// RelayOptions has additional behavior of a relay; the zero value has none.
 type RelayOptions struct {
-	// Dialer makes the connections to the server; default net.DialTimeout.
+	// Dialer connects to the server; default net.DialTimeout.
 	Dialer zk.Dialer
-	// Delay is what all that the server says takes longer, however much of it is
-	// under way: so a round trip takes that much longer. A stall does not hold back
-	// what is.
+	// Delay is the delay of everything that the server sends, so a round trip takes longer by that.
+	// Concurrent replies do not add up. A stall does not hold back bytes that are already delayed.
 	Delay time.Duration
 }
 
@@ -49,7 +47,7 @@ func NewRelay(target string, opts RelayOptions) (*Relay, error) {
 	return r, err
 }
 
-// newRelay returns a relay that has its address, and serves no client before start.
+// newRelay returns a relay with an address. It serves no client before start.
 func newRelay(target string) (*Relay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -63,7 +61,7 @@ func (r *Relay) start() { r.accepting.Go(r.accept) }
 // Addr returns the address to connect to, 127.0.0.1:port.
 func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
-// Close cuts the connections, gives the port back and waits until all is done.
+// Close cuts the connections, releases the port and waits for its goroutines.
 func (r *Relay) Close() {
 	_ = r.listener.Close() // fails only if closed before
 	r.accepting.Wait()
@@ -86,7 +84,7 @@ func (r *Relay) accept() {
 	}
 }
 
-// serve passes on what one connection says until either end closes it.
+// serve passes on the traffic of one connection until either end closes it.
 func (r *Relay) serve(p *pipe) {
 	defer r.end(p)
 	if !r.valve.pass(p.closed) {
@@ -109,7 +107,7 @@ func (r *Relay) serve(p *pipe) {
 	r.forward(p, p.client, server, 0)
 }
 
-// dialer returns a dialer, or else the one that is the default.
+// dialer returns d, or the default if d is nil.
 func dialer(d zk.Dialer) zk.Dialer {
 	if d == nil {
 		return net.DialTimeout
@@ -129,7 +127,7 @@ func (r *Relay) forward(p *pipe, from, to net.Conn, delay time.Duration) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		// A stalled network does not tell of a closed connection either.
+		// A stalled network does not report a closed connection either.
 		if !r.valve.pass(p.closed) {
 			return
 		}
@@ -144,8 +142,8 @@ func (r *Relay) forward(p *pipe, from, to net.Conn, delay time.Duration) {
 	}
 }
 
-// later returns a write that returns at once and takes effect after a delay, and what
-// waits until all is written.
+// later returns a write that returns at once and takes effect after a delay. flush waits until all
+// is written.
 func later(to io.Writer, delay time.Duration) (write func([]byte) (int, error), flush func()) {
 	type chunk struct {
 		due  time.Time
@@ -171,7 +169,7 @@ func later(to io.Writer, delay time.Duration) (write func([]byte) (int, error), 
 	return write, func() { close(queue); <-done }
 }
 
-// Relays are those to several servers.
+// Relays has relays to several servers.
 type Relays []*Relay
 
 // NewRelays returns a relay to each of the servers.

@@ -89,7 +89,7 @@ func TestRelayCutsWhileStalled(t *testing.T) {
 	}
 }
 
-// TestRelayDelaysReplies, but not one after the other.
+// TestRelayDelaysReplies: the delays of concurrent replies do not add up.
 func TestRelayDelaysReplies(t *testing.T) {
 	const delay, rounds = 30 * time.Millisecond, 5
 	_, client, server := relayed(t, RelayOptions{Delay: delay})
@@ -102,7 +102,7 @@ func TestRelayDelaysReplies(t *testing.T) {
 			t.Errorf("%d round trips took %v, want at least %v", i+1, took, least)
 		}
 	}
-	// Many at once take as long as one, and not half a minute as one after the other.
+	// Many at once take as long as one; one after the other they would take half a minute.
 	const many = 1000
 	start = time.Now()
 	wrote := make(chan time.Duration, 1)
@@ -123,7 +123,8 @@ func TestRelayDelaysReplies(t *testing.T) {
 	}
 }
 
-// TestRelayDeliversLateReplies of a server that has gone meanwhile.
+// TestRelayDeliversLateReplies: delayed replies arrive although the server has closed the
+// connection.
 func TestRelayDeliversLateReplies(t *testing.T) {
 	_, client, server := relayed(t, RelayOptions{Delay: 30 * time.Millisecond})
 	say(t, server, "adieu")

@@ -22,41 +22,38 @@ const (
 	tailLines    = 20                    // of the log in an error
 )
 
-// Options are the settings of a server. The zero value is a good one for tests.
+// Options are the settings of a server. The zero value suits tests.
 type Options struct {
 	// TickTime is ZooKeeper's unit of time, in whole milliseconds; default 500 ms.
 	TickTime time.Duration
-	// MaxSessionTimeout bounds what clients may ask for, in whole milliseconds; default
-	// a minute: on a busy machine a session that is to live has to be a long one.
+	// MaxSessionTimeout is the longest session timeout for clients, in whole milliseconds. The
+	// default is a minute: on a busy machine a session needs a long timeout to survive.
 	MaxSessionTimeout time.Duration
-	// Fsync makes the server sync its log to disk before it answers, as it does
-	// in production. Without, a server that is killed loses nothing; only a
-	// machine that crashes does.
+	// Fsync makes the server sync its log to disk before it answers, as in production. Without it,
+	// a killed server loses nothing; only a crashed machine does.
 	Fsync bool
-	// Optimize has the JVM compile for speed what runs often, as it does in
-	// production. Without, servers start sooner, and take less of the processor from
-	// what is tested.
+	// Optimize lets the JVM compile frequent code for speed, as in production. Without it, servers
+	// start sooner, and leave more of the processor to the tests.
 	Optimize bool
 	// HeapMB is the JVM's largest heap in MiB; default 256.
 	HeapMB int
-	// Config are further lines of zoo.cfg. They come last, so they win.
+	// Config has further lines of zoo.cfg. They come last, so they take precedence.
 	Config []string
-	// JVMArgs are further arguments for java. They come last, so they win.
+	// JVMArgs has further arguments for java. They come last, so they take precedence.
 	JVMArgs []string
-	// Env are further environment variables, as in os/exec.
+	// Env has further environment variables, as in os/exec.
 	Env []string
-	// Installation is the ZooKeeper to run; default what [Find] finds.
+	// Installation is the ZooKeeper to run; default that of [Find].
 	Installation Installation
 
-	// Links has the members of an ensemble talk to each other over relays, so
-	// that [Ensemble.Part] can part them.
+	// Links connects the members of an ensemble through relays, so that [Ensemble.Part] can
+	// partition them.
 	Links bool
-	// MemberEnv are further environment variables of single members of an
-	// ensemble, by their place in it.
+	// MemberEnv has further environment variables of single members of an ensemble, by index.
 	MemberEnv [][]string
 }
 
-// withDefaults fills in what is not set, but for the installation.
+// withDefaults sets the defaults, except for the installation.
 func (o Options) withDefaults() Options {
 	o.TickTime = cmp.Or(o.TickTime, 500*time.Millisecond)
 	o.MaxSessionTimeout = cmp.Or(o.MaxSessionTimeout, time.Minute)
@@ -109,8 +106,8 @@ type Server struct {
 	closed bool // by Stop
 }
 
-// Start starts a server of its own and waits until it answers. The context
-// bounds the start only; Stop ends the server.
+// Start starts a server and waits until it answers. The context limits only the start; Stop ends
+// the server.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	opts, err := opts.complete(ctx)
 	if err != nil {
@@ -130,7 +127,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// complete fills in what is not set.
+// complete sets all defaults.
 func (o Options) complete(ctx context.Context) (_ Options, err error) {
 	if o.Installation == (Installation{}) {
 		o.Installation, err = Find(ctx)
@@ -138,8 +135,8 @@ func (o Options) complete(ctx context.Context) (_ Options, err error) {
 	return o.withDefaults(), err
 }
 
-// newServer makes a server's folder with all that it needs to start. The extra
-// lines of zoo.cfg come before those of the options.
+// newServer creates a server's folder, ready for the start. The extra lines of zoo.cfg come before
+// those of the options.
 func newServer(opts Options, port int, extra ...string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "holdfast-zookeeper-")
 	if err != nil {
@@ -169,11 +166,11 @@ func newServer(opts Options, port int, extra ...string) (*Server, error) {
 // Addr returns the address for clients, 127.0.0.1:port. It never changes.
 func (s *Server) Addr() string { return s.addr }
 
-// DataDir returns the folder with the snapshots and logs of transactions. It may
-// be changed while the server does not run, and is gone after Stop.
+// DataDir returns the folder with the snapshots and transaction logs. It may be changed while the
+// server is stopped, and is deleted by Stop.
 func (s *Server) DataDir() string { return filepath.Join(s.dir, "data", "version-2") }
 
-// Pid returns the id of the server's process, 0 while it does not run.
+// Pid returns the id of the server's process; 0 while it is stopped.
 func (s *Server) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,9 +180,9 @@ func (s *Server) Pid() int {
 	return s.proc.Pid()
 }
 
-// Restart stops the server if it runs and starts it with the same data on the
-// same port, and waits until it answers. A member of an ensemble answers only
-// when there is a quorum: after a loss of it, restart members concurrently.
+// Restart stops the server if it runs, starts it with the same data on the same port, and waits
+// until it answers. A member of an ensemble answers only if there is a quorum, so restart members
+// concurrently after its loss.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,9 +224,9 @@ func (s *Server) awaitServing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		// Another server may have the port, and answer; ours tells by its folder. A server that is still starting may leave the
-		// connection open for ever, so ask again soon, but less and less so on a
-		// machine that is slow.
+		// Another server may have the port and answer; ours is recognized by its folder. A starting
+		// server may leave the connection open forever, so repeat the query soon, but less often on
+		// a slow machine.
 		patience, done := context.WithTimeout(ctx, 100*time.Millisecond+time.Since(start)/2)
 		conf, err := fourLetter(patience, s.addr, "conf")
 		done()
@@ -247,10 +244,9 @@ func (s *Server) awaitServing(ctx context.Context) error {
 	}
 }
 
-// Stop stops the server, killing it if it does not end by itself in half a minute,
-// and removes its folder. An error says that it had died before, or had to be
-// killed, or that the folder is still there; the server is gone in any case.
-// Stopping it again does nothing.
+// Stop stops the server and removes its folder. It kills a server that does not end in half a
+// minute. The error says that the server had died before, had to be killed, or that the folder
+// still exists; the server has ended in any case. A second Stop does nothing.
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,8 +270,8 @@ func (s *Server) Stop() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// Kill ends the server with SIGKILL and waits until it is gone. Restart brings
-// it back. Killing a server that does not run does nothing.
+// Kill ends the server with SIGKILL and waits for its end. Restart starts it again. Kill does
+// nothing if the server is stopped.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,11 +281,11 @@ func (s *Server) Kill() {
 	}
 }
 
-// Pause stops the server in its tracks with SIGSTOP: its connections stay open
-// and nothing answers. When Pause returns, it stands still.
+// Pause freezes the server with SIGSTOP: its connections stay open and nothing answers. When Pause
+// returns, the server has stopped.
 func (s *Server) Pause() error { return s.pause(true, syscall.SIGSTOP) }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (s *Server) Resume() error { return s.pause(false, syscall.SIGCONT) }
 
 func (s *Server) pause(pause bool, signal syscall.Signal) error {
@@ -314,8 +310,7 @@ func (s *Server) pause(pause bool, signal syscall.Signal) error {
 
 func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
 
-// LogTail returns the last n lines of the server's log, of all its runs. It is
-// empty after Stop.
+// LogTail returns the last n lines of the server's log, over all its runs. It is empty after Stop.
 func (s *Server) LogTail(n int) string {
 	log, err := os.ReadFile(s.logFile())
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// patience bounds what is waited for: the machine may be busy.
+// patience is the limit of a wait on a busy machine.
 const patience = time.Minute
 
-// lasting is the session timeout of connections that are to live, and that send pings
-// only after a third of it.
+// lasting is the session timeout of connections that must survive. They send a ping only after a
+// third of it.
 const lasting = time.Minute
 
-// stop stops a server whose death is part of the test.
+// stop stops a server that the test has killed.
 func stop(t *testing.T, s interface{ Stop() error }) {
 	t.Helper()
 	if err := s.Stop(); err != nil {
@@ -158,7 +158,7 @@ func TestKillAndRestart(t *testing.T) {
 	}
 	s.Kill() // does nothing
 	for range 2 {
-		// The second time it runs.
+		// The second Restart finds the server running.
 		if err := s.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestPauseAndResume(t *testing.T) {
 	if err := s.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	// Stop, in the clean-up, has to wake it up.
+	// Stop, in the clean-up, must continue the server.
 }
 
 func TestStopTellsOfAServerThatDied(t *testing.T) {
@@ -281,7 +281,7 @@ func TestStartObeysItsContext(t *testing.T) {
 	}
 }
 
-// TestPortsOfOtherProcesses: a port is its server's while that is down, too.
+// TestPortsOfOtherProcesses: a server keeps its port while it is down.
 func TestPortsOfOtherProcesses(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no port is closed to this user here")

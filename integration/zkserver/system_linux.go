@@ -10,7 +10,7 @@ import (
 
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// awaitPaused waits until all threads of a child that was sent SIGSTOP stand still.
+// awaitPaused waits until all threads of a child have stopped after SIGSTOP.
 func awaitPaused(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED, nil)
@@ -20,9 +20,9 @@ func awaitPaused(pid int) error {
 	}
 }
 
-// newSleeper returns a function that sleeps until a time, for one goroutine, and what ends it. It
-// waits for a timer of the kernel: Go's own may be a millisecond late in a process that is idle
-// otherwise, and a sleep in a system call keeps a processor from all other goroutines.
+// newSleeper returns a function that sleeps until a time, for one goroutine, and a function that
+// releases it. It uses a timer of the kernel. Go's own may be a millisecond late in an idle
+// process, and a sleep in a system call would block a processor.
 func newSleeper() (sleepUntil func(time.Time), end func()) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil { // too many open files

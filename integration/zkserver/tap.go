@@ -15,16 +15,16 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wire"
 )
 
-// Tap stands between one client and its servers: it knows the client's session,
-// counts what passes, and can hold or cut the connection, at a chosen request if
-// need be. Its zero value is ready for use, one for each client:
+// Tap is between one client and its servers. It knows the client's session, counts the traffic, and
+// can hold or cut the connection, also at a chosen request. Its zero value is ready for use, one
+// for each client:
 //
 //	var tap zkserver.Tap
 //	conn, _, err := zk.Connect(servers, timeout, zk.WithDialer(tap.Dial))
 //
-// A tap that is stalled keeps its connections: end with Resume or Cut.
+// A stalled tap keeps its connections: end it with Resume or Cut.
 type Tap struct {
-	// Dialer makes the connections to servers; default net.DialTimeout.
+	// Dialer connects to servers; default net.DialTimeout.
 	Dialer zk.Dialer
 
 	pipes
@@ -36,8 +36,7 @@ type Tap struct {
 	strike *strike // nil: no fault to come
 }
 
-// Dial is a [zk.Dialer]. While the tap is stalled it hangs, as in a network that
-// swallows packets.
+// Dial is a [zk.Dialer]. While the tap is stalled it hangs, as in a network that swallows packets.
 func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	start := time.Now()
 	if stalled := t.valve.stalled(); stalled != nil {
@@ -64,7 +63,7 @@ func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, er
 	return conn, nil
 }
 
-// requests passes on what the client says, until either end closes.
+// requests passes on the client's traffic, until either end closes.
 func (t *Tap) requests(p *pipe) {
 	defer t.end(p)
 	r := bufio.NewReader(p.client)
@@ -73,7 +72,7 @@ func (t *Tap) requests(p *pipe) {
 		if err == nil && !first && t.strikeRequest(p, packet) {
 			return
 		}
-		// A stalled network does not tell of a closed connection either.
+		// A stalled network does not report a closed connection either.
 		if !t.valve.pass(p.closed) || err != nil {
 			return
 		}
@@ -84,7 +83,7 @@ func (t *Tap) requests(p *pipe) {
 	}
 }
 
-// answers passes on what the server says, until either end closes.
+// answers passes on the server's traffic, until either end closes.
 func (t *Tap) answers(p *pipe) {
 	defer t.end(p)
 	r := bufio.NewReader(p.server)
@@ -114,17 +113,16 @@ func (t *Tap) learn(handshake []byte) {
 	}
 }
 
-// Session returns the session of the last handshake, as [wire.Expire] needs it. It is
-// not ok before the first one, and after the server refused an expired session
-// until there is a new one.
+// Session returns the session of the last handshake, for [wire.Expire]. ok is false before the
+// first handshake, and after the server has refused an expired session until there is a new one.
 func (t *Tap) Session() (id int64, passwd []byte, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.id, t.passwd, t.id != 0
 }
 
-// Expire ends the client's session at a server, as [wire.Expire] does; one that is not
-// there, as between two sessions, gives [wire.ErrSessionGone].
+// Expire ends the client's session at a server, as [wire.Expire] does. Between two sessions the
+// error is [wire.ErrSessionGone].
 func (t *Tap) Expire(ctx context.Context, addr string) error {
 	id, passwd, ok := t.Session()
 	if !ok {
@@ -133,7 +131,7 @@ func (t *Tap) Expire(ctx context.Context, addr string) error {
 	return wire.Expire(ctx, addr, id, passwd)
 }
 
-// Counts returns what has passed so far, over all connections.
+// Counts returns the counts so far, over all connections.
 func (t *Tap) Counts() Counts { return t.meter.Counts() }
 
 // socketPair returns two ends of a connection within this process. Unlike those

@@ -35,7 +35,7 @@ func session(t *testing.T, tap *Tap) (id int64, passwd []byte) {
 	return id, passwd
 }
 
-// path returns a node that belongs to the test: others may share the server.
+// path returns a new node of the test: others may share the server.
 func path(t *testing.T, conn *zk.Conn) string {
 	p := "/zkserver-" + t.Name()
 	t.Cleanup(func() {
@@ -125,8 +125,8 @@ func TestTapCut(t *testing.T) {
 	if again, _ := session(t, tap); again != id {
 		t.Errorf("session %#x became %#x", id, again)
 	}
-	// A change of its data that outruns the watch, which go-zookeeper arms again
-	// meanwhile, is lost; a deletion is not.
+	// A change of data may be lost if it comes while go-zookeeper sets the watch again; a deletion
+	// is not.
 	if err := conn.Delete(p, -1); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestTapStall(t *testing.T) {
 		_, err := conn.Set(p, []byte("x"), 0)
 		done <- err
 	}()
-	// Another client's writes go through meanwhile; the held one does not.
+	// Another client's writes pass meanwhile; the held one does not.
 	for range 20 {
 		if _, err := other.Sync(p); err != nil {
 			t.Fatal(err)

@@ -14,15 +14,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs the tests of a package with a server for all of them, and returns
-// the exit status for os.Exit. While the tests run, [External] names the server,
-// and so it does in processes that they start. If HOLDFAST_ZOOKEEPER names
-// servers already, those are used. Where there is no ZooKeeper to run, the server is
-// one in memory, and tests that need a real one are skipped ([NeedReal]).
+// Main runs the tests of a package with a shared server, and returns the exit status for os.Exit.
+// While the tests run, [External] names the server, also in processes that they start. If
+// HOLDFAST_ZOOKEEPER names servers, Main uses those. Without ZooKeeper on this machine the server
+// is in memory, and tests that need a real one are skipped ([NeedReal]).
 //
-// At the end, or on SIGINT, SIGTERM or SIGHUP, all servers that this process
-// started are stopped. Tests that pass but leave a goroutine or a server behind
-// fail.
+// At the end, or on SIGINT, SIGTERM or SIGHUP, Main stops all servers that this process started.
+// Passing tests that leave a goroutine or a server behind fail.
 func Main(m interface{ Run() int }) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -61,7 +59,7 @@ func Main(m interface{ Run() int }) int {
 	return code
 }
 
-// share starts the server that the tests share, and names it in the environment.
+// share starts the shared server, and names it in the environment.
 func share(ctx context.Context) (stop func() error, err error) {
 	shared, err := StartAny(ctx)
 	if err != nil {
@@ -77,9 +75,8 @@ func share(ctx context.Context) (stop func() error, err error) {
 	return shared.Stop, nil
 }
 
-// ForTest starts a server for one test or benchmark, and stops it at its end. If
-// the test failed, it logs the end of the server's log. It skips the test where there is no
-// ZooKeeper to run.
+// ForTest starts a server for one test or benchmark, and stops it at its end. If the test failed,
+// it logs the end of the server's log. It skips the test if there is no ZooKeeper.
 func ForTest(t testing.TB, opts Options) *Server {
 	t.Helper()
 	NeedReal(t)
@@ -116,7 +113,7 @@ func EnsembleForTest(t testing.TB, n int, opts Options) *Ensemble {
 	return e
 }
 
-// live are the servers of this process that were not stopped.
+// live has the servers of this process that are not stopped.
 var live sync.Map
 
 func stopAll() error {

@@ -19,11 +19,11 @@ type Version struct {
 	Snapshot bool   // no release: a snapshot, an alpha, a beta
 }
 
-// versionForm is what servers call themselves, 3.8.0--1 and 3.9.5-src among them,
-// and what folders of releases are called, apache-zookeeper-3.9.5-bin among them.
+// versionForm matches the versions that servers report, such as 3.8.0--1 and 3.9.5-src, and the
+// names of release folders, such as apache-zookeeper-3.9.5-bin.
 var versionForm = regexp.MustCompile(`^(?:apache-)?(?:zookeeper-)?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(|-.*)$`)
 
-// beforeRelease is what the end of a version says that is no release.
+// beforeRelease matches the suffix of a version before a release.
 var beforeRelease = regexp.MustCompile(`(?i)-(snapshot|alpha|beta|rc)`)
 
 // ParseVersion reads a version.
@@ -47,24 +47,21 @@ func (v Version) String() string {
 	return s
 }
 
-// before reports whether v is older than a number.
+// before reports whether v is older than the number.
 func (v Version) before(number ...int) bool { return slices.Compare(v.Number[:], number) < 0 }
 
-// MayDiverge reports whether servers of this version may come to disagree on the
-// data when some are killed while they synchronize. What clients see of servers that
-// do proves nothing about the clients.
+// MayDiverge reports whether servers of this version may disagree on the data after some were
+// killed while they synchronize. Clients of such servers prove nothing.
 //
-// Servers of 3.8.0 did; 3.8.6 and 3.9.5 are taken for the first of their lines that
-// keep their word.
+// Servers of 3.8.0 did. 3.8.6 and 3.9.5 are assumed to be the first safe versions of their lines.
 func (v Version) MayDiverge() bool {
 	return v.before(3, 8, 6) || !v.before(3, 9) && v.before(3, 9, 5)
 }
 
-// FindFixed returns a ZooKeeper whose servers keep their word, where one is at hand:
-// the newest release that does ([Version.MayDiverge]) in the folder that
-// HOLDFAST_SERVERS names. There each release has a folder, called as Apache's
-// archives call it, or just 3.9.5. Where ZOOKEEPER_HOME is set, or no such release
-// is there, it is [Find].
+// FindFixed returns a ZooKeeper whose servers do not diverge ([Version.MayDiverge]), if possible:
+// the newest such release in the folder that HOLDFAST_SERVERS names. There each release has a
+// folder, named as in Apache's archives, or only by its version. If ZOOKEEPER_HOME is set, or there
+// is no such release, FindFixed is [Find].
 func FindFixed(ctx context.Context) (Installation, error) {
 	dir := os.Getenv(EnvReleases)
 	if os.Getenv(EnvHome) != "" || dir == "" {
@@ -77,8 +74,7 @@ func FindFixed(ctx context.Context) (Installation, error) {
 	return find(ctx, home)
 }
 
-// newestFixed returns the folder of the newest release that keeps its word; empty
-// if there is none.
+// newestFixed returns the folder of the newest release that does not diverge, or "".
 func newestFixed(dir string) (home string, err error) {
 	folders, err := os.ReadDir(dir)
 	if err != nil {

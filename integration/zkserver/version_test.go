@@ -49,7 +49,7 @@ func TestMayDiverge(t *testing.T) {
 	}
 }
 
-// unpack makes a folder of releases, each with nothing but its own jar.
+// unpack creates a folder of releases, each with only its jar.
 func unpack(t *testing.T, releases ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -96,7 +96,7 @@ func TestNewestFixed(t *testing.T) {
 	}
 }
 
-// TestNewestFixedHasToBeThere: a folder that has a release's name only is none.
+// TestNewestFixedHasToBeThere: a folder with only the name of a release does not count.
 func TestNewestFixedHasToBeThere(t *testing.T) {
 	dir := unpack(t, "3.8.6")
 	if err := os.Mkdir(filepath.Join(dir, "3.9.5"), 0o700); err != nil {

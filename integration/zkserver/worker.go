@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Worker is a process that says what it does, in lines on its standard output, and
-// may be told what to do, in lines on its standard input. It has to be closed.
+// Worker is a process that writes messages to its standard output, one a line, and may read
+// commands from its standard input. It must be closed.
 type Worker struct {
 	*Process
 	in    io.WriteCloser
@@ -22,17 +22,17 @@ type Worker struct {
 	lines chan Line
 }
 
-// Line is something that a worker said, and when that was heard.
+// Line is a line of a worker, with the time of its arrival.
 type Line struct {
 	Text string
 	At   time.Time
 }
 
-// StartWorker starts a command as [StartProcess] does. Its standard error is kept for
-// [Worker.Stderr], unless the command says where it goes.
+// StartWorker starts a command as [StartProcess] does. It keeps the standard error for
+// [Worker.Stderr], unless the command sets it.
 func StartWorker(cmd *exec.Cmd) (_ *Worker, err error) {
 	w := &Worker{lines: make(chan Line)}
-	// Files, since children of the worker's may have them for longer than it lives.
+	// Files, because the worker's children may keep them open after its end.
 	var out *os.File
 	if w.out, out, err = os.Pipe(); err != nil {
 		return nil, err
@@ -76,17 +76,17 @@ func (w *Worker) listen() {
 	}
 }
 
-// Tell says a line to the worker, the words with spaces between them.
+// Tell sends a line to the worker, with the words separated by spaces.
 func (w *Worker) Tell(words ...any) error {
 	_, err := fmt.Fprintln(w.in, words...)
 	return err
 }
 
-// EndInput tells the worker that nothing more will be said.
+// EndInput closes the worker's standard input.
 func (w *Worker) EndInput() { _ = w.in.Close() } // fails only if it has ended
 
-// Hear waits for the next line. When there is none to come, it waits for the process to
-// end: the error then wraps [io.EOF]. Errors tell what stands on standard error.
+// Hear waits for the next line. If there is none, it waits for the end of the process: the error
+// then wraps [io.EOF]. Errors include the standard error.
 func (w *Worker) Hear(ctx context.Context) (Line, error) {
 	select {
 	case line, ok := <-w.lines:
@@ -103,8 +103,7 @@ func (w *Worker) Hear(ctx context.Context) (Line, error) {
 	return Line{}, fmt.Errorf("%w: %s", context.Cause(ctx), strings.TrimSpace(w.Stderr()))
 }
 
-// Stderr returns what the worker, and children of its, have said on standard error so
-// far.
+// Stderr returns what the worker and its children have written to standard error so far.
 func (w *Worker) Stderr() string {
 	if w.errs == nil {
 		return ""
@@ -116,8 +115,7 @@ func (w *Worker) Stderr() string {
 	return string(text)
 }
 
-// Close ends the worker's input, kills the worker unless it has ended within a time,
-// and listens no more.
+// Close closes the worker's input, kills the worker after the patience, and stops reading.
 func (w *Worker) Close(patience time.Duration) {
 	w.EndInput()
 	select {

@@ -44,8 +44,8 @@ func TestWorkerDoesWhatItIsTold(t *testing.T) {
 	}
 }
 
-// TestWorkersChildren: a child of a worker's that has its files does not keep us from
-// hearing of the worker's end, or from closing it.
+// TestWorkersChildren: a child that has the worker's files open does not delay Hear at the worker's
+// end, or Close.
 func TestWorkersChildren(t *testing.T) {
 	w := startShell(t, `sleep 1000 & echo $!`)
 	child, err := w.Hear(t.Context())

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// A tool looks for the holder of a lock, and ends its hold. The holder learns by which client, and why.
+// A tool finds the holder of a lock and ends its hold. The holder learns which client did that, and
+// why.
 func ExampleTree_Break() {
 	ensemble, err := locktest.New(locktest.Options{}) // a ZooKeeper in memory
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// A printer that jobs are sent to with the token of the lock under which they were made.
+// A printer that receives jobs with the token of the lock under which they were created.
 func ExampleGate() {
 	ensemble, err := locktest.New(locktest.Options{}) // a ZooKeeper in memory
 	if err != nil {

@@ -65,8 +65,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestGateIsOneStep: a caller that was let in is not overtaken, and later ones have higher
-// tokens.
+// TestGateIsOneStep: no caller overtakes another one that was admitted, and later callers have
+// higher tokens.
 func TestGateIsOneStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g fence.Gate

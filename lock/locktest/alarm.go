@@ -56,7 +56,7 @@ func (e *Ensemble) ring() {
 	e.arm()
 }
 
-// silence stops all alarms for ever; the ensemble is closed.
+// silence stops all alarms forever; the ensemble is closed.
 func (e *Ensemble) silence() {
 	for _, a := range e.alarms.heap {
 		a.index = -1

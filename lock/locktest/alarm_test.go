@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Alarms go off by time, those of one instant in the order they were set, and
-// not when they were stopped.
+// TestAlarms: alarms fire by time, those of one instant in the order in which they were set, and
+// stopped alarms do not fire.
 func TestAlarms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := Start(t, Options{})

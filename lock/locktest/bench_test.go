@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// One client with one request at a time: the time of a round trip through
-// go-zookeeper and back.
+// benchmark measures the round trip of one client with one request at a time, through go-zookeeper.
 func benchmark(b *testing.B, members int, request func(c *client) error) {
 	ens := locktest.Start(b, locktest.Options{Members: members})
 	c := connect(b, ens.Servers(), ens.Dial, 10*time.Second)

@@ -2,7 +2,7 @@ package locktest_test
 
 import ()
 
-// dataCases are of what nodes are and what changes them.
+// dataCases has the scenarios of nodes and their changes.
 var dataCases = []scenario{
 	{
 		name: "create, get, and what is refused",

@@ -6,7 +6,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// requestsCases are of what requests are refused, to whom, and what they cost.
+// requestsCases has the scenarios of refused requests and of the cost of requests.
 var requestsCases = []scenario{
 	{
 		name: "multi: a node made, changed and deleted in one",

@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// sessionCases are of sessions, and the connections that carry them.
+// sessionCases has the scenarios of sessions and their connections.
 var sessionCases = []scenario{
 	{
 		name: "a session outlives its connection",

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// watchCases are of watches and their place among replies.
+// watchCases has the scenarios of watches, and their order among replies.
 var watchCases = []scenario{
 	{
 		name: "watches fire once, for what they watch",

@@ -15,15 +15,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// The ensemble is trusted because it answers like a real server. Each scenario
-// of the tables runs against both, and what was observed, written down as a
-// transcript, must be the same one that stands there.
+// The conformance tests compare the ensemble with a real server. Each scenario of the tables runs
+// against both. Its observations are a transcript, which must equal the one in the table.
 //
-// Transcripts name nodes relative to the scenario's own root. Transaction
-// numbers are replaced by their rank among those that the scenario saw, so that
-// a real server may be in use by others at the same time. Times are not in the
-// transcript; that they belong together is checked for every Stat (see
-// script.checkTimes).
+// Transcripts name nodes relative to the scenario's own root. Each zxid is replaced by its rank
+// among those of the scenario, so that other clients may use the real server at the same time.
+// Transcripts have no times; script.checkTimes checks those of every Stat.
 
 const (
 	realServer = "HOLDFAST_ZOOKEEPER" // host:port of a real server
@@ -31,7 +28,7 @@ const (
 	notRun     = "HOLDFAST_NOT_RUN"   // a file for tests that are skipped, and why: see zkserver.NotRun
 )
 
-// scenarios are the tables of cases_*_test.go.
+// scenarios has the tables of cases_*_test.go.
 var scenarios = slices.Concat(dataCases, requestsCases, watchCases, sessionCases)
 
 type scenario struct {
@@ -53,8 +50,7 @@ func TestConformanceInMemory(t *testing.T) {
 	}
 }
 
-// TestConformanceFollower has all of it come through a follower, over a network
-// that takes its time.
+// TestConformanceFollower runs all scenarios through a follower, over a slow network.
 func TestConformanceFollower(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
@@ -87,8 +83,7 @@ func TestConformanceRealServer(t *testing.T) {
 	}
 }
 
-// TestConformanceRandom compares what neither table nor its author thought of:
-// random requests, from a printed seed.
+// TestConformanceRandom compares random requests, from a printed seed.
 func TestConformanceRandom(t *testing.T) {
 	addr := realAddress(t)
 	for range 30 {
@@ -131,7 +126,7 @@ func (sc *scenario) check(t *testing.T, s *script) {
 	compare(t, s.transcript(), strings.TrimSpace(sc.want))
 }
 
-// checkReal is check with a real server, which may be an old one.
+// checkReal is check with a real server, which may be of an old version.
 func (sc *scenario) checkReal(t *testing.T, s *script) {
 	sc.run(s)
 	got, want := s.transcript(), strings.Split(strings.TrimSpace(sc.want), "\n")

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// A lock whose holder's session ends is given to the next one, while the first
-// still believes to hold it: that is what locks made of ephemeral nodes are like.
+// When the session of a lock's holder ends, the next client gets the lock, although the first still
+// believes that it holds it. That is a property of locks with ephemeral nodes.
 func Example() {
 	ens, err := locktest.New(locktest.Options{})
 	if err != nil {
@@ -43,8 +43,8 @@ func Example() {
 	// nodes: 2
 }
 
-// The reply to a request may be lost after it was applied. Code that creates a
-// node has to find out.
+// A reply may be lost after its request was applied. Code that creates a node must find out whether
+// it exists.
 func ExampleEnsemble_Intercept() {
 	ens, err := locktest.New(locktest.Options{})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Check reports what is inconsistent in an ensemble that is at rest: all members
-// run, and no client is connected.
+// Check returns an error if an ensemble at rest is inconsistent: all members run, and no client is
+// connected.
 func (e *Ensemble) Check() error {
 	e.lock()
 	defer e.unlock()
@@ -35,7 +35,7 @@ func (e *Ensemble) Check() error {
 	return errors.Join(errs...)
 }
 
-// checkTree reports what is inconsistent in a tree.
+// checkTree returns an error if a tree is inconsistent.
 func checkTree(t *tree) error {
 	for path, n := range t.nodes {
 		for i, name := range n.children.names {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// start starts an ensemble and a client of it, labelled "client".
+// start starts an ensemble, and a client of it with the label "client".
 func start(t *testing.T, opts locktest.Options) (*locktest.Ensemble, *client) {
 	t.Helper()
 	ens := locktest.Start(t, opts)
@@ -29,10 +29,10 @@ func mustCreate(t testing.TB, c *client, path string, flags int32) {
 	}
 }
 
-// has reports whether a node exists, by the ensemble's word.
+// has reports whether a node exists in the ensemble.
 func has(ens *locktest.Ensemble, path string) bool { return len(ens.Dump(path)) > 0 }
 
-// onRequest has one request of a label meet with a fault.
+// onRequest applies a fault to one request of a label.
 func onRequest(ens *locktest.Ensemble, label, op string, f locktest.Fault) {
 	var once sync.Once
 	ens.Intercept(func(r locktest.Request) (fault locktest.Fault) {
@@ -74,7 +74,7 @@ func TestDropAfterApply(t *testing.T) {
 	})
 }
 
-// Requests that were sent behind one that is dropped are lost with it.
+// TestDropLosesWhatFollows: requests that were sent after a dropped one are lost with it.
 func TestDropLosesWhatFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)
@@ -112,7 +112,7 @@ func TestErrorCode(t *testing.T) {
 	})
 }
 
-// TestErrorCodeOfAnOperation: the others fail with it, as on a server.
+// TestErrorCodeOfAnOperation: the other operations fail too, as on a real server.
 func TestErrorCodeOfAnOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := start(t, locktest.Options{})
@@ -155,15 +155,16 @@ func TestDelay(t *testing.T) {
 		if d := <-behind; d != 2*time.Second {
 			t.Errorf("the request behind it was done after %v, want 2s", d)
 		}
-		// It was applied when the delay was over, by the leader's clock.
+		// The request was applied at the end of the delay, by the leader's clock.
 		if ctime := ens.Dump("/a")[0].Stat.Ctime; ctime != begin.Add(2*time.Second).UnixMilli() {
 			t.Errorf("ctime is %v", time.UnixMilli(ctime))
 		}
 	})
 }
 
-// A request that a member has received is applied though its connection is gone; but not
-// once its session has ended, or has come back on another connection.
+// TestDelayedPastTheConnection: a request that a member has received is applied although its
+// connection has ended. It is not applied if its session has ended, or has returned on another
+// connection.
 func TestDelayedPastTheConnection(t *testing.T) {
 	for how, want := range map[string]struct {
 		applied bool
@@ -264,8 +265,8 @@ func TestInterceptSees(t *testing.T) {
 	})
 }
 
-// While a hook decides on a request, later ones of its connection wait, and those
-// of others do not.
+// TestInterceptKeepsOrder: while a hook handles a request, later ones of its connection wait, and
+// those of other connections do not.
 func TestInterceptKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)
@@ -304,8 +305,8 @@ func TestInterceptKeepsOrder(t *testing.T) {
 	})
 }
 
-// A hook may end its goroutine, as t.FailNow does, or panic: the ensemble is
-// left in order.
+// TestInterceptThatEnds: a hook may end its goroutine, as t.FailNow does, or panic. The ensemble
+// still works.
 func TestInterceptThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)
@@ -375,7 +376,7 @@ func TestPartition(t *testing.T) {
 			t.Errorf("create over the partition: %v, want ErrConnectionClosed", err)
 		}
 		if d := time.Since(begin); d < 3*time.Second || d > 6*time.Second {
-			// 2/3 of the session timeout after it heard the server last
+			// A client notices two thirds of the session timeout after the last message of the server.
 			t.Errorf("the client noticed after %v", d)
 		}
 		if has(ens, "/b") {
@@ -398,8 +399,8 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// What a client sent into a partition arrives when that heals, also if the
-// client has given up its connection meanwhile: a write may land late.
+// TestPartitionHoldsWrites: a write that a client sends into a partition arrives when the partition
+// heals, even if the client has given up its connection. So a write may be applied late.
 func TestPartitionHoldsWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)
@@ -541,7 +542,7 @@ func TestExpire(t *testing.T) {
 	})
 }
 
-// A session ends exactly its timeout after it was heard of last.
+// TestSessionTimeout: a session ends exactly its timeout after the last message of its client.
 func TestSessionTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{})
@@ -567,7 +568,7 @@ func TestSessionTimeout(t *testing.T) {
 	})
 }
 
-// The timeout is agreed upon anew with each connection.
+// TestSessionTimeoutOfLaterConnection: each connection negotiates the timeout anew.
 func TestSessionTimeoutOfLaterConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// Whatever a client sends, the ensemble survives it and serves the others.
+// FuzzFrames: whatever a client sends, the ensemble survives and serves other clients.
 func FuzzFrames(f *testing.F) {
 	hello := frame(int32(0), int64(0), int32(10000), int64(0), make([]byte, 16))
 	for _, seed := range [][]byte{

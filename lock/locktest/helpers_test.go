@@ -21,11 +21,10 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// sessionTimeout is long, as a real server may be starved on a machine that is
-// busy with other tests.
+// sessionTimeout is long, because a real server may be slow on a busy machine.
 const sessionTimeout = 30 * time.Second
 
-// A client is a connection of the client library with all its events.
+// client is a connection of the client library with all its events.
 type client struct {
 	*zk.Conn
 	t      testing.TB
@@ -67,16 +66,15 @@ func (c *client) await(states ...zk.State) {
 			}
 		}
 		if want == zk.StateHasSession {
-			// go-zookeeper is not through yet: it goes on to set its watches, and
-			// races with the replies to requests. No event tells when it has.
+			// go-zookeeper still sets its watches, which races with replies. No event shows the end
+			// of that.
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
 }
 
-// A rawConn speaks ZooKeeper's protocol frame by frame, to see what client
-// libraries hide: the order of frames, the ends of connections, session
-// passwords.
+// rawConn speaks ZooKeeper's protocol frame by frame. It shows what client libraries hide: the
+// order of frames, the ends of connections, session passwords.
 type rawConn struct {
 	t testing.TB
 	net.Conn
@@ -97,7 +95,7 @@ func dialRaw(t testing.TB, servers []string, dial zk.Dialer) *rawConn {
 	return &rawConn{t: t, Conn: conn, patience: patience}
 }
 
-// pack serialises values as the protocol has them.
+// pack serializes values as in the protocol.
 func pack(values ...any) []byte {
 	var b []byte
 	for _, v := range values {
@@ -142,7 +140,7 @@ func frame(values ...any) []byte {
 	return append(pack(int32(len(body))), body...)
 }
 
-// send sends a request. It may fail, as the other end may have closed.
+// send sends a request. It may fail if the other end has closed.
 func (c *rawConn) send(xid, op int32, fields ...any) error {
 	_, err := c.Write(frame(append([]any{xid, op}, fields...)...))
 	return err
@@ -160,7 +158,7 @@ func (c *rawConn) recv() ([]byte, error) {
 	return body, err
 }
 
-// A reply is a frame from a server: of a request, or with an event.
+// reply is a frame from a server: the reply to a request, or an event.
 type reply struct {
 	xid  int32
 	zxid int64
@@ -189,7 +187,7 @@ func (c *rawConn) reply() reply {
 	return r
 }
 
-// must sends a request that is to succeed, and returns the reply.
+// must sends a request that must succeed, and returns the reply.
 func (c *rawConn) must(op int32, fields ...any) reply {
 	c.t.Helper()
 	if err := c.send(1000, op, fields...); err != nil {
@@ -217,14 +215,14 @@ func (r reply) String() string {
 	return fmt.Sprintf("reply %d", r.xid)
 }
 
-// isClosed reports whether the other end closed the connection. Real ones are
-// reset where data is lost.
+// isClosed reports whether the other end closed the connection. A real connection is reset if data
+// is lost.
 func isClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// handshake makes a session, or attaches to the one that the connection names.
+// handshake creates a session, or attaches to the one that c names.
 func (c *rawConn) handshake(timeout time.Duration) error {
 	password := c.password
 	if password == nil {
@@ -246,19 +244,19 @@ func (c *rawConn) handshake(timeout time.Duration) error {
 	return nil
 }
 
-// newRaw makes a raw connection with a session of its own.
+// newRaw opens a raw connection with a session of its own.
 func (s *script) newRaw(timeout time.Duration) *rawConn {
 	s.t.Helper()
 	c := dialRaw(s.t, s.servers, s.dial)
 	if err := c.handshake(timeout); err != nil {
 		s.t.Fatal(err)
 	}
-	// Not to be left to expire: that would outlast the test.
+	// Close the session: its expiry would outlast the test.
 	s.t.Cleanup(func() { c.send(1, -11) })
 	return c
 }
 
-// again makes another connection for the session of c.
+// again opens another connection for the session of c.
 func (s *script) again(c *rawConn) (*rawConn, error) {
 	s.t.Helper()
 	next := dialRaw(s.t, s.servers, s.dial)
@@ -267,7 +265,7 @@ func (s *script) again(c *rawConn) (*rawConn, error) {
 	return next, err
 }
 
-// frames logs what comes next on a connection.
+// frames logs the next n frames of a connection.
 func (s *script) frames(c *rawConn, n int) {
 	for range n {
 		s.logf("%s", s.rel(c.reply().String()))
@@ -283,8 +281,7 @@ func (s *script) sinceContainers(r reply) {
 	}
 }
 
-// A tap keeps the first bytes that came over the latest connection: the reply to
-// its handshake.
+// tap keeps the first bytes of the latest connection: the reply to its handshake.
 type tap struct {
 	mu    sync.Mutex
 	bytes []byte
@@ -305,7 +302,7 @@ func (c *tappedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// password is the session's, once the connection is established.
+// password returns the session's password, once the connection is established.
 func (t *tap) password() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()

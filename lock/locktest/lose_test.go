@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// watch arms a watch on a node's data.
+// watch sets a watch on a node's data.
 func watch(t *testing.T, c *client, path string) <-chan zk.Event {
 	t.Helper()
 	_, _, events, err := c.GetW(path)
@@ -38,7 +38,7 @@ func fires(events <-chan zk.Event) bool {
 	}
 }
 
-// TestLoseWatches: a watch that was lost does not fire, and one that is set later does.
+// TestLoseWatches: a lost watch does not fire; one that is set later does.
 func TestLoseWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := start(t, locktest.Options{})
@@ -58,7 +58,7 @@ func TestLoseWatches(t *testing.T) {
 	})
 }
 
-// TestRefusedSetWatches: go-zookeeper goes on without its watches, as it does with real servers.
+// TestRefusedSetWatches: go-zookeeper continues without its watches, as with real servers.
 func TestRefusedSetWatches(t *testing.T) {
 	for _, code := range []int32{0, -127} {
 		synctest.Test(t, func(t *testing.T) {
@@ -75,8 +75,8 @@ func TestRefusedSetWatches(t *testing.T) {
 	}
 }
 
-// TestForget: nodes and sessions are gone, and a client that has seen more than there is now
-// is refused for ever by go-zookeeper's own doing; another one begins anew.
+// TestForget: nodes and sessions have gone. A client that has seen later transactions is refused
+// forever, because of go-zookeeper. Another client begins anew.
 func TestForget(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestMaxFrame: a longer request than the members take cuts the connection.
+// TestMaxFrame: a request that exceeds the members' limit cuts the connection.
 func TestMaxFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := start(t, locktest.Options{MaxFrame: 1000})

@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// three starts an ensemble of three members, and returns the leader and the
-// followers.
+// three starts an ensemble of three members, and returns the leader and the followers.
 func three(t *testing.T, opts locktest.Options) (ens *locktest.Ensemble, leader string, followers []string) {
 	t.Helper()
 	opts.Members = 3
@@ -73,7 +72,7 @@ func TestLag(t *testing.T) {
 			t.Errorf("the watch fired after %v, want 3s", d)
 		}
 
-		// A sync waits until what was there is seen.
+		// A sync waits until the member has all earlier transactions.
 		begin = time.Now()
 		mustCreate(t, writer, "/b", 0)
 		time.Sleep(time.Second)
@@ -86,8 +85,8 @@ func TestLag(t *testing.T) {
 			t.Errorf("the sync took until %v, want 4s", d)
 		}
 
-		// A write is answered when the member itself has it, and a read behind
-		// it sees it.
+		// The member answers a write when it has applied it. A later read of the same client sees
+		// it.
 		begin = time.Now()
 		read := make(chan time.Duration)
 		go func() {
@@ -136,8 +135,7 @@ func TestLag(t *testing.T) {
 	})
 }
 
-// Writes that a client sends one behind the other are not slowed down by each
-// other's way to its member.
+// TestLagPipelines: consecutive writes of a client do not add up their lags.
 func TestLagPipelines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, _, followers := three(t, locktest.Options{})
@@ -158,7 +156,7 @@ func TestLagPipelines(t *testing.T) {
 	})
 }
 
-// A client does not go back in time.
+// TestStaleMemberRefuses: a member refuses a client that has seen later data.
 func TestStaleMemberRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, leader, followers := three(t, locktest.Options{})
@@ -184,7 +182,7 @@ func TestStaleMemberRefuses(t *testing.T) {
 	})
 }
 
-// A session that moved on is not served by the member that it left.
+// TestSessionMoved: a member no longer serves a session that has moved to another member.
 func TestSessionMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, leader, followers := three(t, locktest.Options{})
@@ -212,8 +210,8 @@ func TestSessionMoved(t *testing.T) {
 	})
 }
 
-// The session ends for all at once; the member that lags learns of it later, but
-// takes no more writes.
+// TestExpiredAtLaggingMember: a session ends for all members at once. A lagging member learns of it
+// later, but accepts no more writes.
 func TestExpiredAtLaggingMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, _, followers := three(t, locktest.Options{})
@@ -232,8 +230,8 @@ func TestExpiredAtLaggingMember(t *testing.T) {
 		}
 		c.SetReadDeadline(time.Time{})
 		if r := c.reply(); r.String() != "closed" || time.Since(begin) != 5*time.Second {
-			// the reply, session expired, waits for its transaction, and before
-			// that comes the one that ends the session
+			// The reply, session expired, waits for its transaction. The one that ends the session
+			// comes before.
 			t.Errorf("a write: %v after %v, want the connection closed", r, time.Since(begin))
 		}
 		if has(ens, "/a") {
@@ -283,7 +281,7 @@ func TestLeaderChange(t *testing.T) {
 		if offset != time.Hour && offset != 2*time.Hour {
 			t.Errorf("the new leader's clock is %v ahead", offset)
 		}
-		// The new leader counts the sessions' time from its beginning.
+		// The new leader counts the sessions' timeouts from its beginning.
 		time.Sleep(time.Until(begin.Add(12*time.Second - 1)))
 		synctest.Wait()
 		if !has(ens, "/idle") {
@@ -324,7 +322,7 @@ func TestQuorum(t *testing.T) {
 			t.Error("a member without a leader took a client")
 		}
 
-		// The one that was away comes back, and knows what it missed.
+		// The member that was away returns, and gets the data that it missed.
 		if err := ens.Start(followers[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -342,7 +340,7 @@ func TestQuorum(t *testing.T) {
 			t.Error("the other member that came back lacks something")
 		}
 
-		// All stop; the members that come back first do not know the last write.
+		// All members stop. Those that return first do not have the last write.
 		ens.Stop(followers[1])
 		mustCreate(t, d, "/last", 0)
 		ens.Stop(followers[0])
@@ -352,7 +350,7 @@ func TestQuorum(t *testing.T) {
 		if !has(ens, "/last") {
 			t.Error("an acknowledged write was lost")
 		}
-		// Likewise, and the member that knows is another one.
+		// The same, with another member that has the last write.
 		ens.Start(followers[0])
 		d.await(zk.StateDisconnected, zk.StateHasSession)
 		ens.Stop(leader)
@@ -373,8 +371,8 @@ func TestQuorum(t *testing.T) {
 	})
 }
 
-// An election that begins while a majority runs ends without a leader if that
-// is gone by then.
+// TestElectionWithoutQuorum: an election that began with a majority ends without a leader if the
+// majority has gone by then.
 func TestElectionWithoutQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, _, followers := three(t, locktest.Options{ElectionTime: time.Second})
@@ -396,7 +394,7 @@ func TestElectionWithoutQuorum(t *testing.T) {
 	})
 }
 
-// A client that takes the order of children for one that means something fails.
+// TestChildrenAreNotSorted: a client that relies on the order of children fails.
 func TestChildrenAreNotSorted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := start(t, locktest.Options{})
@@ -411,7 +409,7 @@ func TestChildrenAreNotSorted(t *testing.T) {
 	})
 }
 
-// A single server comes back with what it had, in the same epoch.
+// TestRestart: a single server returns with its data, in the same epoch.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := start(t, locktest.Options{})
@@ -465,7 +463,7 @@ func TestStepClock(t *testing.T) {
 	})
 }
 
-// The same history comes to the same trace.
+// TestDeterminism: the same history has the same trace.
 func TestDeterminism(t *testing.T) {
 	history := func() []string {
 		var trace []string

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// connected returns an ensemble and a connection to it whose session is made.
+// connected returns an ensemble and a connection with a session.
 func connected(t *testing.T) (*locktest.Ensemble, *rawConn) {
 	t.Helper()
 	ens := locktest.Start(t, locktest.Options{})
@@ -55,7 +55,7 @@ func TestReadDeadline(t *testing.T) {
 		wantTimeout(t, "Read, after the deadline", err)
 		elapsed(0)
 
-		// Moved while a Read waits: nearer, and further away.
+		// The deadline moves while a Read waits: earlier, and later.
 		c.SetReadDeadline(start.Add(time.Minute))
 		time.AfterFunc(time.Second, func() { c.SetReadDeadline(time.Now().Add(time.Second)) })
 		_, err = c.Read(b)
@@ -67,7 +67,7 @@ func TestReadDeadline(t *testing.T) {
 		wantTimeout(t, "Read, deadline moved away", err)
 		elapsed(time.Minute + time.Second/2)
 
-		// Taken back: data comes.
+		// The deadline is removed, and data arrives.
 		c.SetReadDeadline(start.Add(time.Second))
 		time.AfterFunc(time.Second/2, func() { c.SetReadDeadline(time.Time{}) })
 		time.AfterFunc(time.Minute, func() { c.send(-2, 11) })
@@ -113,7 +113,7 @@ func TestReadInPieces(t *testing.T) {
 	})
 }
 
-// A client that is cut off can write until its buffer is full.
+// TestWriteBlocks: a client in a partition can write until its buffer is full.
 func TestWriteBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)

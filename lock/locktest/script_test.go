@@ -28,7 +28,7 @@ const (
 	ephemeralSequential = zk.FlagEphemeral | zk.FlagSequence
 )
 
-// A script runs a scenario and keeps its transcript.
+// script runs a scenario and keeps its transcript.
 type script struct {
 	t       *testing.T
 	servers []string
@@ -94,7 +94,7 @@ func errText(err error) string {
 
 var zxidMark = regexp.MustCompile(`<(-?\d+)>`)
 
-// transcript puts the ranks of transactions in their places.
+// transcript replaces zxids by their ranks.
 func (s *script) transcript() string {
 	text := strings.Join(s.lines, "\n")
 	rank := make(map[string]int)
@@ -121,8 +121,8 @@ func (s *script) stat(st *zk.Stat) string {
 	return text
 }
 
-// checkTimes checks that what one transaction did has one time, and that times
-// do not run against the order of transactions: the clock is not stepped here.
+// checkTimes checks that all changes of one transaction have one time, and that times rise with
+// transactions: the clock does not step here.
 func (s *script) checkTimes(st *zk.Stat) {
 	for zxid, t := range map[int64]int64{st.Czxid: st.Ctime, st.Mzxid: st.Mtime} {
 		if old, ok := s.times[zxid]; ok && old != t {
@@ -277,7 +277,7 @@ var eventNames = map[zk.EventType]string{
 	zk.EventNotWatching: "not watching",
 }
 
-// event waits for a watch's event.
+// event logs the next event of a watch.
 func (s *script) event(ch <-chan zk.Event) {
 	select {
 	case ev := <-ch:
@@ -287,8 +287,8 @@ func (s *script) event(ch <-chan zk.Event) {
 	}
 }
 
-// quiet notes whether a watch has fired up to now: servers send events before
-// the replies to later reads.
+// quiet logs whether a watch has fired so far: servers send events before the replies to later
+// reads.
 func (s *script) quiet(c *zk.Conn, ch <-chan zk.Event) {
 	if _, _, err := c.Exists(s.root); err != nil {
 		s.t.Fatal(err)
@@ -301,7 +301,7 @@ func (s *script) quiet(c *zk.Conn, ch <-chan zk.Event) {
 	}
 }
 
-// one runs each operation in a multi of its own.
+// one runs each operation in its own multi.
 func (s *script) one(c *zk.Conn, what string, ops ...any) {
 	var texts []string
 	for _, op := range ops {
@@ -330,7 +330,7 @@ func (s *script) getACL(c *zk.Conn, p string) {
 	s.logf("getACL %s: %v %s", p, acl, s.stat(st))
 }
 
-// random makes 60 random requests, and notes what watches fire after each.
+// random sends 60 random requests, and logs the fired watches after each.
 func (s *script) random(seed uint64) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
@@ -393,9 +393,8 @@ func (s *script) random(seed uint64) {
 	}
 }
 
-// transactions counts the transactions of f. A real server may have more at the
-// same time, of others that use it, but never fewer: so there the least of many
-// tries counts. f has to observe the same each time.
+// transactions logs the number of transactions of f. On a real server other clients may add some,
+// so there the least of many runs counts. f must have the same observations each time.
 func (s *script) transactions(c *zk.Conn, what string, f func()) {
 	mark := func() int64 {
 		st, err := c.Set(s.root, nil, -1)
@@ -418,8 +417,8 @@ func (s *script) transactions(c *zk.Conn, what string, f func()) {
 	for range tries {
 		try()
 	}
-	// Nothing that is counted makes more than one: more are those of others on the same
-	// server, which come to rest.
+	// Each counted operation makes at most one transaction. If there are more, they are of other
+	// clients of the server, so try again.
 	for end := time.Now().Add(20 * time.Second); s.shared && least > 1 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		try()
 	}

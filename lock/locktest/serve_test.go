@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// serve serves the members of an ensemble on loopback, until the end of the test, and
-// returns their addresses.
+// serve serves the members of an ensemble on loopback until the end of the test, and returns their
+// addresses.
 func serve(t *testing.T, ens *locktest.Ensemble) []string {
 	t.Helper()
 	var addrs []string
@@ -38,7 +38,7 @@ func serve(t *testing.T, ens *locktest.Ensemble) []string {
 	return addrs
 }
 
-// TestConformanceServed has all of it come over TCP.
+// TestConformanceServed runs all scenarios over TCP.
 func TestConformanceServed(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestServedWords(t *testing.T) {
 	}
 }
 
-// TestCloseEndsServing: connections end with the ensemble, one that has said nothing too.
+// TestCloseEndsServing: connections end with the ensemble, also silent ones.
 func TestCloseEndsServing(t *testing.T) {
 	ens := locktest.Start(t, locktest.Options{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -157,8 +157,8 @@ func TestServeFails(t *testing.T) {
 	}
 }
 
-// TestServeOutlastsFailedAccepts: a process that has no file descriptor left for a moment goes on
-// to serve, and so keeps its data.
+// TestServeOutlastsFailedAccepts: without a free file descriptor for a moment, Serve continues, and
+// so keeps its data.
 func TestServeOutlastsFailedAccepts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -192,8 +192,8 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestContainerGoes: a container is deleted a minute after its last child, unless it has
-// another one by then, or never had any. Real servers take up to that minute.
+// TestContainerGoes: a container is deleted a minute after its last child, unless it has another
+// child by then, or never had any. Real servers take up to a minute.
 func TestContainerGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{Members: 3})

@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// Clients do random things while random faults befall them and the members. In
-// the end all members have the same data, and nothing is left of what is gone.
-// They speak the protocol themselves, as go-zookeeper races with itself when
-// requests are queued while it reconnects.
+// TestStress: clients send random requests under random faults. In the end all members have the
+// same data, and no deleted node or ended session leaves anything behind. The clients speak the
+// protocol themselves, because go-zookeeper has a data race if requests are queued while it
+// reconnects.
 func TestStress(t *testing.T) {
 	for range 20 {
 		seed := rand.Uint64()
@@ -115,8 +115,8 @@ func stress(t *testing.T, seed uint64) {
 	}
 }
 
-// stressClient makes random requests, on one connection after the other, and
-// returns how many were answered.
+// stressClient sends random requests, on one connection after the other, and returns the number of
+// replies.
 func stressClient(ens *locktest.Ensemble, label string, rnd *rand.Rand, until time.Time) (answers int) {
 	var last rawConn
 	for time.Now().Before(until) {
@@ -141,7 +141,7 @@ func stressClient(ens *locktest.Ensemble, label string, rnd *rand.Rand, until ti
 	return answers
 }
 
-// stress makes random requests until one fails.
+// stress sends random requests until one fails.
 func (c *rawConn) stress(rnd *rand.Rand, until time.Time) (answers int) {
 	for xid := int32(1); time.Now().Before(until); xid++ {
 		path := fmt.Sprintf("/%d", rnd.IntN(5))

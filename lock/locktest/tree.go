@@ -49,8 +49,8 @@ func (n *node) stat() Stat {
 		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid,
 		Ctime: n.ctime, Mtime: n.mtime,
 		Version: n.version, Aversion: n.aversion,
-		// As on real servers: every child that was created and is not there any more was also
-		// deleted.
+		// Each create and each delete of a child counts, as on real servers. A child that was
+		// created and no longer exists was deleted.
 		Cversion:       n.cversion*2 - children,
 		EphemeralOwner: n.ephemeralOwner,
 		DataLength:     int32(len(n.data)),

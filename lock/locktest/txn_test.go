@@ -25,9 +25,9 @@ func drawOp(t *rapid.T) op {
 	return o
 }
 
-// A multi does what its operations do one after the other, if all of them
-// succeed, and otherwise nothing. So the checks of a multi, which are made
-// before anything is applied, are those of single operations.
+// TestMultiIsItsOperationsInOrder: a multi has the effect of its operations one after the other if
+// all succeed, and otherwise none. So its checks, which come before any change, equal those of
+// single operations.
 func TestMultiIsItsOperationsInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const session = 7
@@ -97,9 +97,9 @@ func TestMultiIsItsOperationsInOrder(t *testing.T) {
 	})
 }
 
-// Near 2147483647 a real server's counter sticks: single creates get that number
-// for ever, and within a multi it turns negative, as what was prepared and is not
-// applied counts on.
+// TestSequenceSticks: at 2147483647 a real server's counter sticks. Single creates get that number
+// forever. Within a multi the number turns negative, because prepared creates count before they are
+// applied.
 func TestSequenceSticks(t *testing.T) {
 	tree := newTree()
 	zxid := int64(0)
@@ -129,7 +129,7 @@ func TestSequenceSticks(t *testing.T) {
 		ops  []op
 		want []string
 		cver int32
-		// The last child's transaction does not show once the counter sticks.
+		// The parent shows no transaction of its last child once the counter sticks.
 		shows bool
 	}{
 		{[]op{join("a-")}, []string{"a-2147483646"}, math.MaxInt32, true},
@@ -156,8 +156,8 @@ func TestSequenceSticks(t *testing.T) {
 }
 
 func TestDigestID(t *testing.T) {
-	// As java -cp zookeeper.jar org.apache.zookeeper.server.auth.DigestAuthenticationProvider
-	// prints it.
+	// The output of java -cp zookeeper.jar
+	// org.apache.zookeeper.server.auth.DigestAuthenticationProvider.
 	for credentials, want := range map[string]string{
 		"me:secret": "me:016djjlksVQS5RgX3M7biBGyYwY=",
 	} {

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Config is the whole of a configuration file. The library, the reaper and the
-// command line read the same one.
+// Config is a whole configuration file. The library, the reaper and the command line read the same
+// file.
 type Config struct {
 	ZooKeeper ZooKeeper
 	Root      string // the node under which all locks are; default "/locks"
@@ -22,7 +22,7 @@ type Config struct {
 	places map[string]place // of its keys' values
 }
 
-// ZooKeeper says how to reach the ensemble.
+// ZooKeeper has the servers of the ensemble and how to connect to them.
 type ZooKeeper struct {
 	Servers        []string      // as host:port; default 127.0.0.1:2181
 	SessionTimeout time.Duration // what is asked for, the server may give another; default 10s
@@ -42,20 +42,20 @@ type Auth struct {
 	path string // of its key in the file; "" is zookeeper.auth
 }
 
-// Log says what is logged, and how.
+// Log has the level and the form of the log.
 type Log struct {
 	Level  string // trace, debug, info, warn or error; default info
 	Format string // json or console; default json
 }
 
-// Reaper says how the reaper works, as far as the file does. The zero value of a field
-// means the default of package reaper, which also knows the limits.
+// Reaper has the settings of the reaper. A zero field means the default of package reaper, which
+// also checks the limits.
 type Reaper struct {
 	Schedule    string // when policies without one of their own are swept
 	Concurrency int    // requests in flight
 	Batch       int    // deletes in one transaction
 	Lock        string // the lock that makes one reaper the active one
-	// MaxDeletesPerSecond bounds the deletes of all sweeps together.
+	// MaxDeletesPerSecond limits the deletes of all sweeps together.
 	MaxDeletesPerSecond int
 }
 
@@ -72,11 +72,13 @@ func Default() *Config {
 	}
 }
 
-// Options returns what a client is to be made with by [lock.Dial], beside the servers, so
-// that it does as the configuration says: root, policies, session timeout, TLS, and the
-// credentials of zookeeper.auth, without which the nodes that it makes are open to
-// every user. Append other options to them, such as a logger. The error is that of
-// [Auth.Password] or [TLS.Config], whose files are read now, with the place in the file.
+// Options returns the options for [lock.Dial] that apply the configuration: root, policies, session
+// timeout, TLS and credentials. It does not return the servers. Append other options, such as a
+// logger.
+//
+// Without zookeeper.auth, every user can access the nodes that the client creates. Options reads
+// the files with the password and the certificates. If that fails, the error is that of
+// [Auth.Password] or [TLS.Config], with the key's position in the file.
 func (c *Config) Options() ([]lock.Option, error) {
 	options := []lock.Option{
 		lock.WithRoot(c.Root),
@@ -103,11 +105,10 @@ func (c *Config) Options() ([]lock.Option, error) {
 	return options, nil
 }
 
-// ParseServer parses the address of a ZooKeeper server, host or host:port, and
-// returns it as host:port. The default port is 2181. An IPv6 address is in
-// brackets.
+// ParseServer parses the address of a ZooKeeper server, host or host:port, and returns it as
+// host:port. The default port is 2181. An IPv6 address needs brackets.
 func ParseServer(s string) (string, error) { return zkconn.ParseServer(s) }
 
-// ShowServer returns what was given as a server as it may be shown: without what stands
-// before an @, which may be a user's name and password, as in URLs.
+// ShowServer returns a server's address in a form that is safe to print. It drops the text before
+// an @, which may be a user name and a password as in a URL.
 func ShowServer(s string) string { return zkconn.ShowServer(s) }

@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// decoder decodes one file. It goes on after a mistake, to find them all.
+// decoder decodes one file. It continues after a mistake, to find all mistakes.
 type decoder struct {
 	mistakes
 	folder string // that paths in the file are relative to
@@ -23,7 +23,7 @@ func newDecoder(filename string) *decoder {
 	return &decoder{mistakes{file: filename, places: map[string]place{}}, filepath.Dir(filename)}
 }
 
-// decode decodes the node at path as v says.
+// decode decodes the node at path into v.
 func (d *decoder) decode(v value, path string, n ast.Node) {
 	d.places[path] = place{positionOf(start(n)), show(n)}
 	if n.Type() == ast.NullType {
@@ -38,19 +38,18 @@ func (d *decoder) refuse(path, rule string, args ...any) {
 	d.add(path, d.places[path].text, rule, args...)
 }
 
-// given reports whether the file has the key.
+// given reports whether the file has the key at path.
 func (d *decoder) given(path string) bool {
 	_, given := d.places[path]
 	return given
 }
 
-// value is a place of the schema: it decodes what a file has there, and keeps
-// it.
+// value is one value of the schema. It decodes the file's node and stores the result.
 type value interface {
 	decode(d *decoder, path string, n ast.Node)
 }
 
-// object is a mapping with these keys and no others.
+// object is a mapping with exactly these known keys.
 type object []field
 
 type field struct {
@@ -86,8 +85,8 @@ func (o object) decode(d *decoder, path string, n ast.Node) {
 	}
 }
 
-// unknown adds a mistake about a key that is not of the object. It does not show the value,
-// nor the key among those whose values are hidden: it may be a password.
+// unknown adds a mistake about a key that the object does not know. It does not show the value, and
+// not the key where values are hidden: either may be a password.
 func (o object) unknown(d *decoder, at position, path, key string) {
 	rule := "is not a known key; the keys here are " + strings.Join(o.keys(), ", ")
 	if path == "" {
@@ -113,8 +112,8 @@ func (o object) keys() []string {
 	return keys
 }
 
-// nearest returns the one of keys that a slip of the keyboard may have made
-// into key, or "".
+// nearest returns the one of keys that is most similar to key, if key is probably a typo of it.
+// Otherwise it returns "".
 func nearest(key string, keys []string) string {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for slips := range 8 {
@@ -127,8 +126,7 @@ func nearest(key string, keys []string) string {
 	return ""
 }
 
-// within reports whether at most n bytes must be put in, left out or replaced to make b
-// of a.
+// within reports whether at most n inserted, deleted or replaced bytes turn a into b.
 func within(n int, a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]
@@ -139,14 +137,14 @@ func within(n int, a, b string) bool {
 	return n > 0 && (within(n-1, a[1:], b[1:]) || within(n-1, a[1:], b) || within(n-1, a, b[1:]))
 }
 
-// list is a sequence.
+// list is a sequence of values.
 type list struct {
 	least   int
 	size    func(n int)       // makes room for n elements
 	element func(i int) value // is one of them
 }
 
-// listOf is a list whose elements go to a slice.
+// listOf is a list that stores its elements in a slice.
 func listOf[T any](to *[]T, element func(*T) value, least int) list {
 	return list{
 		least:   least,
@@ -170,7 +168,7 @@ func (l list) decode(d *decoder, path string, n ast.Node) {
 	}
 }
 
-// checked is a value with something to do when it was decoded, unless it is none at all.
+// checked is a value with a check that runs after decoding, if decoding found no mistake in it.
 type checked struct {
 	value
 	then func(d *decoder, path string)
@@ -183,8 +181,7 @@ func (c checked) decode(d *decoder, path string, n ast.Node) {
 	}
 }
 
-// shown is a value that messages show in another way: it is where a password might be put
-// by mistake.
+// shown is a value that messages print in a safe form: users may put a password there by mistake.
 type shown struct {
 	value
 	as func(string) string
@@ -199,7 +196,7 @@ func (s shown) decode(d *decoder, path string, n ast.Node) {
 	s.value.decode(d, path, n)
 }
 
-// scalar takes a single value, or returns the rule that the value breaks.
+// scalar decodes a single value. It returns the rule that the value breaks, if any.
 type scalar func(n ast.Node) error
 
 func (s scalar) decode(d *decoder, path string, n ast.Node) {
@@ -208,7 +205,7 @@ func (s scalar) decode(d *decoder, path string, n ast.Node) {
 	}
 }
 
-// parsed takes a text that parse makes a T of, or else returns the rule.
+// parsed decodes a text with parse. An error of parse is the rule that the text breaks.
 func parsed[T any](to *T, parse func(string) (T, error)) scalar {
 	return func(n ast.Node) error {
 		s, ok := n.(*ast.StringNode)
@@ -223,12 +220,12 @@ func parsed[T any](to *T, parse func(string) (T, error)) scalar {
 	}
 }
 
-// text takes a text that keeps the rule.
+// text decodes a text that must satisfy the rule.
 func text(to *string, rule func(string) error) scalar {
 	return parsed(to, func(s string) (string, error) { return s, rule(s) })
 }
 
-// choice takes one of the options.
+// choice decodes a text that must be one of the options.
 func choice(to *string, options ...string) scalar {
 	return text(to, func(s string) error {
 		if !slices.Contains(options, s) {
@@ -238,10 +235,10 @@ func choice(to *string, options ...string) scalar {
 	})
 }
 
-// longUnit is a number of days or weeks, for which Go's syntax has no letter.
+// longUnit matches a number of days or weeks, which Go's syntax of durations lacks.
 var longUnit = regexp.MustCompile(`^([0-9]{1,4}(?:\.[0-9]+)?) ?(d|w)(?:ays?|eeks?)?$`)
 
-// duration takes a duration in Go's syntax that keeps the rule.
+// duration decodes a duration, in Go's syntax or in days or weeks, that must satisfy the rule.
 func duration(to *time.Duration, rule func(time.Duration) error) scalar {
 	return func(n ast.Node) error {
 		const syntax = "must be a duration such as 500ms, 30s or 1h30m"
@@ -265,7 +262,7 @@ func duration(to *time.Duration, rule func(time.Duration) error) scalar {
 	}
 }
 
-// number takes a whole number of at least 1.
+// number decodes a whole number of at least 1.
 func number(to *int) scalar {
 	return func(n ast.Node) error {
 		text := n.GetToken().Value
@@ -278,7 +275,7 @@ func number(to *int) scalar {
 	}
 }
 
-// boolean takes a truth value.
+// boolean decodes true or false.
 func boolean(to *bool) scalar {
 	return func(n ast.Node) error {
 		b, ok := n.(*ast.BoolNode)

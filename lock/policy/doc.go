@@ -1,69 +1,64 @@
-// Package policy says which times apply to which locks, and reads the
-// configuration file that the library, the reaper and the command line share.
+// Package policy selects the settings of each lock by its name. It also reads the configuration
+// file that the library, the reaper and the command line share.
 //
 // # Policies
 //
-// A [Policy] gives the times of all locks whose names its pattern matches: the
-// TTL that contenders ask for and the most that they may ask for, the grace
-// after an expiry, how long a hold may last, and when the reaper cleans up
-// behind them. A [Set] is an ordered list of policies. The first one that
-// matches a name applies, so the special ones stand before the general ones.
-// Locks that no policy matches have the defaults, under the name "default".
+// A [Policy] has the settings of all locks whose names match its pattern: the default TTL and the
+// largest TTL, the grace after an expiry, the longest hold, and the schedule of the reaper. A [Set]
+// is an ordered list of policies. The first policy that matches a name applies, so put special
+// policies before general ones. Locks that no policy matches have the defaults, under the name
+// "default".
 //
-// All clients of a lock should have the same policy for it: a waiter judges
-// a holder's entry with its own grace.
+// All clients of a lock should have the same policy for it: a waiter judges a holder's entry by the
+// waiter's own grace.
 //
 // # Choosing times
 //
-// The TTL decides two things at once: for how long a crash blocks the waiters, and how
-// long an outage a hold survives. Take the shorter one that the work bears, from this:
+// The TTL decides how long a crash blocks the waiters, and how long an outage a hold survives. Use
+// the shortest TTL that the work can bear:
 //
 //	a crash blocks for at most     ttl + grace, from the last renewal
-//	a hold survives                an outage of not quite ttl * 2/3: a renewal is due every third
+//	a hold survives                an outage of almost ttl * 2/3: a renewal is due every third
 //	a holder is warned             with ttl / 2 left, and has as long to finish
-//	what a crash leaves empty      is there for orphan_after, and until the next sweep
+//	an empty parent                remains for orphan_after, and until the next sweep
 //
-//	work                                                       ttl      what else
-//	if in doubt; it rides out an election of a leader          30s      these are the defaults
+//	work                                                       ttl      other settings
+//	if in doubt; it survives the election of a leader          30s      none: this is the default
 //	requests that others wait for, and that are safe to redo   5s       session_timeout: 4s
 //	imports and backups that must survive a maintenance        5m       max_hold: 6h
-//	a worker that is restarted, and goes on                    30s      Hold.Detach with the time it takes
-//	once a minute on several hosts, whichever is first         30s      holdfast run --at-least
+//	a worker that restarts and continues                       30s      Hold.Detach for the restart
+//	once a minute, on any one of several hosts                 30s      holdfast run --at-least
 //
-// The session timeout decides nothing about locks. It says how soon a connection that stalls
-// is given up: after two thirds of it. So the TTL should not be below it, or else a stalled
-// connection costs holds before another server is tried; a client logs a warning. Below 4 s,
-// twice the usual tickTime, servers grant no session: they raise it.
+// The session timeout does not affect locks. A client gives up a stalled connection after two
+// thirds of it. If the TTL is shorter, a stalled connection may cost holds before the client tries
+// another server, so the client logs a warning. Servers usually raise a timeout below 4 s, twice
+// the usual tickTime.
 //
-// The grace is for the clock of ZooKeeper's leader: it must be longer than any step which that
-// clock makes while it leads. 2 s suffices where ntpd or chrony slews it; "holdfast doctor"
-// watches the clock and says what grace it allows. All clients of a lock should have the same.
+// The grace must be longer than any step that the clock of ZooKeeper's leader makes while it leads.
+// 2 s suffices if ntpd or chrony slews the clock. "holdfast doctor" watches the clock and reports
+// the grace that it requires.
 //
-// max_hold ends holds of processes that hang but still renew. It is off by default: set it to
-// some times the longest that the work has ever taken. max_ttl bounds what a caller may ask
-// for by lock.WithTTL, and so the harm of a slip.
+// max_hold ends holds of processes that hang but still renew. It is off by default. Set it to a few
+// times the longest duration of the work. max_ttl limits lock.WithTTL, and so the harm of a wrong
+// value there.
 //
-// orphan_after is for the reaper alone: the last contender deletes the parent at once.
+// orphan_after applies only to the reaper: the last contender deletes the parent itself.
 //
-// A short TTL costs writes: each hold is renewed three times in a TTL. Renewals of one client
-// share transactions, up to hundreds in one. And the TTL has to be long beside the way to
-// the servers. A waiter enters with half of its lease left. So where a write and a list take
-// half a TTL together, it may wait for long although no contender is ahead.
+// A short TTL costs writes: a client renews each hold three times in a TTL. Renewals of one client
+// share transactions, up to hundreds in one. The TTL must also be long compared with the round trip
+// to the servers. A waiter enters only with half of its lease left. If a write and a list together
+// take half a TTL, it may wait for long although no contender is ahead.
 //
 // # Patterns
 //
-// Patterns are compared with the names of locks, relative to the root, component
-// by component:
+// A pattern is compared with a lock's name, relative to the root, component by component:
 //
-//   - "*" is any one component, and in a longer component any run of characters,
-//     also an empty one;
-//   - "**" is any number of components, also none, and always a component of its
-//     own;
-//   - every other character stands for itself.
+//   - "*" matches any one component; within a longer component, any number of characters, also none;
+//   - "**" matches any number of components, also none; it must be a whole component;
+//   - every other character matches itself.
 //
-// What a pattern matches must be possible as the name of a lock: no slash at
-// either end, no empty component, no "." or "..", no control character. At most
-// eight components may be * and three **.
+// The rules of locks' names apply to a pattern: no slash at either end, no empty component, no "."
+// or "..", no control character. At most eight components may be *, and three may be **.
 //
 //	pattern         matches                          does not match
 //	orders          orders                           orders/42
@@ -90,53 +85,50 @@
 //	    max_ttl: 1m
 //	    schedule: "@every 15s"
 //
-// Keys that are left out have their defaults; config.yaml at the top of the
-// repository has them all. [Load] is strict: whatever it does not understand, or
-// would have to guess at, it refuses, and it reports all mistakes of a file at
-// once, each with its line, key, value and rule:
+// Omitted keys have their defaults; config.yaml at the top of the repository has all keys. [Load]
+// is strict: it refuses everything that it does not understand or would have to guess. It reports
+// all mistakes of a file at once, each with its line, key, value and rule:
 //
 //	config.yaml:6:10: policies[0].ttl: 50ms: must be at least 100ms
 //	config.yaml:7:5: policies[0].max_hodl: is not a known key; did you mean max_hold?
 //
-// Only what is not YAML at all, or a part of YAML that is not accepted (anchors,
-// aliases, tags, merge keys, several documents), is reported before the rest
-// can be looked at.
+// If the file is not YAML, or has features that are not accepted (anchors, aliases, tags, merge
+// keys, several documents), Load reports only that.
 //
 // # Access
 //
-// With zookeeper.auth the nodes of locks belong to that user alone. With zookeeper.tls the
-// connection is encrypted. SECURING.md, in the folder of package lock, shows what the
-// servers need for both, and which ACLs to set.
+// With zookeeper.auth, only that user can access the locks' nodes. With zookeeper.tls, connections
+// are encrypted. SECURING.md, in the folder of package lock, shows the servers' settings for both,
+// and the ACLs to set.
 //
 // # Rules
 //
 // For policies, in a file and in [NewSet]:
 //
 //   - name is given, unique, printable and at most 64 bytes long; "default" is
-//     kept for the policy that matches **;
+//     reserved for the policy that matches **;
 //   - match is given, and is a pattern as above;
 //   - ttl is at least 100ms and at most max_ttl;
 //   - grace is at least 100ms and at most max_ttl;
 //   - max_hold is 0s, without limit, or at least ttl;
-//   - orphan_after is at least 1s, since contenders of other libraries make a
-//     lock's node first and their entry in it with a second request;
-//   - all of them are whole milliseconds and at most 8760h, a year;
-//   - schedule is one that [ParseSchedule] takes, but for its time zone, which only the
-//     reaper looks up: a cron expression that comes at some time, without an interval
-//     that cron would round;
-//   - some name is left for each policy: no policy, and no several together,
-//     above it match every name that it does;
-//   - there are at most 1,000.
+//   - orphan_after is at least 1s, because other libraries create a lock's node
+//     and their entry in two requests;
+//   - all of these durations are whole milliseconds and at most 8760h, a year;
+//   - schedule is accepted by [ParseSchedule]; only the reaper looks up its time zone;
+//   - each policy can apply: the policies above it do not, even together, match
+//     every name that it matches;
+//   - there are at most 1,000 policies.
 //
 // For a file, in addition:
 //
-//   - it is not empty: {} stands for all defaults;
+//   - it is not empty: {} means all defaults;
 //   - it has at most 1 MiB and 40,000 tokens of YAML, nested at most 20 deep,
-//     which is room for 1,000 policies; keys are known, given once, and have a value;
-//   - durations have a unit (30s, 1h30m), and a zero is no way to ask for a
-//     default;
-//   - no password stands in the file, and what its keys name is relative to its folder;
-//   - on the same servers no root is another's, or below another.
+//     which suffices for 1,000 policies;
+//   - keys are known, given once, and have a value;
+//   - durations have a unit (30s, 1h30m), and zero does not mean the default;
+//   - it contains no password, only the name of a file or a variable with it;
+//   - files that it names are relative to its folder;
+//   - on the same servers, no two roots are equal, or one below the other.
 //
-// The comments in config.yaml, and the messages, have the rules for single keys.
+// The comments in config.yaml and the messages have the rules for single keys.
 package policy

@@ -97,8 +97,7 @@ func ExamplePattern_Covers() {
 	// Output: true false
 }
 
-// A service takes its locks' times, and its credentials, from the file that the reaper
-// uses.
+// A service reads its locks' times and its credentials from the reaper's configuration file.
 func ExampleConfig_Options() {
 	ensemble, err := locktest.New(locktest.Options{}) // a ZooKeeper in memory
 	if err != nil {
@@ -142,8 +141,8 @@ policies:
 	// the lock's node is open to: digest shop
 }
 
-// What the times of a file come to: how long a crash blocks others, and how long an outage a
-// hold survives, or not quite.
+// The example computes, for each policy, how long a crash blocks other clients, and about how long
+// an outage a hold survives.
 func Example_times() {
 	config, err := policy.Parse("config.yaml", []byte(`
 zookeeper: {session_timeout: 4s}

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// TLS says how connections to the servers are encrypted. The zero value believes in the
-// authorities that this machine does, and shows no certificate.
+// TLS has the settings of encrypted connections to the servers. The zero value trusts the machine's
+// certificate authorities and presents no certificate.
 type TLS struct {
 	CAFile     string // certificates of the authorities that servers' are signed by
 	CertFile   string // our certificate, for servers that want one
@@ -25,16 +25,17 @@ type TLS struct {
 	path string // of its key in the file; "" is zookeeper.tls
 }
 
-// What a credential and a key are called may be the secret itself, in the wrong place, so
-// these are not shown where a configuration is logged or marshalled.
+// The methods below hide the names of a password's file and variable, and of a key's file. A user
+// may have put the secret itself there by mistake. Logs and marshalled configurations must not show
+// it.
 
-// String returns the scheme and the user, and hides the password's file and variable.
+// String returns the scheme and the user. It hides the password's file and variable.
 func (a Auth) String() string { return fmt.Sprintf("%s:%s:%s", a.Scheme, a.User, redacted) }
 
 // MarshalText is String, for JSON and YAML.
 func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// String tells the files and the server's name, and hides the key's file.
+// String returns the files and the server name. It hides the key's file.
 func (t TLS) String() string {
 	key := ""
 	if t.KeyFile != "" {
@@ -46,7 +47,7 @@ func (t TLS) String() string {
 // MarshalText is String, for JSON and YAML.
 func (t TLS) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// keyError is an error about what a key of the configuration names.
+// keyError is an error about the value of a configuration key.
 type keyError struct {
 	key string
 	err error
@@ -63,7 +64,7 @@ func (t *TLS) wrong(key string, err error) error {
 	return &keyError{cmp.Or(t.path, "zookeeper.tls") + "." + key, err}
 }
 
-// at adds to the error of a key where that stands in the file.
+// at adds the key's position in the file to a keyError.
 func (c *Config) at(err error) error {
 	var e *keyError
 	if errors.As(err, &e) && c.file != "" {
@@ -74,7 +75,8 @@ func (c *Config) at(err error) error {
 	return err
 }
 
-// checkTLS checks what goes for the keys of a zookeeper.tls together, and returns it.
+// checkTLS checks that the keys of a zookeeper.tls fit together. It makes the paths absolute and
+// returns t.
 func (d *decoder) checkTLS(path string, t *TLS) *TLS {
 	if d.given(path+".cert_file") != d.given(path+".key_file") {
 		d.add(path, "", "must have cert_file and key_file together, or neither")
@@ -83,7 +85,8 @@ func (d *decoder) checkTLS(path string, t *TLS) *TLS {
 	return t
 }
 
-// checkAuth checks what goes for the keys of a zookeeper.auth together, and returns it.
+// checkAuth checks that the keys of a zookeeper.auth fit together. It fills in the defaults and
+// returns a.
 func (d *decoder) checkAuth(path string, a *Auth) *Auth {
 	if !d.given(path + ".user") {
 		d.add(path+".user", "", "must be given")
@@ -95,7 +98,7 @@ func (d *decoder) checkAuth(path string, a *Auth) *Auth {
 	return a
 }
 
-// absolute is the path of a file, which may be relative to the configuration's folder.
+// absolute returns the path of a file. Relative paths begin at the configuration's folder.
 func (d *decoder) absolute(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
@@ -103,12 +106,11 @@ func (d *decoder) absolute(path string) string {
 	return filepath.Join(d.folder, path)
 }
 
-// Config reads the files and returns what they make together, for [lock.WithTLS]. The
-// certificate and its key are read again for each connection, so that they can be replaced
-// by younger ones; while those cannot be read, the last ones are used.
+// Config reads the files and returns the TLS configuration for [lock.WithTLS]. Each connection
+// reads the certificate and its key again, so you can replace them. If they cannot be read, the
+// connection uses the last ones.
 //
-// It is an error if every user of the machine can read or write the key, as with
-// [Auth.Password].
+// It is an error if every user of the machine can read or write the key, as with [Auth.Password].
 func (t *TLS) Config() (*tls.Config, error) {
 	if t == nil {
 		return nil, errors.New("zookeeper.tls is not configured")
@@ -167,15 +169,14 @@ func noCertificate(file string) error {
 	return fmt.Errorf("%s has no certificate: must be PEM, with lines like -----BEGIN CERTIFICATE-----", file)
 }
 
-// Password reads the password, anew at each call so that a changed one is used
-// at the next connection: from the file, without the line break at its end, or
-// from the environment variable. It is an error if there is none or it is empty.
-// The error does not tell what the variable is called, nor a file that is not there: it
-// may be the password itself, in the wrong place.
+// Password reads the password from the file, without the final line break, or from the environment
+// variable. It reads at each call, so a changed password applies to the next connection.
 //
-// It is also an error if every user of the machine can read or write the
-// file. The file's group may have access: that is how Kubernetes (fsGroup)
-// and systemd hand a secret to a service that does not run as root.
+// A missing or empty password is an error. The error shows neither the variable's name nor the name
+// of a missing file: either may be the password itself, put there by mistake.
+//
+// It is also an error if every user of the machine can read or write the file. The file's group may
+// have access: Kubernetes (fsGroup) and systemd pass secrets to unprivileged services in that way.
 func (a *Auth) Password() (Secret, error) {
 	if a == nil {
 		return Secret{}, errors.New("zookeeper.auth is not configured")
@@ -198,12 +199,11 @@ func (a *Auth) Password() (Secret, error) {
 	return NewSecret(password), nil
 }
 
-// maxSecret bounds what is read of a file with a password or a key; of one with
-// certificates, maxFile does.
+// maxSecret is the size limit of a file with a password or a key. For certificates it is maxFile.
 const maxSecret = 64 << 10
 
-// readFile reads a file that the configuration names. A secret one must not be open to
-// every user, and is not named unless it is there.
+// readFile reads a file that the configuration names. A secret file must not be accessible to every
+// user. An error about a missing secret file does not show its name.
 func readFile(path string, secret bool) ([]byte, error) {
 	f, err := os.Open(path)
 	if e := (*fs.PathError)(nil); secret && errors.As(err, &e) {
@@ -217,7 +217,7 @@ func readFile(path string, secret bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Windows has no such bits: Go makes them up.
+	// Windows has no such bits; Go invents them.
 	if mode := info.Mode().Perm(); secret && mode&0o007 != 0 && runtime.GOOS != "windows" {
 		return nil, fmt.Errorf("%s has mode %04o: any user of this machine could read or change it; chmod o= it", path, mode)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/testpki"
 )
 
-// files writes files into a folder of the test's, and the configuration beside them.
+// files writes the files and a configuration into a temporary folder, and parses the configuration.
 func files(t *testing.T, config string, files map[string][]byte) *Config {
 	t.Helper()
 	folder := t.TempDir()
@@ -31,8 +31,8 @@ func files(t *testing.T, config string, files map[string][]byte) *Config {
 	return c
 }
 
-// handshake lets the configuration and a server that wants a certificate meet, and returns
-// whom the server has seen.
+// handshake connects a client and a server that requires a certificate. It returns the name in the
+// client's certificate, as the server saw it.
 func handshake(t *testing.T, client, server *tls.Config) (name string, err error) {
 	t.Helper()
 	a, b := net.Pipe()
@@ -53,8 +53,8 @@ func handshake(t *testing.T, client, server *tls.Config) (name string, err error
 	return s.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
 }
 
-// TestTLSFiles: what the files make together is what a server meets; a certificate that is
-// replaced is shown from then on, and one that is broken never.
+// TestTLSFiles: the server sees the configured certificate. A replaced certificate is used from
+// then on, a broken one never.
 func TestTLSFiles(t *testing.T) {
 	ours := testpki.New(t)
 	first, second := ours.Issue(t, "first"), ours.Issue(t, "second")
@@ -89,7 +89,7 @@ func TestTLSFiles(t *testing.T) {
 	}
 }
 
-// TestFileMistakes: each has the place of its key in the file, and shows no secret.
+// TestFileMistakes: each mistake has its key's position in the file, and shows no secret.
 func TestFileMistakes(t *testing.T) {
 	ours := testpki.New(t)
 	pair, other := ours.Issue(t, "svc"), ours.Issue(t, "other")

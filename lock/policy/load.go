@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// maxFile is the size of the largest file that is read.
+// maxFile is the size limit of a configuration file, in bytes.
 const maxFile = 1 << 20
 
-// Load reads a configuration file. The error is the operating system's if it
-// cannot be read, else a [*ConfigError] with everything that is wrong in it.
+// Load reads a configuration file. If the file cannot be read, the error is the operating system's.
+// Otherwise it is a [*ConfigError] with all mistakes.
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -24,9 +24,9 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// Parse reads a configuration from data. The file name stands in the mistakes,
-// and a relative zookeeper.auth.password_file is relative to its folder. What
-// data does not say has its default. The error is a [*ConfigError].
+// Parse parses a configuration. Mistakes show filename, and a relative zookeeper.auth.password_file
+// is relative to its folder. Keys that data omits have their defaults. The error is a
+// [*ConfigError].
 func Parse(filename string, data []byte) (*Config, error) {
 	d, c := newDecoder(filename), Default()
 	d.guard(func() {

@@ -81,7 +81,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// sameConfig compares configurations by what they mean.
+// sameConfig compares configurations by value.
 func sameConfig(a, b *Config) bool {
 	x, y := *a, *b
 	x.Policies, y.Policies = nil, nil
@@ -124,7 +124,7 @@ func TestParseMistakes(t *testing.T) {
 		key, value   string
 		rule         string
 	}{
-		// What the file is.
+		// The text.
 		{"not YAML", "root: /a\nlog: a: b\n", 2, 6, "", "", "is not YAML"},
 		{"tab", "log:\n\tlevel: info\n", 2, 1, "", "", "a tab stands here: indent with spaces"},
 		{"indented too far", "zookeeper:\n  servers: [a]\n   session_timeout: 5s\n", 3, 1, "", "", "is indented by 3 spaces, and the lines above that it could belong to by 0 or 2"},
@@ -266,7 +266,7 @@ func TestParseMistakes(t *testing.T) {
 	}
 }
 
-// windowText is a local window as a file has it.
+// windowText returns a local window as it is written in a file.
 func windowText(d time.Duration) string {
 	if d == lock.NoLocalWindow {
 		return "0h"
@@ -274,7 +274,7 @@ func windowText(d time.Duration) string {
 	return d.String()
 }
 
-// toYAML writes policies as a file. It returns the lines of its keys.
+// toYAML writes policies as a file. It also returns the line of each key.
 func toYAML(policies []Policy) (data string, at map[string]int) {
 	var b strings.Builder
 	at = map[string]int{"policies": 2}
@@ -323,8 +323,8 @@ func TestParsePolicyRules(t *testing.T) {
 	}
 }
 
-// The mistakes of all sections and stages come together, in the file's order,
-// and what is wrong already gives no further mistakes.
+// TestParseAllAtOnce: mistakes of all sections and stages are reported together, in the file's
+// order. A mistake causes no further ones.
 func TestParseAllAtOnce(t *testing.T) {
 	_, err := Parse("config.yaml", []byte(lines(
 		/*  1 */ `reaper:`,
@@ -380,8 +380,8 @@ func TestParseAllAtOnce(t *testing.T) {
 	}
 }
 
-// The limits of the parser leave room for the largest set of policies, in the
-// style that takes the most tokens.
+// TestParseLargest: the parser's limits admit the largest set of policies, in the style with the
+// most tokens.
 func TestParseLargest(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("policies: [\n")
@@ -444,8 +444,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// example turns the examples of config.yaml, lines without a space after the #,
-// into what they are examples of.
+// example uncomments the examples of config.yaml: the lines without a space after the #.
 func example(data []byte) []byte {
 	return regexp.MustCompile(`(?m)^( *)#([^ \n]|  )`).ReplaceAll(data, []byte("$1$2"))
 }
@@ -458,8 +457,8 @@ func configFile(t testing.TB) []byte {
 	return data
 }
 
-// TestConfigFileIsDefault, but for the part whose defaults are package reaper's, which
-// has a test of that.
+// TestConfigFileIsDefault: config.yaml has the defaults. A test of package reaper checks the
+// reaper's part.
 func TestConfigFileIsDefault(t *testing.T) {
 	c, err := Load("../../config.yaml")
 	if err != nil {
@@ -484,7 +483,7 @@ func TestConfigFileExamples(t *testing.T) {
 
 func TestConfigFileHasEveryKey(t *testing.T) {
 	data := example(configFile(t))
-	// The one key that cannot be there together with another.
+	// This key excludes password_file.
 	env := regexp.MustCompile(`(?m)^ +# password_env: \w+$`)
 	if !env.Match(data) {
 		t.Error("zookeeper.auth.password_env is not in config.yaml")
@@ -500,7 +499,7 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 		t.Fatalf("the schema has only the keys %q", keys)
 	}
 	for _, key := range keys {
-		// What a root has as the whole file has it, is explained there.
+		// The comments on the whole file also explain the same keys of a root.
 		inner, above := strings.CutPrefix(key, "roots[].")
 		above = above && strings.Contains(inner, ".") && slices.Contains(keys, inner)
 		if !given[key] && key != "zookeeper.auth.password_env" && !above {
@@ -509,7 +508,7 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 	}
 }
 
-// schemaKeys returns the paths of all keys below a place of the schema.
+// schemaKeys returns the paths of all keys below a value of the schema.
 func schemaKeys(path string, v value) []string {
 	switch v := v.(type) {
 	case object:
@@ -530,7 +529,7 @@ func schemaKeys(path string, v value) []string {
 	return nil
 }
 
-// Every key that has a value has a comment right above it.
+// TestConfigFileExplainsEveryKey: every key with a value has a comment right above it.
 func TestConfigFileExplainsEveryKey(t *testing.T) {
 	before := ""
 	key := regexp.MustCompile(`^ *(- )?\w+: \S`)

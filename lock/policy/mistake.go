@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Mistake is one thing that is wrong in a configuration.
+// Mistake is one mistake in a configuration.
 type Mistake struct {
 	File   string // empty for policies that come from no file
 	Line   int    // from 1; 0 if the mistake has no place in a file
@@ -20,8 +20,7 @@ type Mistake struct {
 	Rule   string // what should have been
 }
 
-// String returns the mistake in one line: file:line:column: key: value: rule,
-// without the parts that are empty.
+// String returns the mistake in one line: file:line:column: key: value: rule. It omits empty parts.
 func (m Mistake) String() string {
 	place := m.File
 	if place != "" && m.Line > 0 {
@@ -31,13 +30,13 @@ func (m Mistake) String() string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
-// ConfigError holds everything that is wrong in a configuration, in the order
-// of the file. There is at least one Mistake. Find it with [errors.As].
+// ConfigError has all mistakes of a configuration, in the order of the file. It has at least one.
+// Find it with [errors.As].
 type ConfigError struct {
 	Mistakes []Mistake
 }
 
-// Error returns the mistakes, one in each line.
+// Error returns the mistakes, one a line.
 func (e *ConfigError) Error() string {
 	lines := make([]string, len(e.Mistakes))
 	for i, m := range e.Mistakes {
@@ -46,18 +45,18 @@ func (e *ConfigError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// position is a place in a file, zero if there is none.
+// position is a position in a file; zero means none.
 type position struct {
 	line, column int
 }
 
-// place is where the value of a key stands in the file, and how.
+// place is the position and the text of a key's value in the file.
 type place struct {
 	position
 	text string
 }
 
-// mistakes collects what is wrong.
+// mistakes collects mistakes.
 type mistakes struct {
 	file   string
 	places map[string]place // of every key that the file gives, by its path; nil without a file
@@ -65,8 +64,8 @@ type mistakes struct {
 	keys   map[string]bool
 }
 
-// add adds a mistake about the key with that path, at its value. It shows the value as the
-// file has it. If the file lacks the key, the mistake is where it belongs.
+// add adds a mistake about the key with that path, at its value. It shows the value as the file has
+// it. If the file lacks the key, the position is that of the nearest enclosing key.
 func (m *mistakes) add(key, value, rule string, args ...any) {
 	p, given := m.places[key]
 	switch {
@@ -94,7 +93,7 @@ func (m *mistakes) addAt(p position, key, value, rule string, args ...any) {
 // has reports whether the key with that path has a mistake already.
 func (m *mistakes) has(key string) bool { return m.keys[key] }
 
-// checkName adds what is wrong with the name of an element of a list.
+// checkName checks the name of the i-th element of a list.
 func (m *mistakes) checkName(list string, i int, names []string) {
 	name, path := names[i], fmt.Sprintf("%s[%d]", list, i)
 	first := slices.Index(names, name)
@@ -111,7 +110,7 @@ func (m *mistakes) checkName(list string, i int, names []string) {
 	}
 }
 
-// err returns the mistakes as an error in order, or nil if there are none.
+// err returns the mistakes as an error, in order. It returns nil if there are none.
 func (m *mistakes) err() error {
 	if len(m.list) == 0 {
 		return nil
@@ -127,8 +126,7 @@ func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
 
-// plain returns a text for a line of a message: as it is if it is short and
-// printable, else quoted and cut.
+// plain returns a text for a message: unchanged if it is short and printable, else quoted and cut.
 func plain(s string) string {
 	const most = 80
 	cut := ""

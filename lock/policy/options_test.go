@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// TestOptions: a client that is made with them has the file's root, times and
-// credentials, so that its nodes are open to no other user.
+// TestOptions: a client with the options has the file's root, times and credentials, so its nodes
+// are open to no other user.
 func TestOptions(t *testing.T) {
 	t.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
 	for file, scheme := range map[string]string{
@@ -58,8 +58,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestOptionsWithoutPassword: what is configured and cannot be had is no reason to do
-// without.
+// TestOptionsWithoutPassword: if the configured password is missing, Options fails. It does not
+// continue without one.
 func TestOptionsWithoutPassword(t *testing.T) {
 	cfg := policy.Default()
 	cfg.ZooKeeper.Auth = &policy.Auth{User: "u", PasswordEnv: "HOLDFAST_TEST_NONE"}

@@ -9,22 +9,21 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// What one pattern may hold. The numbers are far above any tree of locks, and
-// they bound the names that [uncovered] has to try to 1,000 for each pattern.
+// Limits of one pattern. They far exceed any tree of locks, and limit the names that [uncovered]
+// tries to 1,000 for each pattern.
 const (
 	maxSingles = 8 // components that are *
 	maxDeeps   = 3 // components that are **
 )
 
-// Pattern says which locks a policy is for, by their names relative to the
-// root. The package documentation has the syntax. Patterns are values, safe for
-// concurrent use and comparable with ==. The zero Pattern matches no lock.
+// Pattern selects locks by their names relative to the root. The package documentation has the
+// syntax. Patterns are values, safe for concurrent use and comparable with ==. The zero Pattern
+// matches no lock.
 type Pattern struct {
 	text string
 }
 
-// ParsePattern parses a pattern. The error names the pattern and the rule that
-// it breaks.
+// ParsePattern parses a pattern. The error has the pattern and the rule that it breaks.
 func ParsePattern(text string) (Pattern, error) {
 	if rule := checkPattern(text); rule != nil {
 		return Pattern{}, fmt.Errorf("pattern %s: %w", plain(text), rule)
@@ -32,8 +31,7 @@ func ParsePattern(text string) (Pattern, error) {
 	return Pattern{text}, nil
 }
 
-// MustPattern is [ParsePattern] for patterns that stand in the source: it panics with the
-// error.
+// MustPattern is [ParsePattern] for constant patterns: it panics instead of returning an error.
 func MustPattern(text string) Pattern {
 	p, err := ParsePattern(text)
 	if err != nil {
@@ -66,18 +64,17 @@ func checkPattern(text string) error {
 	if deeps > maxDeeps {
 		return fmt.Errorf("must have at most %d components that are **", maxDeeps)
 	}
-	// The rest are the rules of names, on a name that the pattern matches: if
-	// no lock can have that one, none can have another.
+	// The other rules are those of names. Check them on one name that the pattern matches: if that
+	// name is invalid, so are all others.
 	name := strings.ReplaceAll(strings.Join(components, "/"), "*", "x")
 	return nameRule(name)
 }
 
-// String returns the pattern as it was parsed.
+// String returns the text that was parsed.
 func (p Pattern) String() string { return p.text }
 
-// Prefix returns the longest literal path that every matched name starts with
-// or is, so that a walk of the tree can begin there. It is empty if the walk has
-// to begin at the root.
+// Prefix returns the longest literal path that every matched name equals or is below, so that a
+// walk of the tree can begin there. It is empty if the walk must begin at the root.
 func (p Pattern) Prefix() string {
 	star := strings.IndexByte(p.text, '*')
 	if star < 0 {
@@ -86,15 +83,13 @@ func (p Pattern) Prefix() string {
 	return p.text[:max(0, strings.LastIndexByte(p.text[:star], '/'))]
 }
 
-// Match reports whether the pattern matches the name. It takes time in
-// proportion to the product of the two lengths at worst, whatever the pattern,
-// and allocates nothing. Names are taken as valid: the library checks them
-// before it asks for a policy.
+// Match reports whether the pattern matches the name. At worst it takes time in proportion to the
+// product of the two lengths. It allocates nothing, and does not check the name: callers did.
 func (p Pattern) Match(name string) bool {
-	// The usual matching of wildcards: a * takes as little of its component, and a ** as
-	// few components, as let the rest match. If that fails later, the last * takes one
-	// byte more, or else the last ** one component more. Earlier ones need not be
-	// reconsidered: what they could take in addition, the last one can take as well.
+	// This is the usual matching of wildcards. A * takes as few bytes, and a ** as few components,
+	// as let the rest match. If the rest fails later, the last * takes one byte more, or else the
+	// last ** one component more. Earlier wildcards need no second try: the last one can take what
+	// they could.
 	inPattern, inName := 0, 0
 	afterStar, starTakes := -1, 0
 	afterDeep, deepTakes := -1, 0
@@ -131,10 +126,10 @@ func (p Pattern) Match(name string) bool {
 	return inPattern > len(p.text)
 }
 
-// deepAt reports whether the pattern has a ** there.
+// deepAt reports whether the pattern has a ** at byte i.
 func (p Pattern) deepAt(i int) bool { return i < len(p.text) && strings.HasPrefix(p.text[i:], "**") }
 
-// byteAt is a byte of a path, in which a slash ends each component, the last one too.
+// byteAt returns a byte of a path. A slash ends each component, including the last.
 func byteAt(path string, i int) byte {
 	if i == len(path) {
 		return '/'
@@ -142,27 +137,24 @@ func byteAt(path string, i int) byte {
 	return path[i]
 }
 
-// Covers reports whether p matches every name that other matches. The answer is
-// exact.
+// Covers reports whether p matches every name that other matches. The answer is exact.
 func (p Pattern) Covers(other Pattern) bool {
 	_, found := uncovered(other, p)
 	return !found
 }
 
-// uncovered returns a name that other matches and none of the patterns by does,
-// and whether there is one.
+// uncovered returns a name that other matches and none of the patterns by match, and whether there
+// is one.
 //
-// It decides the inclusion by trying the names that are hardest to match. They
-// have, for each * of other, one letter that stands in no pattern, and for each
-// ** some components made of that letter. Why no others are needed:
+// It tries the names that are hardest to match. For each * of other they have a letter that occurs
+// in no pattern, and for each ** some components of that letter. No other names need a try:
 //
-//   - A pattern can match the letter by a * only, and a component made of it by
-//     a * or a ** component only. Those match anything else in its place, so
-//     a pattern that matches a name filled with the letter matches it however
-//     its *s and the components of its ** are filled.
-//   - A run of such components that is longer than a pattern has * components
-//     was met by a ** of it, and that ** takes any number more. So runs one
-//     longer than the most * components stand for all longer runs.
+//   - A pattern can match the letter only by a *, and a component of it only by a * or a **
+//     component. Those match anything, so the pattern matches the name whatever fills the
+//     wildcards of other.
+//   - If a run of such components is longer than the number of * components in a pattern, a ** of
+//     that pattern matched part of it, and would match any more. So a run that is longer by one
+//     represents all longer runs.
 func uncovered(other Pattern, by ...Pattern) (name string, found bool) {
 	letter := unusedLetter(append(slices.Clone(by), other))
 	longest := 1
@@ -198,7 +190,7 @@ func uncovered(other Pattern, by ...Pattern) (name string, found bool) {
 	return name, true
 }
 
-// unusedLetter returns a letter that stands in none of the patterns.
+// unusedLetter returns a letter that occurs in none of the patterns.
 func unusedLetter(patterns []Pattern) string {
 	letter := 'x'
 	for !unicode.IsGraphic(letter) || slices.ContainsFunc(patterns, func(p Pattern) bool {

@@ -72,7 +72,7 @@ func TestMatch(t *testing.T) {
 		{"**/jobs", "jobs a/jobs a/b/jobs", "a/jobs/b"},
 		{"*-eu-*", "shop-eu-1", "shop-us-1 eu"},
 		{"**", "a a/b a/b/c", ""},
-		// The rest.
+		// Other patterns.
 		{"*", "a abc", "a/b"},
 		{"**/a/**/b", "a/b x/a/b a/x/b a/b/a/b a/a/b/b x/y/a/b/b", "a b b/a a/b/x"},
 		{"a/**/b/*", "a/b/x a/x/b/x a/b/b/x a/b/x/b/y", "a/b a/x/b b/x"},
@@ -97,7 +97,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// A matcher that goes back to every wildcard would not come to an end here.
+// TestMatchHostile: a matcher that backtracks to every wildcard would not finish.
 func TestMatchHostile(t *testing.T) {
 	for _, test := range []struct{ pattern, name string }{
 		{strings.Repeat("*a", 200) + "b", strings.Repeat("a", znode.MaxName)},
@@ -122,7 +122,7 @@ func TestPrefix(t *testing.T) {
 
 var references = map[Pattern]*regexp.Regexp{}
 
-// reference is Match by another way: a regular expression.
+// reference is Match, implemented by a regular expression.
 func reference(p Pattern) *regexp.Regexp {
 	if r, ok := references[p]; ok {
 		return r
@@ -140,8 +140,8 @@ func reference(p Pattern) *regexp.Regexp {
 	return references[p]
 }
 
-// Components for patterns and for names on an alphabet that is small enough for
-// them to meet often. The x stands for all that no pattern has.
+// Components of patterns and of names, from an alphabet so small that they often match. No pattern
+// has the x.
 var (
 	globs = []string{"*", "**", "a", "b", "a*", "*a", "*a*", "a*b", "*b*a", "ab"}
 	parts = []string{"a", "b", "x", "aa", "ab", "ba", "ax", "xa", "axb", "bxa", "xbxax", "axbxa"}
@@ -188,8 +188,8 @@ func paths(components []string, n int) []string {
 	return all
 }
 
-// Every pattern of a few hundred against every other, and every small one
-// against every two small ones, on all names up to a length.
+// TestCoversExhaustive compares every pattern of a few hundred with every other, and every small
+// one with every two small ones, on all names up to a length.
 func TestCoversExhaustive(t *testing.T) {
 	names := paths([]string{"a", "x", "aa", "ax", "xa", "b"}, 4)
 	matched := map[Pattern][]bool{}
@@ -256,8 +256,8 @@ func checkWitness(t interface{ Fatalf(string, ...any) }, witness string, other P
 	}
 }
 
-// Longer patterns, and several that cover one together: either there is a
-// witness, or no name may be found that is one.
+// TestUncovered tries longer patterns, and several that together cover one. Either uncovered
+// returns a name, or a search finds none.
 func TestUncovered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		other := patterns().Draw(t, "other")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Root is one of several roots that a reaper looks after. What it leaves out is as in
-// the rest of the file; see [Config.Each].
+// Root is one of the roots that a reaper sweeps. A setting that it omits is that of the rest of the
+// file; see [Config.Each].
 type Root struct {
 	Name      string     // unique; logs, reports and metrics say it
 	Root      string     // the node under which its locks are
@@ -17,15 +17,15 @@ type Root struct {
 	Reaper    Reaper     // a zero field: as in the rest of the file
 }
 
-// Named is the configuration of one root. Its name is "" if the file names no roots.
+// Named is the configuration of one root. Name is "" if the file has no list of roots.
 type Named struct {
 	Name string
 	*Config
 }
 
-// Each returns the configuration of each of the roots, as if it stood in a file of its
-// own: that of the file itself if it names none. Where a root has servers of its own,
-// credentials of the rest of the file are not for them.
+// Each returns the configuration of each root, as if it had a file of its own. If the file lists no
+// roots, Each returns the file's configuration alone. A root with servers of its own does not get
+// the credentials of the rest of the file.
 func (c *Config) Each() []Named {
 	if len(c.Roots) == 0 {
 		return []Named{{"", c}}
@@ -46,8 +46,8 @@ func (c *Config) Each() []Named {
 	return all
 }
 
-// Select returns the configuration for the locks below that root: of the one of the
-// roots that is named there, or else of the file, with the root changed.
+// Select returns the configuration for the locks below root. If the file does not list that root,
+// it is the file's configuration with the root replaced.
 func (c *Config) Select(root string) *Config {
 	for _, n := range c.Each() {
 		if n.Root == root {
@@ -59,7 +59,7 @@ func (c *Config) Select(root string) *Config {
 	return &own
 }
 
-// over returns z with what it leaves out filled in from the rest of the file.
+// over returns z with its omitted settings taken from the rest of the file.
 func (z ZooKeeper) over(rest ZooKeeper) ZooKeeper {
 	if len(z.Servers) > 0 { // another ensemble, which is not to be shown the credentials
 		rest = ZooKeeper{Servers: z.Servers, SessionTimeout: rest.SessionTimeout}
@@ -81,11 +81,11 @@ func (r Reaper) over(rest Reaper) Reaper {
 	}
 }
 
-// maxRoots bounds the roots of a file: each has a session of its own.
+// maxRoots is the largest number of roots in a file: each has its own session.
 const maxRoots = 100
 
-// checkRoots adds what is wrong with the roots. On the same servers no root may be another's
-// or below it: the locks there would be swept by two lists of policies.
+// checkRoots checks the roots. On the same servers no root may equal another or be below it: two
+// lists of policies would apply to its locks.
 func (d *decoder) checkRoots(c *Config) {
 	if len(c.Roots) > maxRoots {
 		d.add("roots", "", "must be at most %d, not %d", maxRoots, len(c.Roots))

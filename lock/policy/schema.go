@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// schema is the one list of the keys: what each may hold, and where it goes.
+// schema is the complete list of keys, with each key's rules and destination.
 func schema(c *Config) object {
 	return object{
 		{"zookeeper", zookeeperSchema(&c.ZooKeeper)},
@@ -28,7 +28,7 @@ func schema(c *Config) object {
 	}
 }
 
-// reaperSchema is the part of the schema for how a reaper works.
+// reaperSchema is the part of the schema for the reaper.
 func reaperSchema(r *Reaper) object {
 	return object{
 		{"schedule", text(&r.Schedule, checkSchedule)},
@@ -39,8 +39,8 @@ func reaperSchema(r *Reaper) object {
 	}
 }
 
-// statusSchema is the part of the schema for what the reaper serves. It stands among the
-// keys of the reaper, but not among those of a single root.
+// statusSchema is the part of the schema for the reaper's status page. Its keys are among those of
+// the reaper, but not among those of a single root.
 func statusSchema(s *Status) object {
 	return object{
 		{"listen", parsed(&s.Listen, ParseListen)},
@@ -49,7 +49,7 @@ func statusSchema(s *Status) object {
 	}
 }
 
-// zookeeperSchema is the part of the schema for the servers, and our credentials there.
+// zookeeperSchema is the part of the schema for the servers and the credentials.
 func zookeeperSchema(z *ZooKeeper) object {
 	auth, tls := new(Auth), new(TLS)
 	server := func(to *string) value { return withoutLogin(parsed(to, zkconn.ParseServer)) }
@@ -80,8 +80,8 @@ func policiesSchema(to **Set) value {
 	}}
 }
 
-// policySchema is the part of the schema for one policy. The rules on its
-// values are those of [NewSet], except that a zero is not taken for a default.
+// policySchema is the part of the schema for one policy. The rules for its values are those of
+// [NewSet], except that zero does not mean the default.
 func policySchema(p *Policy) value {
 	return object{
 		{"name", text(&p.Name, notEmpty)},
@@ -139,7 +139,7 @@ func rootRule(root string) error { return ruleOf(znode.CheckRoot(root), "root", 
 // nameRule returns the rule that the name of a lock breaks.
 func nameRule(name string) error { return ruleOf(znode.CheckName(name), "lock name", name) }
 
-// ruleOf is an error of package znode without the value, which a message has already.
+// ruleOf returns an error of package znode without the value, which the message already has.
 func ruleOf(err error, what, value string) error {
 	if err == nil {
 		return nil
@@ -147,13 +147,13 @@ func ruleOf(err error, what, value string) error {
 	return errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("%s %q: ", what, value)))
 }
 
-// sessionTimeoutRule leaves the real bounds to the server, which has them from
-// its tick time; go-zookeeper sends the number as an int32 of milliseconds.
+// sessionTimeoutRule allows what go-zookeeper can send: an int32 of milliseconds. The server's own
+// limits follow from its tick time.
 func sessionTimeoutRule(t time.Duration) error {
 	return checkTime(t, 100*time.Millisecond, math.MaxInt32*time.Millisecond)
 }
 
-// userRule keeps apart what digest joins with a colon.
+// userRule refuses a colon: it separates the user from the password in a digest.
 func userRule(s string) error {
 	if s == "" || strings.Contains(s, ":") {
 		return errors.New("must not be empty nor have a colon")
@@ -161,7 +161,7 @@ func userRule(s string) error {
 	return nil
 }
 
-// pathRule refuses what cannot be the name of a file, but what the file should hold.
+// pathRule refuses a text that is a file's content instead of a file's name.
 func pathRule(s string) error {
 	if strings.ContainsAny(s, "\n\x00") || strings.Contains(s, "-----BEGIN") {
 		return errors.New("must be the name of a file, not what stands in it")

@@ -4,19 +4,18 @@ import "fmt"
 
 const redacted = "[redacted]"
 
-// Secret is a text that does not show in logs, messages, JSON or YAML: printed
-// or marshalled in whatever way, it is "[redacted]". Only [Secret.Reveal] gives
-// it away. The zero Secret is empty.
+// Secret is a text that logs, messages, JSON and YAML do not show: it prints and marshals as
+// "[redacted]". Only [Secret.Reveal] returns the text. The zero Secret is empty.
 type Secret struct {
-	// A pointer, since fmt prints the unexported fields of a struct without
-	// asking their methods: what it then shows of a Secret is an address.
+	// A pointer, because fmt prints unexported fields without calling their methods: of a pointer
+	// it prints the address.
 	text *string
 }
 
 // NewSecret returns text as a secret.
 func NewSecret(text string) Secret { return Secret{&text} }
 
-// Reveal returns the text itself.
+// Reveal returns the text.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""

@@ -14,46 +14,42 @@ import (
 )
 
 const (
-	// DefaultOrphanAfter is how old an empty lock parent must be before the
-	// reaper removes it, where a policy does not say.
+	// DefaultOrphanAfter is the default of [Policy].OrphanAfter.
 	DefaultOrphanAfter = 5 * time.Minute
-	// MinOrphanAfter is the shortest OrphanAfter that is accepted. Our own
-	// contenders make a parent and their entry in one transaction, but those
-	// of other libraries make them one after the other: a parent that is
-	// removed in between costs them an error or another try.
+	// MinOrphanAfter is the shortest OrphanAfter. Holdfast creates a parent and an entry in one
+	// transaction, but other libraries use two requests. If the reaper removes the parent in
+	// between, their client fails or tries again.
 	MinOrphanAfter = time.Second
 
-	// maxPolicies bounds what a look-up on the path of a lock goes through.
+	// maxPolicies limits the number of policies that a look-up of a lock's policy compares.
 	maxPolicies = 1000
-	// maxPolicyName bounds the names, in bytes.
+	// maxPolicyName limits the length of a name, in bytes.
 	maxPolicyName = 64
 
 	defaultName = "default"
 	everything  = "**"
 )
 
-// Policy is one rule of a [Set]: what applies to the locks whose names it
-// matches. The zero value of a field means its default, but Name and Match must
-// be given.
+// Policy is one rule of a [Set]: the settings of the locks that it matches. Name and Match are
+// required. Any other zero field means its default.
 type Policy struct {
-	// Name stands for the policy in logs and reports. It is unique in a set,
-	// printable and at most 64 bytes long. The name "default" is kept for the
-	// policy that matches **.
+	// Name identifies the policy in logs and reports. It is unique in a set, printable and at most
+	// 64 bytes long. The name "default" is reserved for the policy that matches **.
 	Name string
-	// Match says which locks the policy is for.
+	// Match selects the locks of the policy.
 	Match Pattern
-	// Policy is what a lock itself needs of it: TTL, MaxTTL, Grace, MaxHold,
-	// KeepParent, LocalWindow and Idle. Its own Name is set to the one above.
+	// Policy has the settings that a lock itself needs: TTL, MaxTTL, Grace, MaxHold, KeepParent,
+	// LocalWindow and Idle. NewSet sets its own Name to the one above.
 	lock.Policy
-	// OrphanAfter is how old an empty lock parent must be before the reaper
-	// removes it. Default [DefaultOrphanAfter].
+	// OrphanAfter is the age at which the reaper removes an empty parent. Default
+	// [DefaultOrphanAfter].
 	OrphanAfter time.Duration
-	// Schedule says when the reaper sweeps these locks, as [ParseSchedule]
-	// takes it. Empty: when the reaper's own schedule says.
+	// Schedule is the schedule of the reaper's sweeps of these locks, in the form of
+	// [ParseSchedule]. Empty means the reaper's own schedule.
 	Schedule string
 }
 
-// withDefaults returns the policy with its zero fields filled.
+// withDefaults returns the policy with its zero fields set to the defaults.
 func (p Policy) withDefaults() Policy {
 	p.Policy.Name = p.Name
 	p.Policy = p.Policy.WithDefaults()
@@ -61,23 +57,20 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// builtin is what applies to the locks that no policy of a set matches.
+// builtin returns the policy of locks that no policy of a set matches.
 func builtin() Policy {
 	return Policy{Name: defaultName, Match: Pattern{everything}}.withDefaults()
 }
 
-// Set is an ordered list of policies. The first that matches a lock's name
-// applies to it; where none does, one named "default" applies, in which
-// everything has its default. The zero Set and a nil one hold only that. A Set
-// does not change and is safe for concurrent use. It satisfies
-// [lock.Policies].
+// Set is an ordered list of policies. The first policy that matches a lock's name applies. If none
+// does, a policy named "default" applies, with all defaults; the zero Set and a nil Set have only
+// that one. A Set does not change and is safe for concurrent use. It implements [lock.Policies].
 type Set struct {
 	policies []Policy
 }
 
-// NewSet makes a set of the policies in the order given. The error is a
-// [*ConfigError] with all that is wrong, by the rules in the package
-// documentation.
+// NewSet returns a set of the policies, in that order. The error is a [*ConfigError] with all
+// mistakes; the package documentation has the rules.
 func NewSet(policies ...Policy) (*Set, error) {
 	var m mistakes
 	s := newSet(policies, "policies", &m)
@@ -87,8 +80,8 @@ func NewSet(policies ...Policy) (*Set, error) {
 	return s, nil
 }
 
-// newSet fills in the defaults and checks the rules, for the list with that path. It passes
-// over what m has mistakes about already.
+// newSet fills in the defaults and checks the rules, for the list with that path. It skips values
+// that m already has a mistake about.
 func newSet(policies []Policy, list string, m *mistakes) *Set {
 	if len(policies) > maxPolicies {
 		m.add(list, "", "must be at most %d, not %d", maxPolicies, len(policies))
@@ -105,14 +98,14 @@ func newSet(policies []Policy, list string, m *mistakes) *Set {
 		p.check(m, fmt.Sprintf("%s[%d]", list, i))
 	}
 	reached := s.checkReach(m, list)
-	// The one that applies to the rest of the names goes last, if there are any.
+	// The default policy is last. It is omitted if the others match every name.
 	if _, found := uncovered(Pattern{everything}, reached...); found {
 		s.policies = append(s.policies, builtin())
 	}
 	return s
 }
 
-// check adds what is wrong with the policy by itself, but for its name.
+// check checks the policy on its own, except its name.
 func (p Policy) check(m *mistakes, path string) {
 	if m.has(path) {
 		return
@@ -165,8 +158,8 @@ func (p Policy) check(m *mistakes, path string) {
 	}
 }
 
-// checkTime returns the rule that the time breaks. Times go over the
-// wire, and to people, in whole milliseconds.
+// checkTime returns the rule that the duration breaks. Durations are whole milliseconds, as in the
+// entries.
 func checkTime(t, least, most time.Duration) error {
 	switch {
 	case t < least:
@@ -179,8 +172,8 @@ func checkTime(t, least, most time.Duration) error {
 	return nil
 }
 
-// checkReach adds the policies that can never apply, and returns the patterns
-// of the others.
+// checkReach adds a mistake for each policy that can never apply. It returns the patterns of the
+// others.
 func (s *Set) checkReach(m *mistakes, list string) (reached []Pattern) {
 	for i, p := range s.policies {
 		if p.Match == (Pattern{}) {
@@ -200,8 +193,8 @@ func (s *Set) checkReach(m *mistakes, list string) (reached []Pattern) {
 	return reached
 }
 
-// Policy returns what a lock of that name, relative to the root, needs to know.
-// It does not allocate.
+// Policy returns the lock's settings for the lock of that name, relative to the root. It does not
+// allocate.
 func (s *Set) Policy(name string) lock.Policy { return s.For(name).Policy }
 
 // For returns the policy that applies to the lock of that name, relative to the
@@ -217,8 +210,8 @@ func (s *Set) For(name string) Policy {
 	return builtin()
 }
 
-// All returns the policies in their order, with all fields filled in. The last
-// one is the default policy, unless those before it match every name.
+// All returns the policies in order, with all fields filled in. The last one is the default policy,
+// unless the others match every name.
 func (s *Set) All() []Policy {
 	if s == nil || len(s.policies) == 0 {
 		return []Policy{builtin()}
@@ -226,21 +219,25 @@ func (s *Set) All() []Policy {
 	return slices.Clone(s.policies)
 }
 
-// ParseSchedule parses when the reaper sweeps: five fields of cron (minute,
-// hour, day of month, month, day of week), a descriptor such as @hourly, or
-// "@every 90s", each with an optional time zone before it
-// ("CRON_TZ=Europe/Berlin 0 4 * * *"); without one, the machine's local time
-// applies. It refuses what the cron package takes but would not run as it
-// reads: an interval of @every that is not a whole number of seconds, which it
-// rounds, and a day that never comes. It also refuses a time zone that this
-// machine does not know. A [Set], and a file, may have one: clients need no
-// schedule, so the reaper and "holdfast config check" look it up.
+// ParseSchedule parses the schedule of the reaper's sweeps. It has one of these forms:
 //
-// Where clocks change for the summer, a time of day in the hour that is skipped does
-// not come on that day, and one in the hour that is repeated comes twice: 02:30 in
-// Berlin comes twice in the last night of October. A weekly schedule can miss a week: in
-// Havana, the midnight of one Sunday in March does not exist. Use UTC
-// ("CRON_TZ=UTC 30 2 * * *") or @every, which know no such days.
+//   - five fields of cron: minute, hour, day of month, month, day of week;
+//   - a descriptor, such as @hourly;
+//   - "@every 90s".
+//
+// A time zone may precede each form ("CRON_TZ=Europe/Berlin 0 4 * * *"). The default is the
+// machine's local time.
+//
+// ParseSchedule refuses a time zone that this machine does not know. It also refuses two schedules
+// that the cron package would not run as written: an interval of @every with a fraction of a
+// second, which that package rounds, and a day that never comes. A [Set] and a file may have an
+// unknown time zone, because clients need no schedule: the reaper and "holdfast config check" look
+// it up.
+//
+// When summer time begins, a time of day in the skipped hour does not occur on that day. When it
+// ends, a time in the repeated hour occurs twice: 02:30 in Berlin, in the last night of October. A
+// weekly schedule can miss a week: in Havana, midnight of one Sunday in March does not exist. UTC
+// ("CRON_TZ=UTC 30 2 * * *") and @every avoid this.
 func ParseSchedule(text string) (cron.Schedule, error) {
 	if err := checkSchedule(text); err != nil {
 		return nil, err
@@ -252,7 +249,7 @@ func ParseSchedule(text string) (cron.Schedule, error) {
 	return cron.ParseStandard(text)
 }
 
-// checkSchedule is ParseSchedule, but for the time zone, which may be any.
+// checkSchedule is ParseSchedule, but accepts any time zone.
 func checkSchedule(text string) error {
 	_, spec, err := splitZone(text)
 	if err != nil {
@@ -274,7 +271,7 @@ func checkSchedule(text string) error {
 	return nil
 }
 
-// splitZone splits a schedule in its time zone, "" for none, and the rest.
+// splitZone splits a schedule into its time zone, "" for none, and the rest.
 func splitZone(text string) (zone, spec string, err error) {
 	if !strings.HasPrefix(text, "TZ=") && !strings.HasPrefix(text, "CRON_TZ=") {
 		return "", text, nil
@@ -289,9 +286,8 @@ func splitZone(text string) (zone, spec string, err error) {
 	return zone, strings.TrimSpace(spec), err
 }
 
-// fires reports whether the schedule ever comes. The cron package looks five
-// years ahead; from a fixed date, so that an expression is right or wrong on
-// every day alike, and from one in a leap year.
+// fires reports whether the schedule ever fires. The cron package searches five years. The search
+// begins on a fixed date, so that the result does not depend on the day, and in a leap year.
 func fires(schedule cron.Schedule) bool {
 	if s, ok := schedule.(*cron.SpecSchedule); ok && (s.Minute == 0 || s.Hour == 0) {
 		return false // such as ",": looking would take long

@@ -102,8 +102,8 @@ func TestSetZero(t *testing.T) {
 	}
 }
 
-// policyRules has a set of policies for each rule on them. TestNewSetRules
-// checks them as they are, and TestParsePolicyRules as a file.
+// policyRules has a set of policies for each rule. TestNewSetRules checks them as values,
+// TestParsePolicyRules as a file.
 var policyRules = []struct {
 	name     string
 	policies []Policy
@@ -158,7 +158,7 @@ func many(n int) []Policy {
 	return policies
 }
 
-// onlyMistake returns the one mistake that err is made of.
+// onlyMistake returns the single mistake in err.
 func onlyMistake(t *testing.T, err error) Mistake {
 	t.Helper()
 	var e *ConfigError
@@ -204,8 +204,8 @@ func TestNewSetLimits(t *testing.T) {
 	}
 }
 
-// All mistakes are told at once, and only what is wrong by itself: ttl is not
-// compared with a max_ttl that is wrong.
+// TestNewSetAllAtOnce: all mistakes are reported at once, and none that follows from another: an
+// invalid max_ttl is not compared with ttl.
 func TestNewSetAllAtOnce(t *testing.T) {
 	_, err := NewSet(
 		Policy{Policy: lock.Policy{TTL: 3 * time.Hour, MaxTTL: time.Millisecond, Grace: -1, MaxHold: time.Second}, Schedule: "x"},
@@ -232,8 +232,7 @@ func TestNewSetAllAtOnce(t *testing.T) {
 	}
 }
 
-// The library checks the policies that it is given once more: what passes here
-// passes there.
+// TestNewSetKeepsRulesOfLock: the library accepts every policy that NewSet accepts.
 func TestNewSetKeepsRulesOfLock(t *testing.T) {
 	near := []time.Duration{-1, 0, 1, time.Millisecond, 99 * time.Millisecond, 100 * time.Millisecond, 100*time.Millisecond + 1,
 		time.Second, 2 * time.Second, 30 * time.Second, time.Hour, 2 * time.Hour, lock.MaxTime, lock.MaxTime + time.Millisecond, 1<<63 - 1}
@@ -313,8 +312,8 @@ func TestParseSchedule(t *testing.T) {
 	}
 }
 
-// TestZonesAreTheReapers: a client needs no time zones, so it loads policies whose schedules name
-// one that its machine does not know.
+// TestZonesAreTheReapers: a client needs no time zones, so it loads policies with a time zone that
+// its machine does not know.
 func TestZonesAreTheReapers(t *testing.T) {
 	const schedule = "CRON_TZ=Nowhere/Here 30 4 * * *"
 	if _, err := NewSet(Policy{Name: "a", Match: MustPattern("a"), Schedule: schedule}); err != nil {
@@ -328,7 +327,7 @@ func TestZonesAreTheReapers(t *testing.T) {
 	}
 }
 
-// TestSummerTime: what the doc of ParseSchedule says of days on which clocks change.
+// TestSummerTime checks what ParseSchedule documents about changes to and from summer time.
 func TestSummerTime(t *testing.T) {
 	for _, test := range []struct {
 		schedule string
@@ -362,7 +361,7 @@ func TestSetPolicyDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// benchmarkSet returns ten policies and a name that the ninth matches.
+// benchmarkSet returns ten policies and a name that the ninth one matches.
 func benchmarkSet(t testing.TB) (*Set, string) {
 	var policies []Policy
 	for i, text := range []string{"imports/*", "tenant-*/jobs/**", "orders/*/items", "**/cron", "gpu-*", "*-eu-*/**", "a/b/c/d", "shop/**/stock", "shop/**", "x"} {

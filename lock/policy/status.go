@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// Status says where the reaper tells how it does, and what.
+// Status has the settings of the reaper's status page.
 type Status struct {
 	Listen   string   // address, as host:port; "", the default: nowhere
 	Hosts    []string // names by which it may be asked for, beside localhost and addresses
 	Metadata bool     // whether the metadata of entries is shown
 }
 
-// ParseListen parses an address to listen on, port or host:port, and returns it as
-// host:port. Without a host it is that of this machine alone, 127.0.0.1.
+// ParseListen parses an address to listen on, port or host:port, and returns it as host:port. The
+// default host is 127.0.0.1: only this machine can connect.
 func ParseListen(text string) (string, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {

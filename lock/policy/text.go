@@ -12,8 +12,8 @@ import (
 
 const byteOrderMark = "\uFEFF"
 
-// acceptText adds why data is no text that could be YAML, and reports whether it is. It
-// shows no more of data than one byte.
+// acceptText reports whether data is UTF-8 text without control characters. If not, it adds a
+// mistake, which shows at most one byte of data.
 func (d *decoder) acceptText(data []byte) bool {
 	refuse := func(at int, rule string, args ...any) bool {
 		line := bytes.Count(data[:at], []byte("\n")) + 1
@@ -37,8 +37,8 @@ func (d *decoder) acceptText(data []byte) bool {
 	return true
 }
 
-// misindented looks for a line whose indentation is that of none of the blocks above it that
-// it could belong to, and returns its number and what is wrong; 0 if there is none.
+// misindented returns the number of the first line whose indentation fits no block above it, and
+// the mistake. It returns 0 if there is none.
 func misindented(tokens token.Tokens, text string) (line int, rule string) {
 	lines := strings.Split(text, "\n")
 	open := []int{0} // the indentations of the blocks that a line can belong to

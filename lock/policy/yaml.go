@@ -12,8 +12,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// guard makes a mistake of a panic. The YAML parser is not ours, and what is in
-// a file must not end the service that reads it.
+// guard turns a panic of f into a mistake: a panic of the YAML parser must not end the process.
 func (d *decoder) guard(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -25,7 +24,7 @@ func (d *decoder) guard(f func()) {
 
 const parserFailed = "is not YAML, and the parser failed on it"
 
-// parse returns the root of the document, or nil if there is nothing to decode.
+// parse returns the root of the document. It returns nil if there is nothing to decode.
 func (d *decoder) parse(data []byte) ast.Node {
 	if len(data) > maxFile {
 		d.add("", "", "must have at most %d bytes", maxFile)
@@ -39,7 +38,7 @@ func (d *decoder) parse(data []byte) ast.Node {
 	if !d.acceptTokens(tokens) {
 		return nil
 	}
-	// Keys that are there twice are found while decoding, with all the rest.
+	// The decoder finds duplicate keys, with all other mistakes.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		d.addSyntax(err, tokens, text)
@@ -56,8 +55,7 @@ func (d *decoder) parse(data []byte) ast.Node {
 	return file.Docs[0].Body
 }
 
-// addSyntax adds what the YAML parser says of a text, without its excerpt of that, which
-// may hold a secret.
+// addSyntax adds the YAML parser's error, without its excerpt of the text, which may hold a secret.
 func (d *decoder) addSyntax(err error, tokens token.Tokens, text string) {
 	at, message := position{}, err.Error()
 	if e := yaml.Error(nil); errors.As(err, &e) {
@@ -77,18 +75,17 @@ func (d *decoder) addSyntax(err error, tokens token.Tokens, text string) {
 	d.addAt(at, "", "", "is not YAML: %s", message)
 }
 
-// The YAML parser calls itself for every level of nesting and every key of a
-// mapping, in quadratic time. Without these limits a small file could keep it
-// busy for minutes, and a larger one overflow its stack, from which nothing
-// recovers. The schema nests four deep, and as many policies as are accepted,
-// with all their keys, have fewer tokens.
+// Limits of a document. The YAML parser recurses for every level of nesting and every key of a
+// mapping, and takes quadratic time. Without limits a small file could keep it busy for minutes. A
+// larger file could overflow its stack, which no program recovers from. The schema nests four deep.
+// The largest accepted set of policies, with all keys, has fewer tokens.
 const (
 	maxNesting = 20 // brackets and braces that are open, dashes in one line
 	maxTokens  = 40_000
 )
 
-// unaccepted are the parts of YAML that are not accepted. Aliases could make a
-// small file a huge one, and all of them hide what applies from the reader.
+// unaccepted has the features of YAML that files must not use. Aliases can make a small file huge,
+// and all of these hide from a reader which values apply.
 var unaccepted = map[token.Type]string{
 	token.AliasType:      "a text that begins with * must be in quotes; YAML aliases are not accepted",
 	token.AnchorType:     "a text that begins with & must be in quotes; YAML anchors are not accepted",
@@ -98,8 +95,8 @@ var unaccepted = map[token.Type]string{
 	token.DirectiveType:  "YAML directives (%) are not accepted",
 }
 
-// acceptTokens adds what the tokens have that is not accepted, at most one
-// mistake for each line, and reports whether they may be parsed.
+// acceptTokens reports whether the parser may parse the tokens. It adds at most one mistake for
+// each line.
 func (d *decoder) acceptTokens(tokens token.Tokens) bool {
 	var (
 		line     int // where the last token was
@@ -142,7 +139,7 @@ func (d *decoder) acceptTokens(tokens token.Tokens) bool {
 	return refused == 0
 }
 
-// start returns the token at which a node begins in the file.
+// start returns the first token of a node in the file.
 func start(n ast.Node) *token.Token {
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
 		return m.Values[0].Key.GetToken() // its own is the colon
@@ -150,7 +147,7 @@ func start(n ast.Node) *token.Token {
 	return n.GetToken()
 }
 
-// show returns a node for a message.
+// show returns a node's text for a message.
 func show(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.NullNode:

@@ -19,26 +19,22 @@
 //
 // # Generation and anchor
 //
-// A generation is 16 lower-case hexadecimal digits, random. A client draws a new one for each
-// request that creates a parent. It is in three places: the parent's data, the name of the
-// anchor, and the beginning of the entries' names.
+// A generation is 16 random lower-case hexadecimal digits, new for each request that creates a
+// parent. It is in the parent's data, and in the names of the anchor and of the entries.
 //
 // The anchor is a child of the parent, created and deleted with it in one transaction. So a
-// transaction that checks the anchor proves that the parent is still of the generation that the
-// client knows. The anchor's name sorts behind all entries, and no library takes it for an entry.
-// Its ACL is the lock's, and world may read it.
-//
-// A parent with no child but its anchor is empty. An anchor without a parent of its
-// generation has no meaning; it goes with the node above it.
+// transaction that checks the anchor proves the parent's generation. No library takes the anchor
+// for an entry. Its ACL is the lock's, and world may read it. A parent with no child but its anchor
+// is empty. An anchor of another generation than the parent's has no meaning; it is deleted with
+// the parent.
 //
 // # Names of entries
 //
 //	<tag> <token> <sequence>
 //
-// The tag is the parent's generation. It is a random id if the client cannot prove the
-// generation: the parent is not adopted yet, or an ACL forbids it. Either way no path of an entry
-// ever recurs, so a late delete or write cannot hit another entry. The token is the contender's
-// request:
+// The tag is the parent's generation. If the client cannot prove that, because the parent is not
+// adopted yet or an ACL forbids it, the tag is a random id. Either way no path of an entry ever
+// recurs, so a late delete or write cannot hit another entry. The token is the contender's request:
 //
 //	-lock-       exclusive
 //	-__READ__    shared, on a read/write lock
@@ -46,41 +42,37 @@
 //	-5-lock-     five permits of a semaphore (one permit is -lock-); for a candidate in an
 //	             election, exclusive with the priority 5
 //
-// The server appends the sequence: ten digits, or a minus sign and ten digits once the counter
-// has overflowed. So the name of a mutex's entry of sequence n predicts the name of its
-// predecessor: the same prefix with n-1 ([Predict]). A prediction proves nothing until a read has
-// shown that node. Our names never begin with "_c_": go-zookeeper's own lock takes such names for
-// its own.
+// The server appends the sequence: ten digits, or a minus sign and ten digits once the counter has
+// overflowed. So the name of a mutex's entry predicts that of its predecessor: the same prefix with
+// n-1 ([Predict]). A prediction proves nothing until a read has shown that node. Our names never
+// begin with "_c_", which go-zookeeper's own lock takes for its own.
 //
-// Entries of other libraries (zk.Lock and Curator: "_c_<guid>-lock-", kazoo:
-// "<uuid>__lock__") are contenders without a tag. Our clients wait for them and never delete
-// them. A child whose name does not parse is no contender and is ignored. Curator's locks and
-// zk.Lock wait for our entries; kazoo's Lock does with extra_lock_patterns=["-lock-"], its
-// WriteLock with ["-__READ__", "-__WRIT__"], and its ReadLock with ["-__WRIT__"].
+// Entries of other libraries (zk.Lock and Curator: "_c_<guid>-lock-", kazoo: "<uuid>__lock__") are
+// contenders without a tag. Our clients wait for them and never delete them. Other children are
+// ignored. Curator's locks and zk.Lock wait for our entries; kazoo's Lock does with
+// extra_lock_patterns=["-lock-"], its WriteLock with ["-__READ__", "-__WRIT__"], and its ReadLock
+// with ["-__WRIT__"].
 //
 // # Order
 //
-// The lower sequence came first, as long as it is below 2147483647. There the counter ends: from
-// ZooKeeper 3.6 on it repeats that number, and concurrent creates may turn it negative. An entry
-// with the sequence 2147483647 or a negative one is never granted ([Name.Overflowed]): its client
-// deletes it, and joins again when the parent has been deleted and counts from 0. Such entries
-// sort behind all others, by their Czxid.
+// The entry with the lower sequence came first. The counter ends at 2147483647: from ZooKeeper 3.6
+// on it repeats that number, and concurrent creates may turn it negative. An entry with that
+// sequence or a negative one is never granted ([Name.Overflowed]). Such entries sort behind all
+// others, by their Czxid.
 //
 // # Data of an entry
 //
-// JSON that a person can read in zkCli.sh:
+// JSON, readable in zkCli.sh:
 //
 //	{"holdfast":2,"owner":"shop-7f9c","host":"node3","pid":4711,"ttl_ms":30000,
 //	 "expires_at":1767225630000,"acquired_at":1767225600000,"attempt":"60303ae22b998861",
 //	 "metadata":{"job":"ship"}}
 //
-// [Record] has the fields. Unknown keys are ignored. Clients wait for an entry whose data is of a
-// higher version, and never delete it. Times are Unix milliseconds in ensemble time, the clock of
-// the ZooKeeper leader. expires_at is an estimate for people and tools: no verdict rests on it.
-// attempt is random: a client finds its entry by it after a lost reply.
-//
-// An election is a mutex. "election.value" in the metadata is the candidate's value. The first
-// candidate leads once its record has acquired_at.
+// [Record] has the fields. Unknown keys are ignored. Clients wait for an entry of a higher version,
+// and never delete it. Times are Unix milliseconds in ensemble time, the clock of the ZooKeeper
+// leader. expires_at is an estimate: no verdict rests on it. attempt is random: a client finds its
+// entry by it after a lost reply. A candidate's value is "election.value" in the metadata; the
+// first candidate leads once its record has acquired_at.
 //
 // # Data of a parent
 //
@@ -89,19 +81,17 @@
 // [Parent] has the fields. The data stays the same while the anchor of its generation is there:
 // each join writes the same bytes again, only for the reply.
 //
-// An empty node, an ancestor, or a parent without the anchor of its generation is adopted: a
-// client creates its entry there under a random id, and then writes a new generation and its
-// anchor. A parent that was found empty is marked with "adopted":true; clients use it, and do
-// not delete it when the last entry leaves. Data that is neither empty nor ours is foreign, and
-// the path is refused.
+// An empty node, an ancestor, or a parent without its anchor is adopted: a client writes a new
+// generation and its anchor. A node that had no data is marked with "adopted":true: the last entry
+// leaves without deleting it. Data that is neither empty nor ours is foreign, and the path is
+// refused.
 //
 // # Data of an anchor
 //
 //	{"holdfast":2,"kind":"anchor","permits":4,"resized":8}
 //
 // A semaphore's anchor has its original number of permits, and the number that a Resize has set
-// since. A join to a semaphore checks the anchor at the version that the client knows, so it
-// never uses an old number.
+// since. A join checks the anchor's version, so it never uses an old number.
 //
 // # When an entry has expired
 //
@@ -115,14 +105,12 @@
 //     written before that term;
 //   - or, by its own monotonic clock, from when it first read this very version of the node.
 //
-// The entry has expired if any of these counts exceeds the lease and the grace. If the judge
-// needs a younger sample of the leader's clock, the verdict is [Unproven]. The holder counts its
-// lease from before it sent the write, so for the holder the lease ends first. See [Entry.Judge]
-// and [Now].
+// The entry has expired if any of these counts exceeds the lease and the grace. The holder counts
+// its lease from before it sent the write, so for the holder the lease ends first. See
+// [Entry.Judge] and [Now].
 //
-// The mark, .epoch below the root, keeps an early stamp of the present epoch for later judges.
-// Only its Mtime and Mzxid count. The first client that must judge an older write in a new epoch
-// writes the mark:
+// The mark, .epoch below the root, keeps an early stamp of the present epoch for later judges, by
+// its Mtime and Mzxid. In a new epoch, the first client that must judge an older write writes it:
 //
 //	{"holdfast":2,"kind":"epoch"}
 //
@@ -133,39 +121,35 @@
 // many. Entries of other libraries ask for one permit. [WaitsFor] is the rule; it needs only
 // names and [Rules].
 //
-// A writer that only reads from now on ("shared" in its record) keeps its name and its place. A
-// reader enters if the record of its nearest earlier writer has that mark: no contender was ahead
-// of that writer at its grant, and only readers are between the two. A client that does not know
-// the mark, such as one of another library, waits until the entry has gone, which is safe. A
-// second entry for reading would not be safe. Curator creates one, from 5.5 on with the first
-// one's sequence; a client that has seen the writer hold the lock and leave would enter beside
-// it. So after an entry of another library on a read/write lock has gone, clients list the
-// children ([Kind.Alone]).
+// A writer that only reads from now on ("shared" in its record) keeps its entry. A reader enters if
+// the record of its nearest earlier writer has that mark: no contender was ahead of that writer at
+// its grant, and only readers are between the two. A client that does not know the mark waits until
+// the entry has gone, which is safe. A second entry for reading, as Curator creates it, would not
+// be: it may have the first one's sequence. A client that has seen the writer hold the lock and
+// leave would then enter beside it. So when an entry of another library on a read/write lock has
+// gone, clients list ([Kind.Alone]).
 //
 // # Requests to release a lock
 //
-// Below the node .revoke, {"holdfast":2,"kind":"asked"}, there is one node for each entry
-// that is asked, with the same name as the entry:
+// Below the node .revoke, {"holdfast":2,"kind":"asked"}, each request has a node with the name of
+// the entry:
 //
 //	{"holdfast":2,"request":"60303ae22b998861","entry":"orders/42/9f86d081884c7d65-lock-0000000007",
 //	 "owner":"deploy","host":"node4","pid":815,"reason":"node3 is drained"}
 //
-// [Revocation] has the fields. The transaction that makes the node checks that the entry is
-// there. Any client may delete the request once it knows that the entry has gone. Clients leave
-// data alone that they do not understand. .epoch and .revoke stay when all locks are gone, and no
-// lock can have those names.
+// [Revocation] has the fields. The transaction that creates the node checks the entry. Any client
+// that knows that the entry has gone may delete the request. Clients leave data alone that they do
+// not understand. .epoch and .revoke stay when all locks are gone; no lock can have those names.
 //
 // # The fencing token
 //
-// The token is stored in no node. Its parts are, in order: the Czxid of the entry, which never
-// falls; the sequence in its name, which differs among the entries of one transaction; the
-// record's incarnation; and the number of local handoffs, which only the holder's process knows.
-// See lock.Token.
+// No node stores the token. Its parts are, in order: the Czxid of the entry, which never falls; the
+// sequence in its name, which differs among the entries of one transaction; the record's
+// incarnation; and the number of local handoffs, which only the holder's process knows.
 //
 // # Format 1
 //
-// Versions before the first release wrote format 1: "holdfast":1, a parent without an anchor,
-// with the name of the last joiner in its data. No client reads or writes it ([ErrOlder]).
-// Clients refuse a lock with such a parent, and wait for such an entry. The reaper counts these
-// nodes, and deletes them only with the option Format1.
+// Versions before the first release wrote "holdfast":1, and parents without anchors ([ErrOlder]).
+// Clients refuse such a parent, and wait for such an entry. The reaper counts these nodes, and
+// deletes them only with the option Format1.
 package znode

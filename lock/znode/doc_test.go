@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestDocsRecords decodes the nodes' data that the package's doc shows, all of which has to
-// be understood.
+// TestDocsRecords decodes the nodes' data in the package's doc. All of it must be valid.
 func TestDocsRecords(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
 	if err != nil {
@@ -52,7 +51,8 @@ func TestDocsRecords(t *testing.T) {
 	}
 }
 
-// A tool that reads the children of a lock's node: its holders, and which entry each waiter waits for.
+// A tool that reads the children of a lock's node, and prints its holders, and the entry that each
+// waiter waits for.
 func ExampleWaitsFor() {
 	names := znode.Contenders([]string{
 		"9f86d081884c7d65-lock-0000000008",

@@ -122,7 +122,7 @@ type Entry struct {
 	Err    error  // if the data is no record of this format: ErrNewer, ErrOlder or ErrForeign
 }
 
-// ReadEntry returns the entry of a contender's node that was read.
+// ReadEntry returns the entry with that name, from the data and the Stat of one read.
 func ReadEntry(name Name, data []byte, stat Stat) Entry {
 	r, err := DecodeRecord(data)
 	return Entry{Name: name, Stat: stat, Record: r, Err: err}

@@ -11,14 +11,14 @@ import (
 
 const ms = time.Millisecond
 
-// zxid is the transaction of that number in that epoch.
+// zxid returns the zxid of that number in that epoch.
 func zxid(epoch, number int64) int64 { return epoch<<32 | number }
 
-// at is the Stat of a node that was written in that transaction, stamped so.
+// at returns the Stat of a node with that transaction and stamp.
 func at(mzxid, mtime int64) znode.Stat { return znode.Stat{Mzxid: mzxid, Mtime: mtime} }
 
-// known is what a judge knows whose sample, the tenth transaction of epoch 5, was
-// answered at once at 1000 s: in an epoch whose first known stamp is of 990 s.
+// known is the knowledge of a judge whose sample, the tenth transaction of epoch 5, was answered at
+// once at 1000 s. The epoch's first known stamp is 990 s.
 var known = znode.Now{
 	Zxid: zxid(5, 10), Lower: 1000 * time.Second, Upper: 1000 * time.Second,
 	Term: zxid(5, 0), Since: 990 * time.Second, Marked: true,
@@ -29,13 +29,13 @@ func unmarked(n znode.Now) znode.Now {
 	return n
 }
 
-// wide is what is known when the window has become so wide.
+// wide returns the knowledge with a window that is wider by that much.
 func wide(n znode.Now, by time.Duration) znode.Now {
 	n.Upper += by
 	return n
 }
 
-// after is what is known when a local clock has gone on by d.
+// after returns the knowledge after the local clock has advanced by d.
 func after(n znode.Now, d time.Duration) znode.Now {
 	n.Lower += d - d/znode.RateError
 	n.Upper += d + d/znode.RateError
@@ -89,7 +89,7 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-// anyNow draws what a judge may know, and anyStat what it may judge by it.
+// anyNow draws a judge's knowledge, and anyStat a Stat to judge.
 func anyNow(t *rapid.T) znode.Now {
 	epoch := rapid.Int64Range(1, 3).Draw(t, "epoch")
 	number := rapid.Int64Range(1, 20).Draw(t, "sample")
@@ -108,7 +108,7 @@ func anyStat(t *rapid.T) znode.Stat {
 		rapid.Int64Range(0, 5_000_000).Draw(t, "mtime"))
 }
 
-// TestWaitIsLongEnough: a judge that waits as long as told comes to another answer.
+// TestWaitIsLongEnough: a judge that waits for the returned time gets another verdict.
 func TestWaitIsLongEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, left := anyNow(t), time.Duration(rapid.Int64Range(int64(ms), int64(time.Hour)).Draw(t, "left"))
@@ -133,8 +133,8 @@ func TestWaitIsLongEnough(t *testing.T) {
 	})
 }
 
-// TestVerdictsStand: what has expired stays so, a longer lease makes nothing die
-// earlier, and nothing is dead by a stamp of another term, nor without the mark.
+// TestVerdictsStand: an expired entry stays expired, and a longer lease never expires earlier.
+// Nothing expires by a stamp of another term, nor without the mark.
 func TestVerdictsStand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, stat := anyNow(t), anyStat(t)
@@ -159,7 +159,7 @@ func TestVerdictsStand(t *testing.T) {
 	})
 }
 
-// entry is one of ours with a lease of 10 s, written in that transaction.
+// entry returns an entry of Holdfast with a lease of 10 s, written in that transaction.
 func entry(mzxid, mtime int64) znode.Entry {
 	name, _ := znode.Parse(znode.Prefix(id1, znode.Exclusive) + "0000000001")
 	record := znode.Record{Owner: "o", TTL: 10_000, ExpiresAt: 1}
@@ -198,7 +198,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestUnleasedIsWaitedFor for ever, however old it is.
+// TestUnleasedIsWaitedFor: an entry without a lease never expires, however old it is.
 func TestUnleasedIsWaitedFor(t *testing.T) {
 	ours := entry(zxid(5, 1), 1)
 	record := ours.Record.Encode()

@@ -144,7 +144,7 @@ func TestAnchorNames(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	// In the order of creation, as a server that overflows names them.
+	// In the order of creation, with the names from a server whose counter overflows.
 	type created struct {
 		seq   int32
 		czxid int64
@@ -178,8 +178,8 @@ func compareInt(a, b int) int { return sign(a - b) }
 func sign(n int) int { return min(1, max(-1, n)) }
 
 func TestContendersAreSortedByNumber(t *testing.T) {
-	// As strings, 0000000010 of kazoo's would come before our 0000000009 and
-	// the ids would decide.
+	// Compared as strings, kazoo's 0000000010 would precede Holdfast's 0000000009, and the ids
+	// would decide.
 	want := []string{
 		"ffffffffffffffff-lock-0000000002", "_c_00-lock-0000000009", "0000__lock__0000000010",
 		"0000000000000000-lock-0000000011", "aaaaaaaaaaaaaaaa-lock-2147483647",
@@ -251,8 +251,8 @@ func TestAdmitPermits(t *testing.T) {
 	}
 }
 
-// TestAdmitNeverDeadlocks walks random queues to their end: in every state
-// a contender is in, no two that exclude each other are, and all get their turn.
+// TestAdmitNeverDeadlocks runs random queues until they are empty. In every state a contender is
+// in, no two that exclude each other are, and all get their turn.
 func TestAdmitNeverDeadlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		roles := rapid.SliceOfN(rapid.IntRange(0, 2), 1, 12).Draw(t, "roles")
@@ -366,8 +366,8 @@ var goldenAnchors = map[string]znode.AnchorData{
 	"anchor-resized.json": {Permits: 4, Resized: 8},
 }
 
-// TestGolden pins the bytes on the wire: entries of this version must stay
-// readable for all later ones.
+// TestGolden pins the bytes on the wire: later versions must be able to read entries of this
+// version.
 func TestGolden(t *testing.T) {
 	check := func(file string, got []byte) []byte {
 		path := filepath.Join("testdata", file)
@@ -502,8 +502,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeMangled damages every byte and cuts at every length: the decoder
-// returns a valid record or an error, and nothing else.
+// TestDecodeMangled damages every byte and cuts at every length. The decoder returns a valid record
+// or an error.
 func TestDecodeMangled(t *testing.T) {
 	r := goldenRecords["entry-granted.json"]
 	data := r.Encode()
@@ -643,7 +643,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode decodes what a sweep reads of an orphaned lock: its node and the entry.
+// BenchmarkDecode decodes the data of an orphaned lock as a sweep does: its node and the entry.
 func BenchmarkDecode(b *testing.B) {
 	parent := znode.Parent{Kind: znode.Mutex, Generation: id1}.Encode()
 	record := (&znode.Record{Owner: "owner", Host: "host.example.com", PID: 12345, TTL: 30_000, ExpiresAt: 1767225630000, AcquiredAt: 1767225600000}).Encode()
@@ -657,7 +657,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// TestEncodeIsJSON: the bytes are those that encoding/json makes, whatever the strings.
+// TestEncodeIsJSON: the bytes are those of encoding/json, whatever the strings.
 func TestEncodeIsJSON(t *testing.T) {
 	asJSON := func(v any) string {
 		var b bytes.Buffer

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// told is a monitor of which the tests say what it tells.
+// told is a monitor whose contents the test sets.
 type told struct {
 	locks *lock.Client
 	set   *policy.Set
@@ -39,7 +39,7 @@ func (m *told) Locks() *lock.Client           { return m.locks }
 func (m *told) Policies() *policy.Set         { return m.set }
 func (m *told) Observe(f func(reaper.Report)) { m.observer = f }
 
-// world is an ensemble in memory, a client of it, and the server of a reaper's status.
+// world is an ensemble in memory, a client of it, and a reaper's status server.
 type world struct {
 	*testing.T
 	*locktest.Ensemble
@@ -86,7 +86,7 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	return locks
 }
 
-// raw returns another client's connection.
+// raw returns a plain connection of another client.
 func (w *world) raw() *zk.Conn {
 	w.Helper()
 	z, _, err := zk.Connect(w.Servers(), time.Minute, zk.WithDialer(w.Dialer("raw")), zk.WithLogInfo(false))
@@ -110,7 +110,7 @@ func (w *world) create(z *zk.Conn, path string, data []byte, flags int32, acl ..
 	}
 }
 
-// dead leaves an entry behind that was written just now.
+// dead creates an entry whose owner died just now.
 func (w *world) dead(z *zk.Conn, name string, ttl time.Duration) {
 	w.Helper()
 	generation := znode.NewID()
@@ -120,7 +120,7 @@ func (w *world) dead(z *zk.Conn, name string, ttl time.Duration) {
 	w.create(z, "/locks/"+name+"/"+znode.Prefix(generation, znode.Exclusive), r.Encode(), zk.FlagSequence)
 }
 
-// hold takes a lock, and has so many other clients wait for it.
+// hold takes a lock, and makes n other clients wait for it.
 func (w *world) hold(locks *lock.Client, name string, waiting int, opts ...lock.LockOption) *lock.Hold {
 	w.Helper()
 	hold, err := locks.Mutex(name, opts...).Lock(w.Context())
@@ -135,7 +135,7 @@ func (w *world) hold(locks *lock.Client, name string, waiting int, opts ...lock.
 	return hold
 }
 
-// get asks the server, and returns what it answers.
+// get requests a path, and returns the response.
 func (w *world) get(path string) *httptest.ResponseRecorder {
 	w.Helper()
 	r := httptest.NewRequest(http.MethodGet, "http://localhost:9090"+path, nil)
@@ -144,7 +144,7 @@ func (w *world) get(path string) *httptest.ResponseRecorder {
 	return answer
 }
 
-// locks asks for locks.
+// locks queries the locks.
 func (w *world) locks(query string) (a locksAnswer) {
 	w.Helper()
 	answer := w.get("/api/v1/locks" + query)
@@ -157,7 +157,7 @@ func (w *world) locks(query string) (a locksAnswer) {
 	return a
 }
 
-// named are the names of locks.
+// named returns the names of the locks.
 func (a locksAnswer) named() []string {
 	names := []string{}
 	for _, l := range a.Locks {

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// forest makes a lock of each state.
+// forest creates a lock in each state.
 func (w *world) forest() {
 	w.Helper()
 	locks, z := w.dial("shop"), w.raw()
@@ -86,7 +86,7 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// TestQueries asks for some of the locks, in other orders.
+// TestQueries filters and sorts the locks.
 func TestQueries(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.forest()
@@ -118,7 +118,7 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestQueueOfALock asks for one lock by its name.
+// TestQueueOfALock queries one lock by its name.
 func TestQueueOfALock(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.forest()
@@ -139,7 +139,7 @@ func TestQueueOfALock(t *testing.T) {
 	})
 }
 
-// TestMetadata is told only where the options say so.
+// TestMetadata: metadata is shown only if the options allow it.
 func TestMetadata(t *testing.T) {
 	for _, shown := range []bool{false, true} {
 		simulate(t, Options{Metadata: shown}, func(w *world) {
@@ -153,8 +153,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestManyViewers has a thousand of them look for ten seconds: that costs no more than if
-// one did, and no more than a pass a second.
+// TestManyViewers: a thousand viewers for ten seconds cost no more than one, and no more than one
+// pass a second.
 func TestManyViewers(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.hold(w.told.locks, "orders/1", 0)
@@ -178,8 +178,8 @@ func TestManyViewers(t *testing.T) {
 	})
 }
 
-// TestSlowServer shows what was read so far, reads a tenth of the time at most, and keeps
-// what it has.
+// TestSlowServer: the answer has the locks read so far. The server is read for at most a tenth of
+// the time, and known locks are kept.
 func TestSlowServer(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		for i := range 40 {
@@ -217,7 +217,7 @@ func TestSlowServer(t *testing.T) {
 	})
 }
 
-// TestOutage tells that the locks cannot be read, and shows what was known.
+// TestOutage: the answer says that the locks cannot be read, and has the last known ones.
 func TestOutage(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.hold(w.told.locks, "orders/1", 0)
@@ -243,7 +243,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestLimits leaves out what is too much, and says so.
+// TestLimits: the answer omits locks beyond the limits, and says so.
 func TestLimits(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		for i := range 20 {
@@ -264,7 +264,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestSeveralRoots tells roots apart by their names, also where their paths are the same.
+// TestSeveralRoots: roots are identified by name, also if their paths are equal.
 func TestSeveralRoots(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		other := w.dial("other", lock.WithRoot("/teams"))

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestRefuses: nothing can be changed, and no other name leads here.
+// TestRefuses: requests that would change something, or use another host name, are refused.
 func TestRefuses(t *testing.T) {
 	simulate(t, Options{Hosts: []string{"reaper.example"}}, func(w *world) {
 		for _, test := range []struct {
@@ -61,8 +61,8 @@ func TestRefuses(t *testing.T) {
 	})
 }
 
-// TestPageIsWhole: it names no resource but its own files, and no style or script stands
-// within it, which its Content-Security-Policy would forbid.
+// TestPageIsWhole: the page uses only its own files, and has no inline style or script, which its
+// Content-Security-Policy forbids.
 func TestPageIsWhole(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		page := w.get("/").Body.String()
@@ -89,7 +89,7 @@ func TestPageIsWhole(t *testing.T) {
 	})
 }
 
-// TestBusy: of too many requests at once the others are told to come again.
+// TestBusy: excess concurrent requests are asked to come again.
 func TestBusy(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		for range maxBusy {
@@ -133,7 +133,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestBeforeTheFirstSession answers all that it is asked.
+// TestBeforeTheFirstSession: every path is answered.
 func TestBeforeTheFirstSession(t *testing.T) {
 	m := &told{status: reaper.Status{About: reaper.About{Root: "/locks"}, State: reaper.Disconnected, Session: reaper.Session{Since: time.Now()}}}
 	s, err := New(Options{Roots: []Root{{Monitor: m}}})
@@ -149,7 +149,7 @@ func TestBeforeTheFirstSession(t *testing.T) {
 	}
 }
 
-// TestOptions: what makes no sense is refused.
+// TestOptions: invalid options are refused.
 func TestOptions(t *testing.T) {
 	m := &told{}
 	for _, o := range []Options{{}, {Roots: []Root{{}}}, {Roots: []Root{{Monitor: m}}, Hosts: []string{""}}, {Roots: []Root{{Monitor: m}}, Hosts: []string{"x:80"}}} {
@@ -159,7 +159,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestServe serves until its context ends.
+// TestServe: Serve runs until its context ends.
 func TestServe(t *testing.T) {
 	s, err := New(Options{Roots: []Root{{Monitor: &told{}}}})
 	if err != nil {
@@ -186,8 +186,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestStandbyForgets: what the last sweep has found is told by the active reaper alone, and not
-// again before a sweep of its new time.
+// TestStandbyForgets: only the active reaper reports the findings of its last sweep. If it becomes
+// active again, it reports none before its next sweep.
 func TestStandbyForgets(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		report := func() {
@@ -225,7 +225,7 @@ func TestStandbyForgets(t *testing.T) {
 	})
 }
 
-// TestProblemsNameLocks: a problem of a node says which lock it is about, with the number right.
+// TestProblemsNameLocks: a problem with a node names its lock, with correct singular and plural.
 func TestProblemsNameLocks(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		entry := "/" + znode.Prefix(znode.NewID(), znode.Exclusive) + "0000000007"
@@ -257,8 +257,8 @@ func TestProblemsNameLocks(t *testing.T) {
 	})
 }
 
-// TestMetrics looks at a scrape: Prometheus's linter finds nothing, each metric is in the
-// package's doc and the other way round, and labels are bounded.
+// TestMetrics: Prometheus's linter finds nothing in a scrape. The metrics are exactly those in the
+// package's doc, and the number of labels is bounded.
 func TestMetrics(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.hold(w.told.locks, "orders/secret", 0)

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clearEnv makes the environment say nothing.
+// clearEnv clears the environment variables that replace flags.
 func clearEnv(t *testing.T) {
 	t.Setenv(EnvConfig, "")
 	t.Setenv(EnvServers, "")
@@ -196,7 +196,7 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// silence accepts connections and says nothing.
+// silence accepts connections and never answers.
 func silence(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

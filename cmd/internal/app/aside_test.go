@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// fullPipe returns a pipe that takes no more, and its reader.
+// fullPipe returns a pipe whose buffer is full, and its reader.
 func fullPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -37,8 +37,8 @@ func fullPipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// TestAside: writes do not wait for a reader. Once there is one it gets what was written, in
-// order, and is told how much was dropped.
+// TestAside: writes do not wait for a reader. A later reader gets the kept writes in order, and the
+// number of dropped ones.
 func TestAside(t *testing.T) {
 	r, w := fullPipe(t)
 	a := &Aside{File: w}
@@ -79,7 +79,7 @@ func TestAside(t *testing.T) {
 	}
 }
 
-// TestRunWithStuckStderr: a program ends although its last words are not read.
+// TestRunWithStuckStderr: a program ends although no process reads its last message.
 func TestRunWithStuckStderr(t *testing.T) {
 	r, w := fullPipe(t)
 	cmd := &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return errors.New("failed") }}

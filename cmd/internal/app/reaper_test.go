@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// TestReaperOptionsAreWhole: whatever the configuration says of the reaper gets there.
+// TestReaperOptionsAreWhole: every reaper setting of the configuration is in the options.
 func TestReaperOptionsAreWhole(t *testing.T) {
 	cfg := policy.Default()
 	cfg.Reaper = policy.Reaper{Schedule: "@hourly", Concurrency: 3, Batch: 4, MaxDeletesPerSecond: 5, Lock: "x"}

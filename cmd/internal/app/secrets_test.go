@@ -19,8 +19,8 @@ import (
 
 const planted = "hunter2"
 
-// TestSecretsAreNotShown plants a password wherever a user may put one, by right or by
-// mistake, and looks for it in all that a command prints, at the level that logs the most.
+// TestSecretsAreNotShown puts a password wherever a user may put one, correctly or by mistake. No
+// output of a command contains it, at the most verbose log level.
 func TestSecretsAreNotShown(t *testing.T) {
 	server := silence(t)
 	folder := t.TempDir()
@@ -82,7 +82,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// dials is a command that does no more than to dial.
+// dials is a command that only dials.
 func dials(flags Flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "prog", SilenceUsage: true}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -101,7 +101,7 @@ func dials(flags Flags) *cobra.Command {
 	return cmd
 }
 
-// TestLibraryShowsNoSecret: neither an option that is refused nor a log shows the password.
+// TestLibraryShowsNoSecret: neither the error of a refused option nor a log shows the password.
 func TestLibraryShowsNoSecret(t *testing.T) {
 	var log bytes.Buffer
 	for _, o := range []lock.Option{lock.WithDigest("", planted), lock.WithDigest("u:x", planted), lock.WithDigest("u", planted)} {

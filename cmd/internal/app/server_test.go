@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// TestDialChecked: what Dial cannot see is refused, too, unless the configuration accepts it.
+// TestDialChecked: a server whose faults Dial cannot see is also refused, unless the configuration
+// accepts it.
 func TestDialChecked(t *testing.T) {
 	for name, test := range map[string]struct {
 		quirks  locktest.Quirks

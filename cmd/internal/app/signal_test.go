@@ -24,7 +24,7 @@ func TestLoadOfAPipeIsInterrupted(t *testing.T) {
 	if Status(ctx, err) != StatusSignalled+int(syscall.SIGTERM) || !errors.Is(err, Interrupt{syscall.SIGTERM}) {
 		t.Errorf("%v, status %d", err, Status(ctx, err))
 	}
-	// Let go the goroutine that opens it.
+	// Release the goroutine that opens the pipe.
 	w, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestLoadOfAPipeIsInterrupted(t *testing.T) {
 	w.Close()
 }
 
-// TestHangups: SIGHUP ends a program, unless that has asked to be told of it.
+// TestHangups: SIGHUP ends a program, unless it has called Hangups.
 func TestHangups(t *testing.T) {
 	h := &hangups{told: make(chan struct{}, 1), signals: make(chan os.Signal, 3)}
 	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), hangupsKey{}, h))

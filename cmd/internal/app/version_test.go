@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestRelease: what the linker was told stands above what Go knows.
+// TestRelease: the linker's values take precedence over Go's.
 func TestRelease(t *testing.T) {
 	defer func() { release, commit = "", "" }()
 	info := &debug.BuildInfo{GoVersion: "go1.25.0", Settings: []debug.BuildSetting{

@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// faultTime is how long a pause and a partition last: longer than a session and than a
-// lease with its grace, so that both locks go on to the next.
+// faultTime is the duration of a pause and of a partition: longer than a session timeout, and than
+// a lease with its grace, so that both locks pass to the next client.
 const faultTime = 9 * time.Second
 
-// EndSession ends the sessions of both holders at once, as a leader does that has not
-// heard of them.
+// EndSession ends the sessions of both holders, as a leader does after silence.
 func (s *Scene) EndSession() {
 	s.each("the session of %s ends while it works", func(w *worker) { s.ensemble.ExpireLabel(w.label) })
 }
 
-// Pause stops both holders, as a garbage collection or a suspended machine does.
+// Pause pauses both holders, as a garbage collection or a suspended machine does.
 func (s *Scene) Pause() {
 	s.each(fmt.Sprintf("%%s is paused for %v", faultTime), func(w *worker) {
 		w.paused, w.inside = true, false
@@ -32,7 +31,7 @@ func (s *Scene) Pause() {
 func (s *Scene) Cut() {
 	s.each(fmt.Sprintf("the network of %%s is cut for %v", faultTime), func(w *worker) {
 		w.cut = true
-		// It names no server, and can name no wrong one.
+		// The call names no server, so it cannot fail.
 		_ = s.ensemble.Partition(w.label)
 		s.later(w, "the network of %s is back", func() {
 			w.cut = false
@@ -41,7 +40,7 @@ func (s *Scene) Cut() {
 	})
 }
 
-// Kill kills both holders' processes. They start again after a while.
+// Kill kills both holders' processes. They restart after a while.
 func (s *Scene) Kill() {
 	s.each("%s is killed", func(w *worker) {
 		_ = s.ensemble.Partition(w.label) // for good: a dead process says nothing more
@@ -50,7 +49,7 @@ func (s *Scene) Kill() {
 	})
 }
 
-// StepClock sets the clock of ZooKeeper's leader.
+// StepClock steps the clock of ZooKeeper's leader.
 func (s *Scene) StepClock(d time.Duration) {
 	s.update(func() {
 		leader := s.leader()
@@ -64,7 +63,7 @@ func (s *Scene) StepClock(d time.Duration) {
 	})
 }
 
-// Elect has another member lead, whose clock is off by so much.
+// Elect makes another member the leader, with a clock that is off by that much.
 func (s *Scene) Elect(off time.Duration) {
 	s.update(func() {
 		leader := s.leader()
@@ -95,14 +94,14 @@ func (s *Scene) Elect(off time.Duration) {
 	})
 }
 
-// must panics where the ensemble knows no server by the name that it gave it.
+// must panics if the ensemble does not know a server by the name that it gave the server.
 func must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// leader is the index of the member that leads, -1 while there is none.
+// leader returns the index of the leader, or -1.
 func (s *Scene) leader() int {
 	leads := s.ensemble.Leader()
 	for i, name := range s.ensemble.Servers() {
@@ -113,14 +112,14 @@ func (s *Scene) leader() int {
 	return -1
 }
 
-// signed is how far a clock is off, in minutes.
+// signed formats the offset of a clock, in minutes.
 func signed(d time.Duration) string {
 	return strings.Replace(fmt.Sprintf("%+g min", d.Minutes()), "-", "−", 1)
 }
 
 func memberName(i int) string { return fmt.Sprintf("zk%d", i+1) }
 
-// holder returns the first worker of a side to enter, of those that still work undisturbed.
+// holder returns the first undisturbed worker of a side that is inside.
 func (side *side) holder() *worker {
 	var first *worker
 	for _, w := range side.workers {
@@ -131,7 +130,7 @@ func (side *side) holder() *worker {
 	return first
 }
 
-// each has the same happen to both holders.
+// each applies a fault to both holders.
 func (s *Scene) each(what string, do func(*worker)) {
 	s.update(func() {
 		for _, side := range s.sides {
@@ -146,7 +145,7 @@ func (s *Scene) each(what string, do func(*worker)) {
 	})
 }
 
-// later undoes what happened to a worker, if it lives until then.
+// later undoes a worker's fault, if the worker is still alive then.
 func (s *Scene) later(w *worker, what string, undo func()) {
 	life := w.life
 	s.tasks.Go(func() {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// The times of the scene. Both sides' sessions last equally long.
+// The times of the scene. The sessions of both sides have the same timeout.
 const (
 	SessionTimeout = 4 * time.Second
 	TTL            = 6 * time.Second
@@ -25,20 +25,20 @@ const (
 	hfParent = hfRoot + "/" + lockName
 )
 
-// A process has a connection to ZooKeeper of its own and takes the lock with it.
+// process is a program with its own connection to ZooKeeper and its lock.
 type process struct {
 	lock    func(ctx context.Context) (*hold, error) // waits its turn
 	session func() int64                             // of its connection, whose nodes the lock's are; nil: they are not
 	end     func()                                   // closes the connection
 }
 
-// A hold is what its holder knows of it.
+// hold is a holder's knowledge of its hold.
 type hold struct {
 	*lock.Hold // nil: it is one of zk.Lock, which cannot be asked and tells nothing
 	unlock     func() error
 }
 
-// lost is closed when the holder is told that it holds no more; nil: it never is.
+// lost returns a channel that closes when the holder is told of its loss; nil means never.
 func (h *hold) lost() <-chan struct{} {
 	if h.Hold == nil {
 		return nil
@@ -46,7 +46,7 @@ func (h *hold) lost() <-chan struct{} {
 	return h.Context().Done()
 }
 
-// err says why the hold is lost, nil if it is not.
+// err returns the reason of the loss, or nil.
 func (h *hold) err() error {
 	if h.Hold == nil {
 		return nil

@@ -1,13 +1,13 @@
-// Package scene is what the playground shows: workers that take turns on a lock, some by
-// zk.Lock and some by Holdfast, on one ZooKeeper ensemble in memory, and what can happen
-// to them. Whatever happens, happens to the holders of both locks alike.
+// Package scene is the model of the playground: workers that take turns on a lock, some by zk.Lock
+// and some by Holdfast, on one ZooKeeper ensemble in memory, and the faults. Every fault affects
+// the holders of both locks alike.
 //
-// Under the lock a worker adds to a counter, step by step: it writes one more than what it has
-// read last. Where two are inside at once, each overwrites what the other has added.
+// Under the lock a worker increments a counter, step by step: it writes one more than the value
+// that it last read. If two workers are inside at once, each overwrites the other's additions.
 //
-// A worker is inside from when it has the lock until it has left, or dies, or is paused: one
-// that is paused does nothing. When it goes on, it asks its hold first. A hold of zk.Lock
-// cannot be asked and tells nothing; one of Holdfast's ends before another worker can enter.
+// A worker is inside from when it has the lock until it leaves, dies, or is paused: a paused worker
+// does nothing. When it continues, it first asks its hold. A hold of zk.Lock cannot be asked; a
+// hold of Holdfast has ended before another worker can enter.
 package scene
 
 import (
@@ -29,7 +29,7 @@ const (
 	logLength    = 80
 )
 
-// A Scene is an ensemble with workers. Its methods may be called from any goroutine.
+// Scene is an ensemble with workers. Its methods are safe for concurrent use.
 type Scene struct {
 	ensemble *locktest.Ensemble
 	begun    time.Time
@@ -50,7 +50,7 @@ type Scene struct {
 	linger   bool // no worker ends its work
 }
 
-// A side is one kind of lock with its workers.
+// side is one kind of lock with its workers.
 type side struct {
 	name    string
 	parent  string // of the nodes
@@ -101,7 +101,7 @@ func (s *Scene) Close() {
 	s.tasks.Wait()
 }
 
-// update changes the scene, and wakes the goroutines that wait for a change.
+// update changes the scene, and wakes the goroutines in await.
 func (s *Scene) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Scene) update(change func()) {
 	s.changed = make(chan struct{})
 }
 
-// await waits until a condition is true, which it asks after each change.
+// await waits until a condition is true. It checks after each change.
 func (s *Scene) await(ctx context.Context, condition func() bool) error {
 	for {
 		s.mu.Lock()
@@ -142,7 +142,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// watch counts when two are inside at once.
+// watch counts the times when two workers are inside at once.
 func (s *Scene) watch(side *side) {
 	var inside []string
 	for _, w := range side.workers {
@@ -161,7 +161,7 @@ func (s *Scene) watch(side *side) {
 	}
 }
 
-// say adds a line to the log; side nil is for both.
+// say adds a line to the log; side nil means both.
 func (s *Scene) say(side *side, level Level, format string, args ...any) {
 	line := Line{Time: time.Since(s.begun).Seconds(), Level: level, Text: fmt.Sprintf(format, args...)}
 	if side != nil {

@@ -25,7 +25,7 @@ func start(t *testing.T) *Scene {
 	return s
 }
 
-// until waits until the scene is so.
+// until waits until the condition is true.
 func until(t *testing.T, s *Scene, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(5 * time.Minute)
@@ -48,8 +48,8 @@ func (s *Scene) bothReady() bool {
 	return ready
 }
 
-// TestTour goes on the tour: with zk.Lock two are inside when the session ends and after
-// the pause, with Holdfast never.
+// TestTour runs the tour. With zk.Lock two are inside when the session ends and after the pause,
+// with Holdfast never.
 func TestTour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t)
@@ -69,8 +69,7 @@ func TestTour(t *testing.T) {
 	})
 }
 
-// TestEach has one thing after the other happen to the holders, and looks at what comes
-// of it on each side.
+// TestEach applies each fault to the holders, and checks the results on both sides.
 func TestEach(t *testing.T) {
 	for name, test := range map[string]struct {
 		do        func(*Scene)
@@ -120,7 +119,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestState looks at what the page is told.
+// TestState checks the state that the page receives.
 func TestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t)

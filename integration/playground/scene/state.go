@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// State is what the page shows, as JSON.
+// State is the state that the page shows, as JSON.
 type State struct {
 	Time   float64 `json:"time"`   // true time since the beginning, in seconds
 	Leader string  `json:"leader"` // "" while there is none
@@ -48,7 +48,7 @@ type Node struct {
 	Kind  string `json:"kind"`
 }
 
-// Level says how a line is meant.
+// Level is the severity of a line.
 type Level string
 
 // The levels.
@@ -58,7 +58,7 @@ const (
 	Bad  Level = "bad"
 )
 
-// Line is one of the log. They are numbered from 1.
+// Line is a line of the log. Lines are numbered from 1.
 type Line struct {
 	Number int     `json:"number"`
 	Time   float64 `json:"time"`
@@ -67,7 +67,7 @@ type Line struct {
 	Text   string  `json:"text"`
 }
 
-// State tells how things stand.
+// State returns the present state.
 func (s *Scene) State() State {
 	var state State
 	s.update(func() {
@@ -115,7 +115,7 @@ func (s *Scene) sideState(side *side) Side {
 	return state
 }
 
-// sequence is the part of a node's name that tells its place. An anchor's comes last.
+// sequence returns the part of a node's name that orders it. An anchor comes last.
 func sequence(name string) string {
 	if _, ok := znode.AnchorOf(name); ok {
 		return "anchor"
@@ -123,7 +123,7 @@ func sequence(name string) string {
 	return name[strings.LastIndexByte(name, '-')+1:]
 }
 
-// node describes a node of ZooKeeper's.
+// node describes a node in ZooKeeper.
 func (side *side) node(n locktest.Node) Node {
 	if n.Path == side.parent {
 		return Node{Name: n.Path, Kind: "the lock"}

@@ -2,7 +2,7 @@ package scene
 
 import "time"
 
-// Tour is how far the tour is.
+// Tour is the progress of the tour.
 type Tour struct {
 	Stop int    `json:"stop"` // from 1; 0: it was not begun
 	Of   int    `json:"of"`
@@ -10,7 +10,7 @@ type Tour struct {
 	Done bool   `json:"done"`
 }
 
-// Tour shows what there is to see, one after the other, if it is not at it already.
+// Tour runs the tour, unless it is running.
 func (s *Scene) Tour() {
 	s.update(func() {
 		if !s.touring {
@@ -20,7 +20,7 @@ func (s *Scene) Tour() {
 	})
 }
 
-// A stop is one of the tour: something happens, and one waits until it can be seen.
+// stop is one stop of the tour: an action, and a condition to wait for.
 type stop struct {
 	say  string
 	do   func()
@@ -28,7 +28,7 @@ type stop struct {
 	look time.Duration         // for how long one looks at it
 }
 
-// A mark is what had happened on each side when a stop began.
+// mark has the counts of each side when a stop began.
 type mark struct{ entered, overlaps [2]int }
 
 const (
@@ -99,8 +99,8 @@ func (s *Scene) goAround() {
 	})
 }
 
-// ready reports whether each side has one holder, which is not about to leave, no
-// worker is disturbed, and no two are inside at once.
+// ready reports whether the next stop can begin: each side has one holder that is not about to
+// leave, no worker is disturbed, and no two are inside at once.
 func (s *Scene) ready() (begin mark, ready bool) {
 	for i, side := range s.sides {
 		w := side.holder()
@@ -112,7 +112,7 @@ func (s *Scene) ready() (begin mark, ready bool) {
 	return begin, true
 }
 
-// disturbed reports whether a worker of a side does not run as it should.
+// disturbed reports whether a fault affects a worker of the side.
 func (side *side) disturbed() bool {
 	for _, w := range side.workers {
 		if w.paused || w.cut {
@@ -122,7 +122,7 @@ func (side *side) disturbed() bool {
 	return false
 }
 
-// next reports whether another one is inside than at the beginning.
+// next reports whether another worker is inside than at the beginning.
 func (s *Scene) next(side int, begin mark) bool {
 	w := s.sides[side].holder()
 	return w != nil && w.entered > begin.entered[side]

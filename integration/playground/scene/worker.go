@@ -20,8 +20,8 @@ const (
 	dead    = "dead"
 )
 
-// A worker takes turns on the lock for ever: it waits, works and unlocks. What is called
-// after its name it is to the ensemble, with the number of its life.
+// worker takes turns on the lock forever: it waits, works and unlocks. In the ensemble its label is
+// its name with the number of its life.
 type worker struct {
 	s    *Scene
 	side *side
@@ -42,7 +42,7 @@ type worker struct {
 	cut     bool
 }
 
-// run has a worker live again and again.
+// run runs one life of the worker after the other.
 func (w *worker) run() {
 	for w.s.ctx.Err() == nil {
 		ctx, kill := context.WithCancel(w.s.ctx)
@@ -55,14 +55,14 @@ func (w *worker) run() {
 		})
 		w.live(ctx)
 		kill()
-		// A machine that is cut off stays so when a process on it starts again.
+		// A machine stays cut off when a process on it restarts.
 		_ = w.s.await(w.s.ctx, func() bool { return !w.cut })
 		_ = pause(w.s.ctx, restart)
 	}
 }
 
-// live is one life of the process: it ends when it is killed, or with the first call that
-// fails, as a program does that has itself started again then.
+// live is one life of the process. It ends when the process is killed, or at the first failed call,
+// as for a program that a supervisor restarts.
 func (w *worker) live(ctx context.Context) {
 	p, err := w.side.dial(ctx, w.s.ensemble, w.label)
 	if err != nil {
@@ -94,7 +94,7 @@ func (w *worker) die(err error) {
 	w.s.say(w.side, Warn, "%s gives up and starts again: %v", w.name, cause(err))
 }
 
-// cause is an error without the addresses of the connection that it came from.
+// cause returns an error without the addresses of its connection.
 func cause(err error) error {
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		return op.Err
@@ -102,7 +102,7 @@ func cause(err error) error {
 	return err
 }
 
-// turn is one turn with the lock.
+// turn takes the lock once, and works.
 func (w *worker) turn(ctx context.Context, p *process) error {
 	w.update(ctx, func() { w.phase = waits })
 	h, err := p.lock(ctx)
@@ -145,14 +145,14 @@ func (w *worker) enter(h *hold) {
 	w.s.say(w.side, Good, "%s enters", w.name)
 }
 
-// add writes one more than what was read last, and reads what is there then for the next time.
+// add writes one more than the value read last, and reads the new value for the next time.
 func (w *worker) add() {
 	w.side.counter = w.read + 1
 	w.side.added++
 	w.read = w.side.counter
 }
 
-// work works under the lock, until all is done or the hold is lost.
+// work adds under the lock, until all is done or the hold is lost.
 func (w *worker) work(ctx context.Context, h *hold) (lost, err error) {
 	for finished := false; !finished; {
 		select {

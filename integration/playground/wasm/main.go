@@ -1,7 +1,7 @@
 //go:build js && wasm
 
-// The scene in a browser: it posts what it shows ten times a second, as JSON, and does
-// what the page asks for by name.
+// Wasm runs the scene in a browser. Ten times a second it posts the state as JSON. It runs the
+// actions that the page requests by name.
 package main
 
 import (

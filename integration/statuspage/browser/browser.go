@@ -1,5 +1,5 @@
-// Package browser has pages looked at in headless Chromium by tests: what such a page does
-// wrong, from a script that fails to a request to another host, is a failure of the test.
+// Package browser runs pages in headless Chromium for tests. A page that does wrong, from a failing
+// script to a request to another host, fails the test.
 package browser
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Patience is for how long a test waits for what should come at once, or in a minute.
+// Patience is the limit of every wait; on a busy machine a wait may take a minute.
 const Patience = 5 * time.Minute
 
 // find returns the path of a Chromium.
@@ -39,7 +39,7 @@ func find(t *testing.T) string {
 	return ""
 }
 
-// Tab is a tab of a browser that has a page open.
+// Tab is a tab of a browser with an open page.
 type Tab struct {
 	ExpectErrors bool // a browser logs each request that fails
 
@@ -51,8 +51,8 @@ type Tab struct {
 	errors []string
 }
 
-// Open opens the page in a browser of its own, in the light or the dark scheme, in a window
-// so wide. Helpers is a script that the test asks the page with.
+// Open opens the page in a new browser, in the light or the dark scheme, in a window of that width.
+// helpers is a script with functions for the test.
 func Open(t *testing.T, url, scheme string, width int64, helpers string) *Tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(find(t)), chromedp.WSURLReadTimeout(Patience))
@@ -105,7 +105,7 @@ func (b *Tab) note(text string) {
 	b.errors = append(b.errors, text)
 }
 
-// Run has the browser do something.
+// Run runs actions in the browser.
 func (b *Tab) Run(actions ...chromedp.Action) {
 	b.t.Helper()
 	if err := chromedp.Run(b.ctx, actions...); err != nil {
@@ -115,7 +115,7 @@ func (b *Tab) Run(actions ...chromedp.Action) {
 	}
 }
 
-// Until waits until an expression is true.
+// Until waits until a JavaScript expression is true.
 func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	var ok bool
@@ -126,19 +126,19 @@ func (b *Tab) Until(expression string) {
 	}
 }
 
-// Is reports whether an expression is true.
+// Is reports whether a JavaScript expression is true.
 func (b *Tab) Is(expression string) bool {
 	b.t.Helper()
 	return evaluate[bool](b, "!!("+expression+")")
 }
 
-// Number returns what a number is.
+// Number returns the value of a number expression.
 func (b *Tab) Number(expression string) float64 {
 	b.t.Helper()
 	return evaluate[float64](b, expression)
 }
 
-// Text returns what a text is.
+// Text returns the value of a text expression.
 func (b *Tab) Text(expression string) string { b.t.Helper(); return evaluate[string](b, expression) }
 
 func evaluate[T any](b *Tab, expression string) (value T) {
@@ -147,7 +147,7 @@ func evaluate[T any](b *Tab, expression string) (value T) {
 	return value
 }
 
-// Expect looks whether expressions are true.
+// Expect fails the test for each expression that is false.
 func (b *Tab) Expect(expressions ...string) {
 	b.t.Helper()
 	for _, expression := range expressions {
@@ -169,7 +169,7 @@ func (b *Tab) Keys(keys string) {
 	b.Run(chromedp.KeyEvent(keys))
 }
 
-// TabUntil goes on with the tabulator until an expression is true.
+// TabUntil presses the Tab key until an expression is true.
 func (b *Tab) TabUntil(expression string) {
 	b.t.Helper()
 	for range 400 {
@@ -181,7 +181,7 @@ func (b *Tab) TabUntil(expression string) {
 	b.t.Fatalf("the tabulator does not get to %s", expression)
 }
 
-// Picture leaves a picture of the whole page, if pictures are wanted.
+// Picture saves a picture of the whole page, if pictures are requested.
 func (b *Tab) Picture(name string) {
 	b.t.Helper()
 	folder := os.Getenv("HOLDFAST_PICTURES")

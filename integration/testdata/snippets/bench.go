@@ -1,5 +1,5 @@
-// The scene of the snippets that need packages of the benchmark's module. They are
-// compiled, and not run.
+// The surroundings of snippets that need packages of the benchmark's module. They are compiled, but
+// not run.
 package main
 
 import (

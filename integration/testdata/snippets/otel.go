@@ -1,4 +1,4 @@
-// The scene of the snippets of package otel, which are compiled in its module.
+// The surroundings of the snippets of package otel, which are compiled in its module.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// The scene of the snippets of package prometheus, which are compiled in its module.
+// The surroundings of the snippets of package prometheus, which are compiled in its module.
 package main
 
 import (

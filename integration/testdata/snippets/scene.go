@@ -1,5 +1,5 @@
-// The scene in which the Go snippets of the documents run: what they take for granted.
-// TestGoSnippets builds it together with them, and runs it on a server of its own.
+// The surroundings of the documents' Go snippets: the code that they assume. TestGoSnippets builds
+// it together with them, and runs it on a server of its own.
 package main
 
 import (
@@ -40,7 +40,7 @@ var (
 	timeout = 10 * time.Second
 	work    = make(chan string)
 
-	// Of locktest's documents, which are compiled alone.
+	// For locktest's documents, which are compiled alone.
 	t      *testing.T
 	ens    *locktest.Ensemble
 	member string
@@ -50,7 +50,7 @@ func ship(ctx context.Context, order string, token ...lock.Token) error { return
 
 const raise = "" // the statement that begins a fenced transaction
 
-// scene sets the stage for the next snippet: each finds locks of its own.
+// scene prepares the next snippet: each has locks of its own.
 func scene(n int) (clear func(), _ error) {
 	var opened []*lock.Client
 	dial := func() (*lock.Client, error) {

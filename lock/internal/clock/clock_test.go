@@ -26,7 +26,7 @@ var open = zk.WorldACL(zk.PermAll)
 // world is an ensemble in memory, in virtual time, with a root.
 type world struct{ *simtest.World }
 
-// simulate runs f with three members, so that there are epochs.
+// simulate runs f with three members, so that there are elections and epochs.
 func simulate(t *testing.T, f func(w world)) {
 	t.Helper()
 	simtest.Run(t, locktest.Options{Members: 3}, func(w *simtest.World) {
@@ -35,7 +35,7 @@ func simulate(t *testing.T, f func(w world)) {
 	})
 }
 
-// clock returns a clock of a client of its own, at these members.
+// clock returns the clock of a new client, at the given members.
 func (w world) clock(label string, servers ...string) *Clock {
 	w.Helper()
 	conn := w.Dial(w.Config(label), servers...)
@@ -43,7 +43,7 @@ func (w world) clock(label string, servers ...string) *Clock {
 	return New(conn, simtest.Root, open, local, znode.NewID)
 }
 
-// sampled returns a clock that has a sample.
+// sampled returns a clock with a sample.
 func (w world) sampled(label string, servers ...string) *Clock {
 	w.Helper()
 	c := w.clock(label, servers...)
@@ -53,13 +53,13 @@ func (w world) sampled(label string, servers ...string) *Clock {
 	return c
 }
 
-// writes is how many transactions the client has asked for.
+// writes returns the number of writes that the client has requested.
 func (w world) writes(label string) int {
 	n := w.Requests()[label].Requests
 	return n["multi"] + n["setData"]
 }
 
-// prove asks for what is missing to judge what was written before the epoch.
+// prove gets the proof for a write from before the epoch.
 func (w world) prove(c *Clock) {
 	w.Helper()
 	if err := c.Prove(w.Ctx, c.Now(), 1); err != nil {
@@ -67,8 +67,8 @@ func (w world) prove(c *Clock) {
 	}
 }
 
-// marked checks that the clock counts from the node's stamp, or its own first one if
-// since is 0.
+// marked checks that the clock counts from the mark's stamp, or from its own first sample if since
+// is 0.
 func (w world) marked(c *Clock, since int64) {
 	w.Helper()
 	if now := c.Now(); !now.Marked || since != 0 && now.Since.Milliseconds() != since {
@@ -76,7 +76,7 @@ func (w world) marked(c *Clock, since int64) {
 	}
 }
 
-// mark is the node as it stands.
+// mark returns the mark's node.
 func (w world) mark() *locktest.Node {
 	w.Helper()
 	n, ok := w.Node(markPath)
@@ -86,7 +86,7 @@ func (w world) mark() *locktest.Node {
 	return &n
 }
 
-// elect has another member lead.
+// elect makes another member the leader.
 func (w world) elect() {
 	w.Helper()
 	old := w.StopLeader()
@@ -120,8 +120,8 @@ func TestSample(t *testing.T) {
 	})
 }
 
-// TestSampleOverALostReply: the transaction leaves nothing behind, whether it was
-// applied or not, and is made again.
+// TestSampleOverALostReply: the transaction leaves nothing behind, applied or not, and is sent
+// again.
 func TestSampleOverALostReply(t *testing.T) {
 	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
 		simulate(t, func(w world) {
@@ -137,7 +137,7 @@ func TestSampleOverALostReply(t *testing.T) {
 	}
 }
 
-// once has one request of that operation suffer the fault. There must be one.
+// once applies the fault to one request of that operation. There must be one.
 func (w world) once(op string, f locktest.Fault) {
 	var done atomic.Bool
 	w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -175,7 +175,7 @@ func TestSampleFails(t *testing.T) {
 	})
 }
 
-// setACL lets everybody do so much with a node.
+// setACL gives all users those permissions on a node.
 func (w world) setACL(path string, perms int32) {
 	w.Helper()
 	z, events, err := zk.Connect(w.Servers(), simtest.SessionTimeout, zk.WithDialer(w.Dialer("admin")), zk.WithLogInfo(false))
@@ -191,8 +191,8 @@ func (w world) setACL(path string, perms int32) {
 	synctest.Wait()
 }
 
-// TestManyShareOneRequest: of the callers that found the same thing unproven one asks; for a
-// caller that knew less than is known by now, none does.
+// TestManyShareOneRequest: of several callers that lack the same proof, one sends a request. A
+// caller with outdated knowledge sends none.
 func TestManyShareOneRequest(t *testing.T) {
 	simulate(t, func(w world) {
 		c := w.clock("a")
@@ -223,7 +223,8 @@ func TestManyShareOneRequest(t *testing.T) {
 	})
 }
 
-// TestProveEndsWithItsContext, while another caller asks.
+// TestProveEndsWithItsContext: a call ends with its context while another caller's request is in
+// flight.
 func TestProveEndsWithItsContext(t *testing.T) {
 	simulate(t, func(w world) {
 		c := w.clock("a")
@@ -243,7 +244,7 @@ func TestProveEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestMarkIsWrittenOnceAnEpoch, by the first judge that needs it; the others read it.
+// TestMarkIsWrittenOnceAnEpoch: the first judge that needs the mark writes it; the others read it.
 func TestMarkIsWrittenOnceAnEpoch(t *testing.T) {
 	simulate(t, func(w world) {
 		var clocks []*Clock
@@ -279,7 +280,8 @@ func TestMarkIsWrittenOnceAnEpoch(t *testing.T) {
 	})
 }
 
-// TestMarkTellsWhoComesLater: the epoch had begun long before its own first sample.
+// TestMarkTellsWhoComesLater: the mark shows a later judge that the epoch began long before its own
+// first sample.
 func TestMarkTellsWhoComesLater(t *testing.T) {
 	simulate(t, func(w world) {
 		w.prove(w.sampled("a"))
@@ -293,7 +295,7 @@ func TestMarkTellsWhoComesLater(t *testing.T) {
 	})
 }
 
-// TestMarkOfANewerEpoch: the judge's sample is an old leader's. It takes another first.
+// TestMarkOfANewerEpoch: the judge's sample is from an old leader, so it first takes another.
 func TestMarkOfANewerEpoch(t *testing.T) {
 	simulate(t, func(w world) {
 		c := w.sampled("a")
@@ -309,7 +311,8 @@ func TestMarkOfANewerEpoch(t *testing.T) {
 	})
 }
 
-// TestMarkThatIsDenied: to make, to write or to read. The own first sample has to do.
+// TestMarkThatIsDenied: if the mark cannot be created, written or read, the judge uses its own
+// first sample.
 func TestMarkThatIsDenied(t *testing.T) {
 	for name, deny := range map[string]func(w world){
 		"to make": func(w world) { w.setACL(simtest.Root, zk.PermRead) },
@@ -344,8 +347,8 @@ func TestMarkThatIsDenied(t *testing.T) {
 	}
 }
 
-// TestMarkAtALaggingServer, which does not show the mark that was written, or that of
-// an epoch before. It is told so by the leader, catches up, and reads.
+// TestMarkAtALaggingServer: the server does not show the written mark yet, or shows that of an
+// earlier epoch. The leader's refusal reveals that, and the judge syncs and reads.
 func TestMarkAtALaggingServer(t *testing.T) {
 	for _, epochs := range []int{0, 1} {
 		simulate(t, func(w world) {
@@ -376,7 +379,7 @@ func TestMarkAtALaggingServer(t *testing.T) {
 	}
 }
 
-// TestMarkIsRacedFor by judges that all see that there is none, or an old one.
+// TestMarkIsRacedFor: several judges find no mark, or an old one, at the same time.
 func TestMarkIsRacedFor(t *testing.T) {
 	simulate(t, func(w world) {
 		clocks := make([]*Clock, 5)
@@ -413,7 +416,7 @@ func TestMarkIsRacedFor(t *testing.T) {
 	})
 }
 
-// TestMarkOverALostReply: its writer finds its own.
+// TestMarkOverALostReply: after a lost reply, the writer recognizes its own mark.
 func TestMarkOverALostReply(t *testing.T) {
 	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
 		simulate(t, func(w world) {

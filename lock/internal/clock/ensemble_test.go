@@ -12,16 +12,15 @@ import (
 
 const ms = time.Millisecond
 
-// at is an instant of a machine that did not sleep.
+// at returns an instant of a machine that has not slept.
 func at(mono time.Duration) Instant { return Instant{Mono: mono, Wall: mono + 1000*time.Hour} }
 
-// zxid is the transaction of that number in that epoch.
+// zxid returns the zxid of that number in that epoch.
 func zxid(epoch, number int64) int64 { return epoch<<32 | number }
 
-// TestWindowHoldsTheLeadersClock draws a leader and a client whose clock runs wrong by
-// up to the allowed rate, and samples that take long, and looks whether the window
-// always has the leader's time in it, is no wider than it need be, and whether a clock
-// that runs true is ever thought to be displaced.
+// TestWindowHoldsTheLeadersClock draws a leader, a client whose clock is wrong by up to the allowed
+// rate, and slow samples. The window always contains the leader's time, and is no wider than
+// necessary. A correct clock is never considered displaced.
 func TestWindowHoldsTheLeadersClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ppm := float64(rapid.IntRange(-499, 499).Draw(t, "ppm"))
@@ -118,8 +117,8 @@ func TestDisplacement(t *testing.T) {
 	}
 }
 
-// TestSlowReplyHidesNoStep: what earlier samples have told is not forgotten for one
-// whose reply took long, and could be of any time.
+// TestSlowReplyHidesNoStep: a slow sample, which is compatible with any time, does not erase the
+// knowledge from earlier ones.
 func TestSlowReplyHidesNoStep(t *testing.T) {
 	const step = 4 * time.Second
 	var c Ensemble
@@ -138,8 +137,8 @@ func TestSlowReplyHidesNoStep(t *testing.T) {
 	}
 }
 
-// TestTermBegins when displacements have come to half of the smallest grace together,
-// whatever their direction; with the sample that showed the last of them.
+// TestTermBegins: a term begins when the displacements, in any direction, sum to half of the
+// smallest grace. It begins with the sample that showed the last one.
 func TestTermBegins(t *testing.T) {
 	for _, step := range []int64{-20, 20} {
 		var c Ensemble
@@ -162,9 +161,8 @@ func TestTermBegins(t *testing.T) {
 	}
 }
 
-// TestStepsCannotHide: a leader whose clock makes steps of any size between samples.
-// Within a term it is never further off than half of the smallest grace, and what one
-// request leaves open.
+// TestStepsCannotHide: a leader's clock steps by any amount between samples. Within a term its
+// error never exceeds half of the smallest grace plus the uncertainty of one request.
 func TestStepsCannotHide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -186,7 +184,7 @@ func TestStepsCannotHide(t *testing.T) {
 				off += step
 			}
 			sent := mono + time.Duration(random.Int64N(int64(2*ms)))
-			// All of the way there, or back, as an unlucky network would have it.
+			// The whole latency is in one direction, as on a bad network.
 			way := time.Duration(random.Int64N(int64(slowest) + 1))
 			stamped := sent + way*time.Duration(random.IntN(2))
 			mono = sent + way
@@ -206,8 +204,8 @@ func TestStepsCannotHide(t *testing.T) {
 	})
 }
 
-// TestTransactionsThatBeginAnew: a write with a lower number than one that was answered before it
-// was sent is on servers that have lost their data. All that was known is of the data before.
+// TestTransactionsThatBeginAnew: a write whose zxid is lower than one that was known before its
+// send is on servers that have lost their data. All earlier knowledge is invalid.
 func TestTransactionsThatBeginAnew(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
@@ -221,8 +219,8 @@ func TestTransactionsThatBeginAnew(t *testing.T) {
 	}
 }
 
-// TestANewSessionDoubtsTheTerm: servers may have lost their data and numbered past it. What is
-// numbered below the term may be younger, until another one begins.
+// TestANewSessionDoubtsTheTerm: servers may have lost their data and numbered past it. A write
+// numbered below the term may be younger, until another term begins.
 func TestANewSessionDoubtsTheTerm(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
@@ -276,8 +274,8 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// TestObserveMark: it counts once in an epoch, and only if it is that epoch's and older
-// than what was seen.
+// TestObserveMark: the mark counts once in an epoch, if it is of that epoch and older than the
+// earliest known stamp.
 func TestObserveMark(t *testing.T) {
 	const first = 1_000_000 // the judge's own first sample
 	for _, tt := range []struct {
@@ -310,8 +308,8 @@ func TestObserveMark(t *testing.T) {
 	}
 }
 
-// TestMarkSaysNothingOfALaterTerm: the clock that stamped it was displaced since. The
-// next epoch's counts again.
+// TestMarkSaysNothingOfALaterTerm: the clock that stamped the mark was displaced since, so the mark
+// does not count. That of the next epoch counts again.
 func TestMarkSaysNothingOfALaterTerm(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 1), 1_000_000, at(0), at(0))

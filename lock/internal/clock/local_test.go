@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestSleepIsCounted, though it is not asked each time how long the machine slept: not
-// while the clocks go on together, but however the wall clock was set since it woke.
+// TestSleepIsCounted: the system is not asked for the sleep each time. Sleep counts nevertheless,
+// however the wall clock was set since, and does not count while both clocks advance together.
 func TestSleepIsCounted(t *testing.T) {
 	at := Instant{Mono: time.Minute, Wall: 400 * time.Hour}
 	slept, asked := 5*time.Hour, 0
@@ -41,7 +41,7 @@ func TestSleepIsCounted(t *testing.T) {
 	check("at once", 0, 5)
 }
 
-// TestDrift is of the wall clock ahead of the monotonic one, and never negative.
+// TestDrift: the drift is the lead of the wall clock over the monotonic one, and never negative.
 func TestDrift(t *testing.T) {
 	from := Instant{Mono: time.Second, Wall: time.Hour}
 	for _, tt := range []struct{ mono, wall, want time.Duration }{
@@ -58,7 +58,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestSystemGoesOn: the machine's clocks, read twice.
+// TestSystemGoesOn: two readings of the machine's clocks advance.
 func TestSystemGoesOn(t *testing.T) {
 	read := System()
 	if a, b := read(), read(); a.Mono < 0 || b.Mono < a.Mono || a.Wall <= 0 {

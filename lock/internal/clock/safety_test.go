@@ -10,9 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ensemble is a model of leaders that follow each other, whose clocks have nothing to
-// do with each other's and make steps, of a holder that renews one entry, and of one
-// judge of it.
+// ensemble is a model of successive leaders with unrelated and stepping clocks, a holder that
+// renews one entry, and one judge of that entry.
 type ensemble struct {
 	random *rand.Rand
 	real   time.Duration // the true time, which no clock shows
@@ -37,7 +36,7 @@ func (m *ensemble) span(most time.Duration) time.Duration {
 	return time.Duration(m.random.Int64N(int64(most) + 1))
 }
 
-// goOn lets time pass.
+// goOn advances the time by up to most.
 func (m *ensemble) goOn(most time.Duration) {
 	d := m.span(most)
 	m.real += d
@@ -48,13 +47,13 @@ func (m *ensemble) at(rate float64) Instant {
 	return at(m.real + time.Duration(float64(m.real)*rate))
 }
 
-// write is a transaction that the leader makes now.
+// write returns a transaction of the present leader.
 func (m *ensemble) write() znode.Stat {
 	m.number++
 	return znode.Stat{Mzxid: zxid(m.epoch, m.number), Mtime: (100_000*time.Second + m.real + m.off).Milliseconds()}
 }
 
-// renew writes the entry, which takes a while, and may be all that the holder learns.
+// renew writes the entry. The write takes a while, and is the holder's only knowledge.
 func (m *ensemble) renew() {
 	if m.dead {
 		return
@@ -69,7 +68,7 @@ func (m *ensemble) renew() {
 	}
 }
 
-// sample has the judge take a sample, or look at the epoch's mark.
+// sample makes the judge take a sample, or read the epoch's mark.
 func (m *ensemble) sample(slowest time.Duration) {
 	sent := m.at(m.judge)
 	m.goOn(slowest)
@@ -86,14 +85,14 @@ func (m *ensemble) lookAtMark() {
 	m.clock.ObserveMark(m.mark.Mzxid, m.mark.Mtime)
 }
 
-// elect puts another leader in the place of the one that is.
+// elect replaces the leader.
 func (m *ensemble) elect() {
 	m.epoch += 1 + m.random.Int64N(2)
 	m.number, m.off, m.sampled = 0, m.span(4*time.Hour)-2*time.Hour, false
 }
 
-// step sets the leader's clock: by anything if the judge has just taken a sample,
-// otherwise by no more than a waiter's grace is for.
+// step steps the leader's clock: by any amount if the judge has just taken a sample, otherwise by
+// less than a waiter's grace covers.
 func (m *ensemble) step() {
 	if m.sampled {
 		m.off += m.span(4*time.Hour) - 2*time.Hour
@@ -124,10 +123,9 @@ func newEnsemble(random *rand.Rand) *ensemble {
 	return m
 }
 
-// TestNobodyIsTakenForDeadWhileItTrustsItsLease, whatever leaders follow each other:
-// clocks that are hours apart, or set while they lead, elections faster than leases
-// last. And a dead holder is found to be dead, in the time that a lease and the grace take
-// on the judge's own clock.
+// TestNobodyIsTakenForDeadWhileItTrustsItsLease: whatever leaders follow each other, with clocks
+// hours apart, steps, and elections faster than a lease, no live entry is judged expired. A dead
+// holder is judged expired within a lease and the grace on the judge's own clock.
 func TestNobodyIsTakenForDeadWhileItTrustsItsLease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newEnsemble(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)))

@@ -16,7 +16,7 @@ import (
 // An Ear receives the requests for one handle of a hold. Tell must not block.
 type Ear interface{ Tell(Request) }
 
-// ward is an entry of ours that can be asked.
+// ward is an entry of this client whose release can be requested.
 type ward struct {
 	path  string
 	ears  map[any]Ear // by handle

@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// large is an entry of which a transaction takes sixty.
+// large are the terms of an entry so large that a transaction takes sixty of them.
 var large = Terms{TTL: testTTL, Grace: testGrace, Metadata: map[string]string{"x": strings.Repeat("x", 4000)}}
 
-// TestServerThatTakesLess cuts the connection of a client that renews more than ten at once, as one
-// with a small jute.maxbuffer does. No hold is lost by that; it is learnt at the first
-// renewal, and forgotten, since the server may be another one by then.
+// TestServerThatTakesLess: the server closes the connection of a client that renews more than ten
+// at once, as with a small jute.maxbuffer. No hold is lost. The client learns the limit at the
+// first renewal, and forgets it later, because another server may have another limit.
 func TestServerThatTakesLess(t *testing.T) {
 	simulate(t, func(w *world) {
 		const n = 50
@@ -59,8 +59,8 @@ func TestServerThatTakesLess(t *testing.T) {
 	})
 }
 
-// TestHalvesOfALostReply: each half of a batch that was applied whole is acknowledged by what
-// one of its members reads.
+// TestHalvesOfALostReply: a batch was applied as a whole. For each half, a read of one member shows
+// that.
 func TestHalvesOfALostReply(t *testing.T) {
 	simulate(t, func(w *world) {
 		const n = 50

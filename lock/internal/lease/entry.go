@@ -53,8 +53,7 @@ type Entry struct {
 	changed      chan struct{}           // closed at the next change; nil if no goroutine waits
 }
 
-// Created is the data about an entry from the transaction that created its node, or attached to
-// it.
+// Created has the results of the transaction that created an entry's node, or attached to it.
 type Created struct {
 	Sent    clock.Instant // before the write was handed over
 	Session int64         // of the write: the server of this session has seen it

@@ -16,22 +16,21 @@ import (
 
 const ms = time.Millisecond
 
-// at is an instant of a machine that did not sleep.
+// at returns an instant of a machine that has not slept.
 func at(mono time.Duration) clock.Instant {
 	return clock.Instant{Mono: mono, Wall: mono + 1000*time.Hour}
 }
 
-// slept is an instant of a machine that was suspended for so long.
+// slept returns an instant of a machine that was suspended for d.
 func slept(mono, d time.Duration) clock.Instant {
 	now := at(mono)
 	now.Wall += d
 	return now
 }
 
-// TestLeaseEndsBeforeOthersMayEnter draws a holder's clock that runs wrong and a
-// write that the leader stamped some time after it was sent. A client that goes by
-// the leader's clock respects the entry until stamp + TTL at least; the holder must
-// have stopped before that, late timer and all.
+// TestLeaseEndsBeforeOthersMayEnter draws a holder with a wrong clock, and a write that the leader
+// stamped some time after its send. Other clients respect the entry until at least stamp + TTL by
+// the leader's clock. The holder must have stopped before that, even with a late timer.
 func TestLeaseEndsBeforeOthersMayEnter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ppm := float64(rapid.IntRange(-500, 500).Draw(t, "ppm"))
@@ -50,8 +49,8 @@ func TestLeaseEndsBeforeOthersMayEnter(t *testing.T) {
 	})
 }
 
-// owner notes what it is told, and looks at the entry as it is, which only a caller
-// without the entry's lock can.
+// owner records the calls, and reads the entry in each, which works only if the entry's lock is not
+// held.
 type owner struct {
 	entry *Entry
 
@@ -77,8 +76,8 @@ const (
 	testSession = 7
 )
 
-// testEntry returns an entry that was made at 0 in session 7, of a keeper that does
-// nothing by itself, and the clock of both.
+// testEntry returns an entry that was created at 0 in session 7, with the clock that it uses. Its
+// keeper does nothing by itself.
 func testEntry(state State) (*Entry, *owner, *clock.Instant) {
 	now := at(0)
 	k := NewKeeper(Options{
@@ -92,11 +91,11 @@ func testEntry(state State) (*Entry, *owner, *clock.Instant) {
 	return o.entry, o, &now
 }
 
-// limited has max_hold end a hold at that time.
+// limited sets max_hold so that the hold ends at that time.
 func limited(e *Entry, at time.Duration) { e.granted, e.MaxHold = 1, at-1 }
 
-// TestEndOfEntry: of the last lease, of a write that may have been applied, and of the
-// limit of the hold, the earliest end counts.
+// TestEndOfEntry: the earliest of three ends counts: that of the last lease, that of a write in
+// doubt, and that of max_hold.
 func TestEndOfEntry(t *testing.T) {
 	lasts := func(ttl time.Duration) time.Duration { return lease{at(0), ttl}.end() }
 	for _, tt := range []struct {
@@ -130,8 +129,8 @@ func TestEndOfEntry(t *testing.T) {
 	}
 }
 
-// TestFresh: a waiter may enter without writing first only if its last write was
-// acknowledged in this session and half of its lease is left.
+// TestFresh: a waiter may enter without a write only if its last write was acknowledged in this
+// session and half of its lease is left.
 func TestFresh(t *testing.T) {
 	const half = testTTL / 2
 	for _, tt := range []struct {
@@ -157,8 +156,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestWroteSince: a write that was sent at the very time of an outage's end, by a
-// coarse clock, came after it. Else a waiter would write again and again.
+// TestWroteSince: a write that was sent at the very time of an outage's end, by a coarse clock,
+// counts as later. Otherwise a waiter would write again and again.
 func TestWroteSince(t *testing.T) {
 	e, _, _ := testEntry(Queued)
 	e.lease.sent = at(time.Second)
@@ -169,7 +168,7 @@ func TestWroteSince(t *testing.T) {
 	}
 }
 
-// TestLateReplyNamesItsWrite: a reply to a write that was given up changes nothing.
+// TestLateReplyNamesItsWrite: a reply to an abandoned write changes nothing.
 func TestLateReplyNamesItsWrite(t *testing.T) {
 	e, _, _ := testEntry(Queued)
 	e.writing = &write{ttl: time.Minute, first: at(time.Second)}
@@ -181,8 +180,8 @@ func TestLateReplyNamesItsWrite(t *testing.T) {
 	}
 }
 
-// TestStateOnlyMovesForward: what ended stays ended, for the first reason, and is told
-// once.
+// TestStateOnlyMovesForward: an ended entry stays ended, with its first reason, and the owner is
+// called once.
 func TestStateOnlyMovesForward(t *testing.T) {
 	e, o, now := testEntry(Held)
 	ctx := e.Context(func(ctx context.Context) context.Context { return ctx })
@@ -226,7 +225,7 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	}
 }
 
-// TestEachChangeIsToldOnce, after it, and outside of the entry's lock.
+// TestEachChangeIsToldOnce: the owner is called after each change, without the entry's lock.
 func TestEachChangeIsToldOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -284,7 +283,8 @@ func TestEachChangeIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestVanishedAfterItsEnd: whose lease may have ended before has lost it to that.
+// TestVanishedAfterItsEnd: if the lease may have ended before the node vanished, the reason of the
+// loss is the end of the lease.
 func TestVanishedAfterItsEnd(t *testing.T) {
 	e, _, now := testEntry(Held)
 	*now = slept(0, testTTL)
@@ -293,8 +293,7 @@ func TestVanishedAfterItsEnd(t *testing.T) {
 	}
 }
 
-// TestHandles: the last Unlock ends the hold, and says whether the lease may have run
-// out before.
+// TestHandles: the last Unlock ends the hold, and reports whether the lease may have ended before.
 func TestHandles(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		e, _, now := testEntry(Queued)
@@ -316,8 +315,8 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// TestExpiry: a hold ends when its lease has on the monotonic clock. One that only a
-// suspend may have ended is given the grace to be confirmed, unless it is not renewed.
+// TestExpiry: a hold ends when its lease ends on the monotonic clock. If only a suspend may have
+// ended it, the hold has the grace to be confirmed, unless it is not renewed.
 func TestExpiry(t *testing.T) {
 	end := lease{at(0), testTTL}.end()
 	for _, tt := range []struct {
@@ -348,9 +347,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestDoubtIsKept: a write that may have been applied is made again with the same
-// bytes, whatever else fails meanwhile, and until then the earlier end counts; one that
-// was not is forgotten.
+// TestDoubtIsKept: a write in doubt is repeated with the same bytes, whatever else fails meanwhile.
+// Until then the earlier end counts. A write that was not applied is forgotten.
 func TestDoubtIsKept(t *testing.T) {
 	const short = 2 * time.Second
 	e, _, now := testEntry(Held)
@@ -391,7 +389,7 @@ func TestDoubtIsKept(t *testing.T) {
 	}
 }
 
-// TestGrantIsRecorded by the first write that was begun after it.
+// TestGrantIsRecorded: the first write that begins after the grant records it.
 func TestGrantIsRecorded(t *testing.T) {
 	e, _, now := testEntry(Queued)
 	e.writesWanted = 1
@@ -415,7 +413,7 @@ func TestGrantIsRecorded(t *testing.T) {
 	}
 }
 
-// TestOrphan is an entry without an owner: its node goes whatever its version.
+// TestOrphan: an orphan has no owner. Its node is deleted whatever its version.
 func TestOrphan(t *testing.T) {
 	var e Entry
 	e.InitEnded(&owner{entry: &e}, "/locks/x/e", Terms{TTL: testTTL}, ErrWithdrawn)
@@ -427,8 +425,8 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// TestNoSessionIsNone: while there is no session, which go-zookeeper tells by an id of 0, an
-// entry that was written in none that is known is not fresh.
+// TestNoSessionIsNone: without a session, for which go-zookeeper returns the id 0, an entry whose
+// session is unknown is not fresh.
 func TestNoSessionIsNone(t *testing.T) {
 	simulate(t, func(w *world) {
 		var e Entry

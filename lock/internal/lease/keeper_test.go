@@ -70,7 +70,7 @@ func simulate(t *testing.T, f func(w *world)) {
 	})
 }
 
-// intercept notes transactions of renewals, and has them suffer faults.
+// intercept records the transactions of renewals, and applies faults to them.
 func (w *world) intercept(r locktest.Request) locktest.Fault {
 	if r.Label != "a" || r.Op != "multi" && r.Op != "setData" || !strings.HasPrefix(r.Paths[0], simtest.Root+"/e") {
 		return locktest.Fault{}
@@ -84,7 +84,7 @@ func (w *world) intercept(r locktest.Request) locktest.Fault {
 	return locktest.Fault{}
 }
 
-// sent returns the batches that were asked for since it was called last.
+// sent returns the batches since its last call.
 func (w *world) sent() [][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +93,7 @@ func (w *world) sent() [][]string {
 	return all
 }
 
-// onFirst has the first batch from now on suffer the fault. There must be one.
+// onFirst applies the fault to the next batch. There must be one.
 func (w *world) onFirst(f locktest.Fault) {
 	w.sent()
 	w.mu.Lock()
@@ -113,7 +113,7 @@ func (w *world) onFirst(f locktest.Fault) {
 	}
 }
 
-// hold makes a node and the hold on it.
+// hold creates a node and the hold on it.
 func (w *world) hold(name string, t Terms) (*Entry, *owner) {
 	w.Helper()
 	o := &owner{entry: new(Entry)}
@@ -141,7 +141,7 @@ func (w *world) holds(n int, t Terms) []*Entry {
 
 var plain = Terms{TTL: testTTL, Grace: testGrace}
 
-// write has another client write a node.
+// write writes a node by another client.
 func (w *world) write(path, data string) {
 	w.Helper()
 	if _, err := w.other.Multi(w.Ctx, nil, &zk.SetDataRequest{Path: path, Data: []byte(data), Version: -1}); err != nil {
@@ -149,7 +149,7 @@ func (w *world) write(path, data string) {
 	}
 }
 
-// remove has another client delete a node.
+// remove deletes a node by another client.
 func (w *world) remove(path string) {
 	w.Helper()
 	if _, err := w.other.Multi(w.Ctx, nil, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
@@ -157,8 +157,8 @@ func (w *world) remove(path string) {
 	}
 }
 
-// TestRenewals are made a third of a TTL after each other, with the bytes and the
-// version of the entry's, and take samples of the leader's clock.
+// TestRenewals: renewals have an interval of a third of the TTL, with the entry's bytes and
+// version, and sample the leader's clock.
 func TestRenewals(t *testing.T) {
 	simulate(t, func(w *world) {
 		e, _ := w.hold("e", plain)
@@ -187,8 +187,8 @@ func TestRenewals(t *testing.T) {
 	})
 }
 
-// TestKeeperSleepsThroughShortHolds: where locks are taken again and again, each for less time
-// than the keeper needs to look, it is woken once; and of a client that has nothing it sleeps.
+// TestKeeperSleepsThroughShortHolds: if locks are taken again and again, each for less time than
+// the keeper's interval, the keeper wakes once. Without entries it sleeps.
 func TestKeeperSleepsThroughShortHolds(t *testing.T) {
 	simulate(t, func(w *world) {
 		armed := func() time.Duration {
@@ -217,8 +217,8 @@ func TestKeeperSleepsThroughShortHolds(t *testing.T) {
 	})
 }
 
-// TestHoldAfterASuspend: the keeper's timer has stood still meanwhile, and comes too late for a
-// hold that begins just after.
+// TestHoldAfterASuspend: the keeper's timer stood still during the suspend, and is too late for a
+// hold that begins right after.
 func TestHoldAfterASuspend(t *testing.T) {
 	for _, with := range []string{"nothing", "another hold"} {
 		t.Run(with, func(t *testing.T) {
@@ -241,8 +241,8 @@ func TestHoldAfterASuspend(t *testing.T) {
 	}
 }
 
-// TestBatches: what is due together is written together, within the limits of one
-// transaction, and stays together.
+// TestBatches: entries that are due together are written together, within the limits of a
+// transaction, and stay together.
 func TestBatches(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -281,8 +281,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestReconnect: after a reconnect one entry is renewed, due or not. If the reply shows that
-// the clock of the leader is another one, all are.
+// TestReconnect: after a reconnect, one entry is renewed, due or not. If the reply shows a
+// displaced clock of the leader, all are renewed.
 func TestReconnect(t *testing.T) {
 	for _, step := range []time.Duration{0, time.Hour, -time.Hour} {
 		simulate(t, func(w *world) {
@@ -311,8 +311,8 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// TestLostReply: the batch was applied, and that one member's bytes stand there tells
-// so for all of them. Their leases run from the first attempt.
+// TestLostReply: the batch was applied, and one member's bytes show that for all. The leases count
+// from the first attempt.
 func TestLostReply(t *testing.T) {
 	for name, f := range map[string]struct {
 		drop locktest.Drop
@@ -341,8 +341,8 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// TestMembersAreApart: an entry whose node is gone, or that another client wrote, ends,
-// and the others of its batch are renewed at once.
+// TestMembersAreApart: an entry whose node has gone, or which another client wrote, ends. The
+// others of its batch are renewed at once.
 func TestMembersAreApart(t *testing.T) {
 	simulate(t, func(w *world) {
 		all := w.holds(10, plain)
@@ -370,9 +370,9 @@ func TestMembersAreApart(t *testing.T) {
 	})
 }
 
-// TestReadBack: whose write stands in an entry that was found at a later version. Bytes
-// that are ours tell that only if an attempt of ours may have been applied; of this
-// batch, then it was so for all entries in it. The lease runs from the first attempt.
+// TestReadBack: an entry was found at a later version. Our bytes prove our own write only if an
+// attempt may have been applied. If so, that holds for all entries of the batch, and the lease
+// counts from the first attempt.
 func TestReadBack(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string
@@ -442,8 +442,8 @@ func TestOverwrittenInDoubt(t *testing.T) {
 	})
 }
 
-// TestShorteningInDoubt: it was applied, its reply lost, and the node may not be read.
-// The short lease counts until that is known.
+// TestShorteningInDoubt: a shortening was applied, its reply was lost, and the node cannot be read.
+// The short lease counts until the outcome is known.
 func TestShorteningInDoubt(t *testing.T) {
 	const short = time.Second
 	simulate(t, func(w *world) {
@@ -472,8 +472,7 @@ func TestShorteningInDoubt(t *testing.T) {
 	})
 }
 
-// TestRefusedAsAWhole: a refusal that names no member costs no hold, and the
-// batch is tried again.
+// TestRefusedAsAWhole: a refusal that names no member costs no hold, and the batch is sent again.
 func TestRefusedAsAWhole(t *testing.T) {
 	simulate(t, func(w *world) {
 		all := w.holds(3, plain)
@@ -491,7 +490,7 @@ func TestRefusedAsAWhole(t *testing.T) {
 	})
 }
 
-// TestUnansweredRenewal is an outage when it has taken a third of the TTL.
+// TestUnansweredRenewal: a renewal without a reply counts as an outage after a third of the TTL.
 func TestUnansweredRenewal(t *testing.T) {
 	const ttl = 3 * time.Second // less than the connection takes to fail
 	for delay, want := range map[time.Duration]bool{ttl/3 - 50*ms: false, ttl/3 + 50*ms: true} {
@@ -507,8 +506,8 @@ func TestUnansweredRenewal(t *testing.T) {
 	}
 }
 
-// TestRefreshWaitsForAYoungerWrite: one that was on its way does not answer it. And it
-// ends with its context.
+// TestRefreshWaitsForAYoungerWrite: a write that was in flight before the call does not suffice.
+// The call ends with its context.
 func TestRefreshWaitsForAYoungerWrite(t *testing.T) {
 	simulate(t, func(w *world) {
 		e, _ := w.hold("e", plain)
@@ -533,7 +532,7 @@ func TestRefreshWaitsForAYoungerWrite(t *testing.T) {
 	})
 }
 
-// TestKeeperEnds: holds end with what it was ended for, waiters do not.
+// TestKeeperEnds: holds end with the keeper's reason; waiters do not end.
 func TestKeeperEnds(t *testing.T) {
 	simulate(t, func(w *world) {
 		e, o := w.hold("e", plain)

@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestOverwrittenBy: of what others may have written over an entry, only what breaks this very
-// incarnation breaks it.
+// TestOverwrittenBy: only a force-release of this very incarnation breaks an entry.
 func TestOverwrittenBy(t *testing.T) {
 	made := Terms{}
 	enqueued := Terms{Detached: true}

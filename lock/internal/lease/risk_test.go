@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// risk is what a channel of AtRisk has to tell; -1: nothing.
+// risk returns the value in a channel of AtRisk; -1 if there is none.
 func risk(told <-chan time.Duration) time.Duration {
 	select {
 	case left := <-told:
@@ -18,8 +18,8 @@ func risk(told <-chan time.Duration) time.Duration {
 	}
 }
 
-// TestAtRisk: a hold is at risk as soon as no more than half of its lease is left,
-// whatever ends it, and a fixed one never.
+// TestAtRisk: a hold is at risk when half of its lease or less is left, whatever limits it. A fixed
+// lease never is.
 func TestAtRisk(t *testing.T) {
 	end := lease{at(0), testTTL}.end()
 	for _, tt := range []struct {
@@ -75,9 +75,9 @@ func TestAtRisk(t *testing.T) {
 	}
 }
 
-// TestAtRiskAfterAPause: a process paused for less than the lease is told what is left;
-// for longer, the hold is lost and not at risk any more; and where only the wall clock
-// tells of it, nothing is sure to be left.
+// TestAtRiskAfterAPause: after a pause shorter than the lease, AtRisk has the remaining time. After
+// a longer one, the hold is lost and not at risk. If only the wall clock shows the pause, no time
+// is certain.
 func TestAtRiskAfterAPause(t *testing.T) {
 	end := lease{at(0), testTTL}.end()
 	for _, tt := range []struct {
@@ -100,9 +100,9 @@ func TestAtRiskAfterAPause(t *testing.T) {
 	}
 }
 
-// TestSafeAgain: an acknowledged renewal withdraws an unreceived warning,
-// and the next one is told again; but a late acknowledgement of an old write makes
-// nothing safe, and neither does any before max_hold.
+// TestSafeAgain: an acknowledged renewal withdraws an unreceived warning, and the next risk is
+// reported again. A late acknowledgment of an old write does not make the hold safe, nor does any
+// before max_hold.
 func TestSafeAgain(t *testing.T) {
 	renew := func(e *Entry, sent, now time.Duration) {
 		e.writing = &write{ttl: testTTL, first: at(sent)}
@@ -149,8 +149,8 @@ func TestSafeAgain(t *testing.T) {
 	}
 }
 
-// TestRiskOfFailingRenewals has renewals fail: the keeper tells, and then that the hold
-// is lost. Healthy ones tell nothing.
+// TestRiskOfFailingRenewals: if renewals fail, the keeper reports the risk, and then the loss.
+// Successful renewals report nothing.
 func TestRiskOfFailingRenewals(t *testing.T) {
 	simulate(t, func(w *world) {
 		e, o := w.hold("e0", plain)
@@ -191,8 +191,8 @@ func TestRiskOfFailingRenewals(t *testing.T) {
 	})
 }
 
-// TestStalls: a waiter that is not renewed counts, and neither does a fixed lease nor a
-// hold that max_hold ends.
+// TestStalls: a waiter whose renewals fail counts. A fixed lease does not, nor does a hold that
+// max_hold ends.
 func TestStalls(t *testing.T) {
 	now := at(0)
 	k := NewKeeper(Options{Clock: &clock.Clock{Local: func() clock.Instant { return now }}, Jitter: func(d, _ time.Duration) time.Duration { return d }})

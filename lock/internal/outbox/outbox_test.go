@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestOrder: deliveries are made in order, one after the other, by a goroutine that is there
-// only meanwhile.
+// TestOrder: deliveries are made in order, one after the other, by a goroutine that exists only
+// meanwhile.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := New(100)
@@ -37,8 +37,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestFull: a delivery that blocks holds up the others, and no caller. What does not fit is
-// dropped and counted.
+// TestFull: a blocked delivery delays the others, and no caller. Excess deliveries are dropped and
+// counted.
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, stuck, made := New(3), make(chan struct{}), 0
@@ -58,7 +58,7 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// TestClose waits for what is pending, but not for ever.
+// TestClose: Close waits for pending deliveries, within a limit.
 func TestClose(t *testing.T) {
 	for _, takes := range []time.Duration{0, time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestLogger(t *testing.T) {
 	})
 }
 
-// blocking is a writer that a test holds up.
+// blocking is a writer that the test blocks.
 type blocking struct {
 	bytes.Buffer
 	free chan struct{}
@@ -127,8 +127,7 @@ func (b *blocking) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// TestLoggerThatBlocks: lines that come late, or not at all, are told once the writer is
-// free.
+// TestLoggerThatBlocks: the late and the dropped lines are reported once the writer continues.
 func TestLoggerThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, to := New(2), &blocking{free: make(chan struct{})}
@@ -153,8 +152,8 @@ func TestLoggerThatBlocks(t *testing.T) {
 	})
 }
 
-// TestFromSlog: the handler gets each line as if the client had used it directly, and decides
-// itself what it takes.
+// TestFromSlog: the handler gets each line as if the client had used it directly, and itself
+// selects the levels.
 func TestFromSlog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got, want bytes.Buffer

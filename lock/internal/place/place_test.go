@@ -1,4 +1,4 @@
-// Scripts of what goroutines that share a place do, and what the place answers.
+// Scripts of the operations of goroutines that share a place, with the place's answers.
 
 package place
 
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// history is a place, its waiters by their names, and what it has answered.
+// history has a place, its waiters by name, and its answers.
 type history struct {
 	Place[string]
 	now     time.Duration
@@ -117,7 +117,7 @@ func (h *history) do(t *testing.T, op string) {
 	h.check(t, op)
 }
 
-// check checks what is always so.
+// check checks the invariants.
 func (h *history) check(t *testing.T, op string) {
 	_, held := h.Holder()
 	_, kept := h.Kept()
@@ -133,7 +133,7 @@ func (h *history) check(t *testing.T, op string) {
 	}
 }
 
-// TestPlace runs operations one after the other. Each is followed by what the place answers.
+// TestPlace runs scripts: each operation is followed by the place's answer.
 func TestPlace(t *testing.T) {
 	const window = 10 * time.Millisecond
 	for _, tt := range []struct {

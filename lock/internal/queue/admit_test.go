@@ -1,4 +1,4 @@
-// Places by a list and by the reply to a join, and what may enter.
+// Positions by a list and by the reply to a join, and the rule of admission.
 
 package queue
 
@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestDecide has all that a contender can know of its place. Only one of these lets it in: no
-// contender is ahead; the writer ahead only reads; or the predecessor was seen, held, and has
-// gone. And then its own entry has to be there still.
+// TestDecide checks all combinations of a contender's knowledge. Only these admit it: no contender
+// is ahead; the writer ahead only reads; or the predecessor was seen, held the lock, and has gone.
+// The contender's own entry must be fresh too.
 func TestDecide(t *testing.T) {
 	flags := []bool{false, true}
 	for _, admitted := range flags {
@@ -49,7 +49,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestPositionOf is the place of each contender by a list.
+// TestPositionOf checks the position of each contender by a list.
 func TestPositionOf(t *testing.T) {
 	const g = "0123456789abcdef-"
 	for _, tt := range []struct {
@@ -87,7 +87,7 @@ func TestPositionOf(t *testing.T) {
 	}
 }
 
-// TestPlaceByTheReply is the place of a contender by the reply to its join, without a list.
+// TestPlaceByTheReply checks the position of a contender by the reply to its join, without a list.
 func TestPlaceByTheReply(t *testing.T) {
 	const g = "0123456789abcdef-"
 	for _, tt := range []struct {
@@ -125,7 +125,7 @@ func TestPlaceByTheReply(t *testing.T) {
 	}
 }
 
-// TestPlacesOfUnlikeRequests: each finds its own among many.
+// TestPlacesOfUnlikeRequests: each request finds its own place among many.
 func TestPlacesOfUnlikeRequests(t *testing.T) {
 	q, lock := offline(new(local)), new(lockState)
 	request := func(i int) *Request {

@@ -67,7 +67,7 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 }
 
 // probe returns the operations that prove that we may delete nodes below a parent of another
-// program: an entry that could not be deleted would stay for ever.
+// program: an entry that could not be deleted would stay forever.
 func (c *contender) probe(d *draft) []any {
 	probe := c.parent + "/" + znode.FormatID(d.attempt)
 	return []any{&zk.CreateRequest{Path: probe, Acl: c.ACL}, &zk.DeleteRequest{Path: probe, Version: -1}}

@@ -1,4 +1,4 @@
-// Rules of the queue that need no server, and two that need a session: drafts, likeness, deletions, room.
+// Rules of the queue without a server, and two with a session: drafts, likeness, deletions, room.
 
 package queue
 
@@ -24,7 +24,7 @@ import (
 // local is a clock that the tests set.
 type local struct{ now clock.Instant }
 
-// offline returns a queue without a connection, which sends nothing.
+// offline returns a queue without a connection.
 func offline(l *local) *Queue {
 	c := clock.New(nil, "/locks", nil, func() clock.Instant { return l.now }, nil)
 	return New(Options{
@@ -48,7 +48,7 @@ func parse(t *testing.T, nodes ...string) []znode.Name {
 
 const generation = "9f86d081884c7d65"
 
-// TestDraftIsNew: no two requests have an attempt's id in common, nor a generation.
+// TestDraftIsNew: no two requests share an attempt's id or a generation.
 func TestDraftIsNew(t *testing.T) {
 	q := offline(new(local))
 	q.Conn = new(zkconn.Conn)
@@ -72,8 +72,7 @@ func TestDraftIsNew(t *testing.T) {
 	}
 }
 
-// TestUnlikeRequests: requests share a place only if an entry of the one is what the other asks
-// for.
+// TestUnlikeRequests: requests share a place only if an entry of one has the settings of the other.
 func TestUnlikeRequests(t *testing.T) {
 	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
 	same := base
@@ -110,8 +109,8 @@ func TestUnlikeRequests(t *testing.T) {
 	}
 }
 
-// TestOldSampleTellsNothingOfAnOutage: what was written after the last sample need not be
-// younger than an outage that came later.
+// TestOldSampleTellsNothingOfAnOutage: a write after the last sample may be older than an outage
+// that came later.
 func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
 	l := &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
 	q := offline(l)
@@ -156,7 +155,7 @@ func TestDeletionOf(t *testing.T) {
 	}
 }
 
-// TestCountRoom: the room is what the permits of all contenders leave.
+// TestCountRoom: the room is the number of permits minus those of all contenders.
 func TestCountRoom(t *testing.T) {
 	q := offline(new(local))
 	s := &lockState{name: "x"}
@@ -178,9 +177,8 @@ func TestCountRoom(t *testing.T) {
 	}
 }
 
-// TestWatcherNeverGoesBack: a new session may begin on a server that lags behind what the
-// watcher has seen. A holder that it shows there, and that was followed by another already, is
-// none.
+// TestWatcherNeverGoesBack: a new session may begin on a server that lags behind what the watcher
+// has seen. The watcher does not return a holder that another one has already followed.
 func TestWatcherNeverGoesBack(t *testing.T) {
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(w *bubble.World) {
 		z := w.Plain("a", 6*time.Second, zk.NewDNSHostProvider())
@@ -215,8 +213,8 @@ func TestWatcherNeverGoesBack(t *testing.T) {
 	})
 }
 
-// TestJoinOfADoubtfulHold: a hold whose lease may be over is not shared, also before its keeper
-// has noticed.
+// TestJoinOfADoubtfulHold: a hold whose lease may be over is not shared, even before its keeper has
+// noticed.
 func TestJoinOfADoubtfulHold(t *testing.T) {
 	l := &local{now: clock.Instant{Mono: time.Hour, Wall: time.Hour}}
 	q := offline(l)
@@ -232,8 +230,8 @@ func TestJoinOfADoubtfulHold(t *testing.T) {
 	}
 }
 
-// TestReplyThatIsReadInAnotherSession: an entry counts as written in the session in which the
-// write was sent.
+// TestReplyThatIsReadInAnotherSession: an entry counts as written in the session in which the write
+// was sent.
 func TestReplyThatIsReadInAnotherSession(t *testing.T) {
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(w *bubble.World) {
 		z := w.Plain("a", 6*time.Second, zk.NewDNSHostProvider())

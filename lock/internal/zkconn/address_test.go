@@ -18,8 +18,8 @@ func TestParseServer(t *testing.T) {
 	}
 }
 
-// TestParseServerOfConnectStrings: what other ZooKeeper clients take as one text is
-// told apart.
+// TestParseServerOfConnectStrings: the error explains the connect strings of other ZooKeeper
+// clients.
 func TestParseServerOfConnectStrings(t *testing.T) {
 	const (
 		each   = "one server each"

@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// TestDialOfAServerThatDoesNotAccept ends with its context, too.
+// TestDialOfAServerThatDoesNotAccept: the dial ends with its context.
 func TestDialOfAServerThatDoesNotAccept(t *testing.T) {
 	dialInVain(t, backlogged(t), testConfig(t), "")
 }
 
-// backlogged returns the address of a server that accepts no connection, and has no
-// room for more to wait.
+// backlogged returns the address of a server that accepts no connection, and whose backlog is full.
 func backlogged(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

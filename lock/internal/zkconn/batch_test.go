@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestBatch: half as much as was lost, for a minute since the last loss; and 16 kB are
-// never too much.
+// TestBatch: after a loss the limit is half of the lost size, for a minute since the last loss. It
+// is never below 16 kB.
 func TestBatch(t *testing.T) {
 	const kB = 1 << 10
 	b := Batch{Most: 256 * kB}

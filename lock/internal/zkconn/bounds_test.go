@@ -15,11 +15,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// These are on real sockets, and in real time on machines that may be busy: that calls end
-// with their contexts, and when, is for the tests in virtual time. A call that hangs here
-// hangs the test.
+// These tests use real sockets in real time, on machines that may be busy. The tests in virtual
+// time check when calls end with their contexts. A call that hangs here hangs the test.
 
-// serve runs a server that treats each connection so. It returns its address.
+// serve runs a server that passes each connection to treat. It returns its address.
 func serve(t *testing.T, treat func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -42,7 +41,7 @@ func serve(t *testing.T, treat func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// says is a server that sends this, whatever it is told, and nothing more.
+// says is a server that sends these bytes, whatever it receives, and nothing more.
 func says(b []byte) func(net.Conn) {
 	return func(nc net.Conn) {
 		nc.Write(b)
@@ -50,7 +49,7 @@ func says(b []byte) func(net.Conn) {
 	}
 }
 
-// shut returns the address of a port that is shut.
+// shut returns the address of a closed port.
 func shut(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,8 +60,8 @@ func shut(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// greeting is what a server answers a handshake with. Where the session is an hour, nothing
-// that waits for its end is taken for what ends at once.
+// greeting returns a server's answer to a handshake. With a session of an hour, a wait for its end
+// cannot pass for an immediate end.
 func greeting(session time.Duration) []byte {
 	frame := append(binary.BigEndian.AppendUint32(nil, 36), make([]byte, 36)...)
 	binary.BigEndian.PutUint32(frame[8:], uint32(session.Milliseconds()))
@@ -70,8 +69,8 @@ func greeting(session time.Duration) []byte {
 	return frame
 }
 
-// TestDialEndsWithItsContext, whatever the servers do, says which and why, and leaves
-// nothing running.
+// TestDialEndsWithItsContext: Dial ends with its context, whatever the servers do. Its error names
+// the server and the reason, and no goroutine is left.
 func TestDialEndsWithItsContext(t *testing.T) {
 	noSuchHost := &net.DNSError{Err: "no such host", Name: "zk", IsNotFound: true}
 	for name, tt := range map[string]struct {
@@ -107,9 +106,8 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// dialInVain checks that Dial ends with its context, not before, and says why nothing came
-// of it: what it is to say, once that is known; or nothing, of a server that is silent for as
-// long as it is given.
+// dialInVain checks that Dial ends with its context, not before. Its error must say says, if a
+// reason is known by then; for a silent server there is none.
 func dialInVain(t *testing.T, server string, cfg Config, says string) {
 	running := goleak.IgnoreCurrent()
 	cause := errors.New("no patience")
@@ -135,7 +133,7 @@ func dialInVain(t *testing.T, server string, cfg Config, says string) {
 	}
 }
 
-// onLine hears each line that is logged.
+// onLine receives each line of the log.
 type onLine func(string)
 
 func (f onLine) Write(line []byte) (int, error) {
@@ -143,7 +141,7 @@ func (f onLine) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestFrameThatIsNone ends its connection at once, later than the first one, too.
+// TestFrameThatIsNone: an invalid frame ends its connection at once, also after the first frame.
 func TestFrameThatIsNone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // which nothing comes near
 	defer cancel()

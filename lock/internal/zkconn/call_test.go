@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestInline: a call that cannot be ended takes no goroutine of its own; on a borrowed
-// connection, or with a deadline that may come before the connection fails, it does.
+// TestInline: a call that cannot be canceled needs no goroutine of its own. On a borrowed
+// connection, or with a deadline before the connection's failure, it has one.
 func TestInline(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		own, borrowed := w.dial(w.config("a")), Borrow(w.raw("b"), w.config("b"))
@@ -46,8 +46,8 @@ func TestInline(t *testing.T) {
 	})
 }
 
-// TestAbandonedCall returns with its context. What came of it is told once, before
-// Close has waited for it; of a call that was waited for, nothing is told.
+// TestAbandonedCall: the call returns with its context. Its outcome is reported once, before Close
+// has waited for it. A call that was awaited has no such report.
 func TestAbandonedCall(t *testing.T) {
 	for _, fault := range []locktest.Fault{{}, {DelayReply: 3 * time.Second}, {Delay: time.Minute}, {Delay: time.Second, Drop: locktest.AfterApply}} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -83,8 +83,8 @@ func TestAbandonedCall(t *testing.T) {
 			if want := map[bool]int{true: 0, false: 1}[err == nil]; told != want {
 				t.Errorf("%+v: told %d times, want %d", fault, told, want)
 			}
-			// What waits for longer than its connection lives is lost when the session
-			// comes back on another.
+			// A request that waits for longer than its connection lives is lost when the session
+			// returns on another.
 			if there := len(w.Dump("/x")) > 0; there != (fault.Delay < sessionTimeout) {
 				t.Errorf("%+v: the node is there: %v", fault, there)
 			}
@@ -92,7 +92,7 @@ func TestAbandonedCall(t *testing.T) {
 	}
 }
 
-// TestCallsWithoutSession return with their context, and have sent nothing.
+// TestCallsWithoutSession: calls return with their context, and send nothing.
 func TestCallsWithoutSession(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -136,8 +136,8 @@ func TestCallsWithoutSession(t *testing.T) {
 	}
 }
 
-// TestInlineCallsEndWithTheConnection, those included that it left unsent: servers are
-// tried for long after that, and the callers cannot give up.
+// TestInlineCallsEndWithTheConnection: all calls end, also unsent ones. Their callers cannot give
+// up, and servers are tried for long after that.
 func TestInlineCallsEndWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
@@ -182,7 +182,7 @@ func TestInlineCallsEndWithTheConnection(t *testing.T) {
 	})
 }
 
-// TestLongReply: a listing may be longer than what go-zookeeper has room for at first.
+// TestLongReply: a list may be longer than go-zookeeper's initial buffer.
 func TestLongReply(t *testing.T) {
 	const children, batch = 30_000, 5_000
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestCloseEndsTheSession in an orderly way, when what is in flight has ended.
+// TestCloseEndsTheSession: Close ends the session regularly, after the requests in flight.
 func TestCloseEndsTheSession(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -40,7 +40,8 @@ func TestCloseEndsTheSession(t *testing.T) {
 	})
 }
 
-// TestCloseIsBounded, whatever the connection is at, and ends what is in flight.
+// TestCloseIsBounded: Close ends in time, whatever the state of the connection, and ends requests
+// in flight.
 func TestCloseIsBounded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fail  func(*world)
@@ -92,9 +93,8 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeaveTime: as go-zookeeper ends for good, a concurrent Close gets to make its last
-// request before the queue is answered for the last time. A connection that is to come
-// back is not held up.
+// TestLeaveTime: as go-zookeeper ends for good, a concurrent Close can still send its last request
+// before the queue is answered for the last time. A connection that will reconnect is not delayed.
 func TestLeaveTime(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -121,8 +121,8 @@ func TestLeaveTime(t *testing.T) {
 	})
 }
 
-// TestCloseWithoutSessionLeavesNothingWaiting: go-zookeeper's own Close has its answer,
-// and need not wait for it in vain.
+// TestCloseWithoutSessionLeavesNothingWaiting: go-zookeeper's Close gets its answer, and does not
+// wait in vain.
 func TestCloseWithoutSessionLeavesNothingWaiting(t *testing.T) {
 	for range 100 {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -146,7 +146,7 @@ func TestCloseWithoutSessionLeavesNothingWaiting(t *testing.T) {
 	}
 }
 
-// TestCloseOfAServerThatFallsSilent, on a real socket.
+// TestCloseOfAServerThatFallsSilent runs on a real socket.
 func TestCloseOfAServerThatFallsSilent(t *testing.T) {
 	for _, patience := range []time.Duration{0, 300 * time.Millisecond} {
 		c, err := Dial(t.Context(), []string{serve(t, says(greeting(time.Hour)))}, testConfig(t))
@@ -171,7 +171,7 @@ func TestCloseOfAServerThatFallsSilent(t *testing.T) {
 	}
 }
 
-// unresolved is a provider of hosts that does not come to an end.
+// unresolved is a provider of hosts whose look-ups do not end.
 type unresolved struct{ closed chan struct{} }
 
 func (unresolved) Init([]string) error { return nil }
@@ -183,8 +183,7 @@ func (u unresolved) Next() (string, bool) {
 	return "192.0.2.1:2181", true
 }
 
-// TestCloseOfABorrowedConnectionThatNeverWas: nothing is in flight, and so there is
-// nothing to wait for.
+// TestCloseOfABorrowedConnectionThatNeverWas: no request is in flight, so Close does not wait.
 func TestCloseOfABorrowedConnectionThatNeverWas(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		u := unresolved{make(chan struct{})}
@@ -211,7 +210,8 @@ func TestCloseOfABorrowedConnectionThatNeverWas(t *testing.T) {
 	})
 }
 
-// TestCloseOfABorrowedConnection leaves it as it is, and waits for calls in flight.
+// TestCloseOfABorrowedConnection: Close leaves the connection unchanged, and waits for calls in
+// flight.
 func TestCloseOfABorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("a")
@@ -239,7 +239,7 @@ func TestCloseOfABorrowedConnection(t *testing.T) {
 	})
 }
 
-// TestOwnerClosesBorrowedConnection: waiting and later callers are told.
+// TestOwnerClosesBorrowedConnection: waiting and later calls return an error.
 func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("a")

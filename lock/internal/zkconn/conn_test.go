@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestCalls: each does what go-zookeeper's does.
+// TestCalls: each call has the result of go-zookeeper's.
 func TestCalls(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -43,7 +43,7 @@ func TestCalls(t *testing.T) {
 		if op, cause := RefusedOp(err); op != 1 || cause != zk.ErrBadVersion || OutcomeOf(err) != Refused {
 			t.Errorf("%v", err)
 		}
-		// A single write or delete is issued as what it is.
+		// A single write or delete is sent without a transaction.
 		if replies, err := c.Multi(w.ctx, nil, &zk.SetDataRequest{Path: "/a", Version: 1}); err != nil || len(replies) != 1 || replies[0].Stat.Version != 2 {
 			t.Errorf("%+v, %v", replies, err)
 		}

@@ -31,7 +31,7 @@ func TestContextError(t *testing.T) {
 	}
 }
 
-// TestTimeLimit: it ends at its time, whether or not anybody waits, and its timer stops
+// TestTimeLimit: the context ends at its time, whether a goroutine waits or not. Its timer stops
 // when it is released.
 func TestTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -171,7 +171,7 @@ func (d dialed) answered(timeout time.Duration) {
 
 // unanswered reports whether to take the session for expired. It does if no server has answered a
 // handshake for longer than the session timeout, and this one has again closed the connection. A
-// server that knows less than go-zookeeper has seen does so, for ever. By then the session has
+// server that knows less than go-zookeeper has seen does so, forever. By then the session has
 // ended on all servers that knew it, so a new session loses nothing more.
 func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 	causes := "its maxClientCnxns is reached, or it has no quorum"

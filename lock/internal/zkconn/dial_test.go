@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestDialWaitsForSession, with credentials and without, until its context ends, and
-// not longer. Nothing is left running then, or the bubble would fail the test.
+// TestDialWaitsForSession: Dial waits for a session, with and without credentials, until its
+// context ends. If a goroutine is left then, the bubble fails the test.
 func TestDialWaitsForSession(t *testing.T) {
 	for name, down := range map[string]func(*world){
 		"refuses":         func(w *world) { w.Stop(w.Servers()[0]) },
@@ -59,8 +59,7 @@ func TestDialWaitsForSession(t *testing.T) {
 	}
 }
 
-// TestDialOverFlappingServer: the connection ends while the credentials are on
-// their way.
+// TestDialOverFlappingServer: the connection ends while the credentials are in flight.
 func TestDialOverFlappingServer(t *testing.T) {
 	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -86,7 +85,7 @@ func TestDialOverFlappingServer(t *testing.T) {
 	}
 }
 
-// TestDialOfUnresolvedHost waits for it, as for one that refuses connections.
+// TestDialOfUnresolvedHost: Dial waits as for a host that refuses connections.
 func TestDialOfUnresolvedHost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		cfg := w.config("a")
@@ -117,7 +116,7 @@ func TestDialOfUnresolvedHost(t *testing.T) {
 	})
 }
 
-// TestDialTellsWhy names what the last server it could not reach said.
+// TestDialTellsWhy: the error has the last failure to reach a server.
 func TestDialTellsWhy(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		shut := errors.New("the port is shut")
@@ -134,8 +133,8 @@ func TestDialTellsWhy(t *testing.T) {
 	})
 }
 
-// stalled is a connection to a server that accepts and falls silent after the
-// first bytes of its reply to the handshake.
+// stalled returns a connection to a server that becomes silent after the first bytes of its reply
+// to the handshake.
 func stalled(says int) net.Conn {
 	reply := greeting(sessionTimeout)
 	client, server := net.Pipe()
@@ -151,9 +150,9 @@ func stalled(says int) net.Conn {
 	return client
 }
 
-// TestServerThatAcceptsAndSaysNothing is left for the next one while the session
-// lives, wherever in the handshake it falls silent. go-zookeeper by itself would
-// wait for ever, or for ten times the session timeout.
+// TestServerThatAcceptsAndSaysNothing: the client tries the next server while the session lives,
+// wherever in the handshake the server becomes silent. go-zookeeper alone would wait forever, or
+// for ten session timeouts.
 func TestServerThatAcceptsAndSaysNothing(t *testing.T) {
 	for _, says := range []int{0, 1, 4, 5, 39} {
 		simulate(t, locktest.Options{Members: 3}, func(w *world) {
@@ -184,8 +183,8 @@ func TestServerThatAcceptsAndSaysNothing(t *testing.T) {
 	}
 }
 
-// TestHandshakeLimitDoesNotOutliveTheHandshake: a connection that was had is not
-// bound by it.
+// TestHandshakeLimitDoesNotOutliveTheHandshake: the limit does not apply to an established
+// connection.
 func TestHandshakeLimitDoesNotOutliveTheHandshake(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -196,7 +195,8 @@ func TestHandshakeLimitDoesNotOutliveTheHandshake(t *testing.T) {
 	})
 }
 
-// TestExpiredConnectionIsClosed by the next dial: go-zookeeper leaves it open.
+// TestExpiredConnectionIsClosed: the next dial closes the connection, which go-zookeeper leaves
+// open.
 func TestExpiredConnectionIsClosed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var open atomic.Int32
@@ -222,8 +222,8 @@ func TestExpiredConnectionIsClosed(t *testing.T) {
 	})
 }
 
-// TestDialThatWaitsSaysSo once, after a moment, and for whom and why; one that does not
-// wait is silent.
+// TestDialThatWaitsSaysSo: a Dial that waits logs once, after a moment, which servers it waits for
+// and why. A Dial that does not wait logs nothing.
 func TestDialThatWaitsSaysSo(t *testing.T) {
 	for _, digests := range [][]string{nil, {"svc:secret"}} {
 		simulate(t, locktest.Options{Members: 2}, func(w *world) {

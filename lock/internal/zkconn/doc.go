@@ -26,7 +26,7 @@
 //     these reads. A borrowed connection has no such hook. We poll it, fire its watches after
 //     each outage that we notice, and read again after a minute at the latest.
 //   - A server that has seen less than go-zookeeper closes each handshake without an answer, and
-//     go-zookeeper retries for ever. After the session timeout our connections answer for the
+//     go-zookeeper retries forever. After the session timeout our connections answer for the
 //     server that the session has expired. Known zxids and stamps may then be void, so
 //     Config.Forgotten is called. A borrowed connection stays refused.
 //   - It notices Close only while it pauses between rounds of servers, and its Close waits for up

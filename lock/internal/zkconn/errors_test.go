@@ -11,8 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// TestOutcome: only what the server is known to have refused, or not to have got,
-// counts as not applied.
+// TestOutcome: a write counts as not applied only if the server certainly refused it or did not
+// receive it.
 func TestOutcome(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

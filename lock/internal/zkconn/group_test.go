@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestGroup: while it is waited for, those inside may bring in others.
+// TestGroup: members of the group may add others while Wait waits.
 func TestGroup(t *testing.T) {
 	var g Group
 	if !g.Enter() {

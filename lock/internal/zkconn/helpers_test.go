@@ -15,7 +15,7 @@ import (
 
 const sessionTimeout = 6 * time.Second
 
-// testConfig is what connections of these tests are made with.
+// testConfig returns the configuration of these tests' connections.
 func testConfig(t testing.TB) Config {
 	start := time.Now()
 	return Config{
@@ -30,14 +30,13 @@ type world struct {
 	ctx context.Context // the same
 }
 
-// simulate runs f in virtual time. Nothing may still run at its end, or the bubble
-// fails the test.
+// simulate runs f in virtual time. If a goroutine is left at its end, the bubble fails the test.
 func simulate(t *testing.T, opts locktest.Options, f func(w *world)) {
 	t.Helper()
 	bubble.Run(t, opts, 0, func(w *bubble.World) { f(&world{w, w.Ctx}) })
 }
 
-// config is that of connections that carry the label.
+// config returns the configuration of connections with the label.
 func (w *world) config(label string) Config {
 	cfg := testConfig(w.T)
 	cfg.Log = zerolog.Nop() // go-zookeeper may log when the test has ended
@@ -61,8 +60,8 @@ func (w *world) dial(cfg Config) *Conn {
 	return c
 }
 
-// raw returns a plain connection, with our provider of hosts, because go-zookeeper's
-// takes a second to connect again.
+// raw returns a plain connection with our provider of hosts, because go-zookeeper's takes a second
+// to reconnect.
 func (w *world) raw(label string) *zk.Conn {
 	w.Helper()
 	return w.Plain(label, sessionTimeout, w.hosts(label))
@@ -78,7 +77,7 @@ type silent = bubble.Silent
 
 var mustBe, mustSay = bubble.MustBe, bubble.MustSay
 
-// conn returns an own or a borrowed connection, closed at the end of the test.
+// conn returns an owned or a borrowed connection, which is closed at the end of the test.
 func (w *world) conn(own bool, cfg Config) *Conn {
 	w.Helper()
 	if own {

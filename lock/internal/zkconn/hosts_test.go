@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// testHosts returns hosts and what their monotonic clock shows.
+// testHosts returns hosts with the reading of their monotonic clock.
 func testHosts(t *testing.T, servers ...string) (*hosts, *time.Duration) {
 	t.Helper()
 	cfg, now := testConfig(t), new(time.Duration)
@@ -23,7 +23,7 @@ func testHosts(t *testing.T, servers ...string) (*hosts, *time.Duration) {
 	return h, now
 }
 
-// failures takes what hosts tell.
+// failures returns a channel of the failures that hosts reports.
 func failures(h *hosts) <-chan error {
 	told := make(chan error, 10)
 	h.failed = func(err error) { told <- err }
@@ -58,8 +58,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHostsAfterALoss: a client that loses a connection tries the other servers first, and then
-// all of them without a pause; but not over and over.
+// TestHostsAfterALoss: after a loss, a client first tries the other servers, and then all of them
+// without a pause; but not again and again.
 func TestHostsAfterALoss(t *testing.T) {
 	for _, servers := range [][]string{{"192.0.2.1:2181"}, {"192.0.2.1:2181", "192.0.2.2:2181", "192.0.2.3:2181"}} {
 		h, now := testHosts(t, servers...)
@@ -82,8 +82,7 @@ func TestHostsAfterALoss(t *testing.T) {
 	}
 }
 
-// TestHostsAfterManyLosses: servers that drop their clients are not tried more often
-// than some times a second.
+// TestHostsAfterManyLosses: servers that drop their clients are tried at most a few times a second.
 func TestHostsAfterManyLosses(t *testing.T) {
 	h, now := testHosts(t, "192.0.2.1:2181")
 	const seconds = 10
@@ -102,7 +101,7 @@ func TestHostsAfterManyLosses(t *testing.T) {
 	}
 }
 
-// TestHostsOrderDiffers from client to client, to spread them over the servers.
+// TestHostsOrderDiffers: the order differs between clients, to spread them over the servers.
 func TestHostsOrderDiffers(t *testing.T) {
 	first := map[string]int{}
 	for range 300 {
@@ -117,8 +116,8 @@ func TestHostsOrderDiffers(t *testing.T) {
 	}
 }
 
-// TestHostsFollowNames: what a name stands for is looked up anew in each round, and one
-// that stands for nothing now is handed on as it is, and told.
+// TestHostsFollowNames: each round looks the names up again. A name that cannot be resolved is
+// returned unchanged, and reported.
 func TestHostsFollowNames(t *testing.T) {
 	h, _ := testHosts(t, "moved:2181", "192.0.2.1:2181")
 	names := map[string][]string{"192.0.2.1": {"192.0.2.1"}}
@@ -148,8 +147,8 @@ func TestHostsFollowNames(t *testing.T) {
 	}
 }
 
-// TestHostsWithSlowNames: one takes no time of the others', and none longer than is
-// bounded, or than the connection lives.
+// TestHostsWithSlowNames: a slow look-up does not delay others. It lasts no longer than its limit,
+// or than the connection.
 func TestHostsWithSlowNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := testHosts(t, "slow:2181", "quick:2181", "slower:2181")

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// watched is a connection whose outages are watched, with a clock of the bubble's.
+// watched is a connection whose outages the test observes, by the bubble's clock.
 type watched struct {
 	*Conn
 	w           *world
@@ -19,7 +19,7 @@ type watched struct {
 	reconnected int
 }
 
-// watch returns a connection that is polled, as its user has to.
+// watch returns a connection that the test polls, as its user must.
 func (w *world) watch(own bool) *watched {
 	c := &watched{w: w}
 	cfg := w.config("a")
@@ -29,7 +29,7 @@ func (w *world) watch(own bool) *watched {
 	return c
 }
 
-// pass lets time pass, with a look each second.
+// pass advances the time, with a poll each second.
 func (c *watched) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(min(time.Second, time.Until(end)))
@@ -38,8 +38,8 @@ func (c *watched) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// had checks that there was an outage, which had not ended before the one time, and
-// not after the other, and that its end was told.
+// had checks that there was an outage that ended between from and to, and that its end was
+// reported.
 func (c *watched) had(from, to time.Duration, reconnected int) {
 	c.w.Helper()
 	if last := c.LastOutage(); last < from || last > to {
@@ -50,7 +50,7 @@ func (c *watched) had(from, to time.Duration, reconnected int) {
 	}
 }
 
-// TestAbandonedCallIsNoOutage: a caller that gave up tells nothing about the session.
+// TestAbandonedCallIsNoOutage: an abandoned call shows nothing about the session.
 func TestAbandonedCallIsNoOutage(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -75,8 +75,7 @@ func TestAbandonedCallIsNoOutage(t *testing.T) {
 	}
 }
 
-// TestOutages are noticed, whether anything is asked for meanwhile or not, and so is
-// their end.
+// TestOutages: an outage and its end are noticed, with or without requests meanwhile.
 func TestOutages(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -90,7 +89,7 @@ func TestOutages(t *testing.T) {
 			c.pass(3 * time.Second)
 			c.had(at, at+3*time.Second, 1)
 
-			// No server. While there is none, the last outage is now.
+			// Without a server, the outage lasts until now.
 			w.Stop(w.Servers()[0])
 			c.pass(5 * time.Second)
 			c.had(c.now(), c.now(), 1)
@@ -99,7 +98,7 @@ func TestOutages(t *testing.T) {
 			c.pass(5 * time.Second)
 			c.had(at, at+3*time.Second, 2)
 
-			// A server that says nothing is given up in time.
+			// The client gives up a silent server in time.
 			w.Partition("a")
 			c.pass(sessionTimeout)
 			c.had(c.now(), c.now(), 2)
@@ -117,8 +116,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestFailedRequestIsAnOutage of a borrowed connection, to which nothing else tells of
-// one that is over at once.
+// TestFailedRequestIsAnOutage: on a borrowed connection, only a failed request shows an outage that
+// is over at once.
 func TestFailedRequestIsAnOutage(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -144,7 +143,8 @@ func TestFailedRequestIsAnOutage(t *testing.T) {
 	}
 }
 
-// TestNoOutageBeforeTheFirstSession, nor is that a reconnection.
+// TestNoOutageBeforeTheFirstSession: the time before the first session is no outage, and its
+// beginning no reconnect.
 func TestNoOutageBeforeTheFirstSession(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {

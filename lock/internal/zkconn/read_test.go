@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestSyncedReadIsOfOneSession: a session that ends between the Sync and the read may be
-// followed by one with a server that lags behind. Then both are made again.
+// TestSyncedReadIsOfOneSession: the session ends between the Sync and the read, and the next
+// session's server may lag behind. So both are repeated.
 func TestSyncedReadIsOfOneSession(t *testing.T) {
 	reads := map[string]func(w *world, c *Conn) error{
 		"Get":      func(w *world, c *Conn) error { _, err := c.GetSynced(w.ctx, "/x"); return err },

@@ -10,10 +10,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// retrying is a Conn of which only the retries are used.
+// retrying returns a Conn for tests of Retry only.
 func retrying(t *testing.T) *Conn { return newConn(testConfig(t)) }
 
-// TestRetry: what is tried again, and after which pauses.
+// TestRetry checks which errors are retried, and the pauses.
 func TestRetry(t *testing.T) {
 	const first, most = 20 * time.Millisecond, 100 * time.Millisecond
 	quota := errors.New("quota")
@@ -62,7 +62,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRetryEnds with its context, and then tells all that is known.
+// TestRetryEnds: Retry ends with its context. The error then has the context's cause and the last
+// failure.
 func TestRetryEnds(t *testing.T) {
 	cause := errors.New("no patience")
 	for _, last := range []error{zk.ErrConnectionClosed, zk.ErrNoServer, NotSent(ErrUnavailable), Later(zk.ErrNotEmpty), ErrAgain} {
@@ -91,7 +92,7 @@ func TestRetryEnds(t *testing.T) {
 	}
 }
 
-// TestRetryTellsOnce what an attempt has told already.
+// TestRetryTellsOnce: the error does not repeat what an attempt's error already says.
 func TestRetryTellsOnce(t *testing.T) {
 	c := retrying(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -102,7 +103,7 @@ func TestRetryTellsOnce(t *testing.T) {
 	}
 }
 
-// TestRetryOfClosed: nothing is tried on a connection that is closed.
+// TestRetryOfClosed: on a closed connection nothing is attempted.
 func TestRetryOfClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := retrying(t)

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// script is a connection that hands out its bytes a few at a time, and notes
-// the deadlines that it is given.
+// script is a connection that returns its bytes a few at a time, and records its deadlines.
 type script struct {
 	net.Conn
 	bytes []byte
@@ -34,7 +33,7 @@ func (s *script) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// asked is what is told of handshakes; the funcs may be nil.
+// asked has the callbacks of a handshake, which may be nil.
 type asked struct {
 	granted func(time.Duration)
 	failure func(error)
@@ -50,9 +49,9 @@ func (a asked) unanswered(_ handshake, err error) bool { a.failure(err); return 
 
 func noWatches() []watchKey { return nil }
 
-// TestHandshakeDeadline: as long as the first frame was not read to its end, no
-// deadline goes beyond the limit, however its bytes come; afterwards all are
-// passed on. The session timeout in it is told once.
+// TestHandshakeDeadline: until the first frame is complete, no deadline exceeds the limit, however
+// the bytes arrive. Afterwards all deadlines are passed on. The frame's session timeout is reported
+// once.
 func TestHandshakeDeadline(t *testing.T) {
 	for timeout, want := range map[time.Duration][]time.Duration{
 		6 * time.Second: {6 * time.Second},
@@ -109,8 +108,8 @@ func testHandshake(t *testing.T, step int, timeout time.Duration, want []time.Du
 	}
 }
 
-// TestHandshakeOfAnotherKind: of a first frame that cannot be one, not even its length
-// is handed on, which go-zookeeper would believe; and the deadline stays.
+// TestHandshakeOfAnotherKind: of an invalid first frame, not even the length is passed on, because
+// go-zookeeper would believe it. The deadline stays.
 func TestHandshakeOfAnotherKind(t *testing.T) {
 	limit := time.Now().Add(time.Minute)
 	for _, head := range []string{"\x80\x00\x00\x00", "\xff\xff\xff\xff", "\x00\x01\x00\x01", "\x7f\xff\xff\xff", "HTTP", "\x00\x00\x00\x00", "\x00\x00\x00\x13"} {
@@ -136,7 +135,8 @@ func TestHandshakeOfAnotherKind(t *testing.T) {
 	}
 }
 
-// TestGreetingThatCannotBe: what go-zookeeper would panic on, or set aside memory for.
+// TestGreetingThatCannotBe: greetings on which go-zookeeper would panic or allocate too much
+// memory.
 func TestGreetingThatCannotBe(t *testing.T) {
 	for name, frame := range map[string][]byte{
 		"a session that ends at once":       hello(0, 7, 16),
@@ -161,7 +161,7 @@ func TestGreetingThatCannotBe(t *testing.T) {
 	}
 }
 
-// hello is a first frame.
+// hello returns a first frame.
 func hello(timeout int32, session int64, password uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, 36)
 	b = binary.BigEndian.AppendUint32(b, 0)
@@ -171,8 +171,8 @@ func hello(timeout int32, session int64, password uint32) []byte {
 	return append(b, make([]byte, 16)...)
 }
 
-// TestFrameThatCannotBe: the length of a frame that go-zookeeper would slice beyond, or set
-// aside memory for, is not handed on; all before it is, however it comes and is read.
+// TestFrameThatCannotBe: a frame length on which go-zookeeper would panic or allocate too much
+// memory is not passed on. All earlier frames are, however they arrive and are read.
 func TestFrameThatCannotBe(t *testing.T) {
 	good := slices.Concat(hello(6000, 7, 16), []byte{0, 0, 0, 16}, make([]byte, 16), []byte{0, 0, 0, 40}, make([]byte, 40))
 	for _, head := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x04", "\x00\x00\x00\x0f", "\x20\x00\x00\x01", "\xff\xff\xff\xff"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// whenLogged is a hook of a log that calls f when that is logged.
+// whenLogged returns a log hook that calls f for that message.
 func whenLogged(message string, f func()) zerolog.HookFunc {
 	return func(_ *zerolog.Event, _ zerolog.Level, logged string) {
 		if logged == message {
@@ -26,7 +26,7 @@ func whenLogged(message string, f func()) zerolog.HookFunc {
 	}
 }
 
-// greetingFrame is the reply to a handshake that grants a session.
+// greetingFrame returns the reply to a handshake that grants a session.
 func greetingFrame() []byte {
 	frame := binary.BigEndian.AppendUint32(nil, 36)
 	frame = binary.BigEndian.AppendUint32(frame, 0)
@@ -36,7 +36,7 @@ func greetingFrame() []byte {
 	return append(frame, make([]byte, 16)...)
 }
 
-// listen serves connections until the end of the test, over TLS if there is a configuration.
+// listen serves connections until the end of the test, over TLS if cfg is set.
 func listen(t *testing.T, cfg *tls.Config, serve func(net.Conn)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,7 +75,7 @@ func listen(t *testing.T, cfg *tls.Config, serve func(net.Conn)) (address string
 	return l.Addr().String()
 }
 
-// greets is a server that grants each client a session, and says nothing more.
+// greets is a server that grants each client a session, and then is silent.
 func greets(nc net.Conn) {
 	if _, err := io.ReadFull(nc, make([]byte, 4)); err == nil {
 		nc.Write(greetingFrame())
@@ -83,7 +83,7 @@ func greets(nc net.Conn) {
 	}
 }
 
-// alerts is a server that speaks TLS, and says that what comes is none.
+// alerts is a server that speaks TLS, and answers a plain client with an alert.
 func alerts(nc net.Conn) {
 	nc.Read(make([]byte, 512))
 	nc.Write([]byte{0x15, 3, 3, 0, 2, 2, 80})
@@ -92,8 +92,8 @@ func alerts(nc net.Conn) {
 
 func closes(nc net.Conn) { nc.Read(make([]byte, 1)) }
 
-// TestTLS: a session over TLS, and each way in which there is none has an error that says
-// what to do.
+// TestTLS: a session over TLS works. Each configuration without one has an error that says what to
+// do.
 func TestTLS(t *testing.T) {
 	ours, others := testpki.New(t), testpki.New(t)
 	local := ours.Issue(t, "127.0.0.1").TLS(t)
@@ -148,7 +148,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTLSAsksForTheServersName: also where the name was resolved to an address.
+// TestTLSAsksForTheServersName: TLS verifies the configured host name, also after it was resolved
+// to an address.
 func TestTLSAsksForTheServersName(t *testing.T) {
 	ours := testpki.New(t)
 	address := listen(t, &tls.Config{Certificates: []tls.Certificate{ours.Issue(t, "zk1.example").TLS(t)}}, greets)
@@ -172,8 +173,8 @@ func TestTLSAsksForTheServersName(t *testing.T) {
 	}
 }
 
-// TestTLSOfSilentServer: its handshake ends with Dial's context, and is left for the next
-// server in the time of a ZooKeeper's.
+// TestTLSOfSilentServer: the TLS handshake ends with Dial's context. A client leaves a silent
+// server as soon as without TLS.
 func TestTLSOfSilentServer(t *testing.T) {
 	ours := testpki.New(t)
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// write makes the node if it is not there, and writes it.
+// write creates the node if it is missing, and writes it.
 func (w *world) write(c *Conn, path string) {
 	w.Helper()
 	_, err := c.Multi(w.ctx, nil, &zk.SetDataRequest{Path: path, Version: -1})
@@ -23,8 +23,8 @@ func (w *world) write(c *Conn, path string) {
 	}
 }
 
-// TestWatchIsShared by all that wait for a path, until it fires: go-zookeeper could
-// not take more of them back.
+// TestWatchIsShared: all waiters for a path share one watch until it fires, because go-zookeeper
+// cannot remove single watches.
 func TestWatchIsShared(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -51,7 +51,7 @@ func TestWatchIsShared(t *testing.T) {
 	})
 }
 
-// TestWatchesAreSwept: of those that have fired, not all are remembered.
+// TestWatchesAreSwept: fired watches are forgotten, except a few.
 func TestWatchesAreSwept(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -78,8 +78,8 @@ func TestWatchesAreSwept(t *testing.T) {
 	})
 }
 
-// TestWatchChildren tells of children that come and go, and WatchMissing of a node
-// that is not there when it is made. The watches are shared, and not those of the data.
+// TestWatchChildren: WatchChildren fires for created and deleted children, and WatchMissing for the
+// creation of a missing node. Both share their watches, but not with those of data.
 func TestWatchChildren(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -133,7 +133,7 @@ func TestWatchChildren(t *testing.T) {
 	})
 }
 
-// watchData arms a watch on the node's data.
+// watchData sets a watch on the node's data.
 func (w *world) watchData(c *Conn, path string) <-chan zk.Event {
 	w.Helper()
 	_, events, err := c.Watch(w.ctx, path)
@@ -153,7 +153,7 @@ func firesWithin(events <-chan zk.Event, d time.Duration) bool {
 	}
 }
 
-// refuseWatches has the servers refuse setWatches, as an overloaded one does.
+// refuseWatches makes the servers refuse setWatches, as an overloaded server does.
 func (w *world) refuseWatches() {
 	const throttled = -127
 	w.Intercept(func(r locktest.Request) (f locktest.Fault) {
@@ -164,9 +164,9 @@ func (w *world) refuseWatches() {
 	})
 }
 
-// TestWatchesFireWhenTheConnectionWasLost, of each kind, though nothing has changed and
-// whatever the server makes of setWatches. Its waiters read again, and what they arm then is
-// alive. Of a borrowed connection it has to be lost for long enough to be seen.
+// TestWatchesFireWhenTheConnectionWasLost: watches of each kind fire although nothing has changed,
+// whatever the server answers to setWatches. The waiters read again, and their new watches work. On
+// a borrowed connection, only a longer loss is noticed.
 func TestWatchesFireWhenTheConnectionWasLost(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		for _, refused := range []bool{false, true} {
@@ -211,8 +211,8 @@ func TestWatchesFireWhenTheConnectionWasLost(t *testing.T) {
 	}
 }
 
-// TestNoWatchWaitsForEver: one that was lost although the connection is well fires all the
-// same, and so does one of a node that does not change. Each is armed anew.
+// TestNoWatchWaitsForEver: a lost watch on a healthy connection also fires, as does that of a node
+// that does not change. Each is set anew.
 func TestNoWatchWaitsForEver(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -237,8 +237,8 @@ func TestNoWatchWaitsForEver(t *testing.T) {
 	}
 }
 
-// TestWatchesTooLongForTheServer: go-zookeeper names all its watches in one request, which a
-// server with a small jute.maxbuffer answers by closing the connection.
+// TestWatchesTooLongForTheServer: go-zookeeper sends all its watches in one request. A server with
+// a small jute.maxbuffer closes the connection.
 func TestWatchesTooLongForTheServer(t *testing.T) {
 	simulate(t, locktest.Options{MaxFrame: 2000}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -266,7 +266,7 @@ func TestWatchesTooLongForTheServer(t *testing.T) {
 	})
 }
 
-// TestWatchesOfAnEndedSession fire, too.
+// TestWatchesOfAnEndedSession: the watches of an ended session fire too.
 func TestWatchesOfAnEndedSession(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {

@@ -18,7 +18,7 @@ import (
 	observe "github.com/holdfast-io/holdfast/lock/observe/otel"
 )
 
-// TestLife takes a lock in a span of the caller's, and looks at what came of it.
+// TestLife takes a lock in the caller's span, and checks the spans and metrics.
 func TestLife(t *testing.T) {
 	ensemble, err := locktest.New(locktest.Options{})
 	if err != nil {
@@ -108,8 +108,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestOthers: what a test of one client does not come by; and that no provider is
-// needed.
+// TestOthers checks events that a single client does not cause, and an observer without providers.
 func TestOthers(t *testing.T) {
 	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
 	both, err := observe.New(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), metric.NewMeterProvider(metric.WithReader(reader)))

@@ -49,7 +49,7 @@ func Example() {
 	// Output: holdfast_lock_hold_seconds default 3
 }
 
-// TestMetrics tells all kinds of events, and looks at what stands in the metrics.
+// TestMetrics sends events of all kinds, and checks the metrics.
 func TestMetrics(t *testing.T) {
 	o := observe.New()
 	jobs := func(e lock.Event) lock.Event {

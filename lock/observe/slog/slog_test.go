@@ -13,7 +13,7 @@ import (
 	observe "github.com/holdfast-io/holdfast/lock/observe/slog"
 )
 
-// withoutTime leaves the time of a record out.
+// withoutTime omits the time of a record.
 func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey {
 		return slog.Attr{}
@@ -23,7 +23,7 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 
 func Example() {
 	o := observe.New(slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime})))
-	// What a client tells that was made with lock.WithObserver(o).
+	// An event of a client with the option lock.WithObserver(o).
 	o.Observe(context.Background(), lock.Event{
 		Kind: lock.EventAcquired, Lock: "orders/42", Policy: "orders", Entry: "/locks/orders/42/4f-lock-0000000001",
 		Token: lock.Token{Czxid: 7}, Waited: 3 * time.Second,
@@ -43,7 +43,7 @@ func TestNil(t *testing.T) {
 	}
 }
 
-// TestLines: one line for what is ordinary, none for what the client itself logs.
+// TestLines: each normal event has one line. Events that the client itself logs have none.
 func TestLines(t *testing.T) {
 	for kind, want := range map[lock.EventKind]string{
 		lock.EventWaiting:   `msg="waiting for the lock" lock=x policy="" ahead=2`,

@@ -16,7 +16,7 @@ import (
 
 func Example() {
 	o := observe.New(zerolog.New(os.Stdout))
-	// What a client tells that was made with lock.WithObserver(o).
+	// An event of a client with the option lock.WithObserver(o).
 	o.Observe(context.Background(), lock.Event{
 		Kind: lock.EventAcquired, Lock: "orders/42", Policy: "orders", Entry: "/locks/orders/42/4f-lock-0000000001",
 		Token: lock.Token{Czxid: 7}, Waited: 3 * time.Second,
@@ -24,7 +24,7 @@ func Example() {
 	// Output: {"level":"info","lock":"orders/42","policy":"orders","entry":"/locks/orders/42/4f-lock-0000000001","token":"0000000000000007","waited":"3s","message":"lock acquired"}
 }
 
-// TestLines: one line for what is ordinary, none for what the client itself logs.
+// TestLines: each normal event has one line. Events that the client itself logs have none.
 func TestLines(t *testing.T) {
 	for kind, want := range map[lock.EventKind]string{
 		lock.EventWaiting:   `"ahead":2,"message":"waiting for the lock"`,

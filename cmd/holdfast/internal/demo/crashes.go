@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TTL and grace of the locks in the chapters with crashes. Workers that are not killed
-// keep their leases on a busy machine too.
+// TTL and grace of the locks in the chapters with crashes. They are so long that live workers keep
+// their leases on a busy machine.
 const (
 	shortTTL   = 10 * time.Second
 	shortGrace = 500 * time.Millisecond
@@ -59,7 +59,7 @@ func (d *demo) killHolder(ctx context.Context) {
 	queue[2].tell(ctx, "unlock", "out")
 }
 
-// now is ZooKeeper's time.
+// now returns ensemble time.
 func (d *demo) now(ctx context.Context) time.Time {
 	now, err := d.tree.Now(ctx)
 	check(err)
@@ -69,7 +69,7 @@ func (d *demo) now(ctx context.Context) time.Time {
 // reaperLock is the lock that the reaper itself holds.
 const reaperLock = "reaper"
 
-// killEverybody kills a holder and all waiters, and leaves their entries to the reaper.
+// killEverybody kills a holder and all waiters. The reaper deletes their entries.
 func (d *demo) killEverybody(ctx context.Context) {
 	d.begin("d", "A holder and all waiters are killed, and no client ever comes back")
 	for _, p := range d.queueUpForOurs(ctx, "shop/berlin/orders/42", shortTTL, shortGrace, "the first", "the second") {
@@ -85,8 +85,7 @@ func (d *demo) killEverybody(ctx context.Context) {
 	config := fmt.Sprintf("root: %s\npolicies: [{name: demo, match: '**', ttl: %v, grace: %v, orphan_after: 1s}]\nreaper: {schedule: '@every 1s', lock: %s}\n",
 		d.Base.Root(), shortTTL, shortGrace, reaperLock)
 	check(os.WriteFile(file, []byte(config), 0o600))
-	// By the flag, because the environment may name other servers than ours, and
-	// would win over the file.
+	// The flag takes precedence over the environment, which may name other servers.
 	reaper := d.start("the reaper", d.Reaper, d.Reaper, "--config", file, "--servers", strings.Join(d.Servers, ","))
 	d.say("The reaper is started. It sweeps every second, with an orphan_after of 1s.")
 	var left []string
@@ -111,5 +110,5 @@ func (d *demo) killEverybody(ctx context.Context) {
 	d.say("The reaper is stopped.")
 }
 
-// tenths rounds for people.
+// tenths rounds a duration for people.
 func tenths(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

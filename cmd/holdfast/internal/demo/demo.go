@@ -1,7 +1,6 @@
-// Package demo tells what Holdfast promises as a story on a real ZooKeeper: with
-// real processes that are killed and sessions that are expired, and the same with
-// go-zookeeper's own lock where that differs. At the end a table says which
-// promises were kept.
+// Package demo demonstrates Holdfast's promises on a real ZooKeeper. It kills real processes and
+// ends sessions. If go-zookeeper's own lock behaves differently, it shows that too. At the end a
+// table lists which promises were kept.
 package demo
 
 import (
@@ -21,10 +20,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Base is the node that a demo makes and removes, everything else being below it.
+// Base is the node above all nodes of a demo, which creates and removes it.
 type Base string
 
-// NewBase returns a path that no other demo has.
+// NewBase returns a path that no other demo uses.
 func NewBase() Base { return Base("/holdfast-demo-" + znode.NewID()) }
 
 // Root is the root of Holdfast's locks.
@@ -33,7 +32,7 @@ func (b Base) Root() string { return string(b) + "/locks" }
 func (b Base) counter() string { return string(b) + "/counter" } // the order numbers
 func (b Base) zkLock() string  { return string(b) + "/zk.Lock" } // go-zookeeper's lock
 
-// Options say how the demo runs.
+// Options are the settings of a demo.
 type Options struct {
 	Base    Base
 	Servers []string // of ZooKeeper, which must let any client create a node at the top
@@ -54,9 +53,8 @@ type demo struct {
 	processes []*process
 }
 
-// Run tells the whole story; the root of locks is that of the base. It fails with
-// [ErrBroken] if a promise was not kept. It leaves neither a process nor a node
-// behind, also when ctx ends it.
+// Run runs the whole demo; the locks' root must be that of the base. It fails with [ErrBroken] if a
+// promise was not kept. It leaves no process and no node, even if ctx ends it.
 func Run(ctx context.Context, locks *lock.Client, o Options) (err error) {
 	conn, err := connect(o.Servers, net.DialTimeout)
 	if err != nil {
@@ -90,17 +88,17 @@ func Run(ctx context.Context, locks *lock.Client, o Options) (err error) {
 	return nil
 }
 
-// failure is the error of a step of the story, which ends it.
+// failure is the error of a step, which ends the demo.
 type failure struct{ error }
 
-// check ends the story if a step of it has failed.
+// check ends the demo if err is not nil.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
 }
 
-// attempt returns the error that ended the story that tell tells, or nil.
+// attempt runs tell, and returns the error that ended it, or nil.
 func attempt(tell func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -115,7 +113,7 @@ func attempt(tell func()) (err error) {
 	return nil
 }
 
-// lookAround is the last chapter: what is left?
+// lookAround is the last chapter: it lists the remaining nodes.
 func (d *demo) lookAround(ctx context.Context) {
 	d.begin("e", "What is left in the end?")
 	left := d.left(ctx)
@@ -135,8 +133,7 @@ func (d *demo) create(path string) {
 	}
 }
 
-// left returns all nodes below the root of the locks, but for those that are there to
-// stay.
+// left returns all nodes below the root of the locks, except those that always stay.
 func (d *demo) left(ctx context.Context) []string {
 	root := d.Base.Root()
 	return slices.DeleteFunc(d.list(ctx, root), func(node string) bool {
@@ -144,7 +141,7 @@ func (d *demo) left(ctx context.Context) []string {
 	})
 }
 
-// list returns a node and all below it, a parent before its children.
+// list returns a node and all nodes below it, a parent before its children.
 func (d *demo) list(ctx context.Context, path string) []string {
 	children, _, err := d.tree.Children(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -158,7 +155,7 @@ func (d *demo) list(ctx context.Context, path string) []string {
 	return nodes
 }
 
-// remove removes all nodes of the demo's.
+// remove removes all nodes of the demo.
 func (d *demo) remove(ctx context.Context) {
 	for _, node := range slices.Backward(d.list(ctx, string(d.Base))) {
 		err := d.tree.Delete(ctx, []admin.Deletion{{Path: node, Version: -1}})
@@ -168,7 +165,7 @@ func (d *demo) remove(ctx context.Context) {
 	}
 }
 
-// cleanUp kills all processes that are left, and then removes the nodes.
+// cleanUp kills all remaining processes, and then removes the nodes.
 func (d *demo) cleanUp() error {
 	for _, p := range d.processes {
 		p.kill()
@@ -181,15 +178,15 @@ func (d *demo) cleanUp() error {
 	return nil
 }
 
-// contenders returns those of a lock.
+// contenders returns the contenders of a lock.
 func (d *demo) contenders(ctx context.Context, name string) []admin.Contender {
 	state, err := d.tree.Inspect(ctx, name)
 	check(err)
 	return state.Contenders
 }
 
-// queueUp starts workers in the order in which they queue for a lock, which the first one
-// has. Present returns how many are at the lock, and part is what they play: see [Helper].
+// queueUp starts workers that queue for a lock in that order; the first one gets it. present
+// returns the number of contenders. part is the workers' part, see [Helper].
 func (d *demo) queueUp(ctx context.Context, present func() int, part []string, names ...string) (queue []*process) {
 	for i, name := range names {
 		w := d.worker(name, part...)
@@ -201,7 +198,7 @@ func (d *demo) queueUp(ctx context.Context, present func() int, part []string, n
 	return queue
 }
 
-// queueUpForOurs is queueUp for a lock of Holdfast's.
+// queueUpForOurs is queueUp for a lock of Holdfast.
 func (d *demo) queueUpForOurs(ctx context.Context, lock string, ttl, grace time.Duration, names ...string) []*process {
 	present := func() int { return len(d.contenders(ctx, lock)) }
 	return d.queueUp(ctx, present, []string{"holdfast", lock, ttl.String(), grace.String()}, names...)

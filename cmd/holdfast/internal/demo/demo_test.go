@@ -60,7 +60,7 @@ b  kept          0         0      ok
 	}
 }
 
-// handshake is a server's answer to one.
+// handshake returns a server's answer to a handshake.
 func handshake(id uint64, secret []byte) []byte {
 	body := make([]byte, 4+4)
 	body = binary.BigEndian.AppendUint64(body, id)
@@ -68,7 +68,7 @@ func handshake(id uint64, secret []byte) []byte {
 	return wire.Frame(append(append(body, secret...), 0))
 }
 
-// trickle is a connection that gives its text in pieces of n bytes.
+// trickle is a connection that returns its text in pieces of n bytes.
 type trickle struct {
 	net.Conn
 	text []byte

@@ -18,13 +18,13 @@ const (
 	think   = 2 * time.Millisecond // between reading the counter and writing it
 )
 
-// drawn is an order number, and the fencing token under which it was drawn.
+// drawn is an order number, with the fencing token under which it was drawn.
 type drawn struct {
 	number int
 	token  string // sorts as tokens do
 }
 
-// drawOrders lets workers draw numbers from a counter, without a lock and with one.
+// drawOrders makes workers draw numbers from a counter, without a lock and with one.
 func (d *demo) drawOrders(ctx context.Context) {
 	d.begin("a", "Ten processes draw order numbers from one counter")
 	d.say("Each reads the counter, thinks for %v, and writes it back one higher; %d times.", think, each)
@@ -48,7 +48,7 @@ func (d *demo) drawOrders(ctx context.Context) {
 	d.judge("with Holdfast they are unique, in order, complete", fmt.Sprintf("1 to %d in order", drawers*each), seen, inOrder)
 }
 
-// draw has the workers draw, under the named lock or under none.
+// draw makes the workers draw, under the named lock, or under none if it is "".
 func (d *demo) draw(ctx context.Context, lock string) (all []drawn) {
 	_, err := d.conn.Set(d.Base.counter(), []byte("0"), -1)
 	check(err)
@@ -73,8 +73,8 @@ func (d *demo) draw(ctx context.Context, lock string) (all []drawn) {
 	return all
 }
 
-// draw draws order numbers from the counter, without a lock or with one: args are
-// the name of the lock, "" for none, and how many to draw.
+// draw draws order numbers from the counter. args are the name of the lock, "" for none, and the
+// number of draws.
 func (w *worker) draw(args []string) {
 	n, err := strconv.Atoi(args[1])
 	check(err)
@@ -99,8 +99,8 @@ func (w *worker) draw(args []string) {
 	}
 }
 
-// next reads the counter, thinks, and writes it back one higher: what a lock is
-// needed for.
+// next reads the counter, pauses, and writes it back one higher, which is only correct under a
+// lock.
 func next(conn *zk.Conn, path string) int {
 	data, _, err := conn.Get(path)
 	check(err)
@@ -112,7 +112,7 @@ func next(conn *zk.Conn, path string) int {
 	return n + 1
 }
 
-// duplicates returns how many of the numbers had been drawn before.
+// duplicates returns how many of the numbers were drawn before.
 func duplicates(all []drawn) int {
 	distinct := map[int]bool{}
 	for _, o := range all {

@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/group"
 )
 
-// patience is how long the demo waits for anything: more than it ever takes.
+// patience is the limit of every wait. No correct wait takes that long.
 const patience = 2 * time.Minute
 
-// process is a program that plays a part: one of our workers, or the reaper.
+// process is a worker's process, or the reaper's.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
@@ -29,8 +29,8 @@ type process struct {
 	errors bytes.Buffer  // its standard error; to be read when it has ended
 }
 
-// start starts a program. It has a process group of its own, so that Ctrl-C
-// reaches only us, and we end it.
+// start starts a program in its own process group, so that Ctrl-C reaches only the demo, which then
+// ends the program.
 func (d *demo) start(name, path string, args ...string) *process {
 	p := &process{name: name, lines: make(chan string, 256), gone: make(chan struct{})}
 	p.cmd = &exec.Cmd{Path: path, Args: args, Stderr: &p.errors, SysProcAttr: group.Own()}
@@ -54,22 +54,22 @@ func (d *demo) start(name, path string, args ...string) *process {
 	return p
 }
 
-// worker starts a worker that plays a part: see [Helper].
+// worker starts a worker with a part; see [Helper].
 func (d *demo) worker(name string, part ...string) *process {
 	self, err := os.Executable()
 	check(err)
 	return d.start(name, self, append([]string{workerName, strings.Join(d.Servers, ","), string(d.Base)}, part...)...)
 }
 
-// order sends a worker a line.
+// order sends a line to a worker.
 func (p *process) order(line string) {
 	if _, err := fmt.Fprintln(p.in, line); err != nil {
 		check(fmt.Errorf("%s does not listen: %w", p.name, err))
 	}
 }
 
-// hear waits for a line with that first word from a worker, and returns the rest.
-// Any other line, and the worker's end, ends the demo.
+// hear waits for a worker's line with that first word, and returns the rest. Any other line, and
+// the worker's end, ends the demo.
 func (p *process) hear(ctx context.Context, word string) string {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("nothing happened for too long"))
 	defer cancel()
@@ -97,13 +97,13 @@ func (p *process) overhear(ctx context.Context) string {
 	}
 }
 
-// tell sends a worker a line and waits for its answer.
+// tell sends a line to a worker and waits for its answer.
 func (p *process) tell(ctx context.Context, line, answer string) string {
 	p.order(line)
 	return p.hear(ctx, answer)
 }
 
-// kill ends the process with SIGKILL, and returns when it is gone.
+// kill kills the process with SIGKILL, and waits for its end.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // fails only if it is gone
 	for range p.lines {      // which its output has to be read for
@@ -137,8 +137,7 @@ func (p *process) end() error {
 
 var errTooLong = errors.New("it did not come to that")
 
-// await asks until the answer is yes. It fails with errTooLong if that takes too
-// long.
+// await polls until yes returns true. It fails with errTooLong if that takes too long.
 func await(ctx context.Context, what string, yes func() bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errTooLong)
 	defer cancel()

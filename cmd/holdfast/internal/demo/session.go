@@ -8,15 +8,15 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wire"
 )
 
-// session is a ZooKeeper session, as its client got it from a server.
+// session is a ZooKeeper session, as a server has granted it.
 type session struct {
 	server string // host:port
 	id     int64
 	secret []byte // with which any connection may take it over
 }
 
-// listen wraps a connection to a server so that it tells of the session that the
-// server gives: the first frame that comes is the answer to the handshake.
+// listen wraps a connection to a server. It passes the granted session to tell: the first frame
+// from the server is the answer to the handshake.
 func listen(conn net.Conn, server string, tell func(session)) net.Conn {
 	return &listener{Conn: conn, server: server, tell: tell}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// expireSessions has the server end the holder's session while it works.
+// expireSessions makes the server end the holder's session while it works.
 func (d *demo) expireSessions(ctx context.Context) {
 	d.begin("b", "The server ends the holder's session while it works")
 	d.expireUnderZkLock(ctx)
@@ -28,10 +28,9 @@ func (d *demo) expireUnderZkLock(ctx context.Context) {
 }
 
 func (d *demo) expireUnderHoldfast(ctx context.Context) {
-	// Two thirds of the TTL, the least that is left between renewals, are longer
-	// than it takes a client to notice in the worst case that its session is gone
-	// (two thirds of its timeout) and to connect again, after pauses of a second:
-	// once to be told so, and once for a new session; and twice as long.
+	// At least two thirds of the TTL are left between renewals. That is twice the time in which a
+	// client, at worst, notices the end of its session (two thirds of the timeout) and reconnects,
+	// after pauses of a second: once to learn of the end, and once for a new session.
 	const ttl, grace = 15 * time.Second, 500 * time.Millisecond
 	queue := d.queueUpForOurs(ctx, "orders/b", ttl, grace, "the first", "the second")
 	first, second := queue[0], queue[1]
@@ -60,13 +59,13 @@ func (d *demo) expireUnderHoldfast(ctx context.Context) {
 	second.tell(ctx, "unlock", "out")
 }
 
-// expire has the server end a worker's session.
+// expire makes the server end a worker's session.
 func (d *demo) expire(ctx context.Context, w *process) {
 	d.say("The server has ended %s one's session %s and does not know it any more.", w.name, w.tell(ctx, "expire", "expired"))
 }
 
-// intrudes judges how many clients get the lock until then, beside the holder that works. It
-// returns whether the waiting one does.
+// intrudes judges how many clients get the lock until then beside the working holder. It returns
+// whether the waiting one does.
 func (d *demo) intrudes(ctx context.Context, what string, waiting *process, until time.Time, expected int) bool {
 	watching, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

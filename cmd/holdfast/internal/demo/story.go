@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// story tells what happens as it happens, and remembers the verdicts.
+// story prints the events as they happen, and keeps the verdicts.
 type story struct {
 	w        io.Writer
 	colour   bool
@@ -23,19 +23,19 @@ type verdict struct {
 	kept                             bool
 }
 
-// begin begins a chapter.
+// begin prints the heading of a chapter.
 func (s *story) begin(chapter, title string) {
 	s.chapter = chapter
 	fmt.Fprintf(s.w, "\n%s\n", s.paint(bold, chapter+". "+title))
 }
 
-// say tells something, with the time since the story began.
+// say prints an event, with the time since the start.
 func (s *story) say(format string, args ...any) {
 	at := fmt.Sprintf("%6.1fs", time.Since(s.begun).Seconds())
 	fmt.Fprintf(s.w, "%s  %s\n", s.paint(dim, at), fmt.Sprintf(format, args...))
 }
 
-// judge notes whether a promise was kept.
+// judge records whether a promise was kept.
 func (s *story) judge(promise, expected, seen string, kept bool) {
 	s.verdicts = append(s.verdicts, verdict{s.chapter, promise, expected, seen, kept})
 }

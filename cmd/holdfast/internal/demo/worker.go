@@ -17,16 +17,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// workerName is what a worker's process is called. It is the first of its
-// arguments, which ps shows.
+// workerName is the name of a worker's process: its first argument, which ps shows.
 const workerName = "holdfast-demo-worker"
 
-// Helper makes this process a worker if it was started as one by [Run]; then it
-// does not return. A program that uses Run calls it first thing in main.
+// Helper turns this process into a worker if [Run] started it as one; then it does not return. A
+// program that uses Run must call Helper first in main.
 //
-// A worker takes orders, one in each line of its standard input, and tells what
-// happened to it on its standard output. It ends when its input does, so that
-// none outlives the demo.
+// A worker reads orders from its standard input, one a line, and prints the results on its standard
+// output. It ends at the end of its input, so it does not outlive the demo.
 func Helper() {
 	if len(os.Args) < 4 || os.Args[0] != workerName {
 		return
@@ -45,15 +43,15 @@ func Helper() {
 	os.Exit(0)
 }
 
-// parts are what a worker can play.
+// parts has the parts of workers.
 var parts = map[string]func(w *worker, args []string){
 	"draw":     (*worker).draw,
 	"zk.Lock":  (*worker).zkLock,
 	"holdfast": (*worker).holdfast,
 }
 
-// sessionTimeout is what workers ask for: the least that a server grants which is
-// configured as it comes.
+// sessionTimeout is the workers' session timeout, the least that a server with default settings
+// grants.
 const sessionTimeout = 4 * time.Second
 
 type worker struct {
@@ -63,10 +61,10 @@ type worker struct {
 	session atomic.Pointer[session] // the present one, or the last one
 }
 
-// say tells the demo something.
+// say sends a line to the demo.
 func (w *worker) say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// dial opens connections and notes the sessions on them.
+// dial opens a connection and records the sessions on it.
 func (w *worker) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := net.DialTimeout(network, address, timeout)
 	if err != nil {
@@ -100,7 +98,7 @@ func connect(servers []string, dialer zk.Dialer) (*zk.Conn, error) {
 	}
 }
 
-// silence is a logger for zk.Lock's part: what it logs tells its users nothing.
+// silence is a logger for zk.Lock, whose log does not help the user.
 type silence struct{}
 
 func (silence) Printf(string, ...any) {}
@@ -116,7 +114,7 @@ func (w *worker) client(opts ...lock.Option) *lock.Client {
 	return locks
 }
 
-// zkLock takes and frees go-zookeeper's own lock, on orders.
+// zkLock locks and unlocks go-zookeeper's own lock, as ordered.
 func (w *worker) zkLock([]string) {
 	conn, err := connect(w.servers, w.dial)
 	check(err)
@@ -131,8 +129,7 @@ func (w *worker) zkLock([]string) {
 	})
 }
 
-// holdfast takes and frees a lock of ours, on orders: args are its name, TTL and
-// grace.
+// holdfast locks and unlocks a lock of Holdfast, as ordered. args are its name, TTL and grace.
 func (w *worker) holdfast(args []string) {
 	ttl, err1 := time.ParseDuration(args[1])
 	grace, err2 := time.ParseDuration(args[2])
@@ -155,8 +152,8 @@ func (w *worker) holdfast(args []string) {
 	})
 }
 
-// obey does as it is ordered and says what came of it. It can have the server end its own
-// session, of which its client hears no more than of any other end, and wait for a new one.
+// obey executes orders and prints the results. It can also make the server end its own session,
+// which its client does not see differently from any other end, and wait for a new one.
 func (w *worker) obey(orders map[string]func() string) {
 	var old *session
 	orders["expire"] = func() string {
@@ -173,7 +170,7 @@ func (w *worker) obey(orders map[string]func() string) {
 	}
 }
 
-// result is an error in words.
+// result returns an error as words.
 func result(err error) string {
 	if err == nil {
 		return "ok"

@@ -34,7 +34,7 @@ type patient struct {
 	words  string // what servers answer to srvr; "": nothing, as those of the ensemble
 }
 
-// dial is how the doctor connects.
+// dial connects the doctor.
 func (p *patient) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := p.Dialer("doctor")(network, address, timeout)
 	if err != nil || p.words == "" {
@@ -43,7 +43,7 @@ func (p *patient) dial(network, address string, timeout time.Duration) (net.Conn
 	return &talking{Conn: conn, words: strings.NewReader(p.words)}, nil
 }
 
-// talking is a connection to a server that knows srvr. Sessions read and write at once.
+// talking is a connection to a server that also answers srvr. Sessions read and write concurrently.
 type talking struct {
 	net.Conn
 	words *strings.Reader
@@ -67,7 +67,7 @@ func (t *talking) Read(b []byte) (int, error) {
 	return t.Conn.Read(b)
 }
 
-// raw does something by a plain connection, with those credentials if there are any.
+// raw runs do with a plain connection, with the credentials if there are any.
 func (p *patient) raw(auth string, do func(z *zk.Conn) error) {
 	p.Helper()
 	z, events, err := zk.Connect(p.Servers(), 10*time.Second, zk.WithDialer(p.Dialer("raw")), zk.WithLogInfo(false), zk.WithLogger(silent{}))
@@ -93,7 +93,7 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// create creates nodes, each with its data and all open to everybody.
+// create creates nodes with the given data, open to all.
 func (p *patient) create(nodes ...string) {
 	p.Helper()
 	p.raw("", func(z *zk.Conn) error {
@@ -107,13 +107,13 @@ func (p *patient) create(nodes ...string) {
 	})
 }
 
-// setACL restricts a node.
+// setACL sets a node's ACL.
 func (p *patient) setACL(path string, acl []zk.ACL) {
 	p.Helper()
 	p.raw("", func(z *zk.Conn) error { _, err := z.SetACL(path, acl, -1); return err })
 }
 
-// crash has a client take a lock and die.
+// crash makes a client take a lock and die.
 func (p *patient) crash(name string, ttl time.Duration) {
 	p.Helper()
 	c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("crashed")), lock.WithOwner("crashed"), lock.WithLogger(zerolog.Nop()))
@@ -130,7 +130,7 @@ func (p *patient) crash(name string, ttl time.Duration) {
 	})
 }
 
-// examine examines, for five seconds of the leader's clock.
+// examine runs the examination, with five seconds of watching the leader's clock.
 func (p *patient) examine() Report {
 	p.Helper()
 	limited, cancel := context.WithTimeout(p.ctx, 10*time.Minute)
@@ -154,7 +154,7 @@ func (p *patient) examine() Report {
 	return r
 }
 
-// admit runs f with an ensemble of three, healthy but for what is planted.
+// admit runs f with an ensemble of three, which is healthy except for what the test plants.
 func admit(t *testing.T, opts locktest.Options, f func(p *patient)) {
 	t.Helper()
 	if opts.Members == 0 {
@@ -185,8 +185,8 @@ func (p *patient) settings(text string) {
 
 const dir = `{"holdfast":2,"kind":"dir"}`
 
-// plants are misconfigurations, each with what the doctor must say of it: the finding's
-// ID, a word of what was found, and one of how to mend it.
+// plants has misconfigurations, each with the expected finding: its ID, a word of the problem, and
+// a word of the fix.
 var plants = []struct {
 	id, what, mend string
 	opts           locktest.Options
@@ -307,8 +307,7 @@ var plants = []struct {
 	}},
 }
 
-// TestPlants: the doctor finds each of what was planted, and says what was found and how
-// to mend it.
+// TestPlants: the doctor finds each planted problem, and says what it is and how to fix it.
 func TestPlants(t *testing.T) {
 	for _, plant := range plants {
 		t.Run(plant.id, func(t *testing.T) {
@@ -337,7 +336,7 @@ func TestPlants(t *testing.T) {
 	}
 }
 
-// TestHealthy: where nothing is wrong nothing is found but that, and nothing is left.
+// TestHealthy: on a healthy ensemble the doctor has no findings, and leaves no node.
 func TestHealthy(t *testing.T) {
 	admit(t, locktest.Options{}, func(p *patient) {
 		c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("reaper")), lock.WithLogger(zerolog.Nop()))
@@ -359,7 +358,7 @@ func TestHealthy(t *testing.T) {
 		if after := len(p.Dump("/")); after != before {
 			t.Errorf("%d nodes, %d before", after, before)
 		}
-		// Whatever can be found was looked for.
+		// All kinds of findings were checked.
 		for id := range kinds {
 			if !slices.Contains(r.Fine, id) && id != "incomplete" {
 				t.Errorf("not looked for: %s", id)
@@ -368,7 +367,7 @@ func TestHealthy(t *testing.T) {
 	})
 }
 
-// TestPlantsAreAll: each finding that there can be has a plant.
+// TestPlantsAreAll: each kind of finding has a plant.
 func TestPlantsAreAll(t *testing.T) {
 	for id, k := range kinds {
 		planted := slices.ContainsFunc(plants, func(p struct {

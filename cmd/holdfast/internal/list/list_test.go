@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// noon is when the listings were made.
+// noon is the time of the listings.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func at(t time.Time) admin.Time {
@@ -62,8 +62,8 @@ var listings = map[string]Listing{
 		},
 		Unread: []Unread{{"/locks/secret", zk.ErrNoAuth}},
 	},
-	// An expired entry holds nothing, and two readers share a lock; or a writer
-	// that only reads since, and a reader.
+	// An expired entry does not hold the lock. Two readers share a lock, and so do a downgraded
+	// writer and a reader.
 	"odd": {
 		Root: "/locks", Time: at(noon),
 		Nodes: []admin.State{
@@ -98,7 +98,7 @@ var listings = map[string]Listing{
 			}},
 		},
 	},
-	// Names that take more room than most, and one that takes more than its share.
+	// Names that are wider than most, and one that exceeds the column.
 	"wide": {
 		Root: "/locks", Time: at(noon),
 		Nodes: []admin.State{
@@ -114,7 +114,7 @@ var listings = map[string]Listing{
 			{Name: "short", Kind: znode.Mutex},
 		},
 	},
-	// Without a sample of ensemble time it is unknown what is left.
+	// Without a sample of ensemble time, the remaining lease is unknown.
 	"timeless": {
 		Root: "/locks",
 		Nodes: []admin.State{
@@ -158,7 +158,7 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestTableOnTerminal: on a narrow terminal what is left of a lease, and its holder, stay.
+// TestTableOnTerminal: a narrow terminal still shows the remaining lease and the holder.
 func TestTableOnTerminal(t *testing.T) {
 	for _, width := range []int{100, 80, 60, 1} {
 		var got bytes.Buffer

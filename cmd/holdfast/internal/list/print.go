@@ -127,8 +127,8 @@ func (l Listing) entry(c admin.Contender) Entry {
 	return e
 }
 
-// each calls f for each contender with its place in the queue: 0 if it is in, by the admission
-// rule of the contenders.
+// each calls f for each contender with its place in the queue, by the admission rule of the
+// contenders. Place 0 means that the contender is in.
 func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	waiting := 0
 	for _, p := range l.places(s) {
@@ -141,7 +141,7 @@ func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	}
 }
 
-// latest returns the upper bound of that time, in whole milliseconds.
+// latest returns the upper bound of t, rounded up to a millisecond.
 func latest(t admin.Time) time.Time {
 	return t.Latest().Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestSlowListing: a listing that takes longer than the leases of the locks shows none of
-// them as expired, because each is judged by the time at which it was read.
+// TestSlowListing: a listing that takes longer than the locks' leases shows none as expired,
+// because each is judged by the time of its read.
 func TestSlowListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{})
@@ -59,7 +59,7 @@ func TestSlowListing(t *testing.T) {
 	})
 }
 
-// TestDamagedEntry is told of as such, and not as another library's.
+// TestDamagedEntry: a damaged entry is shown as damaged, and not as another library's.
 func TestDamagedEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{})

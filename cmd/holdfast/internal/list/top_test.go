@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 )
 
-// TestTop: the live view in each order, and on a terminal with little room.
+// TestTop draws the live view in each order, and on a small terminal.
 func TestTop(t *testing.T) {
 	all := Listing{Root: "/locks", Path: "/locks", Time: at(noon), Unread: listings["busy"].Unread}
 	for _, name := range []string{"busy", "odd", "wide"} {

@@ -26,7 +26,7 @@ func TestLeash(t *testing.T) {
 			t.Errorf("%v became %q, and then %v, %v", want, line, got, err)
 		}
 	}
-	// 1, 0 and -1 would signal init, our own group, and everybody.
+	// 1, 0 and -1 would signal init, our own group, and all processes.
 	for _, line := range []string{"", " ", "5", "5 ", " 5", "a 5", "5 a", "5 6 7", "5  6", "1 5", "0 5", "-1 5", "-7 5", "2147483648 5", "5 9223372036854775808"} {
 		if got, err := decodeLeash([]byte(line)); err == nil {
 			t.Errorf("%q was taken for %v", line, got)
@@ -34,7 +34,7 @@ func TestLeash(t *testing.T) {
 	}
 }
 
-// watch is a guard at work.
+// watch is a running guard.
 type watch struct {
 	t      *testing.T
 	news   *os.File
@@ -93,8 +93,8 @@ func (w *watch) mustReturn(group int, why string) verdict {
 	return v
 }
 
-// TestTellDoesNotWait for a guard that is stopped, and what this one finds in the pipe
-// when it goes on are whole lines, from the first on.
+// TestTellDoesNotWait: tell does not wait for a stopped guard. When the guard continues, it finds
+// whole lines in the pipe, from the first one on.
 func TestTellDoesNotWait(t *testing.T) {
 	in, news, err := os.Pipe()
 	if err != nil {
@@ -186,8 +186,8 @@ func TestGuardReadsLinesInPieces(t *testing.T) {
 	w.mustReturn(4711, "no renewal was told of")
 }
 
-// pausing is a hold of which the asking takes long, as if this process had been
-// paused between learning what is left and telling the guard.
+// pausing is a hold that answers late, as if this process had been paused between the query and the
+// message to the guard.
 type pausing struct{ end, pause time.Duration }
 
 func (h pausing) Name() string             { return "x" }
@@ -224,7 +224,7 @@ func TestPauseDoesNotExtendTheLeash(t *testing.T) {
 	}
 }
 
-// exchange is what the test binary does with envThread.
+// exchange is the main function of the test binary with envThread.
 func exchange() int {
 	if os.Args[0] != gateName {
 		var signal int32
@@ -240,7 +240,7 @@ func exchange() int {
 	return <-code
 }
 
-// TestCommandDiesWithRun: the kernel kills the command if holdfast run dies, whichever of the
+// TestCommandDiesWithRun: if holdfast run dies, the kernel kills the command, whichever of the
 // gate's threads has become the command.
 func TestCommandDiesWithRun(t *testing.T) {
 	gate, open, err := os.Pipe()

@@ -23,15 +23,15 @@ import (
 
 const (
 	patience = time.Minute
-	// envRole makes the test binary run a command as holdfast run does: the TTL
-	// of its hold, and whether that is renewed.
+	// envRole makes the test binary run a command as holdfast run does. Its value is the TTL of the
+	// hold, and whether it is renewed.
 	envRole = "SUPERVISE_TEST"
-	// envBroken makes guards that never say that they are armed.
+	// envBroken makes guards that never confirm that they are armed.
 	envBroken = "SUPERVISE_TEST_BROKEN"
-	// envThread makes a gate that becomes the command by another thread than its first
-	// one; and a command that tells which signal it gets when its parent dies.
+	// envThread makes a gate that becomes the command on another thread than its first one, and a
+	// command that prints its parent-death signal.
 	envThread = "SUPERVISE_TEST_THREAD"
-	// envRoot makes a command that becomes root, if its file lets it.
+	// envRoot makes a command that becomes root, if its file is set-user-ID.
 	envRoot = "SUPERVISE_TEST_ROOT"
 )
 
@@ -54,8 +54,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fakeHold is a hold that is "renewed" all the time, or "fading" because it is
-// never, or "over" before anything began, or "gone" by another client's doing.
+// fakeHold is a hold that is always renewed ("renewed"), never renewed ("fading"), already over
+// ("over"), or ended by another client ("gone").
 type fakeHold struct {
 	ttl   time.Duration
 	mode  string
@@ -76,8 +76,7 @@ func (h *fakeHold) Remaining() time.Duration {
 	return max(0, h.ttl-time.Since(h.begun))
 }
 
-// play runs the command that the arguments are. It tells on standard output what
-// Run does.
+// play runs the command in the arguments. It prints the actions of Run.
 func play(role string) int {
 	ttl, mode, _ := strings.Cut(role, " ")
 	ctx, end := context.WithCancel(context.Background())
@@ -109,14 +108,14 @@ func play(role string) int {
 	return result.Status
 }
 
-// actor is a process that plays.
+// actor is a process that runs play.
 type actor struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	lines chan string
 }
 
-// act starts an actor; prepare may change how.
+// act starts an actor; prepare may change its command.
 func act(t *testing.T, role, script string, prepare ...func(*exec.Cmd)) *actor {
 	t.Helper()
 	a := &actor{t: t, cmd: exec.Command(os.Args[0], "sh", "-c", script), lines: make(chan string, 1000)}
@@ -177,7 +176,7 @@ func (a *actor) mustSay(want string) {
 	}
 }
 
-// until reads on to a line with that text.
+// until reads lines up to the one with that text.
 func (a *actor) until(text string) (before []string) {
 	a.t.Helper()
 	for {
@@ -222,7 +221,7 @@ func (a *actor) children() []string {
 	return all
 }
 
-// guard returns the id of the actor's guard, given that of its command.
+// guard returns the id of the actor's guard; command is the id of its command.
 func (a *actor) guard(command string) int {
 	a.t.Helper()
 	all := slices.DeleteFunc(a.children(), func(child string) bool { return child == command })
@@ -236,7 +235,7 @@ func (a *actor) guard(command string) int {
 	return guard
 }
 
-// stop stops the guard; should the test fail, it is not left like that.
+// stop stops the guard. The end of the test continues it.
 func (a *actor) stop(guard int) {
 	a.t.Helper()
 	if err := unix.Kill(guard, unix.SIGSTOP); err != nil {
@@ -254,15 +253,15 @@ func TestExitStatus(t *testing.T) {
 	for script, want := range map[string]int{
 		"exit 0": 0, "exit 7": 7, "exit 255": 255,
 		"kill -TERM $$": 128 + 15, "kill -KILL $$": 128 + 9,
-		// It leads a group of its own.
+		// The command leads its own group.
 		"read -r stat < /proc/$$/stat; set -- $stat; test $5 = $$": 0,
 	} {
 		act(t, "1h renewed", script).mustExit(want)
 	}
 }
 
-// fading is a lease that is not renewed, long enough for a busy machine to start a
-// command, and then to have it act between the signal and the kill.
+// fading is a lease without renewals. It is so long that a busy machine can start a command, which
+// then acts between the signal and the kill.
 const fading = "6s fading"
 
 func TestLeaseThatEnds(t *testing.T) {
@@ -286,7 +285,7 @@ func TestLeaseThatEndsForTheStubborn(t *testing.T) {
 	a.mustExit(128 + 9)
 }
 
-// A command that is stopped is ended all the same.
+// TestLeaseThatEndsForTheStopped: a stopped command is ended too.
 func TestLeaseThatEndsForTheStopped(t *testing.T) {
 	t.Parallel()
 	a := act(t, fading, `trap "echo SIGTERM; exit 3" TERM; kill -STOP $$; sleep 1000`)
@@ -320,7 +319,7 @@ func TestCommandDoesNotStartUnguarded(t *testing.T) {
 	}
 }
 
-// Without the guard this process kills.
+// TestLeaseThatEndsWhileTheGuardIsStopped: without the guard, this process kills.
 func TestLeaseThatEndsWhileTheGuardIsStopped(t *testing.T) {
 	t.Parallel()
 	a := act(t, fading, `trap "" TERM; echo $$; sleep 1000`)
@@ -351,7 +350,8 @@ func TestOrphansAreReaped(t *testing.T) {
 	}
 }
 
-// A guard that was stopped reads the news before it judges by what it knew.
+// TestGuardThatWasStopped: a guard that continues after a stop reads the newest leash before it
+// decides.
 func TestGuardThatWasStopped(t *testing.T) {
 	t.Parallel()
 	const lease = 4 * time.Second
@@ -395,8 +395,7 @@ func TestIgnoredHangupStaysIgnored(t *testing.T) {
 	a.mustExit(0)
 }
 
-// onTerminal starts a program as the first process of a session on a terminal, and
-// returns where to type.
+// onTerminal starts a program as the first process of a session on a terminal. typed sends input.
 func onTerminal(t *testing.T, cmd *exec.Cmd) (a *actor, typed func(string)) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -467,7 +466,7 @@ func TestJobControl(t *testing.T) {
 	cmd := exec.Command(bash, "--norc", "--noprofile", "-i")
 	cmd.Env = append(os.Environ(), "TERM=dumb")
 	a, typed := onTerminal(t, cmd)
-	// What is typed is echoed; the quotes tell it from what is said.
+	// The terminal echoes the input; the quotes distinguish it from the output.
 	typed(fmt.Sprintf("%s='1h renewed' '%s' sh -c 'echo rea\"\"dy; read line; echo \"got $line\"; exit 5'\n", envRole, os.Args[0]))
 	a.until("ready")
 	typed(ctrlZ)
@@ -481,8 +480,8 @@ func TestJobControl(t *testing.T) {
 	a.mustExit(0)
 }
 
-// TestPrompts: a command that asks at the terminal gets it, although standard input or output
-// is something else; afterwards the shell has it again.
+// TestPrompts: a command that prompts gets the terminal, although standard input or output is
+// redirected. Afterwards the shell has it again.
 func TestPrompts(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
@@ -512,8 +511,8 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// TestPromptInTheBackground: run says why its command stands still, and stops as a job does
-// that wants to read; in the foreground both go on.
+// TestPromptInTheBackground: run prints why its command stopped, and stops as a background job does
+// that wants to read. In the foreground both continue.
 func TestPromptInTheBackground(t *testing.T) {
 	t.Parallel()
 	a, typed := inBash(t)
@@ -536,7 +535,7 @@ func TestPromptInTheBackground(t *testing.T) {
 	a.mustExit(0)
 }
 
-// TestStoppedWithoutTerminal: run says that the command was stopped.
+// TestStoppedWithoutTerminal: run prints that the command was stopped.
 func TestStoppedWithoutTerminal(t *testing.T) {
 	t.Parallel()
 	a := act(t, "1h renewed", `kill -STOP $$; echo goes on; exit 3`, func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} })
@@ -548,7 +547,7 @@ func TestStoppedWithoutTerminal(t *testing.T) {
 	a.mustExit(3)
 }
 
-// inBash is an interactive shell on a terminal.
+// inBash starts an interactive shell on a terminal.
 func inBash(t *testing.T) (a *actor, typed func(string)) {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
@@ -560,10 +559,10 @@ func inBash(t *testing.T) (a *actor, typed func(string)) {
 	return onTerminal(t, cmd)
 }
 
-// asRun is how to type this program in that role.
+// asRun returns the shell command that runs this program in that role.
 func asRun(role string) string { return fmt.Sprintf("%s='%s' '%s'", envRole, role, os.Args[0]) }
 
-// TestScriptWithoutInterpreter is executed by sh, as shells do it.
+// TestScriptWithoutInterpreter: sh executes such a script, as shells do.
 func TestScriptWithoutInterpreter(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "script")
@@ -575,8 +574,7 @@ func TestScriptWithoutInterpreter(t *testing.T) {
 	a.mustExit(6)
 }
 
-// TestCommandOfRoot: a command that has become root cannot be ended by another user's run,
-// which says so.
+// TestCommandOfRoot: another user's run cannot end a command that has become root, and says so.
 func TestCommandOfRoot(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -615,7 +613,7 @@ func TestCommandOfRoot(t *testing.T) {
 	a.mustExit(0)
 }
 
-// becomeRoot is a command that becomes root, and ends with its input.
+// becomeRoot is a command that becomes root, and ends at the end of its input.
 func becomeRoot() int {
 	if err := syscall.Setresuid(0, 0, 0); err != nil {
 		fmt.Println(err)
