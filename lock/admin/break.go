@@ -117,7 +117,11 @@ func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 // and the grace have surely ended.
 func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	for !b.gone {
-		_, changed, err := b.tree.c.Conn.WatchSynced(ctx, b.path) // as in attempt: there may be a new session
+		conn := b.tree.c.Conn
+		changed, err := zkconn.Synced(ctx, conn, b.path, func() (<-chan zk.Event, error) { // as in attempt: there may be a new session
+			_, changed, err := conn.Watch(ctx, b.path)
+			return changed, err
+		})
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			b.gone = true

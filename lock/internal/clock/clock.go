@@ -124,12 +124,10 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 // that judge only once and briefly. If an ACL forbids that, our own first sample takes its place.
 func (c *Clock) mark(ctx context.Context) error {
 	path := c.root + "/" + znode.EpochMark
+	exists := func() (*zk.Stat, error) { return c.conn.Exists(ctx, path) }
+	read := exists
 	for try := 0; ; try++ {
-		exists := c.conn.Exists
-		if try > 0 { // our server may lag behind the client that was quicker
-			exists = c.conn.ExistsSynced
-		}
-		stat, err := exists(ctx, path)
+		stat, err := read()
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			stat = nil
@@ -151,7 +149,8 @@ func (c *Clock) mark(ctx context.Context) error {
 		case zkconn.OutcomeOf(err) != zkconn.Refused || errors.Is(err, zkconn.ErrClosed):
 			return err
 		case try < 3 && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)):
-			continue // another client was quicker
+			// Another client was quicker, and our server may lag behind it.
+			read = func() (*zk.Stat, error) { return zkconn.Synced(ctx, c.conn, path, exists) }
 		default:
 			c.doWithoutMark(path, err)
 			return nil
