@@ -135,7 +135,7 @@ func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err er
 // lost.
 func (t Tree) send(ctx context.Context, ops []any) (lost bool, err error) {
 	err = t.c.Conn.Retry(ctx, backoff, func() error {
-		_, err := t.c.Conn.Multi(ctx, nil, ops...)
+		_, err := t.c.Conn.Multi(ctx, ops...)
 		lost = lost || zkconn.OutcomeOf(err) == zkconn.Ambiguous
 		return err
 	})

@@ -82,7 +82,7 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 		return nil
 	}
 	b.before, b.read = entry, b.tree.Monotonic()
-	replies, err := conn.Multi(ctx, nil, &zk.SetDataRequest{Path: b.path, Data: marked(entry.Record, by), Version: n.Stat.Version})
+	replies, err := conn.Multi(ctx, &zk.SetDataRequest{Path: b.path, Data: marked(entry.Record, by), Version: n.Stat.Version})
 	_, cause := zkconn.RefusedOp(err)
 	switch {
 	case err == nil:

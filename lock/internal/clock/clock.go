@@ -75,7 +75,7 @@ func (c *Clock) Sample(ctx context.Context) error {
 	node := c.root + "/clock-" + c.newID()
 	err := c.conn.Retry(ctx, retry, func() error {
 		sent := c.Local()
-		replies, err := c.conn.Multi(ctx, nil,
+		replies, err := c.conn.Multi(ctx,
 			&zk.CreateRequest{Path: node, Acl: c.acl},
 			&zk.SetDataRequest{Path: node, Version: 0},
 			&zk.DeleteRequest{Path: node, Version: 1})
@@ -173,7 +173,7 @@ func (c *Clock) writeMark(ctx context.Context, path string, seen *zk.Stat) error
 	}
 	return c.conn.Retry(ctx, retry, func() error {
 		sent := c.Local()
-		replies, err := c.conn.Multi(ctx, nil, ops...)
+		replies, err := c.conn.Multi(ctx, ops...)
 		if err == nil {
 			stat := replies[len(replies)-1].Stat
 			c.Observe(stat.Mzxid, stat.Mtime, sent, c.Local())

@@ -117,7 +117,7 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	create := &zk.CreateRequest{Path: path(b.Root, id), Data: r.Encode(), Acl: b.ACL}
 	ops := []any{check, create}
 	return b.Conn.Retry(ctx, backoff, func() error {
-		_, err := b.Conn.Multi(ctx, nil, ops...)
+		_, err := b.Conn.Multi(ctx, ops...)
 		op, cause := zkconn.RefusedOp(err)
 		switch {
 		case op == 0 && errors.Is(cause, zk.ErrNoNode):

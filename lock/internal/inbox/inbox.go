@@ -112,7 +112,7 @@ func (b *Inbox) clear(ctx context.Context, id string) error {
 		return errStands
 	}
 	// It cannot have been created again: its entry had gone.
-	_, err = b.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: path(b.Root, id), Version: r.Stat.Version})
+	_, err = b.Conn.Multi(ctx, &zk.DeleteRequest{Path: path(b.Root, id), Version: r.Stat.Version})
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (b *Inbox) background(f func()) {
 // made creates the requests' parent after another call has failed with why because that was
 // missing. Its error makes Retry try the call again.
 func (b *Inbox) made(ctx context.Context, why error) error {
-	_, err := b.Conn.Multi(ctx, nil, &zk.CreateRequest{
+	_, err := b.Conn.Multi(ctx, &zk.CreateRequest{
 		Path: path(b.Root, ""), Data: znode.Parent{Kind: znode.Asked}.Encode(), Acl: b.ACL,
 	})
 	switch {

@@ -73,7 +73,7 @@ func (f *flight) attempt(ctx context.Context) error {
 	}
 	session, sent := f.conn.Session(), f.clock.Local()
 	silent := time.AfterFunc(f.patience(), f.conn.NoteOutage)
-	replies, err := f.conn.Multi(ctx, nil, ops...)
+	replies, err := f.conn.Multi(ctx, ops...)
 	if !silent.Stop() {
 		f.conn.NoteOutage() // the outage has lasted until now
 	}

@@ -172,7 +172,7 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 
 	session, sent := k.conn.Session(), k.clock.Local()
 	silent := time.AfterFunc(max(time.Second, w.ttl/3), k.conn.NoteOutage)
-	replies, err := k.conn.Multi(ctx, nil, all...)
+	replies, err := k.conn.Multi(ctx, all...)
 	if !silent.Stop() {
 		k.conn.NoteOutage() // it has lasted until now
 	}

@@ -71,7 +71,7 @@ var ErrWentSince = errors.New("the reply was lost, and the entry is gone: a clie
 
 // attempt sends the write once. Its error is for Retry.
 func (d *detachment) attempt(ctx context.Context) error {
-	_, err := d.Conn.Multi(ctx, nil, &zk.SetDataRequest{Path: d.e.Path, Data: d.record, Version: d.version})
+	_, err := d.Conn.Multi(ctx, &zk.SetDataRequest{Path: d.e.Path, Data: d.record, Version: d.version})
 	d.tried = d.tried || zkconn.OutcomeOf(err) == zkconn.Ambiguous
 	switch op, cause := zkconn.RefusedOp(err); {
 	case op < 0:

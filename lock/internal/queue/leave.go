@@ -68,7 +68,7 @@ func (x *exit) ops() []any {
 
 // attempt sends one transaction. Its error is for Retry.
 func (x *exit) attempt(ctx context.Context) error {
-	_, err := x.Conn.Multi(ctx, nil, x.ops()...)
+	_, err := x.Conn.Multi(ctx, x.ops()...)
 	if err == nil {
 		x.gone()
 		return nil
@@ -170,7 +170,7 @@ func (q *Queue) leaveTogether(ctx context.Context, all []*exit) (apart []*exit) 
 				ops, whose = append(ops, op), append(whose, i)
 			}
 		}
-		_, err := q.Conn.Multi(ctx, nil, ops...)
+		_, err := q.Conn.Multi(ctx, ops...)
 		if err == nil {
 			break
 		}
@@ -300,7 +300,7 @@ func (q *Queue) removeIfBroken(e *Entry) {
 			} else if err != nil {
 				return err
 			}
-			_, err = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: e.Path, Version: n.Stat.Version})
+			_, err = q.Conn.Multi(ctx, &zk.DeleteRequest{Path: e.Path, Version: n.Stat.Version})
 			if _, cause := zkconn.RefusedOp(err); errors.Is(cause, zk.ErrNoNode) || errors.Is(cause, zk.ErrBadVersion) {
 				return zkconn.ErrAgain
 			}

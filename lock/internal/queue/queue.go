@@ -192,7 +192,7 @@ func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 	if err := q.Conn.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return q.Conn.Multi(settled, nil, ops...)
+	return q.Conn.Multi(settled, ops...)
 }
 
 // backoff is the backoff between attempts after the connection has failed.

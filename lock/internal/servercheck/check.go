@@ -140,7 +140,7 @@ func (c *Checker) transact(ctx context.Context, missing int, own bool) (Stamp, e
 			ops = append(ops, &zk.CheckVersionRequest{Path: "/zookeeper", Version: -1})
 		}
 		sent := c.Clock.Local()
-		replies, err := c.Conn.Multi(ctx, nil, append(ops, deletes...)...)
+		replies, err := c.Conn.Multi(ctx, append(ops, deletes...)...)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func (c *Checker) versions(ctx context.Context, missing int) error {
 			&zk.CreateRequest{Path: node, Acl: c.ACL},
 			&zk.SetDataRequest{Path: node, Data: data, Version: 7},
 			&zk.DeleteRequest{Path: node, Version: -1})
-		_, err := c.Conn.Multi(ctx, nil, append(ops, deletes...)...)
+		_, err := c.Conn.Multi(ctx, append(ops, deletes...)...)
 		return err
 	})
 	switch op, cause := zkconn.RefusedOp(err); {

@@ -103,7 +103,7 @@ func read[T any](ctx context.Context, c *Conn, f func() (T, error)) (value T, er
 		if err := c.Ready(ctx); err != nil {
 			return err
 		}
-		value, err = call(ctx, c, f, nil)
+		value, err = call(ctx, c, f)
 		return err
 	})
 	if IsAbandoned(err) { // there was a session

@@ -44,7 +44,7 @@ func TestSyncedReadIsOfOneSession(t *testing.T) {
 					t.Errorf("%s, own %v: %v, after %d Syncs, the last in session %#x, read in %#x", name, own, err, syncs, synced, readIn)
 				}
 				w.Intercept(nil)
-				if _, err := c.Multi(w.ctx, nil, &zk.DeleteRequest{Path: "/x", Version: -1}); err != nil {
+				if _, err := c.Multi(w.ctx, &zk.DeleteRequest{Path: "/x", Version: -1}); err != nil {
 					t.Fatal(err)
 				}
 				if err := read(w, c); !errors.Is(err, zk.ErrNoNode) {
