@@ -18,9 +18,6 @@ import (
 // has written it, since the force-release.
 var ErrHandedOn = errors.New("another client has the entry now")
 
-// backoff is the backoff between attempts.
-var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
-
 // Breaking is a force-release by [Tree.Break].
 type Breaking struct {
 	tree   Tree
@@ -51,7 +48,7 @@ func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breakin
 		}
 	}
 	b := &Breaking{tree: t, path: path}
-	err := t.c.Conn.Retry(ctx, backoff, func() error { return b.attempt(ctx, by) })
+	err := t.c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return b.attempt(ctx, by) })
 	if err != nil {
 		return nil, fmt.Errorf("break %s: %w", path, err)
 	}

@@ -67,13 +67,11 @@ func (c *Clock) Millis(at Instant) int64 {
 	return now.Upper.Milliseconds()
 }
 
-var retry = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
-
 // Sample samples the leader's clock, with a transaction that leaves nothing behind. It fails with
 // ErrDenied if the root's ACL forbids that, and with zk.ErrNoNode if there is no root.
 func (c *Clock) Sample(ctx context.Context) error {
 	node := c.root + "/clock-" + c.newID()
-	err := c.conn.Retry(ctx, retry, func() error {
+	err := c.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		sent := c.Local()
 		replies, err := c.conn.Multi(ctx,
 			&zk.CreateRequest{Path: node, Acl: c.acl},
@@ -171,7 +169,7 @@ func (c *Clock) writeMark(ctx context.Context, path string, seen *zk.Stat) error
 	if seen != nil {
 		ops = []any{&zk.SetDataRequest{Path: path, Data: data, Version: seen.Version}}
 	}
-	return c.conn.Retry(ctx, retry, func() error {
+	return c.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		sent := c.Local()
 		replies, err := c.conn.Multi(ctx, ops...)
 		if err == nil {

@@ -116,7 +116,7 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	check := &zk.CheckVersionRequest{Path: b.Root + "/" + r.Entry, Version: -1}
 	create := &zk.CreateRequest{Path: path(b.Root, id), Data: r.Encode(), Acl: b.ACL}
 	ops := []any{check, create}
-	return b.Conn.Retry(ctx, backoff, func() error {
+	return b.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		_, err := b.Conn.Multi(ctx, ops...)
 		op, cause := zkconn.RefusedOp(err)
 		switch {

@@ -57,9 +57,6 @@ func path(root, id string) string {
 	return strings.TrimSuffix(root+"/"+znode.Inbox+"/"+id, "/")
 }
 
-// backoff is the backoff between attempts.
-var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
-
 // Request is a request that was read.
 type Request struct {
 	znode.Revocation
@@ -129,7 +126,7 @@ func (b *Inbox) clearSoon(id string) {
 		ctx, cancel := context.WithTimeout(context.Background(), b.Patience)
 		defer cancel()
 		defer context.AfterFunc(b.Closing, func() { time.AfterFunc(lastMoments, cancel) })()
-		err := b.Conn.Retry(ctx, backoff, func() error {
+		err := b.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 			err := b.clear(ctx, id)
 			if errors.Is(err, errStands) {
 				err = zkconn.Later(err)

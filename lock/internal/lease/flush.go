@@ -51,7 +51,7 @@ func (k *Keeper) flush(ctx context.Context, batch []renewal) {
 }
 
 func (f *flight) fly(ctx context.Context) {
-	_ = f.conn.Retry(ctx, zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}, func() error {
+	_ = f.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		return f.attempt(ctx)
 	}) // refused has logged the error, or the client closes
 }

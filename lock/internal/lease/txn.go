@@ -29,12 +29,9 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("operation %d: %v", e
 // Unwrap returns the server's answer.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Limits of the attempts of a transaction. If the connection fails with each of them, the
-// transaction itself may be the cause: a server's limit may be lower than 1 MB.
-var (
-	txnBackoff  = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
-	txnAttempts = 5
-)
+// txnAttempts is the largest number of attempts of a transaction. If the connection fails with
+// each of them, the transaction itself may be the cause: a server's limit may be lower than 1 MB.
+const txnAttempts = 5
 
 // raisedByTxn is the increase of the entry's version by a transaction, which writes the entry
 // before and after its operations. Any other write increases it by one. So if a node has the
@@ -55,7 +52,7 @@ const raisedByTxn = 2
 // [Entry.Release].
 func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error {
 	failed := 0
-	return e.keeper.conn.Retry(ctx, txnBackoff, func() error {
+	return e.keeper.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		w, version, err := e.beginTxn(ctx, unlocked)
 		if err != nil {
 			return zkconn.Final(err)

@@ -40,7 +40,7 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 		defer end()
 		ctx, cancel := context.WithTimeout(context.Background(), q.patience(&e.Terms))
 		defer cancel()
-		err := q.Conn.Retry(ctx, backoff, func() error { return d.attempt(ctx) })
+		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return d.attempt(ctx) })
 		switch {
 		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
 			q.CheckParentLater(e)

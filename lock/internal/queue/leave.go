@@ -50,7 +50,7 @@ func (q *Queue) Leave(ctx context.Context, e *Entry) error {
 }
 
 func (x *exit) leave(ctx context.Context) error {
-	err := x.Conn.Retry(ctx, backoff, func() error { return x.attempt(ctx) })
+	err := x.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return x.attempt(ctx) })
 	if err == nil || errors.Is(err, lease.ErrRemoved) || errors.Is(err, lease.ErrTaken) {
 		return err
 	}
@@ -293,7 +293,7 @@ func (q *Queue) removeIfBroken(e *Entry) {
 		defer q.CheckParentLater(e)
 		ctx, cancel := context.WithTimeout(context.Background(), q.patience(&e.Terms))
 		defer cancel()
-		err := q.Conn.Retry(ctx, backoff, func() error {
+		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 			n, err := q.Conn.GetSynced(ctx, e.Path)
 			if errors.Is(err, zk.ErrNoNode) || err == nil && !errors.Is(e.OverwrittenBy(n.Data), lease.ErrBroken) {
 				return nil

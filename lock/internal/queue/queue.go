@@ -195,9 +195,6 @@ func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 	return q.Conn.Multi(settled, ops...)
 }
 
-// backoff is the backoff between attempts after the connection has failed.
-var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
-
 // pollEvery is the interval of reads of a node that cannot be watched.
 const pollEvery = time.Second
 

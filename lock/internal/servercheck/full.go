@@ -46,7 +46,7 @@ func (c *Checker) Full(ctx context.Context) error {
 // versions sends a transaction that writes a node with a wrong version. missing is the number of
 // the root's missing components.
 func (c *Checker) versions(ctx context.Context, missing int) error {
-	err := c.Conn.Retry(ctx, backoff, func() error {
+	err := c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		node := c.Root + "/clock-" + c.NewID()
 		makes, deletes := ancestors(c.Root, missing, c.ACL)
 		ops := append(makes,
