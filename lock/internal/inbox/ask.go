@@ -36,7 +36,7 @@ func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others
 		}
 		asked++
 	}
-	b.background(b.clearSome)
+	b.Tasks.Go(b.clearSome)
 	return asked, others, nil
 }
 

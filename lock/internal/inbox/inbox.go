@@ -122,7 +122,7 @@ const lastMoments = time.Second
 // clearSoon deletes, in the background, the request to an ended entry of ours as soon as the
 // entry has gone. If that fails, the next Ask or the reaper deletes it.
 func (b *Inbox) clearSoon(id string) {
-	b.background(func() {
+	b.Tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), b.Patience)
 		defer cancel()
 		defer context.AfterFunc(b.Closing, func() { time.AfterFunc(lastMoments, cancel) })()
@@ -137,18 +137,6 @@ func (b *Inbox) clearSoon(id string) {
 			b.Log.Debug().Err(err).Str("request", path(b.Root, id)).Msg("a release request could not be deleted, and is left to the reaper")
 		}
 	})
-}
-
-// background runs f in a goroutine that the closing client waits for. Once the client has
-// finished waiting, it does nothing.
-func (b *Inbox) background(f func()) {
-	if !b.Tasks.Enter() {
-		return
-	}
-	go func() {
-		defer b.Tasks.Leave()
-		f()
-	}()
 }
 
 // made creates the requests' parent after another call has failed with why because that was

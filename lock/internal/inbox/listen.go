@@ -61,7 +61,7 @@ func (b *Inbox) Listen(path string, handle any, open func() Ear) Ear {
 	case w.last.Stat != nil:
 		ear.Tell(w.last)
 	case !b.used.Swap(true):
-		b.background(b.run)
+		b.Tasks.Go(b.run)
 	default:
 		b.nudge()
 	}

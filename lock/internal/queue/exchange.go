@@ -75,7 +75,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())
 	}
 	if len(inDoubt) > 0 {
-		c.background(func() { c.removeByAttempt(inDoubt) })
+		c.Tasks.Go(func() { c.removeByAttempt(inDoubt) })
 	}
 	if ctx.Err() == nil {
 		err = nil // the waiters join by themselves

@@ -12,7 +12,7 @@ import "time"
 func (p *placed) lookAfter() {
 	p.keptSince = p.queue.Clock.Mono()
 	if !p.watched {
-		p.watched = p.queue.background(p.watchOthers)
+		p.watched = p.queue.Tasks.Go(p.watchOthers)
 	}
 }
 

@@ -289,7 +289,7 @@ func (x *exit) remove() {
 // removeIfBroken handles an entry that another client has written. If that was a force-release,
 // which waits for the deletion, it deletes the node.
 func (q *Queue) removeIfBroken(e *Entry) {
-	ok := q.background(func() {
+	ok := q.Tasks.Go(func() {
 		defer q.CheckParentLater(e)
 		ctx, cancel := context.WithTimeout(context.Background(), q.patience(&e.Terms))
 		defer cancel()

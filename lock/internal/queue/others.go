@@ -28,7 +28,7 @@ func (p *placed) countOthersSoon() {
 		wait = min(max(wait, (p.queue.Clock.Mono()-e.HeldSince())/4), readAgainAfter)
 	}
 	time.AfterFunc(wait, func() {
-		if !p.queue.background(p.countOthers) {
+		if !p.queue.Tasks.Go(p.countOthers) {
 			p.lock.mu.Lock()
 			p.counting = false
 			p.lock.mu.Unlock()

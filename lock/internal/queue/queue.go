@@ -165,19 +165,6 @@ func (q *Queue) noteLeftBehind(why error) {
 	}
 }
 
-// background runs f in a goroutine that Close waits for. Once Close has finished waiting, it does
-// nothing and returns false.
-func (q *Queue) background(f func()) bool {
-	if !q.Tasks.Enter() {
-		return false
-	}
-	go func() {
-		defer q.Tasks.Leave()
-		f()
-	}()
-	return true
-}
-
 // patience returns the time for which the clean-up of an entry is retried. After that the entry
 // has expired.
 func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
