@@ -115,8 +115,8 @@ func WithPolicies(p Policies) Option {
 
 // WithACL sets the ACL of the nodes that the client creates. Default world:anyone with all
 // permissions, or the ACL of [WithDigest]. The client's own credentials need READ, WRITE, CREATE
-// and DELETE. Nodes above entries get one more ACL entry, world:anyone without any permission. It
-// marks nodes that Holdfast created.
+// and DELETE. The anchor of a lock, see the doc of package znode, gets one more ACL entry:
+// world:anyone with READ. It has no data of holders.
 func WithACL(acl ...zk.ACL) Option {
 	return clientOption(func(c *config) error {
 		if len(acl) == 0 {
