@@ -18,17 +18,6 @@ import (
 // exists.
 var ErrInDoubt = errors.New("transaction may have been applied")
 
-// RefusedError says which operation of a transaction the server refused. None was applied.
-type RefusedError struct {
-	Op  int // its index
-	Err error
-}
-
-func (e *RefusedError) Error() string { return fmt.Sprintf("operation %d: %v", e.Op, e.Err) }
-
-// Unwrap returns the server's answer.
-func (e *RefusedError) Unwrap() error { return e.Err }
-
 // txnAttempts is the largest number of attempts of a transaction. If the connection fails with
 // each of them, the transaction itself may be the cause: a server's limit may be lower than 1 MB.
 const txnAttempts = 5
@@ -43,9 +32,10 @@ const raisedByTxn = 2
 // write of the entry: it takes its turn with renewals, and renews the lease, except that a fixed
 // lease keeps its end.
 //
-// If the entry has ended, Txn returns the reason. It fails with a RefusedError, as ctx does, or
-// as the connection does; then nothing was applied. Only with ErrInDoubt it may have been: the
-// reply was lost, and ctx or the entry ended before the outcome was known.
+// If the entry has ended, Txn returns the reason. If the server refused one of the operations, see
+// [zkconn.RefusedOp]. Otherwise Txn fails as ctx or the connection does. Then nothing was applied.
+// Only with ErrInDoubt it may have been: the reply was lost, and ctx or the entry ended before the
+// outcome was known.
 //
 // A transaction belongs to a handle of the entry; unlocked says that the handle was unlocked.
 // From then on the transaction is not sent again, and fails with ErrUnlocked. See
@@ -189,9 +179,9 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	switch {
 	case op > 0 && op < last:
 		if _, depends := ops[op-1].(*Entry); depends && errors.Is(cause, zk.ErrBadVersion) {
-			return false, zkconn.Later(err) // a renewal came between, or the other hold has ended
+			return false, zkconn.Later(cause) // a renewal came between, or the other hold has ended
 		}
-		return false, zkconn.Final(&RefusedError{op - 1, cause})
+		return false, zkconn.Final(zkconn.RefusedAt(op-1, cause))
 	case op < 0:
 		return false, err
 	case errors.Is(cause, zk.ErrNoNode):
