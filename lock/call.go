@@ -62,14 +62,21 @@ func (c *Client) begin(ctx context.Context, what, name string) (bound context.Co
 	return c.enter(ctx, what, name)
 }
 
-// take takes a lock by the method how, and returns its hold. The caller has checked the context.
-func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)) (*Hold, error) {
-	bound, end, err := c.enter(ctx, "lock", r.Lock)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
+// reentry is the key under which a hold's context carries its entry.
+type reentry struct {
+	client *Client
+	lock   string
+}
+
+// take takes a lock as takeNew does. With the context of a hold of the lock, it re-enters that
+// hold instead.
+func (c *Client) take(ctx context.Context, r queue.Request, how how) (*Hold, error) {
 	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind && r.Kind != znode.Semaphore {
+		bound, end, err := c.enter(ctx, "lock", r.Lock)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
 		switch again, err := c.reenter(ctx, bound, e, r.Role != znode.Shared); {
 		case err == nil:
 			return again, nil
@@ -79,6 +86,17 @@ func (c *Client) take(ctx context.Context, r queue.Request, how func(*queue.Queu
 			return nil, fmt.Errorf("lock %q: confirm the hold to re-enter: %w", r.Lock, err)
 		}
 	}
+	return c.takeNew(ctx, r, how)
+}
+
+// takeNew takes a lock by the method how, and returns its hold. The caller has checked the
+// context.
+func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, error) {
+	bound, end, err := c.enter(ctx, "lock", r.Lock)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	c.warnStarved(r.Lock, r.Terms.TTL)
 	r.Values = c.asks(ctx)
 	e, err := how(c.queue, bound, r)

@@ -172,7 +172,7 @@ func (c *Client) start() *Client {
 	c.clock.Displaced = c.displaced
 	c.mu.Unlock()
 	keeper := lease.NewKeeper(lease.Options{
-		Conn: c.conn, Clock: c.clock, Log: c.cfg.log, Run: c.background,
+		Conn: c.conn, Clock: c.clock, Log: c.cfg.log, Run: func(f func()) { c.tasks.Go(f) },
 		Who:    znode.Record{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()},
 		Jitter: c.connConfig().Jitter,
 	})
@@ -189,8 +189,8 @@ func (c *Client) start() *Client {
 	c.mu.Lock()
 	c.keeper, c.queue, c.inbox = keeper, q, box
 	c.mu.Unlock()
-	c.background(func() { keeper.Run(c.open) })
-	c.background(c.watchSession)
+	c.tasks.Go(func() { keeper.Run(c.open) })
+	c.tasks.Go(c.watchSession)
 	return c
 }
 
@@ -221,18 +221,6 @@ func (c *Client) tellAll() {
 	end := time.Now().Add(tellFor)
 	c.events.Close(time.Until(end))
 	c.logs.Close(max(0, time.Until(end)))
-}
-
-// background runs f in a goroutine that Close waits for. It does nothing once Close has finished
-// waiting.
-func (c *Client) background(f func()) {
-	if !c.tasks.Enter() {
-		return
-	}
-	go func() {
-		defer c.tasks.Leave()
-		f()
-	}()
 }
 
 func init() {

@@ -150,7 +150,7 @@ func (r *recipe) enqueue(ctx context.Context, role znode.Role) (Ticket, error) {
 }
 
 func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
-	h, err := c.take(c.anew(ctx, r.Lock), r, (*queue.Queue).Enqueue)
+	h, err := c.takeNew(ctx, r, (*queue.Queue).Enqueue)
 	if err != nil {
 		return Ticket{}, err
 	}
@@ -194,7 +194,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hol
 		return nil, invalid("option", "WithBarging", "does not go with a ticket, which is for a place in the queue")
 	}
 	node, _ := znode.Parse(t.left.Node)
-	return c.take(c.anew(ctx, t.lock), queue.Request{
+	return c.takeNew(ctx, queue.Request{
 		Lock: t.lock, Kind: t.kind, Role: node.Role, Permits: node.Permits, Capacity: t.permits,
 		Terms: s.terms(), KeepParent: s.KeepParent,
 	}, func(q *queue.Queue, ctx context.Context, r queue.Request) (*queue.Entry, error) {

@@ -32,13 +32,13 @@ const MaxPriority = znode.MaxPermits
 //
 // A client can look up the leader without being a candidate: [Election.Leader] and
 // [Election.Observe] create no entry.
-type Election struct{ r recipe }
+type Election struct{ named }
 
 // Election returns the election of that name, as [Client.Mutex] does. It takes [WithPriority],
 // but neither [WithBarging] nor [WithoutRenewal]. The policy's max_hold limits the time that a
 // candidate leads.
 func (c *Client) Election(name string, opts ...LockOption) *Election {
-	e := &Election{c.recipe(znode.Mutex, name, append([]LockOption{elects}, opts...))}
+	e := &Election{named{c.recipe(znode.Mutex, name, append([]LockOption{elects}, opts...))}}
 	switch {
 	case e.r.err != nil:
 	case e.r.barging:
@@ -54,13 +54,6 @@ var elects = lockOption(func(s *settings) error {
 	s.elects = true
 	return nil
 })
-
-// Name returns the name of the election.
-func (e *Election) Name() string { return e.r.name }
-
-// Validate returns an [ErrInvalid] if the name or an option is not allowed, as [Mutex.Validate]
-// does.
-func (e *Election) Validate() error { return e.r.validate() }
 
 // Campaign joins the election with a value, and waits until it leads and all clients can see
 // that. Value and metadata ([WithMetadata]) are UTF-8, together at most 4 KiB. It fails as

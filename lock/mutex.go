@@ -17,22 +17,14 @@ import (
 //	Client.Revoke             nothing                            gets it by Revoked, and decides
 //	WithBarging               has no place: the first client     the same
 //	                          that sees the lock free gets it
-type Mutex struct{ r recipe }
+type Mutex struct{ named }
 
 // Mutex returns the mutex of that name: a path relative to the client's root,
 // such as "orders/42". If the name or an option is not allowed, all its methods fail with
 // the same [ErrInvalid]. [Mutex.Validate] returns it at once.
 func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
-	return &Mutex{c.recipe(znode.Mutex, name, opts)}
+	return &Mutex{named{c.recipe(znode.Mutex, name, opts)}}
 }
-
-// Name returns the name of the lock.
-func (m *Mutex) Name() string { return m.r.name }
-
-// Validate returns an [ErrInvalid] if the name or an option is not allowed. Call it if a mutex is
-// made long before it is taken, for example from a configuration at the start of a service. It
-// asks no server.
-func (m *Mutex) Validate() error { return m.r.validate() }
 
 // Lock waits for its turn, first come first served, and returns the hold. If ctx ends first, Lock
 // withdraws its entry; the error matches ctx's error and cause, and is a [HeldError] if another

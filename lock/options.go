@@ -56,6 +56,21 @@ type sharedOption struct {
 	lockOption
 }
 
+// policyOption returns an option that sets a part of the policy, and reports err if it is invalid.
+func policyOption(set func(*Policy), err error) SharedOption {
+	return sharedOption{
+		func(c *config) error {
+			set(&c.policy)
+			c.policySet = true
+			return err
+		},
+		func(s *settings) error {
+			set(&s.Policy)
+			return err
+		},
+	}
+}
+
 // WithRoot sets the node below which the locks are, an absolute path. It is created if it is
 // missing. Default [DefaultRoot].
 func WithRoot(path string) Option {
@@ -72,16 +87,7 @@ func WithRoot(path string) Option {
 // and the grace, others enter. It is at least [MinTTL] and at most the policy's MaxTTL, in whole
 // milliseconds. Default [DefaultTTL].
 func WithTTL(ttl time.Duration) SharedOption {
-	return sharedOption{
-		func(c *config) error {
-			c.policy.TTL, c.policySet = ttl, true
-			return checkDuration("ttl", ttl, MinTTL, MaxTime)
-		},
-		func(s *settings) error {
-			s.TTL = ttl
-			return checkDuration("ttl", ttl, MinTTL, MaxTime)
-		},
-	}
+	return policyOption(func(p *Policy) { p.TTL = ttl }, checkDuration("ttl", ttl, MinTTL, MaxTime))
 }
 
 // WithGrace sets the time after its expiry during which others still leave an entry alone. All
@@ -109,8 +115,8 @@ func WithPolicies(p Policies) Option {
 
 // WithACL sets the ACL of the nodes that the client creates. Default world:anyone with all
 // permissions, or the ACL of [WithDigest]. The client's own credentials need READ, WRITE, CREATE
-// and DELETE. Nodes above entries get one more ACL entry, world:anyone without any permission. It
-// marks nodes that Holdfast created.
+// and DELETE. The anchor of a lock, see the doc of package znode, gets one more ACL entry:
+// world:anyone with READ. It has no data of holders.
 func WithACL(acl ...zk.ACL) Option {
 	return clientOption(func(c *config) error {
 		if len(acl) == 0 {

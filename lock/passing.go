@@ -14,16 +14,7 @@ func WithLocalWindow(d time.Duration) SharedOption {
 	if d == 0 {
 		window = NoLocalWindow
 	}
-	return sharedOption{
-		func(c *config) error {
-			c.policy.LocalWindow, c.policySet = window, true
-			return checkDuration("local_window", d, 0, MaxLocalWindow)
-		},
-		func(s *settings) error {
-			s.LocalWindow = window
-			return checkDuration("local_window", d, 0, MaxLocalWindow)
-		},
-	}
+	return policyOption(func(p *Policy) { p.LocalWindow = window }, checkDuration("local_window", d, 0, MaxLocalWindow))
 }
 
 // WithIdle keeps an unused entry for up to that time after its last Unlock, if there is no other
@@ -34,14 +25,5 @@ func WithLocalWindow(d time.Duration) SharedOption {
 // held nothing. And [Mutex.TryLock] and [WithBarging] of other clients, which do not queue, treat
 // a cached lease as held. Default 0: not kept.
 func WithIdle(d time.Duration) SharedOption {
-	return sharedOption{
-		func(c *config) error {
-			c.policy.Idle, c.policySet = d, true
-			return checkDuration("idle", d, 0, MaxTime)
-		},
-		func(s *settings) error {
-			s.Idle = d
-			return checkDuration("idle", d, 0, MaxTime)
-		},
-	}
+	return policyOption(func(p *Policy) { p.Idle = d }, checkDuration("idle", d, 0, MaxTime))
 }

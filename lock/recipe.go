@@ -18,6 +18,17 @@ type recipe struct {
 	err error // of the name or an option
 }
 
+// named is a recipe with the methods that all kinds of locks export.
+type named struct{ r recipe }
+
+// Name returns the name of the lock.
+func (l *named) Name() string { return l.r.name }
+
+// Validate returns an [ErrInvalid] if the name, an option or, of a semaphore, the number of
+// permits is not allowed. Call it if a lock is made long before it is taken, for example from a
+// configuration at the start of a service. It asks no server.
+func (l *named) Validate() error { return l.r.validate() }
+
 // recipe returns the recipe of a lock of this client.
 func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe {
 	s, err := c.cfg.settingsFor(name, opts)

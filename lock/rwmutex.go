@@ -41,19 +41,12 @@ import (
 //
 // It has the wire format of Curator's InterProcessReadWriteLock, so the two can share a path; see
 // the doc of package znode for the limits.
-type RWMutex struct{ r recipe }
+type RWMutex struct{ named }
 
 // RWMutex returns the read/write lock of that name, as [Client.Mutex] does.
 func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
-	return &RWMutex{c.recipe(znode.RW, name, opts)}
+	return &RWMutex{named{c.recipe(znode.RW, name, opts)}}
 }
-
-// Name returns the name of the lock.
-func (m *RWMutex) Name() string { return m.r.name }
-
-// Validate returns an [ErrInvalid] if the name or an option is not allowed, as [Mutex.Validate]
-// does.
-func (m *RWMutex) Validate() error { return m.r.validate() }
 
 // RLock waits for its turn to read, and returns the hold. It fails as [Mutex.Lock] does. With the
 // context of a hold for reading or writing it re-enters that hold.

@@ -39,26 +39,19 @@ const MaxPermits = znode.MaxPermits
 // Fencing tokens are unique and rise with the order of the queue. But several holds are valid at
 // the same time, so a resource cannot refuse a token because it is lower than another.
 type Semaphore struct {
-	r       recipe
+	named
 	permits int
 }
 
 // Semaphore returns the semaphore of that name with that many permits, at most [MaxPermits], as
 // [Client.Mutex] does.
 func (c *Client) Semaphore(name string, permits int, opts ...LockOption) *Semaphore {
-	s := &Semaphore{c.recipe(znode.Semaphore, name, opts), permits}
+	s := &Semaphore{named{c.recipe(znode.Semaphore, name, opts)}, permits}
 	if s.r.err == nil && (permits < 1 || permits > MaxPermits) {
 		s.r.err = invalid("permits", permits, "must be within 1..%d", MaxPermits)
 	}
 	return s
 }
-
-// Name returns the name of the lock.
-func (s *Semaphore) Name() string { return s.r.name }
-
-// Validate returns an [ErrInvalid] if the name, the number of permits or an option is not
-// allowed, as [Mutex.Validate] does.
-func (s *Semaphore) Validate() error { return s.r.validate() }
 
 // Acquire waits for its turn and until n permits are free, and returns the hold on them. It fails
 // as [Mutex.Lock] does. It fails with [ErrPermits] if the semaphore exists with another number of

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // MaxTxn is the largest total size of a [Hold.Txn]'s operations: the bytes of their paths, data
@@ -84,12 +85,11 @@ func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	}
 	defer end()
 	err = e.Txn(bound, &h.unlocked, requests)
-	refused := (*lease.RefusedError)(nil)
-	switch {
+	switch op, cause := zkconn.RefusedOp(err); {
 	case err == nil:
 		return nil
-	case errors.As(err, &refused):
-		return &TxnError{Lock: e.Lock(), Index: refused.Op, Path: operations[refused.Op].path, Err: refused.Err}
+	case op >= 0:
+		return &TxnError{Lock: e.Lock(), Index: op, Path: operations[op].path, Err: cause}
 	case errors.Is(err, zk.ErrNoAuth):
 		err = fmt.Errorf("%w: the lock's ACL does not let us: %w", ErrDenied, err)
 	case err == e.Err():

@@ -134,8 +134,8 @@ func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err er
 // send sends a transaction until its outcome is known. It reports whether an earlier reply was
 // lost.
 func (t Tree) send(ctx context.Context, ops []any) (lost bool, err error) {
-	err = t.c.Conn.Retry(ctx, backoff, func() error {
-		_, err := t.c.Conn.Multi(ctx, nil, ops...)
+	err = t.c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		_, err := t.c.Conn.Multi(ctx, ops...)
 		lost = lost || zkconn.OutcomeOf(err) == zkconn.Ambiguous
 		return err
 	})

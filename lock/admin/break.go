@@ -18,9 +18,6 @@ import (
 // has written it, since the force-release.
 var ErrHandedOn = errors.New("another client has the entry now")
 
-// backoff is the backoff between attempts.
-var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
-
 // Breaking is a force-release by [Tree.Break].
 type Breaking struct {
 	tree   Tree
@@ -51,7 +48,7 @@ func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breakin
 		}
 	}
 	b := &Breaking{tree: t, path: path}
-	err := t.c.Conn.Retry(ctx, backoff, func() error { return b.attempt(ctx, by) })
+	err := t.c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return b.attempt(ctx, by) })
 	if err != nil {
 		return nil, fmt.Errorf("break %s: %w", path, err)
 	}
@@ -82,7 +79,7 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 		return nil
 	}
 	b.before, b.read = entry, b.tree.Monotonic()
-	replies, err := conn.Multi(ctx, nil, &zk.SetDataRequest{Path: b.path, Data: marked(entry.Record, by), Version: n.Stat.Version})
+	replies, err := conn.Multi(ctx, &zk.SetDataRequest{Path: b.path, Data: marked(entry.Record, by), Version: n.Stat.Version})
 	_, cause := zkconn.RefusedOp(err)
 	switch {
 	case err == nil:
@@ -121,7 +118,11 @@ func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 // and the grace have surely ended.
 func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	for !b.gone {
-		_, changed, err := b.tree.c.Conn.WatchSynced(ctx, b.path) // as in attempt: there may be a new session
+		conn := b.tree.c.Conn
+		changed, err := zkconn.Synced(ctx, conn, b.path, func() (<-chan zk.Event, error) { // as in attempt: there may be a new session
+			_, changed, err := conn.Watch(ctx, b.path)
+			return changed, err
+		})
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			b.gone = true

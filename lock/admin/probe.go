@@ -49,8 +49,8 @@ func (t Tree) Carries(ctx context.Context, size int) error {
 	}
 	const tries = 3 // connections also end for other reasons
 	cut := 0
-	return t.c.Conn.Retry(ctx, backoff, func() error {
-		_, err := t.c.Conn.Multi(ctx, nil,
+	return t.c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		_, err := t.c.Conn.Multi(ctx,
 			&zk.CheckVersionRequest{Path: t.c.Root + "/.size", Version: 0},
 			&zk.SetDataRequest{Path: t.c.Root + "/.size", Data: make([]byte, size)})
 		if op, _ := zkconn.RefusedOp(err); op >= 0 {

@@ -67,15 +67,13 @@ func (c *Clock) Millis(at Instant) int64 {
 	return now.Upper.Milliseconds()
 }
 
-var retry = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
-
 // Sample samples the leader's clock, with a transaction that leaves nothing behind. It fails with
 // ErrDenied if the root's ACL forbids that, and with zk.ErrNoNode if there is no root.
 func (c *Clock) Sample(ctx context.Context) error {
 	node := c.root + "/clock-" + c.newID()
-	err := c.conn.Retry(ctx, retry, func() error {
+	err := c.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		sent := c.Local()
-		replies, err := c.conn.Multi(ctx, nil,
+		replies, err := c.conn.Multi(ctx,
 			&zk.CreateRequest{Path: node, Acl: c.acl},
 			&zk.SetDataRequest{Path: node, Version: 0},
 			&zk.DeleteRequest{Path: node, Version: 1})
@@ -124,12 +122,10 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 // that judge only once and briefly. If an ACL forbids that, our own first sample takes its place.
 func (c *Clock) mark(ctx context.Context) error {
 	path := c.root + "/" + znode.EpochMark
+	exists := func() (*zk.Stat, error) { return c.conn.Exists(ctx, path) }
+	read := exists
 	for try := 0; ; try++ {
-		exists := c.conn.Exists
-		if try > 0 { // our server may lag behind the client that was quicker
-			exists = c.conn.ExistsSynced
-		}
-		stat, err := exists(ctx, path)
+		stat, err := read()
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			stat = nil
@@ -151,7 +147,8 @@ func (c *Clock) mark(ctx context.Context) error {
 		case zkconn.OutcomeOf(err) != zkconn.Refused || errors.Is(err, zkconn.ErrClosed):
 			return err
 		case try < 3 && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)):
-			continue // another client was quicker
+			// Another client was quicker, and our server may lag behind it.
+			read = func() (*zk.Stat, error) { return zkconn.Synced(ctx, c.conn, path, exists) }
 		default:
 			c.doWithoutMark(path, err)
 			return nil
@@ -172,9 +169,9 @@ func (c *Clock) writeMark(ctx context.Context, path string, seen *zk.Stat) error
 	if seen != nil {
 		ops = []any{&zk.SetDataRequest{Path: path, Data: data, Version: seen.Version}}
 	}
-	return c.conn.Retry(ctx, retry, func() error {
+	return c.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		sent := c.Local()
-		replies, err := c.conn.Multi(ctx, nil, ops...)
+		replies, err := c.conn.Multi(ctx, ops...)
 		if err == nil {
 			stat := replies[len(replies)-1].Stat
 			c.Observe(stat.Mzxid, stat.Mtime, sent, c.Local())

@@ -36,7 +36,7 @@ func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others
 		}
 		asked++
 	}
-	b.background(b.clearSome)
+	b.Tasks.Go(b.clearSome)
 	return asked, others, nil
 }
 
@@ -116,8 +116,8 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	check := &zk.CheckVersionRequest{Path: b.Root + "/" + r.Entry, Version: -1}
 	create := &zk.CreateRequest{Path: path(b.Root, id), Data: r.Encode(), Acl: b.ACL}
 	ops := []any{check, create}
-	return b.Conn.Retry(ctx, backoff, func() error {
-		_, err := b.Conn.Multi(ctx, nil, ops...)
+	return b.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		_, err := b.Conn.Multi(ctx, ops...)
 		op, cause := zkconn.RefusedOp(err)
 		switch {
 		case op == 0 && errors.Is(cause, zk.ErrNoNode):

@@ -57,9 +57,6 @@ func path(root, id string) string {
 	return strings.TrimSuffix(root+"/"+znode.Inbox+"/"+id, "/")
 }
 
-// backoff is the backoff between attempts.
-var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
-
 // Request is a request that was read.
 type Request struct {
 	znode.Revocation
@@ -112,7 +109,7 @@ func (b *Inbox) clear(ctx context.Context, id string) error {
 		return errStands
 	}
 	// It cannot have been created again: its entry had gone.
-	_, err = b.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: path(b.Root, id), Version: r.Stat.Version})
+	_, err = b.Conn.Multi(ctx, &zk.DeleteRequest{Path: path(b.Root, id), Version: r.Stat.Version})
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
@@ -125,11 +122,11 @@ const lastMoments = time.Second
 // clearSoon deletes, in the background, the request to an ended entry of ours as soon as the
 // entry has gone. If that fails, the next Ask or the reaper deletes it.
 func (b *Inbox) clearSoon(id string) {
-	b.background(func() {
+	b.Tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), b.Patience)
 		defer cancel()
 		defer context.AfterFunc(b.Closing, func() { time.AfterFunc(lastMoments, cancel) })()
-		err := b.Conn.Retry(ctx, backoff, func() error {
+		err := b.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 			err := b.clear(ctx, id)
 			if errors.Is(err, errStands) {
 				err = zkconn.Later(err)
@@ -142,22 +139,10 @@ func (b *Inbox) clearSoon(id string) {
 	})
 }
 
-// background runs f in a goroutine that the closing client waits for. Once the client has
-// finished waiting, it does nothing.
-func (b *Inbox) background(f func()) {
-	if !b.Tasks.Enter() {
-		return
-	}
-	go func() {
-		defer b.Tasks.Leave()
-		f()
-	}()
-}
-
 // made creates the requests' parent after another call has failed with why because that was
 // missing. Its error makes Retry try the call again.
 func (b *Inbox) made(ctx context.Context, why error) error {
-	_, err := b.Conn.Multi(ctx, nil, &zk.CreateRequest{
+	_, err := b.Conn.Multi(ctx, &zk.CreateRequest{
 		Path: path(b.Root, ""), Data: znode.Parent{Kind: znode.Asked}.Encode(), Acl: b.ACL,
 	})
 	switch {

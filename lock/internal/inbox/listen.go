@@ -61,7 +61,7 @@ func (b *Inbox) Listen(path string, handle any, open func() Ear) Ear {
 	case w.last.Stat != nil:
 		ear.Tell(w.last)
 	case !b.used.Swap(true):
-		b.background(b.run)
+		b.Tasks.Go(b.run)
 	default:
 		b.nudge()
 	}
@@ -175,7 +175,7 @@ func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Even
 	relist := b.relist.Swap(false)
 	switch {
 	case *changed == nil:
-		return true, b.Conn.Retry(ctx, backoff, func() (err error) {
+		return true, b.Conn.Retry(ctx, zkconn.DefaultBackoff, func() (err error) {
 			*ids, _, *changed, err = b.Conn.WatchChildren(ctx, path(b.Root, ""))
 			if !errors.Is(err, zk.ErrNoNode) {
 				return err

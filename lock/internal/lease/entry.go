@@ -340,21 +340,10 @@ func (e *Entry) notify() {
 
 // Pause waits for a while, or until the entry or ctx ends.
 func (e *Entry) Pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		changed, err := e.Watch()
-		if err != nil {
-			return err
-		}
-		select {
-		case <-timer.C:
-			return nil
-		case <-changed:
-		case <-ctx.Done():
-			return zkconn.ContextError(ctx)
-		}
-	}
+	limit, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	_ = e.await(limit, func() bool { return e.state == Ended })
+	return cmp.Or(e.Err(), zkconn.ContextError(ctx))
 }
 
 // Context returns the context of the hold. It ends with the entry. It carries the values given to

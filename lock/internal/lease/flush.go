@@ -51,7 +51,7 @@ func (k *Keeper) flush(ctx context.Context, batch []renewal) {
 }
 
 func (f *flight) fly(ctx context.Context) {
-	_ = f.conn.Retry(ctx, zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}, func() error {
+	_ = f.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		return f.attempt(ctx)
 	}) // refused has logged the error, or the client closes
 }
@@ -73,7 +73,7 @@ func (f *flight) attempt(ctx context.Context) error {
 	}
 	session, sent := f.conn.Session(), f.clock.Local()
 	silent := time.AfterFunc(f.patience(), f.conn.NoteOutage)
-	replies, err := f.conn.Multi(ctx, nil, ops...)
+	replies, err := f.conn.Multi(ctx, ops...)
 	if !silent.Stop() {
 		f.conn.NoteOutage() // the outage has lasted until now
 	}

@@ -119,7 +119,7 @@ func (w *world) hold(name string, t Terms) (*Entry, *owner) {
 	o := &owner{entry: new(Entry)}
 	path, sent := simtest.Root+"/"+name, w.clock.Local()
 	create := &zk.CreateRequest{Path: path, Data: w.keeper.Record(&t, t.TTL, Grant{}, sent), Acl: zk.WorldACL(zk.PermAll)}
-	if _, err := w.conn.Multi(w.Ctx, nil, create); err != nil {
+	if _, err := w.conn.Multi(w.Ctx, create); err != nil {
 		w.Fatal(err)
 	}
 	o.entry.Init(w.keeper, o, path, t, Created{Sent: sent, Session: w.conn.Session()})
@@ -144,7 +144,7 @@ var plain = Terms{TTL: testTTL, Grace: testGrace}
 // write writes a node by another client.
 func (w *world) write(path, data string) {
 	w.Helper()
-	if _, err := w.other.Multi(w.Ctx, nil, &zk.SetDataRequest{Path: path, Data: []byte(data), Version: -1}); err != nil {
+	if _, err := w.other.Multi(w.Ctx, &zk.SetDataRequest{Path: path, Data: []byte(data), Version: -1}); err != nil {
 		w.Error(err)
 	}
 }
@@ -152,7 +152,7 @@ func (w *world) write(path, data string) {
 // remove deletes a node by another client.
 func (w *world) remove(path string) {
 	w.Helper()
-	if _, err := w.other.Multi(w.Ctx, nil, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
+	if _, err := w.other.Multi(w.Ctx, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
 		w.Error(err)
 	}
 }
@@ -409,7 +409,7 @@ func TestReadBack(t *testing.T) {
 				}
 				w.Make(w.other, b.Path, "", zk.WorldACL(zk.PermAll))
 				for version := range int32(5) {
-					if _, err := w.other.Multi(w.Ctx, nil, &zk.SetDataRequest{Path: b.Path, Data: []byte(data), Version: version}); err != nil {
+					if _, err := w.other.Multi(w.Ctx, &zk.SetDataRequest{Path: b.Path, Data: []byte(data), Version: version}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -18,23 +18,9 @@ import (
 // exists.
 var ErrInDoubt = errors.New("transaction may have been applied")
 
-// RefusedError says which operation of a transaction the server refused. None was applied.
-type RefusedError struct {
-	Op  int // its index
-	Err error
-}
-
-func (e *RefusedError) Error() string { return fmt.Sprintf("operation %d: %v", e.Op, e.Err) }
-
-// Unwrap returns the server's answer.
-func (e *RefusedError) Unwrap() error { return e.Err }
-
-// Limits of the attempts of a transaction. If the connection fails with each of them, the
-// transaction itself may be the cause: a server's limit may be lower than 1 MB.
-var (
-	txnBackoff  = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
-	txnAttempts = 5
-)
+// txnAttempts is the largest number of attempts of a transaction. If the connection fails with
+// each of them, the transaction itself may be the cause: a server's limit may be lower than 1 MB.
+const txnAttempts = 5
 
 // raisedByTxn is the increase of the entry's version by a transaction, which writes the entry
 // before and after its operations. Any other write increases it by one. So if a node has the
@@ -46,16 +32,17 @@ const raisedByTxn = 2
 // write of the entry: it takes its turn with renewals, and renews the lease, except that a fixed
 // lease keeps its end.
 //
-// If the entry has ended, Txn returns the reason. It fails with a RefusedError, as ctx does, or
-// as the connection does; then nothing was applied. Only with ErrInDoubt it may have been: the
-// reply was lost, and ctx or the entry ended before the outcome was known.
+// If the entry has ended, Txn returns the reason. If the server refused one of the operations, see
+// [zkconn.RefusedOp]. Otherwise Txn fails as ctx or the connection does. Then nothing was applied.
+// Only with ErrInDoubt it may have been: the reply was lost, and ctx or the entry ended before the
+// outcome was known.
 //
 // A transaction belongs to a handle of the entry; unlocked says that the handle was unlocked.
 // From then on the transaction is not sent again, and fails with ErrUnlocked. See
 // [Entry.Release].
 func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error {
 	failed := 0
-	return e.keeper.conn.Retry(ctx, txnBackoff, func() error {
+	return e.keeper.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		w, version, err := e.beginTxn(ctx, unlocked)
 		if err != nil {
 			return zkconn.Final(err)
@@ -172,7 +159,7 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 
 	session, sent := k.conn.Session(), k.clock.Local()
 	silent := time.AfterFunc(max(time.Second, w.ttl/3), k.conn.NoteOutage)
-	replies, err := k.conn.Multi(ctx, nil, all...)
+	replies, err := k.conn.Multi(ctx, all...)
 	if !silent.Stop() {
 		k.conn.NoteOutage() // it has lasted until now
 	}
@@ -192,9 +179,9 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	switch {
 	case op > 0 && op < last:
 		if _, depends := ops[op-1].(*Entry); depends && errors.Is(cause, zk.ErrBadVersion) {
-			return false, zkconn.Later(err) // a renewal came between, or the other hold has ended
+			return false, zkconn.Later(cause) // a renewal came between, or the other hold has ended
 		}
-		return false, zkconn.Final(&RefusedError{op - 1, cause})
+		return false, zkconn.Final(zkconn.RefusedAt(op-1, cause))
 	case op < 0:
 		return false, err
 	case errors.Is(cause, zk.ErrNoNode):

@@ -140,7 +140,7 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 	}
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	done := make(chan result) // unbuffered: either side knows whether the other took it
-	if !q.background(func() {
+	if !q.Tasks.Go(func() {
 		defer end()
 		defer cancel(nil)
 		value, err := f(inner)

@@ -225,7 +225,7 @@ func (a *all) resolveCreates(ctx context.Context, created lease.Created, ds []*d
 				c := a.each[j]
 				c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())
 				if es[j] == nil && j != i {
-					c.background(func() { c.removeByAttempt([]*draft{d}) })
+					c.Tasks.Go(func() { c.removeByAttempt([]*draft{d}) })
 				}
 			}
 			return nil, err

@@ -175,7 +175,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	sent, tried := first, false
 	var version int32 // of our second write
 	var broken error  // the force-release since then, if any
-	err := a.Conn.Retry(ctx, backoff, func() error {
+	err := a.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if tried {
 			sent, session = a.Clock.Local(), a.Conn.Session()
 		}

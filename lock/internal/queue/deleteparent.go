@@ -43,7 +43,7 @@ func parentDeletion(path string, generation string, version int32) []any {
 func (q *Queue) deleteEmpty(batch []emptyParent) {
 	ctx, cancel := q.forTidying()
 	defer cancel()
-	err := q.Conn.Retry(ctx, backoff, func() error {
+	err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if len(batch) == 0 {
 			return nil
 		}

@@ -40,7 +40,7 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 		defer end()
 		ctx, cancel := context.WithTimeout(context.Background(), e.patience())
 		defer cancel()
-		err := q.Conn.Retry(ctx, backoff, func() error { return d.attempt(ctx) })
+		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return d.attempt(ctx) })
 		switch {
 		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
 			q.CheckParentLater(e)
@@ -71,7 +71,7 @@ var ErrWentSince = errors.New("the reply was lost, and the entry is gone: a clie
 
 // attempt sends the write once. Its error is for Retry.
 func (d *detachment) attempt(ctx context.Context) error {
-	_, err := d.Conn.Multi(ctx, nil, &zk.SetDataRequest{Path: d.e.Path, Data: d.record, Version: d.version})
+	_, err := d.Conn.Multi(ctx, &zk.SetDataRequest{Path: d.e.Path, Data: d.record, Version: d.version})
 	d.tried = d.tried || zkconn.OutcomeOf(err) == zkconn.Ambiguous
 	switch op, cause := zkconn.RefusedOp(err); {
 	case op < 0:

@@ -23,7 +23,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	x.withParent = false
 	var inDoubt []*draft
 	var created lease.Created // of the first of them
-	err = c.Conn.Retry(ctx, backoff, func() error {
+	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		known := c.lock.believed()
 		if known.state != ours || known.kind != c.Kind || c.Barging || before.Name().Overflowed() {
 			return x.attempt(ctx)
@@ -75,7 +75,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())
 	}
 	if len(inDoubt) > 0 {
-		c.background(func() { c.removeByAttempt(inDoubt) })
+		c.Tasks.Go(func() { c.removeByAttempt(inDoubt) })
 	}
 	if ctx.Err() == nil {
 		err = nil // the waiters join by themselves

@@ -50,7 +50,7 @@ func (q *Queue) Leave(ctx context.Context, e *Entry) error {
 }
 
 func (x *exit) leave(ctx context.Context) error {
-	err := x.Conn.Retry(ctx, backoff, func() error { return x.attempt(ctx) })
+	err := x.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return x.attempt(ctx) })
 	if err == nil || errors.Is(err, lease.ErrRemoved) || errors.Is(err, lease.ErrTaken) {
 		return err
 	}
@@ -68,7 +68,7 @@ func (x *exit) ops() []any {
 
 // attempt sends one transaction. Its error is for Retry.
 func (x *exit) attempt(ctx context.Context) error {
-	_, err := x.Conn.Multi(ctx, nil, x.ops()...)
+	_, err := x.Conn.Multi(ctx, x.ops()...)
 	if err == nil {
 		x.gone()
 		return nil
@@ -170,7 +170,7 @@ func (q *Queue) leaveTogether(ctx context.Context, all []*exit) (apart []*exit) 
 				ops, whose = append(ops, op), append(whose, i)
 			}
 		}
-		_, err := q.Conn.Multi(ctx, nil, ops...)
+		_, err := q.Conn.Multi(ctx, ops...)
 		if err == nil {
 			break
 		}
@@ -289,18 +289,18 @@ func (x *exit) remove() {
 // removeIfBroken handles an entry that another client has written. If that was a force-release,
 // which waits for the deletion, it deletes the node.
 func (q *Queue) removeIfBroken(e *Entry) {
-	ok := q.background(func() {
+	ok := q.Tasks.Go(func() {
 		defer q.CheckParentLater(e)
 		ctx, cancel := context.WithTimeout(context.Background(), e.patience())
 		defer cancel()
-		err := q.Conn.Retry(ctx, backoff, func() error {
+		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 			n, err := q.Conn.GetSynced(ctx, e.Path)
 			if errors.Is(err, zk.ErrNoNode) || err == nil && !errors.Is(e.OverwrittenBy(n.Data), lease.ErrBroken) {
 				return nil
 			} else if err != nil {
 				return err
 			}
-			_, err = q.Conn.Multi(ctx, nil, &zk.DeleteRequest{Path: e.Path, Version: n.Stat.Version})
+			_, err = q.Conn.Multi(ctx, &zk.DeleteRequest{Path: e.Path, Version: n.Stat.Version})
 			if _, cause := zkconn.RefusedOp(err); errors.Is(cause, zk.ErrNoNode) || errors.Is(cause, zk.ErrBadVersion) {
 				return zkconn.ErrAgain
 			}

@@ -22,7 +22,7 @@ const listAfter = 5 * time.Millisecond
 // watchOthers starts a goroutine that looks for other contenders, if they matter; lock.mu is held.
 func (p *placed) watchOthers() {
 	if !p.watching && p.queue.Closing.Err() == nil && p.othersMatter() {
-		p.watching = p.queue.background(p.followOthers)
+		p.watching = p.queue.Tasks.Go(p.followOthers)
 	}
 }
 

@@ -147,7 +147,7 @@ func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
 // zk.Lock, Curator and kazoo create, or an ancestor of ours. The entry below it proves that it is
 // still the same node.
 func (c *contender) adopt(ctx context.Context, e *Entry) error {
-	return c.Conn.Retry(ctx, backoff, func() error {
+	return c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		n, err := c.Conn.GetSynced(ctx, c.parent)
 		if errors.Is(err, zk.ErrNoNode) {
 			c.lock.believe(parent{state: unknown})
@@ -210,7 +210,7 @@ func (q *Queue) makeDir(ctx context.Context, path string) error {
 		}
 		return err
 	}
-	err := q.Conn.Retry(ctx, backoff, func() error {
+	err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		_, err := q.send(ctx, &zk.CreateRequest{Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: q.ACL})
 		return err
 	})

@@ -168,7 +168,7 @@ func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Use: use}
 	p.Begin(j)
-	if !p.queue.background(func() {
+	if !p.queue.Tasks.Go(func() {
 		defer cancel(nil)
 		p.join(ctx, j, from, how)
 	}) {

@@ -165,19 +165,6 @@ func (q *Queue) noteLeftBehind(why error) {
 	}
 }
 
-// background runs f in a goroutine that Close waits for. Once Close has finished waiting, it does
-// nothing and returns false.
-func (q *Queue) background(f func()) bool {
-	if !q.Tasks.Enter() {
-		return false
-	}
-	go func() {
-		defer q.Tasks.Leave()
-		f()
-	}()
-	return true
-}
-
 // patience returns the time for which the clean-up of an entry of these terms is retried. After
 // that the entry has expired.
 func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
@@ -192,11 +179,8 @@ func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 	if err := q.Conn.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return q.Conn.Multi(settled, nil, ops...)
+	return q.Conn.Multi(settled, ops...)
 }
-
-// backoff is the backoff between attempts after the connection has failed.
-var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 
 // pollEvery is the interval of reads of a node that cannot be watched.
 const pollEvery = time.Second

@@ -36,7 +36,7 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, dr
 	}
 	switch {
 	case err != nil:
-		c.background(func() { c.removeByAttempt(drafts) })
+		c.Tasks.Go(func() { c.removeByAttempt(drafts) })
 		return nil, zkconn.Final(err)
 	case d == nil:
 		c.lock.believe(parent{state: unknown})

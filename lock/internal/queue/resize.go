@@ -62,7 +62,7 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 // writeCapacity writes the number of permits, and deletes the entry that had waited for free
 // ones. It fails with errOvertaken if these are too few.
 func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32) error {
-	return c.Conn.Retry(ctx, backoff, func() error {
+	return c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		p, err := c.readParent(ctx)
 		switch {
 		case err != nil:

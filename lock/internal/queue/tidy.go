@@ -49,7 +49,7 @@ func (q *Queue) owe(path string, keep bool) {
 	}
 	d.due, d.keep, d.session = now+usedAgain, keep, q.Conn.Session()
 	if !t.running {
-		t.running = q.background(q.tidyUp)
+		t.running = q.Tasks.Go(q.tidyUp)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -49,9 +48,6 @@ func (e *Unchecked) Unwrap() error { return e.Why }
 
 // Stamp is the server's stamp of a transaction.
 type Stamp struct{ Zxid, Mtime int64 }
-
-// backoff is the backoff between attempts.
-var backoff = zkconn.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 
 // Once checks the server of the session with one transaction. If the root is missing, it takes
 // one more for each of the root's components; the transaction then creates and deletes these. The
@@ -132,7 +128,7 @@ const (
 // last components, and with own, checks for ZooKeeper's own node.
 func (c *Checker) transact(ctx context.Context, missing int, own bool) (Stamp, error) {
 	var stamp Stamp
-	err := c.Conn.Retry(ctx, backoff, func() error {
+	err := c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		node := c.Root + "/clock-" + c.NewID()
 		makes, deletes := ancestors(c.Root, missing, c.ACL)
 		ops := append(makes, scratch(node, c.ACL)...)
@@ -140,7 +136,7 @@ func (c *Checker) transact(ctx context.Context, missing int, own bool) (Stamp, e
 			ops = append(ops, &zk.CheckVersionRequest{Path: "/zookeeper", Version: -1})
 		}
 		sent := c.Clock.Local()
-		replies, err := c.Conn.Multi(ctx, nil, append(ops, deletes...)...)
+		replies, err := c.Conn.Multi(ctx, append(ops, deletes...)...)
 		if err != nil {
 			return err
 		}

@@ -46,14 +46,14 @@ func (c *Checker) Full(ctx context.Context) error {
 // versions sends a transaction that writes a node with a wrong version. missing is the number of
 // the root's missing components.
 func (c *Checker) versions(ctx context.Context, missing int) error {
-	err := c.Conn.Retry(ctx, backoff, func() error {
+	err := c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		node := c.Root + "/clock-" + c.NewID()
 		makes, deletes := ancestors(c.Root, missing, c.ACL)
 		ops := append(makes,
 			&zk.CreateRequest{Path: node, Acl: c.ACL},
 			&zk.SetDataRequest{Path: node, Data: data, Version: 7},
 			&zk.DeleteRequest{Path: node, Version: -1})
-		_, err := c.Conn.Multi(ctx, nil, append(ops, deletes...)...)
+		_, err := c.Conn.Multi(ctx, append(ops, deletes...)...)
 		return err
 	})
 	switch op, cause := zkconn.RefusedOp(err); {

@@ -69,7 +69,7 @@ func (w *World) Dial(cfg zkconn.Config, servers ...string) *zkconn.Conn {
 // Make creates a node.
 func (w *World) Make(c *zkconn.Conn, path, data string, acl []zk.ACL) {
 	w.Helper()
-	if _, err := c.Multi(w.Ctx, nil, &zk.CreateRequest{Path: path, Data: []byte(data), Acl: acl}); err != nil {
+	if _, err := c.Multi(w.Ctx, &zk.CreateRequest{Path: path, Data: []byte(data), Acl: acl}); err != nil {
 		w.Fatalf("create %s: %v", path, err)
 	}
 }

@@ -6,9 +6,8 @@ import (
 )
 
 // call runs f, a call of go-zookeeper, which takes no context and can block while the connection
-// is down. If ctx ends first, the call is abandoned with an unknown outcome. late, unless nil,
-// receives the outcome whenever it comes.
-func call[T any](ctx context.Context, c *Conn, f func() (T, error), late func(T, error)) (T, error) {
+// is down. If ctx ends first, the call is abandoned with an unknown outcome.
+func call[T any](ctx context.Context, c *Conn, f func() (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -26,20 +25,14 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error), late func(T,
 		defer c.inline.Add(-1)
 		return f()
 	}
-	done := make(chan result) // unbuffered: either side knows whether the other took it
+	done := make(chan result, 1) // the result of an abandoned call stays there
 	go func() {
 		defer c.calls.Leave()
 		value, err := f()
 		if !c.Owned() && endsConnection(err) { // there are no events that would show it
 			c.noteDown()
 		}
-		select {
-		case done <- result{value, err}:
-		case <-ctx.Done():
-			if late != nil {
-				late(value, err)
-			}
-		}
+		done <- result{value, err}
 	}()
 	select {
 	case r := <-done:

@@ -66,7 +66,7 @@ func TestCloseIsBounded(t *testing.T) {
 					done := make(chan error, 1)
 					if busy {
 						go func() {
-							_, err := c.Multi(w.ctx, nil, &zk.SetDataRequest{Path: "/x"})
+							_, err := c.Multi(w.ctx, &zk.SetDataRequest{Path: "/x"})
 							done <- err
 						}()
 					}
@@ -156,7 +156,7 @@ func TestCloseOfAServerThatFallsSilent(t *testing.T) {
 		done := make(chan error, 2)
 		for _, ctx := range []context.Context{t.Context(), Uncancellable(t.Context())} {
 			go func() {
-				_, err := c.Multi(ctx, nil, &zk.SetDataRequest{Path: "/x"})
+				_, err := c.Multi(ctx, &zk.SetDataRequest{Path: "/x"})
 				done <- err
 			}()
 		}
@@ -222,7 +222,7 @@ func TestCloseOfABorrowedConnection(t *testing.T) {
 		w.Freeze("a")
 		ctx, cancel := context.WithTimeout(w.ctx, time.Second)
 		defer cancel()
-		if _, err := c.Multi(ctx, nil, &zk.SetDataRequest{Path: "/x"}); !IsAbandoned(err) {
+		if _, err := c.Multi(ctx, &zk.SetDataRequest{Path: "/x"}); !IsAbandoned(err) {
 			t.Error(err)
 		}
 		began := time.Now()
@@ -256,7 +256,7 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 			err := <-done
 			mustBe(t, err, ErrClosed)
 			mustSay(t, err, "the zk.Conn it was given is closed")
-			_, err = c.Multi(w.ctx, nil, &zk.SetDataRequest{Path: "/x"})
+			_, err = c.Multi(w.ctx, &zk.SetDataRequest{Path: "/x"})
 			done <- err
 		}
 		if err := c.Close(time.Second); err != nil {

@@ -17,7 +17,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("owned %v, session %#x, last outage %v", c.Owned(), c.Session(), c.LastOutage())
 		}
 		acl := zk.WorldACL(zk.PermAll)
-		replies, err := c.Multi(w.ctx, nil,
+		replies, err := c.Multi(w.ctx,
 			&zk.CreateRequest{Path: "/a", Acl: acl},
 			&zk.CreateRequest{Path: "/a/b-", Acl: acl, Flags: zk.FlagSequence},
 			&zk.SetDataRequest{Path: "/a", Data: []byte("x"), Version: 0},
@@ -39,15 +39,15 @@ func TestCalls(t *testing.T) {
 		if err := c.Sync(w.ctx, "/a"); err != nil {
 			t.Error(err)
 		}
-		_, err = c.Multi(w.ctx, nil, &zk.CheckVersionRequest{Path: "/a/b-0000000000", Version: -1}, &zk.CheckVersionRequest{Path: "/a", Version: 0}, &zk.DeleteRequest{Path: "/a", Version: -1})
+		_, err = c.Multi(w.ctx, &zk.CheckVersionRequest{Path: "/a/b-0000000000", Version: -1}, &zk.CheckVersionRequest{Path: "/a", Version: 0}, &zk.DeleteRequest{Path: "/a", Version: -1})
 		if op, cause := RefusedOp(err); op != 1 || cause != zk.ErrBadVersion || OutcomeOf(err) != Refused {
 			t.Errorf("%v", err)
 		}
 		// A single write or delete is sent without a transaction.
-		if replies, err := c.Multi(w.ctx, nil, &zk.SetDataRequest{Path: "/a", Version: 1}); err != nil || len(replies) != 1 || replies[0].Stat.Version != 2 {
+		if replies, err := c.Multi(w.ctx, &zk.SetDataRequest{Path: "/a", Version: 1}); err != nil || len(replies) != 1 || replies[0].Stat.Version != 2 {
 			t.Errorf("%+v, %v", replies, err)
 		}
-		_, err = c.Multi(w.ctx, nil, &zk.DeleteRequest{Path: "/a", Version: 2})
+		_, err = c.Multi(w.ctx, &zk.DeleteRequest{Path: "/a", Version: 2})
 		if op, cause := RefusedOp(err); op != 0 || cause != zk.ErrNotEmpty {
 			t.Errorf("%v", err)
 		}
@@ -59,7 +59,7 @@ func TestCalls(t *testing.T) {
 		}
 		_, err = c.Get(w.ctx, "/a")
 		mustBe(t, err, ErrClosed)
-		_, err = c.Multi(w.ctx, nil, &zk.DeleteRequest{Path: "/a", Version: 2})
+		_, err = c.Multi(w.ctx, &zk.DeleteRequest{Path: "/a", Version: 2})
 		if mustBe(t, err, ErrClosed); OutcomeOf(err) != Refused {
 			t.Errorf("%v is %v", err, OutcomeOf(err))
 		}

@@ -25,6 +25,19 @@ func (g *Group) Enter() bool {
 	return true
 }
 
+// Go runs f as a task in a goroutine of its own. If no task can enter, it does nothing and returns
+// false.
+func (g *Group) Go(f func()) bool {
+	if !g.Enter() {
+		return false
+	}
+	go func() {
+		defer g.Leave()
+		f()
+	}()
+	return true
+}
+
 // Leave counts one task less.
 func (g *Group) Leave() {
 	g.mu.Lock()

@@ -14,10 +14,7 @@ import (
 // pointers). It sends it once. If the server refused an operation, see [RefusedOp]; for other
 // errors see [OutcomeOf]. It fails with [ErrUnsupported] if the server does not know
 // transactions, or if the very first reply to one lacks the results.
-//
-// late, unless nil, is called once with the outcome of an abandoned call, before Close's wait for
-// calls in flight ends.
-func (c *Conn) Multi(ctx context.Context, late func([]zk.MultiResponse, error), ops ...any) ([]zk.MultiResponse, error) {
+func (c *Conn) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := c.Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -30,7 +27,7 @@ func (c *Conn) Multi(ctx context.Context, late func([]zk.MultiResponse, error), 
 			err = failure(replies, err)
 		}
 		return nil, err
-	}, late)
+	})
 }
 
 // failure returns the error of a failed transaction. The operations before the failed one have no

@@ -58,7 +58,7 @@ func TestAbandonedCallIsNoOutage(t *testing.T) {
 			w.Intercept(func(locktest.Request) locktest.Fault { return locktest.Fault{DelayReply: 2 * time.Second} })
 			for range 20 {
 				write, cancel := context.WithTimeout(w.ctx, time.Second)
-				if _, err := c.Multi(write, nil, &zk.SetDataRequest{Path: "/x"}); !IsAbandoned(err) {
+				if _, err := c.Multi(write, &zk.SetDataRequest{Path: "/x"}); !IsAbandoned(err) {
 					t.Error(err)
 				}
 				cancel()
@@ -131,7 +131,7 @@ func TestFailedRequestIsAnOutage(t *testing.T) {
 				}
 				return locktest.Fault{}
 			})
-			if _, err := c.Multi(w.ctx, nil, &zk.SetDataRequest{Path: "/x"}); OutcomeOf(err) != Ambiguous {
+			if _, err := c.Multi(w.ctx, &zk.SetDataRequest{Path: "/x"}); OutcomeOf(err) != Ambiguous {
 				t.Error(err)
 			}
 			c.pass(3 * time.Second)

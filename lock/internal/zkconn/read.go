@@ -88,20 +88,9 @@ func (c *Conn) GetSynced(ctx context.Context, path string) (Node, error) {
 	return Synced(ctx, c, path, func() (Node, error) { return c.Get(ctx, path) })
 }
 
-// ExistsSynced is Exists on a server that has caught up with its leader, see [Synced].
-func (c *Conn) ExistsSynced(ctx context.Context, path string) (*zk.Stat, error) {
-	return Synced(ctx, c, path, func() (*zk.Stat, error) { return c.Exists(ctx, path) })
-}
-
 // ChildrenSynced is Children on a server that has caught up with its leader, see [Synced].
 func (c *Conn) ChildrenSynced(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	p, err := Synced(ctx, c, path, paired(func() ([]string, *zk.Stat, error) { return c.Children(ctx, path) }))
-	return p.a, p.b, err
-}
-
-// WatchSynced is Watch on a server that has caught up with its leader, see [Synced].
-func (c *Conn) WatchSynced(ctx context.Context, path string) (Node, <-chan zk.Event, error) {
-	p, err := Synced(ctx, c, path, paired(func() (Node, <-chan zk.Event, error) { return c.Watch(ctx, path) }))
 	return p.a, p.b, err
 }
 
@@ -114,7 +103,7 @@ func read[T any](ctx context.Context, c *Conn, f func() (T, error)) (value T, er
 		if err := c.Ready(ctx); err != nil {
 			return err
 		}
-		value, err = call(ctx, c, f, nil)
+		value, err = call(ctx, c, f)
 		return err
 	})
 	if IsAbandoned(err) { // there was a session

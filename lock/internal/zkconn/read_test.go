@@ -14,9 +14,7 @@ import (
 func TestSyncedReadIsOfOneSession(t *testing.T) {
 	reads := map[string]func(w *world, c *Conn) error{
 		"Get":      func(w *world, c *Conn) error { _, err := c.GetSynced(w.ctx, "/x"); return err },
-		"Exists":   func(w *world, c *Conn) error { _, err := c.ExistsSynced(w.ctx, "/x"); return err },
 		"Children": func(w *world, c *Conn) error { _, _, err := c.ChildrenSynced(w.ctx, "/x"); return err },
-		"Watch":    func(w *world, c *Conn) error { _, _, err := c.WatchSynced(w.ctx, "/x"); return err },
 		"Synced": func(w *world, c *Conn) error {
 			_, err := Synced(w.ctx, c, "/x", func() (Node, error) { return c.Get(w.ctx, "/x") })
 			return err
@@ -34,7 +32,7 @@ func TestSyncedReadIsOfOneSession(t *testing.T) {
 					case "sync":
 						syncs++
 						synced = r.Session
-					case "getData", "exists", "getChildren2":
+					case "getData", "getChildren2":
 						readIn = r.Session
 						if ends--; ends >= 0 {
 							w.ExpireLabel("a")
@@ -46,7 +44,7 @@ func TestSyncedReadIsOfOneSession(t *testing.T) {
 					t.Errorf("%s, own %v: %v, after %d Syncs, the last in session %#x, read in %#x", name, own, err, syncs, synced, readIn)
 				}
 				w.Intercept(nil)
-				if _, err := c.Multi(w.ctx, nil, &zk.DeleteRequest{Path: "/x", Version: -1}); err != nil {
+				if _, err := c.Multi(w.ctx, &zk.DeleteRequest{Path: "/x", Version: -1}); err != nil {
 					t.Fatal(err)
 				}
 				if err := read(w, c); !errors.Is(err, zk.ErrNoNode) {

@@ -11,6 +11,9 @@ import (
 // and doubles up to Most.
 type Backoff struct{ First, Most time.Duration }
 
+// DefaultBackoff is the backoff between attempts after the connection has failed.
+var DefaultBackoff = Backoff{20 * time.Millisecond, time.Second}
+
 // ErrAgain makes Retry call the attempt again at once.
 var ErrAgain = errors.New("try again")
 

@@ -14,9 +14,9 @@ import (
 // write creates the node if it is missing, and writes it.
 func (w *world) write(c *Conn, path string) {
 	w.Helper()
-	_, err := c.Multi(w.ctx, nil, &zk.SetDataRequest{Path: path, Version: -1})
+	_, err := c.Multi(w.ctx, &zk.SetDataRequest{Path: path, Version: -1})
 	if _, cause := RefusedOp(err); cause == zk.ErrNoNode {
-		_, err = c.Multi(w.ctx, nil, &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)})
+		_, err = c.Multi(w.ctx, &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)})
 	}
 	if err != nil {
 		w.Fatal(err)
@@ -120,7 +120,7 @@ func TestWatchChildren(t *testing.T) {
 		events = watch(1)
 		remove := func(path string) {
 			t.Helper()
-			if _, err := c.Multi(w.ctx, nil, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
+			if _, err := c.Multi(w.ctx, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
 				t.Fatal(err)
 			}
 		}
