@@ -172,23 +172,21 @@ func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch err = c.yield(ctx, e); {
-		case err == nil:
-			if err = c.grant(ctx, e); err == nil {
-				return e, nil
-			}
-			fallthrough
-		default:
-			c.withdraw(e)
-			if !errors.Is(err, errOutranked) && !errors.Is(err, lease.ErrGone) {
-				return nil, err
-			}
+		if err = c.yield(ctx, e); err == nil {
+			err = c.grant(ctx, e)
+		}
+		if err == nil {
+			return e, nil
+		}
+		if c.withdraw(e); !errors.Is(err, errOutranked) && !errors.Is(err, lease.ErrGone) {
+			return nil, err
 		}
 	}
 }
 
 // obtain returns an entry whose turn has come: the given entry, or a new one if e is nil. If the
-// entry is lost while it waits, a new one queues at the end.
+// entry is lost while it waits, a new one queues at the end. A try does not wait: if a contender has
+// joined since the lock looked free, the error is a Blocked.
 func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry, err error) {
 	for {
 		if e == nil {
@@ -203,8 +201,10 @@ func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry,
 		if !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
-		c.requeued.Add(1)
-		c.Log.Warn().Str("lock", c.Lock).Str("entry", e.Path).AnErr("why", e.Err()).Msg("lost the place in the queue; queueing again at the end")
+		if !c.trying {
+			c.requeued.Add(1)
+			c.Log.Warn().Str("lock", c.Lock).Str("entry", e.Path).AnErr("why", e.Err()).Msg("lost the place in the queue; queueing again at the end")
+		}
 		e = nil
 	}
 }

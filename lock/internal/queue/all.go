@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
+	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -49,28 +51,23 @@ func (q *Queue) takeAll(ctx context.Context, rs []Request, trying bool) ([]*Entr
 	for i, r := range rs {
 		a.each[i] = q.newContender(r)
 	}
-	blocked := make([]atomic.Bool, len(rs))
 	h, err := abandonable(ctx, q, a.each, func(ctx context.Context) (holds, error) {
-		for i, c := range a.each {
-			tell := c.blocker
-			c.blocker = func(b *Blocked) {
-				blocked[i].Store(true)
-				tell(b)
-			}
-		}
 		es, err := a.acquire(ctx)
 		return holds{es, a.at}, err
 	}, func(h holds) { a.withdrawAll(h.es) })
 	if err != nil && ctx.Err() != nil {
-		h.at = -1
-		for i := range blocked {
-			if blocked[i].Load() {
-				h.at = i
-				break
-			}
-		}
+		h.at = a.waitsAt(err)
 	}
 	return h.es, h.at, err
+}
+
+// waitsAt returns the index of the lock whose contender, as the error says, was in the way; or -1.
+func (a *all) waitsAt(err error) int {
+	var b *Blocked
+	if !errors.As(err, &b) {
+		return -1
+	}
+	return slices.IndexFunc(a.each, func(c *contender) bool { return b.Path == c.parent || path.Dir(b.Path) == c.parent })
 }
 
 // acquire joins all queues until it holds all locks. A try first checks that all locks look free.
@@ -240,19 +237,7 @@ func (a *all) enter(ctx context.Context, es []*Entry, ps []position) error {
 	if err := a.wait(ctx, es, ps); err != nil {
 		return err
 	}
-	grant := func(ctx context.Context, i int) error { return a.each[i].grant(ctx, es[i]) }
-	for i, c := range a.each {
-		if c.Terms.Fixed && !es[i].Recorded() { // its grant takes a write
-			return a.together(ctx, grant)
-		}
-	}
-	for i := range a.each {
-		if err := grant(ctx, i); err != nil {
-			a.at = i
-			return err
-		}
-	}
-	return nil
+	return a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].grant(ctx, es[i]) })
 }
 
 // wait waits until the turn of each entry has come, and all can enter at the same moment. While

@@ -56,12 +56,7 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 	if err := c.looksFree(ctx); err != nil {
 		return nil, err
 	}
-	for {
-		e, err := c.tryJoined(ctx)
-		if !errors.Is(err, lease.ErrGone) {
-			return e, err
-		}
-	}
+	return c.acquire(ctx)
 }
 
 // looksFree returns a Blocked if a live contender is in the way. It syncs, because a server that
@@ -101,34 +96,6 @@ func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
 	return nil
 }
 
-// tryJoined joins, and leaves again if a live contender is ahead.
-func (c *contender) tryJoined(ctx context.Context) (*Entry, error) {
-	e, err := c.joinFree(ctx)
-	if err == nil {
-		if err = c.grant(ctx, e); err != nil {
-			c.withdraw(e)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return e, nil
-}
-
-// joinFree joins a lock that looked free, and returns the entry if its turn has come. If a
-// contender has joined meanwhile, it returns a Blocked: a try does not wait.
-func (c *contender) joinFree(ctx context.Context) (*Entry, error) {
-	e, p, err := c.join(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.wait(ctx, e, p); err != nil {
-		c.withdraw(e)
-		return nil, err
-	}
-	return e, nil
-}
-
 // barge takes the lock when it is free: it tries each time that the last contender in the way has
 // gone. A given entry is ours already, or was unlocked by this process.
 func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
@@ -142,29 +109,26 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 	}
 	for {
 		if err = c.looksFree(ctx); err == nil {
-			if e, err = c.joinFree(ctx); err == nil {
+			if e, err = c.obtain(ctx, nil, position{}); err == nil {
 				return e, nil
 			}
 		}
 		var blocked *Blocked
-		switch {
-		case errors.Is(err, lease.ErrGone):
-		case errors.As(err, &blocked):
-			c.blocker(blocked)
-			c.dropKept(c.lock)
-			if c.lock.believed().state != ours { // contenders can be below a parent that is not usable for us
-				if _, err := c.readParent(ctx); err != nil {
-					return nil, err
-				}
-			}
-			wait := c.awaitFree
-			if blocked.Path == c.parent { // its counter is at its end, and there is no contender
-				wait = func(ctx context.Context) error { return pause(ctx, pollEvery) }
-			}
-			if err := wait(ctx); err != nil {
+		if !errors.As(err, &blocked) {
+			return nil, err
+		}
+		c.blocker(blocked)
+		c.dropKept(c.lock)
+		if c.lock.believed().state != ours { // contenders can be below a parent that is not usable for us
+			if _, err := c.readParent(ctx); err != nil {
 				return nil, err
 			}
-		default:
+		}
+		wait := c.awaitFree
+		if blocked.Path == c.parent { // its counter is at its end, and there is no contender
+			wait = func(ctx context.Context) error { return pause(ctx, pollEvery) }
+		}
+		if err := wait(ctx); err != nil {
 			return nil, err
 		}
 	}
