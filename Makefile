@@ -29,7 +29,7 @@ TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo playground test alltests unit integration versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests maintests moduletests unittests unit integration versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,13 +47,21 @@ playground: ## a page that runs, on loopback: zk.Lock and Holdfast side by side,
 test: bin/withzk ## all tests, on a real ZooKeeper; without one, those that holdfast dev can serve
 	@bin/withzk $(SELF) --no-print-directory alltests
 
+# The tests on servers mostly wait: those of the other modules run meanwhile.
 alltests:
+	@$(SELF) --no-print-directory -k -j2 maintests moduletests
+
+maintests:
 	$(TEST) ./...
+
+moduletests:
 	$(call each_module,env -u HOLDFAST_ZOOKEEPER $(TEST) -count=1 ./...)
 
 unit: ## the tests that need no server
+	@$(SELF) --no-print-directory -k -j2 unittests moduletests
+
+unittests:
 	env -u HOLDFAST_ZOOKEEPER $(TEST) $(UNIT)
-	$(call each_module,$(TEST) -count=1 ./...)
 
 integration: bin/withzk ## the tests on a real ZooKeeper
 	bin/withzk $(TEST) ./integration/...
