@@ -22,6 +22,7 @@ func TestDoctorGivesAdviceOnce(t *testing.T) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("HOLDFAST_ZOOKEEPER", "")
 	var out, errs bytes.Buffer
 	if status := run(t.Context(), []string{"doctor", "--config", file}, strings.NewReader(""), &out, &errs); status != 1 {
 		t.Errorf("status %d: %s", status, &errs)

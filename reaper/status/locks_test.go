@@ -199,7 +199,7 @@ func TestSlowServer(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
 			if w.locks("").Complete {
-				pass = w.server.shown()[0].last
+				pass, _ = w.passes()
 			}
 		}
 		if got := w.locks(""); got.Matching != 40 {
@@ -207,14 +207,24 @@ func TestSlowServer(t *testing.T) {
 		}
 		took := pass.took()
 		time.Sleep(rest*took - 200*time.Millisecond)
-		if w.locks(""); w.server.shown()[0].current != nil {
+		w.locks("")
+		if _, current := w.passes(); current != nil {
 			t.Errorf("reading took %v, and begins again sooner than after ten times that", took)
 		}
 		time.Sleep(300 * time.Millisecond)
-		if w.locks(""); w.server.shown()[0].current == nil {
+		w.locks("")
+		if _, current := w.passes(); current == nil {
 			t.Error("reading does not begin again")
 		}
 	})
+}
+
+// passes returns the last complete pass of the first root's listing, and the current one.
+func (w *world) passes() (last, current *reading) {
+	l := w.server.shown()[0].listing
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last, l.current
 }
 
 // TestOutage: the answer says that the locks cannot be read, and has the last known ones.
