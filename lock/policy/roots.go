@@ -46,8 +46,9 @@ func (c *Config) Each() []Named {
 	return all
 }
 
-// Select returns the configuration for the locks below root. If the file does not list that root,
-// it is the file's configuration with the root replaced.
+// Select returns the configuration for the locks below root. If the file lists several such roots,
+// on different servers, it is that of the first. If it lists none, it is the file's configuration
+// with the root replaced.
 func (c *Config) Select(root string) *Config {
 	for _, n := range c.Each() {
 		if n.Root == root {
