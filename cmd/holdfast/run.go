@@ -198,7 +198,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 		return interrupted(taking, f.held(err))
 	}
 	return f.supervise(ctx, taking, locks, hold, ttl, supervise.Command{
-		Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token(), passwordVariables(cfg)),
+		Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token(), cfg.PasswordVariables()),
 	})
 }
 

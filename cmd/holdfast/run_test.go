@@ -88,6 +88,31 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestCommandGetsNoPasswords: neither those of the chosen root nor those of others.
+func TestCommandGetsNoPasswords(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := `zookeeper: {auth: {user: u, password_env: PASSWORD_OF_ALL}}
+roots:
+  - {name: a, root: /a, zookeeper: {auth: {user: a, password_env: PASSWORD_OF_A}}}
+  - {name: b, root: /b, zookeeper: {auth: {user: b, password_env: PASSWORD_OF_B}}}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ours := []string{"PASSWORD_OF_ALL=x", "PASSWORD_OF_A=x", "PASSWORD_OF_B=x"}
+	for _, root := range []string{"", "a", "b", "/new"} {
+		cfg, err := (&app.Flags{Config: file, Root: root}).Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kv := range environment(ours, "x", lock.Token{}, cfg.PasswordVariables()) {
+			if strings.HasPrefix(kv, "PASSWORD") {
+				t.Errorf("--root %q: the command gets %s", root, kv)
+			}
+		}
+	}
+}
+
 func TestOwner(t *testing.T) {
 	for command, want := range map[string]int{"/usr/bin/backup.sh": 1, "make": 1, strings.Repeat("x", 300): 0, "\xff": 0} {
 		if got := len(owner(command)); got != want {
