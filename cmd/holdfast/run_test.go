@@ -12,10 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
+
+func TestMain(m *testing.M) {
+	supervise.Helper() // run starts this program as a helper
+	os.Exit(m.Run())
+}
 
 func TestEffectiveTTL(t *testing.T) {
 	cfg, err := policy.Parse("config.yaml", []byte(`policies: [{name: quick, match: quick, ttl: 500ms}, {name: slow, match: "slow/*", ttl: 5m, max_ttl: 10m}]`))
@@ -143,6 +149,50 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 		if status != app.StatusUsage || !strings.Contains(errs.String(), test.says) {
 			t.Errorf("%s %s: status %d: %s", test.flag, test.value, status, &errs)
 		}
+	}
+}
+
+// TestDetachWithoutTicket: a file that cannot be written is refused before the command runs. If it
+// cannot be written any more, the command has run, but run fails: the next process has no ticket.
+func TestDetachWithoutTicket(t *testing.T) {
+	_, locks := served(t)
+	folder := t.TempDir()
+	ran, link := filepath.Join(folder, "ran"), filepath.Join(folder, "link")
+	if err := os.Symlink(ran, link); err != nil { // as /dev/stdout is: the rename would replace it
+		t.Fatal(err)
+	}
+	below := filepath.Join(folder, "below")
+	for _, test := range []struct {
+		file, command string
+		status        int
+		says          string
+	}{
+		{folder, "true", app.StatusUsage, "must be a regular file, or none yet"},
+		{link, "true", app.StatusUsage, "must be a regular file, or none yet"},
+		{"/proc/ticket", "true", app.StatusUsage, "--detach /proc/ticket: "},
+		{filepath.Join(below, "ticket"), "rmdir " + below, app.StatusFailed, "write the ticket"},
+		{filepath.Join(below, "ticket"), "rmdir " + below + "; exit 7", 7, ""},
+	} {
+		if err := os.MkdirAll(below, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var errs strings.Builder
+		args := []string{"run", "x", "--detach", test.file, "--detach-failed", "--", "sh", "-c", "touch " + ran + "; " + test.command}
+		status := run(t.Context(), args, strings.NewReader(""), io.Discard, &errs)
+		if status != test.status || !strings.Contains(errs.String(), test.says) {
+			t.Errorf("%s, %s: status %d: %s", test.file, test.command, status, &errs)
+		}
+		if _, err := os.Stat(ran); (err == nil) != (test.status != app.StatusUsage) {
+			t.Errorf("%s: the command has run: %v", test.file, err == nil)
+		}
+		if hold, err := locks.Mutex("x").TryLock(t.Context()); err != nil {
+			t.Errorf("%s: the lock is not free: %v", test.file, err)
+		} else {
+			hold.Unlock()
+		}
+	}
+	if names, err := os.ReadDir(folder); err != nil || len(names) != 2 {
+		t.Errorf("left in the folder: %v, %v", names, err)
 	}
 }
 
