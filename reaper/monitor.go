@@ -139,10 +139,15 @@ func next(last *Failure, text string) *Failure {
 	return &f
 }
 
-// Refuse records that a configuration was refused because of err.
+// Refuse records that a configuration was refused because of err. If err is nil, the last one was
+// accepted, but needs a restart.
 func (m *Monitor) Refuse(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err == nil {
+		m.refused = nil
+		return
+	}
 	m.refused = next(m.refused, err.Error())
 }
 
