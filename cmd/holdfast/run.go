@@ -176,7 +176,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if f.detachFor > p.MaxTTL {
 		return app.Usage("--detach-for %v of lock %q: must not be longer than max_ttl, %v, of policy %q", f.detachFor, name, p.MaxTTL, p.Name)
 	}
-	ticket, err := f.ticket(name)
+	ticket, err := f.ticket(ctx, name)
 	if err != nil {
 		return err
 	}

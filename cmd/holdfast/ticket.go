@@ -59,12 +59,15 @@ func (f *ticketFlags) check(wait time.Duration) error {
 }
 
 // ticket reads the ticket of --attach; without the flag it returns the zero Ticket.
-func (f *ticketFlags) ticket(name string) (lock.Ticket, error) {
+func (f *ticketFlags) ticket(ctx context.Context, name string) (lock.Ticket, error) {
 	if f.attach == "" {
 		return lock.Ticket{}, nil
 	}
-	text, err := os.ReadFile(f.attach)
-	if err != nil {
+	text, err := app.Read(ctx, func() ([]byte, error) { return os.ReadFile(f.attach) })
+	switch {
+	case ctx.Err() != nil:
+		return lock.Ticket{}, fmt.Errorf("--attach: reading %s: %w", f.attach, context.Cause(ctx))
+	case err != nil:
 		return lock.Ticket{}, app.Usage("--attach: %w", err)
 	}
 	ticket, err := lock.ParseTicket(string(text))

@@ -132,23 +132,30 @@ func choose(cfg *policy.Config, root string) (*policy.Config, error) {
 	return cfg.Select(root), nil
 }
 
-// LoadFile reads a configuration file, unless ctx ends first. In that case the goroutine that
-// opens the file is left behind, because the open of a pipe cannot be canceled.
+// LoadFile reads a configuration file, unless ctx ends first.
 func LoadFile(ctx context.Context, file string) (*policy.Config, error) {
-	type loaded struct {
-		cfg *policy.Config
-		err error
+	return Read(ctx, func() (*policy.Config, error) { return policy.Load(file) })
+}
+
+// Read returns the results of read, unless ctx ends first: then the error is its cause. In that
+// case the goroutine that reads is left behind, because the open of a pipe, or a read from a
+// terminal, cannot be canceled.
+func Read[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
 	}
-	done := make(chan loaded, 1)
+	done := make(chan result, 1)
 	go func() {
-		cfg, err := policy.Load(file)
-		done <- loaded{cfg, err}
+		value, err := read()
+		done <- result{value, err}
 	}()
 	select {
-	case l := <-done:
-		return l.cfg, l.err
+	case r := <-done:
+		return r.value, r.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		var none T
+		return none, context.Cause(ctx)
 	}
 }
 
