@@ -454,7 +454,7 @@ func testLsOfNothing(t *testing.T, bin string) {
 	config := fmt.Sprintf("zookeeper: {session_timeout: %v}\nroot: %s\nroots: [{name: team, root: /team}]\n", programSession, c.root)
 	c.args = []string{"--config", writeConfig(t, config), "--servers", strings.Join(c.servers, ",")}
 	for _, args := range [][]string{{"ls"}, {"doctor", "--watch-clock", "0"}} {
-		c.fails(0, `"roots":["/team"],`, args...)
+		c.fails(0, `"roots":["team at /team"],`, args...)
 	}
 	c.args = append(c.args, "--root", c.root)
 	p := c.start("ls")

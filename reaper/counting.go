@@ -24,24 +24,33 @@ func (s *sweep) unread(ctx context.Context, path, what, policy string, err error
 }
 
 func (s *sweep) deny(path, what, policy string, err error) {
-	s.mu.Lock()
-	s.findings[deniedByACL].add(Denial{path, what, err.Error()})
-	s.mu.Unlock()
-	s.count(policy, func(c *Counts) { c.Denied++ })
+	s.find(deniedByACL, Denial{path, what, err.Error()}, policy, func(c *Counts) { c.Denied++ })
 }
 
 // counted counts a node with its verdict. It records the path if an operator should look at the
 // node.
 func (s *sweep) counted(v Verdict, path, policy string) {
-	s.count(policy, func(c *Counts) { c.count(v) })
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	count, node := func(c *Counts) { c.count(v) }, Denial{Path: path, What: v.String()}
 	switch v {
 	case Undecodable:
-		s.findings[damaged].add(Denial{Path: path, What: v.String()})
+		s.find(damaged, node, policy, count)
 	case Format1:
-		s.findings[ofFormat1].add(Denial{Path: path, What: v.String()})
+		s.find(ofFormat1, node, policy, count)
+	default:
+		s.count(policy, count)
 	}
+}
+
+// find records a node that an operator should look at, and counts it. If this sweep does not cover
+// the policy, only the total has it.
+func (s *sweep) find(why finding, node Denial, policy string, count func(*Counts)) {
+	s.mu.Lock()
+	s.findings[why].add(node)
+	if s.report.Policies[policy] == nil {
+		count(&s.report.Total)
+	}
+	s.mu.Unlock()
+	s.count(policy, count)
 }
 
 // used counts the live entries of a lock.

@@ -72,6 +72,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
 	}
+	err := d.run(ctx)
+	if err != nil && ctx.Err() == nil {
+		d.monitor.ended(err)
+	}
+	return err
+}
+
+func (d *Daemon) run(ctx context.Context) error {
 	locks, err := d.connect(ctx)
 	if locks == nil {
 		return err

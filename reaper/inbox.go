@@ -12,10 +12,11 @@ import (
 // sweepInbox sweeps the release requests of the policies. It runs last, so that it also deletes
 // requests whose entries the sweep has deleted.
 func (s *sweep) sweepInbox(ctx context.Context) {
-	path := s.tree.Path(znode.Inbox)
+	path, all := s.tree.Path(znode.Inbox), s.options.Policies.All()
+	last := all[len(all)-1].Name // nodes of unknown policies count for the default policy
 	ids, _, err := s.tree.Children(ctx, path)
 	if err != nil {
-		s.unread(ctx, path, "list", "", err)
+		s.unread(ctx, path, "list", last, err)
 		return
 	}
 	var moot []deletion
@@ -31,7 +32,7 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		} else if err != nil {
-			s.unread(ctx, path+"/"+id, "read", "", err)
+			s.unread(ctx, path+"/"+id, "read", last, err)
 			continue
 		}
 		p := s.options.Policies.For(r.Lock)

@@ -107,3 +107,16 @@ func TestMootRequestsAreSwept(t *testing.T) {
 		}
 	})
 }
+
+// TestDeniedRequestsAreCounted: the requests' node may have the ACL of a service that does not let
+// the reaper in.
+func TestDeniedRequestsAreCounted(t *testing.T) {
+	simulate(t, func(w *world) {
+		z, inbox := w.raw("others"), "/locks/"+znode.Inbox
+		w.create(z, inbox, string(znode.Parent{Kind: znode.Asked}.Encode()), 0, zk.DigestACL(zk.PermAll, "services", "x")...)
+		got := w.mustSweep(w.reaper("reaper", reaper.Options{}))
+		if len(got.Denied) != 1 || got.Denied[0].Path != inbox || got.Total.Denied != 1 || got.Policies["all"].Denied != 1 {
+			t.Errorf("denied %v, counted %d and %d", got.Denied, got.Total.Denied, got.Policies["all"].Denied)
+		}
+	})
+}

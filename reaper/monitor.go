@@ -127,6 +127,18 @@ func (m *Monitor) fails(err error) int {
 	return m.failure.InARow
 }
 
+// ended records an error that has ended a reaper, and its session with it. That is no loss of the
+// session.
+func (m *Monitor) ended(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failure = next(m.failure, err.Error())
+	if m.session.Connected {
+		m.session.Connected, m.session.Since = false, time.Now()
+	}
+	m.settle()
+}
+
 // next returns a failure that follows another one.
 func next(last *Failure, text string) *Failure {
 	now := time.Now()
@@ -139,10 +151,15 @@ func next(last *Failure, text string) *Failure {
 	return &f
 }
 
-// Refuse records that a configuration was refused because of err.
+// Refuse records that a configuration was refused because of err. If err is nil, the last one was
+// accepted, but needs a restart.
 func (m *Monitor) Refuse(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err == nil {
+		m.refused = nil
+		return
+	}
 	m.refused = next(m.refused, err.Error())
 }
 

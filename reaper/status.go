@@ -52,7 +52,7 @@ type Status struct {
 	LastFailure *Failure `json:"last_failure,omitempty"`
 	// Reloads is the number of configurations put in force, without the first.
 	Reloads uint64 `json:"reloads"`
-	// Refused is the last refused configuration, unless a later one is in force.
+	// Refused is the last refused configuration, unless a later one was accepted.
 	Refused *Failure `json:"refused,omitempty"`
 }
 

@@ -196,3 +196,29 @@ func TestPoliciesBeforeTheFirstSession(t *testing.T) {
 		t.Errorf("policies %v", got)
 	}
 }
+
+// TestStatusAfterAFailure: a daemon that has ended by an error has no session any more, and its
+// status has the error until it is run again.
+func TestStatusAfterAFailure(t *testing.T) {
+	simulate(t, func(w *world) {
+		w.create(w.raw("other"), "/locks/"+reaper.DefaultLock, "foreign", 0)
+		dial := func(ctx context.Context) (*lock.Client, error) {
+			return lock.Dial(ctx, w.Servers(), lock.WithDialer(w.Dialer("reaper")))
+		}
+		d, err := reaper.NewDaemon(dial, reaper.Options{Policies: w.policies()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			err = d.Run(w.ctx)
+			s := d.Monitor().Status()
+			if err == nil || s.LastFailure == nil || s.LastFailure.InARow != 1 || s.LastFailure.Error != err.Error() {
+				t.Errorf("ended with %v, last failure %+v", err, s.LastFailure)
+			}
+			if s.State != reaper.Disconnected || s.Session.Connected || s.Session.Losses != 0 {
+				t.Errorf("%s, session %+v", s.State, s.Session)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}

@@ -131,20 +131,6 @@ func (f *runFlags) held(err error) error {
 	return &app.Exit{Status: f.heldStatus, Err: err}
 }
 
-// passwordVariables returns the environment variables with passwords, for all roots of the
-// configuration.
-func passwordVariables(cfg *policy.Config) (names []string) {
-	for _, n := range cfg.Each() {
-		if auth := n.Config.ZooKeeper.Auth; auth != nil && auth.PasswordEnv != "" {
-			names = append(names, auth.PasswordEnv)
-		}
-	}
-	if auth := cfg.ZooKeeper.Auth; auth != nil && auth.PasswordEnv != "" {
-		names = append(names, auth.PasswordEnv)
-	}
-	return names
-}
-
 // environment returns the command's environment: ours without the secret variables, plus the
 // lock's name and token.
 func environment(ours []string, name string, token lock.Token, secret []string) []string {

@@ -15,6 +15,7 @@ func TestBreakAsksOnALineOfItsOwn(t *testing.T) {
 	for answer, agreed := range map[string]bool{"": false, "no\n": false, "yes": true, "Y\n": true} {
 		var errs bytes.Buffer
 		cmd := new(cobra.Command)
+		cmd.SetContext(t.Context())
 		cmd.SetIn(strings.NewReader(answer))
 		cmd.SetErr(&errs)
 		err := new(breakFlags).ask(cmd, []admin.Contender{{Path: "/locks/a/x"}}, "a")

@@ -190,12 +190,14 @@ func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name str
 		fmt.Fprintln(errs, "Two may hold the lock until the holder notices, and both may act.")
 	}
 	fmt.Fprint(errs, "Go on? (yes or no) ")
-	answer, err := bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 1024)).ReadString('\n')
+	answer, err := app.Read(cmd.Context(), func() (string, error) {
+		return bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 1024)).ReadString('\n')
+	})
 	if in, ok := cmd.InOrStdin().(io.Writer); err != nil || !ok || !app.IsTerminal(in) {
 		fmt.Fprintln(errs) // the answer's own line end was not shown
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+		return fmt.Errorf("nothing was done: %w", err)
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "yes" && answer != "y" {
 		return errors.New("nothing was done, because the answer was not yes; --yes skips the question")

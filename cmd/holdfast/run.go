@@ -107,7 +107,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
   126  the command cannot be executed
   127  the command was not found
     2  bad usage or configuration
-    1  another failure`,
+    1  another failure, such as no ticket for --detach`,
 		Example: `  holdfast run nightly-report -- ./report.sh
   holdfast run deploy/shop --wait 0 -- make deploy     # or fail at once
   holdfast run hourly --wait 0 -q --held-status 0 -- ./job   # or do nothing
@@ -176,7 +176,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if f.detachFor > p.MaxTTL {
 		return app.Usage("--detach-for %v of lock %q: must not be longer than max_ttl, %v, of policy %q", f.detachFor, name, p.MaxTTL, p.Name)
 	}
-	ticket, err := f.ticket(name)
+	ticket, err := f.ticket(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 		return interrupted(taking, f.held(err))
 	}
 	return f.supervise(ctx, taking, locks, hold, ttl, supervise.Command{
-		Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token(), passwordVariables(cfg)),
+		Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token(), cfg.PasswordVariables()),
 	})
 }
 
@@ -273,6 +273,8 @@ func (f *runFlags) supervise(ctx, starting context.Context, locks *lock.Client, 
 		tell("the command has ended, but its lock was not held for %v: %v", f.atLeast, lost)
 	case errors.Is(unlocked, lock.ErrLost): // at the very end
 		return &app.Exit{Status: statusLost, Err: unlocked}
+	case errors.Is(unlocked, errNoTicket) && result.Status == 0: // the next process cannot go on
+		return &app.Exit{Status: app.StatusFailed, Err: fmt.Errorf("the command has ended, but: %w", unlocked)}
 	case unlocked != nil:
 		tell("the command has ended, but: %v", unlocked)
 	}

@@ -12,10 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
+
+func TestMain(m *testing.M) {
+	supervise.Helper() // run starts this program as a helper
+	os.Exit(m.Run())
+}
 
 func TestEffectiveTTL(t *testing.T) {
 	cfg, err := policy.Parse("config.yaml", []byte(`policies: [{name: quick, match: quick, ttl: 500ms}, {name: slow, match: "slow/*", ttl: 5m, max_ttl: 10m}]`))
@@ -88,6 +94,31 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestCommandGetsNoPasswords: neither those of the chosen root nor those of others.
+func TestCommandGetsNoPasswords(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := `zookeeper: {auth: {user: u, password_env: PASSWORD_OF_ALL}}
+roots:
+  - {name: a, root: /a, zookeeper: {auth: {user: a, password_env: PASSWORD_OF_A}}}
+  - {name: b, root: /b, zookeeper: {auth: {user: b, password_env: PASSWORD_OF_B}}}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ours := []string{"PASSWORD_OF_ALL=x", "PASSWORD_OF_A=x", "PASSWORD_OF_B=x"}
+	for _, root := range []string{"", "a", "b", "/new"} {
+		cfg, err := (&app.Flags{Config: file, Root: root}).Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kv := range environment(ours, "x", lock.Token{}, cfg.PasswordVariables()) {
+			if strings.HasPrefix(kv, "PASSWORD") {
+				t.Errorf("--root %q: the command gets %s", root, kv)
+			}
+		}
+	}
+}
+
 func TestOwner(t *testing.T) {
 	for command, want := range map[string]int{"/usr/bin/backup.sh": 1, "make": 1, strings.Repeat("x", 300): 0, "\xff": 0} {
 		if got := len(owner(command)); got != want {
@@ -118,6 +149,50 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 		if status != app.StatusUsage || !strings.Contains(errs.String(), test.says) {
 			t.Errorf("%s %s: status %d: %s", test.flag, test.value, status, &errs)
 		}
+	}
+}
+
+// TestDetachWithoutTicket: a file that cannot be written is refused before the command runs. If it
+// cannot be written any more, the command has run, but run fails: the next process has no ticket.
+func TestDetachWithoutTicket(t *testing.T) {
+	_, locks := served(t)
+	folder := t.TempDir()
+	ran, link := filepath.Join(folder, "ran"), filepath.Join(folder, "link")
+	if err := os.Symlink(ran, link); err != nil { // as /dev/stdout is: the rename would replace it
+		t.Fatal(err)
+	}
+	below := filepath.Join(folder, "below")
+	for _, test := range []struct {
+		file, command string
+		status        int
+		says          string
+	}{
+		{folder, "true", app.StatusUsage, "must be a regular file, or none yet"},
+		{link, "true", app.StatusUsage, "must be a regular file, or none yet"},
+		{"/proc/ticket", "true", app.StatusUsage, "--detach /proc/ticket: "},
+		{filepath.Join(below, "ticket"), "rmdir " + below, app.StatusFailed, "write the ticket"},
+		{filepath.Join(below, "ticket"), "rmdir " + below + "; exit 7", 7, ""},
+	} {
+		if err := os.MkdirAll(below, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var errs strings.Builder
+		args := []string{"run", "x", "--detach", test.file, "--detach-failed", "--", "sh", "-c", "touch " + ran + "; " + test.command}
+		status := run(t.Context(), args, strings.NewReader(""), io.Discard, &errs)
+		if status != test.status || !strings.Contains(errs.String(), test.says) {
+			t.Errorf("%s, %s: status %d: %s", test.file, test.command, status, &errs)
+		}
+		if _, err := os.Stat(ran); (err == nil) != (test.status != app.StatusUsage) {
+			t.Errorf("%s: the command has run: %v", test.file, err == nil)
+		}
+		if hold, err := locks.Mutex("x").TryLock(t.Context()); err != nil {
+			t.Errorf("%s: the lock is not free: %v", test.file, err)
+		} else {
+			hold.Unlock()
+		}
+	}
+	if names, err := os.ReadDir(folder); err != nil || len(names) != 2 {
+		t.Errorf("left in the folder: %v, %v", names, err)
 	}
 }
 

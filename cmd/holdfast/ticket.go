@@ -45,21 +45,29 @@ func (f *ticketFlags) check(wait time.Duration) error {
 	case f.detach == "":
 		return nil
 	}
-	if info, err := os.Stat(filepath.Dir(f.detach)); err != nil {
+	if info, err := os.Lstat(f.detach); err == nil && !info.Mode().IsRegular() { // the rename would fail, or replace a device
+		return app.Usage("--detach %s: must be a regular file, or none yet", f.detach)
+	}
+	temp, err := newTicketFile(f.detach)
+	if err == nil {
+		err = errors.Join(temp.Close(), os.Remove(temp.Name()))
+	}
+	if err != nil {
 		return app.Usage("--detach %s: %w", f.detach, err)
-	} else if !info.IsDir() {
-		return app.Usage("--detach %s: %s is no folder", f.detach, filepath.Dir(f.detach))
 	}
 	return nil
 }
 
 // ticket reads the ticket of --attach; without the flag it returns the zero Ticket.
-func (f *ticketFlags) ticket(name string) (lock.Ticket, error) {
+func (f *ticketFlags) ticket(ctx context.Context, name string) (lock.Ticket, error) {
 	if f.attach == "" {
 		return lock.Ticket{}, nil
 	}
-	text, err := os.ReadFile(f.attach)
-	if err != nil {
+	text, err := app.Read(ctx, func() ([]byte, error) { return os.ReadFile(f.attach) })
+	switch {
+	case ctx.Err() != nil:
+		return lock.Ticket{}, fmt.Errorf("--attach: reading %s: %w", f.attach, context.Cause(ctx))
+	case err != nil:
 		return lock.Ticket{}, app.Usage("--attach: %w", err)
 	}
 	ticket, err := lock.ParseTicket(string(text))
@@ -81,6 +89,9 @@ func (f *ticketFlags) attached() {
 	}
 }
 
+// errNoTicket says that --detach has written no ticket.
+var errNoTicket = errors.New("there is no ticket, and the lock is not kept")
+
 // giveBack ends the hold after the command has ended with that status: by an unlock, or by a
 // detach with a ticket for the next process. It writes the ticket to its file first, so that the
 // ticket survives a crash of this process.
@@ -97,20 +108,25 @@ func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
 		return hold.Unlock()
 	}
 	if err := writeTicket(f.detach, ticket); err != nil {
-		return errors.Join(err, hold.Unlock())
+		return errors.Join(fmt.Errorf("%w: %w", errNoTicket, err), hold.Unlock())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lock.DefaultUnlockTimeout)
 	defer cancel()
 	ticket, err = hold.Detach(ctx, f.detachFor)
 	if ticket.IsZero() {
-		return errors.Join(err, os.Remove(f.detach))
+		return errors.Join(fmt.Errorf("%w: %w", errNoTicket, err), os.Remove(f.detach))
 	}
 	return errors.Join(err, writeTicket(f.detach, ticket))
 }
 
+// newTicketFile creates a file beside that of the ticket, to be renamed to it.
+func newTicketFile(file string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // with mode 0600
+}
+
 // writeTicket replaces the file atomically. Only its owner may read it.
 func writeTicket(file string, ticket lock.Ticket) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // with mode 0600
+	temp, err := newTicketFile(file)
 	if err != nil {
 		return fmt.Errorf("write the ticket: %w", err)
 	}

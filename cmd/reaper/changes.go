@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -59,8 +60,10 @@ type changes struct {
 	C    <-chan struct{}
 	tell chan struct{}
 	file string
-	seen [sha256.Size]byte
 	told bool // it was logged that the file cannot be read
+
+	mu   sync.Mutex
+	seen [sha256.Size]byte // of the contents at the last look; zero if they could not be read
 }
 
 // newChanges returns the changes of the file from now on.
@@ -154,8 +157,16 @@ func (c *changes) watch(w *fsnotify.Watcher) {
 	}
 }
 
-// look reports whether the file has changed since the last call.
+// look reports whether the file has changed since the last call. A reload looks first: otherwise a
+// file that was refused, and is as before again, would not have changed.
 func (c *changes) look() (changed bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer func() {
+		if err != nil {
+			c.seen = [sha256.Size]byte{}
+		}
+	}()
 	f, err := os.Open(c.file)
 	if err != nil {
 		return false, err

@@ -1,8 +1,17 @@
 package main
 
 import (
+	"context"
+	"io"
 	"os"
+	"path/filepath"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
 // TestFileGone: an unreadable configuration is reported once, by the first read without an event,
@@ -24,5 +33,61 @@ func TestFileGone(t *testing.T) {
 		if told := c.alarm(step.err, step.event); told != step.told {
 			t.Errorf("step %d: told %v, want %v", i, told, step.told)
 		}
+	}
+}
+
+// TestRefusalEnds: the alert for a refused configuration ends with the next one that is accepted,
+// even if that is the one in force again, or takes a restart.
+func TestRefusalEnds(t *testing.T) {
+	const before = "root: /before\n"
+	for name, test := range map[string]struct{ wrong, next string }{
+		"a mistake":                   {"root: wrong\n", before},
+		"a file that was not there":   {"", before},
+		"another root, after mistake": {"root: wrong\n", "root: /after\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, hangups := filepath.Join(t.TempDir(), "config.yaml"), make(chan struct{})
+			write := func(text string) {
+				t.Helper()
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(before)
+			p := &program{flags: &app.Flags{Config: file}, errs: io.Discard, hangups: hangups, changes: newChanges(file)}
+			cfg, err := p.flags.Load(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &daemon{program: p, log: zerolog.Nop(), began: cfg, ended: make(chan *root)}
+			r, err := d.newRoot(cfg.Each()[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.roots = []*root{r}
+			ctx, stop := context.WithCancel(t.Context())
+			var following sync.WaitGroup
+			defer following.Wait()
+			defer stop()
+			following.Go(func() { p.changes.follow(ctx, d.log) })
+			following.Go(func() { d.follow(ctx, p.changes.C) })
+			refused := func(want bool) {
+				t.Helper()
+				for end := time.Now().Add(10 * time.Second); (r.daemon.Monitor().Status().Refused != nil) != want; time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatalf("refused: %v, want %v", !want, want)
+					}
+				}
+			}
+			if write(test.wrong); test.wrong == "" {
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			hangups <- struct{}{}
+			refused(true)
+			write(test.next)
+			refused(false)
+		})
 	}
 }

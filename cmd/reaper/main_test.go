@@ -40,3 +40,17 @@ func TestListenIsTheDaemons(t *testing.T) {
 		t.Errorf("status %d, says %q", status, &errs)
 	}
 }
+
+// TestReportsAreAList: of several roots the reports are a list, even if no root can be reached.
+func TestReportsAreAList(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := "zookeeper: {servers: [\"127.0.0.1:1\"], session_timeout: 1s}\nroots: [{name: a, root: /a}, {name: b, root: /b}]\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	status := run(t.Context(), []string{"--once", "--config", file}, strings.NewReader(""), &out, &errs)
+	if status != app.StatusFailed || out.String() != "[]\n" {
+		t.Errorf("status %d, printed %q", status, &out)
+	}
+}

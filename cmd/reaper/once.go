@@ -32,7 +32,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, dryRun bool, ou
 			log = log.Output(zerolog.ConsoleWriter{Out: bar, TimeFormat: time.TimeOnly})
 		}
 	}
-	var reports []reaper.Report
+	reports := []reaper.Report{} // not null if there is none
 	var wrong []error
 	for _, n := range cfg.Each() {
 		report, err := p.sweepRoot(ctx, n, logger(log, n), dryRun, bar)

@@ -155,6 +155,7 @@ func (r *root) reload(n policy.Named) (changed, later []string, err error) {
 		later = append(later, r.of(key))
 	}
 	if elsewhere { // its policies are for other locks
+		r.daemon.Monitor().Refuse(nil)
 		return nil, later, nil
 	}
 	if err := r.daemon.Reload(app.ReaperOptions(n.Config)); err != nil {

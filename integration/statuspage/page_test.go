@@ -102,6 +102,17 @@ func TestKeyboard(t *testing.T) {
 	b.Until(`document.getElementById("range").textContent.startsWith("101")`)
 }
 
+// TestRootWithASpace opens the queue of a lock below a root whose name has a space.
+func TestRootWithASpace(t *testing.T) {
+	m := newMonitor()
+	m.status.Name = "team a"
+	b := look(t, serve(t, 10, m), "light", 1280)
+	b.Until(`document.body.dataset.ready === "yes" && tile("Locks") === "10"`)
+	b.TabUntil(`document.activeElement.matches("button.open")`)
+	b.Keys(kb.Enter)
+	b.Until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length > 0`)
+}
+
 // TestStrangers: markup in names, owners and metadata appears as text.
 func TestStrangers(t *testing.T) {
 	ensemble := locktest.Start(t, locktest.Options{})

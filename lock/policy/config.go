@@ -20,6 +20,7 @@ type Config struct {
 
 	file   string           // that it was read from
 	places map[string]place // of its keys' values
+	whole  *Config          // of the file, if this is that of one root; nil: this is of the file
 }
 
 // ZooKeeper has the servers of the ensemble and how to connect to them.

@@ -33,7 +33,7 @@ func (c *Config) Each() []Named {
 	var all []Named
 	for _, r := range c.Roots {
 		own := *c
-		own.Root, own.Roots = r.Root, nil
+		own.Root, own.Roots, own.whole = r.Root, nil, cmp.Or(c.whole, c)
 		if z := r.ZooKeeper; z != nil {
 			own.ZooKeeper = z.over(c.ZooKeeper)
 		}
@@ -46,8 +46,9 @@ func (c *Config) Each() []Named {
 	return all
 }
 
-// Select returns the configuration for the locks below root. If the file does not list that root,
-// it is the file's configuration with the root replaced.
+// Select returns the configuration for the locks below root. If the file lists several such roots,
+// on different servers, it is that of the first. If it lists none, it is the file's configuration
+// with the root replaced.
 func (c *Config) Select(root string) *Config {
 	for _, n := range c.Each() {
 		if n.Root == root {
@@ -55,8 +56,26 @@ func (c *Config) Select(root string) *Config {
 		}
 	}
 	own := *c
-	own.Root, own.Roots = root, nil
+	own.Root, own.Roots, own.whole = root, nil, cmp.Or(c.whole, c)
 	return &own
+}
+
+// PasswordVariables returns the environment variables that hold passwords: those of all roots of
+// the file, even if c is the configuration of one of them.
+func (c *Config) PasswordVariables() (names []string) {
+	whole := cmp.Or(c.whole, c)
+	auths := []*Auth{whole.ZooKeeper.Auth}
+	for _, r := range whole.Roots {
+		if r.ZooKeeper != nil {
+			auths = append(auths, r.ZooKeeper.Auth)
+		}
+	}
+	for _, a := range auths {
+		if a != nil && a.PasswordEnv != "" {
+			names = append(names, a.PasswordEnv)
+		}
+	}
+	return names
 }
 
 // over returns z with its omitted settings taken from the rest of the file.

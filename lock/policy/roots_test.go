@@ -57,6 +57,29 @@ func TestRoots(t *testing.T) {
 	}
 }
 
+// TestPasswordVariables: the command of holdfast run --root must not get the passwords of other roots.
+func TestPasswordVariables(t *testing.T) {
+	c, err := Parse("config.yaml", []byte(`zookeeper: {auth: {user: u, password_env: ALL}}
+roots:
+  - {name: a, root: /a, zookeeper: {auth: {user: a, password_env: A}}}
+  - {name: b, root: /b, zookeeper: {servers: [b], auth: {user: b, password_env: B}}}
+  - {name: c, root: /c, zookeeper: {auth: {user: c, password_file: c}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, of := range map[string]*Config{
+		"the file": c, "a root": c.Each()[1].Config, "a chosen root": c.Select("/a"), "another root": c.Select("/new"), "a root of a root": c.Select("/a").Select("/b"),
+	} {
+		if got, want := of.PasswordVariables(), []string{"ALL", "A", "B"}; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if got := Default().PasswordVariables(); got != nil {
+		t.Errorf("without credentials: %q", got)
+	}
+}
+
 func TestRootsMistakes(t *testing.T) {
 	for data, want := range map[string]string{
 		"roots: []":                   "must have at least 1",

@@ -72,6 +72,30 @@ func TestLoadPrecedence(t *testing.T) {
 	}
 }
 
+// TestLoadChoosesARootByItsName: roots on different servers may have the same node.
+func TestLoadChoosesARootByItsName(t *testing.T) {
+	clearEnv(t)
+	file := write(t, `roots:
+  - {name: east, root: /locks, zookeeper: {servers: [east]}}
+  - {name: west, root: /locks, zookeeper: {servers: [west]}}
+  - {name: more, root: /more}
+`)
+	for root, want := range map[string]string{
+		"east": "east:2181/locks", "west": "west:2181/locks", "more": "127.0.0.1:2181/more", "/more": "127.0.0.1:2181/more", "/new": "127.0.0.1:2181/new",
+	} {
+		cfg, err := (&Flags{Config: file, Root: root}).Load(t.Context())
+		if err != nil {
+			t.Errorf("--root %s: %v", root, err)
+		} else if got := cfg.ZooKeeper.Servers[0] + cfg.Root; got != want || cfg.Roots != nil {
+			t.Errorf("--root %s: %s, want %s", root, got, want)
+		}
+	}
+	_, err := (&Flags{Config: file, Root: "/locks"}).Load(t.Context())
+	if want := "--root /locks: is the node of the roots east and west: give the name of one"; err == nil || err.Error() != want || Status(t.Context(), err) != StatusUsage {
+		t.Errorf("--root /locks: %v, want %s", err, want)
+	}
+}
+
 func TestLoadTellsAllMistakes(t *testing.T) {
 	clearEnv(t)
 	file := write(t, "rot: /x\nlog: {level: loud}\n")

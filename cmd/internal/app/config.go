@@ -87,14 +87,13 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 			wrong = append(wrong, fmt.Errorf("%s: %w", from, err))
 		}
 	}
-	root := f.Root
-	for _, r := range cfg.Roots {
-		if r.Name == root && !strings.HasPrefix(root, "/") { // its name in logs and metrics
-			root = r.Root
+	if f.Root != "" {
+		chosen, err := choose(cfg, f.Root)
+		if err != nil {
+			wrong = append(wrong, err)
+		} else {
+			cfg = chosen
 		}
-	}
-	if root != "" { // with the servers and credentials of that root
-		cfg = cfg.Select(root)
 	}
 	if list, from := first(f.Servers, "--servers", EnvServers); list != "" {
 		cfg.ZooKeeper.Servers = nil
@@ -106,34 +105,57 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 			cfg.ZooKeeper.Servers = append(cfg.ZooKeeper.Servers, server)
 		}
 	}
-	if root != "" {
-		if err := znode.CheckRoot(root); err != nil {
-			wrong = append(wrong, fmt.Errorf("--root: %w", err))
-		}
-	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, &Exit{StatusUsage, err}
 	}
 	return cfg, nil
 }
 
-// LoadFile reads a configuration file, unless ctx ends first. In that case the goroutine that
-// opens the file is left behind, because the open of a pipe cannot be canceled.
-func LoadFile(ctx context.Context, file string) (*policy.Config, error) {
-	type loaded struct {
-		cfg *policy.Config
-		err error
+// choose returns the configuration of the root with that name or node, with its servers and
+// credentials. Several roots may have the same node, on different servers.
+func choose(cfg *policy.Config, root string) (*policy.Config, error) {
+	var same []string
+	for _, n := range cfg.Each() {
+		switch {
+		case n.Name == root && !strings.HasPrefix(root, "/"): // its name in logs and metrics
+			return n.Config, nil
+		case n.Name != "" && n.Root == root:
+			same = append(same, n.Name)
+		}
 	}
-	done := make(chan loaded, 1)
+	if len(same) > 1 {
+		return nil, fmt.Errorf("--root %s: is the node of the roots %s: give the name of one", root, strings.Join(same, " and "))
+	}
+	if err := znode.CheckRoot(root); err != nil {
+		return nil, fmt.Errorf("--root: %w", err)
+	}
+	return cfg.Select(root), nil
+}
+
+// LoadFile reads a configuration file, unless ctx ends first.
+func LoadFile(ctx context.Context, file string) (*policy.Config, error) {
+	return Read(ctx, func() (*policy.Config, error) { return policy.Load(file) })
+}
+
+// Read returns the results of read, unless ctx ends first: then the error is its cause. In that
+// case the goroutine that reads is left behind, because the open of a pipe, or a read from a
+// terminal, cannot be canceled.
+func Read[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
 	go func() {
-		cfg, err := policy.Load(file)
-		done <- loaded{cfg, err}
+		value, err := read()
+		done <- result{value, err}
 	}()
 	select {
-	case l := <-done:
-		return l.cfg, l.err
+	case r := <-done:
+		return r.value, r.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		var none T
+		return none, context.Cause(ctx)
 	}
 }
 
@@ -172,7 +194,7 @@ func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 	}
 	var others []string
 	for _, r := range cfg.Roots {
-		others = append(others, r.Root)
+		others = append(others, r.Name+" at "+r.Root)
 	}
 	log.Warn().Str("root", cfg.Root).Strs("roots", others).Msg("the configuration has roots that this does not look at: --root chooses one")
 }

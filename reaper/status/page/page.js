@@ -182,7 +182,7 @@ function table(status, locks) {
       group = in_;
       list.push(["group " + in_, { group: in_, counts: locks.counts.find((c) => c.root === l.root && c.policy === l.policy), policy: status.roots.find((r) => r.label === l.root)?.policies.find((p) => p.name === l.policy) }]);
     }
-    const key = `${l.root} ${l.name}`;
+    const key = keyOf(l);
     list.push([key, { lock: l, several, at: last.at, open: key === open }]);
     if (key === open) list.push(["detail", { detail: true }]);
   }
@@ -204,6 +204,9 @@ function table(status, locks) {
   put(byId("range"), `${(locks.offset + 1).toLocaleString("en")}\u2013${(locks.offset + locks.locks.length).toLocaleString("en")} of ${locks.matching.toLocaleString("en")}`);
 }
 
+// keyOf tells a lock from all others: a root's name can have a space, but no line break.
+const keyOf = (lock) => `${lock.root}\n${lock.name}`;
+
 // toggle shows the queue of a lock, or hides it.
 function toggle(key) {
   open = open === key ? "" : key;
@@ -213,7 +216,7 @@ function toggle(key) {
 
 async function showDetail() {
   const key = open;
-  const [root, name] = [key.slice(0, key.indexOf(" ")), key.slice(key.indexOf(" ") + 1)];
+  const [root, name] = key.split("\n");
   const cell = byId("table").querySelector("tr.detail td");
   if (!cell) return;
   try {
@@ -267,7 +270,7 @@ byId("search").addEventListener("keydown", async (e) => {
     const lock = await ask("api/v1/lock?" + new URLSearchParams({ name: view.q }));
     last.locks.locks = [lock];
     last.locks.matching = 1;
-    open = `${lock.root} ${lock.name}`;
+    open = keyOf(lock);
     clearTimeout(timer);
     show();
     detail(byId("table").querySelector("tr.detail td"), lock);

@@ -351,7 +351,7 @@ func first[T any](all []T, name func(T) string) string {
 	return ": " + strings.Join(names, ", ") + more
 }
 
-// reaper checks whether a reaper is active.
+// reaper checks whether a reaper is active: one that has died leaves an expired entry.
 func (e *exam) reaper(ctx context.Context) error {
 	name := cmp.Or(e.Config.Reaper.Lock, reaper.DefaultLock)
 	s, err := e.tree.Inspect(ctx, name)
@@ -359,7 +359,11 @@ func (e *exam) reaper(ctx context.Context) error {
 		return nil
 	}
 	e.fine("reaper-absent")
-	if err == nil && len(s.Contenders) == 0 {
+	grace := e.Config.Policies.For(name).Grace
+	lives := func(c admin.Contender) bool {
+		return !c.Ours || c.Read.Zxid == 0 || c.Read.Earliest().Before(c.Expires.Add(grace))
+	}
+	if err == nil && !slices.ContainsFunc(s.Contenders, lives) {
 		e.add("reaper-absent", "no process holds %s, the lock of the reaper", name)
 	}
 	return err

@@ -300,6 +300,10 @@ var plants = []struct {
 	}},
 	{"foreign-nodes", "1 node of other programs", "Nothing", locktest.Options{}, func(p *patient) { p.create("/locks "+dir, "/locks/stranger hello") }},
 	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { p.create("/locks " + dir) }},
+	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { // it has died, and no other stands by
+		p.crash(reaper.DefaultLock, time.Second)
+		time.Sleep(time.Minute)
+	}},
 	{"root-missing", "/locks", "--root", locktest.Options{}, func(*patient) {}},
 	{"ttl-over-max", "1 entry with", "same configuration", locktest.Options{}, func(p *patient) {
 		p.crash("orders/42", 10*time.Minute)
