@@ -70,15 +70,18 @@ func (p *placed) followOthers() {
 }
 
 // listDue waits until the contenders must be listed: for that time, or until a watch fires. It
-// returns false if others do not matter any more. A cached lease that was unused for long enough,
-// or whose client closes, is released.
+// returns false if others do not matter any more, which it checks at ever longer intervals. A
+// cached lease that was unused for long enough, or whose client closes, is released.
 func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) bool {
 	q := p.queue
 	list := time.NewTimer(wait)
 	defer list.Stop()
-	for due := false; ; {
+	for due, again := false, listAfter; ; again = min(2*again, time.Second) {
 		p.lock.mu.Lock()
-		left := max(p.Idle, listAfter)
+		left := again
+		if p.Idle > 0 {
+			left = max(p.Idle, listAfter)
+		}
 		e, unused := p.Kept()
 		if unused {
 			left = p.keptSince + p.Idle - q.Clock.Mono()
