@@ -75,6 +75,25 @@ func TestLocalWaiterOfALongHold(t *testing.T) {
 	})
 }
 
+// TestLocksBelowALockInUse: while a goroutine waits, locks with longer names come and go below the
+// lock's node. The client lists the node's children now and then, not after each change.
+func TestLocksBelowALockInUse(t *testing.T) {
+	each(t, "idle", []time.Duration{0, time.Hour}, func(w *world, idle time.Duration) {
+		a, b := w.dial("a", riding(idle)), w.dial("b")
+		h := w.lock(a, "x")
+		next := w.queue(w.ctx, a, "x")
+		time.Sleep(time.Minute)
+		lists := w.cost("a", func() {
+			for i := range 500 {
+				w.unlock(w.lock(b, fmt.Sprint("x/", i)))
+				time.Sleep(time.Millisecond)
+			}
+		}).requests["getChildren2"]
+		atMost(w, "lists", lists, 20)
+		w.unlock(w.pass(h, next))
+	})
+}
+
 // TestOthersWaitForOneWindow: other clients wait for at most one window and one hold. That holds
 // for short and long holds, for a cached lease, and if each unlock finds a write in flight that the
 // next waiter must await.
