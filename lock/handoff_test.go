@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,49 @@ func TestHandoffCostsNothing(t *testing.T) {
 		}
 		other := w.queue(w.ctx, a, "x", lock.WithLocalWindow(0))
 		w.finish(w.pass(h, other))
+	})
+}
+
+// TestLocalWaiterOfALongHold: goroutines that wait do nothing until something changes. The memory
+// that the process allocates meanwhile shows what they do. Not parallel, because other tests
+// allocate too.
+func TestLocalWaiterOfALongHold(t *testing.T) {
+	simulateAlone(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", riding(0))
+		h := w.lock(a, "x")
+		during := func() uint64 {
+			var before, after runtime.MemStats
+			time.Sleep(ttl)
+			runtime.ReadMemStats(&before)
+			time.Sleep(30 * ttl)
+			runtime.ReadMemStats(&after)
+			return after.Mallocs - before.Mallocs
+		}
+		alone := during()
+		next := w.queue(w.ctx, a, "x")
+		if with := during(); with > 3*alone {
+			t.Errorf("%d allocations while a goroutine waits, %d without", with, alone)
+		}
+		w.finish(w.pass(h, next))
+	})
+}
+
+// TestLocksBelowALockInUse: while a goroutine waits, locks with longer names come and go below the
+// lock's node. The client lists the node's children now and then, not after each change.
+func TestLocksBelowALockInUse(t *testing.T) {
+	each(t, "idle", []time.Duration{0, time.Hour}, func(w *world, idle time.Duration) {
+		a, b := w.dial("a", riding(idle)), w.dial("b")
+		h := w.lock(a, "x")
+		next := w.queue(w.ctx, a, "x")
+		time.Sleep(time.Minute)
+		lists := w.cost("a", func() {
+			for i := range 500 {
+				w.unlock(w.lock(b, fmt.Sprint("x/", i)))
+				time.Sleep(time.Millisecond)
+			}
+		}).requests["getChildren2"]
+		atMost(w, "lists", lists, 20)
+		w.unlock(w.pass(h, next))
 	})
 }
 

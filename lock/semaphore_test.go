@@ -250,6 +250,20 @@ func TestRaiseForAFirstWaiter(t *testing.T) {
 	})
 }
 
+// TestRaiseBehindALoneHolder: of a lock in frequent use the grant of a lone holder is not recorded.
+func TestRaiseBehindALoneHolder(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.sem("a", 1)
+		for range 3 {
+			w.unlock(w.take(permits(a, 1)))
+		}
+		h := w.take(permits(a, 1))
+		ch := w.join("x", permits(w.sem("b", 1), 1))
+		mustBe(t, w.sem("c", 1).Resize(w.ctx, 2), nil)
+		w.finish(w.soon(ch).hold, h)
+	})
+}
+
 // TestResizeLowers: the call waits in turn until enough permits are free. After it, no more are
 // held, whatever a client knew before.
 func TestResizeLowers(t *testing.T) {

@@ -19,6 +19,11 @@ import (
 // listAfter is the shortest time for which goroutines wait before the contenders are listed.
 const listAfter = 5 * time.Millisecond
 
+// listMost is the longest time between two lists while the children change again and again, but
+// not the contenders: locks with longer names come and go below the same node. A cached lease may
+// leave that much later then.
+const listMost = 100 * time.Millisecond
+
 // watchOthers starts a goroutine that looks for other contenders, if they matter; lock.mu is held.
 func (p *placed) watchOthers() {
 	if !p.watching && p.queue.Closing.Err() == nil && p.othersMatter() {
@@ -44,7 +49,10 @@ func (p *placed) followOthers() {
 		wait, watch = 0, true
 	}
 	var changed, resized <-chan zk.Event
+	var last, rest time.Duration // of the last list, and until the next one
+	var before int               // contenders at that time
 	for p.listDue(wait, changed, resized) {
+		_ = pause(q.Closing, max(0, last+rest-q.Clock.Mono()))
 		resized = p.readRoom(watch)
 		began, own := q.Clock.Mono(), p.entries()
 		var children []string
@@ -55,10 +63,18 @@ func (p *placed) followOthers() {
 		} else {
 			children, stat, err = q.Conn.Children(q.Closing, path)
 		}
-		if err != nil || countContenders(children, stat) > max(own, p.entries()) { // an own one comes or leaves
-			p.foundOthers() // on an error, perhaps
+		contenders := math.MaxInt // on an error, perhaps
+		if err == nil {
+			contenders = countContenders(children, stat)
+		}
+		if contenders > max(own, p.entries()) { // an own one comes or leaves
+			p.foundOthers()
 			return
 		}
+		if rest = min(max(2*rest, listAfter), listMost); contenders != before || began-last > time.Second {
+			rest = 0
+		}
+		last, before = began, contenders
 		p.lock.mu.Lock()
 		p.Alone(began, watch)
 		p.goOn() // there may be more permits
@@ -70,15 +86,18 @@ func (p *placed) followOthers() {
 }
 
 // listDue waits until the contenders must be listed: for that time, or until a watch fires. It
-// returns false if others do not matter any more. A cached lease that was unused for long enough,
-// or whose client closes, is released.
+// returns false if others do not matter any more, which it checks at ever longer intervals. A
+// cached lease that was unused for long enough, or whose client closes, is released.
 func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) bool {
 	q := p.queue
 	list := time.NewTimer(wait)
 	defer list.Stop()
-	for due := false; ; {
+	for due, again := false, listAfter; ; again = min(2*again, time.Second) {
 		p.lock.mu.Lock()
-		left := max(p.Idle, listAfter)
+		left := again
+		if p.Idle > 0 {
+			left = max(p.Idle, listAfter)
+		}
 		e, unused := p.Kept()
 		if unused {
 			left = p.keptSince + p.Idle - q.Clock.Mono()

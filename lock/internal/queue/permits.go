@@ -44,10 +44,12 @@ func (c *holdersAhead) drop(n znode.Name) {
 }
 
 // placeByCount returns the position of a semaphore's entry by the reply to its create. There were
-// this many contenders, each with at least one permit.
+// this many contenders, each with at least one permit. A second contender always lists: the record
+// of a lone holder need not show the grant, and a waiter that did not know of it would not watch
+// the number of permits.
 func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) position {
 	capacity := d.parent.anchor.capacity()
-	if contenders <= capacity || own.Seq <= capacity {
+	if contenders <= max(capacity, 2) || own.Seq <= capacity {
 		return position{} // there may be room: a list tells
 	}
 	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
