@@ -414,7 +414,7 @@ func TestReadBack(t *testing.T) {
 					}
 				}
 				time.Sleep(time.Second)
-				if all := f.readBack(w.Ctx, b, 9, ops); all != tt.all {
+				if all := f.resolveRenewal(w.Ctx, b, 9, ops); all != tt.all {
 					t.Errorf("all of the batch: %v", all)
 				}
 				if !errors.Is(b.Err(), tt.want) || tt.want == nil && (b.Err() != nil || b.version != 5 || b.lease != (lease{b.first, testTTL}) || b.writing != nil) {

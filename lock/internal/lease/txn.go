@@ -51,7 +51,7 @@ func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error
 		if !doubt {
 			return err
 		}
-		applied, why := e.settle(ctx, w)
+		applied, why := e.resolveTxn(ctx, w)
 		switch failed++; {
 		case why != nil:
 			return zkconn.Final(fmt.Errorf("%w: %w: %w", ErrInDoubt, why, err))
@@ -81,7 +81,7 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 				w, version = e.txnWrite(now), e.version
 				e.writing, w.by = w, unlocked
 			default:
-				e.renewAt = min(e.renewAt, now.Mono) // settle a write in doubt at once
+				e.renewAt = min(e.renewAt, now.Mono) // resolve a write in doubt at once
 			}
 			e.schedule(e.renewAt, now)
 		})
@@ -216,10 +216,10 @@ func (e *Entry) drop(w *write, now clock.Instant) {
 	}
 }
 
-// settle makes the keeper find out the outcome of a transaction. It writes the same bytes on the
+// resolveTxn makes the keeper find out the outcome of a transaction. It writes the same bytes on the
 // same version, without the operations. Either the bytes are already there, or the transaction
 // cannot be applied any more. It fails when ctx or the entry ends first.
-func (e *Entry) settle(ctx context.Context, w *write) (applied bool, why error) {
+func (e *Entry) resolveTxn(ctx context.Context, w *write) (applied bool, why error) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	w.flying, w.doubt = false, true

@@ -201,7 +201,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 		case !errors.Is(cause, zk.ErrBadVersion):
 			return zkconn.Final(fmt.Errorf("write %s: %w", a.path, cause))
 		}
-		version, broken, err = a.readBack(ctx, &terms, record)
+		version, broken, err = a.resolveAttach(ctx, &terms, record)
 		return err
 	})
 	if err != nil {
@@ -223,10 +223,10 @@ func (a *attachment) granted() lease.Grant {
 	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared}
 }
 
-// readBack finds out whether our own write, whose reply was lost, caused the refusal of another
+// resolveAttach finds out whether our own write, whose reply was lost, caused the refusal of another
 // write on that version. No other client writes our bytes. If another client has overwritten them
 // since, only a force-release still has our mark.
-func (a *attachment) readBack(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
+func (a *attachment) resolveAttach(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
 	n, err := a.Conn.GetSynced(ctx, a.path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

@@ -27,20 +27,20 @@ func deletionOf(path string, n zkconn.Node, spent bool) []any {
 	if node.Generation == "" || !node.Removable(true, spent) {
 		return nil
 	}
-	return parentDeletion(path, node.Generation, n.Stat.Version)
+	return deleteParentOps(path, node.Generation, n.Stat.Version)
 }
 
-// parentDeletion returns the operations that delete a parent of that version, and its anchor.
-func parentDeletion(path string, generation string, version int32) []any {
+// deleteParentOps returns the operations that delete a parent of that version, and its anchor.
+func deleteParentOps(path string, generation string, version int32) []any {
 	return []any{
 		&zk.DeleteRequest{Path: anchorPath(path, generation), Version: -1},
 		&zk.DeleteRequest{Path: path, Version: version},
 	}
 }
 
-// deleteEmpty deletes parents in one transaction. If a parent is refused, it is dropped, because
+// deleteOwedParents deletes parents in one transaction. If a parent is refused, it is dropped, because
 // another contender has come and has the duty now. The rest are sent again.
-func (q *Queue) deleteEmpty(batch []emptyParent) {
+func (q *Queue) deleteOwedParents(batch []emptyParent) {
 	ctx, cancel := q.forTidying()
 	defer cancel()
 	err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {

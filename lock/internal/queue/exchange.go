@@ -20,7 +20,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	defer c.HandoffFailed(before)
 	x := c.exitOf(before)
 	defer c.close(x.lock)
-	x.withParent = false
+	x.deletesParent = false
 	var inDoubt []*draft
 	var created lease.Created // of the first of them
 	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {

@@ -24,7 +24,7 @@ type exit struct {
 
 	version, acknowledged int32  // of the node's data: probably, and at least
 	pending               []byte // of a write of unknown outcome
-	withParent            bool   // delete the anchor and the parent in the same transaction
+	deletesParent         bool   // delete the anchor and the parent in the same transaction
 	tried                 bool   // an attempt may have been applied
 }
 
@@ -34,7 +34,7 @@ func (q *Queue) exitOf(e *Entry) *exit {
 		x.lock.recall(parent{state: ours, kind: e.Kind, generation: e.generation(), adopted: e.adopted})
 	}
 	x.version, x.acknowledged, x.pending = e.LastWrite()
-	x.withParent = e.alone && !e.keepParent && e.generated && !x.lock.stays(q.Clock.Mono())
+	x.deletesParent = e.alone && !e.keepParent && e.generated && !x.lock.stays(q.Clock.Mono())
 	return x
 }
 
@@ -60,8 +60,8 @@ func (x *exit) leave(ctx context.Context) error {
 // ops returns the operations with which the entry leaves.
 func (x *exit) ops() []any {
 	ops := append(make([]any, 0, 3), &zk.DeleteRequest{Path: x.e.Path, Version: x.version})
-	if x.withParent {
-		ops = append(ops, parentDeletion(x.e.parent(), x.e.generation(), x.e.parentVersion)...)
+	if x.deletesParent {
+		ops = append(ops, deleteParentOps(x.e.parent(), x.e.generation(), x.e.parentVersion)...)
 	}
 	return ops
 }
@@ -84,20 +84,20 @@ func (x *exit) refused(ctx context.Context, err error) error {
 		x.tried = true
 		return err
 	case op > 0: // another contender is there, or the parent is not ours to delete
-		x.withParent = false
+		x.deletesParent = false
 		x.lock.sawOthers(true)
 		return zkconn.ErrAgain
 	case op == 0:
-		return x.entryRefused(ctx, cause)
+		return x.resolveDelete(ctx, cause)
 	}
 	return err
 }
 
-// entryRefused handles a refusal to delete the entry.
-func (x *exit) entryRefused(ctx context.Context, cause error) error {
+// resolveDelete handles a refusal to delete the entry.
+func (x *exit) resolveDelete(ctx context.Context, cause error) error {
 	switch {
 	case errors.Is(cause, zk.ErrNoNode) && !x.e.Lapsed() && (x.tried || x.e.IsOver()):
-		x.withParent = false
+		x.deletesParent = false
 		x.gone()
 		return nil
 	case errors.Is(cause, zk.ErrNoNode):
@@ -128,7 +128,7 @@ func (x *exit) entryRefused(ctx context.Context, cause error) error {
 // later, unless the lock is used again.
 func (x *exit) gone() {
 	x.lock.left(x.Clock.Mono())
-	if x.withParent {
+	if x.deletesParent {
 		x.lock.believe(parent{})
 		x.owe(x.e.parent(), true) // only to remember the time of its use
 		return
@@ -184,7 +184,7 @@ func (q *Queue) leaveTogether(ctx context.Context, all []*exit) (apart []*exit) 
 		case op > 0 && whose[op-1] == whose[op]:
 			left[whose[op]].lock.sawOthers(true)
 			for _, x := range left {
-				x.withParent = false
+				x.deletesParent = false
 			}
 		default:
 			apart = append(apart, left[whose[op]])

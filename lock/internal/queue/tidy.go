@@ -135,7 +135,7 @@ func (q *Queue) tidyAll(due map[string]*duty) {
 	}
 	wg.Wait()
 	for batch := range slices.Chunk(empty, tidyBatch) {
-		q.deleteEmpty(batch)
+		q.deleteOwedParents(batch)
 	}
 }
 

@@ -75,14 +75,14 @@ func zookeeperSchema(z *ZooKeeper) object {
 // policiesSchema is the part of the schema for a list of policies.
 func policiesSchema(to **Set) value {
 	policies := new([]Policy)
-	return checked{listOf(policies, policySchema, 0), func(d *decoder, path string) {
+	return checked{listOf(policies, policyKeys, 0), func(d *decoder, path string) {
 		*to = newSet(*policies, path, &d.mistakes)
 	}}
 }
 
-// policySchema is the part of the schema for one policy. The rules for its values are those of
+// policyKeys is the part of the schema for one policy. The rules for its values are those of
 // [NewSet], except that zero does not mean the default.
-func policySchema(p *Policy) value {
+func policyKeys(p *Policy) value {
 	return object{
 		{"name", text(&p.Name, notEmpty)},
 		{"match", parsed(&p.Match, func(s string) (Pattern, error) { return Pattern{s}, checkPattern(s) })},
