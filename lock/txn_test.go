@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -498,6 +499,26 @@ func TestTxnOfClosedClient(t *testing.T) {
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrClosed)
 		w.empty()
 		equal(t, "applied, and not after the close", w.added(), before)
+	})
+}
+
+// TestCloseWhileATxnIsResolved: the write that finds out what has become of a transaction is
+// refused after Close has begun. Unlock, and so Close, does not wait for its outcome any longer.
+func TestCloseWhileATxnIsResolved(t *testing.T) {
+	withApp(t, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		w.faults(txns, locktest.Fault{DelayReply: 20 * latency})
+		mustBe(t, h.Txn(w.limited(3*latency), add()), lock.ErrInDoubt)
+		hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{DelayReply: time.Second})
+		w.until("the outcome is asked for", hit)
+		unlocked := async(h.Unlock)
+		synctest.Wait()
+		begun := time.Now()
+		w.close(a)
+		<-unlocked
+		atMost(w, "closing took", time.Since(begun), 2*time.Second)
+		w.empty()
 	})
 }
 
