@@ -41,15 +41,15 @@
 //	no parent    Create(P) Create(anchor) Create(P/<gen>-lock-) SetData(P, data, version 0)
 //	a parent     Check(anchor)            Create(P/<gen>-lock-) SetData(P, data, any version)
 //
-// Package znode documents generations and anchors. No path ever recurs, so a late write or delete
-// of an earlier generation finds nothing. The server refuses a join whose client is wrong about the
-// parent. The parent's data is constant while the anchor is there, so joins never collide.
+// No path ever recurs, so a late write or delete of an earlier generation (package znode) finds
+// nothing. The server refuses a join whose client is wrong about the parent. The parent's data is
+// constant while the anchor is there, so joins never collide.
 //
 // The SetData is there for its reply (Z3): Mzxid is the first part of our fencing token, Mtime a
 // sample of the leader's clock. NumChildren 2, the anchor and our entry, proves that we are alone.
 //
-// A parent of another kind or format, or with foreign data, is refused and not touched. A parent
-// without a generation or its anchor is adopted, by an entry with a random name:
+// A parent of another kind or format, or with foreign data, is refused and not touched. One without
+// a generation or its anchor is adopted, by an entry with a random name:
 //
 //	Check(own entry)  Create(anchor)  SetData(P, data, the version read)
 //
@@ -85,16 +85,16 @@
 // expired entries, each on the version judged:
 //
 //   - An entry is judged by the leader's clock, or by how long this client has known its present
-//     version. No verdict rests on expires_at in a record, nor on a client's wall clock.
+//     version; never by expires_at in a record, nor by a client's wall clock.
 //   - Stamps of two leaders are never compared. A lease written in an earlier term counts from the
 //     first known stamp of the present one (package znode).
-//   - Between two sessions the servers may lose their data and number past it. So a term of an
-//     earlier session is doubted: a write numbered below it counts from its own stamp, if later.
+//   - Between two sessions the servers may lose their data and number past it. So a write numbered
+//     below a term of an earlier session counts from its own stamp, if later.
 //   - After our own outage all other entries look expired. So a contender first renews its entry,
 //     and entries not written since get a third of their TTL more.
 //
-// If our own entry has gone we queue again at the end, and its attempt becomes an orphan: it is
-// remembered for an hour, and the entry deleted if it appears after all.
+// If our own entry has gone we queue again at the end, and its attempt is an orphan for an hour: if
+// the entry appears after all, it is deleted.
 //
 // # Leaving
 //
@@ -104,12 +104,12 @@
 //
 // A parent stays if it has other contenders, or was used within the last second. A client that
 // leaves, gives up or purges without deleting the parent owes a check: after a second, or at Close,
-// it deletes parent and anchor if there is no other child. A contender that came meanwhile takes
-// over this duty. After a crash the reaper does.
+// it deletes an empty parent with its anchor. A contender that came meanwhile takes over this duty.
+// After a crash the reaper does.
 //
 // # Lost replies
 //
-// A write in doubt may be applied, now or later. So after the loss of the reply to
+// A write in doubt may be applied, now or later. After a lost reply to
 //
 //   - a create: list after a Sync. If an entry's record has our attempt, we have joined, and list
 //     to find our place. Otherwise the attempt is an orphan, and we join anew.
@@ -125,17 +125,17 @@
 //
 //   - A semaphore's anchor has the number of permits. A join checks the anchor's version, so number
 //     and count are of one moment. A waiter lists, then reads the number; an unsettled pair proves
-//     nothing. A contender enters if it and those ahead ask for at most that number.
+//     nothing. It enters if it and those ahead ask for at most that number.
 //   - An election is a mutex. A candidate whose turn has come syncs and lists. If a live one of a
-//     higher priority waits, it withdraws and joins anew. The leader is the first entry, if alive
-//     and its record shows the grant.
+//     higher priority waits, it withdraws and joins anew. The leader is the first entry, if it is
+//     alive and its record shows the grant.
 //   - One transaction joins several locks, so no deadlock is possible. All are granted at one
 //     moment. If one entry is missing, all are withdrawn.
 //
 // # Goroutines of one process
 //
-// Package place decides on local handoffs. An entry is continued only when no write is in flight
-// and its lease is fresh. While goroutines wait, the client watches for other contenders
+// Package place decides on local handoffs. An entry is continued only if no write is in flight and
+// its lease is fresh. While goroutines wait, the client watches for other contenders
 // (followOthers). If there are any, or it cannot tell, the first goroutine joins while the entry is
 // still held.
 //
@@ -148,7 +148,7 @@
 //
 // # Sequence rollover
 //
-// An entry of sequence 2147483647, or a negative one, is never granted (Z9): it leaves, and its
-// client waits without an entry until the parent, even an adopted one, has been deleted and counts
-// from 0 again. So a client that hands an entry off, or keeps it unused, checks the counter too.
+// An entry of sequence 2147483647, or a negative one, is never granted (Z9). It leaves, and its
+// client waits until the parent, even an adopted one, has been deleted and counts from 0 again. So
+// a client that hands off or keeps an entry checks the counter too.
 package queue
