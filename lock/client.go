@@ -56,14 +56,14 @@ type Client struct {
 	warned map[time.Duration]bool
 }
 
-// Dial connects to a ZooKeeper ensemble and returns a client once there is a session. It waits
-// for servers that cannot be reached, or whose names cannot be resolved. If ctx ends first it
-// fails with [ErrUnavailable]; without a deadline it waits forever. After three seconds it logs
-// the unreachable servers, once. One more request checks that the server supports the protocol,
-// and is the first sample of the leader's clock. If the server does not, Dial fails with
-// [ErrUnsupported]. The client owns the connection and closes it. A server is host or host:port;
-// the default port is 2181, and an IPv6 address is in brackets. A chroot is refused: put it into
-// the root ([WithRoot]).
+// Dial connects to a ZooKeeper ensemble and returns a client once there is a session. It waits for
+// servers that cannot be reached, or whose names cannot be resolved. If ctx ends first it fails
+// with [ErrUnavailable]; without a deadline it waits forever. After three seconds it logs the
+// unreachable servers, once. One transaction, which leaves nothing behind, then checks that the
+// server counts and replies as ZooKeeper does; it is also the first sample of the leader's clock.
+// If the server does not, Dial fails with [ErrUnsupported]. The client owns the connection and
+// closes it. A server is host or host:port; the default port is 2181, and an IPv6 address is in
+// brackets. A chroot is refused: put it into the root ([WithRoot]).
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {
 	cfg, err := newConfig(opts)
 	switch {
@@ -195,9 +195,9 @@ func (c *Client) start() *Client {
 }
 
 // Close ends all calls, with [ErrClosed], and all holds: their contexts end with it. It deletes
-// the entries of holds and waiters within the unlock timeout; the rest expire. It closes a
-// connection made by [Dial]. Then it waits up to a second until the logger and the observers have
-// taken the last lines and events. Later calls return the result of the first.
+// the entries of holds and waiters within the unlock timeout and a tenth of a second; the rest
+// expire. It closes a connection made by [Dial]. Then it waits up to a second until the logger and
+// the observers have taken the last lines and events. Later calls return the result of the first.
 //
 // Holds end at once, and others may enter. So unlock them before, or let their contexts end your
 // work.

@@ -107,7 +107,8 @@ func (h *Hold) cannot(rule string, args ...any) error {
 // Enqueue joins the queue, or takes the lock if it is free, and leaves its entry to the client
 // that attaches with the ticket. So a short-lived worker can keep its place, exit, and come back.
 // The entry lasts for the mutex's TTL ([WithTTL]) and the grace, without renewal: come back in
-// time. If its turn comes before a client has attached, it blocks all waiters behind it.
+// time. If its turn comes before a client has attached, it blocks all waiters behind it until one
+// attaches, or the TTL and the grace are over. Enqueue never re-enters a hold.
 //
 // Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex that barges, which
 // has no queue.
@@ -159,16 +160,17 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 	return t, nil
 }
 
-// Attach continues a detached hold, or a place in a queue, with the same entry. The incarnation
-// of its token rises by one. It waits for its turn; a detached hold is held again at once. The
-// options are those of [Client.Mutex], for the ticket's lock. From now on they or the policy set
-// the TTL, and max_hold begins anew. A hold for writing that was downgraded stays one for
-// reading, even with an earlier ticket: see [Hold.Reads]. The number of permits stays the same.
+// Attach continues a detached hold, or a place in a queue, with the same entry. The incarnation of
+// its token rises by one. It waits for its turn; a detached hold is held again at once. The options
+// are those of [Client.Mutex], for the ticket's lock. From now on they or the policy set the TTL,
+// and max_hold begins anew. If this client dies, the entry expires as any other does. A hold for
+// writing that was downgraded stays one for reading, even with an earlier ticket: see [Hold.Reads].
+// The number of permits stays the same.
 //
 // If several clients attach with one ticket, one succeeds; the others get [ErrAttached], and so
 // do later ones. If the entry was unlocked or force-released, or no client attached in time, the
-// error is [ErrRemoved]. If a hold was not detached, see [Hold.Ticket], Attach waits until its lease has
-// surely ended. By then the hold has ended for its holder.
+// error is [ErrRemoved]. If a hold was not detached, see [Hold.Ticket], Attach waits until its lease
+// and the grace have surely ended. By then the hold has ended for its holder.
 //
 // If ctx ends first, or the client closes, a background write leaves the entry as it was, with
 // the same lease; Close waits for it. After that write the same ticket works again. If the client

@@ -18,8 +18,8 @@
 //
 // Other locks on ZooKeeper are ephemeral nodes: the server deletes them with the session,
 // and a second client enters while the first still works. Here an entry is a persistent node
-// with a lease. Sessions may come and go. A hold ends when it is unlocked or when its lease
-// expires.
+// with a lease, which its client renews. Sessions may come and go. A hold ends when it is
+// unlocked or when its lease expires.
 //
 // # Choosing a lock
 //
@@ -39,20 +39,27 @@
 //
 //	event                      result
 //	the holder dies            others may enter after its TTL and the grace
-//	its session flaps, ends    nothing: it keeps the lock, and waiters keep their places
+//	its session flaps or ends  nothing: it keeps the lock, and waiters keep their places
 //	ZooKeeper is unreachable   it keeps the lock until its lease ends, and knows when; no client enters
 //	its client closes          its hold ends, and the next waiter enters at once
 //
 // FAILURES.md, in this folder, lists the failures, their effect on holders and waiters, and the
 // remedies.
 //
-// # One client or many
+// # Terms
 //
-// Make one [Client] for a process, and share it. Its goroutines share one session, renewals
-// (hundreds in one transaction) and places in the queues. A client can keep more than ten
-// thousand holds. Make a second client only for another root, other servers or other credentials.
-// Two clients in one process contend as two processes do, and neither re-enters a lock that the
-// other holds.
+//	lock        a name, and the node of that name
+//	entry       a contender's node below it
+//	hold        a granted entry, as its holder sees it; holder, its owner
+//	waiter      an entry that is not granted yet
+//	lease       the time during which others respect an entry; every write of the entry renews it
+//	TTL         how long a lease lasts
+//	grace       the time after the lease during which others still leave the entry alone
+//	purge       delete an expired entry
+//	epoch       the time of one leader of ZooKeeper; each has a higher number
+//	token       a number that rises with each grant
+//	ticket      a text with which another process continues an entry
+//	reaper      the program that deletes expired entries and empty nodes
 //
 // # Guarantees
 //
@@ -60,14 +67,13 @@
 //     session does not change the holder of a lock.
 //  2. The holder knows first. A hold that cannot be renewed ends for its holder,
 //     by [Hold.Context] and [Hold.Remaining], before another contender may enter.
-//  3. A dead holder blocks others for at most its TTL and the grace. A waiter that had an outage
-//     itself waits a third of the TTL longer. Then the next waiter in the queue, or the reaper,
-//     deletes the dead holder's entry. When ZooKeeper's leader changes, TTL and grace start again
-//     at the first known stamp of the new leader.
-//  4. First come, first served: among processes, and among the goroutines of one client that want
-//     the same lock in the same way. Goroutines share their client's place in the queue; while
-//     other processes wait, the goroutines hand it off among themselves for at most
-//     [Policy].LocalWindow. Readers hold the lock together, and so do holders of permits.
+//  3. A dead holder blocks others for at most its TTL and the grace. Then the next waiter, or
+//     the reaper, purges its entry. A waiter that had an outage itself waits a third of the TTL
+//     longer. When ZooKeeper's leader changes, TTL and grace start again at the first known stamp
+//     of the new leader.
+//  4. First come, first served: among processes, and among the goroutines of one client. But the
+//     goroutines may hand a lock off among themselves while other processes wait, for 10 ms by
+//     default ([Policy].LocalWindow).
 //  5. Nothing is left behind. The last client to leave deletes the lock's node: at once, or a
 //     second later if the lock is in frequent use. Waiters and the reaper remove what a crash
 //     leaves behind; the reaper removes empty ancestors, such as orders of orders/42. A lock node
@@ -77,37 +83,17 @@
 //
 // # Not guaranteed
 //
-//   - A process that is paused after its last check can act after its hold ended, and nothing on
-//     its own side can prevent that. Pass [Hold.Token] to each resource that the process changes.
-//     The resource refuses a token lower than the highest it has seen. Package fence does so in
-//     memory, and shows how databases do. To write to ZooKeeper use [Hold.Txn], which fails for
-//     any other client.
+//   - A process that is paused after its last check can act after its hold ended. Nothing on its
+//     own side can prevent that: use fencing.
 //   - While ZooKeeper has no quorum, no client enters. Holds last until their leases end.
 //   - Deleting a lock's node by hand voids mutual exclusion.
+//   - The guarantees rest on assumptions about clocks and servers, see below.
 //
-// # Assumptions
+// # Fencing
 //
-//   - The monotonic clocks of clients, and the leader's clock, are accurate to 500 ppm. ntpd
-//     slews within that. chrony slews far faster unless its maxslewrate limits it.
-//   - While one server leads, its clock never steps by more than the grace. A client that knew
-//     the clock before a step detects the step and stays safe. A client that did not may take a
-//     live holder for dead if that holder has not renewed since. Two kinds of steps go
-//     undetected: a step undone before the client's next sample of the clock, and a step smaller
-//     than the round trip of the last sample plus a millisecond for each second since. Detected
-//     steps are logged and counted ([Stats]).
-//   - A standalone ZooKeeper keeps its clock over a restart. Its clients cannot tell another
-//     clock from such a step.
-//   - ZooKeeper 3.4.14 or later. [Dial] sends one transaction, which leaves nothing behind, to
-//     check that the server counts and replies as ZooKeeper does. If it does not, Dial fails with
-//     [ErrUnsupported]. So it refuses ClickHouse Keeper, where each replica stamps writes with
-//     its own clock. [WithUnsafeServer] continues at your own risk. [New] does not check the
-//     server. CheckServer of package admin checks more.
-//
-// Holdfast trusts no client's wall clock. It judges expiry in ensemble time, which the leader
-// stamps on every write. The clocks of different leaders may differ by any amount, so stamps of
-// two leaders are never compared. An entry written under an earlier leader counts from the first
-// known stamp of the present leader. A client waits behind a dead holder for at most the TTL and
-// the grace by its own monotonic clock, however often the leader changes.
+// Pass [Hold.Token] to each resource that the work changes. The resource refuses a token lower
+// than the highest it has seen. Package fence does so in memory, and shows how databases do. To
+// write to ZooKeeper use [Hold.Txn], which fails for any other client.
 //
 // # The life of a hold
 //
@@ -131,18 +117,47 @@
 // The hold's context, the log, [Stats] and observers report a loss.
 //
 // Taking a free lock costs one request and one transaction, and so does releasing it. A contended
-// lock goes to the next waiter in the queue. A waiter watches only the entry before its own.
+// lock goes to the next waiter in the queue. A waiter of a [Mutex] watches only the entry before
+// its own.
 //
-// # Contenders of one client
+// # One client or many
 //
-// The goroutines of a client that want the same lock with the same settings share one place in
-// the queue, first come, first served. A handoff between them costs no request. Each has a hold
-// of its own, with its own context, max_hold and token. While other processes wait, the entry is
-// handed off locally for the policy's LocalWindow at most, 10 ms by default ([WithLocalWindow]);
-// then it leaves, and the next goroutine joins at the end of the queue, in one transaction.
-// Readers of an [RWMutex] that arrive within the window share one entry; observers and [Stats]
-// count that as one hold. A policy's Idle, or [WithIdle], keeps an unused entry until another
-// contender comes: taking the lock again then costs no request.
+// Make one [Client] for a process, and share it. Its goroutines share one session, renewals
+// (hundreds in one transaction) and places in the queues. A client can keep more than ten
+// thousand holds. Make a second client only for another root, other servers or other credentials.
+// Two clients in one process contend as two processes do, and neither re-enters a lock that the
+// other holds.
+//
+// # Choosing a TTL
+//
+// The default, 30 s, rides out the election of a ZooKeeper leader. Package policy says how to
+// choose a TTL, a grace and a session timeout, and reads them from a file that the reaper
+// shares ([WithPolicies]).
+//
+// # Warnings, health checks and metrics
+//
+// When only half of the TTL is left, because renewals fail or max_hold is near, a hold is at
+// risk. [Hold.AtRisk] and the log warn. The hold lasts until its context ends. If renewals failed,
+// one that succeeds makes it safe again.
+//
+// [Client.Check] answers a health check. It fails while a hold or a waiter is at risk because
+// renewals fail.
+//
+// An [Observer] ([WithObserver]) receives all events. The packages below lock/observe have
+// observers for slog, zerolog, Prometheus and OpenTelemetry.
+//
+// # Timeouts and closing
+//
+// [Dial] waits for servers until its context ends: give it a deadline. Calls return when their
+// contexts end, whatever the servers do. A node that such a call may have created is deleted in
+// the background. An unlock is retried for at most the unlock timeout, [WithUnlockTimeout].
+//
+// [Client.Close] ends all holds and waits, and deletes their entries, in about the unlock timeout
+// at most. Entries not deleted by then expire. It waits up to a second more for the logger and the
+// observers.
+//
+// No call, no renewal and no end of a hold waits for the logger or an observer. Lines and events
+// that they do not take in time are dropped, and counted in [Stats].
 //
 // # Re-entry
 //
@@ -158,21 +173,53 @@
 //	a hold for writing            Lock, RLock                   another handle, which may write
 //	a hold for reading            RLock                         another handle
 //	a hold for reading            RWMutex.Lock                  ErrUpgrade: it would wait for itself
-//	holds taken by All            All.Lock of the same locks    another handle on each
 //	holds of some of the locks    All.Lock                      ErrInvalid: it could deadlock
 //	a hold of a Semaphore         Acquire                       a hold with permits of its own
-//	a leadership, or a Mutex      Campaign of the same name     ErrInvalid: it would wait for itself
-//	  of that name
-//	a leadership                  Lock of a Mutex so named      another handle
+//	a leadership                  Campaign of the same name     ErrInvalid: it would wait for itself
 //	any hold                      Enqueue, Attach               an entry of its own
 //	a hold of another client      anything                      it waits, perhaps for its own caller
 //	a hold that has ended         anything                      the context's error; if derived by
 //	                                                            context.WithoutCancel, a new hold
 //
-// # Several locks together
+// # Several locks without deadlock
 //
 // [Client.LockAll] takes several locks, all of them or none, in one transaction if they are free.
 // Its callers never deadlock with each other, in whatever order they name the locks. See [All].
+//
+// # Leader election
+//
+// An [Election] is a mutex whose holder is the leader, with a value that all clients can read. A
+// leader that loses its lease knows so before another candidate leads, and its token is lower.
+// The next leader is a waiting candidate of the highest priority ([WithPriority]).
+// [Election.Leader] and [Election.Observe] create no entry.
+//
+// # Goroutines of one client
+//
+// The goroutines of a client that want the same lock with the same settings share one place in
+// the queue. A handoff between them costs no request. Each has a hold of its own, with its own
+// context, max_hold and token. If other processes wait when LocalWindow is over, the next
+// goroutine joins at the end of the queue. [WithLocalWindow] has the exceptions, and the rule for
+// readers. [WithIdle] keeps an unused entry until another contender comes.
+//
+// # Moving a hold to another process
+//
+// A hold of any lock but a leadership can continue in another process, or in the same program
+// after a restart. [Hold.Detach] ends it in this process and returns a [Ticket], a line of text.
+// [Client.Attach] continues it in the other process with the same entry; no contender enters in
+// between. The token rises, so a resource that compares tokens refuses late writes of the first
+// process. [Hold.Ticket] returns a ticket in case the process dies.
+//
+// [Mutex.Enqueue], [RWMutex.Enqueue], [RWMutex.REnqueue] and [Semaphore.Enqueue] do the same for a
+// place in the queue: a short-lived worker joins, exits, and comes back for its turn.
+//
+// Until a client attaches, the lock has no holder, and others stay out. You choose how long: by
+// Detach's argument, and for Enqueue by [WithTTL]. Of several clients with one ticket, one
+// succeeds.
+//
+// # Requesting the release of a lock
+//
+// [Client.Revoke] requests the release of a lock, with a reason. Its holders receive the request
+// from [Hold.Revoked], whose example shows how, and decide: none is forced.
 //
 // # Beside locks of other libraries
 //
@@ -180,122 +227,37 @@
 // [RWMutex] with Curator's and kazoo's, so that services can be moved one process at a time.
 // MIGRATING.md, in this folder, lists the requirements, and the promises that hold meanwhile.
 //
-// # Elections
+// # Assumptions about clocks
 //
-// An [Election] is a mutex whose holder is the leader, with a value that all clients can read. A
-// leader that loses its lease knows so before another candidate leads, and its token is lower.
-// The next leader is a waiting candidate of the highest priority ([WithPriority]).
-// [Election.Leader] and [Election.Observe] create no entry.
+// Holdfast trusts no client's wall clock. It judges expiry in ensemble time, which ZooKeeper's
+// leader stamps on every write. Its assumptions:
 //
-// # At risk
+//   - The monotonic clocks of clients, and the leader's clock, are accurate to 500 ppm. ntpd
+//     slews within that. chrony slews far faster unless its maxslewrate limits it.
+//   - While one server leads, its clock never steps by more than the grace. A client that knew
+//     the clock before a step detects the step and stays safe. A client that did not may take a
+//     live holder for dead if that holder has not renewed since. Two kinds of steps go
+//     undetected: a step undone before the client's next sample of the clock, and a step smaller
+//     than the round trip of the last sample plus a millisecond for each second since. Detected
+//     steps are logged and counted ([Stats]).
+//   - A standalone ZooKeeper keeps its clock over a restart. Clients cannot tell a new clock from
+//     such a step.
 //
-// A renewal is due when a third of the TTL has passed. When half of it is left, because renewals
-// fail or max_hold is near, the hold is at risk, and [Hold.AtRisk] and the log say so. This is a
-// warning: the hold lasts until its context ends, and a renewal that succeeds makes it safe
-// again.
+// The clocks of different leaders may differ by any amount: stamps of two leaders are never
+// compared. An entry written under an earlier leader counts from the first known stamp of the
+// present leader. However often the leader changes, a client waits behind a dead holder for at
+// most the TTL and the grace by its own monotonic clock.
 //
-//	                     AtRisk                        Check
-//	renewals fail        with half of the TTL left     fails until one succeeds, or the hold is lost
-//	max_hold is near     with half of the TTL left     passes
-//	fixed lease          never: its end is known       passes
-//	entry removed        no: the hold is lost at once  passes
-//	paused, lease lasts  when the process goes on      fails until a renewal succeeds
-//	paused for longer    no: the hold is lost          passes
-//	no hold and no wait  -                             passes, also if ZooKeeper is unreachable
+// # Supported servers
 //
-// [Client.Check] answers a health check. An [Observer] ([WithObserver]) receives all events of a
-// client's locks. The packages below lock/observe have observers for slog, zerolog, Prometheus
-// and OpenTelemetry.
+// ZooKeeper 3.4.14 or later. [Dial] checks the server, and fails with [ErrUnsupported] if it does
+// not count and reply as ZooKeeper does. So it refuses ClickHouse Keeper, where each replica
+// stamps writes with its own clock. [WithUnsafeServer] continues at your own risk. [New] does not
+// check the server. CheckServer of package admin checks more.
 //
-// # Moving a hold to another process
+// # Other packages
 //
-// A hold of any lock but a leadership can continue in another process, or in the same program
-// after a restart. [Hold.Detach] ends it in this process and returns a [Ticket], a line of text.
-// [Client.Attach] continues it in the other process with the same entry; no contender enters in
-// between. The token's incarnation rises by one, so a resource that compares tokens refuses late
-// writes of the first process. [Mutex.Enqueue], [RWMutex.Enqueue], [RWMutex.REnqueue] and
-// [Semaphore.Enqueue] do the same for a place in the queue: a short-lived worker joins, exits,
-// and comes back for its turn.
-//
-//	event                                       result
-//	two clients attach with the same ticket     one succeeds, the other gets ErrAttached
-//	no client attaches in time                  the entry is purged, and Attach fails with ErrRemoved
-//	Attach is given up before its turn          the entry keeps its place, and the ticket stays valid
-//	attached client dies, waiting or holding    its entry expires as any other does
-//	a detached waiter's turn comes              it blocks until a client attaches, or TTL and grace
-//	the process dies without having detached    a ticket of Hold.Ticket works once the lease has
-//	                                            ended, unless a waiter purged the entry before
-//	the hold's process lives                    no client can attach, with any ticket
-//
-// Until a client attaches, the lock has no holder, and others stay out. You choose how long: by
-// Detach's argument, and for Enqueue by [WithTTL]. A reader that shares its entry with others of
-// its client ([WithLocalWindow]) cannot detach it.
-//
-// # Requesting the release of a lock
-//
-// [Client.Revoke] requests the release of a lock, with a reason. Its holders receive the request
-// at once from [Hold.Revoked], and decide:
-//
-//	for {
-//		select {
-//		case <-work:
-//			// the next piece
-//		case r := <-hold.Revoked():
-//			log.Printf("%s asks for %s: %s", r.Owner, hold.Name(), r.Reason)
-//			return hold.Unlock()
-//		case <-hold.Context().Done():
-//			return hold.Err()
-//		}
-//	}
-//
-// The results:
-//
-//	event                                  result
-//	the holder does not listen             nothing: the hold goes on
-//	the holder listens later               it gets the request then, if the hold still lasts
-//	several clients ask                    the holder gets the last request, or each that it receives in time
-//	no session when it is asked            it gets the request with the next session
-//	the hold ends meanwhile                the next holder is not asked
-//	a reader or permit holder among many   all are asked, except those of other libraries
-//	the hold is detached                   the client that attaches is asked too
-//	Client.Close, max_hold, a lost lease   the request is deleted, sooner or later
-//
-// # Bounds
-//
-// [Dial] waits for servers that cannot be reached, or whose names cannot be resolved yet, until
-// its context ends: give it a deadline. Calls return when their contexts end, whatever the
-// servers do. A node that such a call may have created is deleted in the background. An unlock is
-// retried for at most the unlock timeout, [WithUnlockTimeout].
-//
-// [Client.Close] ends all holds and waits, and deletes their entries. That takes at most the
-// unlock timeout and a tenth of a second. Entries not deleted by then expire. Then Close waits at
-// most a second for the logger and the observers to take the last lines and events.
-//
-// No call, no renewal and no end of a hold waits for the logger or an observer. Lines and events
-// that they do not take in time are dropped, and counted in [Stats].
-//
-// # Choosing a TTL
-//
-// The default, 30 s, rides out the election of a ZooKeeper leader. Package policy says how to
-// choose a TTL, a grace and a session timeout, and reads them from a file that the reaper
-// shares ([WithPolicies]).
-//
-// # Terms
-//
-//	lock        a name, and the node of that name
-//	entry       a contender's node below it
-//	hold        a granted entry, as its holder sees it; holder, its owner
-//	waiter      an entry that is not granted yet
-//	lease       the time during which others respect an entry; every write of the entry renews it
-//	TTL         how long a lease lasts
-//	grace       the time after the lease during which others still leave the entry alone
-//	purge       delete an expired entry
-//	epoch       the time of one leader of ZooKeeper; each has a higher number
-//	token       a number that rises with each grant
-//	ticket      a text with which another process continues an entry
-//	reaper      the program that deletes expired entries and empty nodes
-//
-// Package znode specifies the format on the wire, lock/internal/queue the protocol. Package
-// locktest is a ZooKeeper in memory, to test code that takes locks without a server. Package
-// admin serves tools.
+// Package locktest is a ZooKeeper in memory, to test code that takes locks without a server.
+// Package admin serves tools. Package znode specifies the format on the wire,
+// lock/internal/queue the protocol.
 package lock

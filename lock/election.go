@@ -91,6 +91,7 @@ func withValue(m map[string]string, value string) (map[string]string, error) {
 
 // Leadership is the hold of a leader. It has the methods of [Hold], but cannot be detached. It
 // ends before another candidate leads, and its token is higher than those of all earlier leaders.
+// [Mutex.Lock] of the same name re-enters it with its context.
 type Leadership struct{ *Hold }
 
 // leads reports whether the hold is a candidate's.

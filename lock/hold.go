@@ -109,6 +109,7 @@ func (h *Hold) Remaining() time.Duration {
 // left at the warning; [Hold.Remaining] returns the time left now. If a renewal succeeds, an
 // unreceived warning is withdrawn. Each time that the hold comes at risk there is a new warning.
 // A process that was paused receives it when it goes on, unless the hold has been lost by then.
+// If the entry is removed, the hold is lost at once, without a warning.
 //
 // Each call for the same Hold returns the same channel, for the select of a loop; one goroutine
 // should receive from it. It is never closed: select on the hold's context too. A fixed lease

@@ -9,6 +9,9 @@ import "time"
 // transaction. Never handed off are: holds [WithoutRenewal], holds for reading, candidates of an
 // [Election], and a hold that was extended or downgraded, that has a [Hold.Ticket], or whose
 // holder received a [Client.Revoke]. Default [DefaultLocalWindow].
+//
+// Readers of an [RWMutex] share an entry if they wait when it is granted, or arrive within the
+// window. Each has a hold of its own, and counts as one in [Stats] and for observers.
 func WithLocalWindow(d time.Duration) SharedOption {
 	window := d
 	if d == 0 {

@@ -34,8 +34,9 @@ type Revocation struct {
 //
 // The request lasts as long as the entry, also when the entry is handed off locally: then the
 // next holder receives it, too. A later Revoke replaces it, and is delivered too. A cached lease
-// ([WithIdle]) looks like a held one, and is asked. A client that takes the lock with another
-// entry is not asked.
+// ([WithIdle]) looks like a held one, and is asked. A client that attaches to a detached hold
+// receives the request too. A client that takes the lock with another entry is not asked. When
+// the entry has ended, the request is deleted, sooner or later.
 //
 // It fails with [ErrNotHeld] if the lock has no holder. It fails with [ErrForeign] if a holder
 // uses another library, which cannot be asked; the other holders have then been asked. It fails

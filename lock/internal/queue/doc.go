@@ -1,26 +1,6 @@
 // Package queue takes an entry into the queue of a lock, waits for its turn, and takes it out
 // again. This page is the protocol of the locks, the reaper and the command line. Package lock
-// documents the promises, package znode the nodes, package place the goroutines of one process. If
-// code and page disagree, one of them is wrong.
-//
-// # Assumptions about ZooKeeper
-//
-//   - Z1: One leader orders all writes by a rising zxid. Its upper half is the epoch; each leader
-//     has its own. A node's Mtime is a reading of the leader's clock between the send and the
-//     reply of the write.
-//   - Z2: A new leader begins its epoch with all earlier commits.
-//   - Z3: A transaction (Multi) is applied as a whole or not at all. A SetData in it returns the
-//     Stat at that point: it counts children that the transaction created before.
-//   - Z4: The parent numbers sequential children by the count of all children ever created in it.
-//     A node that is deleted and created again begins at 0.
-//   - Z5: A read may be stale. But a read that shows a write shows all earlier writes, and a
-//     session never goes back in time.
-//   - Z6: A watch fires once; package zkconn fires it too, after a reconnect or a minute. An event
-//     says "read again". Only a deletion event proves anything.
-//   - Z7: Sync lets a server catch up with the leader. It does not ask a quorum.
-//   - Z8: Persistent nodes outlive their session. A write that was sent can be applied after its
-//     connection has failed.
-//   - Z9: The counter of children ends at 2147483647, and repeats that number.
+// documents the promises, package znode the nodes, package place the goroutines of one process.
 //
 // # The life of an entry
 //
@@ -34,29 +14,47 @@
 //	                  follow the              unlocked ── exchange: leave and ────┘
 //	                  predecessor                         join in one transaction
 //
-// Pure functions decide: admit, [znode.Entry.Judge], and those of package place. A request that was
-// sent is always awaited, even if the caller gives up.
+// Pure functions decide: admit, [znode.Entry.Judge], and those of package place. The reply to a
+// request is always awaited, even if the caller gives up.
 //
-// # Names that never recur
+// # Assumptions about ZooKeeper
+//
+//   - Z1: One leader orders all writes by a rising zxid. Its upper half is the epoch; each leader
+//     has its own. A node's Mtime is the leader's clock between the send and the reply of the
+//     write.
+//   - Z2: A new leader begins with all earlier commits.
+//   - Z3: A transaction (Multi) is applied as a whole or not at all. A SetData in it returns the
+//     Stat at that point, which counts children that the transaction created before.
+//   - Z4: A sequential child's number is the count of all children ever created in its parent. A
+//     parent that is deleted and created again begins at 0.
+//   - Z5: A read may be stale. But a read that shows a write shows all earlier writes, and a
+//     session never goes back in time.
+//   - Z6: A watch fires once; package zkconn also fires it after a reconnect or a minute. Only a
+//     deletion event proves anything; any other says "read again".
+//   - Z7: Sync lets a server catch up with the leader. It does not ask a quorum.
+//   - Z8: Persistent nodes outlive their session. A write can be applied after its connection has
+//     failed.
+//   - Z9: The counter of children ends at 2147483647, and repeats that number.
+//
+// # Joining
 //
 //	no parent    Create(P) Create(anchor) Create(P/<gen>-lock-) SetData(P, data, version 0)
 //	a parent     Check(anchor)            Create(P/<gen>-lock-) SetData(P, data, any version)
 //
-// Package znode documents generations and anchors. No path ever recurs, so a late write or delete
-// of an earlier generation finds nothing. The server refuses a join with a wrong belief about the
-// parent.
+// No path ever recurs, so a late write or delete of an earlier generation (package znode) finds
+// nothing. The server refuses a join whose client is wrong about the parent. The parent's data is
+// constant while the anchor is there, so joins never collide.
 //
-// The parent's data is constant while the anchor is there, so joins never collide. The SetData is
-// there for its reply (Z3): Mzxid is the first part of our fencing token, Mtime a sample of the
-// leader's clock. NumChildren 2, the anchor and our entry, proves that we are alone.
+// The SetData is there for its reply (Z3): Mzxid is the first part of our fencing token, Mtime a
+// sample of the leader's clock. NumChildren 2, the anchor and our entry, proves that we are alone.
 //
-// A parent of another kind or format, or with foreign data, is refused and not touched. A parent
-// without a generation or its anchor is adopted, by an entry with a random name:
+// A parent of another kind or format, or with foreign data, is refused and not touched. One without
+// a generation or its anchor is adopted, by an entry with a random name:
 //
 //	Check(own entry)  Create(anchor)  SetData(P, data, the version read)
 //
-// If the ACL forbids that, names stay random, and each join lists. A parent that had no data is
-// deleted only when its counter has reached its end.
+// If the ACL forbids that, names stay random, and each join lists. An adopted parent that had no
+// data is deleted only at the end of its counter.
 //
 // # Admission
 //
@@ -68,53 +66,35 @@
 //	it has gone, and may have been waiting itself                list
 //	it has gone, and held the lock alone                         enter
 //
-// Nothing but admit lets a contender in. The last line holds because no contender is ahead of a
-// lone holder, and none joins ahead of another. The predecessor is known to have held the lock if
-// it was first in a list, if we joined as the second of two, or if its record shows the grant.
+// Only admit lets a contender in. The last line is safe because no contender is ahead of a lone
+// holder, and none joins ahead of another. The predecessor surely held the lock if it was first in
+// a list, if we joined as the second of two, or if its record shows the grant.
 //
 // Mutexes, and semaphores with more contenders than permits, predict the predecessor: its sequence
 // is one lower. All others list. A list with our entry has every earlier entry that still exists
-// (Z5). If ours is missing, we sync and list again. Only settled reads prove anything about other
-// entries: their session had already written our entry.
+// (Z5). If ours is missing, we sync and list again. Any other read proves something only if it is
+// settled: its session had already written our entry.
 //
 // A contender enters only if half of its lease is left and its entry was written in the present
 // session. Otherwise it renews, then lists.
 //
 // # Waiting and purging
 //
-// Outside of semaphores (permits.go) a waiter watches its predecessor. Behind a foreign entry, which
-// has no lease, it also watches the nearest Holdfast entry ahead of that. It purges expired entries,
-// each on the version judged:
+// A waiter watches its predecessor; permits.go has the rule for semaphores. Behind a foreign entry,
+// which has no lease, it also watches the nearest Holdfast entry ahead of that. It deletes (purges)
+// expired entries, each on the version judged:
 //
 //   - An entry is judged by the leader's clock, or by how long this client has known its present
-//     version. No verdict rests on expires_at in a record, nor on a client's clock.
+//     version; never by expires_at in a record, nor by a client's wall clock.
 //   - Stamps of two leaders are never compared. A lease written in an earlier term counts from the
-//     first known stamp of the present one; package znode defines terms.
-//   - Between two sessions the servers may lose their data and number past it. So a term of an
-//     earlier session is doubted: a write numbered below it counts from its own stamp, if later.
-//   - After an outage of our own all other entries look expired. So a contender first renews its
-//     own entry. Entries not written since the outage get a third of their TTL more.
+//     first known stamp of the present one (package znode).
+//   - Between two sessions the servers may lose their data and number past it. So a write numbered
+//     below a term of an earlier session counts from its own stamp, if later.
+//   - After our own outage all other entries look expired. So a contender first renews its entry,
+//     and entries not written since get a third of their TTL more.
 //
-// If our own entry has gone we queue again at the end. Its attempt is remembered as an orphan, and
-// the entry deleted if it appears after all.
-//
-// # Permits, elections, several locks
-//
-//   - A semaphore's anchor has the number of permits. A join checks the anchor's version, so number
-//     and count are of one moment. A waiter lists, then reads the number; an unsettled pair proves
-//     nothing. A contender is in if it and the contenders ahead ask for at most that number.
-//   - An election is a mutex. A candidate whose turn has come syncs and lists. If a live one of a
-//     higher priority waits, the candidate withdraws and joins anew. The leader is the first entry,
-//     if it is alive and its record shows the grant.
-//   - One transaction joins several locks, so no deadlock is possible. All are granted at one
-//     moment. If one entry is missing, all are withdrawn.
-//
-// # The goroutines of one process
-//
-// Package place decides on local handoffs. If a write is in flight or the lease is not fresh, a join
-// continues the entry. While goroutines wait, the client lists the contenders,
-// and watches while there are no others (followOthers). If there are others, or the list fails, the
-// first goroutine joins while the entry is still held.
+// If our own entry has gone we queue again at the end, and its attempt is an orphan for an hour: if
+// the entry appears after all, it is deleted.
 //
 // # Leaving
 //
@@ -122,35 +102,53 @@
 //	else                                   Delete(E, v)
 //	unlocked, goroutines wait              Delete(E, v) Check(anchor) Create(E') SetData(P)
 //
-// A parent with other contenders stays, and so does one used within the last second. A client
-// that leaves, gives up or purges without deleting the parent owes a check: after a second, or at
-// Close, it deletes the parent with its anchor if there is no other child. A contender that has
-// come meanwhile has this duty instead. The reaper deletes what a crash leaves.
-//
-// # Detach and attach
-//
-// Detach writes the entry once more, as detached, with a lease of its own. Attach reads it after a
-// Sync, and writes it twice on the version read, v, so only one client succeeds. The previous
-// owner, if its renewal is in doubt, may still write or delete on v+1; at v+2 the server refuses
-// that. Attach first waits until the lease of an entry that was not detached has ended.
+// A parent stays if it has other contenders, or was used within the last second. A client that
+// leaves, gives up or purges without deleting the parent owes a check: after a second, or at Close,
+// it deletes an empty parent with its anchor. A contender that came meanwhile takes over this duty.
+// After a crash the reaper does.
 //
 // # Lost replies
 //
-// A write in doubt may be applied, now or later. Each kind of write resolves the doubt:
+// A write in doubt may be applied, now or later. After a lost reply to
 //
-//   - A create: list after a Sync. If an entry's record has our attempt, we have joined, and list.
-//     Otherwise the attempt is an orphan for an hour, and we join anew.
-//   - A renewal, a detach or an attach: send the same bytes again on the same version. If that is
-//     refused and the node has our bytes, the first write was applied.
-//   - A delete: send it again. A missing node is a success, unless the lease may have expired
+//   - a create: list after a Sync. If an entry's record has our attempt, we have joined, and list
+//     to find our place. Otherwise the attempt is an orphan, and we join anew.
+//   - a renewal, a detach or an attach: send the same bytes again on the same version. If refused
+//     and the node has our bytes, the first write was applied.
+//   - a delete: send it again. A missing node is a success, unless the lease may have expired
 //     before the unlock.
-//   - An exchange: send it again under a new attempt until the outcome is definite. The old entry
-//     can be deleted only once, so no earlier send can be applied later.
-//   - A purge: list.
+//   - an exchange: send it again under a new attempt until the outcome is definite. The old entry
+//     can be deleted only once, so no earlier send is applied later.
+//   - a purge: list.
+//
+// # Semaphores, elections, several locks
+//
+//   - A semaphore's anchor has the number of permits. A join checks the anchor's version, so number
+//     and count are of one moment. A waiter lists, then reads the number; an unsettled pair proves
+//     nothing. It enters if it and those ahead ask for at most that number.
+//   - An election is a mutex. A candidate whose turn has come syncs and lists. If a live one of a
+//     higher priority waits, it withdraws and joins anew. The leader is the first entry, if it is
+//     alive and its record shows the grant.
+//   - One transaction joins several locks, so no deadlock is possible. All are granted at one
+//     moment. If one entry is missing, all are withdrawn.
+//
+// # Goroutines of one process
+//
+// Package place decides on local handoffs. An entry is continued only if no write is in flight and
+// its lease is fresh. While goroutines wait, the client watches for other contenders
+// (followOthers). If there are any, or it cannot tell, the first goroutine joins while the entry is
+// still held.
+//
+// # Detach and attach
+//
+// Detach writes the entry as detached, with a lease of its own. Attach reads it after a Sync, and
+// writes it twice on the version read, v, so only one client succeeds. A previous owner whose
+// renewal is in doubt may still write or delete on v+1; at v+2 the server refuses that. If the
+// entry was not detached, Attach first waits until its lease and the grace are over.
 //
 // # Sequence rollover
 //
-// An entry of sequence 2147483647, or a negative one, is never granted (Z9). It leaves. Its client
-// waits, without an entry, until the parent has been deleted, even an adopted one, and counts from
-// 0 again. So a client that hands an entry off, or keeps it unused, checks the counter too.
+// An entry of sequence 2147483647, or a negative one, is never granted (Z9). It leaves, and its
+// client waits until the parent, even an adopted one, has been deleted and counts from 0 again. So
+// a client that hands off or keeps an entry checks the counter too.
 package queue
