@@ -66,6 +66,7 @@ func TestBadOptions(t *testing.T) {
 		{"empty key", lock.WithMetadata(map[string]string{"": "v"}), []string{"empty key", `"v"`}},
 		{"odd value", lock.WithMetadata(map[string]string{"k": "\xff"}), []string{`"k"`, "not valid UTF-8"}},
 		{"no unlock timeout", lock.WithUnlockTimeout(0), []string{"unlock timeout 0s", "must be positive"}},
+		{"endless unlock timeout", lock.WithUnlockTimeout(math.MaxInt64), []string{"unlock timeout 2562047h47m16.854775807s", "at most 8760h"}},
 		{"short session", lock.WithSessionTimeout(time.Millisecond), []string{"session timeout 1ms", "at least 100ms"}},
 		{"long session", lock.WithSessionTimeout(597 * time.Hour), []string{"session timeout 597h0m0s", "at most 596h"}},
 		{"no dialer", lock.WithDialer(nil), []string{"dialer", "must not be nil"}},
