@@ -42,7 +42,7 @@ func failure(replies []zk.MultiResponse, err error) error {
 	case OutcomeOf(replies[i].Error) == Refused:
 		return &refusedError{Op: i, Err: named(replies[i].Error)}
 	}
-	return named(replies[i].Error)
+	return replies[i].Error
 }
 
 // issue sends a transaction. A single delete or write is sent as a plain request, which costs the
