@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -58,6 +59,8 @@ func TestTreeRefuses(t *testing.T) {
 			return err
 		},
 		"inspect": func(tree admin.Tree, ctx context.Context) error { _, err := tree.Inspect(ctx, "x"); return err },
+		"purge":   func(tree admin.Tree, ctx context.Context) error { return second(tree.Purge(ctx, "/locks/x", terms)) },
+		"carries": func(tree admin.Tree, ctx context.Context) error { return tree.Carries(ctx, 1) },
 	}
 	for _, tree := range []admin.Tree{{}, admin.New(nil), admin.New(new(lock.Client))} {
 		if tree.Root() != "" || tree.Path("x") != "" || tree.Estimate() != (admin.Time{}) {
@@ -76,6 +79,14 @@ func TestTreeRefuses(t *testing.T) {
 		for _, call := range calls {
 			fails(t, call(admin.New(a), nil), lock.ErrInvalid, "context", "must not be nil")
 		}
+		for _, size := range []int{-1, math.MaxInt} {
+			fails(t, admin.New(a).Carries(w.ctx, size), lock.ErrInvalid, fmt.Sprint("size ", size), "within 0..1048576")
+		}
+		h := w.lock(a, "x")
+		broken := w.breaks(a, h.EntryPath())
+		fails(t, broken.Wait(nil, terms), lock.ErrInvalid, "context", "must not be nil") //lint:ignore SA1012 it is what is tested
+		fails(t, new(admin.Breaking).Wait(w.ctx, terms), lock.ErrInvalid, "tree", "must come from a client")
+		w.ok(broken.Wait(w.ctx, terms))
 	})
 }
 

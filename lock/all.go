@@ -3,6 +3,7 @@ package lock
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,7 +42,8 @@ type All struct {
 }
 
 // All returns the mutexes of these names, to be taken together. The names must differ; there are
-// at most [MaxAll]. The options apply to each mutex, on top of its policy. [WithBarging] is
+// at most [MaxAll], fewer if a long ACL ([WithACL]) makes their entries larger than [MaxTxn]
+// together. The options apply to each mutex, on top of its policy. [WithBarging] is
 // refused: these mutexes always queue. [All.Validate] and all other methods fail if a name or an
 // option is not allowed.
 func (c *Client) All(names []string, opts ...LockOption) *All {
@@ -64,7 +66,27 @@ func (c *Client) All(names []string, opts ...LockOption) *All {
 			a.err = cmp.Or(a.err, invalid("names", fmt.Sprintf("%q", names), "must differ: %q stands there twice", r.name))
 		}
 	}
+	size := 0
+	for _, r := range a.each {
+		size += r.size()
+	}
+	if size > MaxTxn { // the server would end the connection at each attempt
+		a.err = cmp.Or(a.err, invalid("names", fmt.Sprintf("(%d of them)", len(names)),
+			"must be fewer: their entries, with paths, ACLs and metadata, have %d bytes, and at most %d fit into one transaction", size, MaxTxn))
+	}
 	return a
+}
+
+// size returns roughly the most bytes of the operations that create the lock's entry: creates of
+// the parent, the anchor and the entry, and a write of the parent.
+func (r *recipe) size() int {
+	c := r.client.cfg
+	size := 4*len(c.root+r.name) + len(c.owner+c.host) + 1<<10
+	for _, a := range c.acl {
+		size += 3 * (len(a.Scheme) + len(a.ID) + 12)
+	}
+	metadata, _ := json.Marshal(r.metadata) // a map of texts
+	return size + len(metadata)
 }
 
 // LockAll waits until it has all of the named mutexes; it is c.All(names).Lock(ctx).

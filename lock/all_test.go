@@ -290,3 +290,31 @@ func TestTryLockOfWhatIsFree(t *testing.T) {
 		mustBe(w, unlock(), nil)
 	})
 }
+
+// TestAllTooLarge: as many locks as MaxAll with the longest names and metadata fit into one
+// transaction. With a long ACL too they do not, and are refused at once: the server would end the
+// connection at each attempt.
+func TestAllTooLarge(t *testing.T) {
+	for _, users := range []int{1, 100} {
+		subtest(t, fmt.Sprint(users, " users"), locktest.Options{}, func(w *world) {
+			acl := zk.WorldACL(zk.PermAll)
+			for i := range users {
+				acl = append(acl, zk.DigestACL(zk.PermAll, fmt.Sprint("user", i), "secret")...)
+			}
+			a := w.dial("a", lock.WithACL(acl...))
+			names := make([]string, lock.MaxAll)
+			for i := range names {
+				names[i] = fmt.Sprintf("%03d%s", i, strings.Repeat("x", 509))
+			}
+			all := a.All(names, lock.WithMetadata(map[string]string{"k": strings.Repeat("v", 4095)}))
+			hs, err := all.Lock(w.limited(ttl))
+			if users > 1 {
+				fails(w, err, lock.ErrInvalid, "names (64 of them)", "must be fewer", "at most 786432")
+				mustBe(w, all.Validate(), err)
+				return
+			}
+			w.ok(err)
+			w.unlockAll(hs)
+		})
+	}
+}

@@ -190,6 +190,30 @@ func TestBreakRefuses(t *testing.T) {
 	})
 }
 
+// TestPurgeByDefaults: a policy without a grace means the default one, in a purge and in the wait
+// for a broken entry, as it does for a lock.
+func TestPurgeByDefaults(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, c := w.client("a"), w.client("c")
+		h, broken := w.lock(a, "x"), w.lock(a, "y")
+		w.Partition("a")
+		b := w.breaks(c, broken.EntryPath())
+		negative := lock.Policy{Grace: -ttl}
+		fails(w, b.Wait(w.ctx, negative), lock.ErrInvalid, "grace -10s")
+		fails(w, second(admin.New(c).Purge(w.ctx, h.EntryPath(), negative)), lock.ErrInvalid, "grace -10s")
+		done := async(func() error { return b.Wait(w.ctx, lock.Policy{}) })
+		time.Sleep(ttl + lock.DefaultGrace/2)
+		gone, err := admin.New(c).Purge(w.ctx, h.EntryPath(), lock.Policy{})
+		isTrue(w, !gone && err == nil, "purged before the end of the grace: %v, %v", gone, err)
+		w.hasEntries("y", 1)
+		w.ok(<-done)
+		time.Sleep(lock.DefaultGrace)
+		gone, err = admin.New(c).Purge(w.ctx, h.EntryPath(), lock.Policy{})
+		isTrue(w, gone && err == nil, "not purged after the end of the grace: %v, %v", gone, err)
+		w.hasNodes(0)
+	})
+}
+
 // TestPurge: a purge deletes expired entries only.
 func TestPurge(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -53,11 +53,11 @@ func (c *Client) enter(ctx context.Context, what, name string) (bound context.Co
 
 // begin checks the arguments of a call about the named lock, and then enters it.
 func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
-	if err := checkContext(ctx, what, name); err != nil {
-		return nil, nil, err
-	}
 	if err := znode.CheckName(name); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := checkContext(ctx, what, name); err != nil {
+		return nil, nil, err
 	}
 	return c.enter(ctx, what, name)
 }

@@ -113,7 +113,7 @@ func (h *Hold) cannot(rule string, args ...any) error {
 // Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex that barges, which
 // has no queue.
 func (m *Mutex) Enqueue(ctx context.Context) (Ticket, error) {
-	if m.r.barging {
+	if m.r.err == nil && m.r.barging {
 		return Ticket{}, invalid("mutex", m.r.name, "must not barge: there is no place to keep without a queue")
 	}
 	return m.r.enqueue(ctx, znode.Exclusive)

@@ -45,6 +45,10 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 		e.r.err = invalid("option", "WithBarging", "is for a Mutex, and not for an Election")
 	case e.r.fixed:
 		e.r.err = invalid("option", "WithoutRenewal", "is not for an Election: a leader renews its lease")
+	default: // there must be room for a value
+		if _, err := withValue(e.r.metadata, ""); err != nil {
+			e.r.err = fmt.Errorf("lock %q: %w", name, err)
+		}
 	}
 	return e
 }
@@ -56,8 +60,8 @@ var elects = lockOption(func(s *settings) error {
 })
 
 // Campaign joins the election with a value, and waits until it leads and all clients can see
-// that. Value and metadata ([WithMetadata]) are UTF-8, together at most 4 KiB. It fails as
-// [Mutex.Lock] does. It is not re-entrant: with the context of a leadership, or of a held
+// that. Value and metadata ([WithMetadata]) are UTF-8, together at most 4 KiB and 64 pairs; the
+// value counts as the pair of the key "election.value". It fails as [Mutex.Lock] does. It is not re-entrant: with the context of a leadership, or of a held
 // [Mutex], of the same name it fails with [ErrInvalid].
 func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
 	r, err := e.r.request(ctx, znode.Exclusive)

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"sync/atomic"
 	"time"
@@ -137,7 +138,11 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if most := h.client.cfg.policyOf(h.e.Lock()).MaxTTL; ttl > most {
 		return invalid("ttl", ttl, "must not be longer than max_ttl, %v", most)
 	}
-	return h.e.Extend(ctx, ttl)
+	err := h.e.Extend(ctx, ttl)
+	if err == nil || err == h.e.Err() { // its text has the lock already
+		return err
+	}
+	return fmt.Errorf("extend %q: %w", h.Name(), err)
 }
 
 // Unlock ends the hold: first its context, then its entry in ZooKeeper. The last client to leave

@@ -170,3 +170,16 @@ func TestMaxHold(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestExtendWithoutServer: the error of an extension that was not acknowledged names the lock, as
+// the errors of other calls do.
+func TestExtendWithoutServer(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		h := w.lock(a, "x")
+		w.Partition("a")
+		fails(w, h.Extend(w.limited(time.Second), ttl), context.DeadlineExceeded, `extend "x": `)
+		w.Heal("a")
+		w.finish(h)
+	})
+}

@@ -261,12 +261,16 @@ func WithObserver(o Observer) Option {
 }
 
 // WithUnlockTimeout sets the longest time for which an unlock is retried, also over reconnects.
-// Then Unlock fails, and the entry is deleted later or expires. Default [DefaultUnlockTimeout].
+// Then Unlock fails, and the entry is deleted later or expires. At most [MaxTime]. Default
+// [DefaultUnlockTimeout].
 func WithUnlockTimeout(d time.Duration) Option {
 	return clientOption(func(c *config) error {
 		c.unlockTimeout = d
-		if d <= 0 {
+		switch {
+		case d <= 0:
 			return invalid("unlock timeout", d, "must be positive")
+		case d > MaxTime:
+			return invalid("unlock timeout", d, "must be at most %v", MaxTime)
 		}
 		return nil
 	})

@@ -66,6 +66,7 @@ func TestBadOptions(t *testing.T) {
 		{"empty key", lock.WithMetadata(map[string]string{"": "v"}), []string{"empty key", `"v"`}},
 		{"odd value", lock.WithMetadata(map[string]string{"k": "\xff"}), []string{`"k"`, "not valid UTF-8"}},
 		{"no unlock timeout", lock.WithUnlockTimeout(0), []string{"unlock timeout 0s", "must be positive"}},
+		{"endless unlock timeout", lock.WithUnlockTimeout(math.MaxInt64), []string{"unlock timeout 2562047h47m16.854775807s", "at most 8760h"}},
 		{"short session", lock.WithSessionTimeout(time.Millisecond), []string{"session timeout 1ms", "at least 100ms"}},
 		{"long session", lock.WithSessionTimeout(597 * time.Hour), []string{"session timeout 597h0m0s", "at most 596h"}},
 		{"no dialer", lock.WithDialer(nil), []string{"dialer", "must not be nil"}},
@@ -251,5 +252,41 @@ func TestShortTTLIsWarnedOf(t *testing.T) {
 		for _, part := range []string{`"ttl":"3s"`, `"session_timeout":"6s"`, `"dead_connection_noticed_after":"4s"`, `"left_of_ttl_at_a_renewal":"2s"`} {
 			isTrue(t, strings.Contains(w.logged(), part), "the warning does not tell %s", part)
 		}
+	})
+}
+
+// TestSameRefusal: each method of a lock with a bad name or option fails with the error of Validate,
+// whatever else is wrong with the call.
+func TestSameRefusal(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		barging := a.Mutex("x", lock.WithBarging(), lock.WithTTL(1))
+		mustBe(w, second(barging.Enqueue(w.ctx)), barging.Validate())
+		ended, cancel := context.WithCancel(w.ctx)
+		cancel()
+		fails(w, a.Revoke(ended, strings.Repeat("x", 1<<20), ""), lock.ErrInvalid, "1048576 bytes", "at most 512")
+	})
+}
+
+// TestNoRoomForValue: an election whose metadata leaves no room for a value is refused when it is
+// validated, not only by its campaigns.
+func TestNoRoomForValue(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.client("a")
+		pairs := map[string]string{}
+		for i := range 64 {
+			pairs[strings.Repeat("k", i+1)] = ""
+		}
+		for what, m := range map[string]map[string]string{"65 pairs": pairs, "4110 bytes": {"k": strings.Repeat("x", 4095)}} {
+			w.ok(a.Mutex("x", lock.WithMetadata(m)).Validate())
+			e := a.Election("x", lock.WithMetadata(m))
+			fails(w, e.Validate(), lock.ErrInvalid, `lock "x"`, what)
+			mustBe(w, second(e.Campaign(w.ctx, "")), e.Validate())
+		}
+		most := strings.Repeat("v", 4096-len("election.value"))
+		l, err := a.Election("x").Campaign(w.ctx, most)
+		w.ok(err)
+		mustBe(w, l.Proclaim(w.ctx, most+"v"), lock.ErrInvalid)
+		w.ok(l.Resign())
 	})
 }

@@ -234,3 +234,22 @@ func TestServersThatTakeLess(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestAnswersHaveMeanings: the errors of a call say what a server's answer means also if
+// go-zookeeper has no name for it: a request as a whole, an operation of a transaction, a read.
+func TestAnswersHaveMeanings(t *testing.T) {
+	for code, meaning := range map[int32]string{codeQuota: "a quota is exceeded", -119: "the server is read-only", -1: "the server failed"} {
+		subtest(t, meaning, locktest.Options{}, func(w *world) {
+			a := w.client("a")
+			for _, op := range []int{0, 2} {
+				w.Intercept(func(locktest.Request) locktest.Fault { return locktest.Fault{Code: code, Op: op} })
+				_, err := a.Mutex("x").Lock(w.ctx)
+				mustSay(w, err, `lock "x": `, meaning, fmt.Sprint(code))
+				_, err = a.Election("e").Leader(w.ctx)
+				mustSay(w, err, `election "e": `, meaning, fmt.Sprint(code))
+			}
+			w.Intercept(nil)
+			w.finish(w.lock(a, "x"))
+		})
+	}
+}

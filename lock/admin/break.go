@@ -115,8 +115,14 @@ func (b *Breaking) Detached() bool { return b.before.Record.Detached }
 func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 
 // Wait waits until the entry has gone. It deletes the entry itself as soon as the owner's lease
-// and the grace have surely ended.
+// and the grace have surely ended. Zero fields of the policy mean their defaults.
 func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
+	if err := b.tree.check(ctx); err != nil {
+		return err
+	}
+	if p = p.WithDefaults(); p.Validate() != nil {
+		return p.Validate()
+	}
 	for !b.gone {
 		conn := b.tree.c.Conn
 		changed, err := zkconn.Synced(ctx, conn, b.path, func() (<-chan zk.Event, error) { // as in attempt: there may be a new session
@@ -170,10 +176,13 @@ func (b *Breaking) Delete(ctx context.Context, p lock.Policy) error {
 }
 
 // Purge deletes the entry at path if its lease and the grace have ended, as a waiter behind it
-// would. It reports whether the entry has gone.
+// would. It reports whether the entry has gone. Zero fields of the policy mean their defaults.
 func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool, err error) {
 	if err := t.check(ctx); err != nil {
 		return false, err
+	}
+	if p = p.WithDefaults(); p.Validate() != nil {
+		return false, p.Validate()
 	}
 	n, err := t.c.Conn.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {

@@ -3,15 +3,20 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // ErrTooLong says that the server refuses requests of that length.
 var ErrTooLong = errors.New("the server ends the connection at a request of that length")
+
+// mostCarried is the largest size for Carries. go-zookeeper sends requests of up to 1.5 MiB.
+const mostCarried = 1 << 20
 
 // ACL reads the access list of a node. Errors are those of [zk.Conn.GetACL].
 func (t Tree) ACL(ctx context.Context, path string) ([]zk.ACL, error) {
@@ -42,10 +47,14 @@ func (t Tree) Displacement() (times uint64, by time.Duration) {
 }
 
 // Carries sends a request of more than size bytes, which changes nothing: it writes a node that
-// cannot exist. It fails with [ErrTooLong] if the server ends the connection each time.
+// cannot exist. It fails with [ErrTooLong] if the server ends the connection each time. A size is
+// at most 1 MiB: no server accepts more unless its jute.maxbuffer was raised.
 func (t Tree) Carries(ctx context.Context, size int) error {
 	if err := t.check(ctx); err != nil {
 		return err
+	}
+	if size < 0 || size > mostCarried {
+		return fmt.Errorf("%w: size %d: must be within 0..%d", lock.ErrInvalid, size, mostCarried)
 	}
 	const tries = 3 // connections also end for other reasons
 	cut := 0

@@ -98,14 +98,21 @@ type resource struct {
 
 // Do runs f unless a higher token was shown for the resource, and returns f's error. Otherwise it
 // fails with a [StaleError]. While f runs, other calls for the resource wait, however high their
-// token. If the ctx of a waiting call ends, that call fails with the context's error and cause.
-// The same token may come any number of times. The zero token, which no hold has, is a
+// token. If ctx has ended, or ends while the call waits, the call fails with the context's error
+// and cause. The same token may come any number of times. The zero token, which no hold has, is a
 // [lock.ErrInvalid].
 //
 // The token is remembered even if f fails. f must not use the Gate for the same resource.
 func (g *Gate) Do(ctx context.Context, name string, token lock.Token, f func() error) error {
-	if token == (lock.Token{}) {
+	switch {
+	case token == lock.Token{}:
 		return fmt.Errorf("%w: token %v of resource %q: must be that of a hold", lock.ErrInvalid, token, name)
+	case ctx == nil:
+		return fmt.Errorf("%w: context of a call for resource %q: must not be nil", lock.ErrInvalid, name)
+	case f == nil:
+		return fmt.Errorf("%w: function of a call for resource %q: must not be nil", lock.ErrInvalid, name)
+	case ctx.Err() != nil:
+		return fmt.Errorf("resource %q: %w: %w", name, ctx.Err(), context.Cause(ctx))
 	}
 	r := g.resource(name)
 	select {

@@ -65,6 +65,34 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// TestGateRefuses: a call without a context or a function, or whose context has ended, fails and
+// raises nothing, although no other call runs.
+func TestGateRefuses(t *testing.T) {
+	var g fence.Gate
+	run := func() error {
+		t.Error("the function was called")
+		return nil
+	}
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errFailed)
+	for range 20 { // a select between two ready cases picks one at random
+		if err := g.Do(ended, "a", token(2), run); !errors.Is(err, context.Canceled) || !errors.Is(err, errFailed) || strings.Contains(err.Error(), "another call") {
+			t.Fatal(err)
+		}
+	}
+	for what, err := range map[string]error{
+		"context":  g.Do(nil, "a", token(2), run), //lint:ignore SA1012 it is what is tested
+		"function": g.Do(t.Context(), "a", token(2), nil),
+	} {
+		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := g.Raise(t.Context(), "a", token(1)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestGateIsOneStep: no caller overtakes another one that was admitted, and later callers have
 // higher tokens.
 func TestGateIsOneStep(t *testing.T) {

@@ -17,6 +17,9 @@ import (
 // The label of such a client, for faults and counters, is the host that it connects from, such as
 // "127.0.0.1". The member answers the four-letter words ruok, srvr, mntr, conf and envi.
 func (e *Ensemble) Serve(l net.Listener, member string) error {
+	if l == nil {
+		return errors.New("locktest: Serve: the listener is nil")
+	}
 	defer l.Close()
 	m, err := e.find("Serve", member)
 	if err != nil {

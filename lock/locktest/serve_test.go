@@ -149,6 +149,9 @@ func TestServeFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := ens.Serve(nil, ens.Servers()[0]); err == nil || !strings.Contains(err.Error(), "listener is nil") {
+		t.Errorf("without a listener: %v", err)
+	}
 	if err := ens.Serve(l, "absent:1"); err == nil || !strings.Contains(err.Error(), `"absent:1" is no member`) {
 		t.Errorf("an unknown member: %v", err)
 	}

@@ -23,7 +23,8 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error)) (T, error) {
 		c.inline.Add(1)
 		defer c.calls.Leave()
 		defer c.inline.Add(-1)
-		return f()
+		value, err := f()
+		return value, named(err)
 	}
 	done := make(chan result, 1) // the result of an abandoned call stays there
 	go func() {
@@ -32,7 +33,7 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error)) (T, error) {
 		if !c.Owned() && endsConnection(err) { // there are no events that would show it
 			c.noteDown()
 		}
-		done <- result{value, err}
+		done <- result{value, named(err)}
 	}()
 	select {
 	case r := <-done:

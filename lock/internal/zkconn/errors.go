@@ -65,6 +65,27 @@ const (
 	codeUnknownSession = unnamedCode + "-12"
 )
 
+// codes are the meanings of the servers' codes that go-zookeeper does not name.
+var codes = map[string]string{
+	unnamedCode + "-1":   "the server failed",
+	unnamedCode + "-5":   "the server could not read the request, or write the answer",
+	codeUnimplemented:    "the server does not know the request",
+	unnamedCode + "-7":   "the server took too long",
+	unnamedCode + "-119": "the server is read-only: it has no quorum",
+	unnamedCode + "-125": "a quota is exceeded",
+	codeThrottled:        "the server is throttled",
+}
+
+// named adds the meaning of the server's code to an answer that go-zookeeper does not name.
+func named(err error) error {
+	if err != nil {
+		if meaning, ok := codes[err.Error()]; ok {
+			return fmt.Errorf("%s: %w", meaning, err)
+		}
+	}
+	return err
+}
+
 // OutcomeOf classifies an error of this package, wrapped or not. It is Ambiguous unless the error
 // is known to be a server's answer, or the request was never sent: for example with a closed
 // connection, a failed write, an undecodable reply, or an abandoned call.

@@ -40,7 +40,7 @@ func failure(replies []zk.MultiResponse, err error) error {
 	case i < 0:
 		return err
 	case OutcomeOf(replies[i].Error) == Refused:
-		return &refusedError{Op: i, Err: replies[i].Error}
+		return &refusedError{Op: i, Err: named(replies[i].Error)}
 	}
 	return replies[i].Error
 }

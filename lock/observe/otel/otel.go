@@ -165,7 +165,11 @@ func (o *Observer) trace(ctx context.Context, e lock.Event, now time.Time) {
 		span.AddEvent("withdrawn", trace.WithTimestamp(now))
 	}
 	if e.Kind == lock.EventLost {
-		span.SetStatus(codes.Error, e.Reason.Error())
+		why := lock.ErrLost
+		if e.Reason != nil { // it comes from a client
+			why = e.Reason
+		}
+		span.SetStatus(codes.Error, why.Error())
 	}
 	span.End(trace.WithTimestamp(now))
 }

@@ -108,6 +108,19 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestLostWithoutReason: an event that no client has made, without a reason, does not panic.
+func TestLostWithoutReason(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	o, err := observe.New(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Observe(t.Context(), lock.Event{Kind: lock.EventLost})
+	if got := spans.Ended(); len(got) != 1 || got[0].Status().Code != codes.Error || got[0].Status().Description != lock.ErrLost.Error() {
+		t.Errorf("spans %v", got)
+	}
+}
+
 // TestOthers checks events that a single client does not cause, and an observer without providers.
 func TestOthers(t *testing.T) {
 	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
@@ -121,7 +134,7 @@ func TestOthers(t *testing.T) {
 	}
 	for _, e := range []lock.Event{
 		{Kind: lock.EventAtRisk, Policy: "jobs", Reason: lock.ErrMaxHold, Left: time.Second},
-		{Kind: lock.EventPurged, Policy: "jobs"}, {Kind: lock.EventDisplaced, By: time.Hour},
+		{Kind: lock.EventPurged, Policy: "jobs"}, {Kind: lock.EventDisplaced, By: time.Hour}, {}, {Kind: 255},
 	} {
 		both.Observe(t.Context(), e)
 		neither.Observe(t.Context(), e)

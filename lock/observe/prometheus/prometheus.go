@@ -23,6 +23,8 @@ package prometheus
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -45,11 +47,12 @@ type Observer struct {
 }
 
 // New returns an observer; register its metrics. bounds are the bounds of the histograms'
-// buckets, in seconds. Without any, they go from 1 ms to 12 h.
+// buckets, in seconds and in any order. Without any, they go from 1 ms to 12 h.
 func New(bounds ...float64) *Observer {
 	if len(bounds) == 0 {
 		bounds = buckets
 	}
+	bounds = slices.Compact(slices.Sorted(slices.Values(bounds))) // others make the first event panic
 	histogram := func(name, help string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "holdfast", Subsystem: "lock", Name: name, Help: help, Buckets: bounds}, []string{"policy"})
 	}
@@ -92,6 +95,7 @@ func (o *Observer) Collect(ch chan<- prometheus.Metric) {
 
 // Observe counts an event.
 func (o *Observer) Observe(_ context.Context, e lock.Event) {
+	e.Policy = strings.ToValidUTF8(e.Policy, "\uFFFD") // other labels make Prometheus panic
 	switch e.Kind {
 	case lock.EventWaiting:
 		o.waiting.WithLabelValues(e.Policy).Inc()

@@ -49,6 +49,26 @@ func Example() {
 	// Output: holdfast_lock_hold_seconds default 3
 }
 
+// TestOddInput: neither bounds in another order, nor a policy whose name is not UTF-8, make an event
+// panic, which would end the process.
+func TestOddInput(t *testing.T) {
+	o := observe.New(5, 1, 5)
+	for kind := range lock.EventDisplaced + 2 {
+		o.Observe(t.Context(), lock.Event{Kind: kind, Policy: "jobs\xff", Waited: 2 * time.Second})
+	}
+	want := `# HELP holdfast_lock_wait_seconds Time from the call until the lock was acquired.
+# TYPE holdfast_lock_wait_seconds histogram
+holdfast_lock_wait_seconds_bucket{policy="jobs\uFFFD",le="1"} 0
+holdfast_lock_wait_seconds_bucket{policy="jobs\uFFFD",le="5"} 1
+holdfast_lock_wait_seconds_bucket{policy="jobs\uFFFD",le="+Inf"} 1
+holdfast_lock_wait_seconds_sum{policy="jobs\uFFFD"} 2
+holdfast_lock_wait_seconds_count{policy="jobs\uFFFD"} 1
+`
+	if err := testutil.CollectAndCompare(o, strings.NewReader(strings.ReplaceAll(want, `\uFFFD`, "\uFFFD")), "holdfast_lock_wait_seconds"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestMetrics sends events of all kinds, and checks the metrics.
 func TestMetrics(t *testing.T) {
 	o := observe.New()
