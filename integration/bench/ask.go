@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // askEvery is the time for which a client uses a lock again and again before another client
@@ -37,9 +39,9 @@ func (c *crew) ask(ctx context.Context, user, asker, beside locker) (turn, error
 	defer team.end()
 	var done atomic.Bool
 	team.run(1, func(int) error { return beside.cycleUntil(team.ctx, done.Load) })
-	wait := askHeld
+	request := askHeld
 	if plays(keeping)(c.peer) {
-		wait = askUnused
+		request = askUnused
 	}
 	before := c.sessions[1].counts().Requests
 	var took []float64
@@ -48,7 +50,7 @@ func (c *crew) ask(ctx context.Context, user, asker, beside locker) (turn, error
 		err := user.cycleUntil(team.ctx, func() bool { return time.Since(start) >= askEvery })
 		var waited time.Duration
 		if err == nil {
-			waited, err = wait(team.ctx, user, asker)
+			waited, err = request(team.ctx, user, asker)
 		}
 		if err != nil {
 			team.fail(err)
@@ -81,7 +83,7 @@ func askHeld(ctx context.Context, user, asker locker) (time.Duration, error) {
 		return 0, err
 	}
 	var unlocked, had time.Time
-	err := together(2, func(i int) error {
+	err := wait.All(2, func(i int) error {
 		if i == 0 {
 			if err := asker.lock(ctx); err != nil {
 				return err

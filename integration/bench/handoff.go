@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const (
@@ -170,7 +172,7 @@ func (t *turns) progress() (had, measured int) {
 // watch measures for a window, and until at least one handoff was measured. It begins after as many
 // turns as there are contenders: by then all of them queue.
 func (t *turns) watch(ctx context.Context, c *crew, contenders int) (done performance, err error) {
-	err = await(ctx, "all queue", func() (bool, error) {
+	err = wait.Until(ctx, patience, "all queue", func() (bool, error) {
 		had, _ := t.progress()
 		return had >= contenders, nil
 	})
@@ -181,11 +183,8 @@ func (t *turns) watch(ctx context.Context, c *crew, contenders int) (done perfor
 	done.each, err = c.costOf(ctx, c.sessions, func() (int, error) {
 		t.measure(true)
 		start = time.Now()
-		select {
-		case <-time.After(c.window):
-		case <-ctx.Done():
-		}
-		err := await(ctx, "the lock is handed on", func() (bool, error) {
+		_ = wait.Sleep(ctx, c.window)
+		err := wait.Until(ctx, patience, "the lock is handed on", func() (bool, error) {
 			_, measured := t.progress()
 			return measured > 0, nil
 		})

@@ -202,19 +202,3 @@ func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *r
 
 // patience is the limit of every wait. No correct wait takes that long.
 const patience = 2 * time.Minute
-
-// await polls until yes returns true.
-func await(ctx context.Context, what string, yes func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not happen in %v that %s", patience, what))
-	defer cancel()
-	for {
-		if done, err := yes(); done || err != nil {
-			return err
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}

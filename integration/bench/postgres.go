@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -148,15 +148,13 @@ func postgresLocker(pool *pgxpool.Pool, path string) locker {
 	return locker{
 		try: try,
 		lock: func(ctx context.Context) error {
-			wait := polling()
+			backoff := polling()
 			for {
 				if got, err := try(ctx); got || err != nil {
 					return err
 				}
-				select {
-				case <-time.After(wait.NextBackoff()):
-				case <-ctx.Done():
-					return context.Cause(ctx)
+				if err := wait.Sleep(ctx, backoff.NextBackoff()); err != nil {
+					return err
 				}
 			}
 		},

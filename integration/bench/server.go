@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -189,7 +190,7 @@ func (z *zookeeper) watches(ctx context.Context) (float64, error) {
 // awaitWatches waits until clients have set n watches: a waiter has joined once it watches its
 // predecessor.
 func (z *zookeeper) awaitWatches(ctx context.Context, n int) error {
-	return await(ctx, "all wait", func() (bool, error) {
+	return wait.Until(ctx, patience, "all wait", func() (bool, error) {
 		watches, err := z.watches(ctx)
 		return watches == float64(n), err
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bsm/redislock"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -74,7 +75,7 @@ func startDaemon(ctx context.Context, name string, prepare func(d *daemon) error
 		return nil, err
 	}
 	var last error
-	err = await(ctx, name+" is ready", func() (bool, error) {
+	err = wait.Until(ctx, patience, name+" is ready", func() (bool, error) {
 		select {
 		case <-d.Exited():
 			return false, fmt.Errorf("%s did not start: %v", name, d.Err())

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // waitersBehind is the number of waiters behind the holder of a lock that others try.
@@ -23,7 +25,7 @@ func tryLock(bars ...bar) *experiment {
 			}
 			finished := make(chan error, 1)
 			go func() {
-				finished <- together(len(waiters), func(i int) error { return waiters[i].locker(path).cycle(ctx) })
+				finished <- wait.All(len(waiters), func(i int) error { return waiters[i].locker(path).cycle(ctx) })
 			}()
 			c.end = func() error { return errors.Join(holder.unlock(), <-finished) }
 			tried := client.locker(path)
@@ -50,7 +52,7 @@ func (s *site) allWait(ctx context.Context, path string, n int) error {
 	if s.on.queued == nil {
 		return nil
 	}
-	return await(ctx, "all wait", func() (bool, error) {
+	return wait.Until(ctx, patience, "all wait", func() (bool, error) {
 		queued, err := s.on.queued(ctx, path)
 		return queued == n, err
 	})

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"slices"
@@ -200,7 +202,7 @@ func newBench(ctx context.Context, verbose bool) (*bench, error) {
 	version, err := server.Version(ctx)
 	if err == nil {
 		b.version = version.String()
-		b.look, _, err = zk.Connect([]string{b.server}, sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(silence{}))
+		b.look, _, err = zk.Connect([]string{b.server}, sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
 	}
 	if err != nil {
 		return nil, errors.Join(err, server.Stop())
@@ -225,32 +227,3 @@ func (b *bench) overhear(lockPath string) func(line string) {
 		}
 	}
 }
-
-// await polls until yes returns true.
-func await(ctx context.Context, what string, yes func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not happen in %v that %s", patience, what))
-	defer cancel()
-	for {
-		if done, err := yes(); done || err != nil {
-			return err
-		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
-}
-
-// sleep waits for d.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// silence is a logger for go-zookeeper.
-type silence struct{}
-
-func (silence) Printf(string, ...any) {}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/peers"
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -132,7 +133,7 @@ func (r *pairRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 	}
 	ready()
 	// The rounds strike at different times between two pings or renewals.
-	if err := sleep(ctx, time.Duration(r.round-1)*700*time.Millisecond); err != nil {
+	if err := wait.Sleep(ctx, time.Duration(r.round-1)*700*time.Millisecond); err != nil {
 		return err
 	}
 	if err := r.strike(ctx, b); err != nil {
@@ -155,7 +156,7 @@ func (r *pairRun) queueUp(ctx context.Context, b *bench, p *peers.Peer, lockPath
 	if r.coming, err = r.second.Tell("lock"); err != nil {
 		return err
 	}
-	return await(ctx, "the second waits", func() (bool, error) {
+	return wait.Until(ctx, patience, "the second waits", func() (bool, error) {
 		children, _, err := b.look.Children(lockPath)
 		return len(znode.Contenders(children)) == 2, err
 	})

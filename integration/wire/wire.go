@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const (
@@ -56,10 +58,7 @@ func expire(ctx context.Context, addr string, id int64, passwd []byte, answerTim
 		}
 		if last = err; err != nil {
 			// The client closed it, or a server that does not serve now.
-			select {
-			case <-ctx.Done():
-			case <-time.After(retryAfter):
-			}
+			_ = wait.Sleep(ctx, retryAfter)
 		}
 	}
 }

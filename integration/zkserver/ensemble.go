@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // modeTimeout limits the query for a member's mode, which a paused member does not answer.
@@ -88,13 +90,7 @@ func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 
 // each calls f for all servers concurrently and joins the errors.
 func (e *Ensemble) each(f func(*Server) error) error {
-	errs := make([]error, len(e.servers))
-	var wg sync.WaitGroup
-	for i, s := range e.servers {
-		wg.Go(func() { errs[i] = f(s) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return wait.All(len(e.servers), func(i int) error { return f(e.servers[i]) })
 }
 
 // Servers returns the members. Each may be killed, paused and restarted.
@@ -139,10 +135,8 @@ func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, er
 		if len(modes[mode]) >= n {
 			return modes[mode], nil
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, pollInterval) != nil {
 			return nil, fmt.Errorf("zkserver: must be %d %s among %v, but they are %q: %w", n, mode, e.Addrs(), slices.Collect(maps.Keys(modes)), context.Cause(ctx))
-		case <-time.After(pollInterval):
 		}
 	}
 }

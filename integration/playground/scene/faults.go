@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // faultTime is the duration of a pause and of a partition: longer than a session timeout, and than
@@ -82,7 +84,7 @@ func (s *Scene) Elect(off time.Duration) {
 		s.say(nil, Warn, "the leader, %s, stops", memberName(leader))
 		must(s.ensemble.Stop(servers[leader]))
 		s.tasks.Go(func() {
-			if pause(s.ctx, 2*electionTime) != nil {
+			if wait.Sleep(s.ctx, 2*electionTime) != nil {
 				return
 			}
 			s.update(func() {
@@ -149,7 +151,7 @@ func (s *Scene) each(what string, do func(*worker)) {
 func (s *Scene) later(w *worker, what string, undo func()) {
 	life := w.life
 	s.tasks.Go(func() {
-		if pause(s.ctx, faultTime) != nil {
+		if wait.Sleep(s.ctx, faultTime) != nil {
 			return
 		}
 		s.update(func() {

@@ -1,6 +1,10 @@
 package scene
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
+)
 
 // Tour is the progress of the tour.
 type Tour struct {
@@ -89,7 +93,7 @@ func (s *Scene) goAround() {
 			s.tour = Tour{Stop: i + 1, Of: len(stops), Say: stop.say}
 		})
 		stop.do()
-		if s.await(s.ctx, func() bool { return stop.seen(begin) }) != nil || pause(s.ctx, stop.look) != nil {
+		if s.await(s.ctx, func() bool { return stop.seen(begin) }) != nil || wait.Sleep(s.ctx, stop.look) != nil {
 			return
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // The phases of a worker.
@@ -57,7 +59,7 @@ func (w *worker) run() {
 		kill()
 		// A machine stays cut off when a process on it restarts.
 		_ = w.s.await(w.s.ctx, func() bool { return !w.cut })
-		_ = pause(w.s.ctx, restart)
+		_ = wait.Sleep(w.s.ctx, restart)
 	}
 }
 
@@ -73,7 +75,7 @@ func (w *worker) live(ctx context.Context) {
 	w.update(ctx, func() { w.p = p })
 	for err == nil {
 		if err = w.turn(ctx, p); err == nil {
-			err = pause(ctx, rest)
+			err = wait.Sleep(ctx, rest)
 		}
 	}
 	w.update(ctx, func() { w.die(err) })
