@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,11 +25,11 @@ type Ensemble struct {
 	links   links // nil without Options.Links
 }
 
-// StartEnsemble starts n servers, 3 or more, and waits until each serves. The context limits only
-// the start; Stop ends the servers.
+// StartEnsemble starts n servers, 3 or more, or a standalone one, and waits until each serves. The
+// context limits only the start; Stop ends the servers.
 func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) {
-	if n < 3 {
-		return nil, fmt.Errorf("zkserver: an ensemble of %d servers: must be 3 or more", n)
+	if n < 3 && n != 1 {
+		return nil, fmt.Errorf("zkserver: an ensemble of %d servers: must be 3 or more, or 1", n)
 	}
 	opts, err := opts.complete(ctx)
 	if err != nil {
@@ -62,6 +63,9 @@ func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 	for i := range n {
 		config := []string{"initLimit=60", "syncLimit=10"} // in ticks; on a starved machine it takes long to join
 		for j := range n {
+			if n == 1 {
+				break // a standalone server has no list of members
+			}
 			addr := fmt.Sprintf("%s:%d", loopback(quorum[j]), election[j])
 			if e.links != nil && i != j {
 				addr = e.links.addr(i, j)
@@ -141,7 +145,8 @@ func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, er
 	}
 }
 
-// mode returns a member's mode, leader or follower, or the reason why it is unknown.
+// mode returns a member's mode, leader or follower, or the reason why it is unknown. A standalone
+// server leads.
 func (s *Server) mode(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, modeTimeout)
 	defer cancel()
@@ -149,7 +154,7 @@ func (s *Server) mode(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	return stats["Mode"]
+	return strings.Replace(stats["Mode"], "standalone", "leader", 1)
 }
 
 // Part partitions two members until Heal: their messages to each other are held back, as by a

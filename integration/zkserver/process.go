@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -68,16 +69,21 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// terminate asks the process to end, and kills it after the timeout. It reports whether it ended in
-// time.
-func (p *Process) terminate(timeout time.Duration) bool {
-	_ = p.Signal(syscall.SIGTERM)
+// Stop sends the process a signal to end, and kills it after the patience. The error says that the
+// process had ended before, or had to be killed.
+func (p *Process) Stop(s os.Signal, patience time.Duration) error {
+	select {
+	case <-p.exited:
+		return fmt.Errorf("had died by itself: %v", p.err)
+	default:
+	}
+	_ = p.Signal(s)
 	_ = p.Signal(syscall.SIGCONT) // a stopped one hears nothing
 	select {
 	case <-p.exited:
-		return true
-	case <-time.After(timeout):
+		return nil
+	case <-time.After(patience):
 		p.Kill()
-		return false
+		return fmt.Errorf("had to be killed: it ran on for %v after %v", patience, s)
 	}
 }

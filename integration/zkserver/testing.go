@@ -79,25 +79,7 @@ func share(ctx context.Context) (stop func() error, err error) {
 // it logs the end of the server's log. It skips the test if there is no ZooKeeper.
 func ForTest(t testing.TB, opts Options) *Server {
 	t.Helper()
-	NeedReal(t)
-	s, err := Start(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { end(t, &Ensemble{servers: []*Server{s}}) })
-	return s
-}
-
-// end stops servers at the end of a test.
-func end(t testing.TB, e *Ensemble) {
-	if t.Failed() {
-		for _, s := range e.Servers() {
-			t.Logf("the end of the log of server %s:\n%s", s.Addr(), s.LogTail(tailLines))
-		}
-	}
-	if err := e.Stop(); err != nil {
-		t.Error(err)
-	}
+	return EnsembleForTest(t, 1, opts).servers[0]
 }
 
 // EnsembleForTest starts n servers for one test, and stops them at its end. If the
@@ -109,7 +91,16 @@ func EnsembleForTest(t testing.TB, n int, opts Options) *Ensemble {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { end(t, e) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, s := range e.servers {
+				t.Logf("the end of the log of server %s:\n%s", s.Addr(), s.LogTail(tailLines))
+			}
+		}
+		if err := e.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
 	return e
 }
 
