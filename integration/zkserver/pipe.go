@@ -48,37 +48,26 @@ func (p *pipe) cut() {
 // pipes has all connections through a relay or a tap.
 type pipes struct {
 	valve valve
-
-	mu  sync.Mutex
-	all map[*pipe]struct{}
+	all   sync.Map // of *pipe
 }
 
 // add adds a pipe with the client's end.
 func (ps *pipes) add(client net.Conn) *pipe {
 	p := &pipe{client: client, closed: make(chan struct{})}
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if ps.all == nil {
-		ps.all = make(map[*pipe]struct{})
-	}
-	ps.all[p] = struct{}{}
+	ps.all.Store(p, nil)
 	return p
 }
 
 // end cuts a pipe, and forgets it.
 func (ps *pipes) end(p *pipe) {
 	p.cut()
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	delete(ps.all, p)
+	ps.all.Delete(p)
 }
 
 // each calls f for all pipes.
 func (ps *pipes) each(f func(*pipe)) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	for p := range ps.all {
-		f(p)
+	for p := range ps.all.Range {
+		f(p.(*pipe))
 	}
 }
 
