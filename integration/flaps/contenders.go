@@ -33,18 +33,13 @@ const shortTTL = sessionTimeout
 var contenders = []*contender{
 	{
 		name: "holdfast", title: "Holdfast, TTL 6 s", asked: "Remaining() > 0",
-		ours: true, cuts: 3, ttl: shortTTL, setUp: self(peers.Holdfast),
+		ours: true, cuts: 3, ttl: shortTTL, setUp: peers.Holdfast,
 	},
 	{
 		name: "holdfast-30s", title: "Holdfast, TTL 30 s", asked: "Remaining() > 0",
-		ours: true, rides: true, ttl: 30 * time.Second, setUp: self(peers.Holdfast),
+		ours: true, rides: true, ttl: 30 * time.Second, setUp: peers.Holdfast,
 	},
-	{name: "zk.Lock", title: "zk.Lock", cuts: 3, setUp: self(peers.ZKLock)},
+	{name: "zk.Lock", title: "zk.Lock", cuts: 3, setUp: peers.ZKLock},
 	{name: "curator", title: "Curator", asked: "isAcquiredInThisProcess()", cuts: 1, setUp: peers.Curator},
 	{name: "kazoo", title: "kazoo", asked: "is_acquired", cuts: 1, setUp: peers.Kazoo},
-}
-
-// self adapts the setup of a program that runs in copies of this program and needs no folder.
-func self(setUp func() (peers.Program, error)) func(context.Context, string) (peers.Program, error) {
-	return func(context.Context, string) (peers.Program, error) { return setUp() }
 }

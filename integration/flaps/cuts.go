@@ -196,7 +196,9 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 		if err := wait.Sleep(ctx, turnTime); err != nil {
 			return err
 		}
-		t.add(turn{c.Name, in.At, time.Now()})
+		t.mu.Lock()
+		t.all = append(t.all, turn{c.Name, in.At, time.Now()})
+		t.mu.Unlock()
 		for range unlockTries {
 			out, err := c.Ask(ctx, "unlock")
 			if err != nil {
@@ -210,12 +212,6 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 			}
 		}
 	}
-}
-
-func (t *turns) add(one turn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.all = append(t.all, one)
 }
 
 // failed counts a failed call, and waits before the next one.

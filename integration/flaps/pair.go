@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/peers"
 	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -53,15 +54,15 @@ type pairRun struct {
 	contender     *contender
 	round         int
 	first, second *peers.Client
-	coming        <-chan peers.Said // what the second's Lock says
+	coming        <-chan zkserver.Line // what the second's Lock says
 
 	struck       time.Time
-	in           time.Time  // the second came in; zero: it did not
-	asked        string     // what the first's library said just then, when asked whether it holds the lock
-	warned, told peers.Said // what it said of its own accord, since the fault; zero: nothing
-	unlocked     time.Time  // the first was done, and unlocked
-	unlock       string     // what its Unlock said
-	left         string     // what the second's Unlock said
+	in           time.Time     // the second came in; zero: it did not
+	asked        string        // what the first's library said just then, when asked whether it holds the lock
+	warned, told zkserver.Line // what it said of its own accord, since the fault; zero: nothing
+	unlocked     time.Time     // the first was done, and unlocked
+	unlock       string        // what its Unlock said
+	left         string        // what the second's Unlock said
 }
 
 // overlap returns how long the second client was in before the first was told or was done.

@@ -47,14 +47,8 @@ type Peer struct {
 	ended error         // how it ended; set when gone
 
 	mu      sync.Mutex
-	waiting map[string]chan Said // for the answers, by "CLIENT COMMAND"
+	waiting map[string]chan zkserver.Line // for the answers, by "CLIENT COMMAND"
 	clients map[string]*Client
-}
-
-// Said is a message of a peer, with the time of its arrival.
-type Said struct {
-	At   time.Time
-	Text string
 }
 
 // OK is the answer to a command that succeeded.
@@ -68,8 +62,8 @@ type Client struct {
 	Links atomic.Int64    // connections that have reached the server, ever
 
 	peer   *Peer
-	warned []Said // guarded by peer.mu
-	told   []Said // guarded by peer.mu
+	warned []zkserver.Line // guarded by peer.mu
+	told   []zkserver.Line // guarded by peer.mu
 }
 
 // Start starts a peer. overhear also receives every line that it prints.
@@ -78,7 +72,7 @@ func Start(cmd *exec.Cmd, overhear func(line string)) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Peer{Worker: w, gone: make(chan struct{}), waiting: make(map[string]chan Said), clients: make(map[string]*Client)}
+	p := &Peer{Worker: w, gone: make(chan struct{}), waiting: make(map[string]chan zkserver.Line), clients: make(map[string]*Client)}
 	go func() {
 		defer close(p.gone)
 		for {
@@ -100,7 +94,7 @@ func (p *Peer) hear(line zkserver.Line) {
 	if len(words) < 3 {
 		return // not of the protocol: other output
 	}
-	name, word, s := words[0], words[1], Said{line.At, words[2]}
+	name, word, s := words[0], words[1], zkserver.Line{Text: words[2], At: line.At}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch c := p.clients[name]; {
@@ -150,8 +144,8 @@ func (c *Client) dial(network, address string, timeout time.Duration) (net.Conn,
 
 // Tell sends the client a command, and returns the channel of the answer. Do not repeat a command
 // before its answer.
-func (c *Client) Tell(command ...string) (<-chan Said, error) {
-	answer := make(chan Said, 1)
+func (c *Client) Tell(command ...string) (<-chan zkserver.Line, error) {
+	answer := make(chan zkserver.Line, 1)
 	c.peer.mu.Lock()
 	c.peer.waiting[c.Name+" "+command[0]] = answer
 	c.peer.mu.Unlock()
@@ -162,14 +156,14 @@ func (c *Client) Tell(command ...string) (<-chan Said, error) {
 }
 
 // Hear waits for an answer.
-func (c *Client) Hear(ctx context.Context, answer <-chan Said) (Said, error) {
+func (c *Client) Hear(ctx context.Context, answer <-chan zkserver.Line) (zkserver.Line, error) {
 	select {
 	case s := <-answer:
 		return s, nil
 	case <-c.peer.gone:
-		return Said{}, fmt.Errorf("client %s: %w", c.Name, c.peer.ended)
+		return zkserver.Line{}, fmt.Errorf("client %s: %w", c.Name, c.peer.ended)
 	case <-ctx.Done():
-		return Said{}, context.Cause(ctx)
+		return zkserver.Line{}, context.Cause(ctx)
 	}
 }
 
@@ -201,14 +195,14 @@ func (c *Client) Must(ctx context.Context, command ...string) error {
 
 // FirstSince returns the client's first warning and first report of a loss since t; zero if there
 // was none.
-func (c *Client) FirstSince(t time.Time) (warned, told Said) {
-	first := func(all []Said) Said {
+func (c *Client) FirstSince(t time.Time) (warned, told zkserver.Line) {
+	first := func(all []zkserver.Line) zkserver.Line {
 		for _, s := range all {
 			if s.At.After(t) {
 				return s
 			}
 		}
-		return Said{}
+		return zkserver.Line{}
 	}
 	c.peer.mu.Lock()
 	defer c.peer.mu.Unlock()

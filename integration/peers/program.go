@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime/debug"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/foreign"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // Kinds of locks.
@@ -54,19 +54,11 @@ type Program struct {
 const holdfastName, zkLockName = "holdfast", "zk.Lock"
 
 // Holdfast runs a copy of this program, which must call [ServeIfPeer].
-func Holdfast() (Program, error) { return self("", holdfastName) }
+func Holdfast(context.Context, string) (Program, error) { return self("", holdfastName) }
 
 // ZKLock runs a copy of this program, which must call [ServeIfPeer].
-func ZKLock() (Program, error) {
-	version := "go-zookeeper"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if m.Path == "github.com/go-zookeeper/zk" {
-				version += " " + m.Version
-			}
-		}
-	}
-	return self(version, zkLockName)
+func ZKLock(context.Context, string) (Program, error) {
+	return self(zkserver.ClientVersion(), zkLockName)
 }
 
 func self(version, name string) (Program, error) {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -90,4 +91,17 @@ func newestFixed(dir string) (home string, err error) {
 		home, newest = path, v
 	}
 	return home, nil
+}
+
+// ClientVersion returns the name and version of the client library, go-zookeeper, in this program.
+func ClientVersion() string {
+	version := "go-zookeeper"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == "github.com/go-zookeeper/zk" {
+				version += " " + m.Version
+			}
+		}
+	}
+	return version
 }
