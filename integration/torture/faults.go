@@ -72,7 +72,9 @@ func (t *torture) clientFaults(c *client) []fault {
 				relay.Stall()
 			}
 			_ = wait.Sleep(ctx, d)
-			c.heal()
+			for _, relay := range some(pick) {
+				relay.Resume()
+			}
 			return true, nil
 		}}
 	}

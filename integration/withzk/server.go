@@ -48,9 +48,7 @@ func tellNotRun(path string) error {
 	if err != nil || len(data) == 0 {
 		return err
 	}
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	slices.Sort(lines)
-	lines = slices.Compact(lines)
+	lines := slices.Compact(slices.Sorted(strings.Lines(string(data))))
 	text, last := "", ""
 	for _, line := range lines {
 		reason, test, _ := strings.Cut(line, "\t")
@@ -58,7 +56,7 @@ func tellNotRun(path string) error {
 			text += "\n  " + reason + ":"
 			last = reason
 		}
-		text += "\n    " + test
+		text += "\n    " + strings.TrimSpace(test)
 	}
 	say("%d tests were not run:%s", len(lines), text)
 	return nil

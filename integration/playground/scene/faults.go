@@ -2,6 +2,7 @@ package scene
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,13 +106,7 @@ func must(err error) {
 
 // leader returns the index of the leader, or -1.
 func (s *Scene) leader() int {
-	leads := s.ensemble.Leader()
-	for i, name := range s.ensemble.Servers() {
-		if name == leads {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(s.ensemble.Servers(), s.ensemble.Leader())
 }
 
 // signed formats the offset of a clock, in minutes.

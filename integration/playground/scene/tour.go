@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/wait"
@@ -118,12 +119,7 @@ func (s *Scene) ready() (begin mark, ready bool) {
 
 // disturbed reports whether a fault affects a worker of the side.
 func (side *side) disturbed() bool {
-	for _, w := range side.workers {
-		if w.paused || w.cut {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(side.workers, func(w *worker) bool { return w.paused || w.cut })
 }
 
 // next reports whether another worker is inside than at the beginning.
