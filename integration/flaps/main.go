@@ -141,7 +141,7 @@ func (r *report) carryOut(ctx context.Context, verbose bool) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
+	defer func() { b.look.Close(); err = errors.Join(err, b.stop()) }()
 	r.zookeeper = b.version
 	for _, c := range r.contenders {
 		c.program, c.absent = c.setUp(ctx, dir)
@@ -208,11 +208,6 @@ func newBench(ctx context.Context, verbose bool) (*bench, error) {
 		return nil, errors.Join(err, server.Stop())
 	}
 	return b, nil
-}
-
-func (b *bench) close() error {
-	b.look.Close()
-	return b.stop()
 }
 
 // say prints progress.

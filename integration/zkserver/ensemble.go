@@ -31,9 +31,12 @@ func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) 
 	if n < 3 && n != 1 {
 		return nil, fmt.Errorf("zkserver: an ensemble of %d servers: must be 3 or more, or 1", n)
 	}
-	opts, err := opts.complete(ctx)
-	if err != nil {
-		return nil, err
+	opts = opts.withDefaults()
+	if opts.Installation == (Installation{}) {
+		var err error
+		if opts.Installation, err = Find(ctx); err != nil {
+			return nil, err
+		}
 	}
 	ports, err := FreePorts(3 * n)
 	if err != nil {

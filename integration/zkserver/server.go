@@ -116,14 +116,6 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return e.servers[0], nil
 }
 
-// complete sets all defaults.
-func (o Options) complete(ctx context.Context) (_ Options, err error) {
-	if o.Installation == (Installation{}) {
-		o.Installation, err = Find(ctx)
-	}
-	return o.withDefaults(), err
-}
-
 // newServer creates a server's folder, ready for the start. The extra lines of zoo.cfg come before
 // those of the options.
 func newServer(opts Options, port int, extra ...string) (*Server, error) {

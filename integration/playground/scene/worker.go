@@ -111,7 +111,12 @@ func (w *worker) turn(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if !w.update(ctx, func() { w.enter(h) }) {
+	enter := func() {
+		w.s.entries++
+		w.hold, w.inside, w.entered, w.done, w.read, w.phase = h, true, w.s.entries, 0, w.side.counter, works
+		w.s.say(w.side, Good, "%s enters", w.name)
+	}
+	if !w.update(ctx, enter) {
 		return ctx.Err()
 	}
 	lost, err := w.work(ctx, h)
@@ -139,12 +144,6 @@ func (w *worker) turn(ctx context.Context, p *process) error {
 		return nil // there is nothing that could block the others
 	}
 	return err
-}
-
-func (w *worker) enter(h *hold) {
-	w.s.entries++
-	w.hold, w.inside, w.entered, w.done, w.read, w.phase = h, true, w.s.entries, 0, w.side.counter, works
-	w.s.say(w.side, Good, "%s enters", w.name)
 }
 
 // add writes one more than the value read last, and reads the new value for the next time.
