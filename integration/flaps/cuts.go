@@ -144,8 +144,6 @@ func cut(ctx context.Context, clients []*peers.Client) error {
 	links := make([]int64, len(clients))
 	for i, c := range clients {
 		links[i] = c.Links.Load()
-	}
-	for _, c := range clients {
 		c.Relay.Cut()
 	}
 	err := wait.Until(ctx, patience, "all clients have connected again", func() (bool, error) {
