@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"time"
 
@@ -154,16 +155,11 @@ func (t *torture) onServers(name string, from, to int, least, most time.Duration
 		if err != nil {
 			return false, err
 		}
-		order := []*zkserver.Server{leader}
-		for _, s := range t.ensemble.Servers() {
-			if s != leader {
-				order = append(order, s)
-			}
-		}
+		followers := slices.DeleteFunc(slices.Clone(t.ensemble.Servers()), func(s *zkserver.Server) bool { return s == leader })
 		if swap {
-			order[1], order[2] = order[2], order[1]
+			slices.Reverse(followers)
 		}
-		chosen := order[from:to]
+		chosen := slices.Insert(followers, 0, leader)[from:to]
 		err = damage(chosen)
 		if err == nil {
 			_ = wait.Sleep(ctx, d)
