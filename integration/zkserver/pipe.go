@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"context"
 	"net"
 	"sync"
 )
@@ -8,8 +9,9 @@ import (
 // pipe is one connection through a relay or a tap.
 type pipe struct {
 	client  net.Conn
-	replies valve // for what the server says, beside that of all pipes
-	closed  chan struct{}
+	replies valve           // for what the server says, beside that of all pipes
+	ctx     context.Context // ends with the connection
+	end     context.CancelFunc
 
 	mu     sync.Mutex
 	server net.Conn // nil while it is dialed
@@ -19,26 +21,19 @@ type pipe struct {
 func (p *pipe) join(server net.Conn) (open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-p.closed:
+	if p.ctx.Err() != nil {
 		server.Close()
 		return false
-	default:
-		p.server = server
-		return true
 	}
+	p.server = server
+	return true
 }
 
-// cut closes both ends, once.
+// cut closes both ends.
 func (p *pipe) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-p.closed:
-		return
-	default:
-	}
-	close(p.closed)
+	p.end()
 	p.client.Close()
 	if p.server != nil {
 		p.server.Close()
@@ -53,7 +48,8 @@ type pipes struct {
 
 // add adds a pipe with the client's end.
 func (ps *pipes) add(client net.Conn) *pipe {
-	p := &pipe{client: client, closed: make(chan struct{})}
+	p := &pipe{client: client}
+	p.ctx, p.end = context.WithCancel(context.Background())
 	ps.all.Store(p, nil)
 	return p
 }
