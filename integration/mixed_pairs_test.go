@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/peers"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // settle is the time for which a test checks that a client does not enter.
@@ -20,7 +21,7 @@ const settle = 300 * time.Millisecond
 type request struct {
 	client  part
 	command string
-	answer  <-chan peers.Said
+	answer  <-chan zkserver.Line
 }
 
 // tell sends a client a command that may take long.

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -63,13 +64,13 @@ func mix(t *testing.T) *mixed {
 	m := &mixed{onShared(t), make(map[string][]*peers.Peer)}
 	m.ctx = t.Context() // it may go on for long
 	dir := t.TempDir()
-	for name, setUp := range map[string]func() (peers.Program, error){
+	for name, setUp := range map[string]func(context.Context, string) (peers.Program, error){
 		holdfast: peers.Holdfast,
 		zkLock:   peers.ZKLock,
-		curator:  func() (peers.Program, error) { return peers.Curator(m.ctx, dir) },
-		kazoo:    func() (peers.Program, error) { return peers.Kazoo(m.ctx, dir) },
+		curator:  peers.Curator,
+		kazoo:    peers.Kazoo,
 	} {
-		program, err := setUp()
+		program, err := setUp(m.ctx, dir)
 		if errors.Is(err, zkserver.ErrNotInstalled) {
 			zkserver.NotRun(t, "needs %s: %v", name, err)
 		} else if err != nil {

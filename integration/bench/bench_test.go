@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 func TestQuantile(t *testing.T) {
@@ -38,7 +40,7 @@ var open = locker{lock: func(context.Context) error { return nil }, unlock: func
 func TestTwoAtOnceAreSeen(t *testing.T) {
 	turns := &turns{room: 1}
 	turns.measure(false)
-	err := together(2, func(i int) error { return turns.play(t.Context(), i, open, 100*time.Millisecond) })
+	err := wait.All(2, func(i int) error { return turns.play(t.Context(), i, open, 100*time.Millisecond) })
 	if !errors.Is(err, errTwo) {
 		t.Errorf("two at once: %v, want %v", err, errTwo)
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -96,13 +97,13 @@ func enoughFiles(more int) error {
 
 // close closes all sessions in parallel: each waits for an answer of the server.
 func (all sessions) close() error {
-	return together(len(all), func(i int) error { return all[i].close() })
+	return wait.All(len(all), func(i int) error { return all[i].close() })
 }
 
 // settle waits until the sessions no longer use the server, so that their requests do not count in
 // another peer's turn.
 func (all sessions) settle(ctx context.Context) error {
-	return together(len(all), func(i int) error {
+	return wait.All(len(all), func(i int) error {
 		if all[i].settle == nil {
 			return nil
 		}
@@ -203,20 +204,9 @@ func timed(n int, f func(i int) error) (times []float64, err error) {
 	return times, nil
 }
 
-// together runs f for 0 to n-1 in parallel.
-func together(n int, f func(i int) error) error {
-	errs := make([]error, n)
-	var running sync.WaitGroup
-	for i := range n {
-		running.Go(func() { errs[i] = f(i) })
-	}
-	running.Wait()
-	return errors.Join(errs...)
-}
-
 // spread splits 0 to n-1 into parts of that size, and runs f for the parts in parallel workers.
 func spread(workers, n, each int, f func(first, end int) error) error {
-	return together(workers, func(w int) error {
+	return wait.All(workers, func(w int) error {
 		for first := w * each; first < n; first += workers * each {
 			if err := f(first, min(first+each, n)); err != nil {
 				return err

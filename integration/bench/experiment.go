@@ -116,8 +116,7 @@ var asOften = []bar{{Figure: 0, Against: zkLockName, Least: true, Limit: 1}}
 func (s size) handoffBars(n int, hold time.Duration) (bars []bar) {
 	counted := !s.quick
 	if hold == 0 {
-		bars = append(bars, asOften...)
-		bars = append(bars, bar{Figure: 5, Limit: 4.1, Counted: counted})
+		bars = append(slices.Clone(asOften), bar{Figure: 5, Limit: 4.1, Counted: counted})
 		if n == mostOfAll {
 			bars = append(bars, bar{Figure: 3, Against: zkLockName, Limit: 0.40, Counted: counted})
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const permitsTitle = "handoff of %d permits among %d clients that hold for %v" + loopback
@@ -74,7 +76,7 @@ func (c *crew) lastReader(ctx context.Context) (turn, error) {
 	defer team.end()
 	path, readers, writer := c.newPath(), c.sessions[:len(c.sessions)-1], c.sessions[len(c.sessions)-1]
 	reads := make([]locker, manyRead)
-	if err := together(len(reads), func(i int) error {
+	if err := wait.All(len(reads), func(i int) error {
 		reads[i] = readers[i%len(readers)].locker(path)
 		return reads[i].lock(ctx)
 	}); err != nil {
@@ -89,7 +91,7 @@ func (c *crew) lastReader(ctx context.Context) (turn, error) {
 	})
 	err := c.zookeeper.awaitWatches(team.ctx, 1)
 	if err == nil {
-		err = together(len(reads)-1, func(i int) error { return reads[i+1].unlock() })
+		err = wait.All(len(reads)-1, func(i int) error { return reads[i+1].unlock() })
 	}
 	if err == nil {
 		err = c.zookeeper.awaitWatches(team.ctx, 1) // for the last one

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -118,12 +119,7 @@ func (f *forest) plant(ctx context.Context, b *bench) error {
 	if f.ttl > time.Second {
 		return nil
 	}
-	select {
-	case <-time.After(f.ttl + lock.MinGrace + policy.MinOrphanAfter + time.Second):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return wait.Sleep(ctx, f.ttl+lock.MinGrace+policy.MinOrphanAfter+time.Second)
 }
 
 // read lists every tree and reads its entry, with many requests in flight.

@@ -1,6 +1,11 @@
 package main
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
 
 // free is workload A: one client locks and unlocks a lock that no other client wants, again and
 // again.
@@ -54,4 +59,64 @@ func freeLock(anew bool) func(context.Context, *crew) (round, error) {
 
 func freeFigures(done performance) turn {
 	return turn{median(done.times), done.each.requests, done.each.transactions, done.each.out, done.each.in}
+}
+
+// manyParts is the number of turns in a window. Many short turns are necessary: throughput varies
+// by factors with the number of requests that share a commit.
+const manyParts = 4
+
+// many is workload B: n goroutines of one session, each with a lock that no other client wants.
+func many(n int, bars ...bar) *experiment {
+	title := fmt.Sprintf("%d goroutines on one session, a lock each"+loopback, n)
+	return manyLocks(title, n, func(*peer) bool { return false }, bars).among("B", goPeers)
+}
+
+// manyReaders is many, with readers of one lock. With zk.Lock, each has its own lock.
+func manyReaders(n int, bars ...bar) *experiment {
+	readers := func(p *peer) bool { return p.open != nil && plays(reading)(p) }
+	title := fmt.Sprintf("%d goroutines on one session read one lock; each has a zk.Lock of its own"+loopback, n)
+	return manyLocks(title, n, readers, bars).as("I", reading).among("I", func(p *peer) bool { return readers(p) || p.Name == zkLockName })
+}
+
+// manyLocks is many; the goroutines of a peer that shared accepts use one lock together.
+func manyLocks(title string, n int, shared func(*peer) bool, bars []bar) *experiment {
+	e := &experiment{
+		table: table{"", title, []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}}, bars},
+		turns: 12,
+	}
+	e.prepare = withClients(1, func(ctx context.Context, c *crew) (round, error) {
+		var lockers []locker
+		path := c.newPath()
+		for range n {
+			if !shared(c.peer) {
+				path = c.newPath()
+			}
+			lockers = append(lockers, c.sessions[0].locker(path))
+		}
+		round := func(ctx context.Context) (turn, error) {
+			team := c.team(ctx, patience)
+			defer team.end()
+			var rate float64
+			each, err := c.costOf(ctx, c.sessions, func() (int, error) {
+				var cycles atomic.Int64
+				start := time.Now()
+				team.run(n, func(i int) error {
+					return lockers[i].cycleUntil(team.ctx, func() bool {
+						cycles.Add(1)
+						return time.Since(start) >= c.window/manyParts
+					})
+				})
+				err := team.wait()
+				rate = float64(cycles.Load()) / time.Since(start).Seconds()
+				return int(cycles.Load()), err
+			})
+			if err != nil {
+				return nil, err
+			}
+			return turn{rate, each.requests, each.transactions}, c.settle(ctx)
+		}
+		_, err := round(ctx) // warms up
+		return round, err
+	})
+	return e
 }

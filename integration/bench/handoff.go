@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const (
@@ -170,7 +173,7 @@ func (t *turns) progress() (had, measured int) {
 // watch measures for a window, and until at least one handoff was measured. It begins after as many
 // turns as there are contenders: by then all of them queue.
 func (t *turns) watch(ctx context.Context, c *crew, contenders int) (done performance, err error) {
-	err = await(ctx, "all queue", func() (bool, error) {
+	err = wait.Until(ctx, patience, "all queue", func() (bool, error) {
 		had, _ := t.progress()
 		return had >= contenders, nil
 	})
@@ -181,11 +184,8 @@ func (t *turns) watch(ctx context.Context, c *crew, contenders int) (done perfor
 	done.each, err = c.costOf(ctx, c.sessions, func() (int, error) {
 		t.measure(true)
 		start = time.Now()
-		select {
-		case <-time.After(c.window):
-		case <-ctx.Done():
-		}
-		err := await(ctx, "the lock is handed on", func() (bool, error) {
+		_ = wait.Sleep(ctx, c.window)
+		err := wait.Until(ctx, patience, "the lock is handed on", func() (bool, error) {
 			_, measured := t.progress()
 			return measured > 0, nil
 		})
@@ -196,4 +196,57 @@ func (t *turns) watch(ctx context.Context, c *crew, contenders int) (done perfor
 	done.times, done.held = t.latencies, t.held.Seconds()/done.took
 	done.passed = float64(t.passed) / float64(len(t.latencies))
 	return done, err
+}
+
+// perSession is the number of waiters of one session, as many goroutines of one service might be.
+const perSession = 10
+
+func drainTitle(n int) string {
+	return fmt.Sprintf("%d waiters of %d sessions join and are drained, loopback", n, n/perSession)
+}
+
+// drain is workload D: n waiters queue behind a holder. The holder unlocks, and then each waiter as
+// soon as it has the lock.
+func drain(n int, bars ...bar) *experiment {
+	e := &experiment{
+		table: table{"D", drainTitle(n), []figure{{"joining", milliseconds}, {"draining", milliseconds}, {"bytes to clients, for each waiter", kilobytes}, {"of these joining", kilobytes}, {"requests, for each", decimals}, {"transactions, for each", decimals}}, bars},
+		takes: goLocks, role: apart, // all of them queue
+		prepare: withClients(n/perSession, func(_ context.Context, c *crew) (round, error) {
+			return func(ctx context.Context) (turn, error) { return c.drain(ctx, n) }, nil
+		}),
+	}
+	if n > 1000 {
+		e.rounds = 1 // zk.Lock takes over a gigabyte in each
+	}
+	return e
+}
+
+func (c *crew) drain(ctx context.Context, waiters int) (turn, error) {
+	team := c.team(ctx, patience)
+	defer team.end()
+	path := c.newPath()
+	holder := c.sessions[0].locker(path)
+	if err := holder.lock(ctx); err != nil {
+		return nil, err
+	}
+	start, err := c.spent(ctx, c.sessions...)
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	team.run(waiters, func(i int) error { return c.sessions[i%len(c.sessions)].locker(path).cycle(team.ctx) })
+	err = c.zookeeper.awaitWatches(team.ctx, waiters)
+	joining := time.Since(begin)
+	joined, counting := c.spent(ctx, c.sessions...)
+	begin = time.Now()
+	if err := errors.Join(err, counting, holder.unlock()); err != nil {
+		team.fail(err)
+	}
+	if err := team.wait(); err != nil {
+		return nil, err
+	}
+	draining := time.Since(begin)
+	after, err := c.spent(ctx, c.sessions...)
+	each := after.per(waiters, start)
+	return turn{joining.Seconds(), draining.Seconds(), each.in, joined.per(waiters, start).in, each.requests, each.transactions}, err
 }

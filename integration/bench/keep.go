@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -59,7 +60,7 @@ type keeper struct {
 func (k *keeper) take(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience*time.Duration(1+len(k.holds)/10_000))
 	defer cancel()
-	err := together(keepers, func(i int) error {
+	err := wait.All(keepers, func(i int) error {
 		return k.client.Mutex(fmt.Sprintf("busy-%d", i)).Do(ctx, func(context.Context) error { return nil })
 	})
 	if err != nil {

@@ -133,10 +133,7 @@ func openChannel(context.Context, string) (session, error) {
 				return context.Cause(ctx)
 			}
 		},
-		unlock: func() error {
-			<-held
-			return nil
-		},
+		unlock: func() error { <-held; return nil },
 	}
 	return session{
 		locker: func(string) locker { return one },

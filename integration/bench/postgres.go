@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -36,7 +36,10 @@ func startPostgres(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	as := unprivileged()
+	var as *syscall.Credential // PostgreSQL's programs refuse to run as root: the user nobody
+	if os.Geteuid() == 0 {
+		as = &syscall.Credential{Uid: 65534, Gid: 65534}
+	}
 	return startDaemon(ctx, "postgres", func(d *daemon) error {
 		command := func(program string, args ...string) *exec.Cmd {
 			cmd := exec.Command(filepath.Join(programs, program), args...)
@@ -57,10 +60,7 @@ func startPostgres(ctx context.Context) (*server, error) {
 		if err != nil {
 			return err
 		}
-		d.hangUp = func() error {
-			look.Close()
-			return nil
-		}
+		d.hangUp = func() error { look.Close(); return nil }
 		d.cmd = command("postgres", "-D", data, "-p", d.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 			"-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "max_connections=1200")
 		d.ready = func(ctx context.Context) error {
@@ -100,16 +100,6 @@ func findPostgres(ctx context.Context) (dir string, err error) {
 	return dir, err
 }
 
-// unprivileged returns the user for PostgreSQL's programs, which refuse to run as root: the user
-// nobody, or nil for the user of this process.
-func unprivileged() *syscall.Credential {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	const nobody = 65534
-	return &syscall.Credential{Uid: nobody, Gid: nobody}
-}
-
 func postgresURL(addr string) string {
 	return "postgres://bench@" + addr + "/postgres?sslmode=disable"
 }
@@ -132,10 +122,7 @@ func openPostgres(ctx context.Context, addr string) (session, error) {
 	}
 	return session{
 		counts: w.counts,
-		close: func() error {
-			pool.Close()
-			return nil
-		},
+		close:  func() error { pool.Close(); return nil },
 		locker: func(path string) locker { return postgresLocker(pool, path) },
 	}, nil
 }
@@ -148,15 +135,13 @@ func postgresLocker(pool *pgxpool.Pool, path string) locker {
 	return locker{
 		try: try,
 		lock: func(ctx context.Context) error {
-			wait := polling()
+			backoff := polling()
 			for {
 				if got, err := try(ctx); got || err != nil {
 					return err
 				}
-				select {
-				case <-time.After(wait.NextBackoff()):
-				case <-ctx.Done():
-					return context.Cause(ctx)
+				if err := wait.Sleep(ctx, backoff.NextBackoff()); err != nil {
+					return err
 				}
 			}
 		},

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"strconv"
-	"strings"
 
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
@@ -31,34 +30,20 @@ func startRedis(ctx context.Context) (*server, error) {
 		d.hangUp = look.Close
 		d.cmd = exec.Command(program, "--bind", "127.0.0.1", "--port", d.port, "--dir", d.dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
 		d.ready = func(ctx context.Context) error {
-			version, err := redisInfo(ctx, look, "server", "redis_version")
-			d.version = fmt.Sprintf("Redis %s (one server, appendonly yes, appendfsync always)", version)
-			return err
+			info := look.InfoMap(ctx, "server")
+			d.version = fmt.Sprintf("Redis %s (one server, appendonly yes, appendfsync always)", info.Item("Server", "redis_version"))
+			return info.Err()
 		}
 		// The number of changes since the last save. The data is never saved, except in the log.
 		d.transactions = func(ctx context.Context) (int64, error) {
-			changes, err := redisInfo(ctx, look, "persistence", "rdb_changes_since_last_save")
-			if err != nil {
-				return 0, err
+			info := look.InfoMap(ctx, "persistence")
+			if info.Err() != nil {
+				return 0, info.Err()
 			}
-			return strconv.ParseInt(changes, 10, 64)
+			return strconv.ParseInt(info.Item("Persistence", "rdb_changes_since_last_save"), 10, 64)
 		}
 		return nil
 	})
-}
-
-// redisInfo returns one value of the server's INFO.
-func redisInfo(ctx context.Context, look *redis.Client, section, key string) (string, error) {
-	text, err := look.Info(ctx, section).Result()
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(text) {
-		if value, found := strings.CutPrefix(line, key+":"); found {
-			return strings.TrimSpace(value), nil
-		}
-	}
-	return "", fmt.Errorf("redis-server: INFO %s has no %s", section, key)
 }
 
 func openRedis(ctx context.Context, addr string) (session, error) {

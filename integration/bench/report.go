@@ -9,23 +9,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // describe describes the machine and the versions of the measurement.
 func describe(b *bench, peers []*peer) string {
-	client := "go-zookeeper"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, m := range info.Deps {
-			if m.Path == "github.com/go-zookeeper/zk" {
-				client += " " + m.Version
-			}
-		}
-	}
-	clients := []string{client}
+	clients := []string{zkserver.ClientVersion()}
 	for _, p := range peers {
 		version := p.program.Version
 		if p.server != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -242,11 +243,9 @@ func loadFile(name string) (*report, error) {
 
 // write writes the results, the tables and the charts into a directory that ready has checked.
 func (r *report) write(dir, tables, text string) error {
-	results, err := os.Create(filepath.Join(dir, resultsFile))
-	if err != nil {
-		return err
-	}
-	err = errors.Join(r.save(results), results.Close(), os.WriteFile(filepath.Join(dir, tables), []byte(text), 0o644))
+	var lines bytes.Buffer
+	err := errors.Join(r.save(&lines),
+		os.WriteFile(filepath.Join(dir, resultsFile), lines.Bytes(), 0o644), os.WriteFile(filepath.Join(dir, tables), []byte(text), 0o644))
 	for _, c := range r.charts() {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, chartsDir, c.file), c.svg(), 0o644))
 	}

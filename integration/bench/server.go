@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -108,6 +109,7 @@ func (b *bench) site(ctx context.Context, variant string, p *peer) (_ *site, err
 type zookeeper struct {
 	*server
 	members []*zkserver.Server
+	leader  *zkserver.Server
 	look    *plain // to look with
 
 	questions int // of ours that the members have counted
@@ -117,36 +119,27 @@ type zookeeper struct {
 // production.
 func startZooKeeper(ctx context.Context, n, heap int) (_ *zookeeper, err error) {
 	options := zkserver.Options{Fsync: true, Optimize: true, HeapMB: heap, TickTime: 2 * time.Second}
-	z := new(zookeeper)
-	var stop func() error
-	if n == 1 {
-		one, err := zkserver.Start(ctx, options)
-		if err != nil {
-			return nil, err
-		}
-		z.members, stop = []*zkserver.Server{one}, one.Stop
-	} else {
-		ensemble, err := zkserver.StartEnsemble(ctx, n, options)
-		if err != nil {
-			return nil, err
-		}
-		stop = ensemble.Stop
-		leader, err := ensemble.Leader(ctx)
-		if err != nil {
-			return nil, errors.Join(err, stop())
-		}
-		z.members = slices.DeleteFunc(slices.Clone(ensemble.Servers()), func(s *zkserver.Server) bool { return s == leader })
-		z.members = append(z.members, leader)
+	ensemble, err := zkserver.StartEnsemble(ctx, n, options)
+	if err != nil {
+		return nil, err
 	}
+	stop := ensemble.Stop
+	leader, err := ensemble.Leader(ctx)
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	z := &zookeeper{leader: leader}
+	z.members = slices.DeleteFunc(slices.Clone(ensemble.Servers()), func(s *zkserver.Server) bool { return s == leader })
+	z.members = append(z.members, leader)
 	var addrs []string
 	for _, m := range z.members {
 		addrs = append(addrs, m.Addr())
 	}
 	z.server = &server{addr: strings.Join(addrs, ","), transactions: z.transactions, requests: z.requests, queued: z.queued, close: stop}
-	stats, err := z.leader().Mntr(ctx)
+	stats, err := leader.Mntr(ctx)
 	if err == nil {
 		z.version, _, _ = strings.Cut(stats["zk_version"], "-")
-		z.look, err = openPlain(ctx, z.leader().Addr())
+		z.look, err = openPlain(ctx, leader.Addr())
 	}
 	if err == nil {
 		_, err = z.look.Create(root, nil, 0, acl)
@@ -158,12 +151,10 @@ func startZooKeeper(ctx context.Context, n, heap int) (_ *zookeeper, err error) 
 	return z, nil
 }
 
-func (z *zookeeper) leader() *zkserver.Server { return z.members[len(z.members)-1] }
-
 // transactions asks the leader, which is the first server to know a transaction.
 func (z *zookeeper) transactions(ctx context.Context) (int64, error) {
 	z.questions++
-	return z.leader().Zxid(ctx)
+	return z.leader.Zxid(ctx)
 }
 
 // requests returns the number of requests that the members have received from all clients, with
@@ -183,13 +174,13 @@ func (z *zookeeper) requests(ctx context.Context) (float64, error) {
 
 // watches returns the number of watches that clients have set.
 func (z *zookeeper) watches(ctx context.Context) (float64, error) {
-	return statistic(ctx, z.leader(), "zk_watch_count")
+	return statistic(ctx, z.leader, "zk_watch_count")
 }
 
 // awaitWatches waits until clients have set n watches: a waiter has joined once it watches its
 // predecessor.
 func (z *zookeeper) awaitWatches(ctx context.Context, n int) error {
-	return await(ctx, "all wait", func() (bool, error) {
+	return wait.Until(ctx, patience, "all wait", func() (bool, error) {
 		watches, err := z.watches(ctx)
 		return watches == float64(n), err
 	})

@@ -92,14 +92,11 @@ type sweeper struct {
 }
 
 func openSweeper(ctx context.Context, s *site, f *forest, orphanAfter time.Duration) (*sweeper, error) {
-	everything, err := policy.ParsePattern("**")
-	if err != nil {
-		return nil, err
-	}
 	f.at = s.newPath() // that of the other peers' trials, too
 	w := &sweeper{forest: f, site: s}
+	var err error
 	w.policies, err = policy.NewSet(policy.Policy{
-		Name: "all", Match: everything, OrphanAfter: orphanAfter,
+		Name: "all", Match: policy.MustPattern("**"), OrphanAfter: orphanAfter,
 		Policy: lock.Policy{TTL: 2 * sessionTimeout, Grace: lock.MinGrace},
 	})
 	if err != nil {
@@ -289,21 +286,16 @@ func heapOf(f func() error) (peak float64, err error) {
 	before := heap()
 	var done atomic.Bool
 	var looking sync.WaitGroup
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}} // including garbage
 	looking.Go(func() {
 		for last := false; !last; time.Sleep(5 * time.Millisecond) {
 			last = done.Load()
-			peak = max(peak, heapNow()-before)
+			metrics.Read(sample)
+			peak = max(peak, float64(sample[0].Value.Uint64())-before)
 		}
 	})
 	err = f()
 	done.Store(true)
 	looking.Wait()
 	return peak, err
-}
-
-// heapNow returns the size of the objects on the heap, including garbage.
-func heapNow() float64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
-	return float64(sample[0].Value.Uint64())
 }

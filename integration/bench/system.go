@@ -16,6 +16,7 @@ import (
 
 	"github.com/bsm/redislock"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -74,7 +75,7 @@ func startDaemon(ctx context.Context, name string, prepare func(d *daemon) error
 		return nil, err
 	}
 	var last error
-	err = await(ctx, name+" is ready", func() (bool, error) {
+	err = wait.Until(ctx, patience, name+" is ready", func() (bool, error) {
 		select {
 		case <-d.Exited():
 			return false, fmt.Errorf("%s did not start: %v", name, d.Err())
@@ -100,19 +101,9 @@ func (d *daemon) log() string {
 
 // stop ends the process and discards its folder.
 func (d *daemon) stop() error {
-	const limit = 10 * time.Second
-	var err error
-	select {
-	case <-d.Exited():
-		err = fmt.Errorf("%s had ended by itself: %v; its log:\n%s", d.name, d.Err(), d.log())
-	default:
-		_ = d.Signal(os.Interrupt) // fails only if it is gone
-		select {
-		case <-d.Exited():
-		case <-time.After(limit):
-			d.Kill()
-			err = fmt.Errorf("%s had to be killed: it ran on for %v", d.name, limit)
-		}
+	err := d.Stop(os.Interrupt, 10*time.Second)
+	if err != nil {
+		err = fmt.Errorf("%s %w; its log:\n%s", d.name, err, d.log())
 	}
 	return errors.Join(err, d.discard())
 }

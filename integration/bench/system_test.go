@@ -195,7 +195,7 @@ func TestDaemons(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Kill()
-	if err := s.close(); err == nil || !strings.Contains(err.Error(), "had ended by itself") || !strings.Contains(err.Error(), "adieu") {
+	if err := s.close(); err == nil || !strings.Contains(err.Error(), "had died by itself") || !strings.Contains(err.Error(), "adieu") {
 		t.Errorf("close of one that died: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -52,7 +53,7 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 			},
 			// The nodes of frequently used locks stay for a second.
 			settle: func(ctx context.Context) error {
-				return await(ctx, "all locks are gone", func() (bool, error) {
+				return wait.Until(ctx, patience, "all locks are gone", func() (bool, error) {
 					there, _, err := admin.New(c).Children(ctx, root)
 					ours := func(name string) bool { _, ok := names.Load(name); return ok }
 					return !slices.ContainsFunc(there, ours), err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/peers"
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const (
@@ -123,10 +124,8 @@ func (r *cutsRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 	if err := r.turns.awaitAll(ctx, last); err != nil {
 		return err
 	}
-	select { // a hold that the cuts have cost is lost when its lease ends
-	case <-time.After(shortTTL):
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := wait.Sleep(ctx, shortTTL); err != nil { // a hold that the cuts have cost is lost when its lease ends
+		return err
 	}
 	r.served, r.pause = r.turns.served(last), r.turns.pause(first)
 	for _, c := range clients {
@@ -145,11 +144,9 @@ func cut(ctx context.Context, clients []*peers.Client) error {
 	links := make([]int64, len(clients))
 	for i, c := range clients {
 		links[i] = c.Links.Load()
-	}
-	for _, c := range clients {
 		c.Relay.Cut()
 	}
-	err := await(ctx, "all clients have connected again", func() (bool, error) {
+	err := wait.Until(ctx, patience, "all clients have connected again", func() (bool, error) {
 		for i, c := range clients {
 			if c.Links.Load() == links[i] {
 				return false, nil
@@ -160,7 +157,7 @@ func cut(ctx context.Context, clients []*peers.Client) error {
 	if err != nil {
 		return err
 	}
-	return sleep(ctx, cutEvery)
+	return wait.Sleep(ctx, cutEvery)
 }
 
 // turns records which client was in when.
@@ -194,10 +191,12 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 			}
 			continue
 		}
-		if err := sleep(ctx, turnTime); err != nil {
+		if err := wait.Sleep(ctx, turnTime); err != nil {
 			return err
 		}
-		t.add(turn{c.Name, in.At, time.Now()})
+		t.mu.Lock()
+		t.all = append(t.all, turn{c.Name, in.At, time.Now()})
+		t.mu.Unlock()
 		for range unlockTries {
 			out, err := c.Ask(ctx, "unlock")
 			if err != nil {
@@ -213,18 +212,12 @@ func (t *turns) take(ctx context.Context, c *peers.Client) error {
 	}
 }
 
-func (t *turns) add(one turn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.all = append(t.all, one)
-}
-
 // failed counts a failed call, and waits before the next one.
 func (t *turns) failed(ctx context.Context, count *int) error {
 	t.mu.Lock()
 	*count++
 	t.mu.Unlock()
-	return sleep(ctx, retryAfter)
+	return wait.Sleep(ctx, retryAfter)
 }
 
 // inOrder returns the turns that began after a time, the earliest first.
@@ -249,7 +242,7 @@ func (t *turns) served(start time.Time) int {
 // wedgedAfter, or if some clients have not entered for twice that.
 func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
 	for last := start; t.served(start) < takers && time.Since(last) < wedgedAfter && time.Since(start) < 2*wedgedAfter; {
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 		if all := t.inOrder(start); len(all) > 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-io/holdfast/integration/peers"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // at returns a time, in seconds after the fault.
@@ -21,7 +21,7 @@ var (
 )
 
 func TestPairPromises(t *testing.T) {
-	lost := peers.Said{At: at(6), Text: "lease expired"}
+	lost := zkserver.Line{At: at(6), Text: "lease expired"}
 	for name, test := range map[string]struct {
 		run  pairRun
 		want string // of the one promise that is broken; "": all are kept

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"slices"
@@ -139,7 +141,7 @@ func (r *report) carryOut(ctx context.Context, verbose bool) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.close()) }()
+	defer func() { b.look.Close(); err = errors.Join(err, b.stop()) }()
 	r.zookeeper = b.version
 	for _, c := range r.contenders {
 		c.program, c.absent = c.setUp(ctx, dir)
@@ -200,17 +202,12 @@ func newBench(ctx context.Context, verbose bool) (*bench, error) {
 	version, err := server.Version(ctx)
 	if err == nil {
 		b.version = version.String()
-		b.look, _, err = zk.Connect([]string{b.server}, sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(silence{}))
+		b.look, _, err = zk.Connect([]string{b.server}, sessionTimeout, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
 	}
 	if err != nil {
 		return nil, errors.Join(err, server.Stop())
 	}
 	return b, nil
-}
-
-func (b *bench) close() error {
-	b.look.Close()
-	return b.stop()
 }
 
 // say prints progress.
@@ -226,31 +223,39 @@ func (b *bench) overhear(lockPath string) func(line string) {
 	}
 }
 
-// await polls until yes returns true.
-func await(ctx context.Context, what string, yes func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not happen in %v that %s", patience, what))
-	defer cancel()
-	for {
-		if done, err := yes(); done || err != nil {
-			return err
-		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
+// contender is a lock in the comparison.
+type contender struct {
+	name    string // on the command line
+	title   string // in the tables
+	asked   string // what of its API says whether the lock is held; "": nothing does
+	ours    bool
+	rides   bool          // its lease outlives all faults here: the holder must keep it
+	cuts    int           // rounds of the cuts, at least: what they hit is chance; 0: none
+	ttl     time.Duration // of ours
+	setUp   func(ctx context.Context, dir string) (peers.Program, error)
+	program peers.Program
+	absent  error // why it takes no part
 }
 
-// sleep waits for d.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+// start starts a peer whose clients contend.
+func (c *contender) start(overhear func(line string)) (*peers.Peer, error) {
+	return peers.Start(c.program.Command(peers.Terms{SessionTimeout: sessionTimeout, TTL: c.ttl}), overhear)
 }
 
-// silence is a logger for go-zookeeper.
-type silence struct{}
+// shortTTL equals the session timeout: a crash blocks others hardly longer than with ephemeral
+// nodes.
+const shortTTL = sessionTimeout
 
-func (silence) Printf(string, ...any) {}
+var contenders = []*contender{
+	{
+		name: "holdfast", title: "Holdfast, TTL 6 s", asked: "Remaining() > 0",
+		ours: true, cuts: 3, ttl: shortTTL, setUp: peers.Holdfast,
+	},
+	{
+		name: "holdfast-30s", title: "Holdfast, TTL 30 s", asked: "Remaining() > 0",
+		ours: true, rides: true, ttl: 30 * time.Second, setUp: peers.Holdfast,
+	},
+	{name: "zk.Lock", title: "zk.Lock", cuts: 3, setUp: peers.ZKLock},
+	{name: "curator", title: "Curator", asked: "isAcquiredInThisProcess()", cuts: 1, setUp: peers.Curator},
+	{name: "kazoo", title: "kazoo", asked: "is_acquired", cuts: 1, setUp: peers.Kazoo},
+}

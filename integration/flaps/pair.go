@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/peers"
+	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -52,15 +54,15 @@ type pairRun struct {
 	contender     *contender
 	round         int
 	first, second *peers.Client
-	coming        <-chan peers.Said // what the second's Lock says
+	coming        <-chan zkserver.Line // what the second's Lock says
 
 	struck       time.Time
-	in           time.Time  // the second came in; zero: it did not
-	asked        string     // what the first's library said just then, when asked whether it holds the lock
-	warned, told peers.Said // what it said of its own accord, since the fault; zero: nothing
-	unlocked     time.Time  // the first was done, and unlocked
-	unlock       string     // what its Unlock said
-	left         string     // what the second's Unlock said
+	in           time.Time     // the second came in; zero: it did not
+	asked        string        // what the first's library said just then, when asked whether it holds the lock
+	warned, told zkserver.Line // what it said of its own accord, since the fault; zero: nothing
+	unlocked     time.Time     // the first was done, and unlocked
+	unlock       string        // what its Unlock said
+	left         string        // what the second's Unlock said
 }
 
 // overlap returns how long the second client was in before the first was told or was done.
@@ -132,7 +134,7 @@ func (r *pairRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 	}
 	ready()
 	// The rounds strike at different times between two pings or renewals.
-	if err := sleep(ctx, time.Duration(r.round-1)*700*time.Millisecond); err != nil {
+	if err := wait.Sleep(ctx, time.Duration(r.round-1)*700*time.Millisecond); err != nil {
 		return err
 	}
 	if err := r.strike(ctx, b); err != nil {
@@ -155,7 +157,7 @@ func (r *pairRun) queueUp(ctx context.Context, b *bench, p *peers.Peer, lockPath
 	if r.coming, err = r.second.Tell("lock"); err != nil {
 		return err
 	}
-	return await(ctx, "the second waits", func() (bool, error) {
+	return wait.Until(ctx, patience, "the second waits", func() (bool, error) {
 		children, _, err := b.look.Children(lockPath)
 		return len(znode.Contenders(children)) == 2, err
 	})

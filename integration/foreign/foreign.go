@@ -43,8 +43,8 @@ func Curator(ctx context.Context, dir, class string, source []byte) (Program, er
 	if err != nil {
 		return Program{}, err
 	}
-	path, err := write(dir, class+".java", source)
-	if err != nil {
+	path := filepath.Join(dir, class+".java")
+	if err := os.WriteFile(path, source, 0o600); err != nil {
 		return Program{}, err
 	}
 	// The jars' manifests name their other dependencies.
@@ -80,13 +80,8 @@ func Kazoo(ctx context.Context, dir, name string, source []byte) (Program, error
 	if err != nil {
 		return Program{}, err
 	}
-	path, err := write(dir, name, source)
+	path := filepath.Join(dir, name)
 	return Program{version, func(args ...string) *exec.Cmd {
 		return exec.Command(python, append([]string{path}, args...)...)
-	}}, err
-}
-
-func write(dir, name string, source []byte) (path string, err error) {
-	path = filepath.Join(dir, name)
-	return path, os.WriteFile(path, source, 0o600)
+	}}, os.WriteFile(path, source, 0o600)
 }

@@ -24,11 +24,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -84,23 +84,19 @@ func run(ctx context.Context, args []string) error {
 	defer os.RemoveAll(dir)
 
 	begun := time.Now()
-	results, errs := make([]result, len(all)), make([]error, len(all))
+	results := make([]result, len(all))
 	running := make(chan struct{}, min(runtime.NumCPU(), 2)) // each takes up to 3.5 GB
-	var wg sync.WaitGroup
-	for i, c := range all {
-		wg.Go(func() {
-			running <- struct{}{}
-			defer func() { <-running }()
-			if results[i], errs[i] = c.run(ctx, filepath.Join(dir, c.name)); errs[i] != nil {
-				errs[i] = fmt.Errorf("%s: %w", c.name, errs[i])
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	err = wait.All(len(all), func(i int) (err error) {
+		running <- struct{}{}
+		defer func() { <-running }()
+		if results[i], err = all[i].run(ctx, filepath.Join(dir, all[i].name)); err != nil {
+			err = fmt.Errorf("%s: %w", all[i].name, err)
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
-
 	return report(all, results, single, time.Since(begun))
 }
 
@@ -194,7 +190,8 @@ func (c check) run(ctx context.Context, dir string) (result, error) {
 		return result{}, fmt.Errorf("the verifier tells no property:\n%s", out)
 	}
 	trail, err := command(ctx, dir, "spin", append(defs, "-t", "-T", c.model)...)
-	r.trail = string(story(trail))
+	events, _, _ := bytes.Cut(trail, []byte("spin: ")) // the variables at the end follow
+	r.trail = string(events)
 	return r, err
 }
 
@@ -226,14 +223,6 @@ func (c check) verify(ctx context.Context, dir string, defs []string) ([]byte, e
 		return nil, err
 	}
 	return command(ctx, dir, "./pan", flags...)
-}
-
-// story returns the events of a trail, without the variables at its end.
-func story(trail []byte) []byte {
-	if i := bytes.Index(trail, []byte("spin: ")); i >= 0 {
-		trail = trail[:i]
-	}
-	return trail
 }
 
 // unreached returns the steps of each model that none of its whole checks reached.

@@ -197,8 +197,7 @@ func (b *bench) run(ctx context.Context, pkg, binary, pattern string, env ...str
 	defer cancel()
 	cmd := exec.CommandContext(limit, binary, "-test.v", "-test.run", pattern, "-test.timeout", b.patience().String())
 	cmd.Dir = filepath.Join(b.root, pkg)
-	cmd.Env = append(append(os.Environ(), repeatable.Env()...), "RAPID_SEED=1", "RAPID_NOFAILFILE=true")
-	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = slices.Concat(os.Environ(), repeatable.Env(), []string{"RAPID_SEED=1", "RAPID_NOFAILFILE=true"}, env)
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"path"
 	"slices"
@@ -162,7 +164,7 @@ func connectHoldfast(terms Terms, o opening, tell func(word, text string)) (memb
 }
 
 func connectZKLock(terms Terms, o opening, tell func(word, text string)) (member, error) {
-	conn, events, err := zk.Connect([]string{o.addr}, terms.SessionTimeout, zk.WithLogInfo(false), zk.WithLogger(silence{}))
+	conn, events, err := zk.Connect([]string{o.addr}, terms.SessionTimeout, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +198,3 @@ func connectZKLock(terms Terms, o opening, tell func(word, text string)) (member
 		"held":   func() string { return "unknown" }, // a zk.Lock cannot be asked
 	}, nil
 }
-
-// silence is a logger for go-zookeeper.
-type silence struct{}
-
-func (silence) Printf(string, ...any) {}

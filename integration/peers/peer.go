@@ -5,15 +5,19 @@ package peers
 
 import (
 	"context"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/foreign"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -47,14 +51,8 @@ type Peer struct {
 	ended error         // how it ended; set when gone
 
 	mu      sync.Mutex
-	waiting map[string]chan Said // for the answers, by "CLIENT COMMAND"
+	waiting map[string]chan zkserver.Line // for the answers, by "CLIENT COMMAND"
 	clients map[string]*Client
-}
-
-// Said is a message of a peer, with the time of its arrival.
-type Said struct {
-	At   time.Time
-	Text string
 }
 
 // OK is the answer to a command that succeeded.
@@ -68,8 +66,8 @@ type Client struct {
 	Links atomic.Int64    // connections that have reached the server, ever
 
 	peer   *Peer
-	warned []Said // guarded by peer.mu
-	told   []Said // guarded by peer.mu
+	warned []zkserver.Line // guarded by peer.mu
+	told   []zkserver.Line // guarded by peer.mu
 }
 
 // Start starts a peer. overhear also receives every line that it prints.
@@ -78,7 +76,7 @@ func Start(cmd *exec.Cmd, overhear func(line string)) (*Peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Peer{Worker: w, gone: make(chan struct{}), waiting: make(map[string]chan Said), clients: make(map[string]*Client)}
+	p := &Peer{Worker: w, gone: make(chan struct{}), waiting: make(map[string]chan zkserver.Line), clients: make(map[string]*Client)}
 	go func() {
 		defer close(p.gone)
 		for {
@@ -100,7 +98,7 @@ func (p *Peer) hear(line zkserver.Line) {
 	if len(words) < 3 {
 		return // not of the protocol: other output
 	}
-	name, word, s := words[0], words[1], Said{line.At, words[2]}
+	name, word, s := words[0], words[1], zkserver.Line{Text: words[2], At: line.At}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch c := p.clients[name]; {
@@ -150,8 +148,8 @@ func (c *Client) dial(network, address string, timeout time.Duration) (net.Conn,
 
 // Tell sends the client a command, and returns the channel of the answer. Do not repeat a command
 // before its answer.
-func (c *Client) Tell(command ...string) (<-chan Said, error) {
-	answer := make(chan Said, 1)
+func (c *Client) Tell(command ...string) (<-chan zkserver.Line, error) {
+	answer := make(chan zkserver.Line, 1)
 	c.peer.mu.Lock()
 	c.peer.waiting[c.Name+" "+command[0]] = answer
 	c.peer.mu.Unlock()
@@ -162,14 +160,14 @@ func (c *Client) Tell(command ...string) (<-chan Said, error) {
 }
 
 // Hear waits for an answer.
-func (c *Client) Hear(ctx context.Context, answer <-chan Said) (Said, error) {
+func (c *Client) Hear(ctx context.Context, answer <-chan zkserver.Line) (zkserver.Line, error) {
 	select {
 	case s := <-answer:
 		return s, nil
 	case <-c.peer.gone:
-		return Said{}, fmt.Errorf("client %s: %w", c.Name, c.peer.ended)
+		return zkserver.Line{}, fmt.Errorf("client %s: %w", c.Name, c.peer.ended)
 	case <-ctx.Done():
-		return Said{}, context.Cause(ctx)
+		return zkserver.Line{}, context.Cause(ctx)
 	}
 }
 
@@ -201,16 +199,96 @@ func (c *Client) Must(ctx context.Context, command ...string) error {
 
 // FirstSince returns the client's first warning and first report of a loss since t; zero if there
 // was none.
-func (c *Client) FirstSince(t time.Time) (warned, told Said) {
-	first := func(all []Said) Said {
+func (c *Client) FirstSince(t time.Time) (warned, told zkserver.Line) {
+	first := func(all []zkserver.Line) zkserver.Line {
 		for _, s := range all {
 			if s.At.After(t) {
 				return s
 			}
 		}
-		return Said{}
+		return zkserver.Line{}
 	}
 	c.peer.mu.Lock()
 	defer c.peer.mu.Unlock()
 	return first(c.warned), first(c.told)
+}
+
+// Kinds of locks.
+const (
+	// Mutex is Holdfast's, zk.Lock, InterProcessMutex or kazoo's Lock.
+	Mutex = "mutex"
+	// RW is Holdfast's RWMutex, InterProcessReadWriteLock, or kazoo's WriteLock and ReadLock.
+	RW = "rw"
+)
+
+// Options of a client.
+const (
+	// KeepParent is Holdfast's policy of that name.
+	KeepParent = "keep_parent"
+	// Reused makes kazoo use one Lock object for all locks, as in programs that keep it. Otherwise
+	// each lock has its own object.
+	Reused = "reused"
+)
+
+// Mixed has the options with which a client waits for all other libraries. For kazoo they are its
+// extra_lock_patterns. For Curator's mutex they are the names that its lock driver also accepts.
+// Without them kazoo waits only for kazoo, and Curator for all but kazoo.
+var Mixed = []string{KeepParent, "-lock-", "__lock__"}
+
+// MixedRW is Mixed for [RW]: kazoo's ReadLock takes those that write. Curator's lock has no such
+// options, and recognizes Holdfast's entries without them.
+var MixedRW = []string{KeepParent, "-__READ__", "-__WRIT__"}
+
+// Terms are the terms of all clients of a peer.
+type Terms struct {
+	SessionTimeout time.Duration
+	TTL            time.Duration // of Holdfast's entries
+}
+
+// Program starts peers of one library.
+type Program struct {
+	Version string // of the library; "": this module's
+	Command func(Terms) *exec.Cmd
+}
+
+const holdfastName, zkLockName = "holdfast", "zk.Lock"
+
+// Holdfast runs a copy of this program, which must call [ServeIfPeer].
+func Holdfast(context.Context, string) (Program, error) { return self("", holdfastName) }
+
+// ZKLock runs a copy of this program, which must call [ServeIfPeer].
+func ZKLock(context.Context, string) (Program, error) {
+	return self(zkserver.ClientVersion(), zkLockName)
+}
+
+func self(version, name string) (Program, error) {
+	path, err := os.Executable()
+	return Program{version, func(terms Terms) *exec.Cmd {
+		config, _ := json.Marshal(selfConfig{name, terms}) // it has nothing that JSON has not
+		cmd := exec.Command(path)
+		cmd.Env = append(os.Environ(), selfEnv+"="+string(config))
+		return cmd
+	}}, err
+}
+
+//go:embed CuratorPeer.java
+var curatorPeer []byte
+
+//go:embed kazoo_peer.py
+var kazooPeer []byte
+
+// Curator compiles the peer in a folder, which must exist as long as the program is used.
+func Curator(ctx context.Context, dir string) (Program, error) {
+	program, err := foreign.Curator(ctx, dir, "CuratorPeer", curatorPeer)
+	return Program{program.Version, func(terms Terms) *exec.Cmd {
+		return program.Command(fmt.Sprint(terms.SessionTimeout.Milliseconds()))
+	}}, err
+}
+
+// Kazoo writes the peer into a folder, which must exist as long as the program is used.
+func Kazoo(ctx context.Context, dir string) (Program, error) {
+	program, err := foreign.Kazoo(ctx, dir, "kazoo_peer.py", kazooPeer)
+	return Program{program.Version, func(terms Terms) *exec.Cmd {
+		return program.Command(fmt.Sprint(terms.SessionTimeout.Seconds()))
+	}}, err
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // TestPeer runs a shell script as a peer: it answers a lock, prints more, and dies at the unlock.
@@ -32,7 +34,7 @@ read unlock; echo it breaks >&2; exit 3`), func(line string) { heard = append(he
 	if warned, told := c.FirstSince(start); warned.Text != "SUSPENDED" || told.Text != "LOST" {
 		t.Errorf("warned %+v, told %+v", warned, told)
 	}
-	if warned, told := c.FirstSince(time.Now()); warned != (Said{}) || told != (Said{}) {
+	if warned, told := c.FirstSince(time.Now()); warned != (zkserver.Line{}) || told != (zkserver.Line{}) {
 		t.Errorf("after that: warned %+v, told %+v", warned, told)
 	}
 	if err := c.Must(t.Context(), "unlock"); err == nil || !strings.Contains(err.Error(), "exit status 3): it breaks") {

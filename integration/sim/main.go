@@ -12,7 +12,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -85,28 +84,24 @@ func histories(ctx context.Context, test string, first, seeds uint64) (tally, er
 	var failed error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next := make(chan uint64)
-	var workers sync.WaitGroup
-	for range runtime.NumCPU() {
-		workers.Go(func() {
-			for seed := range next {
-				out, err := history(ctx, test, seed)
-				mu.Lock()
-				sum.add(out)
-				if err != nil && failed == nil {
-					failed = err
-					fmt.Print(out)
-					cancel()
-				}
-				mu.Unlock()
+	slots := make(chan struct{}, runtime.NumCPU())
+	var running sync.WaitGroup
+	for seed := first; seed < first+seeds && ctx.Err() == nil; seed++ {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			out, err := history(ctx, test, seed)
+			mu.Lock()
+			defer mu.Unlock()
+			sum.add(out)
+			if err != nil && failed == nil {
+				failed = err
+				fmt.Print(out)
+				cancel()
 			}
 		})
 	}
-	for seed := first; seed < first+seeds && ctx.Err() == nil; seed++ {
-		next <- seed
-	}
-	close(next)
-	workers.Wait()
+	running.Wait()
 	return sum, failed
 }
 
@@ -128,10 +123,8 @@ func history(ctx context.Context, test string, seed uint64) (string, error) {
 	cmd := exec.CommandContext(ctx, test, "-test.run", "^TestSimulation$", "-test.v", "-test.timeout", "20m")
 	cmd.Dir = "lock"
 	cmd.Env = append(os.Environ(), append(repeatable.Env(), fmt.Sprint("SEED=", seed), "SEEDS=1")...)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	return out.String(), err
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // build builds the test with the changed runtime, and returns the path.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -147,11 +148,7 @@ func (c *client) signal(s syscall.Signal) error {
 func (c *client) inside() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch c.last.Op {
-	case opGrant, opCheck, opShare, opShown:
-		return true
-	}
-	return false
+	return slices.Contains([]string{opGrant, opCheck, opShare, opShown}, c.last.Op)
 }
 
 // awaitGrant waits until the worker gets a lock, for at most patience.
@@ -179,13 +176,6 @@ func (c *client) expire(ctx context.Context) (done bool) {
 		}
 	}
 	return false // no server serves
-}
-
-// heal undoes the faults in the client's network.
-func (c *client) heal() {
-	for _, r := range c.relays {
-		r.Resume()
-	}
 }
 
 // close ends the worker and its network.

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
+	"slices"
 	"syscall"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
@@ -31,7 +32,7 @@ func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults 
 	}
 	for {
 		for _, i := range r.Perm(len(faults)) {
-			if !pause(ctx, between(r, least, most)) {
+			if wait.Sleep(ctx, between(r, least, most)) != nil {
 				return nil
 			}
 			began := now()
@@ -49,18 +50,6 @@ func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults 
 	}
 }
 
-// pause waits. It reports false if ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // clientFaults returns the faults of one worker. A fault that hurts holders most first waits a
 // while until the worker is one.
 func (t *torture) clientFaults(c *client) []fault {
@@ -69,11 +58,11 @@ func (t *torture) clientFaults(c *client) []fault {
 		return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
 			d, into := between(r, least, most), between(r, 0, 200*time.Millisecond)
 			c.awaitGrant(ctx, aim)
-			pause(ctx, into)
+			_ = wait.Sleep(ctx, into)
 			if err := c.signal(syscall.SIGSTOP); err != nil {
 				return false, err
 			}
-			pause(ctx, d)
+			_ = wait.Sleep(ctx, d)
 			return true, c.signal(syscall.SIGCONT)
 		}}
 	}
@@ -83,8 +72,10 @@ func (t *torture) clientFaults(c *client) []fault {
 			for _, relay := range some(pick) {
 				relay.Stall()
 			}
-			pause(ctx, d)
-			c.heal()
+			_ = wait.Sleep(ctx, d)
+			for _, relay := range some(pick) {
+				relay.Resume()
+			}
 			return true, nil
 		}}
 	}
@@ -92,9 +83,9 @@ func (t *torture) clientFaults(c *client) []fault {
 		{"client killed", func(ctx context.Context, r *rand.Rand) (bool, error) {
 			d, into := between(r, 0, time.Second), between(r, 0, 200*time.Millisecond)
 			c.awaitGrant(ctx, aim)
-			pause(ctx, into)
+			_ = wait.Sleep(ctx, into)
 			c.kill()
-			pause(ctx, d)
+			_ = wait.Sleep(ctx, d)
 			return true, c.start()
 		}},
 		stop("client stopped for less than the TTL", 500*time.Millisecond, ttl-time.Second),
@@ -164,19 +155,14 @@ func (t *torture) onServers(name string, from, to int, least, most time.Duration
 		if err != nil {
 			return false, err
 		}
-		order := []*zkserver.Server{leader}
-		for _, s := range t.ensemble.Servers() {
-			if s != leader {
-				order = append(order, s)
-			}
-		}
+		followers := slices.DeleteFunc(slices.Clone(t.ensemble.Servers()), func(s *zkserver.Server) bool { return s == leader })
 		if swap {
-			order[1], order[2] = order[2], order[1]
+			slices.Reverse(followers)
 		}
-		chosen := order[from:to]
+		chosen := slices.Insert(followers, 0, leader)[from:to]
 		err = damage(chosen)
 		if err == nil {
-			pause(ctx, d)
+			_ = wait.Sleep(ctx, d)
 		}
 		return err == nil, errors.Join(err, mend(chosen))
 	}}
@@ -212,19 +198,14 @@ var kill = each(func(s *zkserver.Server) error { s.Kill(); return nil })
 // restart starts servers, or stops and starts running ones. Without a quorum each waits for the
 // others, so all start concurrently.
 func (t *torture) restart(servers []*zkserver.Server) error {
-	errs := make([]error, len(servers))
-	var wg sync.WaitGroup
-	for i, s := range servers {
-		wg.Go(func() {
-			for range 3 { // on a slow machine one may not get to serve in time
-				if errs[i] = s.Restart(t.ctx); errs[i] == nil || t.ctx.Err() != nil {
-					return
-				}
+	return wait.All(len(servers), func(i int) (err error) {
+		for range 3 { // on a slow machine one may not get to serve in time
+			if err = servers[i].Restart(t.ctx); err == nil || t.ctx.Err() != nil {
+				break
 			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+		}
+		return err
+	})
 }
 
 // part partitions a server from all others.

@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -287,7 +288,7 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 		return err
 	})
 	try(func() error {
-		for pause(ctx, progressEvery) {
+		for wait.Sleep(ctx, progressEvery) == nil {
 			fmt.Printf("torture: so far %d holds, %d faults\n", t.history.count(opGrant), t.history.count(opFault))
 		}
 		return nil
@@ -326,8 +327,8 @@ func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 	if _, err := tree.Now(t.ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	if !pause(t.ctx, ttl+grace+2*clockOff+orphanAfter) {
-		return context.Cause(t.ctx)
+	if err := wait.Sleep(t.ctx, ttl+grace+2*clockOff+orphanAfter); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, sweepPatience)
 	defer cancel()

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const (
@@ -56,10 +58,7 @@ func expire(ctx context.Context, addr string, id int64, passwd []byte, answerTim
 		}
 		if last = err; err != nil {
 			// The client closed it, or a server that does not serve now.
-			select {
-			case <-ctx.Done():
-			case <-time.After(retryAfter):
-			}
+			_ = wait.Sleep(ctx, retryAfter)
 		}
 	}
 }
@@ -75,7 +74,8 @@ func (e *ConnectionLost) Unwrap() error { return e.error }
 // It sends both requests at once. The server reads the second as soon as it has attached the
 // session, which leaves the client little time.
 func closeSession(conn net.Conn, id int64, passwd []byte) error {
-	if _, err := conn.Write(append(ConnectRequest(id, passwd), closeRequest()...)); err != nil {
+	closing := []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5} // RequestHeader: xid int32 1, type int32 -11, closeSession; ZooDefs.OpCode
+	if _, err := conn.Write(append(ConnectRequest(id, passwd), Frame(closing)...)); err != nil {
 		return &ConnectionLost{err}
 	}
 	reply, err := ReadFrame(conn)
@@ -115,14 +115,6 @@ func ConnectRequest(id int64, passwd []byte) []byte {
 	b = append(b, passwd...)
 	b = append(b, 0)
 	return Frame(b)
-}
-
-// closeRequest returns a request without a body: xid int32, type int32;
-// zookeeper.jute, class RequestHeader.
-func closeRequest() []byte {
-	b := binary.BigEndian.AppendUint32(nil, 1)
-	code := int32(-11) // closeSession; ZooDefs.OpCode
-	return Frame(binary.BigEndian.AppendUint32(b, uint32(code)))
 }
 
 // ParseConnectResponse reads a server's first frame: protocolVersion int32,

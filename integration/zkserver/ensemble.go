@@ -2,15 +2,21 @@ package zkserver
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // modeTimeout limits the query for a member's mode, which a paused member does not answer.
@@ -22,15 +28,18 @@ type Ensemble struct {
 	links   links // nil without Options.Links
 }
 
-// StartEnsemble starts n servers, 3 or more, and waits until each serves. The context limits only
-// the start; Stop ends the servers.
+// StartEnsemble starts n servers, 3 or more, or a standalone one, and waits until each serves. The
+// context limits only the start; Stop ends the servers.
 func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) {
-	if n < 3 {
-		return nil, fmt.Errorf("zkserver: an ensemble of %d servers: must be 3 or more", n)
+	if n < 3 && n != 1 {
+		return nil, fmt.Errorf("zkserver: an ensemble of %d servers: must be 3 or more, or 1", n)
 	}
-	opts, err := opts.complete(ctx)
-	if err != nil {
-		return nil, err
+	opts = opts.withDefaults()
+	if opts.Installation == (Installation{}) {
+		var err error
+		if opts.Installation, err = Find(ctx); err != nil {
+			return nil, err
+		}
 	}
 	ports, err := FreePorts(3 * n)
 	if err != nil {
@@ -59,7 +68,8 @@ func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 	}
 	for i := range n {
 		config := []string{"initLimit=60", "syncLimit=10"} // in ticks; on a starved machine it takes long to join
-		for j := range n {
+		// A standalone server has no list of members.
+		for j := 0; n > 1 && j < n; j++ {
 			addr := fmt.Sprintf("%s:%d", loopback(quorum[j]), election[j])
 			if e.links != nil && i != j {
 				addr = e.links.addr(i, j)
@@ -88,13 +98,7 @@ func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 
 // each calls f for all servers concurrently and joins the errors.
 func (e *Ensemble) each(f func(*Server) error) error {
-	errs := make([]error, len(e.servers))
-	var wg sync.WaitGroup
-	for i, s := range e.servers {
-		wg.Go(func() { errs[i] = f(s) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return wait.All(len(e.servers), func(i int) error { return f(e.servers[i]) })
 }
 
 // Servers returns the members. Each may be killed, paused and restarted.
@@ -139,15 +143,14 @@ func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, er
 		if len(modes[mode]) >= n {
 			return modes[mode], nil
 		}
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, pollInterval) != nil {
 			return nil, fmt.Errorf("zkserver: must be %d %s among %v, but they are %q: %w", n, mode, e.Addrs(), slices.Collect(maps.Keys(modes)), context.Cause(ctx))
-		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// mode returns a member's mode, leader or follower, or the reason why it is unknown.
+// mode returns a member's mode, leader or follower, or the reason why it is unknown. A standalone
+// server leads.
 func (s *Server) mode(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, modeTimeout)
 	defer cancel()
@@ -155,7 +158,7 @@ func (s *Server) mode(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	return stats["Mode"]
+	return strings.Replace(stats["Mode"], "standalone", "leader", 1)
 }
 
 // Part partitions two members until Heal: their messages to each other are held back, as by a
@@ -174,4 +177,96 @@ func (e *Ensemble) Stop() error {
 	err := e.each((*Server).Stop)
 	e.links.each((*Relay).Close)
 	return err
+}
+
+// maxElectionAddr is the largest address in the first message of an election connection, as in
+// QuorumCnxManager.InitialMessage.
+const maxElectionAddr = 512
+
+// links has the relays between an ensemble's members: from each member to each other one, a relay
+// to its port for followers and one to its election port. A member knows the others only by its own
+// relays' addresses.
+type links map[[2]int][2]*Relay
+
+// newLinks creates the links between members with the given ports.
+func newLinks(quorum, election []int) (links, error) {
+	l := links{}
+	for from := range quorum {
+		for to := range quorum {
+			if from == to {
+				continue
+			}
+			toQuorum, err := newRelay(loopback(quorum[to]))
+			if err != nil {
+				return l, err
+			}
+			toElection, err := newRelay(loopback(election[to]))
+			if err != nil {
+				toQuorum.Close()
+				return l, err
+			}
+			l[[2]int{from, to}] = [2]*Relay{toQuorum, toElection}
+		}
+	}
+	for ends, relays := range l {
+		back := l[[2]int{ends[1], ends[0]}][1].Addr()
+		relays[1].opening = func(r io.Reader) ([]byte, error) { return redirectElection(r, back) }
+	}
+	l.each((*Relay).start)
+	return l, nil
+}
+
+func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// addr returns the address of one member for another, as in zoo.cfg.
+func (l links) addr(from, to int) string {
+	relays := l[[2]int{from, to}]
+	_, election, _ := net.SplitHostPort(relays[1].Addr())
+	return relays[0].Addr() + ":" + election
+}
+
+// between calls f for the relays between two members, in both directions.
+func (l links) between(a, b int, f func(*Relay)) {
+	for _, ends := range [][2]int{{a, b}, {b, a}} {
+		for _, r := range l[ends] {
+			f(r)
+		}
+	}
+}
+
+func (l links) each(f func(*Relay)) {
+	for _, relays := range l {
+		f(relays[0])
+		f(relays[1])
+	}
+}
+
+// redirectElection reads the first message of an election connection, and returns it with the
+// member's address replaced. A member that is called by a member with a lower id hangs up and calls
+// back at that address, which must be a relay's too.
+//
+// The message is a protocol version int64, below 0, the member's id int64, and its address, a
+// length int32 and as many bytes; QuorumCnxManager.InitialMessage. Servers before 3.5 send only
+// their id.
+func redirectElection(r io.Reader, addr string) ([]byte, error) {
+	opening := make([]byte, 8, 20)
+	if _, err := io.ReadFull(r, opening); err != nil {
+		return nil, err
+	}
+	if int64(binary.BigEndian.Uint64(opening)) >= 0 {
+		return opening, nil
+	}
+	opening = opening[:20]
+	if _, err := io.ReadFull(r, opening[8:]); err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(opening[16:])
+	if size > maxElectionAddr {
+		return nil, fmt.Errorf("zkserver: election address of %d bytes: must be at most %d", size, maxElectionAddr)
+	}
+	if _, err := io.CopyN(io.Discard, r, int64(size)); err != nil {
+		return nil, err
+	}
+	opening = binary.BigEndian.AppendUint32(opening[:16], uint32(len(addr)))
+	return append(opening, addr...), nil
 }

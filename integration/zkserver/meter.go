@@ -3,6 +3,7 @@ package zkserver
 import (
 	"encoding/binary"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,13 +67,7 @@ func (c *meteredConn) Read(p []byte) (int, error) {
 
 // Write counts first, because the answer may arrive before it returns.
 func (c *meteredConn) Write(p []byte) (int, error) {
-	c.count(p)
-	return c.Conn.Write(p)
-}
-
-func (c *meteredConn) count(p []byte) {
 	c.meter.mu.Lock()
-	defer c.meter.mu.Unlock()
 	counts := &c.meter.counts
 	counts.BytesOut += int64(len(p))
 	c.out.pass(p, func(head []byte, first bool) {
@@ -81,6 +76,8 @@ func (c *meteredConn) count(p []byte) {
 			counts.Requests++
 		}
 	})
+	c.meter.mu.Unlock()
+	return c.Conn.Write(p)
 }
 
 // packets finds the packets in one direction of a connection, however reads and writes split them.
@@ -114,24 +111,12 @@ func (s *packets) pass(p []byte, saw func(head []byte, first bool)) {
 	}
 }
 
-// Types of requests of the connection itself, not of its user; ZooDefs.OpCode.
-const (
-	opPing         = 11
-	opAuth         = 100
-	opSetWatches   = 101
-	opSetWatches2  = 105
-	opCloseSession = -11
-)
+// housekeeping has the types of requests of the connection itself, not of its user: ping, auth,
+// setWatches, setWatches2 and closeSession; ZooDefs.OpCode.
+var housekeeping = []int32{11, 100, 101, 105, -11}
 
 // isRequest reports whether a packet to the server, not the first one of its
 // connection, is a request of the client's user.
 func isRequest(packet []byte) bool {
-	if len(packet) < 12 {
-		return false
-	}
-	switch int32(binary.BigEndian.Uint32(packet[8:])) {
-	case opPing, opAuth, opSetWatches, opSetWatches2, opCloseSession:
-		return false
-	}
-	return true
+	return len(packet) >= 12 && !slices.Contains(housekeeping, int32(binary.BigEndian.Uint32(packet[8:])))
 }

@@ -1,6 +1,7 @@
 package zkserver
 
 import (
+	"context"
 	"net"
 	"sync"
 )
@@ -8,8 +9,9 @@ import (
 // pipe is one connection through a relay or a tap.
 type pipe struct {
 	client  net.Conn
-	replies valve // for what the server says, beside that of all pipes
-	closed  chan struct{}
+	replies valve           // for what the server says, beside that of all pipes
+	ctx     context.Context // ends with the connection
+	end     context.CancelFunc
 
 	mu     sync.Mutex
 	server net.Conn // nil while it is dialed
@@ -19,26 +21,19 @@ type pipe struct {
 func (p *pipe) join(server net.Conn) (open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-p.closed:
+	if p.ctx.Err() != nil {
 		server.Close()
 		return false
-	default:
-		p.server = server
-		return true
 	}
+	p.server = server
+	return true
 }
 
-// cut closes both ends, once.
+// cut closes both ends.
 func (p *pipe) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-p.closed:
-		return
-	default:
-	}
-	close(p.closed)
+	p.end()
 	p.client.Close()
 	if p.server != nil {
 		p.server.Close()
@@ -48,37 +43,27 @@ func (p *pipe) cut() {
 // pipes has all connections through a relay or a tap.
 type pipes struct {
 	valve valve
-
-	mu  sync.Mutex
-	all map[*pipe]struct{}
+	all   sync.Map // of *pipe
 }
 
 // add adds a pipe with the client's end.
 func (ps *pipes) add(client net.Conn) *pipe {
-	p := &pipe{client: client, closed: make(chan struct{})}
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if ps.all == nil {
-		ps.all = make(map[*pipe]struct{})
-	}
-	ps.all[p] = struct{}{}
+	p := &pipe{client: client}
+	p.ctx, p.end = context.WithCancel(context.Background())
+	ps.all.Store(p, nil)
 	return p
 }
 
 // end cuts a pipe, and forgets it.
 func (ps *pipes) end(p *pipe) {
 	p.cut()
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	delete(ps.all, p)
+	ps.all.Delete(p)
 }
 
 // each calls f for all pipes.
 func (ps *pipes) each(f func(*pipe)) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	for p := range ps.all {
-		f(p)
+	for p := range ps.all.Range {
+		f(p.(*pipe))
 	}
 }
 

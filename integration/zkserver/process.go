@@ -1,9 +1,15 @@
 package zkserver
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -68,16 +74,144 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// terminate asks the process to end, and kills it after the timeout. It reports whether it ended in
-// time.
-func (p *Process) terminate(timeout time.Duration) bool {
-	_ = p.Signal(syscall.SIGTERM)
+// Stop sends the process a signal to end, and kills it after the patience. The error says that the
+// process had ended before, or had to be killed.
+func (p *Process) Stop(s os.Signal, patience time.Duration) error {
+	select {
+	case <-p.exited:
+		return fmt.Errorf("had died by itself: %v", p.err)
+	default:
+	}
+	_ = p.Signal(s)
 	_ = p.Signal(syscall.SIGCONT) // a stopped one hears nothing
 	select {
 	case <-p.exited:
-		return true
-	case <-time.After(timeout):
+		return nil
+	case <-time.After(patience):
 		p.Kill()
-		return false
+		return fmt.Errorf("had to be killed: it ran on for %v after %v", patience, s)
+	}
+}
+
+// Worker is a process that writes messages to its standard output, one a line, and may read
+// commands from its standard input. It must be closed.
+type Worker struct {
+	*Process
+	in    io.WriteCloser
+	out   *os.File
+	errs  *os.File // its standard error; nil: that goes elsewhere
+	lines chan Line
+}
+
+// Line is a line of a worker, with the time of its arrival.
+type Line struct {
+	Text string
+	At   time.Time
+}
+
+// StartWorker starts a command as [StartProcess] does. It keeps the standard error for
+// [Worker.Stderr], unless the command sets it.
+func StartWorker(cmd *exec.Cmd) (_ *Worker, err error) {
+	w := &Worker{lines: make(chan Line)}
+	// Files, because the worker's children may keep them open after its end.
+	var out *os.File
+	if w.out, out, err = os.Pipe(); err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	defer func() {
+		if err != nil {
+			w.closeFiles()
+		}
+	}()
+	if cmd.Stderr == nil {
+		if w.errs, err = os.CreateTemp("", "holdfast-worker-"); err != nil {
+			return nil, err
+		}
+		if err = os.Remove(w.errs.Name()); err != nil {
+			return nil, err
+		}
+		cmd.Stderr = w.errs
+	}
+	if w.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	cmd.Stdout = out
+	if w.Process, err = StartProcess(cmd); err != nil {
+		return nil, err
+	}
+	go w.listen()
+	return w, nil
+}
+
+func (w *Worker) listen() {
+	defer close(w.lines)
+	for r := bufio.NewReader(w.out); ; {
+		line, err := r.ReadString('\n')
+		if line != "" {
+			w.lines <- Line{strings.TrimSuffix(line, "\n"), time.Now()}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Tell sends a line to the worker, with the words separated by spaces.
+func (w *Worker) Tell(words ...any) error {
+	_, err := fmt.Fprintln(w.in, words...)
+	return err
+}
+
+// EndInput closes the worker's standard input.
+func (w *Worker) EndInput() { _ = w.in.Close() } // fails only if it has ended
+
+// Hear waits for the next line. If there is none, it waits for the end of the process: the error
+// then wraps [io.EOF]. Errors include the standard error.
+func (w *Worker) Hear(ctx context.Context) (Line, error) {
+	select {
+	case line, ok := <-w.lines:
+		if ok {
+			return line, nil
+		}
+		select {
+		case <-w.Exited():
+			return Line{}, fmt.Errorf("%w: the process has ended (%v): %s", io.EOF, w.cmd.ProcessState, strings.TrimSpace(w.Stderr()))
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
+	return Line{}, fmt.Errorf("%w: %s", context.Cause(ctx), strings.TrimSpace(w.Stderr()))
+}
+
+// Stderr returns what the worker and its children have written to standard error so far.
+func (w *Worker) Stderr() string {
+	if w.errs == nil {
+		return ""
+	}
+	text, err := io.ReadAll(io.NewSectionReader(w.errs, 0, math.MaxInt64))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// Close closes the worker's input, kills the worker after the patience, and stops reading.
+func (w *Worker) Close(patience time.Duration) {
+	w.EndInput()
+	select {
+	case <-w.Exited():
+	case <-time.After(patience):
+		w.Kill()
+	}
+	w.closeFiles()
+	for range w.lines { // until the listener has noticed
+	}
+}
+
+func (w *Worker) closeFiles() {
+	_ = w.out.Close()
+	if w.errs != nil {
+		_ = w.errs.Close()
 	}
 }

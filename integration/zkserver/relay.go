@@ -87,7 +87,7 @@ func (r *Relay) accept() {
 // serve passes on the traffic of one connection until either end closes it.
 func (r *Relay) serve(p *pipe) {
 	defer r.end(p)
-	if !r.valve.pass(p.closed) {
+	if !r.valve.pass(p.ctx.Done()) {
 		return
 	}
 	server, err := dialer(r.opts.Dialer)("tcp", r.target, relayDialTimeout)
@@ -97,7 +97,7 @@ func (r *Relay) serve(p *pipe) {
 	r.serving.Go(func() { r.forward(p, server, p.client, r.opts.Delay) })
 	if r.opening != nil {
 		first, err := r.opening(p.client)
-		if !r.valve.pass(p.closed) || err != nil {
+		if !r.valve.pass(p.ctx.Done()) || err != nil {
 			return
 		}
 		if _, err := server.Write(first); err != nil {
@@ -128,7 +128,7 @@ func (r *Relay) forward(p *pipe, from, to net.Conn, delay time.Duration) {
 	for {
 		n, err := from.Read(buffer)
 		// A stalled network does not report a closed connection either.
-		if !r.valve.pass(p.closed) {
+		if !r.valve.pass(p.ctx.Done()) {
 			return
 		}
 		if n > 0 {

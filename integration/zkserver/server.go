@@ -109,30 +109,11 @@ type Server struct {
 // Start starts a server and waits until it answers. The context limits only the start; Stop ends
 // the server.
 func Start(ctx context.Context, opts Options) (*Server, error) {
-	opts, err := opts.complete(ctx)
+	e, err := StartEnsemble(ctx, 1, opts)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := FreePorts(1)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newServer(opts, ports[0])
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Restart(ctx); err != nil {
-		return nil, errors.Join(err, s.Stop())
-	}
-	return s, nil
-}
-
-// complete sets all defaults.
-func (o Options) complete(ctx context.Context) (_ Options, err error) {
-	if o.Installation == (Installation{}) {
-		o.Installation, err = Find(ctx)
-	}
-	return o.withDefaults(), err
+	return e.servers[0], nil
 }
 
 // newServer creates a server's folder, ready for the start. The extra lines of zoo.cfg come before
@@ -187,7 +168,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.proc != nil {
-		s.proc.terminate(stopTimeout)
+		_ = s.proc.Stop(syscall.SIGTERM, stopTimeout)
 		s.proc = nil
 	}
 	if err := s.launch(); err != nil {
@@ -257,13 +238,8 @@ func (s *Server) Stop() error {
 	defer live.Delete(s)
 	var err error
 	if s.proc != nil {
-		select {
-		case <-s.proc.exited:
-			err = fmt.Errorf("zkserver: server %s had died by itself: %v; the end of its log:\n%s", s.addr, s.proc.err, s.LogTail(tailLines))
-		default:
-			if !s.proc.terminate(stopTimeout) {
-				err = fmt.Errorf("zkserver: server %s had to be killed: it ran on for %v after SIGTERM", s.addr, stopTimeout)
-			}
+		if err = s.proc.Stop(syscall.SIGTERM, stopTimeout); err != nil {
+			err = fmt.Errorf("zkserver: server %s %w; the end of its log:\n%s", s.addr, err, s.LogTail(tailLines))
 		}
 		s.proc = nil
 	}

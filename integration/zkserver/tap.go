@@ -73,11 +73,11 @@ func (t *Tap) requests(p *pipe) {
 			return
 		}
 		// A stalled network does not report a closed connection either.
-		if !t.valve.pass(p.closed) || err != nil {
+		if !t.valve.pass(p.ctx.Done()) || err != nil {
 			return
 		}
 		if _, err := p.server.Write(packet); err != nil {
-			<-p.closed // when what the server said before has been delivered
+			<-p.ctx.Done() // when what the server said before has been delivered
 			return
 		}
 	}
@@ -92,7 +92,7 @@ func (t *Tap) answers(p *pipe) {
 		if err == nil && !first && t.strikeReply(p, packet) {
 			return
 		}
-		if !p.replies.pass(p.closed) || !t.valve.pass(p.closed) || err != nil {
+		if !p.replies.pass(p.ctx.Done()) || !t.valve.pass(p.ctx.Done()) || err != nil {
 			return
 		}
 		if first {

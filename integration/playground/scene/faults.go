@@ -2,8 +2,11 @@ package scene
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // faultTime is the duration of a pause and of a partition: longer than a session timeout, and than
@@ -82,7 +85,7 @@ func (s *Scene) Elect(off time.Duration) {
 		s.say(nil, Warn, "the leader, %s, stops", memberName(leader))
 		must(s.ensemble.Stop(servers[leader]))
 		s.tasks.Go(func() {
-			if pause(s.ctx, 2*electionTime) != nil {
+			if wait.Sleep(s.ctx, 2*electionTime) != nil {
 				return
 			}
 			s.update(func() {
@@ -103,13 +106,7 @@ func must(err error) {
 
 // leader returns the index of the leader, or -1.
 func (s *Scene) leader() int {
-	leads := s.ensemble.Leader()
-	for i, name := range s.ensemble.Servers() {
-		if name == leads {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(s.ensemble.Servers(), s.ensemble.Leader())
 }
 
 // signed formats the offset of a clock, in minutes.
@@ -149,7 +146,7 @@ func (s *Scene) each(what string, do func(*worker)) {
 func (s *Scene) later(w *worker, what string, undo func()) {
 	life := w.life
 	s.tasks.Go(func() {
-		if pause(s.ctx, faultTime) != nil {
+		if wait.Sleep(s.ctx, faultTime) != nil {
 			return
 		}
 		s.update(func() {

@@ -3,6 +3,8 @@ package scene
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"sync/atomic"
 	"time"
 
@@ -58,7 +60,7 @@ func (h *hold) err() error {
 func (h *hold) sure() bool { return h.Hold == nil || h.Remaining() > 0 }
 
 func dialZK(_ context.Context, e *locktest.Ensemble, label string) (*process, error) {
-	conn, events, err := zk.Connect(e.Servers(), SessionTimeout, zk.WithDialer(e.Dialer(label)), zk.WithLogger(silent{}),
+	conn, events, err := zk.Connect(e.Servers(), SessionTimeout, zk.WithDialer(e.Dialer(label)), zk.WithLogger(log.New(io.Discard, "", 0)),
 		zk.WithMaxConnBufferSize(64<<10), zk.WithMaxBufferSize(64<<10))
 	if err != nil {
 		return nil, err
@@ -89,10 +91,6 @@ func dialZK(_ context.Context, e *locktest.Ensemble, label string) (*process, er
 		end:     func() { closeOnce(); <-closed; <-gone },
 	}, nil
 }
-
-type silent struct{}
-
-func (silent) Printf(string, ...any) {}
 
 func dialHoldfast(ctx context.Context, e *locktest.Ensemble, label string) (*process, error) {
 	c, err := lock.Dial(ctx, e.Servers(), lock.WithDialer(e.Dialer(label)), lock.WithRoot(hfRoot), lock.WithOwner(label),

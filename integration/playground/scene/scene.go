@@ -130,18 +130,6 @@ func (s *Scene) await(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// pause waits for a while.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // watch counts the times when two workers are inside at once.
 func (s *Scene) watch(side *side) {
 	var inside []string

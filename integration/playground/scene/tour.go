@@ -1,6 +1,11 @@
 package scene
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
+)
 
 // Tour is the progress of the tour.
 type Tour struct {
@@ -89,7 +94,7 @@ func (s *Scene) goAround() {
 			s.tour = Tour{Stop: i + 1, Of: len(stops), Say: stop.say}
 		})
 		stop.do()
-		if s.await(s.ctx, func() bool { return stop.seen(begin) }) != nil || pause(s.ctx, stop.look) != nil {
+		if s.await(s.ctx, func() bool { return stop.seen(begin) }) != nil || wait.Sleep(s.ctx, stop.look) != nil {
 			return
 		}
 	}
@@ -114,12 +119,7 @@ func (s *Scene) ready() (begin mark, ready bool) {
 
 // disturbed reports whether a fault affects a worker of the side.
 func (side *side) disturbed() bool {
-	for _, w := range side.workers {
-		if w.paused || w.cut {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(side.workers, func(w *worker) bool { return w.paused || w.cut })
 }
 
 // next reports whether another worker is inside than at the beginning.

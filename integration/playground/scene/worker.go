@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // The phases of a worker.
@@ -57,7 +59,7 @@ func (w *worker) run() {
 		kill()
 		// A machine stays cut off when a process on it restarts.
 		_ = w.s.await(w.s.ctx, func() bool { return !w.cut })
-		_ = pause(w.s.ctx, restart)
+		_ = wait.Sleep(w.s.ctx, restart)
 	}
 }
 
@@ -73,7 +75,7 @@ func (w *worker) live(ctx context.Context) {
 	w.update(ctx, func() { w.p = p })
 	for err == nil {
 		if err = w.turn(ctx, p); err == nil {
-			err = pause(ctx, rest)
+			err = wait.Sleep(ctx, rest)
 		}
 	}
 	w.update(ctx, func() { w.die(err) })
@@ -109,7 +111,12 @@ func (w *worker) turn(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if !w.update(ctx, func() { w.enter(h) }) {
+	enter := func() {
+		w.s.entries++
+		w.hold, w.inside, w.entered, w.done, w.read, w.phase = h, true, w.s.entries, 0, w.side.counter, works
+		w.s.say(w.side, Good, "%s enters", w.name)
+	}
+	if !w.update(ctx, enter) {
 		return ctx.Err()
 	}
 	lost, err := w.work(ctx, h)
@@ -137,12 +144,6 @@ func (w *worker) turn(ctx context.Context, p *process) error {
 		return nil // there is nothing that could block the others
 	}
 	return err
-}
-
-func (w *worker) enter(h *hold) {
-	w.s.entries++
-	w.hold, w.inside, w.entered, w.done, w.read, w.phase = h, true, w.s.entries, 0, w.side.counter, works
-	w.s.say(w.side, Good, "%s enters", w.name)
 }
 
 // add writes one more than the value read last, and reads the new value for the next time.

@@ -2,10 +2,63 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
+
+// waitersBehind is the number of waiters behind the holder of a lock that others try.
+const waitersBehind = 16
+
+// tryLock is workload F: one client holds the lock, some wait for it, and another tries it in vain.
+func tryLock(bars ...bar) *experiment {
+	return &experiment{
+		table: table{"F", fmt.Sprintf("failed try of a held lock with %d waiters"+loopback, waitersBehind), []figure{{"try, median", milliseconds}, {"requests", decimals}, {"transactions: nodes written", decimals}, {"bytes to client", kilobytes}}, bars},
+		takes: tries,
+		prepare: withClients(2+waitersBehind, func(ctx context.Context, c *crew) (round, error) {
+			path := c.newPath()
+			holder, client, waiters := c.sessions[0].locker(path), c.sessions[1], c.sessions[2:]
+			// The client has used a lock before.
+			if err := errors.Join(client.locker(c.newPath()).cycle(ctx), holder.lock(ctx)); err != nil {
+				return nil, err
+			}
+			finished := make(chan error, 1)
+			go func() {
+				finished <- wait.All(len(waiters), func(i int) error { return waiters[i].locker(path).cycle(ctx) })
+			}()
+			c.end = func() error { return errors.Join(holder.unlock(), <-finished) }
+			tried := client.locker(path)
+			return func(ctx context.Context) (turn, error) {
+				var times []float64
+				each, err := c.costOf(ctx, c.sessions[1:2], func() (n int, err error) {
+					times, err = timed(c.cycles, func(int) error {
+						got, err := tried.try(ctx)
+						if err == nil && got {
+							err = errTwo
+						}
+						return err
+					})
+					return len(times), err
+				})
+				return turn{median(times), each.requests, each.transactions, each.in}, err
+			}, c.allWait(ctx, path, 1+waitersBehind)
+		}),
+	}
+}
+
+// allWait waits until n clients, the holder included, queue for a lock, if the server can tell.
+func (s *site) allWait(ctx context.Context, path string, n int) error {
+	if s.on.queued == nil {
+		return nil
+	}
+	return wait.Until(ctx, patience, "all wait", func() (bool, error) {
+		queued, err := s.on.queued(ctx, path)
+		return queued == n, err
+	})
+}
 
 // askEvery is the time for which a client uses a lock again and again before another client
 // requests it.
@@ -37,9 +90,9 @@ func (c *crew) ask(ctx context.Context, user, asker, beside locker) (turn, error
 	defer team.end()
 	var done atomic.Bool
 	team.run(1, func(int) error { return beside.cycleUntil(team.ctx, done.Load) })
-	wait := askHeld
+	request := askHeld
 	if plays(keeping)(c.peer) {
-		wait = askUnused
+		request = askUnused
 	}
 	before := c.sessions[1].counts().Requests
 	var took []float64
@@ -48,7 +101,7 @@ func (c *crew) ask(ctx context.Context, user, asker, beside locker) (turn, error
 		err := user.cycleUntil(team.ctx, func() bool { return time.Since(start) >= askEvery })
 		var waited time.Duration
 		if err == nil {
-			waited, err = wait(team.ctx, user, asker)
+			waited, err = request(team.ctx, user, asker)
 		}
 		if err != nil {
 			team.fail(err)
@@ -81,7 +134,7 @@ func askHeld(ctx context.Context, user, asker locker) (time.Duration, error) {
 		return 0, err
 	}
 	var unlocked, had time.Time
-	err := together(2, func(i int) error {
+	err := wait.All(2, func(i int) error {
 		if i == 0 {
 			if err := asker.lock(ctx); err != nil {
 				return err
