@@ -95,7 +95,7 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 	}
 	again := time.NewTicker(looking)
 	defer again.Stop()
-	var settled <-chan time.Time
+	settled := time.After(settling) // a change before the watch begins has no event
 	for {
 		c.watch(watcher)
 		select {

@@ -48,6 +48,7 @@ func TestReportsAreAList(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("HOLDFAST_ZOOKEEPER", "")
 	var out, errs bytes.Buffer
 	status := run(t.Context(), []string{"--once", "--config", file}, strings.NewReader(""), &out, &errs)
 	if status != app.StatusFailed || out.String() != "[]\n" {
