@@ -138,7 +138,7 @@ func (hs *Holds) Unlock() error {
 			unlocked++
 			continue
 		}
-		leaves, err := h.giveBack(time.Until(end))
+		leaves, err := h.giveBack(end)
 		if leaves {
 			leave = append(leave, h.e)
 		}
@@ -150,7 +150,7 @@ func (hs *Holds) Unlock() error {
 	case len(leave) == 0:
 		return errors.Join(errs...)
 	}
-	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
+	limit := zkconn.NewTimeLimit(time.Until(end))
 	defer limit.Release()
 	for i, err := range c.queue.LeaveAll(zkconn.Uncancellable(limit), leave) {
 		errs = append(errs, c.left(leave[i], err))

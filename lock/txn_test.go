@@ -614,3 +614,34 @@ func TestTxnThatNeverSettles(t *testing.T) {
 		w.finish(again)
 	})
 }
+
+// TestUnlockOfTxnInDoubtIsInTime: during an outage nothing tells what has become of a transaction.
+// Unlock fails after its timeout, as it does without a transaction. If the reply is only late,
+// Unlock and the delete that follows share that time.
+func TestUnlockOfTxnInDoubtIsInTime(t *testing.T) {
+	const patience = 2 * time.Second
+	each(t, "in doubt", bools, func(w *world, inDoubt bool) {
+		w.makeApp()
+		a := w.dial("a", lock.WithUnlockTimeout(patience))
+		h := w.lock(a, "x")
+		ctx := w.ctx
+		if inDoubt {
+			ctx = w.limited(time.Second)
+		}
+		w.Freeze("a")
+		done := async(func() error { return h.Txn(ctx, add()) })
+		if time.Sleep(time.Second); inDoubt {
+			mustBe(w, <-done, lock.ErrInDoubt)
+			time.Sleep(sessionTimeout - time.Second) // the outage was noticed
+		}
+		begun := time.Now()
+		err := h.Unlock()
+		equal(w, "Unlock took", time.Since(begun), patience)
+		isTrue(t, errors.As(err, new(*lock.UnlockError)), "%v", err)
+		w.Thaw("a")
+		if !inDoubt {
+			<-done
+		}
+		w.empty()
+	})
+}
