@@ -645,3 +645,28 @@ func TestUnlockOfTxnInDoubtIsInTime(t *testing.T) {
 		w.empty()
 	})
 }
+
+// TestHoldsEndAtOnceBesideATxn: Unlock of several holds ends all of them at once, also if one has
+// a transaction in flight, whose reply is late.
+func TestHoldsEndAtOnceBesideATxn(t *testing.T) {
+	withApp(t, func(w *world) {
+		hs, err := w.dial("a").LockAll(w.ctx, "x", "y", "z")
+		w.ok(err)
+		w.faults(txns, locktest.Fault{DelayReply: time.Second})
+		done := async(func() error { return hs.Hold("x").Txn(w.ctx, add()) })
+		settle()
+		var ends []*ending
+		for h := range hs.All() {
+			ends = append(ends, w.end(h))
+		}
+		begun := time.Now()
+		w.ok(hs.Unlock())
+		for _, e := range ends {
+			mustBe(t, e.hold.Err(), lock.ErrUnlocked)
+			equal(t, e.hold.Name()+" ended after", e.wait().Sub(begun), 0)
+		}
+		err = <-done
+		isTrue(t, err == nil && w.added() == 1, "%v, and %d nodes", err, w.added())
+		w.empty()
+	})
+}
