@@ -83,6 +83,38 @@ func TestNoEntryIsKeptFromBarging(t *testing.T) {
 	})
 }
 
+// TestBargingForAFixedLease: a barging request for a fixed lease has no entry while it waits either,
+// so contenders that queue go first, and no unlocked entry is kept from it.
+func TestBargingForAFixedLease(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
+		h := w.lock(a, "x", lock.WithoutRenewal())
+		barges := func(c *lock.Client) <-chan taken {
+			return w.callers(w.ctx, 1, c.Mutex("x", lock.WithBarging(), lock.WithoutRenewal()).Lock)[0]
+		}
+		barging := barges(b)
+		w.waits(barging)
+		w.hasEntries("x", 1)
+		queued := w.queue(w.ctx, a, "x", lock.WithoutRenewal())
+		w.unlock(h)
+		h = w.expect(queued).hold
+		w.waits(barging)
+		h = w.pass(h, barging)
+
+		inRange(t, "a fixed lease", h.Remaining(), ttl-time.Second, ttl)
+		w.finish(h)
+		h = w.lock(a, "x") // would be kept
+		h = w.pass(h, barges(a))
+		w.alive(h)
+		w.unlock(h)
+		h = w.lock(a, "x")
+		w.unlock(h)
+		w.waits() // it is kept
+		h = w.await(barges(a)).hold
+		w.finish(h)
+	})
+}
+
 // TestBargingTogether: each of many goroutines of several clients gets the lock once. At each
 // client only one goroutine reads at a time.
 func TestBargingTogether(t *testing.T) {

@@ -161,22 +161,23 @@ func (h *Hold) Unlock() error {
 	if c.tasks.Enter() { // before the hold ends: from then on Close leaves its entry to us
 		defer c.tasks.Leave()
 	}
-	leaves, err := h.giveBack(c.cfg.unlockTimeout)
+	end := time.Now().Add(c.cfg.unlockTimeout)
+	leaves, err := h.giveBack(end)
 	if !leaves {
 		return err
 	}
-	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
+	limit := zkconn.NewTimeLimit(time.Until(end))
 	defer limit.Release()
 	return c.left(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e))
 }
 
 // giveBack releases a handle that was just unlocked, once no transaction of it can be applied any
-// more. It reports whether the entry must leave: the handle was the last one, and the entry was
+// more, or at that end. It reports whether the entry must leave: the handle was the last one, and the entry was
 // not handed off locally. The error says why the hold had ended before.
-func (h *Hold) giveBack(within time.Duration) (leaves bool, err error) {
+func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
 	h.deafen()
 	h.t.leave()
-	last, err := h.e.Release(&h.unlocked, within)
+	last, err := h.e.Release(&h.unlocked, end)
 	if err == ErrInDoubt {
 		err = &UnlockError{Lock: h.e.Lock(), Entry: h.e.Path, Err: err}
 	}

@@ -130,19 +130,22 @@ func (hs *Holds) Unlock() error {
 	if c.tasks.Enter() { // as in Hold.Unlock
 		defer c.tasks.Leave()
 	}
-	var leave []*queue.Entry
-	var errs []error
+	var wg sync.WaitGroup
+	leaves, errs := make([]bool, len(hs.each)), make([]error, len(hs.each))
 	unlocked, end := 0, time.Now().Add(c.cfg.unlockTimeout)
-	for _, h := range hs.each {
+	for i, h := range hs.each {
 		if h.unlocked.Swap(true) {
 			unlocked++
 			continue
 		}
-		leaves, err := h.giveBack(time.Until(end))
-		if leaves {
+		wg.Go(func() { leaves[i], errs[i] = h.giveBack(end) }) // one may wait for its transaction
+	}
+	wg.Wait()
+	var leave []*queue.Entry
+	for i, h := range hs.each {
+		if leaves[i] {
 			leave = append(leave, h.e)
 		}
-		errs = append(errs, err)
 	}
 	switch {
 	case unlocked == len(hs.each):
@@ -150,7 +153,7 @@ func (hs *Holds) Unlock() error {
 	case len(leave) == 0:
 		return errors.Join(errs...)
 	}
-	limit := zkconn.NewTimeLimit(c.cfg.unlockTimeout)
+	limit := zkconn.NewTimeLimit(time.Until(end))
 	defer limit.Release()
 	for i, err := range c.queue.LeaveAll(zkconn.Uncancellable(limit), leave) {
 		errs = append(errs, c.left(leave[i], err))

@@ -614,3 +614,59 @@ func TestTxnThatNeverSettles(t *testing.T) {
 		w.finish(again)
 	})
 }
+
+// TestUnlockOfTxnInDoubtIsInTime: during an outage nothing tells what has become of a transaction.
+// Unlock fails after its timeout, as it does without a transaction. If the reply is only late,
+// Unlock and the delete that follows share that time.
+func TestUnlockOfTxnInDoubtIsInTime(t *testing.T) {
+	const patience = 2 * time.Second
+	each(t, "in doubt", bools, func(w *world, inDoubt bool) {
+		w.makeApp()
+		a := w.dial("a", lock.WithUnlockTimeout(patience))
+		h := w.lock(a, "x")
+		ctx := w.ctx
+		if inDoubt {
+			ctx = w.limited(time.Second)
+		}
+		w.Freeze("a")
+		done := async(func() error { return h.Txn(ctx, add()) })
+		if time.Sleep(time.Second); inDoubt {
+			mustBe(w, <-done, lock.ErrInDoubt)
+			time.Sleep(sessionTimeout - time.Second) // the outage was noticed
+		}
+		begun := time.Now()
+		err := h.Unlock()
+		equal(w, "Unlock took", time.Since(begun), patience)
+		isTrue(t, errors.As(err, new(*lock.UnlockError)), "%v", err)
+		w.Thaw("a")
+		if !inDoubt {
+			<-done
+		}
+		w.empty()
+	})
+}
+
+// TestHoldsEndAtOnceBesideATxn: Unlock of several holds ends all of them at once, also if one has
+// a transaction in flight, whose reply is late.
+func TestHoldsEndAtOnceBesideATxn(t *testing.T) {
+	withApp(t, func(w *world) {
+		hs, err := w.dial("a").LockAll(w.ctx, "x", "y", "z")
+		w.ok(err)
+		w.faults(txns, locktest.Fault{DelayReply: time.Second})
+		done := async(func() error { return hs.Hold("x").Txn(w.ctx, add()) })
+		settle()
+		var ends []*ending
+		for h := range hs.All() {
+			ends = append(ends, w.end(h))
+		}
+		begun := time.Now()
+		w.ok(hs.Unlock())
+		for _, e := range ends {
+			mustBe(t, e.hold.Err(), lock.ErrUnlocked)
+			equal(t, e.hold.Name()+" ended after", e.wait().Sub(begun), 0)
+		}
+		err = <-done
+		isTrue(t, err == nil && w.added() == 1, "%v, and %d nodes", err, w.added())
+		w.empty()
+	})
+}

@@ -54,11 +54,6 @@ func (f *flight) fly(ctx context.Context) {
 	_ = f.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		return f.attempt(ctx)
 	}) // refused has logged the error, or the client closes
-	if ctx.Err() != nil {
-		for _, b := range f.batch {
-			b.landed(b.write)
-		}
-	}
 }
 
 // attempt sends the writes that are still needed, in one transaction. Its error is for Retry.
@@ -165,7 +160,6 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 			Msg("renewal refused; the hold is lost at the end of its lease unless a later one succeeds")
 		b.postpone(b.write)
 	}
-	b.landed(b.write)
 	f.batch = append(f.batch[:i], f.batch[i+1:]...)
 	return zkconn.ErrAgain
 }

@@ -104,14 +104,6 @@ func (e *Entry) postpone(w *write) {
 	e.schedule(e.renewAt, now)
 }
 
-// landed says that a write is no longer sent. Release waits for that, also after the entry's end.
-func (e *Entry) landed(w *write) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	w.flying = false
-	e.notify()
-}
-
 // renewNow schedules a renewal for now and returns true. It returns false if the lease is fixed,
 // or if onlyOlder is set and the last write is of this term.
 func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {

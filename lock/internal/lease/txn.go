@@ -97,17 +97,18 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 // Release removes a handle as Unlock does, once unlocked is set. When it has returned nil, no
 // transaction of the handle can be applied any more, even if the entry lives on: it first settles
 // a transaction in flight or in doubt. If the handle is the last one, the entry ends at once.
-// Then Release only waits for a write in flight, since the deletion settles a write in doubt. If
-// that takes too long it fails with ErrInDoubt, but still removes the handle.
-func (e *Entry) Release(unlocked *atomic.Bool, within time.Duration) (last bool, why error) {
+// Then Release only waits for a write that is not in doubt yet: the deletion settles a write in
+// doubt, sent again or not. If the outcome is not known at that end, Release fails with ErrInDoubt,
+// but still removes the handle.
+func (e *Entry) Release(unlocked *atomic.Bool, end time.Time) (last bool, why error) {
 	if !locked(e, func() bool { return e.transacted }) {
 		return e.Unlock()
 	}
-	inDoubt := e.awaitTxn(unlocked, within, func(*write) bool { return e.state != Ended && e.handles > 1 })
+	inDoubt := e.awaitTxn(unlocked, end, func(*write) bool { return e.state != Ended && e.handles > 1 })
 	if last, why = e.Unlock(); !last {
 		return false, cmp.Or(why, inDoubt)
 	}
-	if e.awaitTxn(unlocked, within, func(w *write) bool { return w.flying }) != nil {
+	if e.awaitTxn(unlocked, end, func(w *write) bool { return w.flying && !w.doubt }) != nil {
 		e.Pin()
 	}
 	return true, why
@@ -115,8 +116,8 @@ func (e *Entry) Release(unlocked *atomic.Bool, within time.Duration) (last bool,
 
 // awaitTxn waits until no transaction of the handle is pending, or fails with ErrInDoubt. It
 // calls pending with e.mu held.
-func (e *Entry) awaitTxn(unlocked *atomic.Bool, within time.Duration, pending func(*write) bool) error {
-	limit := zkconn.NewTimeLimit(within)
+func (e *Entry) awaitTxn(unlocked *atomic.Bool, end time.Time, pending func(*write) bool) error {
+	limit := zkconn.NewTimeLimit(time.Until(end))
 	defer limit.Release()
 	if e.await(limit, func() bool { return e.writing == nil || e.writing.by != unlocked || !pending(e.writing) }) != nil {
 		return ErrInDoubt

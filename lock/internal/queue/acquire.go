@@ -61,7 +61,11 @@ func (r *Request) likeness() likeness {
 // ErrForeign, ErrKind, zkconn.ErrDenied and zkconn.ErrClosed. It waits out outages. A barging
 // request takes the lock when it finds the lock free.
 func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
-	if !r.hasPlace() {
+	switch {
+	case r.hasPlace():
+	case r.Barging:
+		return q.byItself(ctx, r, (*contender).acquireBarging)
+	default:
 		return q.byItself(ctx, r, (*contender).acquire)
 	}
 	lock := q.open(r.Lock, r.KeepParent)
@@ -167,8 +171,21 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 
 // acquire takes the lock with an entry of its own, and grants it.
 func (c *contender) acquire(ctx context.Context) (*Entry, error) {
+	return c.acquireBy(ctx, func(ctx context.Context) (*Entry, error) { return c.obtain(ctx, nil, position{}) })
+}
+
+// acquireBarging is acquire for a barging request.
+func (c *contender) acquireBarging(ctx context.Context) (*Entry, error) {
+	c.lock.addBargers(1)
+	defer c.lock.addBargers(-1)
+	return c.acquireBy(ctx, func(ctx context.Context) (*Entry, error) { return c.barge(ctx, nil) })
+}
+
+// acquireBy grants an entry that obtain returns. If the entry has gone by then, it obtains another
+// one.
+func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) (*Entry, error)) (*Entry, error) {
 	for {
-		e, err := c.obtain(ctx, nil, position{})
+		e, err := obtain(ctx)
 		if err != nil {
 			return nil, err
 		}

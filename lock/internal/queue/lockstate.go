@@ -18,6 +18,7 @@ type lockState struct {
 	lastLeft time.Duration // monotonic time at which our last entry left; 0: never
 	others   bool          // other contenders were seen
 	places   places
+	bargers  int    // barging goroutines that wait without a place
 	soleHold *Entry // held by one goroutine, without local waiters: it needs no place
 
 	users    int // guarded by the queue
@@ -110,7 +111,14 @@ func (s *lockState) stays(now time.Duration) bool {
 // barged reports whether barging goroutines wait for the lock: without a place in its queue, no
 // watch shows them. s.mu is held.
 func (s *lockState) barged() bool {
-	return slices.ContainsFunc(s.places.all(), func(p *placed) bool { return p.like.Barging && p.Waiting() > 0 })
+	return s.bargers > 0 || slices.ContainsFunc(s.places.all(), func(p *placed) bool { return p.like.Barging && p.Waiting() > 0 })
+}
+
+// addBargers counts barging goroutines that wait without a place.
+func (s *lockState) addBargers(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bargers += n
 }
 
 // places are the places of one lock. Nearly all locks have one, and a client may have very many
