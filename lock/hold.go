@@ -172,8 +172,8 @@ func (h *Hold) Unlock() error {
 }
 
 // giveBack releases a handle that was just unlocked, once no transaction of it can be applied any
-// more, or at that end. It reports whether the entry must leave: the handle was the last one, and the entry was
-// not handed off locally. The error says why the hold had ended before.
+// more, or at that end. It reports whether the entry must leave: the handle was the last one, and
+// the entry was not handed off locally. The error says why the hold had ended before.
 func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
 	h.deafen()
 	h.t.leave()
