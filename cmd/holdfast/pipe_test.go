@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,14 +29,20 @@ func TestWaitForInputIsInterrupted(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for line, waits := range map[string]func() error{
-		"break x": func() error { return nil },
-		"run x --attach " + fifo + " -- true": func() error {
-			w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // lets go the command that opens it
-			if err == nil {
-				err = w.Close()
+	// Each waits until the command waits for its input, and returns what ends that.
+	for line, waits := range map[string]func(said *question) (io.Closer, error){
+		"break x": func(said *question) (io.Closer, error) {
+			<-said.asked
+			return io.NopCloser(nil), nil
+		},
+		"run x --attach " + fifo + " -- true": func(*question) (io.Closer, error) {
+			for { // until the command has opened it, there is no reader
+				w, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+				if !errors.Is(err, syscall.ENXIO) {
+					return w, err
+				}
+				time.Sleep(time.Millisecond)
 			}
-			return err
 		},
 	} {
 		t.Run(line, func(t *testing.T) {
@@ -45,20 +52,23 @@ func TestWaitForInputIsInterrupted(t *testing.T) {
 			}
 			defer in.Close()
 			ctx, cancel := context.WithCancelCause(t.Context())
-			var errs bytes.Buffer
+			errs := &question{asked: make(chan struct{})}
 			status := make(chan int, 1)
-			go func() { status <- run(ctx, strings.Fields(line), in, io.Discard, &errs) }()
-			time.Sleep(300 * time.Millisecond) // until it waits; if it does not yet, this proves less
+			go func() { status <- run(ctx, strings.Fields(line), in, io.Discard, errs) }()
+			input, err := waits(errs)
+			if err != nil {
+				t.Fatal(err)
+			}
 			cancel(app.Interrupt{Signal: syscall.SIGINT})
 			select {
 			case got := <-status:
 				if got != app.StatusSignalled+int(syscall.SIGINT) || !strings.Contains(errs.String(), "interrupted by a signal") {
-					t.Errorf("status %d, says %q", got, &errs)
+					t.Errorf("status %d, says %q", got, errs)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Error("it still waits")
 			}
-			if err := errors.Join(waits(), typed.Close()); err != nil {
+			if err := errors.Join(input.Close(), typed.Close()); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -66,6 +76,28 @@ func TestWaitForInputIsInterrupted(t *testing.T) {
 	if err := hold.Unlock(); err != nil {
 		t.Error(err)
 	}
+}
+
+// question is what a command says. It closes asked when the command asks its question.
+type question struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	asked chan struct{}
+}
+
+func (q *question) Write(b []byte) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if bytes.Contains(b, []byte("Go on?")) {
+		close(q.asked)
+	}
+	return q.text.Write(b)
+}
+
+func (q *question) String() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.text.String()
 }
 
 // TestPipeIsInterrupted: a signal ends each command that waits for a configuration from a

@@ -36,9 +36,9 @@ func startPostgres(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	var as *syscall.Credential // PostgreSQL's programs refuse to run as root: the user nobody
+	var as *syscall.Credential // PostgreSQL's programs refuse to run as root
 	if os.Geteuid() == 0 {
-		as = &syscall.Credential{Uid: 65534, Gid: 65534}
+		as = &syscall.Credential{Uid: 65534, Gid: 65534} // the account without rights
 	}
 	return startDaemon(ctx, "postgres", func(d *daemon) error {
 		command := func(program string, args ...string) *exec.Cmd {
