@@ -2,6 +2,7 @@ package locktest_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,17 +88,17 @@ func TestForget(t *testing.T) {
 			if members == 3 { // in the new epoch 1 there are fewer transactions than in the old one
 				write(t, c, "/x")
 			}
-			refused := 0
+			var refused atomic.Int32
 			ens.Trace(func(ev locktest.Event) {
 				if strings.Contains(ev.String(), "later transaction") {
-					refused++
+					refused.Add(1)
 				}
 			})
 			ens.Forget()
 			c.await(zk.StateDisconnected)
 			time.Sleep(time.Minute)
-			if c.State() == zk.StateHasSession || refused < 10 || has(ens, "/x") {
-				t.Errorf("%d members: state %v, refused %d times, /x is there: %v", members, c.State(), refused, has(ens, "/x"))
+			if c.State() == zk.StateHasSession || refused.Load() < 10 || has(ens, "/x") {
+				t.Errorf("%d members: state %v, refused %d times, /x is there: %v", members, c.State(), refused.Load(), has(ens, "/x"))
 			}
 			other := connect(t, ens.Servers(), ens.Dialer("other"), 10*time.Second)
 			if mustCreate(t, other, "/x", 0); !has(ens, "/x") {

@@ -3,6 +3,7 @@ package zkconn
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -248,10 +249,11 @@ func TestWatchesTooLongForTheServer(t *testing.T) {
 			w.write(c, path)
 			watches = append(watches, w.watchData(c, path))
 		}
-		session, cuts := c.Session(), 0
+		session := c.Session()
+		var cuts atomic.Int32
 		w.Trace(func(ev locktest.Event) {
 			if ev.Kind == "disconnect" {
-				cuts++
+				cuts.Add(1)
 			}
 		})
 		w.Cut("a")
@@ -260,8 +262,8 @@ func TestWatchesTooLongForTheServer(t *testing.T) {
 				t.Fatal("a watch has not fired")
 			}
 		}
-		if _, err := c.Get(w.ctx, "/"); err != nil || cuts > 1 || c.Session() != session {
-			t.Errorf("%v, %d disconnections, session %#x became %#x", err, cuts, session, c.Session())
+		if _, err := c.Get(w.ctx, "/"); err != nil || cuts.Load() > 1 || c.Session() != session {
+			t.Errorf("%v, %d disconnections, session %#x became %#x", err, cuts.Load(), session, c.Session())
 		}
 	})
 }
