@@ -158,7 +158,7 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	for {
 		now := e.keeper.clock.Local()
 		e.mu.Lock()
-		state, left, why := e.state, e.left(now), e.why
+		state, left, why := e.state, e.timeLeft(now), e.why
 		denied := toWrite && e.shared
 		if state == Held && left > 0 && !denied {
 			e.handles++
@@ -187,7 +187,7 @@ func (e *Entry) Unlock() (last bool, why error) {
 		if why = e.why; e.state == Ended || e.handles > 0 {
 			return
 		}
-		last, e.lapsed = true, e.left(now) <= 0
+		last, e.lapsed = true, e.timeLeft(now) <= 0
 		e.transition(Ended, ErrUnlocked)
 	})
 	return last, why
@@ -215,7 +215,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 		t := e.Terms
 		t.Detached, t.Incarnation, t.Attachment = true, incarnation, ""
 		record = e.keeper.Record(&t, ttl, e.tells(), now)
-		e.lapsed = e.left(now) <= 0
+		e.lapsed = e.timeLeft(now) <= 0
 		e.transition(Ended, ErrDetached)
 	})
 	return record, why
@@ -238,7 +238,7 @@ func (e *Entry) Vanished() {
 		switch {
 		case e.state < Held:
 			e.transition(Ended, ErrGone)
-		case e.left(now) <= 0:
+		case e.timeLeft(now) <= 0:
 			e.transition(Ended, ErrExpired)
 		default:
 			e.transition(Ended, ErrRemoved)

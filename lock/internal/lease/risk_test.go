@@ -214,7 +214,7 @@ func TestStalls(t *testing.T) {
 	for after, want := range map[time.Duration]int{time.Second: 0, testTTL / 2: 2, time.Hour: 2} {
 		now = at(after)
 		first, stalled, of := k.Stalls()
-		if stalled != want || of != 4 || want > 0 && (first.Entry != waiter || first.For != after || first.Left != waiter.left(now)) {
+		if stalled != want || of != 4 || want > 0 && (first.Entry != waiter || first.For != after || first.Left != waiter.timeLeft(now)) {
 			t.Errorf("after %v: %d of %d, %+v", after, stalled, of, first)
 		}
 	}

@@ -14,9 +14,9 @@
 //	Released, otherwise                                                               ▼ Leave
 //
 // An entry is handed off locally only inside a window, which begins with its grant. A list that
-// shows no other contender starts the window again, and a watch holds it open. So each entry ahead costs other processes at
-// most one window and one hold. Readers share an entry if they wait when it is granted, or arrive
-// inside its window.
+// shows no other contender starts the window again, and a watch holds it open. So each entry ahead
+// costs other processes at most one window and one hold. Readers share an entry if they wait when
+// it is granted, or arrive inside its window.
 package place
 
 import (

@@ -34,7 +34,7 @@ func (q *Queue) exitOf(e *Entry) *exit {
 		x.lock.recall(parent{state: ours, kind: e.Kind, generation: e.generation(), adopted: e.adopted})
 	}
 	x.version, x.acknowledged, x.pending = e.LastWrite()
-	x.deletesParent = e.alone && !e.keepParent && e.generated && !x.lock.stays(q.Clock.Mono())
+	x.deletesParent = q.deletesParentOnLeave(e, x.lock)
 	return x
 }
 

@@ -221,11 +221,11 @@ func TestJoinOfADoubtfulHold(t *testing.T) {
 	q.Observe = func(*Entry, lease.Change) {}
 	c := &contender{Queue: q, Request: Request{Kind: znode.RW, Role: znode.Shared, Terms: lease.Terms{TTL: time.Minute}}}
 	e := c.newEntry("/locks/x/"+generation+"-__READ__0000000001", 0, lease.Created{Sent: l.now, Session: 1})
-	if err := e.Grant(context.Background(), l.now, lease.Never); err != nil || !e.Join() {
+	if err := e.Grant(context.Background(), l.now, lease.Never); err != nil || !e.AddHandle() {
 		t.Fatalf("a good hold is not shared: %v", err)
 	}
 	l.now.Wall += time.Hour // the machine slept
-	if e.Join() {
+	if e.AddHandle() {
 		t.Error("a hold is shared whose lease may be over")
 	}
 }

@@ -89,14 +89,14 @@ func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 			continue
 		}
 		w.entriesAhead = self
-		return names, self, w.fetchToken(ctx)
+		return names, self, w.fetchCzxid(ctx)
 	}
 	w.e.Vanished()
 	return nil, 0, lease.ErrGone
 }
 
-// fetchToken reads the fencing token of an entry whose create returned no Stat.
-func (w *waiter) fetchToken(ctx context.Context) error {
+// fetchCzxid reads the czxid, for the fencing token, of an entry whose create returned no Stat.
+func (w *waiter) fetchCzxid(ctx context.Context) error {
 	if w.e.czxid != 0 {
 		return nil
 	}
