@@ -146,7 +146,7 @@ func (w *worker) holdfast(args []string) {
 		},
 		"check": func() string {
 			answer := map[bool]string{true: "yes", false: "no"}[hold.Remaining() > 0]
-			return fmt.Sprintf("valid %s, after %d renewals", answer, locks.Stats().Renewals)
+			return fmt.Sprintf("valid %s, renewed %d times", answer, locks.Stats().Renewals)
 		},
 		"unlock": func() string { return "out " + result(hold.Unlock()) },
 	})
