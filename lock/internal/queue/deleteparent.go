@@ -16,7 +16,7 @@ import (
 type emptyParent struct {
 	path string
 	duty *duty
-	ops  []any // operations that delete it
+	ops  []any // operations that delete the parent
 }
 
 // deletionOf returns the operations that delete a lock's parent and its anchor, as they were
