@@ -24,7 +24,7 @@ type measured struct {
 	Workload, Title string
 	Figures         []figure
 	Peers           []struct{ Title string }
-	Rounds          [][][]any // by peer, turn and figure: numbers, where they were measured
+	Rounds          [][][]any // by peer, turn and figure: numbers, unless not measured
 }
 
 // cell returns the median of a peer's figure, formatted as the benchmark prints it.

@@ -29,8 +29,8 @@ type console struct {
 	ctx     context.Context
 	dir     string
 	env     []string
-	cluster string        // the server
-	held    chan struct{} // says each time that the lock's holder has it
+	cluster string        // address of the server
+	held    chan struct{} // receives a value at each acquisition of the lock
 }
 
 // rule is the check of one kind of command. The first rule whose pattern matches applies. A command
@@ -38,7 +38,7 @@ type console struct {
 type rule struct {
 	command string // a regular expression
 	check   func(c *console, command string) error
-	why     string // it is not run as printed
+	why     string // reason why the command is not run as printed
 }
 
 var rules = []rule{
@@ -74,7 +74,7 @@ func TestCommandsOfDocs(t *testing.T) {
 			c := *c
 			c.T = t
 			for command := range strings.Lines(strings.ReplaceAll(s.text, "\\\n", " ")) {
-				command, _, _ = strings.Cut(strings.TrimSpace(command), "  #") // what is behind it is a remark
+				command, _, _ = strings.Cut(strings.TrimSpace(command), "  #") // a remark follows
 				if command == "" || strings.HasPrefix(command, "#") {
 					continue
 				}

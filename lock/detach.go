@@ -61,7 +61,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		err = zkconn.ContextError(bound)
 	}
 	switch {
-	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl): // or by the lease that it was left with
+	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl): // the lease has ended, perhaps the one written for the ticket
 		return Ticket{}, lossOf(e, ErrExpired)
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken), errors.Is(err, ErrBroken):
 		return Ticket{}, lossOf(e, err)
@@ -77,7 +77,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 // client can attach. If the hold has ended, Ticket returns the reason; for a leadership it
 // returns an [ErrInvalid].
 func (h *Hold) Ticket() (Ticket, error) {
-	if err := h.ended(); err != nil { // others may still read with the entry
+	if err := h.ended(); err != nil { // readers may still share the entry
 		return Ticket{}, err
 	}
 	if err := h.mayMove(); err != nil {

@@ -265,14 +265,14 @@ func (c *Client) Check() error {
 // entryChanged handles each change in the life of an entry: statistics, logs and observers.
 func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
-	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // else Unlock calls ended
+	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // after an unlock, Unlock calls ended
 		c.ended(e, change.Why)
 	}
 	switch {
 	case change.AtRisk():
 		c.logRisk(e, change)
 	case change.Lost():
-		if !heldTogether(e) { // else each of its holds counts
+		if !heldTogether(e) { // otherwise each of its holds counts
 			c.lost.Add(1)
 		}
 		c.logLoss(e, change)

@@ -21,8 +21,8 @@ const lastBatch = 10 * time.Second
 // busy.
 const deletesInFlight = 4
 
-// deletion is a node with its verdict; it is deleted if that is a delete. Path and version are
-// from the read that was judged.
+// deletion is a node with its verdict. It is deleted if [Verdict.Deletes] says so. Path and
+// version are from the read that was judged.
 type deletion struct {
 	admin.Deletion
 	verdict Verdict
@@ -85,9 +85,8 @@ func (s *sweep) deleteAll(ctx context.Context) {
 	}
 }
 
-// delete deletes a batch, as soon as the rate allows. It leaves out a node that was changed
-// meanwhile, or that an ACL protects, together with the nodes above it, and tries the others
-// again.
+// delete deletes a batch as soon as the rate allows. If a node was changed meanwhile, or an ACL
+// protects it, delete leaves out this node and the nodes above it. Then it tries the others again.
 func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	if s.options.DryRun {
 		s.mu.Lock()

@@ -12,20 +12,20 @@ import (
 // creates new groups.
 type group struct {
 	text     string
-	schedule cron.Schedule // nil: swept once, when asked for
+	schedule cron.Schedule // nil: a single sweep on request
 	chosen   []policy.Policy
 	*history
 }
 
 // history has the results of a schedule's sweeps. Monitor.mu guards it.
 type history struct {
-	from    time.Time // when the schedule came into force, here
-	last    time.Time // when the last complete sweep began
-	next    time.Time // when a sweep is due; zero: cron has not asked yet
-	skipped int       // in a row
-	failed  int       // in a row
-	why     string    // the last one failed
-	seen    Counts    // by the last complete one
+	from    time.Time // time at which the schedule came into force in this process
+	last    time.Time // start of the last complete sweep
+	next    time.Time // time of the next sweep; zero: cron has not asked yet
+	skipped int       // number of skipped sweeps in a row
+	failed  int       // number of failed sweeps in a row
+	why     string    // error of the last failed sweep
+	seen    Counts    // counts of the last complete sweep
 }
 
 func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *group {

@@ -34,7 +34,7 @@ func (r *Reaper) watchSession(ctx context.Context) {
 		case changed:
 			r.log.Info().Stringer("without_session", lasted.Round(time.Millisecond)).Bool("new_session", another).
 				Msg("session with ZooKeeper is back")
-		case another: // loss and return were between two checks
+		case another: // loss and return came between two checks
 			r.log.Warn().Msg("session with ZooKeeper lost, and replaced at once")
 		}
 		var looked, remind <-chan time.Time

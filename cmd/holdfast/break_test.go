@@ -42,8 +42,8 @@ func served(t *testing.T) (*locktest.Ensemble, *lock.Client) {
 	return ens, locks
 }
 
-// TestBreakOfOneThatIsAttachedMeanwhile: a client attaches while the command asks. Its hold is
-// one with an owner, which has to know of its end before the entry goes.
+// TestBreakOfOneThatIsAttachedMeanwhile: a client attaches while the command asks. So the hold has
+// an owner, and the owner must know of the end before the command deletes the entry.
 func TestBreakOfOneThatIsAttachedMeanwhile(t *testing.T) {
 	ens, locks := served(t)
 	first, err := locks.Mutex("x").Lock(t.Context())

@@ -249,7 +249,7 @@ func (f *runFlags) supervise(ctx, starting context.Context, locks *lock.Client, 
 		lost = holdOn(holding, hold, release)
 		stop()
 	}
-	if lost != nil { // now, because the rest may take long
+	if lost != nil { // run the hook now, because the unlock may take long
 		onLost.start(envWhy + "=" + lost.Error())
 	}
 	giveBack := hold.Unlock

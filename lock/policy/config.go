@@ -16,20 +16,20 @@ type Config struct {
 	Policies  *Set
 	Reaper    Reaper
 	Status    Status // what the reaper serves
-	Roots     []Root // that the reaper looks after; none: Root alone
+	Roots     []Root // the reaper's roots; none: Root alone
 
 	file   string           // that it was read from
 	places map[string]place // of its keys' values
-	whole  *Config          // of the file, if this is that of one root; nil: this is of the file
+	whole  *Config          // of a single root: the file's configuration; nil: this is it
 }
 
 // ZooKeeper has the servers of the ensemble and how to connect to them.
 type ZooKeeper struct {
 	Servers        []string      // as host:port; default 127.0.0.1:2181
-	SessionTimeout time.Duration // what is asked for, the server may give another; default 10s
+	SessionTimeout time.Duration // requested timeout, the server may grant another; default 10s
 	Auth           *Auth         // nil, the default: none
 	TLS            *TLS          // nil, the default: plain text
-	UnsafeServer   bool          // go on with a server that locks cannot rest on, see [lock.WithUnsafeServer]
+	UnsafeServer   bool          // accept a server that cannot keep locks safe, see [lock.WithUnsafeServer]
 }
 
 // Auth is a credential that a connection presents. Exactly one of PasswordFile

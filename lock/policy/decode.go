@@ -16,7 +16,7 @@ import (
 // decoder decodes one file. It continues after a mistake, to find all mistakes.
 type decoder struct {
 	mistakes
-	folder string // that paths in the file are relative to
+	folder string // start of relative paths in the file
 }
 
 func newDecoder(filename string) *decoder {
@@ -141,7 +141,7 @@ func within(n int, a, b string) bool {
 type list struct {
 	least   int
 	size    func(n int)       // makes room for n elements
-	element func(i int) value // is one of them
+	element func(i int) value // returns an element
 }
 
 // listOf is a list that stores its elements in a slice.

@@ -17,10 +17,10 @@ import (
 // TLS has the settings of encrypted connections to the servers. The zero value trusts the machine's
 // certificate authorities and presents no certificate.
 type TLS struct {
-	CAFile     string // certificates of the authorities that servers' are signed by
+	CAFile     string // certificates of the authorities to trust
 	CertFile   string // our certificate, for servers that want one
 	KeyFile    string // its private key
-	ServerName string // what servers' certificates are for; default each one's own name
+	ServerName string // name in the servers' certificates; default each server's own
 
 	path string // of its key in the file; "" is zookeeper.tls
 }

@@ -103,7 +103,7 @@ func (p Pattern) Match(name string) bool {
 			afterStar, starTakes = inPattern, inName
 		case inPattern <= len(p.text) && byteAt(p.text, inPattern) == byteAt(name, inName):
 			if byteAt(name, inName) == '/' {
-				afterStar = -1 // the * is within its component
+				afterStar = -1 // a * matches within one component only
 			}
 			inPattern++
 			inName++

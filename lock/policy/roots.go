@@ -47,8 +47,8 @@ func (c *Config) Each() []Named {
 }
 
 // Select returns the configuration for the locks below root. If the file lists several such roots,
-// on different servers, it is that of the first. If it lists none, it is the file's configuration
-// with the root replaced.
+// on different servers, the first one counts. If the file lists none, Select returns the file's
+// configuration with the root replaced.
 func (c *Config) Select(root string) *Config {
 	for _, n := range c.Each() {
 		if n.Root == root {

@@ -54,7 +54,7 @@ func TestPassword(t *testing.T) {
 		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(path, mode); err != nil { // the umask has no say
+		if err := os.Chmod(path, mode); err != nil { // sets the mode despite the umask
 			t.Fatal(err)
 		}
 		return path

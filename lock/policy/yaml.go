@@ -99,11 +99,11 @@ var unaccepted = map[token.Type]string{
 // each line.
 func (d *decoder) acceptTokens(tokens token.Tokens) bool {
 	var (
-		line     int // where the last token was
-		refused  int // the line of the last mistake, 0 for none
-		brackets int // open ones
+		line     int // line of the last token
+		refused  int // line of the last mistake, 0 for none
+		brackets int // number of open ones
 		dashes   int // in this line
-		count    int // of all but comments
+		count    int // number of tokens without comments
 	)
 	for _, t := range tokens {
 		if t.Position.Line != line {
@@ -142,7 +142,7 @@ func (d *decoder) acceptTokens(tokens token.Tokens) bool {
 // start returns the first token of a node in the file.
 func start(n ast.Node) *token.Token {
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-		return m.Values[0].Key.GetToken() // its own is the colon
+		return m.Values[0].Key.GetToken() // the node's own token is the colon
 	}
 	return n.GetToken()
 }

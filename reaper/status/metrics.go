@@ -34,7 +34,7 @@ type swept struct {
 	totals map[string]reaper.Counts // of all sweeps
 }
 
-// found is a sweep's result for a policy's locks, with its report.
+// found has a sweep's counts for one policy, and the report of that sweep.
 type found struct {
 	reaper.Counts
 	report *reaper.Report

@@ -54,7 +54,7 @@ type Lock struct {
 
 // Entry is an entry of a lock. If it is not ours, only State and Token are set.
 type Entry struct {
-	State    string            `json:"state"` // as of a lock
+	State    string            `json:"state"` // one of the states above
 	In       bool              `json:"in"`    // it holds the lock: no entry ahead excludes it
 	Token    string            `json:"token"`
 	Role     string            `json:"role,omitempty"`

@@ -234,7 +234,7 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 }
 
 // Unreachable is the error of [Dial] if there was no session. Its text ends with advice for the
-// command line, which that of the error in it does not.
+// command line. The text of the wrapped error has no advice.
 type Unreachable struct{ error }
 
 func (e *Unreachable) Error() string {

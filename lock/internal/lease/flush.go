@@ -138,7 +138,7 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 	switch {
 	case zkconn.OutcomeOf(err) != zkconn.Refused:
 		return err
-	case i < 0: // as a whole
+	case i < 0: // the server refused the whole transaction
 		for _, b := range f.batch {
 			b.postpone(b.write)
 		}

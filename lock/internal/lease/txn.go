@@ -74,7 +74,7 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 			case e.state == Ended:
 				err = e.why
 				return
-			case unlocked.Load(): // before Release looks for our write; otherwise it finds the write
+			case unlocked.Load(): // checked under the entry's lock: a later Release finds our write
 				err = ErrUnlocked
 				return
 			case e.writing == nil:

@@ -38,12 +38,12 @@ type Place[E comparable] struct {
 	holds   []*hold[E]
 	joins   []*Join
 	kept    *E   // cached lease: unlocked, for the next waiter; nil: none
-	alone   bool // a watch would show other contenders, and shows none
+	alone   bool // a watch is set, and has shown no other contender
 }
 
 // Waiter is a goroutine that waits.
 type Waiter[E any] struct {
-	Served chan Turn[E] // has room for one
+	Served chan Turn[E] // buffer of one
 	For    any          // the owner's data
 	at     *list.Element
 }
@@ -75,7 +75,7 @@ type Use struct {
 // Join is a join in flight. Cancel is called when no waiter needs it any more.
 type Join struct {
 	Cancel func()
-	Use    Use // of the entry that it continues, if any
+	Use    Use // use of the entry that the join continues, if any
 }
 
 // Step is the next step for a waiter or a released entry.

@@ -37,7 +37,7 @@ func (h *history) do(t *testing.T, op string) {
 		h.Begin(j)
 		h.joining = append(h.joining, j)
 	}
-	joins := func() { // as the owner does when something has ended
+	joins := func() { // begins the needed joins, as the owner does
 		for h.NeedsJoin() {
 			join()
 			h.say("join")
@@ -74,7 +74,7 @@ func (h *history) do(t *testing.T, op string) {
 			h.say("none")
 		}
 		joins()
-	case "unlock", "unlock!": // with a !: no other goroutine may go on with it
+	case "unlock", "unlock!": // with !, no other goroutine may get the entry
 		step := h.Released(arg, h.now, what == "unlock")
 		switch step {
 		case Pass:
@@ -94,7 +94,7 @@ func (h *history) do(t *testing.T, op string) {
 	case "lost":
 		h.say("%v", h.Drop(arg))
 		joins()
-	case "others", "watch": // a list shows so many entries; with a watch, it would show later ones
+	case "others", "watch": // a list shows that many entries; a watch will show later ones
 		n := 0
 		fmt.Sscan(arg, &n)
 		switch {
@@ -107,7 +107,7 @@ func (h *history) do(t *testing.T, op string) {
 		default:
 			h.say("no join")
 		}
-	case "fired": // the watch
+	case "fired": // the watch fires
 		h.Unwatched(h.now)
 	case "room":
 		fmt.Sscan(arg, &h.Room, &h.Free)

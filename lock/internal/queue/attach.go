@@ -59,7 +59,7 @@ func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 	if err == nil {
 		return e, nil
 	}
-	switch ended := a.putBack(e); { // it may have ended by itself before
+	switch ended := a.putBack(e); { // the entry may have ended already
 	case errors.Is(ended, lease.ErrBroken):
 		err = fmt.Errorf("%w: %w", lease.ErrRemoved, ended)
 	case errors.Is(ended, lease.ErrAttached):
@@ -173,7 +173,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	first, session := a.Clock.Local(), a.Conn.Session()
 	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
 	sent, tried := first, false
-	var version int32 // of our second write
+	var version int32 // of the data after our second write
 	var broken error  // the force-release since then, if any
 	err := a.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if tried {

@@ -23,7 +23,7 @@ func (q *Queue) deletesParentOnLeave(e *Entry, s *lockState) bool {
 type emptyParent struct {
 	path string
 	duty *duty
-	ops  []any // operations that delete it
+	ops  []any // operations that delete the parent
 }
 
 // deletionOf returns the operations that delete a lock's parent and its anchor, as they were

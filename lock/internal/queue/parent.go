@@ -15,10 +15,10 @@ import (
 type belief uint8
 
 const (
-	absent     belief = iota // there is none: the join creates it
-	unknown                  // it must be read
-	ours                     // there is one, with the anchor of its generation
-	unwritable               // there is one that we may not write: each join lists
+	absent     belief = iota // there is no parent: the join creates it
+	unknown                  // the parent must be read
+	ours                     // there is a parent, with the anchor of its generation
+	unwritable               // there is a parent that we may not write: each join lists
 )
 
 // parent is a client's belief about a lock's parent. The server checks it: a join with a wrong

@@ -204,7 +204,7 @@ func TestWatcherNeverGoesBack(t *testing.T) {
 		if err != nil || holder == nil {
 			t.Fatalf("%v, %v", holder, err)
 		}
-		watcher.youngest++ // another server has shown the next one
+		watcher.youngest++ // as if another server had shown a later holder
 		ctx, cancel := context.WithTimeout(w.Ctx, 5*time.Second)
 		defer cancel()
 		if holder, err := watcher.Holder(ctx, false); holder != nil || !errors.Is(err, context.DeadlineExceeded) {
@@ -249,7 +249,7 @@ func TestReplyThatIsReadInAnotherSession(t *testing.T) {
 		q := offline(new(local))
 		q.Conn, q.Observe = conn, func(*Entry, lease.Change) {}
 		q.Clock = clock.New(conn, "/locks", nil, func() clock.Instant {
-			if first := conn.Session(); ends.Swap(false) { // the reply is there
+			if first := conn.Session(); ends.Swap(false) { // the reply has come
 				w.ExpireLabel("a")
 				for conn.Session() == first || conn.Session() == 0 {
 					time.Sleep(10 * time.Millisecond)

@@ -35,7 +35,7 @@ func Example() {
 			log.Fatal(err)
 		}
 	}
-	locks.Close() // after it all is counted
+	locks.Close() // all events are counted
 
 	metrics, err := registry.Gather()
 	if err != nil {

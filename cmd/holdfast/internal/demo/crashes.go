@@ -18,7 +18,7 @@ import (
 const (
 	shortTTL   = 10 * time.Second
 	shortGrace = 500 * time.Millisecond
-	slack      = 5 * time.Second // that a loaded machine may take more than it should
+	slack      = 5 * time.Second // extra time for a loaded machine
 )
 
 // killHolder kills a holder while others wait.
