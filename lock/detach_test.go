@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,16 +206,12 @@ func TestAttachAtOnce(t *testing.T) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		ticket := w.detach(h, time.Minute)
-		reads, b0 := 0, false
+		var b0 atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			switch {
-			case r.Op == "getData" && touches(r, pathOf(h)):
-				reads++
-			case (writes("b", pathOf(h))(r) && !b0) || (writes("c", pathOf(h))(r) && !b0):
-				if r.Label == "b" {
-					b0 = true
-					return locktest.Fault{Delay: time.Second, Drop: drop}
-				}
+			case writes("b", pathOf(h))(r) && !b0.Swap(true):
+				return locktest.Fault{Delay: time.Second, Drop: drop}
+			case writes("c", pathOf(h))(r) && !b0.Load():
 				return locktest.Fault{Delay: time.Second}
 			}
 			return locktest.Fault{}

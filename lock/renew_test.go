@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -41,6 +42,7 @@ func TestManyRenewalsAreSpread(t *testing.T) {
 		})
 		time.Sleep(10 * ttl / 3)
 		w.Intercept(nil)
+		synctest.Wait() // until no renewal is counted any more
 		isTrue(t, renewed >= 9*n && renewed <= 11*n, "%d renewals in 10 thirds of the TTL of %d holds", renewed, n)
 		isTrue(t, renewed >= sent*full*9/10, "%d renewals in %d transactions, want nearly %d in each", renewed, sent, full)
 		atMost(t, "transactions at once", most, 3)
