@@ -83,8 +83,8 @@ func TestNoEntryIsKeptFromBarging(t *testing.T) {
 	})
 }
 
-// TestBargingForAFixedLease: a barging request for a fixed lease has no entry while it waits either,
-// so contenders that queue go first, and no unlocked entry is kept from it.
+// TestBargingForAFixedLease: a barging request for a fixed lease has no entry while it waits
+// either, so contenders that queue go first, and no unlocked entry is kept from it.
 func TestBargingForAFixedLease(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")

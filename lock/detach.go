@@ -167,10 +167,10 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 // writing that was downgraded stays one for reading, even with an earlier ticket: see [Hold.Reads].
 // The number of permits stays the same.
 //
-// If several clients attach with one ticket, one succeeds; the others get [ErrAttached], and so
-// do later ones. If the entry was unlocked or force-released, or no client attached in time, the
-// error is [ErrRemoved]. If a hold was not detached, see [Hold.Ticket], Attach waits until its lease
-// and the grace have surely ended. By then the hold has ended for its holder.
+// If several clients attach with one ticket, one succeeds; the others get [ErrAttached], and so do
+// later ones. If the entry was unlocked or force-released, or no client attached in time, the error
+// is [ErrRemoved]. If a hold was not detached, see [Hold.Ticket], Attach waits until its lease and
+// the grace have surely ended. By then the hold has ended for its holder.
 //
 // If ctx ends first, or the client closes, a background write leaves the entry as it was, with
 // the same lease; Close waits for it. After that write the same ticket works again. If the client

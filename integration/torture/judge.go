@@ -197,8 +197,8 @@ func surprises(records []*record) (removed, unexpected []string) {
 	return removed, unexpected
 }
 
-// lockInput is an operation of a hold: opGrant, opCheck, opShare or opEnd. weight is the part of the
-// lock's room that the hold takes, or keeps after opShare.
+// lockInput is an operation of a hold: opGrant, opCheck, opShare or opEnd. weight is the part of
+// the lock's room that the hold takes, or keeps after opShare.
 type lockInput struct {
 	op           string
 	token        int64

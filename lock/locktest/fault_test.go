@@ -376,7 +376,8 @@ func TestPartition(t *testing.T) {
 			t.Errorf("create over the partition: %v, want ErrConnectionClosed", err)
 		}
 		if d := time.Since(begin); d < 3*time.Second || d > 6*time.Second {
-			// A client notices two thirds of the session timeout after the last message of the server.
+			// A client notices two thirds of the session timeout after the last message of the
+			// server.
 			t.Errorf("the client noticed after %v", d)
 		}
 		if has(ens, "/b") {

@@ -26,8 +26,8 @@ func (e *Entry) limit() time.Duration {
 	return e.granted + e.MaxHold
 }
 
-// timeLeft returns the time for which the entry is surely still respected; e.mu is held. If the wall
-// clock ran ahead of the monotonic one, that counts as passed time: the machine may have been
+// timeLeft returns the time for which the entry is surely still respected; e.mu is held. If the
+// wall clock ran ahead of the monotonic one, that counts as passed time: the machine may have been
 // suspended. If only that ended the lease, another write can show that the lease did not end.
 func (e *Entry) timeLeft(now clock.Instant) time.Duration {
 	return e.end() - now.Mono - clock.Drift(e.lease.sent, now)

@@ -223,9 +223,9 @@ func (a *attachment) granted() lease.Grant {
 	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared}
 }
 
-// resolveAttach finds out whether our own write, whose reply was lost, caused the refusal of another
-// write on that version. No other client writes our bytes. If another client has overwritten them
-// since, only a force-release still has our mark.
+// resolveAttach finds out whether our own write, whose reply was lost, caused the refusal of
+// another write on that version. No other client writes our bytes. If another client has
+// overwritten them since, only a force-release still has our mark.
 func (a *attachment) resolveAttach(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
 	n, err := a.Conn.GetSynced(ctx, a.path)
 	switch {
