@@ -146,6 +146,23 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 	})
 }
 
+// TestNoPlaceWithoutAWaiter: a local waiter joins behind another client, and then gets the entry by
+// a handoff. Its own entry leaves: no later goroutine comes before another client by it.
+func TestNoPlaceWithoutAWaiter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second}))
+		h := w.lock(a, "x")
+		local := w.line(w.ctx, a, "x", 1)[0]
+		second := w.queue(w.ctx, w.dial("b"), "x")
+		w.until("the local waiter joins", func() bool { return len(w.entries("x")) == 3 })
+		h = w.pass(h, local)
+		w.hasEntries("x", 2)
+		third := w.queue(w.ctx, w.dial("c"), "x")
+		time.Sleep(time.Second) // the window ends
+		w.handOver(h, second, third, w.line(w.ctx, a, "x", 1)[0])
+	})
+}
+
 // TestHandoffsGoOnWithoutOthers: while no other client waits, an entry is handed off again and
 // again. The only cost is a list, and one with a watch. A lock whose name begins with this
 // one's is no contender.

@@ -78,6 +78,23 @@ func TestUnreadableHolderCounts(t *testing.T) {
 	})
 }
 
+// TestUnreadableNumberOfPermits: an operator has taken the right to read the anchor away. Calls fail
+// with ErrDenied, also those that wait already.
+func TestUnreadableNumberOfPermits(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		s, c := w.dial("b").Semaphore("x", 1), w.dial("c")
+		h := w.take(permits(w.dial("a").Semaphore("x", 1), 1))
+		ch := w.join("x", permits(s, 1))
+		w.setACL(w.raw("admin"), w.anchors("x")[0], zk.WorldACL(zk.PermAll&^zk.PermRead))
+		w.unlock(h)
+		for _, err := range []error{
+			w.outcome(ch).err, second(c.Semaphore("x", 1).Acquire(w.ctx, 1)), c.Semaphore("x", 1).Resize(w.ctx, 2),
+		} {
+			fails(w, err, lock.ErrDenied, "/locks/x")
+		}
+	})
+}
+
 // TestUnreadableHolderFurtherAhead: the target entry, which is as many permits ahead as there are,
 // cannot be read. The waiter uses only its predecessor.
 func TestUnreadableHolderFurtherAhead(t *testing.T) {

@@ -85,3 +85,20 @@ func TestBreakOfADetachedEntry(t *testing.T) {
 		t.Error("the entry is still there")
 	}
 }
+
+// TestBreakOfNoEntry: if a script's variable is unset, not all entries are broken instead of one.
+func TestBreakOfNoEntry(t *testing.T) {
+	_, locks := served(t)
+	hold, err := locks.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	status := run(t.Context(), []string{"break", "x", "--entry", "", "--yes", "--now"}, strings.NewReader(""), io.Discard, &errs)
+	if status != app.StatusUsage || !strings.Contains(errs.String(), "must not be empty") {
+		t.Errorf("status %d, says %q", status, &errs)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Error(err)
+	}
+}

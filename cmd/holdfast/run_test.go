@@ -135,6 +135,8 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 		{"--ttl", "-1s", "--ttl -1s: must be at least 1s"},
 		{"--ttl", "999ms", "must be at least 1s"},
 		{"--wait", "-1s", "--wait -1s: must not be negative"},
+		{"--attach", "", "must not be empty"},
+		{"--detach", "", "must not be empty"},
 		{"--detach-for", "-1s", "--detach-for -1s: must be at least 100ms"},
 		{"--detach-for", "99ms", "--detach-for 99ms: must be at least 100ms"},
 		{"--detach-for", "1000001us", "--detach-for 1.000001s: must be whole milliseconds"},

@@ -145,14 +145,19 @@ func (p *Place[E]) Cancel(w *Waiter[E]) bool {
 	if w.at == nil {
 		return false
 	}
+	p.remove(w)
+	return true
+}
+
+// remove removes a waiter, and cancels the youngest joins that no waiter needs any more.
+func (p *Place[E]) remove(w *Waiter[E]) {
 	p.waiters.Remove(w.at)
 	w.at = nil
-	for len(p.joins) > p.waiters.Len() { // the youngest joins are of no use any more
+	for len(p.joins) > p.waiters.Len() {
 		j := p.joins[len(p.joins)-1]
 		p.joins = slices.Delete(p.joins, len(p.joins)-1, len(p.joins))
 		j.Cancel()
 	}
-	return true
 }
 
 // Next removes and returns the first waiter, to be served; nil if there is none.
@@ -161,8 +166,8 @@ func (p *Place[E]) Next() *Waiter[E] {
 	if front == nil {
 		return nil
 	}
-	w := p.waiters.Remove(front).(*Waiter[E])
-	w.at = nil
+	w := front.Value.(*Waiter[E])
+	p.remove(w)
 	return w
 }
 

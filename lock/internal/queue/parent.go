@@ -96,14 +96,16 @@ func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err e
 	if errors.Is(err, zk.ErrNoNode) {
 		return true, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	return false, c.learnAnchor(p, n)
+	return false, c.learnAnchor(p, n, err)
 }
 
-// learnAnchor takes the permits from a read of the anchor.
-func (c *contender) learnAnchor(p *parent, n zkconn.Node) error {
+// learnAnchor takes the permits from a read of the anchor, which exists.
+func (c *contender) learnAnchor(p *parent, n zkconn.Node, err error) error {
+	if errors.Is(err, zk.ErrNoAuth) {
+		return fmt.Errorf("%w: read the anchor below %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+	} else if err != nil {
+		return err
+	}
 	a, err := znode.DecodeAnchor(n.Data)
 	if err != nil {
 		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, c.parent, err)

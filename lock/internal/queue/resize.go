@@ -119,10 +119,8 @@ func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int3
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return c.Capacity, nil, nil
-		case err != nil:
-			return 0, nil, err
 		}
-		if err := c.learnAnchor(&p, n); err != nil {
+		if err := c.learnAnchor(&p, n, err); err != nil {
 			return 0, nil, err
 		}
 		c.lock.believe(p)
