@@ -75,8 +75,8 @@ func (s *sweep) late(policy string, now instant, since time.Time) {
 	s.count(policy, func(c *Counts) { c.OldestOverdue = max(c.OldestOverdue, now.Earliest().Sub(since).Seconds()) })
 }
 
-// count applies f to the counts of a policy. It does nothing for "" or for a policy that this sweep
-// does not cover.
+// count applies f to the counts of a policy, and to the total. It does nothing for "" or for a policy
+// that this sweep does not cover.
 func (s *sweep) count(policy string, f func(*Counts)) {
 	now := time.Now()
 	s.mu.Lock()
@@ -89,5 +89,6 @@ func (s *sweep) count(policy string, f func(*Counts)) {
 		s.looked[policy] = now
 	}
 	f(c)
+	f(&s.report.Total)
 	c.Seconds = now.Sub(s.looked[policy]).Seconds()
 }

@@ -17,10 +17,10 @@ type group struct {
 	*history
 }
 
-// history has the results of a schedule's sweeps. Monitor.mu guards it.
+// history has the results of a schedule's sweeps since it came into force or this reaper became
+// the active one. Monitor.mu guards it.
 type history struct {
-	from    time.Time // when the schedule came into force, here
-	last    time.Time // when the last complete sweep began
+	from    time.Time
 	next    time.Time // when a sweep is due; zero: cron has not asked yet
 	skipped int       // in a row
 	failed  int       // in a row
@@ -29,7 +29,7 @@ type history struct {
 }
 
 func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *group {
-	return &group{text: text, schedule: schedule, chosen: policies, history: &history{from: time.Now()}}
+	return &group{text: text, schedule: schedule, chosen: policies, history: new(history)}
 }
 
 // timing is the schedule of a group for cron. After a reload it keeps the due time of the next
@@ -51,21 +51,6 @@ func (t *timing) Next(now time.Time) time.Time {
 	return t.group.next
 }
 
-// groups groups the policies by schedule.
-func (in *setup) groups() []*group {
-	var groups []*group
-	for _, text := range in.options.schedules() {
-		g := newGroup(text, in.schedules[text], nil)
-		for _, p := range in.options.Policies.All() {
-			if in.options.scheduleOf(p) == text {
-				g.chosen = append(g.chosen, p)
-			}
-		}
-		groups = append(groups, g)
-	}
-	return groups
-}
-
 // sharesPolicy reports whether both groups have a policy of the same name.
 func (g *group) sharesPolicy(other *group) bool {
 	return slices.ContainsFunc(g.chosen, func(p policy.Policy) bool {
@@ -73,23 +58,23 @@ func (g *group) sharesPolicy(other *group) bool {
 	})
 }
 
-// status returns the status of the group. running is the current sweep of its policies, nil if
-// there is none.
-func (g *group) status(now time.Time, running *progress) Schedule {
-	s := Schedule{Schedule: g.text, Last: g.last, Skipped: g.skipped, Failed: g.failed, Next: g.next}
+// status returns the status of the group. last is when the last complete sweep began, and running
+// the current sweep of its policies, nil if there is none.
+func (g *group) status(now, last time.Time, running *progress) Schedule {
+	s := Schedule{Schedule: g.text, Last: last, Skipped: g.skipped, Failed: g.failed, Next: g.next}
 	for _, p := range g.chosen {
 		s.Policies = append(s.Policies, p.Name)
 	}
 	var moved time.Time // when the sweep was last seen to get on
 	if running != nil {
-		s.Running = running.status(now)
-		if g.failed == 0 {
-			moved = running.moved()
+		s.Running, moved = running.status(now)
+		if g.failed > 0 {
+			moved = time.Time{}
 		}
 	}
 	begun := g.from
-	if g.last.After(begun) {
-		begun = g.last
+	if last.After(begun) {
+		begun = last
 	}
 	if late := overdue(g.schedule, begun, moved, now); late > 0 {
 		s.Overdue, s.Late = true, late.Seconds()

@@ -15,7 +15,7 @@ func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
 	m.mu.Lock()
 	first := !m.announced
 	m.announced = true
-	active := m.active
+	active := m.status.ActiveReaper
 	m.mu.Unlock()
 	if !first {
 		return false
@@ -30,8 +30,7 @@ func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
 }
 
 func (r *Reaper) announce(state State) bool {
-	in, _ := r.now()
-	return r.monitor.announce(r.log, in.options, state)
+	return r.monitor.announce(r.log, r.setup.Load().options, state)
 }
 
 // tell logs the result of a sweep.
@@ -142,7 +141,10 @@ func (m *Monitor) tally() (s Status, totals, seen Counts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, g := range m.groups {
-		seen.add(g.seen)
+		seen.Locks += g.seen.Locks
+		seen.Live += g.seen.Live
+		seen.Denied += g.seen.Denied
+		seen.Undecodable += g.seen.Undecodable
 	}
 	return s, m.totals, seen
 }
