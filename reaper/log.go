@@ -20,8 +20,8 @@ func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
 	if !first {
 		return false
 	}
-	event := log.Info().Str("version", m.about.Version).Str("configuration", m.about.File).
-		Strs("servers", m.about.Servers).Str("root", m.about.Root).Strs("schedules", o.schedules()).Str("lock", o.Lock).Str("state", string(state))
+	event := log.Info().Str("version", m.status.About.Version).Str("configuration", m.status.About.File).
+		Strs("servers", m.status.About.Servers).Str("root", m.status.About.Root).Strs("schedules", o.schedules()).Str("lock", o.Lock).Str("state", string(state))
 	if state == Standby {
 		event.Str("active", active)
 	}

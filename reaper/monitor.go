@@ -15,10 +15,8 @@ import (
 // ended. It serves health checks, metrics and pages. All methods are safe for concurrent use, and
 // none waits for a server.
 type Monitor struct {
-	about About
-
 	mu        sync.Mutex
-	status    Status // of the last change, without Schedules, LastFailure and Refused
+	status    Status // of the last change, without Schedules, LastFailure and Refused; its About is constant
 	role      State  // Active or Standby, whether there is a session or not
 	observers []func(Report)
 	locks     *lock.Client
@@ -37,7 +35,7 @@ func NewMonitor(about About) *Monitor {
 	now := time.Now()
 	about.Servers = slices.Clone(about.Servers)
 	return &Monitor{
-		about: about, role: Standby, last: map[string]time.Time{},
+		role: Standby, last: map[string]time.Time{},
 		status: Status{About: about, Started: now, State: Disconnected, Since: now, Session: Session{Since: now}},
 	}
 }

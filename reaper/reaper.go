@@ -172,7 +172,7 @@ func (r *Reaper) noRoot(ctx context.Context) bool {
 // report returns the report of a sweep that begins.
 func (r *Reaper) report(in *setup, p *progress) Report {
 	report := Report{
-		Name: r.monitor.about.Name, Root: r.tree.Root(), Schedule: p.group.text, Started: p.began.UTC(),
+		Name: r.monitor.status.About.Name, Root: r.tree.Root(), Schedule: p.group.text, Started: p.began.UTC(),
 		DryRun: in.options.DryRun, Policies: map[string]*Counts{},
 	}
 	for _, policy := range p.group.chosen {

@@ -179,17 +179,6 @@ func (s *sweep) list(ctx context.Context, path string) (below children, err erro
 	return below, err
 }
 
-// get reads a contender's node.
-func (s *sweep) get(ctx context.Context, path string, name znode.Name, policy string) (znode.Entry, error) {
-	data, stat, err := s.read(ctx, path, policy)
-	if err != nil {
-		return znode.Entry{}, err
-	}
-	e := znode.ReadEntry(name, data, znode.Stat(*stat))
-	e.Err = s.accepted(e.Err)
-	return e, nil
-}
-
 // read reads a node of a policy.
 func (s *sweep) read(ctx context.Context, path, policy string) ([]byte, *zk.Stat, error) {
 	answered := s.begin("the data of " + path)
@@ -278,16 +267,18 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 	found := judged{wait: lock.MaxTime}
 	for _, name := range entries {
 		path := parent + "/" + name.Node
-		e, err := s.get(ctx, path, name, p.Name)
+		data, stat, err := s.read(ctx, path, p.Name)
 		if err != nil {
 			if !s.unread(ctx, path, "read", p.Name, err) {
 				found.staying++
 			}
 			continue
 		}
+		e := znode.ReadEntry(name, data, znode.Stat(*stat))
+		e.Err = s.accepted(e.Err)
 		var wait time.Duration
 		d := s.judge(ctx, path, e.Stat, now, p.Name, Live, func(now admin.Time, seen time.Duration) (v Verdict) {
-			v, wait = judgeEntry(e, now, seen, p)
+			v, wait = JudgeEntry(e, now, seen, p)
 			return v
 		})
 		switch d.verdict {
