@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"golang.org/x/time/rate"
 )
 
 // lastBatch is the time in which a stopped sweep finishes its current batch.
@@ -113,7 +112,7 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 			}
 			nodes, whose = append(nodes, d.Deletion), append(whose, i)
 		}
-		answered := s.begin(fmt.Sprintf("the delete of %d nodes, such as", len(nodes)), nodes[0].Path)
+		answered := s.begin(fmt.Sprintf("the delete of %d nodes, such as %s", len(nodes), nodes[0].Path))
 		err := s.tree.Delete(finish, nodes)
 		answered()
 		if err == nil {
@@ -181,7 +180,7 @@ func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
 		slots <- struct{}{}
 		reading.Go(func() {
 			defer func() { <-slots }()
-			defer s.begin("the data, again, of", d.Path)()
+			defer s.begin("the data, again, of " + d.Path)()
 			_, all[i].stat, all[i].err = s.tree.Get(ctx, d.Path)
 		})
 	}
@@ -306,12 +305,9 @@ func (s *sweep) removeGuards(ctx context.Context, guards map[string]string) {
 // await waits until that many nodes may be deleted. It returns false if ctx ends or the wait
 // fails.
 func (s *sweep) await(ctx context.Context, nodes int) bool {
-	defer s.begin("reaper.max_deletes_per_second", "")()
+	defer s.begin("reaper.max_deletes_per_second")()
 	for nodes > 0 {
-		n := nodes
-		if s.limiter.Limit() != rate.Inf {
-			n = min(nodes, s.limiter.Burst()) // a reload may have set a limit below a batch
-		}
+		n := min(nodes, s.limiter.Burst()) // a reload may have set a limit below a batch
 		err := s.limiter.WaitN(ctx, n)
 		switch {
 		case ctx.Err() != nil:

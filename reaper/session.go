@@ -27,7 +27,7 @@ func (r *Reaper) watchSession(ctx context.Context) {
 		since := time.Now().Add(-lasted)
 		switch {
 		case changed && !s.Connected:
-			r.log.Warn().Stringer("after", lasted.Round(time.Millisecond)).Strs("servers", r.monitor.about.Servers).
+			r.log.Warn().Stringer("after", lasted.Round(time.Millisecond)).Strs("servers", r.monitor.status.About.Servers).
 				Msg("session with ZooKeeper lost: nothing is swept until there is one")
 			since, span = time.Now(), firstReminder
 			reminder.Reset(span)
@@ -48,7 +48,7 @@ func (r *Reaper) watchSession(ctx context.Context) {
 		case <-s.Changed:
 		case <-looked:
 		case <-remind:
-			r.log.Error().Stringer("without_session", time.Since(since).Round(time.Millisecond)).Strs("servers", r.monitor.about.Servers).
+			r.log.Error().Stringer("without_session", time.Since(since).Round(time.Millisecond)).Strs("servers", r.monitor.status.About.Servers).
 				Msg("still no session with ZooKeeper")
 			span = min(2*span, mostReminder)
 			reminder.Reset(span)
