@@ -376,3 +376,16 @@ func TestCloseDuringUnlock(t *testing.T) {
 		w.hasEntries("x", 0)
 	})
 }
+
+// TestCloseTwiceAtOnce: both calls end with the same result, in virtual time too.
+func TestCloseTwiceAtOnce(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		first, second := async(a.Close), async(a.Close)
+		mustBe(w, <-first, nil)
+		mustBe(w, <-second, nil)
+		mustBe(w, h.Err(), lock.ErrClosed)
+		w.hasNodes(0)
+	})
+}
