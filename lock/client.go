@@ -33,7 +33,8 @@ const (
 
 // Client is shared by all locks of a process: it has the connection to ZooKeeper, the estimate of
 // the leader's clock, the renewals and the identity of this process. Make one for a service with
-// [Dial] or [New]. All methods are safe for concurrent use.
+// [Dial] or [New]; methods of a nil or zero Client panic, as do those of a nil or zero [Hold]. All
+// methods are safe for concurrent use.
 type Client struct {
 	cfg    *config
 	conn   *zkconn.Conn
