@@ -67,7 +67,7 @@ func checkPattern(text string) error {
 	// The other rules are those of names. Check them on one name that the pattern matches: if that
 	// name is invalid, so are all others.
 	name := strings.ReplaceAll(strings.Join(components, "/"), "*", "x")
-	return nameRule(name)
+	return checkName(name)
 }
 
 // String returns the text that was parsed.

@@ -35,18 +35,30 @@ const (
 type Policy struct {
 	// Name identifies the policy in logs and reports. It is unique in a set, printable and at most
 	// 64 bytes long. The name "default" is reserved for the policy that matches **.
-	Name string
+	Name string `key:"name" rule:"given"`
 	// Match selects the locks of the policy.
-	Match Pattern
+	Match Pattern `key:"match" rule:"pattern"`
 	// Policy has the settings that a lock itself needs: TTL, MaxTTL, Grace, MaxHold, KeepParent,
 	// LocalWindow and Idle. NewSet sets its own Name to the one above.
 	lock.Policy
 	// OrphanAfter is the age at which the reaper removes an empty parent. Default
 	// [DefaultOrphanAfter].
-	OrphanAfter time.Duration
+	OrphanAfter time.Duration `key:"orphan_after" rule:"positive"`
 	// Schedule is the schedule of the reaper's sweeps of these locks, in the form of
 	// [ParseSchedule]. Empty means the reaper's own schedule.
-	Schedule string
+	Schedule string `key:"schedule" rule:"given"`
+}
+
+// lockPolicy is [lock.Policy] with the keys of its fields.
+type lockPolicy struct {
+	Name        string
+	TTL         time.Duration `key:"ttl" rule:"positive"`
+	MaxTTL      time.Duration `key:"max_ttl" rule:"positive"`
+	Grace       time.Duration `key:"grace" rule:"positive"`
+	MaxHold     time.Duration `key:"max_hold"`
+	KeepParent  bool          `key:"keep_parent"`
+	LocalWindow time.Duration `key:"local_window" rule:"window"`
+	Idle        time.Duration `key:"idle"`
 }
 
 // withDefaults returns the policy with its zero fields set to the defaults.
@@ -156,20 +168,6 @@ func (p Policy) check(m *mistakes, path string) {
 			refuse("schedule", plain(p.Schedule), "%v", err)
 		}
 	}
-}
-
-// checkTime returns the rule that the duration breaks. Durations are whole milliseconds, as in the
-// entries.
-func checkTime(t, least, most time.Duration) error {
-	switch {
-	case t < least:
-		return fmt.Errorf("must be at least %v", least)
-	case t > most:
-		return fmt.Errorf("must be at most %v", most)
-	case t%time.Millisecond != 0:
-		return errors.New("must be in whole milliseconds")
-	}
-	return nil
 }
 
 // checkReach adds a mistake for each policy that can never apply. It returns the patterns of the

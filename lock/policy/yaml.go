@@ -150,8 +150,6 @@ func start(n ast.Node) *token.Token {
 // show returns a node's text for a message.
 func show(n ast.Node) string {
 	switch n := n.(type) {
-	case *ast.NullNode:
-		return ""
 	case *ast.MappingNode:
 		if len(n.Values) > 0 {
 			return "a mapping"
