@@ -226,16 +226,13 @@ func (s *Set) All() []Policy {
 // A time zone may precede each form ("CRON_TZ=Europe/Berlin 0 4 * * *"). The default is the
 // machine's local time.
 //
-// ParseSchedule refuses a time zone that this machine does not know. It also refuses two schedules
-// that the cron package would not run as written: an interval of @every with a fraction of a
-// second, which that package rounds, and a day that never comes. A [Set] and a file may have an
-// unknown time zone, because clients need no schedule: the reaper and "holdfast config check" look
-// it up.
+// ParseSchedule refuses a time zone that this machine does not know; a [Set] and a file may have
+// one, because clients need no schedule. It also refuses two schedules that the cron package would
+// not run as written: an interval of @every with a fraction of a second, and a day that never comes.
 //
-// When summer time begins, a time of day in the skipped hour does not occur on that day. When it
-// ends, a time in the repeated hour occurs twice: 02:30 in Berlin, in the last night of October. A
-// weekly schedule can miss a week: in Havana, midnight of one Sunday in March does not exist. UTC
-// ("CRON_TZ=UTC 30 2 * * *") and @every avoid this.
+// A time of day that a change to summer time skips does not occur on that day, and one that the
+// change back repeats occurs twice. A weekly schedule can miss a week: in Havana, midnight of one
+// Sunday in March does not exist. UTC ("CRON_TZ=UTC 30 2 * * *") and @every avoid this.
 func ParseSchedule(text string) (cron.Schedule, error) {
 	if err := checkSchedule(text); err != nil {
 		return nil, err
