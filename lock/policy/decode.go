@@ -253,8 +253,8 @@ func decodeText(to *string, n ast.Node, tag reflect.StructTag) error {
 		return errors.New("must be " + strings.Join(options, " or "))
 	}
 	value, rule := s.Value, error(nil)
-	if check := rules[tag.Get("rule")]; check != nil {
-		value, rule = check(s.Value)
+	if name := tag.Get("rule"); name != "" {
+		value, rule = rules[name](s.Value)
 	}
 	if rule == nil {
 		*to = value
@@ -282,8 +282,8 @@ func decodeTime(to *time.Duration, n ast.Node, tag reflect.StructTag) error {
 	if err != nil || n.Type() != ast.StringType {
 		return errors.New(syntax)
 	}
-	if check := timeRules[tag.Get("rule")]; check != nil {
-		t, err = check(t)
+	if name := tag.Get("rule"); name != "" {
+		t, err = timeRules[name](t)
 	}
 	if err == nil {
 		*to = t
