@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -21,7 +22,7 @@ func ExampleTree_Break() {
 	}
 	defer ensemble.Close()
 	ctx := context.Background()
-	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithOwner("shop"), lock.WithTTL(lock.MinTTL), lock.WithSessionTimeout(lock.MinTTL), lock.WithDialer(ensemble.Dial))
+	locks, err := lock.Dial(ctx, ensemble.Servers(), lock.WithOwner("shop"), lock.WithTTL(5*time.Second), lock.WithDialer(ensemble.Dial))
 	if err != nil {
 		log.Fatal(err)
 	}
