@@ -362,7 +362,7 @@ func ExampleHold_AtRisk() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
 	ctx := context.Background()
-	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithTTL(time.Second), lock.WithSessionTimeout(time.Second), lock.WithDialer(ensemble.Dialer("shop"))))
+	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithTTL(4*time.Second), lock.WithSessionTimeout(4*time.Second), lock.WithDialer(ensemble.Dialer("shop"))))
 	defer locks.Close()
 
 	hold := must(locks.Mutex("import").Lock(ctx))

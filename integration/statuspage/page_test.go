@@ -238,12 +238,16 @@ func serveMonitor(t *testing.T, n int, m *monitor) *httptest.Server {
 	t.Helper()
 	ensemble := locktest.Start(t, locktest.Options{})
 	m.locks = dial(t, ensemble, lock.WithOwner("shop-7f9c4d"))
+	var opts []lock.LockOption
+	if n > 1000 { // a busy machine may not renew so many in time
+		opts = append(opts, lock.WithTTL(10*time.Minute))
+	}
 	queue := make(chan int)
 	var workers sync.WaitGroup
 	for range 16 {
 		workers.Go(func() {
 			for i := range queue {
-				if err := take(t.Context(), m.locks, i); err != nil {
+				if err := take(t.Context(), m.locks, i, opts...); err != nil {
 					t.Error(err)
 				}
 			}
@@ -258,17 +262,15 @@ func serveMonitor(t *testing.T, n int, m *monitor) *httptest.Server {
 }
 
 // take takes a lock, and waits in vain for some of them.
-func take(ctx context.Context, locks *lock.Client, i int) error {
+func take(ctx context.Context, locks *lock.Client, i int, opts ...lock.LockOption) error {
 	name := []string{"orders/item-%04d", "imports/item-%04d", "catalog/part/item-%04d"}[i%3]
 	name = fmt.Sprintf(name, i)
 	if i%25 == 7 {
-		_, err := locks.RWMutex(name).RLock(ctx)
+		_, err := locks.RWMutex(name, opts...).RLock(ctx)
 		return err
 	}
-	if _, err := locks.Mutex(name).Lock(ctx); err != nil {
-		return err
-	}
-	return nil
+	_, err := locks.Mutex(name, opts...).Lock(ctx)
+	return err
 }
 
 func served(t *testing.T, m *monitor) string { return served2(t, m).URL }
