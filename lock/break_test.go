@@ -92,6 +92,25 @@ func TestBreak(t *testing.T) {
 	})
 }
 
+// TestDetachDoesNotHideABreak: the owner detaches while its renewal is in flight, and the break comes
+// before that. The Detach fails, and the entry goes.
+func TestDetachDoesNotHideABreak(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, c := w.client("a"), w.client("c")
+		h := w.lock(a, "x")
+		w.fault(writes("a", pathOf(h)), locktest.Fault{Delay: time.Second})
+		extended := async(func() error { return h.Extend(w.ctx, ttl) })
+		settle()
+		broken := w.breaks(c, pathOf(h))
+		fails(w, second(h.Detach(w.ctx, 0)), lock.ErrBroken, "root (host node1, pid 7): it hangs")
+		mustBe(w, <-extended, lock.ErrDetached)
+		begun := time.Now()
+		w.ok(broken.Wait(w.ctx, terms))
+		atMost(w, "took", time.Since(begun), ttl/2)
+		w.empty()
+	})
+}
+
 // TestBreakAWaiter: the waiter queues again at the end.
 func TestBreakAWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -73,7 +73,9 @@
 //     of the new leader.
 //  4. First come, first served: among processes, and among the goroutines of one client. But the
 //     goroutines may hand a lock off among themselves while other processes wait, for 10 ms by
-//     default ([Policy].LocalWindow).
+//     default ([Policy].LocalWindow). And they have one place in the queue together: a goroutine
+//     that waits behind another one of its client may be served after later calls of other
+//     processes.
 //  5. Nothing is left behind. The last client to leave deletes the lock's node: at once, or a
 //     second later if the lock is in frequent use. Waiters and the reaper remove what a crash
 //     leaves behind; the reaper removes empty ancestors, such as orders of orders/42. A lock node
@@ -157,8 +159,9 @@
 // at most. Entries not deleted by then expire. It waits up to a second more for the logger and the
 // observers.
 //
-// No call, no renewal and no end of a hold waits for the logger or an observer. Lines and events
-// that they do not take in time are dropped, and counted in [Stats].
+// No other call, no renewal and no end of a hold waits for the logger or an observer; but a [Dial]
+// that fails waits for them as Close does. Lines and events that they do not take in time are
+// dropped, and counted in [Stats].
 //
 // # Re-entry
 //
@@ -198,9 +201,10 @@
 //
 // The goroutines of a client that want the same lock with the same settings share one place in
 // the queue. A handoff between them costs no request. Each has a hold of its own, with its own
-// context, max_hold and token. If other processes wait when LocalWindow is over, the next
-// goroutine joins at the end of the queue. [WithLocalWindow] has the exceptions, and the rule for
-// readers. [WithIdle] keeps an unused entry until another contender comes.
+// context, max_hold and token. Only the first goroutine that waits joins the queue, at its end, and
+// only if other processes are there; the others join in turn as it is served. So processes take
+// turns, however many of their goroutines wait. [WithLocalWindow] has the exceptions, and the rule
+// for readers. [WithIdle] keeps an unused entry until another contender comes.
 //
 // # Moving a hold to another process
 //

@@ -712,6 +712,27 @@ func TestKeptEntry(t *testing.T) {
 	})
 }
 
+// TestNoEntryIsKeptFromTheNextWaiter: an entry that waited for its turn is not kept, because others
+// may wait behind it: a call at the moment of the unlock queues behind them.
+func TestNoEntryIsKeptFromTheNextWaiter(t *testing.T) {
+	simulate(t, slow, func(w *world) {
+		a, b, c := w.dial("a", riding(time.Hour)), w.dial("b"), w.dial("c")
+		h := w.lock(b, "x")
+		first, second := w.join("x", a.Mutex("x").Lock), w.join("x", c.Mutex("x").Lock)
+		w.unlock(h)
+		h = w.await(first).hold
+		time.Sleep(3 * window)
+		again := start(func() (*lock.Hold, error) {
+			mustBe(w, h.Unlock(), nil)
+			return a.Mutex("x").Lock(w.ctx)
+		})
+		h = w.await(second).hold
+		hasNotCome(w, again)
+		w.unlock(h)
+		w.finish(w.await(again).hold)
+	})
+}
+
 // TestOnePermitIsKept: a client that unlocks several permits caches one entry. It releases that
 // when another client requests all permits, or when it closes.
 func TestOnePermitIsKept(t *testing.T) {

@@ -73,17 +73,21 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	case !entry.Leased():
 		return zkconn.Final(fmt.Errorf("%w: it is another library's, or of a newer version", lock.ErrForeign))
 	case entry.Record.Broken != nil: // by an earlier attempt, or another client
-		if b.mark = n.Stat.Version; b.before.Stat.Czxid == 0 || b.before.Stat.Version != b.mark-1 {
+		if b.mark = n.Stat.Version; b.before.Stat.Czxid == 0 || b.before.Stat.Version != b.mark-2 {
 			b.before, b.read = entry, b.tree.Monotonic()
 		}
 		return nil
 	}
 	b.before, b.read = entry, b.tree.Monotonic()
-	replies, err := conn.Multi(ctx, &zk.SetDataRequest{Path: b.path, Data: marked(entry.Record, by), Version: n.Stat.Version})
+	mark := marked(entry.Record, by)
+	// Twice, as in an attach: an owner with a renewal in flight detaches on the version after it.
+	replies, err := conn.Multi(ctx,
+		&zk.SetDataRequest{Path: b.path, Data: mark, Version: n.Stat.Version},
+		&zk.SetDataRequest{Path: b.path, Data: mark, Version: n.Stat.Version + 1})
 	_, cause := zkconn.RefusedOp(err)
 	switch {
 	case err == nil:
-		b.mark = replies[0].Stat.Version
+		b.mark = replies[1].Stat.Version
 	case errors.Is(cause, zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: the ACL does not let us write it", lock.ErrDenied))
 	case errors.Is(cause, zk.ErrBadVersion), errors.Is(cause, zk.ErrNoNode): // it was renewed, or has gone

@@ -13,8 +13,9 @@ import (
 // Other contenders matter to a place while a goroutine waits for an entry that another goroutine
 // holds, and while an unused entry is kept (a cached lease). A watch on the parent's children fires
 // when another contender comes, of any library. Then the first local waiter joins while the entry
-// is still held, so its place in the queue is the same as without local handoff. A cached lease
-// leaves at once; if it is in use again, at its unlock. Safety does not depend on the watch.
+// is still held: behind that contender, even if it has waited for longer, but ahead of all that
+// come later. A cached lease leaves at once; if it is in use again, at its unlock. Safety does not
+// depend on the watch.
 
 // listAfter is the shortest time for which goroutines wait before the contenders are listed.
 const listAfter = 5 * time.Millisecond

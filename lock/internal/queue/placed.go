@@ -238,8 +238,8 @@ func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e 
 func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 	p.lock.mu.Lock()
 	p.End(j)
+	waited, unwanted := p.waiting, false
 	p.blocker, p.waiting, p.waitsBy, p.ahead = nil, false, "", 0
-	unwanted := false
 	switch {
 	case errors.Is(err, errUnwanted):
 	case err != nil:
@@ -247,7 +247,9 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 			w.Served <- place.Turn[*Entry]{Err: err}
 		}
 	default:
-		unwanted = !p.serve(e, j.Use)
+		if unwanted = !p.serve(e, j.Use); waited { // others may wait behind it
+			p.Contended()
+		}
 	}
 	p.goOn()
 	p.lock.mu.Unlock()
