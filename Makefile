@@ -14,7 +14,7 @@ GOVULNCHECK := bin/govulncheck-$(GOVULNCHECK_VERSION)-$(GOVERSION)
 UNIT = $(shell go list ./... | grep -v /integration)
 
 # The modules beside the main one, whose dependencies the library is not to have.
-ADAPTERS := lock/adapters/migratelock lock/adapters/gocronlock
+ADAPTERS := lock/adapters/gooselock lock/adapters/migratelock lock/adapters/gocronlock
 MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel $(ADAPTERS)
 # Their tests read files of the main module, of which go's cache of results takes no notice: -count=1.
 each_module = $(call in_each,$(MODULES),$(1))
@@ -68,7 +68,7 @@ unittests:
 integration: bin/withzk ## the tests on a real ZooKeeper
 	bin/withzk $(TEST) ./integration/...
 
-hosts: ## the locks of golang-migrate and gocron taken here, by their own tests where they have any
+hosts: ## the locks of goose, golang-migrate and gocron taken here, by those projects' own tests
 	$(call in_each,$(ADAPTERS),$(TEST) -count=1 ./...)
 
 versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."), as a table
