@@ -14,9 +14,11 @@ GOVULNCHECK := bin/govulncheck-$(GOVULNCHECK_VERSION)-$(GOVERSION)
 UNIT = $(shell go list ./... | grep -v /integration)
 
 # The modules beside the main one, whose dependencies the library is not to have.
-MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel
+ADAPTERS := lock/adapters/gooselock lock/adapters/migratelock lock/adapters/gocronlock
+MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel $(ADAPTERS)
 # Their tests read files of the main module, of which go's cache of results takes no notice: -count=1.
-each_module = @set -e; for m in $(MODULES); do echo "cd $$m && $(1)"; (cd $$m && $(1)); done
+each_module = $(call in_each,$(MODULES),$(1))
+in_each = @set -e; for m in $(1); do echo "cd $$m && $(2)"; (cd $$m && $(2)); done
 
 # Make itself, where it is not to run with --dry-run.
 SELF := $(MAKE)
@@ -29,7 +31,7 @@ TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo playground test alltests maintests moduletests unittests unit integration versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests maintests moduletests unittests unit integration hosts versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +67,9 @@ unittests:
 
 integration: bin/withzk ## the tests on a real ZooKeeper
 	bin/withzk $(TEST) ./integration/...
+
+hosts: ## the locks of goose, golang-migrate and gocron taken here, by those projects' own tests
+	$(call in_each,$(ADAPTERS),$(TEST) -count=1 ./...)
 
 versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."), as a table
 	go run ./integration/versions $(VERSIONS)

@@ -158,15 +158,24 @@ var packages = map[string]string{
 	"observe":  module + "/lock/observe/slog",
 	"zkserver": module + "/integration/zkserver",
 
-	"otel":       module + "/lock/observe/otel",
-	"prometheus": module + "/lock/observe/prometheus",
-	"redislock":  "github.com/bsm/redislock",
-	"redis":      "github.com/redis/go-redis/v9",
+	"otel":        module + "/lock/observe/otel",
+	"prometheus":  module + "/lock/observe/prometheus",
+	"gooselock":   module + "/lock/adapters/gooselock",
+	"migratelock": module + "/lock/adapters/migratelock",
+	"gocronlock":  module + "/lock/adapters/gocronlock",
+	"goose":       "github.com/pressly/goose/v3",
+	"migrate":     "github.com/golang-migrate/migrate/v4",
+	"gocron":      "github.com/go-co-op/gocron/v2",
+	"redislock":   "github.com/bsm/redislock",
+	"redis":       "github.com/redis/go-redis/v9",
 }
 
 // elsewhere maps packages to the other module that has them.
 var elsewhere = map[string]string{
 	"otel": "lock/observe/otel", "prometheus": "lock/observe/prometheus",
+	"gooselock": "lock/adapters/gooselock", "goose": "lock/adapters/gooselock",
+	"migratelock": "lock/adapters/migratelock", "migrate": "lock/adapters/migratelock",
+	"gocronlock": "lock/adapters/gocronlock", "gocron": "lock/adapters/gocronlock",
 	"redislock": "integration/bench", "redis": "integration/bench",
 }
 

@@ -47,25 +47,9 @@ type All struct {
 // refused: these mutexes always queue. [All.Validate] and all other methods fail if a name or an
 // option is not allowed.
 func (c *Client) All(names []string, opts ...LockOption) *All {
-	a := &All{client: c}
-	if n := len(names); n < 1 || n > MaxAll {
-		a.err = invalid("names", fmt.Sprintf("(%d of them)", n), "must be 1 to %d names", MaxAll)
-		return a
-	}
-	for _, name := range names {
-		r := c.recipe(znode.Mutex, name, opts)
-		if r.err == nil && r.barging {
-			r.err = invalid("option", "WithBarging", "is for a single Mutex; mutexes taken together always queue")
-		}
-		a.err = cmp.Or(a.err, r.err)
-		a.each = append(a.each, r)
-	}
+	each, err := c.mutexes(names, MaxAll, opts)
+	a := &All{client: c, each: each, err: err}
 	slices.SortFunc(a.each, func(x, y recipe) int { return strings.Compare(x.name, y.name) })
-	for i, r := range a.each[1:] {
-		if r.name == a.each[i].name {
-			a.err = cmp.Or(a.err, invalid("names", fmt.Sprintf("%q", names), "must differ: %q stands there twice", r.name))
-		}
-	}
 	size := 0
 	for _, r := range a.each {
 		size += r.size()
@@ -75,6 +59,26 @@ func (c *Client) All(names []string, opts ...LockOption) *All {
 			"must be fewer: their entries, with paths, ACLs and metadata, have %d bytes, and at most %d fit into one transaction", size, MaxTxn))
 	}
 	return a
+}
+
+// mutexes returns the recipes of 1 to most mutexes of different names. The error is the first one of
+// a name or an option.
+func (c *Client) mutexes(names []string, most int, opts []LockOption) (each []recipe, err error) {
+	if n := len(names); n < 1 || n > most {
+		return nil, invalid("names", fmt.Sprintf("(%d of them)", n), "must be 1 to %d names", most)
+	}
+	for i, name := range names {
+		r := c.recipe(znode.Mutex, name, opts)
+		if r.err == nil && r.barging {
+			r.err = invalid("option", "WithBarging", "is for a single Mutex; several mutexes always queue")
+		}
+		if r.err == nil && slices.Contains(names[:i], name) {
+			r.err = invalid("names", fmt.Sprintf("%q", names), "must differ: %q stands there twice", name)
+		}
+		err = cmp.Or(err, r.err)
+		each = append(each, r)
+	}
+	return each, err
 }
 
 // size returns roughly the most bytes of the operations that create the lock's entry: creates of

@@ -27,6 +27,7 @@
 //	work that only one process may do at a time          Mutex; if in doubt, this one
 //	the same, and throughput matters more than order     Mutex with WithBarging
 //	several locks together                               Client.LockAll
+//	any one of several, such as a free test environment  Client.LockAny
 //	many readers, or one writer                          RWMutex
 //	a concurrency limit                                  Semaphore
 //	one leader that others can look up                   Election

@@ -141,6 +141,22 @@ func ExampleClient_LockAll() {
 	// under accounts/7
 }
 
+// Any free environment of a pool. If none is free, the caller waits for the first that comes free.
+func ExampleClient_LockAny() {
+	ctx := context.Background()
+	locks, done := newClient()
+	defer done()
+
+	pool := []string{"env/1", "env/2", "env/3"}
+	busy := must(locks.Mutex("env/1").Lock(ctx))
+	defer busy.Unlock()
+
+	hold := must(locks.LockAny(ctx, pool...))
+	defer hold.Unlock()
+	fmt.Println("tests run in", hold.Name())
+	// Output: tests run in env/2
+}
+
 // The context of a hold can take the same lock again, so functions that need the lock can call each
 // other.
 func ExampleMutex_Lock_again() {

@@ -1,0 +1,239 @@
+package gocronlock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/adapters/gocronlock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// dial returns the client of a process. The caller closes it.
+func dial(t *testing.T, ensemble *locktest.Ensemble) *lock.Client {
+	t.Helper()
+	locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return locks
+}
+
+// schedule runs a short job each second in a process of its own.
+func schedule(t *testing.T, with gocron.SchedulerOption, job func()) gocron.Scheduler {
+	t.Helper()
+	s, err := gocron.NewScheduler(with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.NewJob(gocron.DurationJob(time.Second), gocron.NewTask(job), gocron.WithName("tick")); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	return s
+}
+
+func shutDown(t *testing.T, s gocron.Scheduler) {
+	t.Helper()
+	if err := s.Shutdown(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLocker: three processes, whose clocks differ by 200 ms, run each tick once. Without splay they
+// run it more often.
+func TestLocker(t *testing.T) {
+	for _, splay := range []time.Duration{500 * time.Millisecond, 0} {
+		t.Run(splay.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ensemble := locktest.Start(t, locktest.Options{})
+				begun := time.Now()
+				var mu sync.Mutex
+				runs := map[int]int{}
+				const seconds = 60
+				var all []gocron.Scheduler
+				var clients []*lock.Client
+				for range 3 {
+					locks := dial(t, ensemble)
+					clients = append(clients, locks)
+					locker, err := gocronlock.NewLocker(locks, "jobs", splay)
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, schedule(t, gocron.WithDistributedLocker(locker), func() {
+						mu.Lock()
+						defer mu.Unlock()
+						runs[int(time.Since(begun).Seconds())]++
+					}))
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(seconds*time.Second + 300*time.Millisecond)
+				for _, s := range all {
+					shutDown(t, s)
+				}
+				time.Sleep(5 * time.Second)
+				for _, n := range ensemble.Dump("/locks/jobs/tick") {
+					t.Errorf("left behind: %s", n.Path)
+				}
+				for _, c := range clients {
+					if err := c.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+				twice := 0
+				for tick := 1; tick <= seconds; tick++ {
+					if runs[tick] == 0 {
+						t.Errorf("tick %d was missed", tick)
+					}
+					if runs[tick] > 1 {
+						twice++
+					}
+				}
+				if splay > 0 && twice > 0 || splay == 0 && twice == 0 {
+					t.Errorf("%d ticks ran twice with splay %v: %v", twice, splay, runs)
+				}
+			})
+		})
+	}
+}
+
+// TestElector: of three processes the leader runs all ticks. When it leaves, or its client closes,
+// another one leads.
+func TestElector(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ensemble := locktest.Start(t, locktest.Options{})
+		runs := make([]int, 3)
+		var mu sync.Mutex
+		var clients []*lock.Client
+		var electors []*gocronlock.Elector
+		var all []gocron.Scheduler
+		for i := range runs {
+			locks := dial(t, ensemble)
+			elector, err := gocronlock.NewElector(locks.Election("jobs"), "process")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Millisecond) // until it leads or waits
+			clients, electors = append(clients, locks), append(electors, elector)
+			all = append(all, schedule(t, gocron.WithDistributedElector(elector), func() {
+				mu.Lock()
+				defer mu.Unlock()
+				runs[i]++
+			}))
+		}
+		during := func(d time.Duration) []int {
+			mu.Lock()
+			clear(runs)
+			mu.Unlock()
+			time.Sleep(d)
+			mu.Lock()
+			defer mu.Unlock()
+			return append([]int(nil), runs...)
+		}
+		want := func(leader int) {
+			t.Helper()
+			for i, n := range during(10 * time.Second) {
+				if i == leader && n != 10 || i != leader && n != 0 {
+					t.Errorf("%d runs by process %d, while process %d leads", n, i, leader)
+				}
+			}
+			for i, e := range electors {
+				if err := e.IsLeader(t.Context()); (err == nil) != (i == leader) {
+					t.Errorf("process %d: %v, while process %d leads", i, err, leader)
+				}
+			}
+		}
+		want(0)
+		if err := electors[0].Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		want(1)
+		if err := clients[1].Close(); err != nil { // the leadership is lost
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		want(2)
+		if err := electors[1].IsLeader(t.Context()); !errors.Is(err, lock.ErrClosed) {
+			t.Errorf("the client is closed, and IsLeader returns %v", err)
+		}
+		for _, s := range all {
+			shutDown(t, s)
+		}
+		for i, e := range electors {
+			if err := e.Close(); err != nil && i != 0 {
+				t.Errorf("close elector %d: %v", i, err)
+			}
+			if err := clients[i].Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestElectorAgain: the leader's entry is removed. The process campaigns again.
+func TestElectorAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ensemble := locktest.Start(t, locktest.Options{})
+		locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithDialer(ensemble.Dialer("a")), lock.WithTTL(20*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		e, err := gocronlock.NewElector(locks.Election("jobs"), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if err := e.IsLeader(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := ensemble.Partition("a"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		if err := e.IsLeader(t.Context()); !errors.Is(err, gocronlock.ErrNotLeader) {
+			t.Errorf("its lease has ended, and IsLeader returns %v", err)
+		}
+		ensemble.Heal("a")
+		time.Sleep(30 * time.Second)
+		if err := e.IsLeader(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	locks := dial(t, locktest.Start(t, locktest.Options{}))
+	defer locks.Close()
+	for says, err := range map[string]error{
+		"client nil":              second(gocronlock.NewLocker(nil, "jobs", 0)),
+		"splay -1ns":              second(gocronlock.NewLocker(locks, "jobs", -1)),
+		"must not start with":     second(gocronlock.NewLocker(locks, "/jobs", 0)),
+		"election nil":            second(gocronlock.NewElector(nil, "")),
+		"must come from a client": second(gocronlock.NewElector(new(lock.Election), "")),
+		`component "lock-0000000001`: func() error {
+			l, err := gocronlock.NewLocker(locks, "jobs", 0)
+			if err != nil {
+				return err
+			}
+			return second(l.Lock(context.Background(), "lock-0000000001"))
+		}(),
+	} {
+		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want one that says %q", err, says)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

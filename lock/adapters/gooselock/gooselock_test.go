@@ -1,0 +1,152 @@
+package gooselock_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	gooselocks "github.com/pressly/goose/v3/lock"
+	"github.com/pressly/goose/v3/lock/locktesting"
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/adapters/gooselock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// migrations would fail if they ran twice.
+var migrations = fstest.MapFS{}
+
+func init() {
+	for i := 1; i <= 5; i++ {
+		migrations[fmt.Sprintf("%05d_t.sql", i)] = &fstest.MapFile{Data: fmt.Appendf(nil,
+			"-- +goose Up\nCREATE TABLE t%d (id INTEGER);\n-- +goose Down\nDROP TABLE t%[1]d;\n", i)}
+	}
+}
+
+// newLocker returns a locker of a process of its own, and the client of that.
+func newLocker(t *testing.T, ensemble *locktest.Ensemble) (*gooselock.Locker, *lock.Client) {
+	t.Helper()
+	locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithDialer(ensemble.Dialer(t.Name())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := locks.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	l, err := gooselock.New(locks.Mutex("migrations"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, locks
+}
+
+func open(t *testing.T, driver, source string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// checkLeft checks, after the clients have closed, that no lock is left.
+func checkLeft(t *testing.T, ensemble *locktest.Ensemble) {
+	t.Helper()
+	t.Cleanup(func() {
+		for _, n := range ensemble.Dump("/locks/migrations") {
+			t.Errorf("left behind: %s", n.Path)
+		}
+	})
+}
+
+// TestProviders runs goose's own test of providers: of five, one applies all migrations.
+func TestProviders(t *testing.T) {
+	for _, session := range []bool{false, true} {
+		t.Run(fmt.Sprintf("session %v", session), func(t *testing.T) {
+			ensemble := locktest.Start(t, locktest.Options{})
+			checkLeft(t, ensemble)
+			file := filepath.Join(t.TempDir(), "shop.db")
+			locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
+				l, _ := newLocker(t, ensemble)
+				with := goose.WithLocker(l)
+				if session {
+					with = goose.WithSessionLocker(l.Session())
+				}
+				db := open(t, "sqlite", "file:"+file+"?_pragma=busy_timeout(30000)&_pragma=synchronous(off)")
+				p, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, with)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return p
+			})
+		})
+	}
+}
+
+// TestLockers runs goose's own test of lockers: of five, one gets the lock, and the others give up.
+func TestLockers(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {
+			ensemble := locktest.Start(t, locktest.Options{})
+			checkLeft(t, ensemble)
+			one, _ := newLocker(t, ensemble)
+			locktesting.TestConcurrentLocking(t, open(t, "sqlite", ":memory:"), func(t *testing.T) gooselocks.Locker {
+				if shared {
+					return one
+				}
+				l, _ := newLocker(t, ensemble)
+				return l
+			}, 500*time.Millisecond)
+		})
+	}
+}
+
+// TestLost: the lock is lost during the migrations. goose returns that.
+func TestLost(t *testing.T) {
+	ensemble := locktest.Start(t, locktest.Options{})
+	l, locks := newLocker(t, ensemble)
+	db := open(t, "sqlite", filepath.Join(t.TempDir(), "shop.db"))
+	forget := goose.NewGoMigration(1, &goose.GoFunc{RunTx: func(context.Context, *sql.Tx) error { return locks.Close() }}, nil)
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, nil, goose.WithGoMigrations(forget), goose.WithLocker(l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Up(t.Context()); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("Up returns %v, want one that says that the lock was lost", err)
+	}
+}
+
+// TestBadUse: a locker without a mutex, and an unlock without a lock.
+func TestBadUse(t *testing.T) {
+	if _, err := gooselock.New(nil); err == nil {
+		t.Error("no error of a nil mutex")
+	}
+	if _, err := gooselock.New(new(lock.Mutex)); !errors.Is(err, lock.ErrInvalid) {
+		t.Errorf("%v of a mutex without a client", err)
+	}
+	l, _ := newLocker(t, locktest.Start(t, locktest.Options{}))
+	if err := l.Unlock(t.Context(), nil); !errors.Is(err, lock.ErrUnlocked) {
+		t.Errorf("an unlock without a lock: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Lock(ended, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a lock with a context that has ended: %v", err)
+	}
+	if err := l.Session().SessionLock(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if err := l.Session().SessionUnlock(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}

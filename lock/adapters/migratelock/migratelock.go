@@ -1,0 +1,131 @@
+// Package migratelock has golang-migrate take its lock here: of several processes that start at
+// once, one migrates the database, and the others wait and find nothing left to do. It works for
+// any database of golang-migrate, also those whose drivers lock only within their process.
+package migratelock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4/database"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// Driver is a database driver whose lock is a mutex. All but the lock is done by the driver that it
+// wraps, whose own lock is not used.
+type Driver struct {
+	database.Driver
+	mutex *lock.Mutex
+	wait  time.Duration
+
+	locked atomic.Bool
+	hold   atomic.Pointer[lock.Hold] // nil: not locked
+}
+
+// New returns a driver that takes the mutex. All processes that migrate the same database must use
+// a mutex of the same name.
+//
+// wait is the longest time that Lock waits for other processes. Make it shorter than LockTimeout of
+// the migrate.Migrate, which is 15 s by default. When that time is over, migrate ignores a lock that
+// it still gets; Close unlocks it.
+func New(driver database.Driver, mutex *lock.Mutex, wait time.Duration) (*Driver, error) {
+	switch {
+	case driver == nil:
+		return nil, fmt.Errorf("%w: driver nil: must be a driver of golang-migrate", lock.ErrInvalid)
+	case mutex == nil:
+		return nil, fmt.Errorf("%w: mutex nil: must come from a client", lock.ErrInvalid)
+	case wait <= 0:
+		return nil, fmt.Errorf("%w: wait %v: must be positive", lock.ErrInvalid, wait)
+	}
+	if err := mutex.Validate(); err != nil {
+		return nil, err
+	}
+	return &Driver{Driver: driver, mutex: mutex, wait: wait}, nil
+}
+
+// Open returns a driver for the database at the URL, with the same mutex.
+func (d *Driver) Open(url string) (database.Driver, error) {
+	inner, err := d.Driver.Open(url)
+	if err != nil {
+		return nil, err
+	}
+	return New(inner, d.mutex, d.wait)
+}
+
+// Lock waits for the mutex. It fails with [database.ErrLocked] if this driver has it already, or if
+// another process has it until the wait is over; then the error names that process.
+func (d *Driver) Lock() error {
+	if d.locked.Swap(true) {
+		return database.ErrLocked
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.wait)
+	defer cancel()
+	hold, err := d.mutex.Lock(ctx)
+	if err != nil {
+		d.locked.Store(false)
+		if errors.Is(err, lock.ErrHeld) {
+			return fmt.Errorf("%w: %w", database.ErrLocked, err)
+		}
+		return err
+	}
+	d.hold.Store(hold)
+	return nil
+}
+
+// Unlock unlocks the mutex. If its lease was lost meanwhile, Unlock returns the [lock.LostError]:
+// another process may have migrated at the same time.
+func (d *Driver) Unlock() error {
+	hold := d.hold.Swap(nil)
+	if hold == nil {
+		return database.ErrNotLocked
+	}
+	defer d.locked.Store(false)
+	return hold.Unlock()
+}
+
+// Close unlocks the mutex if this driver still has it, and closes the wrapped driver.
+func (d *Driver) Close() error {
+	err := d.Unlock()
+	if err == database.ErrNotLocked {
+		err = nil
+	}
+	return errors.Join(err, d.Driver.Close())
+}
+
+// lost returns the [lock.LostError] if the lock was taken and its lease has been lost.
+func (d *Driver) lost() error {
+	if hold := d.hold.Load(); hold != nil {
+		return hold.Err()
+	}
+	return nil
+}
+
+// Run applies a migration, unless the lock was lost.
+func (d *Driver) Run(migration io.Reader) error {
+	if err := d.lost(); err != nil {
+		return err
+	}
+	return d.Driver.Run(migration)
+}
+
+// SetVersion stores the version. If the lock was lost, it stores the end of a migration, but not
+// the start of the next one, which has dirty set.
+func (d *Driver) SetVersion(version int, dirty bool) error {
+	if err := d.lost(); err != nil && dirty {
+		return err
+	}
+	return d.Driver.SetVersion(version, dirty)
+}
+
+// Drop deletes everything in the database, unless the lock was lost.
+func (d *Driver) Drop() error {
+	if err := d.lost(); err != nil {
+		return err
+	}
+	return d.Driver.Drop()
+}

@@ -1,0 +1,208 @@
+package migratelock_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
+	"github.com/golang-migrate/migrate/v4/database/sqlite"
+	migratetesting "github.com/golang-migrate/migrate/v4/database/testing"
+	"github.com/golang-migrate/migrate/v4/source/iofs"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/adapters/migratelock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// migrations would fail if they ran twice.
+var migrations = fstest.MapFS{}
+
+func init() {
+	for i := 1; i <= 5; i++ {
+		migrations[fmt.Sprintf("%d_t.up.sql", i)] = &fstest.MapFile{Data: fmt.Appendf(nil, "CREATE TABLE t%d (id INTEGER);", i)}
+		migrations[fmt.Sprintf("%d_t.down.sql", i)] = &fstest.MapFile{Data: fmt.Appendf(nil, "DROP TABLE t%d;", i)}
+	}
+}
+
+// process has a client, and a driver whose lock that client takes.
+type process struct {
+	locks  *lock.Client
+	driver *migratelock.Driver
+}
+
+func newProcess(t *testing.T, ensemble *locktest.Ensemble, file string, wait time.Duration) process {
+	t.Helper()
+	locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithDialer(ensemble.Dial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := locks.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	inner, err := new(sqlite.Sqlite).Open("sqlite://" + file + "?_pragma=busy_timeout(30000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver, err := migratelock.New(inner, locks.Mutex("migrations"), wait)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return process{locks, driver}
+}
+
+// migrate returns the process's migrations.
+func (p process) migrate(t *testing.T) *migrate.Migrate {
+	t.Helper()
+	source, err := iofs.New(migrations, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := migrate.NewWithInstance("iofs", source, "sqlite", p.driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func shop(t *testing.T) string { return filepath.Join(t.TempDir(), "shop.db") }
+
+// checkLeft checks, after the clients have closed, that no lock is left.
+func checkLeft(t *testing.T, ensemble *locktest.Ensemble) {
+	t.Helper()
+	t.Cleanup(func() {
+		for _, n := range ensemble.Dump("/locks/migrations") {
+			t.Errorf("left behind: %s", n.Path)
+		}
+	})
+}
+
+// TestDriver runs golang-migrate's own tests of drivers.
+func TestDriver(t *testing.T) {
+	ensemble := locktest.Start(t, locktest.Options{})
+	checkLeft(t, ensemble)
+	p := newProcess(t, ensemble, shop(t), 5*time.Second)
+	migratetesting.Test(t, p.driver, []byte("CREATE TABLE t (q INTEGER, w TEXT);"))
+	p = newProcess(t, ensemble, shop(t), 5*time.Second)
+	again, err := p.driver.Open("sqlite://" + shop(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	migratetesting.TestLockAndUnlock(t, again)
+	if err := errors.Join(again.Close(), p.driver.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMigrate runs golang-migrate's own test of migrations on a driver.
+func TestMigrate(t *testing.T) {
+	ensemble := locktest.Start(t, locktest.Options{})
+	checkLeft(t, ensemble)
+	migratetesting.TestMigrate(t, newProcess(t, ensemble, shop(t), 5*time.Second).migrate(t))
+}
+
+// TestProcesses: of five processes that start at once, one migrates. The others find nothing to do.
+func TestProcesses(t *testing.T) {
+	ensemble, file := locktest.Start(t, locktest.Options{}), shop(t)
+	checkLeft(t, ensemble)
+	all := make([]*migrate.Migrate, 5)
+	for i := range all {
+		all[i] = newProcess(t, ensemble, file, time.Minute).migrate(t)
+		all[i].LockTimeout = 2 * time.Minute
+	}
+	var wg sync.WaitGroup
+	results := make(chan error, len(all))
+	for _, m := range all {
+		wg.Go(func() { results <- m.Up() })
+	}
+	wg.Wait()
+	migrated := 0
+	for range all {
+		switch err := <-results; {
+		case err == nil:
+			migrated++
+		case !errors.Is(err, migrate.ErrNoChange):
+			t.Error(err)
+		}
+	}
+	if version, dirty, err := all[0].Version(); migrated != 1 || version != 5 || dirty || err != nil {
+		t.Errorf("%d processes have migrated, to version %d, dirty %v, %v", migrated, version, dirty, err)
+	}
+}
+
+// TestLockedByAnother: the error after the wait names the process that has the lock.
+func TestLockedByAnother(t *testing.T) {
+	ensemble, file := locktest.Start(t, locktest.Options{}), shop(t)
+	checkLeft(t, ensemble)
+	a, b := newProcess(t, ensemble, file, time.Minute), newProcess(t, ensemble, file, 50*time.Millisecond)
+	if err := a.driver.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.driver.Lock(); !errors.Is(err, database.ErrLocked) || !errors.Is(err, lock.ErrHeld) || !strings.Contains(err.Error(), "pid") {
+		t.Errorf("Lock returns %v", err)
+	}
+	if err := a.driver.Close(); err != nil { // unlocks
+		t.Error(err)
+	}
+	if err := b.driver.Lock(); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(b.driver.Unlock(), b.driver.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLost: without the lock, no migration starts. The end of one is still stored.
+func TestLost(t *testing.T) {
+	p := newProcess(t, locktest.Start(t, locktest.Options{}), shop(t), time.Minute)
+	d := p.driver
+	if err := errors.Join(d.Lock(), d.SetVersion(1, true), p.locks.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.SetVersion(1, false); err != nil {
+		t.Error(err)
+	}
+	for what, err := range map[string]error{
+		"Run": d.Run(strings.NewReader("CREATE TABLE t (id INTEGER)")), "SetVersion": d.SetVersion(2, true), "Drop": d.Drop(), "Unlock": d.Unlock(),
+	} {
+		if !errors.Is(err, lock.ErrLost) {
+			t.Errorf("%s returns %v", what, err)
+		}
+	}
+	if err := d.Lock(); !errors.Is(err, lock.ErrClosed) {
+		t.Errorf("Lock returns %v", err)
+	}
+	if version, dirty, err := d.Version(); version != 1 || dirty || err != nil {
+		t.Errorf("version %d, dirty %v, %v", version, dirty, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	p := newProcess(t, locktest.Start(t, locktest.Options{}), shop(t), time.Minute)
+	defer p.driver.Close()
+	mutex := p.locks.Mutex("x")
+	for says, err := range map[string]error{
+		"driver nil":                  second(migratelock.New(nil, mutex, 1)),
+		"mutex nil":                   second(migratelock.New(p.driver, nil, 1)),
+		"wait 0s: must":               second(migratelock.New(p.driver, mutex, 0)),
+		"must not start with a slash": second(migratelock.New(p.driver, p.locks.Mutex("/x"), 1)),
+	} {
+		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want one that says %q", err, says)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

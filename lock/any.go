@@ -1,0 +1,136 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/holdfast-io/holdfast/lock/internal/queue"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// MaxAny is the largest number of locks in one [Any]: a waiter has an entry in each queue.
+const MaxAny = 64
+
+// Any is a set of mutexes of which any one is taken: a test environment of a pool, a license
+// seat, a worker's number. It has names and settings, and no state; taking it gives a [Hold],
+// whose Name says which lock it is. [Client.Mutex] and [Client.All] take the same locks.
+//
+// A free lock takes the requests of a [Mutex.TryLock] for it, and for each held lock before it. If
+// all locks are held, a waiter has an entry in each queue, first come, first served. The first
+// grant wins, and all other entries are withdrawn. If a second lock is granted in the same moment,
+// it is unlocked at once. Observers then see it acquired and released. In [Stats], a waiter counts
+// once for each lock.
+//
+//	event                        while it waits                      while it holds
+//	ctx ends                     all entries are withdrawn           nothing: the hold has its own context
+//	Client.Close                 all entries are withdrawn           the hold ends; its entry is deleted
+//	session lost or expired      all entries stay                    the hold lasts
+//	no renewal in time           queues again at the end of each     the hold is lost
+//	                               queue whose entry has expired
+//	Client.Revoke of one         nothing                             its hold gets the request, and decides
+//	path refused (ErrForeign,    all entries are withdrawn; the      nothing
+//	  ErrKind, ErrDenied)          error names the lock
+//	process dies                 each entry blocks for its TTL and grace
+type Any struct {
+	client *Client
+	each   []recipe // in the order of the names
+	err    error    // of a name or an option
+}
+
+// Any returns the mutexes of these names, of which any one is to be taken. The names must differ;
+// there are at most [MaxAny]. Their order is the order of preference if several are free. The
+// options apply to each mutex, on top of its policy. [WithBarging] is refused: these mutexes
+// always queue. [Any.Validate] and all other methods fail if a name or an option is not allowed.
+func (c *Client) Any(names []string, opts ...LockOption) *Any {
+	each, err := c.mutexes(names, MaxAny, opts)
+	return &Any{client: c, each: each, err: err}
+}
+
+// LockAny waits until it has any one of the named mutexes; it is c.Any(names).Lock(ctx).
+func (c *Client) LockAny(ctx context.Context, names ...string) (*Hold, error) {
+	return c.Any(names).Lock(ctx)
+}
+
+// Validate returns an [ErrInvalid] if a name or an option is not allowed, as [Mutex.Validate]
+// does.
+func (a *Any) Validate() error {
+	if a.err == nil && a.client == nil {
+		return errNoClient
+	}
+	return a.err
+}
+
+// Lock waits until one of the locks comes free, and returns its hold. It fails as [Mutex.Lock]
+// does, with an error that names one of the locks. Then it holds none of them, and has withdrawn
+// its entries.
+//
+// With the context of a hold of one of the locks it re-enters that lock. To take a second one,
+// use a context without that hold.
+func (a *Any) Lock(ctx context.Context) (*Hold, error) {
+	hold, err := a.TryLock(ctx)
+	if _, held := err.(*HeldError); held { // exactly this type: the call did not fail for another reason
+		return a.await(ctx)
+	}
+	return hold, err
+}
+
+// TryLock returns the hold of the first lock that no other contender is in the way of. If there is
+// none, it returns the [HeldError] of the first lock. It does not wait, see [Mutex.TryLock].
+func (a *Any) TryLock(ctx context.Context) (*Hold, error) {
+	if err := a.Validate(); err != nil {
+		return nil, err
+	}
+	if err := checkContext(ctx, "lock any of", a.each[0].name); err != nil {
+		return nil, err
+	}
+	var inTheWay error
+	for _, reenters := range []bool{true, false} {
+		for i := range a.each {
+			if r := &a.each[i]; r.reenters(ctx) == reenters {
+				hold, err := r.take(ctx, znode.Exclusive, try)
+				if _, held := err.(*HeldError); !held {
+					return hold, err
+				}
+				inTheWay = cmp.Or(inTheWay, err)
+			}
+		}
+	}
+	return nil, inTheWay
+}
+
+// reenters reports whether ctx carries a hold of the lock that lasts.
+func (r *recipe) reenters(ctx context.Context) bool {
+	e, ok := ctx.Value(reentry{r.client, r.name}).(*queue.Entry)
+	return ok && e.Kind == r.kind && e.Err() == nil
+}
+
+// await waits in the queues of all locks. The first grant, or the first error, decides: then the
+// other waits end, and a hold that one of them still gets is unlocked. Close waits for that.
+func (a *Any) await(ctx context.Context) (*Hold, error) {
+	type result struct {
+		hold *Hold
+		err  error
+	}
+	first, decided := make(chan result), make(chan struct{}) // unbuffered: one result is received
+	defer close(decided)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for i := range a.each {
+		r := &a.each[i]
+		if !a.client.tasks.Go(func() {
+			hold, err := r.take(ctx, znode.Exclusive, acquire)
+			select {
+			case first <- result{hold, err}:
+			case <-decided:
+				if err == nil {
+					hold.Unlock() // an error is logged, and the entry is deleted later or expires
+				}
+			}
+		}) {
+			return nil, fmt.Errorf("lock %q: %w", r.name, ErrClosed)
+		}
+	}
+	won := <-first
+	return won.hold, won.err
+}

@@ -1,0 +1,457 @@
+// Any one of several locks: order, fairness, grants in one moment, arguments, reentry, faults.
+
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// any takes any one of the locks, one of which must be free.
+func (w *world) any(c *lock.Client, names ...string) *lock.Hold {
+	w.Helper()
+	return w.take(c.Any(names).TryLock)
+}
+
+// queueAny waits for any one of the locks in the background, and returns when it is in all queues.
+func (w *world) queueAny(ctx context.Context, c *lock.Client, names ...string) <-chan taken {
+	w.Helper()
+	settle()
+	before := make([]int, len(names))
+	for i, name := range names {
+		before[i] = len(w.entries(name))
+	}
+	ch := start(func() (*lock.Hold, error) { return c.LockAny(ctx, names...) })
+	w.until("the waiter is in all queues", func() bool {
+		for i, name := range names {
+			if len(w.entries(name)) <= before[i] {
+				return false
+			}
+		}
+		return true
+	})
+	settle()
+	return ch
+}
+
+// isOf checks which lock a hold has, and that it has the only entry of the client there.
+func (w *world) isOf(h *lock.Hold, name string) *lock.Hold {
+	w.Helper()
+	equal(w, "name of the hold", h.Name(), name)
+	w.alive(h)
+	return h
+}
+
+// TestAnyTakesTheFirstFreeOne: the order of the names is the order of preference. A free lock costs
+// a request and a transaction, and no other lock gets an entry.
+func TestAnyTakesTheFirstFreeOne(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a"), w.client("b")
+		w.unlock(w.lock(a, "other")) // creates the root, and learns the time
+		for _, take := range []taking{a.Any([]string{"x", "y", "z"}).Lock, a.Any([]string{"x", "y", "z"}).TryLock} {
+			time.Sleep(2 * time.Second) // until the parents are deleted
+			var h *lock.Hold
+			got := w.cost("a", func() { h = w.take(take) })
+			w.isOf(h, "x")
+			isTrue(t, got.txns == 1 && got.requests["multi"] == 1, "a free lock cost %v and %d transactions", got.requests, got.txns)
+			w.hasEntries("y", 0)
+			y := w.isOf(w.any(b, "x", "y", "z"), "y")
+			z := w.isOf(w.take(take), "z")
+			_, err := a.Any([]string{"y", "x", "z"}).TryLock(w.ctx)
+			fails(t, err, lock.ErrHeld, `lock "y"`, "contender: b (")
+			for _, name := range []string{"x", "y", "z"} {
+				w.hasEntries(name, 1)
+			}
+			w.finish(h, y, z)
+		}
+		w.nothingLost(a, b)
+	})
+}
+
+// TestAnyInTurn: a waiter for any lock is in each queue, first come, first served. When it gets one
+// of the locks, it leaves the other queues.
+func TestAnyInTurn(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c, d, e := w.client("a"), w.client("b"), w.client("c"), w.client("d"), w.client("e")
+		h := w.lockAll(c, "x", "y", "z")
+		first := w.queueAny(w.ctx, a, "x", "y")
+		onX, onY := w.queue(w.ctx, b, "x"), w.queue(w.ctx, b, "y")
+		second := w.queueAny(w.ctx, d, "z", "y", "x")
+		third := w.queueAny(w.ctx, e, "x", "z")
+		time.Sleep(4 * ttl) // the entries are renewed
+		w.waits(first, onX, onY, second, third)
+
+		w.unlock(h.Hold("y"))
+		got := w.isOf(w.expect(first).hold, "y")
+		w.waits(onX, onY, second, third)
+		w.unlock(h.Hold("x"))
+		x := w.expect(onX).hold
+		w.waits(onY, second, third)
+		w.unlock(got)
+		y := w.expect(onY).hold
+		w.unlock(h.Hold("z"))
+		z := w.isOf(w.expect(second).hold, "z")
+		w.waits(third)
+		w.unlock(y)
+		w.waits(third)
+		w.unlock(x)
+		w.finish(w.isOf(w.expect(third).hold, "x"), z)
+		w.nothingLost(a, b, c, d, e)
+	})
+}
+
+// TestAnyOfSeveralGranted: all locks come free in one transaction, again and again. The waiter keeps
+// one, and gives back the others, which the next waiters get.
+func TestAnyOfSeveralGranted(t *testing.T) {
+	each(t, "next", bools, func(w *world, next bool) {
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
+		names := []string{"u", "v", "w", "x", "y", "z"}
+		for range 30 {
+			h := w.lockAll(c, names...)
+			ch := w.queueAny(w.ctx, a, names...)
+			behind := map[string]<-chan taken{}
+			if next {
+				for _, name := range names {
+					behind[name] = w.queue(w.ctx, b, name)
+				}
+			}
+			w.unlockAll(h)
+			got := w.expect(ch).hold
+			w.alive(got)
+			equal(w, "holds", a.Stats().Holds, 1)
+			equal(w, "waiters", a.Stats().Waiters, 0)
+			for name, ch := range behind {
+				if name != got.Name() {
+					w.unlock(w.expect(ch).hold)
+				}
+			}
+			w.unlock(got)
+			if next {
+				w.unlock(w.expect(behind[got.Name()]).hold)
+			}
+			settle()
+		}
+		w.empty()
+		w.nothingLost(a, b, c)
+	})
+}
+
+func TestNamesOfAny(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.client("a")
+		many := make([]string, lock.MaxAny+1)
+		for i := range many {
+			many[i] = fmt.Sprintf("many-%d", i)
+		}
+		for says, any := range map[string]*lock.Any{
+			"names (0 of them): must be 1 to 64":           c.Any(nil),
+			"names (65 of them): must be 1 to 64":          c.Any(many),
+			`names ["x" "y" "x"]: must differ: "x" stands`: c.Any([]string{"x", "y", "x"}),
+			`"/y": must not start with a slash`:            c.Any([]string{"x", "/y"}),
+			"option WithBarging: is for a single Mutex":    c.Any([]string{"x"}, lock.WithBarging()),
+			"ttl 1ns: must be":                             c.Any([]string{"x"}, lock.WithTTL(time.Nanosecond)),
+			"lock {}: must come from a client":             new(lock.Any),
+		} {
+			fails(t, any.Validate(), lock.ErrInvalid, says)
+			fails(t, second(any.Lock(w.ctx)), lock.ErrInvalid, says)
+			mustBe(t, second(any.TryLock(w.ctx)), lock.ErrInvalid)
+		}
+		var none context.Context
+		fails(t, second(c.LockAny(none, "x")), lock.ErrInvalid, "context")
+		h := w.lockAll(w.client("b"), many[1:]...)
+		ch := w.queueAny(w.ctx, c, many[1:]...)
+		w.unlock(h.Hold("many-64"))
+		w.unlock(w.isOf(w.expect(ch).hold, "many-64"))
+		h.Unlock() // says that one was unlocked before
+		w.empty()
+	})
+}
+
+// TestAnyAgain: the context of a hold re-enters its lock, although another lock is free.
+func TestAnyAgain(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := w.client("a")
+		h := w.lock(c, "y")
+		again, err := c.LockAny(h.Context(), "x", "y")
+		w.ok(err)
+		equal(t, "token", again.Token(), h.Token())
+		other := w.isOf(w.any(c, "y", "x"), "x") // without the context
+		w.unlock(h)
+		w.alive(again)
+		w.unlock(again)
+		mustBe(t, second(c.LockAny(h.Context(), "x", "y")), lock.ErrUnlocked)
+		w.isOf(w.take(func(context.Context) (*lock.Hold, error) {
+			return c.LockAny(context.WithoutCancel(h.Context()), "x", "y")
+		}), "y").Unlock()
+		w.finish(other)
+	})
+}
+
+// TestAnyEndsEarly: the waiter's context ends, or its client closes. No entry and no hold is left.
+func TestAnyEndsEarly(t *testing.T) {
+	forEach(t, locktest.Options{}, map[string]struct {
+		by   func(w *world, a *lock.Client, cancel context.CancelCauseFunc)
+		want []error
+	}{
+		"cancelled": {func(_ *world, _ *lock.Client, cancel context.CancelCauseFunc) { cancel(errGaveUp) }, []error{context.Canceled, errGaveUp, lock.ErrHeld}},
+		"closed":    {func(w *world, a *lock.Client, _ context.CancelCauseFunc) { w.close(a) }, []error{lock.ErrClosed}},
+		"cut off": {func(w *world, _ *lock.Client, cancel context.CancelCauseFunc) {
+			w.kill("a")
+			time.Sleep(time.Second)
+			cancel(errGaveUp)
+			settle()
+			w.Heal("a")
+		}, []error{context.Canceled, errGaveUp}},
+	}, func(w *world, c struct {
+		by   func(w *world, a *lock.Client, cancel context.CancelCauseFunc)
+		want []error
+	}) {
+		a, b := w.client("a"), w.client("b")
+		h := w.lockAll(b, "x", "y", "z")
+		ctx, cancel := context.WithCancelCause(w.ctx)
+		defer cancel(nil)
+		ch := w.queueAny(ctx, a, "x", "y", "z")
+		c.by(w, a, cancel)
+		got := <-ch
+		mustBe(w, got.err, c.want...)
+		time.Sleep(ttl / 2)
+		for _, name := range []string{"x", "z"} {
+			w.hasEntries(name, 1)
+		}
+		isTrue(w, a.Stats().Holds == 0 && a.Stats().Waiters == 0, "stats %+v", a.Stats())
+		w.unlockAll(h)
+		w.empty()
+	})
+}
+
+// TestAnyGivenUpWhenGranted: the context ends at each moment around the grants. Either the call
+// returns a hold, or no hold is left.
+func TestAnyGivenUpWhenGranted(t *testing.T) {
+	moments := make([]time.Duration, 12)
+	for i := range moments {
+		moments[i] = time.Duration(i) * latency / 2
+	}
+	each(t, "after", moments, func(w *world, moment time.Duration) {
+		a, b := w.client("a"), w.client("b")
+		h := w.lockAll(b, "x", "y", "z")
+		ctx, cancel := context.WithCancel(w.ctx)
+		ch := w.queueAny(ctx, a, "x", "y", "z")
+		unlocked := async(h.Unlock)
+		time.Sleep(moment)
+		cancel()
+		w.ok(<-unlocked)
+		if got := <-ch; got.err == nil {
+			w.sole(got.hold)
+			w.unlock(got.hold)
+		} else {
+			mustBe(w, got.err, context.Canceled)
+		}
+		w.empty()
+		w.nothingLost(a, b)
+	})
+}
+
+// TestAmbiguousAny: the reply to one of the joins is lost, or to the unlock of a lock that was
+// granted in the same moment.
+func TestAmbiguousAny(t *testing.T) {
+	eachMishap(t, "unlock", bools, func(w *world, unlock bool, i int) {
+		a, b := w.client("a"), w.client("b")
+		h := w.lockAll(b, "x", "y", "z")
+		var ch <-chan taken
+		var hit func() bool
+		if unlock {
+			ch = w.queueAny(w.ctx, a, "x", "y", "z")
+			hit = w.mishap(i, "a", func(r locktest.Request) bool { return (r.Op == "multi" || r.Op == "delete") && touches(r, "-lock-") })
+			w.unlockAll(h)
+		} else {
+			hit = w.mishap(i, "a", joins)
+			ch = start(func() (*lock.Hold, error) { return a.LockAny(w.ctx, "x", "y", "z") })
+		}
+		w.until("the mishap", hit)
+		time.Sleep(ttl)
+		if !unlock {
+			w.waits(ch)
+			w.unlock(h.Hold("y"))
+		}
+		got := w.await(ch)
+		w.sole(got.hold)
+		w.unlock(got.hold)
+		if !unlock {
+			w.unlock(h.Hold("x"), h.Hold("z"))
+		}
+		w.empty()
+	})
+}
+
+// TestAnyOutlivesItsSession: the session of a waiter ends, then that of its hold.
+func TestAnyOutlivesItsSession(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a"), w.client("b")
+		h := w.lockAll(b, "x", "y")
+		ch := w.queueAny(w.ctx, a, "x", "y")
+		before := [2]string{w.entries("x")[1].Path, w.entries("y")[1].Path}
+		w.ExpireLabel("a")
+		time.Sleep(2 * ttl)
+		w.waits(ch)
+		equal(w, "entries", [2]string{w.entries("x")[1].Path, w.entries("y")[1].Path}, before)
+		w.unlock(h.Hold("y"))
+		got := w.isOf(w.expect(ch).hold, "y")
+		w.ExpireLabel("a")
+		time.Sleep(2 * ttl)
+		w.isOf(got, "y")
+		w.finish(got, h.Hold("x"))
+		w.nothingLost(a, b)
+	})
+}
+
+// TestAnyWaitsBehindTheDead: a dead holder blocks the waiter for TTL and grace. A dead waiter blocks
+// each lock for as long.
+func TestAnyWaitsBehindTheDead(t *testing.T) {
+	each(t, "holder", bools, func(w *world, holder bool) {
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
+		var held *lock.Holds
+		if holder {
+			w.lockAll(b, "x", "y")
+		} else {
+			held = w.lockAll(c, "x", "y")
+			w.queueAny(w.limited(time.Minute), b, "x", "y")
+		}
+		ch := w.queueAny(w.ctx, a, "x", "y")
+		w.kill("b")
+		dead := time.Now()
+		if held != nil {
+			w.unlockAll(held)
+		}
+		got := w.await(ch)
+		inRange(w, "a dead contender blocked for", time.Since(dead), ttl/2, ttl+grace+time.Second)
+		w.alive(got.hold)
+		w.unlock(got.hold)
+		w.Heal("b")
+		time.Sleep(time.Minute) // a waiter that comes back gets a lock
+	})
+}
+
+// TestAnyQueuesAgain: an entry of a waiter is deleted, and one of another waiter is then ahead.
+func TestAnyQueuesAgain(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.client("a"), w.client("b"), w.client("c")
+		h := w.lockAll(c, "x", "y")
+		ch := w.queueAny(w.ctx, a, "x", "y")
+		x, y := w.queue(w.ctx, b, "x"), w.queue(w.ctx, b, "y")
+		w.remove(w.raw("admin"), w.entries("x")[1].Path)
+		w.until("it has queued again", func() bool { return a.Stats().Requeued > 0 })
+		settle()
+		w.unlock(h.Hold("x"))
+		onX := w.expect(x).hold
+		w.waits(ch)
+		w.unlock(h.Hold("y"))
+		got := w.isOf(w.expect(ch).hold, "y")
+		w.unlock(got)
+		w.finish(onX, w.expect(y).hold)
+	})
+}
+
+// TestPoolIsShared: processes with several goroutines each take any one of three locks, and wait
+// with deadlines, under faults. No lock is held twice, all locks are used, and nothing is left. SEED
+// and SEEDS select the histories as in TestSimulation.
+func TestPoolIsShared(t *testing.T) {
+	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 6)
+	for seed := first; seed < first+min(seeds, 100); seed++ {
+		subtest(t, fmt.Sprintf("seed=%d", seed), locktest.Options{Seed: seed}, func(w *world) {
+			pool := []string{"env-1", "env-2", "env-3"}
+			var mu sync.Mutex
+			holder, used, gaveUp := map[string]string{}, map[string]int{}, 0
+			var wg sync.WaitGroup
+			for i := range 4 {
+				label := fmt.Sprintf("c%d", i)
+				c := w.client(label)
+				for j := range 3 {
+					random, me := rand.New(rand.NewPCG(seed, uint64(10*i+j))), fmt.Sprintf("%d/%d", i, j)
+					wg.Go(func() {
+						for range 12 {
+							limit := time.Duration(random.IntN(3000)) * time.Millisecond
+							if random.IntN(2) == 0 {
+								limit = 12 * ttl
+							}
+							ctx, cancel := context.WithTimeout(w.ctx, limit)
+							h, err := c.LockAny(ctx, pool...)
+							cancel()
+							mu.Lock()
+							if err != nil {
+								gaveUp++
+								mustBe(w, err, context.DeadlineExceeded)
+								mu.Unlock()
+								continue
+							}
+							if other := holder[h.Name()]; other != "" {
+								w.Errorf("%s and %s hold %s", me, other, h.Name())
+							}
+							holder[h.Name()] = me
+							used[h.Name()]++
+							mu.Unlock()
+							time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
+							mu.Lock()
+							delete(holder, h.Name())
+							mu.Unlock()
+							if err := h.Unlock(); err != nil {
+								w.Errorf("%s: %v", me, err)
+							}
+						}
+					})
+				}
+				wg.Go(func() {
+					random := rand.New(rand.NewPCG(seed, uint64(100+i)))
+					for range 5 {
+						time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
+						if random.IntN(2) == 0 {
+							w.ExpireLabel(label)
+						} else {
+							w.Cut(label)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			equal(w, "locks used", len(used), len(pool))
+			w.empty()
+			w.Logf("%v taken, %d gave up", used, gaveUp)
+		})
+	}
+}
+
+// TestAnyIsDenied: one of the locks cannot be used. The error names it, and no entry is left at the
+// others.
+func TestAnyIsDenied(t *testing.T) {
+	each(t, "while it joins", bools, func(w *world, joining bool) {
+		a, b := w.client("a"), w.client("b")
+		h := w.lock(b, "x")
+		var y *lock.Hold
+		if joining {
+			y = w.lock(b, "y")
+			w.faults(func(r locktest.Request) bool { return r.Label == "a" && joins(r) && touches(r, "/locks/y") }, locktest.Fault{Code: codeNoAuth, Op: 1})
+		} else {
+			w.createACL(w.raw("stranger"), "/locks/y", `{"holdfast":2,"kind":"mutex"}`, zk.WorldACL(zk.PermRead))
+		}
+		ch := start(func() (*lock.Hold, error) { return a.LockAny(w.ctx, "x", "y") })
+		got := <-ch
+		fails(w, got.err, lock.ErrDenied, `lock "y"`)
+		time.Sleep(time.Second)
+		w.hasEntries("x", 1)
+		equal(w, "waiters", a.Stats().Waiters, 0)
+		if joining {
+			w.unlock(y)
+		} else {
+			w.remove(w.raw("admin"), "/locks/y")
+		}
+		w.finish(h)
+	})
+}
