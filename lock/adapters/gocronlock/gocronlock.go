@@ -2,9 +2,9 @@
 // runs each job. With a [Locker] any process may run a job, and each job has its own lock. With an
 // [Elector] the leader runs all jobs.
 //
-// gocron plans by the wall clock of each process. So neither adapter promises one run at each
-// planned time: see "splay" for the Locker; for the Elector, a new leader may repeat a run of the
-// last one. Jobs do not learn that a lock was lost.
+// gocron plans by the wall clock of each process. So neither promises one run at each planned time.
+// [NewLocker] has the remedy for short jobs. A new leader may repeat the last leader's last run.
+// Jobs do not learn that a lock was lost.
 package gocronlock
 
 import (

@@ -1,6 +1,6 @@
-// Package gooselock has goose take its lock here: of several processes that start at once, one
-// migrates the database, and the others wait and find nothing left to do. It works for any
-// database of goose, also those for which goose has no lock.
+// Package gooselock has goose take its lock here. If several processes start at once, one migrates
+// the database. The others wait, and find nothing left to do. It works for any database of goose,
+// also those for which goose has no lock.
 package gooselock
 
 import (

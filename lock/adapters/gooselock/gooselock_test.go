@@ -10,11 +10,13 @@ import (
 	"testing/fstest"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	gooselocks "github.com/pressly/goose/v3/lock"
 	"github.com/pressly/goose/v3/lock/locktesting"
 	_ "modernc.org/sqlite"
 
+	"github.com/holdfast-io/holdfast/integration/pgserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/adapters/gooselock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -69,21 +71,19 @@ func checkLeft(t *testing.T, ensemble *locktest.Ensemble) {
 	})
 }
 
-// TestProviders runs goose's own test of providers: of five, one applies all migrations.
-func TestProviders(t *testing.T) {
+// testProviders runs goose's own test of providers: of five, one applies all migrations.
+func testProviders(t *testing.T, dialect goose.Dialect, driver string, source func(*testing.T) string) {
 	for _, session := range []bool{false, true} {
 		t.Run(fmt.Sprintf("session %v", session), func(t *testing.T) {
-			ensemble := locktest.Start(t, locktest.Options{})
+			ensemble, source := locktest.Start(t, locktest.Options{}), source(t)
 			checkLeft(t, ensemble)
-			file := filepath.Join(t.TempDir(), "shop.db")
 			locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
 				l, _ := newLocker(t, ensemble)
 				with := goose.WithLocker(l)
 				if session {
 					with = goose.WithSessionLocker(l.Session())
 				}
-				db := open(t, "sqlite", "file:"+file+"?_pragma=busy_timeout(30000)&_pragma=synchronous(off)")
-				p, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, with)
+				p, err := goose.NewProvider(dialect, open(t, driver, source), migrations, with)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,6 +91,16 @@ func TestProviders(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestSQLite(t *testing.T) {
+	testProviders(t, goose.DialectSQLite3, "sqlite", func(t *testing.T) string {
+		return "file:" + filepath.Join(t.TempDir(), "shop.db") + "?_pragma=busy_timeout(30000)&_pragma=synchronous(off)"
+	})
+}
+
+func TestPostgreSQL(t *testing.T) {
+	testProviders(t, goose.DialectPostgres, "pgx", func(t *testing.T) string { return pgserver.ForTest(t) })
 }
 
 // TestLockers runs goose's own test of lockers: of five, one gets the lock, and the others give up.

@@ -1,6 +1,6 @@
-// Package migratelock has golang-migrate take its lock here: of several processes that start at
-// once, one migrates the database, and the others wait and find nothing left to do. It works for
-// any database of golang-migrate, also those whose drivers lock only within their process.
+// Package migratelock has golang-migrate take its lock here. If several processes start at once,
+// one migrates the database. The others wait, and find nothing left to do. It works for any
+// database of golang-migrate, also those whose drivers lock only within their process.
 package migratelock
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Driver is a database driver whose lock is a mutex. All but the lock is done by the driver that it
-// wraps, whose own lock is not used.
+// Driver is a database driver whose lock is a mutex. The driver that it wraps does all the rest; its
+// own lock is not used.
 type Driver struct {
 	database.Driver
 	mutex *lock.Mutex

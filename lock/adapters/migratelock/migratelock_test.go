@@ -12,10 +12,12 @@ import (
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
+	pgx "github.com/golang-migrate/migrate/v4/database/pgx/v5"
 	"github.com/golang-migrate/migrate/v4/database/sqlite"
 	migratetesting "github.com/golang-migrate/migrate/v4/database/testing"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
+	"github.com/holdfast-io/holdfast/integration/pgserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/adapters/migratelock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -99,6 +101,26 @@ func TestDriver(t *testing.T) {
 	}
 	migratetesting.TestLockAndUnlock(t, again)
 	if err := errors.Join(again.Close(), p.driver.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPostgreSQL runs golang-migrate's own tests on the driver of PostgreSQL.
+func TestPostgreSQL(t *testing.T) {
+	url := "pgx5" + strings.TrimPrefix(pgserver.ForTest(t), "postgres")
+	ensemble := locktest.Start(t, locktest.Options{})
+	checkLeft(t, ensemble)
+	p := newProcess(t, ensemble, shop(t), 5*time.Second)
+	inner, err := new(pgx.Postgres).Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driver, err := migratelock.New(inner, p.locks.Mutex("migrations"), 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	migratetesting.Test(t, driver, []byte("CREATE TABLE t (q INTEGER, w TEXT);"))
+	if err := errors.Join(driver.Close(), p.driver.Close()); err != nil {
 		t.Error(err)
 	}
 }
