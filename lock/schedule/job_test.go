@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -228,6 +229,37 @@ func TestCrash(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLateRecord: a record that arrives when its replica has lost the job changes nothing. The tick
+// that another replica has run meanwhile does not run again.
+func TestLateRecord(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		opts := schedule.Options{AtLeastOnce: true}
+		w.start(w.job(w.dial("a"), opts), w.note("a", 0))
+		time.Sleep(57 * time.Second)
+		w.start(w.job(w.dial("b"), opts), w.note("b", 0)) // it comes second
+		time.Sleep(time.Second)
+		delayed := false
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if delayed || r.Label != "a" || !slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath) }) || r.Op == "getData" {
+				return locktest.Fault{}
+			}
+			delayed = true
+			if err := w.Partition("a"); err != nil { // nor does it come back before
+				t.Error(err)
+			}
+			return locktest.Fault{Delay: ttl + grace + 10*time.Second}
+		})
+		time.Sleep(50 * time.Second)
+		w.Heal("a")
+		time.Sleep(2 * time.Minute)
+		if got := w.ticks(begun); !delayed || fmt.Sprint(got) != "map[1:1 2:1 3:1]" {
+			t.Errorf("delayed %v; the ticks ran %v times", delayed, got)
+		}
+	})
 }
 
 // TestOverlap: a run of two and a half minutes.
