@@ -3,7 +3,6 @@
 package lock_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +80,7 @@ type tickSim struct {
 	ttl, grace time.Duration
 	displaced  bool          // leaders' clocks are up to an hour apart
 	patience   time.Duration // within it, a replica that nothing disturbs takes a tick
+	begun      time.Time
 	until      context.Context
 	stop       context.CancelFunc // ends the history
 
@@ -104,14 +104,15 @@ type tickRun struct {
 	ended   bool
 }
 
-// tickSpan is a time in which nothing disturbed a replica nor the servers.
+// tickSpan is a time in which nothing disturbed a replica nor the servers, and no replica died: one
+// that waits behind several that die one after the other waits for each of them.
 type tickSpan struct{ from, to time.Time }
 
 func tickHistory(t *testing.T, seed uint64) (result counts) {
 	synctest.Test(t, func(t *testing.T) {
 		r := random(seed, "ticks")
 		s := &tickSim{
-			T: t, seed: seed, served: true, displaced: oneIn(r, 6),
+			T: t, seed: seed, begun: time.Now(), served: true, displaced: oneIn(r, 6),
 			interval: []time.Duration{time.Second, time.Second, 2 * time.Second, 5 * time.Second}[r.IntN(4)],
 			ttl:      between(r, 2*time.Second, 6*time.Second).Truncate(time.Millisecond),
 			runs:     map[int64][]*tickRun{}, recorded: map[int64]bool{}, told: map[int64]bool{},
@@ -193,6 +194,31 @@ func (s *tickSim) violated(format string, args ...any) {
 	s.Errorf("seed %d, %+v, interval %v, ttl %v: "+format, append([]any{s.seed, s.opts.Missed, s.interval, s.ttl}, args...)...)
 }
 
+// awaitStorm waits for a time of disturbances. In between there are times without, in which no tick
+// may be missed. It reports false when the history is ending.
+func (s *tickSim) awaitStorm() bool {
+	storm, calm := 20*s.ttl, 3*s.ttl+2*s.patience // what a storm began may last for 3 TTLs
+	if at := time.Since(s.begun) % (storm + calm); at > storm {
+		select {
+		case <-time.After(storm + calm - at):
+		case <-s.until.Done():
+		}
+	}
+	return s.until.Err() == nil
+}
+
+// died begins all spans anew, because a replica seems dead from now on.
+func (s *tickSim) died() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	served := s.served
+	for _, s.served = range []bool{false, served} {
+		for label := range s.live {
+			s.update(label)
+		}
+	}
+}
+
 // setLive says whether something disturbs a replica.
 func (s *tickSim) setLive(label string, live bool) {
 	s.mu.Lock()
@@ -253,9 +279,11 @@ func (s *tickSim) replica(i int, restart func() <-chan struct{}, wg *sync.WaitGr
 		}()
 		s.setLive(label, true)
 		s.survive(r, label, clock, restart())
+		s.awaitStorm()
 		s.setLive(label, false)
 		if s.until.Err() == nil && r.IntN(3) > 0 {
 			s.count("kills")
+			s.died()
 			over.Lock()
 			isKilled = true
 			over.Unlock()
@@ -287,6 +315,9 @@ func (s *tickSim) survive(r *rand.Rand, label string, clock *simClock, restart <
 			return
 		case <-time.After(between(r, 0, 6*s.ttl)):
 		}
+		if !s.awaitStorm() {
+			return
+		}
 		s.setLive(label, false)
 		switch what := r.IntN(5); what {
 		case 0:
@@ -297,6 +328,7 @@ func (s *tickSim) survive(r *rand.Rand, label string, clock *simClock, restart <
 			s.ExpireLabel(label)
 		case 2:
 			s.count("partitions")
+			s.died()
 			if err := s.Partition(label); err != nil {
 				s.Error(err)
 			}
@@ -304,6 +336,7 @@ func (s *tickSim) survive(r *rand.Rand, label string, clock *simClock, restart <
 			s.Heal(label)
 		case 3:
 			s.count("stops")
+			s.died()
 			s.Freeze(label)
 			s.pause(r, 0, 2*s.ttl)
 			s.Thaw(label)
@@ -317,7 +350,7 @@ func (s *tickSim) survive(r *rand.Rand, label string, clock *simClock, restart <
 
 // disturb disturbs the servers, and restarts all replicas, until the end.
 func (s *tickSim) disturb(r *rand.Rand, restartAll func()) {
-	for s.pause(r, 0, 12*s.ttl) {
+	for s.pause(r, 0, 12*s.ttl) && s.awaitStorm() {
 		switch r.IntN(4) {
 		case 0:
 			s.count("restarts of all replicas")
@@ -467,6 +500,9 @@ func (s *tickSim) check() {
 	}
 	for tick := ticks[0]; tick <= last; tick += int64(s.interval) {
 		s.tally["ticks"]++
+		if _, promised := s.undisturbed(time.Unix(0, tick)); promised && !s.displaced {
+			s.tally["ticks that must not be missed"]++
+		}
 		if s.runs[tick] != nil || s.told[tick] {
 			continue
 		}
@@ -475,28 +511,27 @@ func (s *tickSim) check() {
 			continue
 		}
 		s.tally["ticks missed while none could run them"]++
-		if why, wrong := s.wronglyMissed(time.Unix(0, tick), tick < ticks[len(ticks)-1]); wrong {
-			s.violated("%v was missed: %s", time.Unix(0, tick).UTC(), why)
+		switch free, enough := s.undisturbed(time.Unix(0, tick)); {
+		case enough:
+			s.violated("%v was missed, although a replica and the servers were undisturbed for %v", time.Unix(0, tick).UTC(), free)
+		case s.opts.Missed == schedule.RunAll && tick < ticks[len(ticks)-1]:
+			s.violated("%v was missed, although a later tick ran, and all were to run", time.Unix(0, tick).UTC())
 		}
 	}
 }
 
-// wronglyMissed reports whether a tick was wrongly missed, and why that is wrong.
-func (s *tickSim) wronglyMissed(tick time.Time, passed bool) (why string, wrong bool) {
-	if passed && s.opts.Missed == schedule.RunAll {
-		return "a later one ran, and all were to run", true
-	}
+// undisturbed returns for how long a replica and the servers were undisturbed while a tick could
+// start, and whether that was long enough.
+func (s *tickSim) undisturbed(tick time.Time) (longest time.Duration, enough bool) {
 	for _, span := range s.spans {
 		from, to := span.from, span.to
-		if from.Before(tick.Add(s.grace)) {
-			from = tick.Add(s.grace)
+		if begin := tick.Add(s.grace); from.Before(begin) { // the leader's clock may be so far off
+			from = begin
 		}
 		if end := tick.Add(s.opts.Late - s.grace); to.After(end) {
 			to = end
 		}
-		if free := to.Sub(from); cmp.Compare(free, s.patience) > 0 {
-			return fmt.Sprintf("for %v a replica and the servers were undisturbed", free), true
-		}
+		longest = max(longest, to.Sub(from))
 	}
-	return "", false
+	return longest, longest > s.patience
 }

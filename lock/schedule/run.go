@@ -119,7 +119,7 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("job %q: learn ensemble time: %w", j.name, err)
+			return err
 		}
 		if !now.Before(until) {
 			return nil
@@ -137,14 +137,24 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 // now returns ensemble time: a time that the leader's clock has surely reached. All jobs of a
 // client share the samples for it.
 func (j *Job) now(ctx context.Context) (time.Time, error) {
-	now := j.tree.Estimate()
-	if now.Zxid == 0 || now.Upper-now.Lower > precision || j.tree.Outdated() {
-		var err error
-		if now, err = j.tree.Now(ctx); err != nil {
-			return time.Time{}, err
+	if now := j.tree.Estimate(); now.Zxid != 0 && now.Upper-now.Lower <= precision && !j.tree.Outdated() {
+		return now.Earliest(), nil
+	}
+	return j.sample(ctx)
+}
+
+// sample is now from a new sample. If the session is lost meanwhile, the client drops the sample,
+// and what it knows is unknown or of an earlier leader.
+func (j *Job) sample(ctx context.Context) (time.Time, error) {
+	for {
+		now, err := j.tree.Now(ctx)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("job %q: learn ensemble time: %w", j.name, err)
+		}
+		if now.Zxid != 0 && !j.tree.Outdated() {
+			return now.Earliest(), nil
 		}
 	}
-	return now.Earliest(), nil
 }
 
 // Wrapper returns a wrapper for the jobs of a [cron.Cron] with the same schedule as this job's:

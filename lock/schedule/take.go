@@ -55,11 +55,11 @@ var errAgain = errors.New("the hold has ended")
 func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, begin func(time.Time) time.Time) (taken, error) {
 	ctx, stop := during(ctx, hold)
 	defer stop()
-	sample, err := j.tree.Now(ctx) // the last sample may be from before the wait, and of another leader
+	now, err := j.sample(ctx) // the last sample may be from before the wait, and of another leader
 	if err != nil {
-		return taken{}, fmt.Errorf("job %q: learn ensemble time: %w", j.name, err)
+		return taken{}, err
 	}
-	t := taken{now: sample.Earliest()}
+	t := taken{now: now}
 	for {
 		rec, version, err := j.read(ctx)
 		if err != nil {
