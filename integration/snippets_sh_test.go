@@ -56,8 +56,8 @@ var rules = []rule{
 	{`^(holdfast|reaper|HOLDFAST_\w+=\S+ holdfast) `, (*console).run, ""},
 }
 
-// shorter shortens durations.
-var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s")
+// shorter shortens durations, and has ticks come soon.
+var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s", "--tick @daily", "--tick '@every 1s'")
 
 // scripts has the commands that stand for the reader's own programs.
 var scripts = []string{"export.sh", "report.sh", "send", "import", "extract", "load", "alert"}
