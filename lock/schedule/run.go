@@ -159,7 +159,8 @@ func (j *Job) sample(ctx context.Context) (time.Time, error) {
 
 // Wrapper returns a wrapper for the jobs of a [cron.Cron] with the same schedule as this job's:
 //
-//	c.Schedule(daily, cron.NewChain(job.Wrapper(ctx, failed)).Then(work))
+//	jobs := cron.New()
+//	jobs.Schedule(daily, cron.NewChain(job.Wrapper(ctx, failed)).Then(nightly))
 //
 // All hosts may run such a cron: of each tick, one of them does the work, see [Job.Once]. Errors
 // of Once, other than the end of ctx, go to failed.
