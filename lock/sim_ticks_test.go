@@ -457,7 +457,7 @@ func (s *tickSim) begin(turn *schedule.Turn, run *tickRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tick := turn.Tick.UnixNano()
-	if early := turn.Tick.Sub(time.Now()); early > s.grace && !s.displaced {
+	if early := time.Until(turn.Tick); early > s.grace && !s.displaced {
 		s.violated("%s runs %v %v before its time", run.replica, turn.Tick, early)
 	}
 	if n := len(s.runs[tick]); n > 0 && !s.opts.AtLeastOnce {

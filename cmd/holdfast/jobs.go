@@ -32,7 +32,7 @@ runs are shown, and the ticks that were skipped last.
 
 Exit status: 1 if some nodes could not be read, or are not the record of a job.`,
 		Example: `  holdfast jobs
-  holdfast jobs --json | jq -r '.jobs[] | select(.runs[0].outcome != "done") | .job'`,
+  holdfast jobs --json | jq '.jobs[] | select(.runs[0].outcome != "done")'`,
 		Args: app.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {

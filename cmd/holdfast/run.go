@@ -59,7 +59,7 @@ type runFlags struct {
 func newRun(flags *app.Flags) *cobra.Command {
 	f := &runFlags{Flags: flags, wait: -1, heldStatus: statusNotAcquired}
 	cmd := &cobra.Command{
-		Use:        "run NAME [--ttl D] [--wait D] [--tick SCHEDULE] -- CMD ARGS...",
+		Use:        "run NAME [--ttl D] [--wait D] [--tick T] -- CMD ARGS...",
 		SuggestFor: []string{"lock", "exec"},
 		Short:      "Run a command while holding a lock",
 		Long: `Run a command while holding a lock.
@@ -99,7 +99,8 @@ came of it.
 
 With --at-least the lock is held on to when the command has ended sooner, so that
 other hosts, whose clocks are not quite the same, do not run the same job again. A
-signal gives it back at once.
+signal gives it back at once. From cron, --tick is better: it needs no guess of how far
+the clocks differ.
 
 The command of --on-risk is run by sh when only half of the TTL is left because
 renewals fail, or half of it until max_hold, and again if that happens again; the
