@@ -31,7 +31,7 @@ TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo playground test alltests maintests moduletests unittests unit integration hosts versions sim mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests maintests moduletests unittests unit integration hosts versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir.
 
 sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on, all of one KIND)
 	go run ./integration/sim
+
+ticks: ## 100,000 ticks of jobs in virtual time (TICKS=n, from SEED=n on)
+	TICKS=$(or $(TICKS),100000) go test -count 1 -timeout 60m -run '^TestTicks$$' -v ./lock
 
 fuzz: ## random input for each fuzz target, for FUZZTIME (30s) each
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do \

@@ -154,6 +154,8 @@ var packages = map[string]string{
 	"fence":    module + "/lock/fence",
 	"locktest": module + "/lock/locktest",
 	"policy":   module + "/lock/policy",
+	"schedule": module + "/lock/schedule",
+	"cron":     "github.com/robfig/cron/v3",
 	"zerolog":  module + "/lock/observe/zerolog",
 	"observe":  module + "/lock/observe/slog",
 	"zkserver": module + "/integration/zkserver",

@@ -234,6 +234,9 @@ func init() {
 		if !ok || c == nil || c.cfg == nil {
 			return access.Client{}, false
 		}
-		return access.Client{Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker()}, true
+		return access.Client{
+			Conn: c.conn, Clock: c.clock, Root: c.cfg.root, Check: c.checker(),
+			Owner: c.cfg.owner, Host: c.cfg.host, ACL: c.cfg.acl,
+		}, true
 	}
 }

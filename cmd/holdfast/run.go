@@ -44,6 +44,7 @@ var patience = 5 * time.Second
 type runFlags struct {
 	*app.Flags
 	ticketFlags
+	tickFlags
 	ttl  time.Duration // 0: from the policy
 	wait time.Duration // negative: without limit
 
@@ -58,7 +59,7 @@ type runFlags struct {
 func newRun(flags *app.Flags) *cobra.Command {
 	f := &runFlags{Flags: flags, wait: -1, heldStatus: statusNotAcquired}
 	cmd := &cobra.Command{
-		Use:        "run NAME [--ttl D] [--wait D] [--at-least D] -- CMD ARGS...",
+		Use:        "run NAME [--ttl D] [--wait D] [--tick T] -- CMD ARGS...",
 		SuggestFor: []string{"lock", "exec"},
 		Short:      "Run a command while holding a lock",
 		Long: `Run a command while holding a lock.
@@ -85,9 +86,21 @@ The command finds the lock's name in $` + envLock + ` and the fencing token, a t
 that sorts higher with each holder, in $` + envToken + `. It does not get the variable
 that password_env of the configuration names. Signals are passed on to its group.
 
+With --tick the command runs once for each tick of a schedule, although cron starts
+this program on several hosts: when it is started, one of them takes the tick that is
+nearest to the present, by the ZooKeeper leader's clock, and waits for it if it is yet to
+come. The others exit with 0. The tick is recorded before the command runs, and never
+runs again; with --at-least-once it is recorded afterwards, and runs again when this
+program is started next if the command was interrupted. --missed says which ticks run
+that came while no host could run them, --overlap what becomes of a tick that comes while
+the command of an earlier one runs. The schedule is in UTC, unless it begins with
+CRON_TZ=. The lock is jobs/NAME, the tick is in $` + envTick + `. holdfast jobs shows what
+came of it.
+
 With --at-least the lock is held on to when the command has ended sooner, so that
 other hosts, whose clocks are not quite the same, do not run the same job again. A
-signal gives it back at once.
+signal gives it back at once. From cron, --tick is better: it needs no guess of how far
+the clocks differ.
 
 The command of --on-risk is run by sh when only half of the TTL is left because
 renewals fail, or half of it until max_hold, and again if that happens again; the
@@ -112,7 +125,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
   holdfast run deploy/shop --wait 0 -- make deploy     # or fail at once
   holdfast run hourly --wait 0 -q --held-status 0 -- ./job   # or do nothing
   holdfast run mail --on-lost 'logger lost $HOLDFAST_LOCK' -- ./send
-  holdfast run report --at-least 1m -- ./report   # from cron of several hosts
+  holdfast run --tick @daily report -- ./report   # from cron of several hosts
   holdfast run import --ttl 5m --wait 1h -- ./import   # survives long outages
   holdfast run etl --detach t --detach-for 5m -- ./extract &&
     holdfast run etl --attach t -- ./load`,
@@ -135,6 +148,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the lock; 0: not at all (default as long as it takes)")
 	cmd.Flags().Lookup("wait").DefValue = "0s" // hides the default: the usage states it
 	f.ticketFlags.add(cmd)
+	f.tickFlags.add(cmd)
 	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "do not tell that it waits, nor that the lock is held by another client")
 	cmd.Flags().IntVar(&f.heldStatus, "held-status", f.heldStatus, "exit `STATUS` if another client holds the lock")
 	cmd.Flags().DurationVar(&f.atLeast, "at-least", 0, "how long to have the lock, also if the command ends sooner")
@@ -157,6 +171,9 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	case f.heldStatus < 0 || f.heldStatus > 255:
 		return app.Usage("--held-status %d: must be from 0 to 255", f.heldStatus)
 	}
+	if err := f.tickFlags.check(cmd); err != nil {
+		return err
+	}
 	return f.ticketFlags.check(f.wait)
 }
 
@@ -164,6 +181,9 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	cfg, err := f.Load(ctx)
 	if err != nil {
 		return err
+	}
+	if f.tick != "" {
+		return f.runTick(ctx, cfg, name, args)
 	}
 	ttl, err := effectiveTTL(cfg, name, f.ttl)
 	if err != nil {
@@ -180,12 +200,9 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	path, err := exec.LookPath(args[0])
+	path, err := executable(args[0])
 	if err != nil {
-		return &app.Exit{Status: supervise.CannotRun(err), Err: err}
-	}
-	if err := supervise.Check(path); err != nil {
-		return &app.Exit{Status: statusCannotRun, Err: err}
+		return err
 	}
 
 	if os.Getenv(envLock) == name && !f.quiet {
@@ -197,9 +214,26 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if err != nil {
 		return interrupted(taking, f.held(err))
 	}
-	return f.supervise(ctx, taking, locks, hold, ttl, supervise.Command{
-		Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token(), cfg.PasswordVariables()),
+	cmd := supervise.Command{Path: path, Args: args, Env: environment(os.Environ(), name, hold.Token(), cfg.PasswordVariables())}
+	return f.supervise(ctx, taking, hold, ttl, cmd, func(kept bool, status int) error {
+		giveBack := hold.Unlock
+		if kept {
+			giveBack = func() error { return f.giveBack(hold, status) }
+		}
+		return errors.Join(giveBack(), locks.Close()) // also after a loss: a node may be left to delete
 	})
+}
+
+// executable returns the path of a command.
+func executable(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", &app.Exit{Status: supervise.CannotRun(err), Err: err}
+	}
+	if err := supervise.Check(path); err != nil {
+		return "", &app.Exit{Status: statusCannotRun, Err: err}
+	}
+	return path, nil
 }
 
 // untilFatal returns a context that ends with ctx, or at a signal that would end this process.
@@ -233,8 +267,9 @@ func interrupted(ctx context.Context, err error) error {
 }
 
 // supervise runs the command while the hold lasts, unless starting ends before the start. Then it
-// releases the lock and closes the client.
-func (f *runFlags) supervise(ctx, starting context.Context, locks *lock.Client, hold *lock.Hold, ttl time.Duration, cmd supervise.Command) error {
+// calls end, which releases the lock: kept says that the command ran and the hold lasted, status
+// is the command's.
+func (f *runFlags) supervise(ctx, starting context.Context, hold *lock.Hold, ttl time.Duration, cmd supervise.Command, end func(kept bool, status int) error) error {
 	release := time.Now().Add(f.atLeast)
 	onRisk, onLost := &hook{flag: "--on-risk", script: f.onRisk, env: cmd.Env}, &hook{flag: "--on-lost", script: f.onLost, env: cmd.Env}
 	onRevoke := &hook{flag: "--on-revoke", script: f.onRevoke, env: cmd.Env}
@@ -252,11 +287,7 @@ func (f *runFlags) supervise(ctx, starting context.Context, locks *lock.Client, 
 	if lost != nil { // run the hook now, because the unlock may take long
 		onLost.start(envWhy + "=" + lost.Error())
 	}
-	giveBack := hold.Unlock
-	if err == nil && lost == nil {
-		giveBack = func() error { return f.giveBack(hold, result.Status) }
-	}
-	unlocked := errors.Join(giveBack(), locks.Close()) // also after a loss: a node may be left to delete
+	unlocked := end(err == nil && lost == nil, result.Status)
 	if err == nil && lost == nil && errors.Is(unlocked, lock.ErrLost) {
 		onLost.start(envWhy + "=" + unlocked.Error())
 	}

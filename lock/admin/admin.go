@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -50,6 +52,18 @@ func (t Tree) Path(name string) string {
 		return t.c.Root
 	}
 	return t.c.Root + "/" + name
+}
+
+// Identity is what a client writes into the nodes that it creates.
+type Identity struct {
+	Owner, Host string
+	PID         int
+	ACL         []zk.ACL
+}
+
+// Identity returns the client's identity, for nodes that a tool has the client create.
+func (t Tree) Identity() Identity {
+	return Identity{Owner: t.c.Owner, Host: t.c.Host, PID: os.Getpid(), ACL: slices.Clone(t.c.ACL)}
 }
 
 // Get reads a node. Errors are those of [zk.Conn.Get].

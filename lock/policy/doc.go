@@ -27,7 +27,7 @@
 //	requests that others wait for, and that are safe to redo   5s       session_timeout: 4s
 //	imports and backups that must survive a maintenance        5m       max_hold: 6h
 //	a worker that restarts and continues                       30s      Hold.Detach for the restart
-//	once a minute, on any one of several hosts                 30s      holdfast run --at-least
+//	once a minute, on any one of several hosts                 30s      holdfast run --tick
 //
 // The session timeout does not affect locks. A client gives up a stalled connection after two
 // thirds of it, so a shorter TTL may cost holds before the client tries another server; the client

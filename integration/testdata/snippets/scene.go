@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/schedule"
 )
 
 var (
@@ -40,6 +42,12 @@ var (
 	timeout = 10 * time.Second
 	work    = make(chan string)
 
+	// For package schedule, whose documents are compiled alone.
+	daily   cron.Schedule
+	nightly cron.Job
+	job     *schedule.Job
+	failed  func(error)
+
 	// For locktest's documents, which are compiled alone.
 	t      *testing.T
 	ens    *locktest.Ensemble
@@ -47,6 +55,8 @@ var (
 )
 
 func ship(ctx context.Context, order string, token ...lock.Token) error { return ctx.Err() }
+
+func export(ctx context.Context, tick time.Time) error { return ctx.Err() }
 
 const raise = "" // the statement that begins a fenced transaction
 

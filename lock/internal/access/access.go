@@ -3,6 +3,8 @@
 package access
 
 import (
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/servercheck"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
@@ -14,6 +16,9 @@ type Client struct {
 	Clock *clock.Clock
 	Root  string // path below which the locks are
 	Check servercheck.Checker
+	Owner string // in its entries, as is Host
+	Host  string
+	ACL   []zk.ACL // of the nodes that it creates
 }
 
 // Of returns the parts of a *lock.Client, or false if it is nil or was not made by Dial or New.

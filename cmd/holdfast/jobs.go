@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/schedule"
+)
+
+func newJobs(flags *app.Flags) *cobra.Command {
+	var asJSON bool
+	var path string
+	cmd := &cobra.Command{
+		Use:        "jobs",
+		SuggestFor: []string{"cron", "ticks", "schedule"},
+		Short:      "List the jobs that run once a tick, and their last runs",
+		Long: `List the jobs that run once a tick, by package schedule or holdfast run --tick: the next
+tick, and of the last run the tick, what came of it, how long it took, and which client
+ran it. Times are in UTC, by the ZooKeeper leader's clock.
+
+A run is unfinished if its client crashed or lost the job's lock. With --json the last 16
+runs are shown, and the ticks that were skipped last.
+
+Exit status: 1 if some nodes could not be read, or are not the record of a job.`,
+		Example: `  holdfast jobs
+  holdfast jobs --json | jq '.jobs[] | select(.runs[0].outcome != "done")'`,
+		Args: app.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {
+				jobs, unread := schedule.List(cmd.Context(), locks, path)
+				if cmd.Context().Err() != nil {
+					return unread
+				}
+				print := func() error { return printJobs(cmd.OutOrStdout(), path, jobs, tree.Estimate(), coloured(cmd)) }
+				if asJSON {
+					print = func() error {
+						return printJSON(cmd.OutOrStdout(), struct {
+							Path string            `json:"path"`
+							Jobs []schedule.Status `json:"jobs"`
+						}{path, append([]schedule.Status{}, jobs...)})
+					}
+				}
+				if err := print(); err != nil {
+					return err
+				}
+				return unread
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	addJobs(cmd, &path)
+	return cmd
+}
+
+// outcomeStyles are the styles of outcomes in the table.
+var outcomeStyles = map[schedule.Outcome]text.Style{schedule.Failed: text.Red, schedule.Unfinished: text.Yellow}
+
+// printJobs prints a line for each job.
+func printJobs(w io.Writer, path string, jobs []schedule.Status, now admin.Time, colour bool) error {
+	if len(jobs) == 0 {
+		_, err := fmt.Fprintf(w, "no jobs below %s\n", text.Printable(path))
+		return err
+	}
+	table := text.Table{Widest: []int{40}, Colour: colour}
+	table.Head("JOB", "NEXT", "LAST TICK", "OUTCOME", "TOOK", "OWNER")
+	for _, job := range jobs {
+		row := text.Cells(text.Printable(job.Job), timeOf(job.Next))
+		if run, ran := job.Last(); ran {
+			ended := run.Ended
+			if ended.IsZero() {
+				ended = now.Earliest()
+			}
+			outcome := text.Cell{Text: string(run.Outcome), Style: outcomeStyles[run.Outcome]}
+			row = append(row, text.Cell{Text: timeOf(run.Tick)}, outcome)
+			row = append(row, text.Cells(list.Age(max(0, ended.Sub(run.Started)), now.Zxid != 0 || !run.Ended.IsZero()),
+				fmt.Sprintf("%s (%s, pid %d)", text.Printable(run.Owner), text.Printable(run.Host), run.PID))...)
+		}
+		table.Add(row...)
+	}
+	return table.Print(w)
+}
+
+// timeOf returns a time for tables; "-" if there is none.
+func timeOf(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/supervise"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/lock/schedule"
+)
+
+// envTick is the variable that run --tick adds to the environment of the command.
+const envTick = "HOLDFAST_TICK"
+
+// tickFlags are the flags of run that run a command once a tick.
+type tickFlags struct {
+	tick            string // the schedule; "": none
+	missed, overlap string
+	atLeastOnce     bool
+	late            time.Duration
+	jobs            string // the node below which the records are
+
+	began func() bool // ends the time limit of the wait for a tick; nil: there is none
+}
+
+func (f *tickFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.tick, "tick", "", "run the command once for each tick of this `SCHEDULE`, such as @daily or \"30 4 * * *\"")
+	cmd.Flags().StringVar(&f.missed, "missed", schedule.Skip.String(), "with --tick: which missed ticks run, `skip`, last or all")
+	cmd.Flags().StringVar(&f.overlap, "overlap", schedule.OverlapWait.String(), "with --tick: what a tick does while an earlier one runs, `wait`, skip or beside")
+	cmd.Flags().BoolVar(&f.atLeastOnce, "at-least-once", false, "with --tick: run a tick again if its command was interrupted")
+	cmd.Flags().DurationVar(&f.late, "late", schedule.DefaultLate, "with --tick: how late a tick may start, else it is missed")
+	addJobs(cmd, &f.jobs)
+}
+
+// addJobs adds the flag with the node below which the records of jobs are.
+func addJobs(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, "jobs", schedule.DefaultPath, "the node below which the records of jobs are")
+}
+
+// check refuses flags that do not go together.
+func (f *tickFlags) check(cmd *cobra.Command) error {
+	if f.tick == "" {
+		for _, flag := range []string{"missed", "overlap", "at-least-once", "late", "jobs"} {
+			if cmd.Flags().Changed(flag) {
+				return app.Usage("--%s: is for --tick", flag)
+			}
+		}
+		if cmd.Flags().Changed("tick") {
+			return app.Usage("--tick \"\": must be a schedule, such as @daily")
+		}
+		return nil
+	}
+	for _, flag := range []string{"at-least", "attach", "detach"} {
+		if cmd.Flags().Changed(flag) {
+			return app.Usage("--%s: does not go with --tick", flag)
+		}
+	}
+	if wait := cmd.Flags().Lookup("wait"); wait.Changed && wait.Value.String() == "0s" {
+		return app.Usage("--wait 0: does not go with --tick, which may have to wait for the tick; see --overlap skip")
+	}
+	if f.late <= 0 {
+		return app.Usage("--late %v: must be positive", f.late)
+	}
+	return nil
+}
+
+// job returns the job of that name.
+func (f *tickFlags) job(locks *lock.Client, name string, ttl time.Duration) (*schedule.Job, error) {
+	ticks, err := policy.ParseSchedule(f.tick)
+	if err != nil {
+		return nil, app.Usage("--tick %q: %w", f.tick, err)
+	}
+	missed, err := schedule.ParseMissed(f.missed)
+	if err != nil {
+		return nil, app.Usage("--missed: %w", err)
+	}
+	overlap, err := schedule.ParseOverlap(f.overlap)
+	if err != nil {
+		return nil, app.Usage("--overlap: %w", err)
+	}
+	return schedule.New(locks, name, ticks, schedule.Options{
+		AtLeastOnce: f.atLeastOnce, Missed: missed, Overlap: overlap, Late: f.late, Path: f.jobs,
+		Lock: []lock.LockOption{lock.WithTTL(ttl)},
+	})
+}
+
+// runTick runs the command for the ticks that this process takes.
+func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string, args []string) error {
+	ttl, err := effectiveTTL(cfg, "jobs/"+name, f.ttl)
+	if err != nil {
+		return err
+	}
+	path, err := executable(args[0])
+	if err != nil {
+		return err
+	}
+	taking, stop := untilFatal(ctx)
+	defer stop()
+	waiting, giveUp := context.WithCancelCause(taking)
+	defer giveUp(nil)
+	if f.wait > 0 {
+		limit := time.AfterFunc(f.wait, func() { giveUp(context.DeadlineExceeded) })
+		defer limit.Stop()
+		f.began = limit.Stop
+	}
+	opts := append(owner(args[0]), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
+	locks, err := app.Dial(waiting, cfg, app.Logger(cfg.Log, &stderr), opts...)
+	if err != nil {
+		return interrupted(taking, notAcquired(taking, err))
+	}
+	job, err := f.job(locks, name, ttl)
+	if err != nil {
+		return errors.Join(err, locks.Close())
+	}
+	if !f.quiet {
+		told := time.AfterFunc(patience, func() {
+			tell("waiting for the next tick of job %q, or for its lock; holdfast jobs tells more", name)
+		})
+		defer told.Stop()
+	}
+	var running sync.Mutex // supervise runs one command at a time
+	var failed error       // of the last command that failed
+	err = job.Once(waiting, func(_ context.Context, turn *schedule.Turn) error {
+		running.Lock()
+		defer running.Unlock()
+		if f.began != nil {
+			f.began()
+		}
+		env := append(environment(os.Environ(), turn.Hold.Name(), turn.Hold.Token(), cfg.PasswordVariables()),
+			envTick+"="+turn.Tick.Format(time.RFC3339Nano))
+		cmd := supervise.Command{Path: path, Args: args, Env: env}
+		ended := f.supervise(ctx, taking, turn.Hold, ttl, cmd, func(bool, int) error { return turn.Hold.Err() })
+		if app.Status(ctx, ended) == 0 {
+			return nil
+		}
+		failed = ended
+		if ended.Error() != "" {
+			return ended
+		}
+		return fmt.Errorf("exit status %d", app.Status(ctx, ended))
+	})
+	closed := locks.Close()
+	switch {
+	case failed != nil: // whatever came of the wait for a further tick
+		return failed
+	case err != nil:
+		return interrupted(taking, f.held(notAcquired(taking, err)))
+	}
+	return closed
+}

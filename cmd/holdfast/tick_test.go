@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/schedule"
+)
+
+// serve serves a ZooKeeper in memory until the end of the test, and returns its address.
+func serve(t *testing.T) string {
+	t.Helper()
+	ens, err := locktest.New(locktest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- ens.Serve(l, ens.Servers()[0]) }()
+	t.Cleanup(func() {
+		ens.Close()
+		<-ended // of its listener, which is closed
+	})
+	return l.Addr().String()
+}
+
+// TestRunTick: of several calls for a tick, the first one runs the command. holdfast jobs shows it.
+func TestRunTick(t *testing.T) {
+	server := serve(t)
+	file := filepath.Join(t.TempDir(), "ran")
+	command := func(args ...string) (status int, out, errs string) {
+		var o, e bytes.Buffer
+		status = run(t.Context(), append([]string{"--servers", server}, args...), strings.NewReader(""), &o, &e)
+		return status, o.String(), e.String()
+	}
+	tick := time.Now().UTC().Truncate(time.Minute)
+	daily := fmt.Sprintf("%d %d * * *", tick.Minute(), tick.Hour())
+	for _, c := range []struct {
+		name, script string
+		first        int
+	}{{"nightly/ok", "exit 0", 0}, {"nightly/fails", "exit 3", 3}} {
+		for i := range 3 {
+			want := 0
+			if i == 0 {
+				want = c.first
+			}
+			if status, _, errs := command("run", "--tick", daily, c.name, "--", "sh", "-c", `echo "$HOLDFAST_LOCK $HOLDFAST_TICK" >>`+file+"; "+c.script); status != want {
+				t.Errorf("%s, call %d: status %d, want %d: %s", c.name, i, status, want, errs)
+			}
+		}
+	}
+	want := fmt.Sprintf("jobs/nightly/ok %[1]s\njobs/nightly/fails %[1]s\n", tick.Format(time.RFC3339))
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("the commands wrote %q, %v; want %q", got, err, want)
+	}
+	status, out, errs := command("jobs")
+	if status != 0 || !strings.Contains(out, "nightly/fails  ") || !strings.Contains(out, "  failed ") || !strings.Contains(out, "  done ") {
+		t.Errorf("jobs: status %d, %s%s", status, out, errs)
+	}
+	status, out, errs = command("jobs", "--json")
+	var doc struct{ Jobs []schedule.Status }
+	if err := json.Unmarshal([]byte(out), &doc); status != 0 || err != nil || len(doc.Jobs) != 2 || doc.Jobs[0].Runs[0].Error != "exit status 3" {
+		t.Errorf("jobs --json: status %d, %v, %s%s", status, err, out, errs)
+	}
+	if status, out, _ := command("jobs", "--jobs", "/elsewhere"); status != 0 || out != "no jobs below /elsewhere\n" {
+		t.Errorf("jobs elsewhere: status %d, %s", status, out)
+	}
+}
+
+// TestRunTickWaits: a tick that is further away than --wait is not waited for.
+func TestRunTickWaits(t *testing.T) {
+	tick := time.Now().UTC().Add(2 * time.Hour)
+	var errs bytes.Buffer
+	status := run(t.Context(), []string{"run", "--servers", serve(t), "--wait", "100ms", "--tick", fmt.Sprintf("0 %d * * *", tick.Hour()), "x", "--", "true"}, strings.NewReader(""), io.Discard, &errs)
+	if status != statusNotAcquired {
+		t.Errorf("status %d, want %d: %s", status, statusNotAcquired, &errs)
+	}
+}
+
+// TestRunTickRefuses: the error names the flag, the value and the rule.
+func TestRunTickRefuses(t *testing.T) {
+	server := serve(t)
+	for flags, says := range map[string]string{
+		"--missed all":                                   "--missed: is for --tick",
+		"--at-least-once":                                "--at-least-once: is for --tick",
+		"--tick @daily --at-least 1m":                    "--at-least: does not go with --tick",
+		"--tick @daily --wait 0":                         "--wait 0: does not go with --tick",
+		"--tick @daily --late 0s":                        "--late 0s: must be positive",
+		"--tick often":                                   `--tick "often": must be a cron expression`,
+		"--tick @daily --missed most":                    `missed "most": must be one of skip, last, all`,
+		"--tick @daily --overlap most":                   `overlap "most": must be one of wait, skip, beside`,
+		"--tick @daily --jobs /locks/x":                  "path /locks/x: must be apart from the root",
+		"--tick @daily --overlap beside --at-least-once": "overlap beside: must not be given with AtLeastOnce",
+	} {
+		var errs bytes.Buffer
+		args := append([]string{"run", "--servers", server}, strings.Fields(flags)...)
+		status := run(t.Context(), append(args, "x", "--", "true"), strings.NewReader(""), io.Discard, &errs)
+		if status != app.StatusUsage || !strings.Contains(errs.String(), says) {
+			t.Errorf("%s: status %d, says %q; want %q", flags, status, &errs, says)
+		}
+	}
+}
+
+func TestPrintJobs(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	ran := func(outcome schedule.Outcome, took time.Duration) []schedule.Run {
+		run := schedule.Run{Tick: noon, Outcome: outcome, Started: noon.Add(time.Second), Owner: "export", Host: "node3", PID: 4711}
+		if took > 0 {
+			run.Ended = run.Started.Add(took)
+		}
+		return []schedule.Run{run}
+	}
+	var got bytes.Buffer
+	now := admin.Time{Zxid: 1, Lower: time.Duration(noon.Add(time.Minute).UnixNano())}
+	err := printJobs(&got, schedule.DefaultPath, []schedule.Status{
+		{Job: "done", Next: noon.Add(24 * time.Hour), Runs: ran(schedule.Done, 90*time.Second)},
+		{Job: "failed\x1b", Next: noon.Add(time.Hour), Runs: ran(schedule.Failed, time.Millisecond)},
+		{Job: "new", Next: noon.Add(time.Hour)},
+		{Job: "over", Runs: ran(schedule.Unfinished, time.Hour)},
+		{Job: "running", Next: noon.Add(time.Hour), Runs: ran(schedule.Running, 0)},
+	}, now, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "jobs.txt", got.Bytes())
+}

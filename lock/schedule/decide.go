@@ -1,0 +1,100 @@
+package schedule
+
+import "time"
+
+// plan is a schedule and the policies for its ticks.
+type plan struct {
+	ticks
+	atLeastOnce bool
+	missed      Missed
+	limit       int // of RunAll
+	late        time.Duration
+	overlap     Overlap
+}
+
+// moment is when a replica decides, in ensemble time.
+type moment struct {
+	now time.Time
+	// waited is the time from which on this replica waited for a run that has crashed; zero if
+	// none has. Ticks since then were not missed: they waited too.
+	waited time.Time
+}
+
+// span is the time after one moment until another one, which belongs to it.
+type span struct{ after, until time.Time }
+
+func (s span) has(t time.Time) bool { return t.After(s.after) && !t.After(s.until) }
+
+// decide returns the tick to run now, which is zero if none is due, and the ticks before it that
+// never run. No other code decides that.
+//
+//	a tick that                                 decision
+//	was interrupted, with AtLeastOnce           runs again, before all others
+//	was due when the last run began             runs: it was kept then
+//	came while the last run went on             runs, or with OverlapSkip is skipped
+//	is later than that, and older than Late     is missed: see afterMissed
+//	is none of these                            runs
+func (p *plan) decide(rec *record, at moment) (tick time.Time, skip *Skipped) {
+	run, from := rec.last(), rec.Upto
+	if run.Tick.After(from) && run.Outcome == Unfinished {
+		return run.Tick, nil
+	}
+	first := p.next(from)
+	if first.IsZero() || first.After(at.now) {
+		return time.Time{}, nil
+	}
+	busy := span{run.Started, run.Ended}
+	if p.overlap == OverlapBeside {
+		busy.until = busy.after
+	}
+	missed, until := span{busy.until, at.now.Add(-p.late)}, at.now
+	if !at.waited.IsZero() {
+		busy = span{at.waited, at.now}
+		missed = span{from, at.waited.Add(-p.late)}
+		if p.overlap == OverlapSkip {
+			until = at.waited
+		}
+	}
+	tick = p.afterBusy(first, busy)
+	why := Overlapped
+	if kept := p.afterMissed(tick, missed, until); !kept.Equal(tick) {
+		tick, why = kept, Missing
+	}
+	tick = p.afterBusy(tick, busy)
+
+	due := !tick.IsZero() && !tick.After(at.now)
+	if !due {
+		tick = time.Time{}
+	}
+	switch {
+	case !due:
+		skip = &Skipped{First: first, Last: p.last(from, at.now), Why: why}
+	case tick.After(first):
+		skip = &Skipped{First: first, Last: p.last(from, tick.Add(-1)), Why: why}
+	}
+	return tick, skip
+}
+
+// afterBusy returns the first tick, from that one on, that the last run does not exclude.
+func (p *plan) afterBusy(tick time.Time, busy span) time.Time {
+	if p.overlap == OverlapSkip && busy.has(tick) {
+		return p.next(busy.until)
+	}
+	return tick
+}
+
+// afterMissed returns the first tick, from that one on, that the policy for missed ticks runs.
+func (p *plan) afterMissed(tick time.Time, missed span, until time.Time) time.Time {
+	if !missed.has(tick) {
+		return tick
+	}
+	before := tick.Add(-1)
+	switch next := p.next(missed.until); {
+	case p.missed == RunAll:
+		return p.newest(p.limit, before, missed.until)
+	case p.missed == RunLast && (next.IsZero() || next.After(until)):
+		return p.last(before, missed.until)
+	default:
+		return next
+	}
+}

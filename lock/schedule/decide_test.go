@@ -1,0 +1,254 @@
+// Decisions: which tick runs, and which never do.
+
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// noon is the time from which the tables count, in minutes.
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func at(minutes float64) time.Time { return noon.Add(time.Duration(minutes * float64(time.Minute))) }
+
+// minutely returns a plan with a tick each minute, and two minutes of Late.
+func minutely(missed Missed, overlap Overlap) plan {
+	return plan{ticks: newTicks(cron.Every(time.Minute)), missed: missed, limit: 3, late: 2 * time.Minute, overlap: overlap}
+}
+
+// ran is a record with a run of a tick at its end: until then no tick runs any more.
+func ran(tick, started, ended float64, outcome Outcome) *record {
+	return &record{Status{Upto: at(tick), Runs: []Run{{Tick: at(tick), Started: at(started), Ended: at(ended), Outcome: outcome}}}}
+}
+
+func TestDecide(t *testing.T) {
+	fresh := &record{Status{Upto: at(0)}}
+	again := ran(5, 5, 6, Unfinished)
+	again.Upto = at(4)
+	for name, c := range map[string]struct {
+		missed  Missed
+		overlap Overlap
+		rec     *record
+		now     float64
+		waited  float64 // 0: no run has crashed
+		tick    float64 // -1: none
+		skipped string  // "FIRST-LAST WHY"
+	}{
+		"not yet":                      {rec: fresh, now: 0.9, tick: -1},
+		"just due":                     {rec: fresh, now: 1, tick: 1},
+		"a little late":                {rec: fresh, now: 2.9, tick: 1},
+		"two are due, in order":        {rec: ran(1, 1, 1.1, Done), now: 3, tick: 2},
+		"the clock was set back":       {rec: ran(60, 60, 60.1, Done), now: 3, tick: -1},
+		"the next after it":            {rec: ran(60, 60, 60.1, Done), now: 61, tick: 61},
+		"missed, skip":                 {rec: fresh, now: 10.5, tick: 9, skipped: "1-8 missed"},
+		"missed, last, a later is due": {missed: RunLast, rec: fresh, now: 10.5, tick: 9, skipped: "1-8 missed"},
+		"missed, all":                  {missed: RunAll, rec: fresh, now: 10.5, tick: 6, skipped: "1-5 missed"},
+		"missed, all, below the limit": {missed: RunAll, rec: fresh, now: 4.5, tick: 1},
+
+		"kept when the last run began":   {missed: Skip, rec: ran(6, 10.5, 30, Done), now: 30, tick: 7},
+		"kept, although overlaps skip":   {missed: RunAll, overlap: OverlapSkip, rec: ran(6, 10.5, 30, Done), now: 30, tick: 7},
+		"came during the run, wait":      {rec: ran(10, 10, 30, Done), now: 30, tick: 11},
+		"came during the run, skip":      {overlap: OverlapSkip, rec: ran(10, 10, 12.5, Done), now: 13.5, tick: 13, skipped: "11-12 overlap"},
+		"came during the run, none left": {overlap: OverlapSkip, rec: ran(10, 10, 12.5, Done), now: 12.6, tick: -1, skipped: "11-12 overlap"},
+		"during the run, and missed":     {overlap: OverlapSkip, rec: ran(10, 10, 12.5, Done), now: 20, tick: 19, skipped: "11-18 missed"},
+		"beside a run that goes on":      {overlap: OverlapBeside, rec: ran(10, 10, 0, Running), now: 11, tick: 11},
+		"beside, missed":                 {overlap: OverlapBeside, rec: ran(10, 10, 0, Running), now: 20, tick: 19, skipped: "11-18 missed"},
+
+		"a crash, waited for":            {rec: ran(10, 10, 40, Unfinished), now: 40, waited: 10.1, tick: 11},
+		"a crash, skip what waited":      {overlap: OverlapSkip, rec: ran(10, 10, 40, Unfinished), now: 40, waited: 10.1, tick: -1, skipped: "11-40 overlap"},
+		"a crash long ago, skip":         {rec: ran(10, 10, 40, Unfinished), now: 40, waited: 39.9, tick: 38, skipped: "11-37 missed"},
+		"a crash long ago, last":         {missed: RunLast, rec: ran(10, 10, 40, Unfinished), now: 40, waited: 39.9, tick: 38, skipped: "11-37 missed"},
+		"a crash long ago, none waits":   {missed: RunLast, overlap: OverlapSkip, rec: ran(10, 10, 40, Unfinished), now: 40, waited: 39.9, tick: 38, skipped: "11-37 missed"},
+		"interrupted, and runs again":    {rec: again, now: 60, tick: 5},
+		"interrupted, overlaps are skip": {overlap: OverlapSkip, rec: again, now: 60, tick: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := moment{now: at(c.now)}
+			if c.waited != 0 {
+				m.waited = at(c.waited)
+			}
+			p := minutely(c.missed, c.overlap)
+			tick, skip := p.decide(c.rec, m)
+			want := time.Time{}
+			if c.tick >= 0 {
+				want = at(c.tick)
+			}
+			if !tick.Equal(want) {
+				t.Errorf("runs %v, want %v", tick, want)
+			}
+			skipped := ""
+			if skip != nil {
+				skipped = fmt.Sprintf("%v-%v %s", skip.First.Sub(noon).Minutes(), skip.Last.Sub(noon).Minutes(), skip.Why)
+			}
+			if skipped != c.skipped {
+				t.Errorf("skipped %q, want %q", skipped, c.skipped)
+			}
+		})
+	}
+}
+
+// TestDecideRunsLast: if no later tick is due, the last one that was missed runs, and only that.
+func TestDecideRunsLast(t *testing.T) {
+	p := plan{ticks: newTicks(cron.Every(time.Hour)), missed: RunLast, late: 2 * time.Minute}
+	rec := &record{Status{Upto: at(0)}}
+	tick, skip := p.decide(rec, moment{now: at(5*60 + 30)})
+	if !tick.Equal(at(5*60)) || skip == nil || !skip.Last.Equal(at(4*60)) {
+		t.Errorf("runs %v, skips %v", tick, skip)
+	}
+	p.missed = Skip
+	if tick, skip = p.decide(rec, moment{now: at(5*60 + 30)}); !tick.IsZero() || skip == nil || !skip.Last.Equal(at(5*60)) {
+		t.Errorf("runs %v, skips %v", tick, skip)
+	}
+}
+
+// TestSettle: a tick that was started at least once is not started again at most once.
+func TestSettle(t *testing.T) {
+	for _, atLeastOnce := range []bool{false, true} {
+		rec := ran(5, 5, 6, Unfinished)
+		rec.Upto = at(4)
+		if changed := rec.settle(atLeastOnce); changed == atLeastOnce {
+			t.Errorf("at least once %v: changed %v", atLeastOnce, changed)
+		}
+		p := minutely(Skip, OverlapWait)
+		tick, _ := p.decide(rec, moment{now: at(6)})
+		if tick.Equal(at(5)) != atLeastOnce {
+			t.Errorf("at least once %v: runs %v", atLeastOnce, tick)
+		}
+	}
+}
+
+func must(t *testing.T, text string) ticks {
+	t.Helper()
+	s, err := cron.ParseStandard(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newTicks(s)
+}
+
+// TestTicksAreFixed: the ticks do not depend on the time zone of the machine, nor on where one
+// begins to count.
+func TestTicksAreFixed(t *testing.T) {
+	elsewhere := time.FixedZone("elsewhere", 7*3600+1800)
+	for _, text := range []string{"@daily", "@every 1h", "@every 90m", "*/7 * * * *", "CRON_TZ=America/New_York 30 2 * * *"} {
+		s := must(t, text)
+		from := at(0.3)
+		tick := s.next(from)
+		for range 50 {
+			if other := s.next(from.In(elsewhere)); !other.Equal(tick) || other.Location() != time.UTC {
+				t.Errorf("%s: %v there, %v here", text, other, tick)
+			}
+			if between := s.next(from.Add(tick.Sub(from) / 3)); !between.Equal(tick) {
+				t.Errorf("%s: %v seen from in between, want %v", text, between, tick)
+			}
+			from, tick = tick, s.next(tick)
+		}
+	}
+}
+
+func TestLastAndNewest(t *testing.T) {
+	for _, text := range []string{"@hourly", "@every 1s", "*/7 3 * * *", "0 0 1 3 *"} {
+		s := must(t, text)
+		var all []time.Time
+		tick := noon
+		for range 400 {
+			tick = s.next(tick)
+			all = append(all, tick)
+		}
+		for _, i := range []int{0, 1, 2, 17, 399} {
+			for _, until := range []time.Time{all[i], all[i].Add(time.Nanosecond)} {
+				if got := s.last(noon, until); !got.Equal(all[i]) {
+					t.Errorf("%s: the last one until %v is %v, want %v", text, until, got, all[i])
+				}
+				for _, n := range []int{1, 2, 5} {
+					if got, want := s.newest(n, noon, until), all[max(0, i-n+1)]; !got.Equal(want) {
+						t.Errorf("%s: newest %d of %d: %v, want %v", text, n, i+1, got, want)
+					}
+				}
+			}
+		}
+		if got := s.last(noon, all[0].Add(-1)); !got.IsZero() {
+			t.Errorf("%s: %v before the first one", text, got)
+		}
+	}
+}
+
+// TestLastIsQuick: a year of seconds is not walked.
+func TestLastIsQuick(t *testing.T) {
+	counted := &counting{Schedule: cron.Every(time.Second)}
+	s := ticks{counted}
+	if got := s.last(noon, noon.AddDate(5, 0, 0)); !got.Equal(noon.AddDate(5, 0, 0)) {
+		t.Errorf("got %v", got)
+	}
+	if counted.calls > 200 {
+		t.Errorf("%d calls", counted.calls)
+	}
+}
+
+type counting struct {
+	cron.Schedule
+	calls int
+}
+
+func (c *counting) Next(t time.Time) time.Time {
+	c.calls++
+	return c.Schedule.Next(t)
+}
+
+func TestNearest(t *testing.T) {
+	s := must(t, "@daily")
+	for now, want := range map[time.Time]time.Time{
+		noon.Add(-time.Minute):     noon.Add(-12 * time.Hour),
+		noon.Add(time.Minute):      noon.Add(12 * time.Hour),
+		noon.Add(12 * time.Hour):   noon.Add(12 * time.Hour),
+		noon.Add(12*time.Hour + 1): noon.Add(12 * time.Hour),
+	} {
+		if got := s.nearest(now); !got.Equal(want) {
+			t.Errorf("nearest to %v: %v, want %v", now, got, want)
+		}
+	}
+	if got := (ticks{never{}}).nearest(noon); !got.IsZero() {
+		t.Errorf("nearest of none: %v", got)
+	}
+}
+
+// never is a schedule without ticks, as one that stands still also is.
+type never struct{}
+
+func (never) Next(t time.Time) time.Time { return t }
+
+func TestRecord(t *testing.T) {
+	var r record
+	r.Upto = at(0)
+	for i := range maxRuns + 3 {
+		r.start(Run{Tick: at(float64(i + 1)), Token: fmt.Sprint(i)}, false)
+	}
+	if len(r.Runs) != maxRuns || !r.Upto.Equal(at(maxRuns+3)) {
+		t.Errorf("%d runs, upto %v", len(r.Runs), r.Upto)
+	}
+	r.finish(Run{Tick: at(1), Token: "0", Outcome: Done}) // not kept any more
+	r.finish(Run{Tick: at(5), Token: "4", Outcome: Done})
+	if i := slices.IndexFunc(r.Runs, func(run Run) bool { return run.Outcome == Done }); i < 0 || r.Runs[i].Token != "4" {
+		t.Errorf("finished run %d", i)
+	}
+	if !r.Upto.Equal(at(maxRuns + 3)) {
+		t.Errorf("a tick went down: %v", r.Upto)
+	}
+	data, err := r.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := decode(data); err != nil || len(back.Runs) != maxRuns || !back.Upto.Equal(r.Upto) {
+		t.Errorf("%+v, %v", back, err)
+	}
+	for _, bad := range []string{"x", "{}", `{"holdfast":2,"upto":"2026-01-01T00:00:00Z"}`, `{"holdfast":1}`} {
+		if _, err := decode([]byte(bad)); err == nil {
+			t.Errorf("%s was taken for a record", bad)
+		}
+	}
+}

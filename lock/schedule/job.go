@@ -1,0 +1,196 @@
+package schedule
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Defaults and limits of a job.
+const (
+	// DefaultPath is the node below which the records of jobs are.
+	DefaultPath = "/holdfast-jobs"
+	// DefaultLate is the default of [Options].Late.
+	DefaultLate = 2 * time.Minute
+	// DefaultLimit is the default of [Options].Limit, and MaxLimit its largest value.
+	DefaultLimit = 100
+	MaxLimit     = 1000
+)
+
+// Missed is what becomes of missed ticks: those that no replica could run in time.
+type Missed int
+
+// The policies for missed ticks.
+const (
+	Skip    Missed = iota // none of them runs
+	RunLast               // the last one runs, if no later tick is due
+	RunAll                // the last ones run, at most Limit
+)
+
+var missedNames = []string{Skip: "skip", RunLast: "last", RunAll: "all"}
+
+// String returns the policy's name: skip, last or all.
+func (m Missed) String() string { return nameOf(missedNames, int(m)) }
+
+// ParseMissed returns the policy of that name.
+func ParseMissed(name string) (Missed, error) {
+	i, err := parse("missed", missedNames, name)
+	return Missed(i), err
+}
+
+// Overlap is what becomes of a tick that comes while an earlier run goes on.
+type Overlap int
+
+// The policies for overlaps.
+const (
+	OverlapWait   Overlap = iota // it runs when that run has ended
+	OverlapSkip                  // it never runs
+	OverlapBeside                // it runs at once, beside that run
+)
+
+var overlapNames = []string{OverlapWait: "wait", OverlapSkip: "skip", OverlapBeside: "beside"}
+
+// String returns the policy's name: wait, skip or beside.
+func (o Overlap) String() string { return nameOf(overlapNames, int(o)) }
+
+// ParseOverlap returns the policy of that name.
+func ParseOverlap(name string) (Overlap, error) {
+	i, err := parse("overlap", overlapNames, name)
+	return Overlap(i), err
+}
+
+func nameOf(names []string, i int) string {
+	if i < 0 || i >= len(names) {
+		return fmt.Sprint(i)
+	}
+	return names[i]
+}
+
+func parse(what string, names []string, name string) (int, error) {
+	for i, n := range names {
+		if n == name {
+			return i, nil
+		}
+	}
+	return 0, invalid(what, fmt.Sprintf("%q", name), "must be one of %s", strings.Join(names, ", "))
+}
+
+// Options are the settings of a job. The zero value has all defaults. All replicas of a job should
+// have the same.
+type Options struct {
+	// AtLeastOnce records a tick after its run instead of before it. If the replica crashes in
+	// between, the tick runs again. It does not go with OverlapBeside.
+	AtLeastOnce bool
+	// Missed is what becomes of missed ticks. Default Skip.
+	Missed Missed
+	// Limit is the largest number of missed ticks that RunAll runs. Default [DefaultLimit], at
+	// most [MaxLimit].
+	Limit int
+	// Late is how late a tick may start. If it could not, it is missed. A replica that crashes
+	// when it takes a tick delays it by its TTL and grace, so Late should be twice that. Default
+	// [DefaultLate].
+	Late time.Duration
+	// Overlap is what becomes of a tick that comes while an earlier run goes on. Default
+	// OverlapWait.
+	Overlap Overlap
+	// Path is the node below which the records are. It must not be in the client's root, nor
+	// contain it. It is created if it is missing. Default [DefaultPath].
+	Path string
+	// Lock has options of the job's locks, such as [lock.WithTTL].
+	Lock []lock.LockOption
+	// Report is called when a run has ended, on the replica that ran it. If that one has crashed,
+	// it is called on the replica that noticed. It may be called concurrently. Default none.
+	Report func(Run)
+}
+
+// Job is a job of a client. All methods are safe for concurrent use.
+type Job struct {
+	plan
+	name, path string // of the job, and of its node
+	locks      *lock.Client
+	tree       admin.Tree
+	mutex      *lock.Mutex
+	lockOpts   []lock.LockOption
+	report     func(Run)
+}
+
+// New returns the job of that name, which has the form of a lock's name, such as "nightly/export".
+// A schedule without a time zone is in UTC. The interval of [cron.Every] counts from fixed times,
+// and not from the start of a replica: @every 1h comes on the hour. If an argument is not allowed,
+// New fails with [lock.ErrInvalid]. It asks no server.
+func New(locks *lock.Client, name string, schedule cron.Schedule, opts Options) (*Job, error) {
+	switch {
+	case locks == nil:
+		return nil, invalid("client", "nil", "must come from lock.Dial or lock.New")
+	case schedule == nil:
+		return nil, invalid("schedule", "nil", "must not be nil")
+	case opts.Missed < Skip || opts.Missed > RunAll:
+		return nil, invalid("missed", opts.Missed, "must be Skip, RunLast or RunAll")
+	case opts.Overlap < OverlapWait || opts.Overlap > OverlapBeside:
+		return nil, invalid("overlap", opts.Overlap, "must be OverlapWait, OverlapSkip or OverlapBeside")
+	case opts.Overlap == OverlapBeside && opts.AtLeastOnce:
+		return nil, invalid("overlap", opts.Overlap, "must not be given with AtLeastOnce: a later tick would be recorded before an earlier one")
+	case opts.Limit < 0 || opts.Limit > MaxLimit:
+		return nil, invalid("limit", opts.Limit, "must be within 1..%d, or 0 for the default, %d", MaxLimit, DefaultLimit)
+	case opts.Late < 0:
+		return nil, invalid("late", opts.Late, "must be positive, or 0 for the default, %v", DefaultLate)
+	}
+	tree := admin.New(locks)
+	path, err := checkPath(tree, opts.Path)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{
+		plan: plan{newTicks(schedule), opts.AtLeastOnce, opts.Missed, opts.Limit, opts.Late, opts.Overlap},
+		name: name, path: path + "/" + name,
+		locks: locks, tree: tree, mutex: locks.Mutex("jobs/"+name, opts.Lock...),
+		lockOpts: opts.Lock, report: opts.Report,
+	}
+	if j.limit == 0 {
+		j.limit = DefaultLimit
+	}
+	if j.late == 0 {
+		j.late = DefaultLate
+	}
+	if err := znode.CheckName(name); err != nil {
+		return nil, fmt.Errorf("%w: job: %w", lock.ErrInvalid, err)
+	}
+	if err := j.beside(time.Now()).Validate(); err != nil { // the longest name of its locks
+		return nil, err
+	}
+	return j, nil
+}
+
+// Name returns the name of the job.
+func (j *Job) Name() string { return j.name }
+
+// beside returns the lock of one tick's run that goes on beside others.
+func (j *Job) beside(tick time.Time) *lock.Mutex {
+	return j.locks.Mutex(fmt.Sprintf("ticks/%s/%d", j.name, tick.UnixNano()), j.lockOpts...)
+}
+
+// checkPath returns the node below which the records are.
+func checkPath(tree admin.Tree, path string) (string, error) {
+	if path == "" {
+		path = DefaultPath
+	}
+	if err := znode.CheckRoot(path); err != nil {
+		return "", fmt.Errorf("%w: path: %w", lock.ErrInvalid, err)
+	}
+	root := tree.Root() + "/"
+	if strings.HasPrefix(path+"/", root) || strings.HasPrefix(root, path+"/") {
+		return "", invalid("path", path, "must be apart from the root of the locks, %s", tree.Root())
+	}
+	return path, nil
+}
+
+// invalid returns a lock.ErrInvalid that names the argument, its value and the rule.
+func invalid(argument string, value any, rule string, args ...any) error {
+	return fmt.Errorf("%w: %s %v: %s", lock.ErrInvalid, argument, value, fmt.Sprintf(rule, args...))
+}

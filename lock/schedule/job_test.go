@@ -1,0 +1,568 @@
+// Jobs on an ensemble in memory, in virtual time.
+
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/robfig/cron/v3"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/schedule"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	ttl   = 10 * time.Second
+	grace = time.Second
+)
+
+// world is an ensemble in memory, and the runs of a test's jobs.
+type world struct {
+	*bubble.World
+
+	mu       sync.Mutex
+	runs     []ran
+	reported []schedule.Run
+}
+
+// ran is one call of a job's function.
+type ran struct {
+	replica string
+	tick    time.Time
+	attempt int
+	token   lock.Token
+}
+
+func simulate(t *testing.T, f func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	bubble.Run(t, locktest.Options{Members: 3}, 5*time.Second, func(b *bubble.World) { f(&world{World: b}) })
+}
+
+func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
+	w.Helper()
+	c, err := lock.Dial(w.Ctx, w.Servers(), append([]lock.Option{
+		lock.WithDialer(w.Dialer(label)), lock.WithTTL(ttl), lock.WithGrace(grace), lock.WithSessionTimeout(6 * time.Second), lock.WithOwner(label),
+	}, opts...)...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		w.Heal(label)
+		if err := c.Close(); err != nil {
+			w.Errorf("close %s: %v", label, err)
+		}
+	})
+	return c
+}
+
+// minutely is a schedule with a tick each minute.
+var minutely = cron.Every(time.Minute)
+
+func (w *world) job(c *lock.Client, opts schedule.Options) *schedule.Job {
+	w.Helper()
+	if opts.Report == nil {
+		opts.Report = func(run schedule.Run) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.reported = append(w.reported, run)
+		}
+	}
+	j, err := schedule.New(c, "nightly/export", minutely, opts)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return j
+}
+
+// note returns a function that notes its calls, and lasts that long.
+func (w *world) note(replica string, lasts time.Duration) schedule.Func {
+	return func(ctx context.Context, turn *schedule.Turn) error {
+		w.mu.Lock()
+		w.runs = append(w.runs, ran{replica, turn.Tick, turn.Attempt, turn.Hold.Token()})
+		w.mu.Unlock()
+		select {
+		case <-time.After(lasts):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// start runs a job in the background. The returned function stops it, and waits for its end.
+func (w *world) start(j *schedule.Job, f schedule.Func) (stop func()) {
+	ctx, cancel := context.WithCancel(w.Ctx)
+	done := make(chan error, 1)
+	go func() { done <- j.Run(ctx, f) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			w.Errorf("Run: %v", err)
+		}
+	})
+	w.Cleanup(stop)
+	return stop
+}
+
+// ticks returns how often each tick ran, by its minute since the test began.
+func (w *world) ticks(since time.Time) map[int]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	count := map[int]int{}
+	for _, r := range w.runs {
+		count[int(r.tick.Sub(since).Minutes())]++
+	}
+	return count
+}
+
+func (w *world) status(j *schedule.Job) schedule.Status {
+	w.Helper()
+	s, err := j.Status(w.Ctx)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// onTheMinute waits until the next full minute, and returns it.
+func onTheMinute() time.Time {
+	next := time.Now().Truncate(time.Minute).Add(time.Minute)
+	time.Sleep(time.Until(next))
+	return next
+}
+
+// TestOneRunATick: of five replicas one runs each tick, at its time.
+func TestOneRunATick(t *testing.T) {
+	for _, opts := range []schedule.Options{{}, {AtLeastOnce: true}, {Overlap: schedule.OverlapSkip}, {Overlap: schedule.OverlapBeside}} {
+		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
+			simulate(t, func(w *world) {
+				begun := onTheMinute()
+				time.Sleep(time.Second)
+				var j *schedule.Job
+				for i := range 5 {
+					label := fmt.Sprint("replica", i)
+					j = w.job(w.dial(label), opts)
+					w.start(j, func(ctx context.Context, turn *schedule.Turn) error {
+						if late := time.Since(turn.Tick); late < 0 || late > 100*time.Millisecond {
+							t.Errorf("tick %v ran %v after its time", turn.Tick, late)
+						}
+						return w.note(label, 0)(ctx, turn)
+					})
+				}
+				time.Sleep(10 * time.Minute)
+				got := w.ticks(begun)
+				if len(got) != 10 {
+					t.Errorf("%d ticks ran, want 10: %v", len(got), got)
+				}
+				for tick, n := range got {
+					if n != 1 {
+						t.Errorf("tick %d ran %d times", tick, n)
+					}
+				}
+				last, ok := w.status(j).Last()
+				if !ok || last.Outcome != schedule.Done || !last.Tick.Equal(begun.Add(10*time.Minute)) || last.Owner == "" || last.PID == 0 || last.Ended.Before(last.Started) {
+					t.Errorf("the status is %+v", last)
+				}
+			})
+		})
+	}
+}
+
+// TestCrash: at most once, a crash in the midst is told, and the tick does not run again. At least
+// once, it does.
+func TestCrash(t *testing.T) {
+	for _, opts := range []schedule.Options{{}, {AtLeastOnce: true}, {Overlap: schedule.OverlapSkip}, {Overlap: schedule.OverlapBeside}} {
+		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
+			simulate(t, func(w *world) {
+				begun := onTheMinute()
+				time.Sleep(time.Second)
+				a, b := w.job(w.dial("a"), opts), w.job(w.dial("b"), opts)
+				w.start(a, w.note("a", 30*time.Second))
+				time.Sleep(58 * time.Second)
+				w.start(b, w.note("b", 0)) // it comes second
+				time.Sleep(2 * time.Second)
+				if err := w.Partition("a"); err != nil {
+					t.Fatal(err)
+				}
+				if s, _ := w.status(b).Last(); s.Outcome != schedule.Running || s.Owner != "a" {
+					t.Errorf("while it runs: %+v", s)
+				}
+				time.Sleep(ttl + grace + 5*time.Second)
+				s, _ := w.status(b).Last()
+				if want := map[bool]schedule.Outcome{false: schedule.Unfinished, true: schedule.Done}[opts.AtLeastOnce]; s.Outcome != want {
+					t.Errorf("after the crash: %+v, want it %s", s, want)
+				}
+				time.Sleep(time.Minute)
+				w.Heal("a")
+				time.Sleep(3 * time.Minute)
+				want := 1
+				if opts.AtLeastOnce {
+					want = 2
+				}
+				got := w.ticks(begun)
+				if got[1] != want || got[2] != 1 || got[3] != 1 || got[4] != 1 {
+					t.Errorf("the ticks ran %v times, want the first %d times", got, want)
+				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if i := slices.IndexFunc(w.reported, func(r schedule.Run) bool { return r.Outcome == schedule.Unfinished }); i < 0 {
+					t.Error("the crash was not reported")
+				}
+				if second := w.runs[1]; opts.AtLeastOnce && (second.attempt != 2 || second.token.Compare(w.runs[0].token) <= 0) {
+					t.Errorf("the second attempt is %+v, after %+v", second, w.runs[0])
+				}
+			})
+		})
+	}
+}
+
+// TestLateRecord: a record that arrives when its replica has lost the job changes nothing. The tick
+// that another replica has run meanwhile does not run again.
+func TestLateRecord(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		opts := schedule.Options{AtLeastOnce: true}
+		w.start(w.job(w.dial("a", lock.WithSessionTimeout(time.Minute)), opts), w.note("a", 0)) // else the servers refuse the record
+		time.Sleep(57 * time.Second)
+		w.start(w.job(w.dial("b"), opts), w.note("b", 0)) // it comes second
+		time.Sleep(time.Second)
+		delayed := false
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if delayed || r.Label != "a" || !slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath) }) || r.Op == "getData" {
+				return locktest.Fault{}
+			}
+			delayed = true
+			if err := w.Partition("a"); err != nil { // nor does it come back before
+				t.Error(err)
+			}
+			return locktest.Fault{Delay: ttl + grace + 10*time.Second}
+		})
+		time.Sleep(50 * time.Second)
+		w.Heal("a")
+		time.Sleep(2 * time.Minute)
+		if got := w.ticks(begun); !delayed || fmt.Sprint(got) != "map[1:1 2:1 3:1]" {
+			t.Errorf("delayed %v; the ticks ran %v times", delayed, got)
+		}
+	})
+}
+
+// TestOverlap: a run of two and a half minutes.
+func TestOverlap(t *testing.T) {
+	for overlap, want := range map[schedule.Overlap][]int{
+		schedule.OverlapWait:   {1, 2, 3, 4},
+		schedule.OverlapSkip:   {1, 4, 7, 10},
+		schedule.OverlapBeside: {1, 2, 3, 4},
+	} {
+		t.Run(overlap.String(), func(t *testing.T) {
+			simulate(t, func(w *world) {
+				begun := onTheMinute()
+				time.Sleep(time.Second)
+				var j *schedule.Job
+				for i := range 3 {
+					label := fmt.Sprint("replica", i)
+					j = w.job(w.dial(label), schedule.Options{Overlap: overlap})
+					w.start(j, w.note(label, 150*time.Second))
+				}
+				time.Sleep(10*time.Minute + 30*time.Second)
+				w.mu.Lock()
+				var got []int
+				for _, r := range w.runs {
+					got = append(got, int(r.tick.Sub(begun).Minutes()))
+				}
+				w.mu.Unlock()
+				if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+					t.Errorf("ran %v, want %v", got, want)
+				}
+				running := 0
+				s := w.status(j)
+				for _, r := range s.Runs {
+					if r.Outcome == schedule.Running {
+						running++
+					}
+				}
+				if most := map[schedule.Overlap]int{schedule.OverlapBeside: 2}; running != max(1, most[overlap]) {
+					t.Errorf("%d are running: %+v", running, s.Runs)
+				}
+				if (s.Skipped != nil) != (overlap == schedule.OverlapSkip) {
+					t.Errorf("skipped: %+v", s.Skipped)
+				}
+			})
+		})
+	}
+}
+
+// TestMissed: ticks pass while no replica lives.
+// Late ticks still run.
+func TestMissed(t *testing.T) {
+	for missed, want := range map[schedule.Missed][]int{
+		schedule.Skip:    {9, 10, 11},
+		schedule.RunLast: {9, 10, 11},
+		schedule.RunAll:  {5, 6, 7, 8, 9, 10, 11},
+	} {
+		t.Run(missed.String(), func(t *testing.T) {
+			simulate(t, func(w *world) {
+				begun := onTheMinute()
+				time.Sleep(time.Second)
+				j := w.job(w.dial("a"), schedule.Options{Missed: missed, Limit: 4})
+				stop := w.start(j, w.note("a", 0))
+				time.Sleep(time.Second)
+				stop() // the job has begun, and no tick has come
+				time.Sleep(10*time.Minute + 10*time.Second)
+				w.start(j, w.note("a", 0))
+				time.Sleep(time.Minute)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				var got []int
+				for _, r := range w.runs {
+					got = append(got, int(r.tick.Sub(begun).Minutes()))
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("ran %v, want %v", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestOnce: programs that are started at about the time of a tick run it once, although some are
+// early and some late.
+func TestOnce(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		for minute := 1; minute < 4; minute++ {
+			var all sync.WaitGroup
+			for i, off := range []time.Duration{-20 * time.Second, -time.Millisecond, 0, 50 * time.Millisecond, 20 * time.Second} {
+				time.Sleep(time.Until(begun.Add(time.Duration(minute)*time.Minute + off)))
+				j := w.job(w.dial(fmt.Sprintf("%d-%d", minute, i)), schedule.Options{})
+				all.Go(func() {
+					if err := j.Once(w.Ctx, w.note(fmt.Sprint(i), 0)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		if got := w.ticks(begun); fmt.Sprint(got) != "map[1:1 2:1 3:1]" {
+			t.Errorf("the ticks ran %v times", got)
+		}
+	})
+}
+
+// TestOnceIsNew: the first start of all is a little late, and runs its tick.
+func TestOnceIsNew(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		for range 2 {
+			if err := w.job(w.dial("a"), schedule.Options{}).Once(w.Ctx, w.note("a", 0)); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := w.ticks(begun); fmt.Sprint(got) != "map[0:1]" {
+			t.Errorf("the ticks ran %v times", got)
+		}
+	})
+}
+
+// TestWrapper: five crons, each with the wrapper, run each tick once.
+func TestWrapper(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		for i := range 5 {
+			j := w.job(w.dial(fmt.Sprint("replica", i)), schedule.Options{})
+			c := cron.New(cron.WithLocation(time.UTC))
+			minute := begun
+			c.Schedule(minutely, cron.NewChain(j.Wrapper(w.Ctx, func(err error) { t.Error(err) })).Then(cron.FuncJob(func() {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				minute = minute.Add(time.Minute)
+				w.runs = append(w.runs, ran{tick: time.Now()})
+			})))
+			c.Start()
+			w.Cleanup(func() { <-c.Stop().Done() })
+		}
+		time.Sleep(5*time.Minute + 30*time.Second)
+		if got := w.ticks(begun); fmt.Sprint(got) != "map[1:1 2:1 3:1 4:1 5:1]" {
+			t.Errorf("the ticks ran %v times", got)
+		}
+	})
+}
+
+// TestClockSetBack: a leader whose clock is hours behind runs no tick a second time.
+func TestClockSetBack(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		j := w.job(w.dial("a"), schedule.Options{})
+		w.start(j, w.note("a", 0))
+		time.Sleep(5 * time.Minute)
+		w.StepClock(-3 * time.Minute)
+		time.Sleep(10 * time.Minute)
+		got := w.ticks(begun)
+		for tick := 1; tick <= 12; tick++ {
+			if got[tick] != 1 {
+				t.Errorf("tick %d ran %d times", tick, got[tick])
+			}
+		}
+	})
+}
+
+// TestFailure: an error of the function is recorded, and does not run the tick again.
+func TestFailure(t *testing.T) {
+	for _, atLeastOnce := range []bool{false, true} {
+		t.Run(fmt.Sprint(atLeastOnce), func(t *testing.T) {
+			simulate(t, func(w *world) {
+				begun := onTheMinute()
+				time.Sleep(time.Second)
+				j := w.job(w.dial("a"), schedule.Options{AtLeastOnce: atLeastOnce})
+				w.start(j, func(ctx context.Context, turn *schedule.Turn) error {
+					return errors.Join(w.note("a", 0)(ctx, turn), errors.New("the disk is full"))
+				})
+				time.Sleep(90 * time.Second)
+				if got := w.ticks(begun); fmt.Sprint(got) != "map[1:1]" {
+					t.Errorf("the ticks ran %v times", got)
+				}
+				if last, _ := w.status(j).Last(); last.Outcome != schedule.Failed || last.Error != "the disk is full" {
+					t.Errorf("the status is %+v", last)
+				}
+			})
+		})
+	}
+}
+
+// TestInterrupted: at least once, a run that its own end interrupts runs again elsewhere, at once.
+func TestInterrupted(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		opts := schedule.Options{AtLeastOnce: true}
+		stop := w.start(w.job(w.dial("a"), opts), w.note("a", time.Hour))
+		time.Sleep(58 * time.Second)
+		w.start(w.job(w.dial("b"), opts), w.note("b", 0))
+		time.Sleep(10 * time.Second)
+		stop()
+		time.Sleep(time.Second)
+		if got := w.ticks(begun); got[1] != 2 {
+			t.Errorf("the ticks ran %v times, want the first one twice", got)
+		}
+	})
+}
+
+// TestPanic: a function that panics unlocks the job.
+func TestPanic(t *testing.T) {
+	simulate(t, func(w *world) {
+		c := w.dial("a")
+		j := w.job(c, schedule.Options{})
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			_ = j.Once(w.Ctx, func(context.Context, *schedule.Turn) error { panic("oops") })
+		}()
+		synctest.Wait()
+		if held := c.Stats().Holds; held != 0 {
+			t.Errorf("%d locks are held", held)
+		}
+		if last, _ := w.status(j).Last(); last.Outcome != schedule.Unfinished {
+			t.Errorf("the status is %+v", last)
+		}
+	})
+}
+
+// TestRecordsBelongToTheClient: records have the client's ACL, and ancestors are created.
+func TestRecordsBelongToTheClient(t *testing.T) {
+	simulate(t, func(w *world) {
+		c := w.dial("a", lock.WithDigest("shop", "secret"))
+		j := w.job(c, schedule.Options{Path: "/a/b/jobs"})
+		w.start(j, w.note("a", 0))
+		time.Sleep(time.Minute)
+		for _, path := range []string{"/a", "/a/b/jobs", "/a/b/jobs/nightly/export"} {
+			if n, ok := w.Node(path); !ok || len(n.ACL) != 1 || n.ACL[0].Scheme != "digest" {
+				t.Errorf("%s: %v, %+v", path, ok, n.ACL)
+			}
+		}
+	})
+}
+
+func TestList(t *testing.T) {
+	simulate(t, func(w *world) {
+		c := w.dial("a")
+		if all, err := schedule.List(w.Ctx, c, ""); err != nil || len(all) > 0 {
+			t.Errorf("of none: %v, %v", all, err)
+		}
+		for _, name := range []string{"b", "a/b", "a"} {
+			j, err := schedule.New(c, name, minutely, schedule.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.Once(w.Ctx, w.note("a", 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := schedule.List(w.Ctx, c, "")
+		var names []string
+		for _, s := range all {
+			names = append(names, s.Job)
+			if s.Next.IsZero() || !s.Next.After(s.Upto) || len(s.Runs) != 1 {
+				t.Errorf("%+v", s)
+			}
+		}
+		if want := []string{"a", "a/b", "b"}; err != nil || !slices.Equal(names, want) {
+			t.Errorf("jobs %q, %v, want %q", names, err, want)
+		}
+		z := w.Plain("other", time.Minute, zk.NewDNSHostProvider())
+		if _, err := z.Create(schedule.DefaultPath+"/foreign", []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		if all, err = schedule.List(w.Ctx, c, ""); len(all) != 3 || err == nil {
+			t.Errorf("with a foreign node: %d jobs, %v", len(all), err)
+		}
+	})
+}
+
+// TestInvalid: an error names the argument, its value and the rule.
+func TestInvalid(t *testing.T) {
+	simulate(t, func(w *world) {
+		c := w.dial("a")
+		for says, err := range map[string]error{
+			"client nil: must come from lock.Dial":        second(schedule.New(nil, "a", minutely, schedule.Options{})),
+			"schedule nil: must not be nil":               second(schedule.New(c, "a", nil, schedule.Options{})),
+			`job: lock name "/a": must not start`:         second(schedule.New(c, "/a", minutely, schedule.Options{})),
+			"missed 7: must be Skip":                      second(schedule.New(c, "a", minutely, schedule.Options{Missed: 7})),
+			"overlap 7: must be OverlapWait":              second(schedule.New(c, "a", minutely, schedule.Options{Overlap: 7})),
+			"overlap beside: must not be given with":      second(schedule.New(c, "a", minutely, schedule.Options{Overlap: schedule.OverlapBeside, AtLeastOnce: true})),
+			"limit -1: must be within 1..1000":            second(schedule.New(c, "a", minutely, schedule.Options{Limit: -1})),
+			"late -1s: must be positive":                  second(schedule.New(c, "a", minutely, schedule.Options{Late: -time.Second})),
+			"path /locks/jobs: must be apart from":        second(schedule.New(c, "a", minutely, schedule.Options{Path: "/locks/jobs"})),
+			`path: root "jobs": must start with a slash`:  second(schedule.New(c, "a", minutely, schedule.Options{Path: "jobs"})),
+			"ttl 1ms: must be at least":                   second(schedule.New(c, "a", minutely, schedule.Options{Lock: []lock.LockOption{lock.WithTTL(time.Millisecond)}})),
+			`missed "never": must be one of skip, last`:   second(schedule.ParseMissed("never")),
+			`overlap "never": must be one of wait, skip,`: second(schedule.ParseOverlap("never")),
+			"function nil: must not be nil":               w.job(c, schedule.Options{}).Run(w.Ctx, nil),
+		} {
+			bubble.MustBe(t, err, lock.ErrInvalid)
+			bubble.MustSay(t, err, says)
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }

@@ -1,0 +1,179 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+const (
+	// precision is how far apart the bounds of ensemble time may be. An estimate gets so old in
+	// somewhat less than a minute.
+	precision = 50 * time.Millisecond
+	// glance is how long a replica sleeps at most. The clock of a new leader may be ahead.
+	glance = time.Minute
+)
+
+// Func is the work of a job. Its context ends with that of [Job.Run], or when the turn's hold is
+// lost. Its error is recorded; it does not make the tick run again.
+type Func func(ctx context.Context, turn *Turn) error
+
+// Run runs f at each tick that this replica takes, until ctx ends. All replicas of a job call it.
+// It waits out an outage of ZooKeeper. It returns the cause of ctx's end, or an error that no wait
+// mends, such as [lock.ErrInvalid], [lock.ErrDenied] or [lock.ErrClosed]. Before, it waits until
+// its runs have ended. If f panics, the hold is unlocked, and the run is unfinished.
+func (j *Job) Run(ctx context.Context, f Func) error { return j.loop(ctx, f, false) }
+
+// Once runs f for the tick that is nearest to the present, and for earlier ones that are due, if
+// no other replica has taken them. It waits for that tick if it is yet to come. So a program that
+// another scheduler starts at about the time of a tick runs f once, on one host, although the
+// hosts' clocks differ. Once returns nil if other replicas have taken the ticks.
+func (j *Job) Once(ctx context.Context, f Func) error { return j.loop(ctx, f, true) }
+
+func (j *Job) loop(ctx context.Context, f Func, once bool) error {
+	if f == nil {
+		return invalid("function", "nil", "must not be nil")
+	}
+	begin := func(now time.Time) time.Time { return now }
+	if once {
+		begin = func(now time.Time) time.Time { return earliest(now, j.nearest(now).Add(-1)) }
+	}
+	var runs sync.WaitGroup
+	defer runs.Wait()
+	var until time.Time // the tick with which Once ends
+	for {
+		t, err := j.take(ctx, begin)
+		switch {
+		case err != nil && passes(err) && ctx.Err() == nil:
+			continue // Lock waits for ZooKeeper
+		case err != nil:
+			return err
+		}
+		if until.IsZero() {
+			until = j.nearest(t.now)
+		}
+		switch {
+		case t.turn != nil && j.overlap == OverlapBeside:
+			runs.Go(func() { t.turn.do(ctx, f) })
+			continue
+		case t.turn != nil:
+			t.turn.do(ctx, f)
+			continue
+		case once && (t.next.IsZero() || t.next.After(until)):
+			return nil
+		case t.next.IsZero():
+			return fmt.Errorf("job %q: its schedule has no tick after %v", j.name, t.now.Format(time.RFC3339))
+		}
+		if err := j.sleep(ctx, t.next); err != nil {
+			return err
+		}
+	}
+}
+
+// passes reports whether another try may succeed.
+func passes(err error) bool {
+	return errors.Is(err, errAgain) || errors.Is(err, lock.ErrInDoubt) || errors.Is(err, lock.ErrUnavailable)
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// do runs f, and records what came of it.
+func (t *Turn) do(ctx context.Context, f Func) {
+	returned := false
+	defer func() {
+		if !returned { // f has panicked
+			giveBack(t.Hold)
+		}
+	}()
+	inner, stop := during(ctx, t.Hold)
+	err := f(inner, t)
+	stop()
+	returned = true
+	switch {
+	case err == nil:
+		t.finish(Done, nil)
+	case t.job.atLeastOnce && ctx.Err() != nil: // another replica runs it again
+		t.finish(Unfinished, err)
+	default:
+		t.finish(Failed, err)
+	}
+}
+
+// sleep waits until the leader's clock has surely reached that time.
+func (j *Job) sleep(ctx context.Context, until time.Time) error {
+	for {
+		now, err := j.now(ctx)
+		if errors.Is(err, zk.ErrNoNode) { // the root is gone; the next lock creates it again
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !now.Before(until) {
+			return nil
+		}
+		timer := time.NewTimer(min(until.Sub(now), glance))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// now returns ensemble time: a time that the leader's clock has surely reached. All jobs of a
+// client share the samples for it.
+func (j *Job) now(ctx context.Context) (time.Time, error) {
+	if now := j.tree.Estimate(); now.Zxid != 0 && now.Upper-now.Lower <= precision && !j.tree.Outdated() {
+		return now.Earliest(), nil
+	}
+	return j.sample(ctx)
+}
+
+// sample is now from a new sample. If the session is lost meanwhile, the client drops the sample,
+// and what it knows is unknown or of an earlier leader.
+func (j *Job) sample(ctx context.Context) (time.Time, error) {
+	for {
+		now, err := j.tree.Now(ctx)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("job %q: learn ensemble time: %w", j.name, err)
+		}
+		if now.Zxid != 0 && !j.tree.Outdated() {
+			return now.Earliest(), nil
+		}
+	}
+}
+
+// Wrapper returns a wrapper for the jobs of a [cron.Cron] with the same schedule as this job's:
+//
+//	jobs := cron.New()
+//	jobs.Schedule(daily, cron.NewChain(job.Wrapper(ctx, failed)).Then(nightly))
+//
+// All hosts may run such a cron: of each tick, one of them does the work, see [Job.Once]. Errors
+// of Once, other than the end of ctx, go to failed.
+func (j *Job) Wrapper(ctx context.Context, failed func(error)) cron.JobWrapper {
+	return func(work cron.Job) cron.Job {
+		return cron.FuncJob(func() {
+			err := j.Once(ctx, func(context.Context, *Turn) error {
+				work.Run()
+				return nil
+			})
+			if err != nil && ctx.Err() == nil {
+				failed(err)
+			}
+		})
+	}
+}

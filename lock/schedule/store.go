@@ -1,0 +1,74 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// missing is the version of a node that is not there.
+const missing = -1
+
+// read reads the job's record, and the version of its node.
+func (j *Job) read(ctx context.Context) (*record, int32, error) {
+	data, stat, err := j.tree.Get(ctx, j.path)
+	if errors.Is(err, zk.ErrNoNode) {
+		return &record{}, missing, nil
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("job %q: read %s: %w", j.name, j.path, err)
+	}
+	rec, err := decode(data)
+	if err != nil {
+		return nil, 0, fmt.Errorf("job %q: %s: %w", j.name, j.path, err)
+	}
+	return &rec, stat.Version, nil
+}
+
+// write writes the record over that version, as the holder of the job. It fails with errChanged if
+// another holder of the job's locks was quicker.
+func (j *Job) write(ctx context.Context, hold *lock.Hold, rec *record, version int32) error {
+	rec.Job, rec.Path, rec.Next = j.name, j.path, j.next(rec.Upto)
+	data, err := rec.encode()
+	if err != nil {
+		return fmt.Errorf("job %q: %w", j.name, err)
+	}
+	ops := []lock.Op{lock.OpSet(j.path, data, version)}
+	if version == missing {
+		if ops, err = j.creates(ctx, data); err != nil {
+			return err
+		}
+	}
+	err = hold.Txn(ctx, ops...)
+	if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) {
+		return errChanged
+	}
+	if err != nil {
+		return fmt.Errorf("job %q: write %s: %w", j.name, j.path, err)
+	}
+	return nil
+}
+
+var errChanged = errors.New("the record has changed")
+
+// creates returns the operations that create the job's node and its missing ancestors.
+func (j *Job) creates(ctx context.Context, data []byte) ([]lock.Op, error) {
+	acl := j.tree.Identity().ACL
+	ops := []lock.Op{lock.OpCreate(j.path, data, 0, acl)}
+	for above := path.Dir(j.path); above != "/"; above = path.Dir(above) {
+		switch _, _, err := j.tree.Get(ctx, above); {
+		case err == nil || errors.Is(err, zk.ErrNoAuth): // it is there
+			return ops, nil
+		case !errors.Is(err, zk.ErrNoNode):
+			return nil, fmt.Errorf("job %q: read %s: %w", j.name, above, err)
+		}
+		ops = slices.Insert(ops, 0, lock.OpCreate(above, nil, 0, acl))
+	}
+	return ops, nil
+}

@@ -1,0 +1,205 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// Turn is a tick that this replica runs.
+type Turn struct {
+	Tick    time.Time
+	Attempt int        // 1, or more if earlier runs of the tick were not finished
+	Hold    *lock.Hold // of the job, for its token and for Hold.Txn; do not unlock it
+
+	job *Job
+	run Run // as it was recorded
+}
+
+// taken is what came of the wait for the job's lock.
+type taken struct {
+	turn *Turn     // nil: no tick is due
+	now  time.Time // ensemble time of the decision
+	next time.Time // the first tick that is not decided yet; zero: there is none
+}
+
+// take waits for the job's lock. If a tick is due, it records the start of its run. A job without
+// a record begins at the time that begin returns: earlier ticks never run.
+func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (taken, error) {
+	var came time.Time // zero: unknown
+	if e := j.tree.Estimate(); e.Zxid != 0 {
+		came = e.Earliest()
+	}
+	hold, err := j.mutex.Lock(ctx)
+	if err != nil {
+		return taken{}, err
+	}
+	t, err := j.takeHeld(ctx, hold, came, begin)
+	if t.turn == nil || t.turn.Hold != hold {
+		giveBack(hold)
+	}
+	if err != nil && hold.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", errAgain, err)
+	}
+	return t, err
+}
+
+// errAgain says that nothing is known to be recorded, because a hold ended before. Another try may
+// succeed.
+var errAgain = errors.New("the hold has ended")
+
+// takeHeld is take with the job's lock held.
+func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, begin func(time.Time) time.Time) (taken, error) {
+	ctx, stop := during(ctx, hold)
+	defer stop()
+	now, err := j.sample(ctx) // the last sample may be from before the wait, and of another leader
+	if err != nil {
+		return taken{}, err
+	}
+	t := taken{now: now}
+	for {
+		rec, version, err := j.read(ctx)
+		if err != nil {
+			return t, err
+		}
+		changed := rec.settle(j.atLeastOnce)
+		if rec.Upto.IsZero() {
+			rec.Upto, changed = begin(t.now), true
+		}
+		crashed, err := j.abandon(ctx, rec, t.now)
+		if err != nil {
+			return t, err
+		}
+		at := moment{now: t.now}
+		if len(crashed) > 0 {
+			if at.waited = t.now; !came.IsZero() && came.Before(t.now) {
+				at.waited = came
+			}
+		}
+		tick, skipped := j.decide(rec, at)
+		rec.skip(skipped)
+		t.next = j.next(rec.Upto)
+		if tick.IsZero() && skipped == nil && len(crashed) == 0 && !changed {
+			return t, nil
+		}
+		if !tick.IsZero() {
+			if t.turn, err = j.turn(ctx, hold, rec, tick, t.now); err != nil {
+				return t, err
+			}
+		}
+		if err := j.write(ctx, hold, rec, version); err != nil {
+			if t.turn != nil && t.turn.Hold != hold {
+				giveBack(t.turn.Hold)
+			}
+			t.turn = nil
+			if err == errChanged {
+				continue
+			}
+			return t, err
+		}
+		j.tell(crashed...)
+		return t, nil
+	}
+}
+
+// turn adds the start of a tick's run to the record, and returns the turn. The run has the job's
+// hold, or one of its own if it goes on beside others.
+func (j *Job) turn(ctx context.Context, hold *lock.Hold, rec *record, tick, now time.Time) (*Turn, error) {
+	if j.overlap == OverlapBeside {
+		var err error
+		if hold, err = j.beside(tick).Lock(ctx); err != nil {
+			return nil, err
+		}
+	}
+	us := j.tree.Identity()
+	run := rec.start(Run{
+		Tick: tick, Started: now, Owner: us.Owner, Host: us.Host, PID: us.PID,
+		Lock: hold.Name(), Token: hold.Token().String(),
+	}, j.atLeastOnce)
+	return &Turn{Tick: tick, Attempt: run.Attempt, Hold: hold, job: j, run: run}, nil
+}
+
+// abandon marks the runs whose replicas have crashed as unfinished, and returns them. While the
+// job's lock is ours, only runs with a lock of their own can go on.
+func (j *Job) abandon(ctx context.Context, rec *record, now time.Time) (crashed []Run, err error) {
+	for i := range rec.Runs {
+		run := &rec.Runs[i]
+		if run.Outcome != Running {
+			continue
+		}
+		if run.Lock != j.mutex.Name() {
+			hold, err := j.beside(run.Tick).TryLock(ctx)
+			if errors.Is(err, lock.ErrHeld) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			giveBack(hold)
+		}
+		run.Outcome, run.Ended = Unfinished, now
+		crashed = append(crashed, *run)
+	}
+	return crashed, nil
+}
+
+// finish records what came of the run, and unlocks its hold. An unfinished run is recorded, too:
+// a later replica need not find out. If the hold is lost, only that replica can record it.
+func (t *Turn) finish(outcome Outcome, why error) {
+	run := t.run
+	run.Outcome = outcome
+	if why != nil {
+		run.Error = textOf(why)
+	}
+	if err := t.record(&run); err != nil {
+		run.Outcome, run.Error = Unfinished, textOf(errors.Join(err, why))
+	}
+	giveBack(t.Hold)
+	t.job.tell(run)
+}
+
+// record writes the run's end into the job's record.
+func (t *Turn) record(run *Run) error {
+	ctx, j := t.Hold.Context(), t.job
+	for {
+		now, err := j.now(ctx)
+		if err != nil {
+			return err
+		}
+		rec, version, err := j.read(ctx)
+		if err != nil {
+			return err
+		}
+		run.Ended = now
+		rec.finish(*run)
+		if err := j.write(ctx, t.Hold, rec, version); err != errChanged {
+			return err
+		}
+	}
+}
+
+// tell reports runs that have ended.
+func (j *Job) tell(runs ...Run) {
+	for _, run := range runs {
+		if j.report != nil {
+			j.report(run)
+		}
+	}
+}
+
+// giveBack unlocks a hold. The record does not depend on it: if it fails, the client has logged
+// that, and the entry expires.
+func giveBack(hold *lock.Hold) { _ = hold.Unlock() }
+
+// during returns a context that ends with ctx or with the hold.
+func during(ctx context.Context, hold *lock.Hold) (context.Context, func()) {
+	inner, cancel := context.WithCancelCause(hold.Context())
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return inner, func() {
+		stop()
+		cancel(nil)
+	}
+}

@@ -1,0 +1,100 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// horizon is how far back a search for a tick goes. The cron package searches as far ahead.
+const horizon = 5 * 366 * 24 * time.Hour
+
+// ticks are the points of a schedule. They are the same for every replica: times are passed in
+// UTC, so that a schedule without a time zone does not depend on the machine.
+type ticks struct{ schedule cron.Schedule }
+
+// newTicks returns the ticks of a schedule. cron counts an interval from the time of the call,
+// which differs among replicas. So an interval gets fixed points.
+func newTicks(s cron.Schedule) ticks {
+	if every, ok := s.(cron.ConstantDelaySchedule); ok {
+		s = interval(every.Delay)
+	}
+	return ticks{s}
+}
+
+// interval has its points at whole multiples since midnight UTC of January 1 of the year 1.
+type interval time.Duration
+
+// Next returns the first point after t.
+func (i interval) Next(t time.Time) time.Time {
+	return t.Truncate(time.Duration(i)).Add(time.Duration(i))
+}
+
+// next returns the first tick after that time; zero if there is none.
+func (s ticks) next(after time.Time) time.Time {
+	if tick := s.schedule.Next(after.UTC()); tick.After(after) {
+		return tick.UTC()
+	}
+	return time.Time{}
+}
+
+// any reports whether there is a tick after the first time, and not after the second one.
+func (s ticks) any(after, until time.Time) bool {
+	tick := s.next(after)
+	return !tick.IsZero() && !tick.After(until)
+}
+
+// last returns the last tick after the first time and not after the second one; zero if there is
+// none. A year of seconds must not be walked, so it halves the time instead.
+func (s ticks) last(after, until time.Time) time.Time {
+	if !s.any(after, until) {
+		return time.Time{}
+	}
+	none := until
+	for span := time.Second; ; span *= 2 {
+		start := until.Add(-span)
+		if !start.After(after) {
+			break
+		}
+		if s.any(start, until) {
+			after = start
+			break
+		}
+		none = start
+	}
+	for none.Sub(after) > 1 { // a tick is after the one, and none is after the other
+		middle := after.Add(none.Sub(after) / 2)
+		if s.any(middle, until) {
+			after = middle
+		} else {
+			none = middle
+		}
+	}
+	return s.next(after)
+}
+
+// newest returns the first of the newest n ticks after the first time and not after the second
+// one. There must be one.
+func (s ticks) newest(n int, after, until time.Time) time.Time {
+	first := s.next(after)
+	beyond := first
+	for range n {
+		if beyond = s.next(beyond); beyond.IsZero() || beyond.After(until) {
+			return first
+		}
+	}
+	tick := s.last(after, until)
+	for range n - 1 {
+		tick = s.last(after, tick.Add(-1))
+	}
+	return tick
+}
+
+// nearest returns the tick that is nearest to a time; zero if there is none.
+func (s ticks) nearest(now time.Time) time.Time {
+	before, after := s.last(now.Add(-horizon), now), s.next(now)
+	if before.IsZero() || !after.IsZero() && after.Sub(now) < now.Sub(before) {
+		return after
+	}
+	return before
+}
