@@ -129,7 +129,7 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return context.Cause(ctx)
+			return fmt.Errorf("job %q: wait for the tick at %s: %w", j.name, until.Format(time.RFC3339), context.Cause(ctx))
 		}
 	}
 }
