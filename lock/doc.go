@@ -264,6 +264,6 @@
 // # Other packages
 //
 // Package locktest is a ZooKeeper in memory, to test code that takes locks without a server.
-// Package admin serves tools. Package znode specifies the format on the wire,
-// lock/internal/queue the protocol.
+// Package schedule runs a job once a tick, although all replicas have it. Package admin serves
+// tools. Package znode specifies the format on the wire, lock/internal/queue the protocol.
 package lock

@@ -86,7 +86,7 @@ func TestRunTickWaits(t *testing.T) {
 	tick := time.Now().UTC().Add(2 * time.Hour)
 	var errs bytes.Buffer
 	status := run(t.Context(), []string{"run", "--servers", serve(t), "--wait", "100ms", "--tick", fmt.Sprintf("0 %d * * *", tick.Hour()), "x", "--", "true"}, strings.NewReader(""), io.Discard, &errs)
-	if status != statusNotAcquired {
+	if says := "wait for the tick at " + tick.Format("2006-01-02T15:00:00Z"); status != statusNotAcquired || !strings.Contains(errs.String(), says) {
 		t.Errorf("status %d, want %d: %s", status, statusNotAcquired, &errs)
 	}
 }

@@ -91,6 +91,6 @@
 //
 // # Cost
 //
-// A tick costs the replica that takes it about ten requests, and each other one about four.
+// A tick costs the replica that takes it about eleven requests, and each other one four.
 // Between ticks a client samples the leader's clock once in about fifty seconds, for all its jobs.
 package schedule

@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"time"
@@ -45,10 +46,10 @@ func Example() {
 	fmt.Println("between two ticks:", second.Sub(first))
 	cancel()
 	for range 2 {
-		fmt.Println(<-ended)
+		fmt.Println("canceled:", errors.Is(<-ended, context.Canceled))
 	}
 	// Output:
 	// between two ticks: 1s
-	// context canceled
-	// context canceled
+	// canceled: true
+	// canceled: true
 }

@@ -424,6 +424,36 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
+// TestQuorumComesBack: a tick that comes while there is no quorum runs when it is back.
+func TestQuorumComesBack(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		for i := range 5 {
+			label := fmt.Sprint("replica", i)
+			w.start(w.job(w.dial(label), schedule.Options{}), w.note(label, 0))
+		}
+		for tick := 1; tick < 5; tick++ {
+			time.Sleep(time.Until(begun.Add(time.Duration(tick)*time.Minute - 2*time.Second)))
+			for _, member := range w.Servers() {
+				if err := w.Stop(member); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Duration(2+2*tick) * time.Second)
+			for _, member := range w.Servers() {
+				if err := w.Start(member); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(ttl + grace)
+			if got := w.ticks(begun); got[tick] != 1 {
+				t.Errorf("tick %d ran %d times", tick, got[tick])
+			}
+		}
+	})
+}
+
 // TestFailure: an error of the function is recorded, and does not run the tick again.
 func TestFailure(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {

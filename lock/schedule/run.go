@@ -26,9 +26,9 @@ const (
 type Func func(ctx context.Context, turn *Turn) error
 
 // Run runs f at each tick that this replica takes, until ctx ends. All replicas of a job call it.
-// It waits out an outage of ZooKeeper. It returns the cause of ctx's end, or an error that no wait
-// mends, such as [lock.ErrInvalid], [lock.ErrDenied] or [lock.ErrClosed]. Before, it waits until
-// its runs have ended. If f panics, the hold is unlocked, and the run is unfinished.
+// It waits out an outage of ZooKeeper. It always returns an error: one that matches the cause of
+// ctx's end, or one that no wait mends, such as [lock.ErrInvalid], [lock.ErrDenied] or
+// [lock.ErrClosed]. Before, it waits until its runs have ended. If f panics, the hold is unlocked, and the run is unfinished.
 func (j *Job) Run(ctx context.Context, f Func) error { return j.loop(ctx, f, false) }
 
 // Once runs f for the tick that is nearest to the present, and for earlier ones that are due, if
@@ -129,7 +129,7 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return context.Cause(ctx)
+			return fmt.Errorf("job %q: wait for the tick at %s: %w", j.name, until.Format(time.RFC3339), context.Cause(ctx))
 		}
 	}
 }

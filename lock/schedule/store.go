@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// missing is the version of a node that is not there.
-const missing = -1
+// absent is the version of a node that is not there.
+const absent = -1
 
 // read reads the job's record, and the version of its node.
 func (j *Job) read(ctx context.Context) (*record, int32, error) {
 	data, stat, err := j.tree.Get(ctx, j.path)
 	if errors.Is(err, zk.ErrNoNode) {
-		return &record{}, missing, nil
+		return &record{}, absent, nil
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("job %q: read %s: %w", j.name, j.path, err)
@@ -34,13 +34,13 @@ func (j *Job) read(ctx context.Context) (*record, int32, error) {
 // write writes the record over that version, as the holder of the job. It fails with errChanged if
 // another holder of the job's locks was quicker.
 func (j *Job) write(ctx context.Context, hold *lock.Hold, rec *record, version int32) error {
-	rec.Job, rec.Path, rec.Next = j.name, j.path, j.next(rec.Upto)
+	rec.Job, rec.Next = j.name, j.next(rec.Upto)
 	data, err := rec.encode()
 	if err != nil {
 		return fmt.Errorf("job %q: %w", j.name, err)
 	}
 	ops := []lock.Op{lock.OpSet(j.path, data, version)}
-	if version == missing {
+	if version == absent {
 		if ops, err = j.creates(ctx, data); err != nil {
 			return err
 		}
