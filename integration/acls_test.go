@@ -25,13 +25,13 @@ func TestReaperACLs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands := regexp.MustCompile(`(?m)^[a-z].*`).FindAllString(string(data), -1) // as the file says
+	commands := regexp.MustCompile(`(?m)^[a-z].*`).FindAllString(string(data), -1) // the commands of the file
 	said := b.zkCli(strings.ReplaceAll(strings.Join(commands, "\n"), "/locks", b.root))
 	for _, user := range []string{"services", "reaper", "admin"} {
 		if !regexp.MustCompile(`'digest,'` + user + `:`).MatchString(said) {
 			t.Fatalf("the root's ACL does not name %s:\n%s", user, said)
 		}
-		if err := b.raw.AddAuth("digest", []byte(user+":"+user+"-password")); err != nil { // to look for what was left
+		if err := b.raw.AddAuth("digest", []byte(user+":"+user+"-password")); err != nil { // to list all remaining nodes
 			t.Fatal(err)
 		}
 	}

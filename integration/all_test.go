@@ -15,7 +15,7 @@ import (
 func TestFreeLocksAreOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
-	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // another session would be a transaction
+	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // a new session would count as a transaction
 	counted := func(what string, f func()) {
 		t.Helper()
 		sent, before := tap.Counts().Requests, b.zxidOf(s)
@@ -24,8 +24,8 @@ func TestFreeLocksAreOneRoundTripEachWay(t *testing.T) {
 			t.Errorf("%s: %d requests, %d transactions; want one of each", what, n, m)
 		}
 	}
-	b.unlock(b.lock(c, "first")) // makes the root, and learns the time
-	b.nodes()                    // nor is the bench's own session to begin later
+	b.unlock(b.lock(c, "first")) // creates the root, and learns the time
+	b.nodes()                    // starts the bench's own session now
 	for i := range 5 {
 		var names []string
 		for j := range 8 {

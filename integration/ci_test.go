@@ -14,7 +14,7 @@ import (
 // void run counts neither as ok nor as failed.
 func TestCISummary(t *testing.T) {
 	for name, test := range map[string]struct {
-		make   string // what it does; $1 is the target
+		make   string // script of make; $1 is the target
 		status int
 		want   []string
 	}{

@@ -101,8 +101,8 @@ func TestCommandLine(t *testing.T) {
 type cli struct {
 	*bench
 	dir  string   // for files
-	args []string // that every command gets
-	name string   // of a lock, used by this test alone on this machine
+	args []string // flags of every command
+	name string   // of a lock that only this test uses on this machine
 	prog string
 }
 
@@ -200,7 +200,7 @@ func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 	ch := make(chan *lock.Hold, 1)
 	go func() {
 		defer close(ch)
-		own := lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(n)}) // so that it has an entry of its own
+		own := lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(n)}) // for an entry of its own
 		hold, err := locks.Mutex(name, own).Lock(ctx)
 		if err != nil {
 			c.Errorf("waiting for %s: %v", name, err)
@@ -209,7 +209,7 @@ func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 	}()
 	c.Cleanup(func() {
 		cancel()
-		if hold := <-ch; hold != nil { // the test has failed and did not take it
+		if hold := <-ch; hold != nil { // the test failed before it took the hold
 			_ = hold.Unlock()
 		}
 	})
@@ -296,7 +296,7 @@ func (c *cli) processes(program, text string) (pids []int) {
 	for _, file := range files {
 		line, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		args := strings.Split(string(line), "\x00")
 		if args[0] == program && slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, text) }) {
@@ -382,7 +382,7 @@ func testLs(t *testing.T, bin string) {
 	if h.Left <= 0 || h.Left > h.TTL || h.Expires.Sub(h.Read).Milliseconds() != h.Left || h.Read.After(all.Time) {
 		t.Errorf("left %d ms of %d, from %v to %v", h.Left, h.TTL, all.Time, h.Expires)
 	}
-	if h.Acquired.Before(begun.Add(-time.Second)) || h.Acquired.After(h.Expires) { // servers and we have one clock here
+	if h.Acquired.Before(begun.Add(-time.Second)) || h.Acquired.After(h.Expires) { // the servers and the test use the same clock
 		t.Errorf("acquired at %v, begun at %v", h.Acquired, begun)
 	}
 	if w := l.Waiters[0]; !w.Ours || w.Owner != "shop" || !w.Acquired.IsZero() || w.Left <= 0 {
@@ -617,7 +617,7 @@ func testRunChildren(t *testing.T, bin string) {
 }
 
 func testRunEntryRemoved(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin, short) // it is noticed when the lease is renewed
+	c := newCLI(onShared(t), bin, short) // the next renewal finds the loss
 	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
 	pids := p.pids()
 	entry := c.contenders(c.client(), c.name)[0].Path
@@ -640,7 +640,7 @@ func testRunStuckStderr(t *testing.T, bin string) {
 		status int
 	}{
 		"signal": {"echo ready; exec sleep 1000", func(p *exec.Cmd, _ string) {
-			time.Sleep(ttl) // it is renewed
+			time.Sleep(ttl) // the holder renews the lease
 			_ = p.Process.Signal(syscall.SIGTERM)
 		}, 128 + 15},
 		"lost": {"echo ready; exec sleep 1000", func(_ *exec.Cmd, entry string) {
@@ -726,7 +726,7 @@ func testRunOutage(t *testing.T, bin string) {
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	paused := time.Now() // every renewal that was acknowledged was sent before
+	paused := time.Now() // every acknowledged renewal was sent before this
 	if line := two.line(); line != "asked" {
 		t.Errorf("the command says %q, want asked", line)
 	}
@@ -765,7 +765,7 @@ func testRunKilled(t *testing.T, bin string) {
 	next := c.queued(c.client(), c.name, 2)
 	p.signal(syscall.SIGKILL)
 	c.mustEnd(pids)
-	c.mustNotHave(next) // not after the lease, but at once
+	c.mustNotHave(next) // at once, without waiting for the lease's end
 	c.mustEnd(watched{guard})
 	p.mustSay("holdfast run has died: killed the command's process group")
 	c.mustEnter(next, pids)
@@ -803,7 +803,7 @@ func testRunBothKilled(t *testing.T, bin string) {
 	pids := p.pids()
 	guard := c.guard()
 	next := c.queued(c.client(), c.name, 2)
-	p.signal(syscall.SIGSTOP) // not to notice that the guard dies
+	p.signal(syscall.SIGSTOP) // a stopped process does not see the guard's end
 	if err := syscall.Kill(guard.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func testRunTickets(t *testing.T, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hold, err := locks.Attach(c.ctx, ticket) // also by a service
+	hold, err := locks.Attach(c.ctx, ticket) // a service can attach, too
 	if err != nil {
 		t.Fatal(err)
 	}

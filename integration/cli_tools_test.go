@@ -70,7 +70,7 @@ func testShow(t *testing.T, bin string) {
 	for typed, want := range map[string]string{"or": "orders", "orders/": "orders/42", "none": "", "orders/42": "orders/42"} {
 		// Flags precede the completed word, as a user types them.
 		args := slices.Concat([]string{"__complete", "show"}, c.args, []string{typed})
-		c.eventually(fmt.Sprintf("%q is completed to %q", typed, want), func() bool { // to nothing where servers take too long
+		c.eventually(fmt.Sprintf("%q is completed to %q", typed, want), func() bool { // completed to nothing if the servers take too long
 			out, err := exec.Command(c.prog, args...).Output()
 			got, _, _ := strings.Cut(string(out), ":")
 			return err == nil && strings.TrimSpace(got) == want
@@ -108,7 +108,7 @@ func testLsPattern(t *testing.T, bin string) {
 	}
 	c.fails(2, "holdfast: pattern", "ls", "a**")
 
-	for i := range 3 { // that this user may not read
+	for i := range 3 { // nodes that this user may not read
 		if _, err := c.raw.Create(fmt.Sprintf("%s/secret-%d", c.root, i), nil, 0, zk.DigestACL(zk.PermAll, "root", "secret")); err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func testTop(t *testing.T, bin string) {
 	hold := c.lock(locks, c.name)
 	next := c.queued(locks, c.name, 2)
 	master, slave := terminal(t)
-	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{}); err != nil { // as a console has it
+	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{}); err != nil { // a console has this size
 		t.Fatal(err)
 	}
 	cmd := exec.Command(c.prog, slices.Concat([]string{"top", "--interval", "100ms"}, c.args)...)

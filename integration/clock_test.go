@@ -38,7 +38,7 @@ func TestClocksHoursApart(t *testing.T) {
 			dead.Kill()
 			began := time.Now()
 			next := b.lock(c, "x")
-			if took := time.Since(began); took < ttl/2 || took > patience { // far less than the clocks are apart
+			if took := time.Since(began); took < ttl/2 || took > patience { // far less than the difference of the clocks
 				t.Errorf("a dead holder blocked for %v; TTL and grace are %v", took, ttl+grace)
 			}
 			if now := b.record(next); time.Until(time.UnixMilli(now.ExpiresAt).Add(-ahead)) > long+grace {

@@ -33,13 +33,13 @@ type crowdLock struct {
 	name string
 	room room
 	hold *lock.Hold
-	out  func() // of the room; called as soon as the holder knows that it has to go
+	out  func() // leaves the room; called as soon as the holder knows that its hold ends
 }
 
 // crowd creates a crowd of 60 locks, with clients that have the options.
 func (b *bench) crowd(opts ...lock.Option) *crowd {
 	b.Helper()
-	const size, clients = 60, 3 // as many clients hold as wait
+	const size, clients = 60, 3 // half of the clients hold, half wait
 	c := &crowd{bench: b}
 	opts = append([]lock.Option{lock.WithTTL(longTTL), lock.WithSessionTimeout(longSession)}, opts...)
 	var holders []*lock.Client
@@ -72,7 +72,7 @@ func (c *crowd) wait(w *lock.Client, l *crowdLock) {
 		l.room.enter(h.Token())()
 		err = h.Unlock()
 	}
-	if err != nil && c.ctx.Err() == nil && !c.Failed() { // then more of the kind is no news
+	if err != nil && c.ctx.Err() == nil && !c.Failed() { // one failure is enough
 		c.Errorf("waiter for %s: %v", l.name, err)
 	}
 }
@@ -150,11 +150,11 @@ func (b *bench) exists(path string) (exists bool) {
 type corpse struct {
 	*bench
 	entry string
-	pulse string // a node that is written again and again, to know of outages
+	pulse string // a node that is written continuously, to notice outages
 	died  time.Time
 	gone  chan struct{} // closed when the entry has gone, or the test is over
-	went  time.Time     // since then the entry is known to be gone
-	over  chan struct{} // closed when the waiter behind it, if there is one, has been in and left
+	went  time.Time     // time from which the entry is known to be gone
+	over  chan struct{} // closed when the waiter behind it, if any, has entered and left
 
 	mu      sync.Mutex
 	outages []outage
@@ -201,13 +201,13 @@ func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	for _, o := range c.outages {
 		switch {
 		case !o.ended.After(since):
-		case o.began.Before(since): // the election's own, for which the caller allows
+		case o.began.Before(since): // the election's own outage, for which the caller allows
 			lost += o.ended.Sub(since)
 		default:
 			lost += o.ended.Sub(o.began) + longTTL/3
 		}
 	}
-	return min(lost, longTTL) // with more, too slow to tell
+	return min(lost, longTTL) // beyond that, the purge is too late anyhow
 }
 
 // corpses kills two holders. A waiter is behind the first; only the reaper can delete the second.
@@ -231,7 +231,7 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 		switch {
 		case err == nil:
 			b.unlock(h)
-		case b.ctx.Err() == nil: // the test goes on
+		case b.ctx.Err() == nil: // an error counts only before the end of the test
 			b.Errorf("the waiter behind a dead holder: %v", err)
 		}
 	}()
@@ -265,7 +265,7 @@ func (c *corpse) purged(since time.Time, within time.Duration) {
 			c.entry, until.Sub(c.died), longTTL, grace, c.lost(since))
 	}
 	after := c.went.Sub(c.died)
-	if after < longTTL/2 { // the last renewal was a third of the TTL ago at most
+	if after < longTTL/2 { // the last renewal was at most a third of the TTL ago
 		c.Errorf("%s was deleted %v after its holder died, whose lease of %v was not over", c.entry, after, longTTL)
 	}
 	c.Logf("%s was purged %v after its holder died", c.entry, after.Round(time.Millisecond))

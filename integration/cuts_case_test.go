@@ -22,29 +22,29 @@ import (
 type cut struct {
 	*bench
 	fault   zkserver.Fault
-	k       int // request that the fault happens to; 0: none
+	k       int // number of the request with the fault; 0: none
 	expires bool
 	victim  *lock.Client
 	tap     *zkserver.Tap
 	peer    *lock.Client
 	name    string // of the lock
-	how     taking // nil: as a mutex
-	adopted bool   // the parent was there before Holdfast: it stays
-	alone   bool   // below a parent: the victim's first renewal tells the grant, nothing before
-	dead    int    // entries that expired before the operation began
+	how     taking // nil: a mutex
+	adopted bool   // the parent existed before Holdfast, and stays
+	alone   bool   // alone below a parent: the victim's first renewal records the grant
+	dead    int    // expired entries before the operation
 	ttl     time.Duration
 	room    room
 
 	hit      <-chan struct{}
 	over     chan struct{} // closed when the fault is over, or will not come any more
-	done     chan struct{} // closed when the operation is
-	before   int64         // requests until it began
-	requests int           // that it made
-	session  int64         // of the victim when it began
+	done     chan struct{} // closed when the operation ends
+	before   int64         // requests before the operation
+	requests int           // requests of the operation
+	session  int64         // the victim's session before the operation
 	helpers  sync.WaitGroup
 
-	came    atomic.Bool // the contender had its turn
-	early   atomic.Bool // and before the fault was over
+	came    atomic.Bool // the contender entered
+	early   atomic.Bool // the contender entered before the fault was over
 	mu      sync.Mutex
 	entered []*lock.Hold
 }
@@ -264,7 +264,7 @@ func (c *cut) work(h *lock.Hold) {
 	leave := c.enter(h)
 	there := c.exists(h.EntryPath())
 	queue := znode.Contenders(c.children(c.name))
-	if h.Remaining() > 0 && (!there || len(queue) == 0 || queue[0].Node != path.Base(h.EntryPath())) { // was valid then, too
+	if h.Remaining() > 0 && (!there || len(queue) == 0 || queue[0].Node != path.Base(h.EntryPath())) { // valid after the list, too
 		c.Errorf("the victim holds the lock by %s, exists: %v; the queue is %v", h.EntryPath(), there, queue)
 	}
 	c.eventually("the grant was recorded", func() bool {
@@ -279,7 +279,7 @@ func (c *cut) work(h *lock.Hold) {
 	leave()
 	err := h.Unlock()
 	if errors.Is(err, lock.ErrExpired) && err == h.Err() && c.fault == zkserver.HoldReply {
-		return // it was lost, and says so
+		return // the hold was lost, and the error says so
 	}
 	c.unlocked(h, err)
 }

@@ -264,7 +264,7 @@ func lockCancelled(c *cut) {
 	if c.isHit() {
 		<-c.over
 	}
-	c.close() // which waits for what goes on in the background
+	c.close() // waits for background work
 	c.end()
 	leave()
 	c.unlock(holder)
@@ -332,7 +332,7 @@ func renewal(c *cut) {
 	})
 	c.end()
 	lost := c.isHit() && c.fault == zkserver.HoldReply
-	kept := c.fault != zkserver.HoldReply // a lease that is to be lost is short, and may be lost before
+	kept := c.fault != zkserver.HoldReply // a hold that must be lost has a short lease, and may be lost earlier
 	switch err := h.Err(); {
 	case lost && (!errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) || h.Remaining() > 0):
 		c.Errorf("the hold could not be renewed and ended with %v; valid: %v", err, h.Remaining() > 0)
@@ -355,7 +355,7 @@ func purge(c *cut) {
 // bury creates a lock with two entries that expired orphanAfter ago.
 func (c *cut) bury(name string, orphanAfter time.Duration) {
 	const ttl = 10 * time.Millisecond
-	c.unlock(c.lock(c.peer, name)) // makes root and ancestors
+	c.unlock(c.lock(c.peer, name)) // creates root and ancestors
 	c.create(c.root+"/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 	for c.dead = 0; c.dead < 2; c.dead++ {
 		dead := znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
@@ -370,12 +370,12 @@ func sweep(c *cut) {
 	c.create(c.root+"/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 	c.create(c.root+"/empty", string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
 	const orphanAfter = time.Second
-	c.bury("dead", orphanAfter) // when those two are that old, too
+	c.bury("dead", orphanAfter) // until those two nodes are old enough, too
 	r, err := reaper.New(c.victim, reaper.Options{Policies: c.policies(c.ttl, orphanAfter), Concurrency: 1, Lock: "reaper"})
 	if err != nil {
 		c.Fatal(err)
 	}
-	c.name = "reaper" // that another client contends for
+	c.name = "reaper" // the lock for which another client contends
 
 	c.begin()
 	report, err := r.Sweep(c.ctx)

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	cutTTL  = 30 * time.Second // of the client whose connection is cut: it outlives that, on a starved machine too
-	heldTTL = 4 * time.Second  // of the client whose replies are held, for longer than that
-	peerTTL = 5 * time.Minute  // of the others: too long to wait for its end
+	cutTTL  = 30 * time.Second // of the client with the cut connection: longer than the cut, even on a slow machine
+	heldTTL = 4 * time.Second  // of the client with held replies: shorter than the hold
+	peerTTL = 5 * time.Minute  // of the other clients: too long to wait for its end
 	holdFor = heldTTL + grace + 300*time.Millisecond
 
 	// cutSession survives held replies: go-zookeeper gives up a silent connection after two thirds
@@ -80,7 +80,7 @@ func TestEveryCutPoint(t *testing.T) {
 	server := zkserver.AddrForTest(t, zkserver.Options{MaxSessionTimeout: cutSession})
 	b := on(t, []string{server})
 	b.ctx = t.Context()     // each case has its own time
-	b.create(b.root, "", 0) // or else the first one would make one request more
+	b.create(b.root, "", 0) // without the root, the first case would make one more request
 	slots := make(chan struct{}, cutsAtOnce)
 	tally := cutTally{rows: map[string]*cutRow{}}
 	var wg sync.WaitGroup
@@ -122,7 +122,7 @@ func TestEveryCutPoint(t *testing.T) {
 	wg.Wait()
 	t.Log("\n" + tally.String())
 
-	time.Sleep(heldTTL + grace + 2*time.Second) // until the leases that were given up are over, and orphan_after: cuts end none
+	time.Sleep(heldTTL + grace + 2*time.Second) // until all abandoned leases and orphan_after are over
 	report, err := b.reaper(time.Second).Sweep(b.ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ type cutTally struct {
 
 type cutRow struct {
 	faults [3][2]int // by fault, and whether the session expired
-	early  int       // those in which the contender was in before the fault was over
+	early  int       // cases in which the contender entered before the fault was over
 }
 
 // add counts a case if its fault occurred, and reports whether it did.
@@ -176,7 +176,7 @@ func (t *cutTally) String() string {
 	for _, op := range cutOperations {
 		row := t.rows[op.name]
 		if row == nil {
-			continue // not asked for by -run
+			continue // not selected by -run
 		}
 		fmt.Fprintf(w, "%s\t", op.name)
 		for _, n := range row.faults {

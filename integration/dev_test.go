@@ -130,8 +130,8 @@ func devZkCli(t *testing.T, servers []string) {
 	}
 }
 
-// devForeign runs a client in another language, which fails if a result is unexpected. It is
-// skipped if the library is not available.
+// devForeign runs a client in another language. The client fails if a result is unexpected. The
+// test is skipped if the library is not available.
 func devForeign(t *testing.T, servers []string, name string, source []byte, program func(context.Context, string, string, []byte) (foreign.Program, error)) {
 	p, err := program(t.Context(), t.TempDir(), name, source)
 	if err != nil && strings.HasPrefix(err.Error(), "javac: ") {

@@ -24,7 +24,7 @@ type measured struct {
 	Workload, Title string
 	Figures         []figure
 	Peers           []struct{ Title string }
-	Rounds          [][][]any // by peer, turn and figure: numbers, where they were measured
+	Rounds          [][][]any // by peer, turn and figure: numbers, unless not measured
 }
 
 // cell returns the median of a peer's figure, formatted as the benchmark prints it.
@@ -51,10 +51,9 @@ func (m *measured) cell(title, peer string) string {
 
 // readmeRows maps README's rows to the figures that lock/FAMILIES.md names in full.
 var readmeRows = map[string]string{
-	"lock and unlock, free lock":                           "A, free lock, one client, loopback: lock + unlock, median",
-	"requests for both":                                    "A, free lock, one client, loopback: requests",
-	"unlock to next holder, 16 clients":                    "C, handoff among 16 clients that hold for 2ms, loopback: unlock to next holder, median",
-	"bytes the server sends for each handoff, 128 clients": "C, handoff among 128 clients that hold for 2ms, loopback: bytes to clients",
+	"lock and unlock, free lock":        "A, free lock, one client, loopback: lock + unlock, median",
+	"requests for both":                 "A, free lock, one client, loopback: requests",
+	"unlock to next holder, 16 clients": "C, handoff among 16 clients that hold for 2ms, loopback: unlock to next holder, median",
 }
 
 // TestFamilies compares the figures in lock/FAMILIES.md and README.md with the benchmark's results.

@@ -32,7 +32,7 @@ func TestHammer(t *testing.T) {
 	for _, connections := range []string{"own connections", "one connection"} {
 		t.Run(connections, func(t *testing.T) {
 			b := onShared(t)
-			b.ctx = t.Context() // it may go on for long
+			b.ctx = t.Context() // the test may take long
 			var all []*lock.Client
 			shared := b.connect()
 			for range clients {

@@ -27,12 +27,12 @@ import (
 // Times that suit a loaded machine: a server may be silent for seconds, and may take half a minute
 // to start.
 const (
-	long           = 5 * time.Minute  // the lease of a client that is to live, whatever happens
-	ttl            = 12 * time.Second // the lease of a client that dies, for others to wait for its end
+	long           = 5 * time.Minute  // lease of a client that survives all faults
+	ttl            = 12 * time.Second // lease of a client that dies: tests wait for its end
 	grace          = 500 * time.Millisecond
 	sessionTimeout = 2 * time.Second
 	patience       = 2 * time.Minute
-	wholeTest      = 15 * time.Minute // bounds a test, less than go test's own bound
+	wholeTest      = 15 * time.Minute // limit of a test, below go test's own
 )
 
 // bench is the environment of a test: servers, a root of its own, and a plain connection.
@@ -253,7 +253,7 @@ type room struct {
 	doubles atomic.Int32
 
 	mu     sync.Mutex
-	count  int // unprotected on purpose, but for the race detector: read and written in two steps
+	count  int // unprotected on purpose: the race detector checks the lock
 	tokens []lock.Token
 }
 

@@ -67,7 +67,7 @@ func TestElectionsFasterThanALease(t *testing.T) {
 	dead := e.corpses(c.waiters[0], "before")
 	first := e.depose()
 	last, elections := first, 1
-	for led := time.Duration(0); led < longTTL+grace; elections++ { // without the time that has no leader
+	for led := time.Duration(0); led < longTTL+grace; elections++ { // only the time with a leader counts
 		c.awaitRenewals(e.epoch())
 		led += time.Since(last)
 		last = e.depose()
@@ -160,7 +160,7 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 type ensemble struct {
 	*probe
 	members *zkserver.Ensemble
-	ahead   map[*zkserver.Server]time.Duration // by how much its clock is
+	ahead   map[*zkserver.Server]time.Duration // how far its clock is ahead
 }
 
 // onEnsemble returns servers whose clocks are ahead by the given times. The test kills them

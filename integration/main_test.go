@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(workerEnv); role != "" {
 		os.Exit(work(role))
 	}
-	// They wait far more than they work. -parallel on the command line wins.
+	// The tests wait far more than they work. -parallel on the command line takes precedence.
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}

@@ -44,7 +44,7 @@ func TestCloseOfManyHolds(t *testing.T) {
 		t.Fatalf("%d holds, want %d", s.Holds, n)
 	}
 	joined := time.Now()
-	if err := c.Close(); err != nil { // it says so if the unlock timeout was not enough
+	if err := c.Close(); err != nil { // the error says whether the unlock timeout was too short
 		t.Error(err)
 	}
 	t.Logf("%d locks were taken in %v and given back in %v", n, joined.Sub(began), time.Since(joined))

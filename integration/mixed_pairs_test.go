@@ -90,10 +90,10 @@ func (m *mixed) lose(c part) {
 
 // cell is a case of two clients: the second requests the lock while the first holds it.
 type cell struct {
-	maker         string // library whose client makes the parent, before the others come
+	maker         string // library of the client that creates the parent
 	first, second string // libraries
-	has, asks     string // commands
-	together      bool   // both may have it
+	has, asks     string // commands of the first and the second
+	together      bool   // both may hold the lock at once
 }
 
 // run runs the cells in parallel, each with a lock of its own.
@@ -176,8 +176,8 @@ func (m *mixed) testReadersAndWriters(t *testing.T) {
 	}
 }
 
-// testDowngrade: a writer continues as a reader. Holdfast's lets Holdfast's readers in. Curator's
-// lets Holdfast's readers in: it creates an entry for reading, and deletes the one for writing.
+// testDowngrade: a writer continues as a reader. Holdfast's writer lets Holdfast's readers in. So
+// does Curator's writer: it creates an entry for reading, and deletes the one for writing.
 func (m *mixed) testDowngrade(t *testing.T) {
 	for _, library := range []string{holdfast, curator} {
 		t.Run("Curator's before a writer of "+library, func(t *testing.T) {
@@ -213,7 +213,7 @@ func (m *mixed) testDowngrade(t *testing.T) {
 		reading := m.queues(theirs, "rlock", path, 2)
 		m.ask(ours, "downgrade")
 		m.ask(reader, "rlock")
-		m.waits(reading) // to Curator ours is a writer until it has gone
+		m.waits(reading) // Curator sees our entry as a writer until it is gone
 		m.ask(ours, "unlock")
 		m.comes(reading)
 		m.ask(theirs, "unlock")
@@ -257,7 +257,7 @@ func (m *mixed) testReadLockOfKazoo(t *testing.T) {
 func (m *mixed) testUnaware(t *testing.T) {
 	for _, c := range []struct {
 		holder, comer string
-		options       []string // the comer's
+		options       []string // the second client's options
 		why           string
 	}{
 		{holdfast, kazoo, nil, "kazoo without extra_lock_patterns waits for kazoo only"},
@@ -268,10 +268,10 @@ func (m *mixed) testUnaware(t *testing.T) {
 			holder := m.open(c.holder, 0, path, peers.Mutex, peers.Mixed...)
 			comer := m.open(c.comer, 0, path, peers.Mutex, c.options...)
 			m.ask(holder, "lock")
-			m.ask(comer, "lock") // beside the holder
+			m.ask(comer, "lock") // both hold the lock
 			t.Logf("both are in: %s", c.why)
 			m.ask(holder, "unlock")
-			if c.holder == holdfast { // that one waits for it all the same
+			if c.holder == holdfast { // our next entry waits for the second client nevertheless
 				again := m.queues(holder, "lock", path, 2)
 				m.waits(again)
 				m.ask(comer, "unlock")
@@ -289,7 +289,7 @@ func (m *mixed) testParentDeleted(t *testing.T) {
 	for _, c := range []struct {
 		library string
 		option  string
-		keeps   bool // we do
+		keeps   bool // Holdfast keeps the lock's node
 		breaks  bool
 	}{
 		{library: zkLock}, {library: curator}, {library: kazoo},
@@ -304,7 +304,7 @@ func (m *mixed) testParentDeleted(t *testing.T) {
 			}
 			ours := m.open(holdfast, 0, path, peers.Mutex, options...)
 			theirs := m.open(c.library, 0, path, peers.Mutex, append(slices.Clone(peers.Mixed), c.option)...)
-			m.ask(ours, "lock") // which makes the parent
+			m.ask(ours, "lock") // creates the parent
 			waiting := m.queues(theirs, "lock", path, 2)
 			m.ask(ours, "unlock")
 			m.comes(waiting)

@@ -62,7 +62,7 @@ func TestMixed(t *testing.T) {
 // mix starts two processes of each library.
 func mix(t *testing.T) *mixed {
 	m := &mixed{onShared(t), make(map[string][]*peers.Peer)}
-	m.ctx = t.Context() // it may go on for long
+	m.ctx = t.Context() // the test may take long
 	dir := t.TempDir()
 	for name, setUp := range map[string]func(context.Context, string) (peers.Program, error){
 		holdfast: peers.Holdfast,
@@ -100,7 +100,7 @@ func (m *mixed) of(t *testing.T, name string) (*mixed, string) {
 	t.Cleanup(func() {
 		children, _, err := b.raw.Children(path)
 		for _, c := range children {
-			if _, anchor := znode.AnchorOf(c); !anchor { // which stays where the parent is kept, or was adopted
+			if _, anchor := znode.AnchorOf(c); !anchor { // an anchor stays in a kept or adopted parent
 				t.Errorf("left behind: %s", c)
 			}
 			err = errors.Join(err, b.raw.Delete(path+"/"+c, -1))
@@ -173,10 +173,10 @@ type queue struct {
 	over     atomic.Bool
 
 	mu     sync.Mutex
-	last   string // the sequence of the last holder
-	parent int64  // its Czxid
+	last   string // sequence of the last holder's entry
+	parent int64  // Czxid of the parent
 	turns  map[part]int
-	most   map[part]int // how many others came in from one turn of a client's to the next
+	most   map[part]int // largest number of other turns between two turns of a client
 	since  map[part]int
 	all    int
 }

@@ -60,7 +60,7 @@ func TestNearTheEndOfTheCounter(t *testing.T) {
 					for range 5 {
 						h := b.lock(clients[i%2], "x")
 						leave := r.enter(h.Token())
-						time.Sleep(20 * time.Millisecond) // works, while the others join
+						time.Sleep(20 * time.Millisecond) // work, while the others join
 						leave()
 						b.unlock(h)
 					}
@@ -150,7 +150,7 @@ func completeSnapshot(t *testing.T, dir, path string) (newest string) {
 	}
 	for _, file := range snapshots {
 		data, err := os.ReadFile(file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it had another name while it was written
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // the server renames a snapshot when it is complete
 			t.Fatal(err)
 		}
 		if bytes.HasSuffix(data, lengthed("/")) && bytes.Contains(data, lengthed(path)) && (newest == "" || number(file) > number(newest)) {

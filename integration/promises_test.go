@@ -24,9 +24,9 @@ import (
 func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
-	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // another session would be a transaction
-	b.unlock(b.lock(c, "orders/42"))                         // the first time makes root and ancestor
-	b.nodes()                                                // nor is the bench's own session to begin later
+	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // a new session would count as a transaction
+	b.unlock(b.lock(c, "orders/42"))                         // creates root and ancestor
+	b.nodes()                                                // starts the bench's own session now
 	zxid := func() int64 {
 		z, err := s.Zxid(b.ctx)
 		if err != nil {
@@ -179,7 +179,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	var clients []*lock.Client
 	var taps []*zkserver.Tap
 	for range waiters + 1 {
-		c, tap := b.tapped(lock.WithTTL(longTTL), lock.WithUnlockTimeout(longTTL)) // an answer may have to wait for many sessions
+		c, tap := b.tapped(lock.WithTTL(longTTL), lock.WithUnlockTimeout(longTTL)) // an answer can take as long as many sessions
 		clients, taps = append(clients, c), append(taps, tap)
 	}
 	var expired atomic.Int32
@@ -322,7 +322,7 @@ func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
-	c := b.client(lock.WithSessionTimeout(time.Minute)) // what a lost reply would tell is not counted
+	c := b.client(lock.WithSessionTimeout(time.Minute)) // without an outage, which would delay the client
 	dead := b.holder("x")
 	token := dead.says("held")
 	entered := make(chan *lock.Hold, 1)
@@ -510,7 +510,7 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 			}
 		})
 	}
-	wg.Go(func() { // deletes ancestors and parents wherever they are empty
+	wg.Go(func() { // deletes all empty ancestors and parents
 		for ctx.Err() == nil {
 			for _, p := range []string{"/b/c/d", "/b/c", "/b", "/a"} {
 				if err := b.deleteEmpty(b.root + p); err != nil && !isAny(err, zk.ErrNoNode, zk.ErrNotEmpty) {
@@ -537,7 +537,7 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 	}
 	b.eventually("nothing but ancestors is left", func() bool {
 		return !slices.ContainsFunc(b.nodes(), func(p string) bool {
-			_, anchor := znode.AnchorOf(strings.TrimPrefix(p, b.root+"/b/c/")) // of b/c, if b/c/d went after it
+			_, anchor := znode.AnchorOf(strings.TrimPrefix(p, b.root+"/b/c/")) // of b/c, if b/c/d was deleted later
 			return p != b.root+"/b" && p != b.root+"/b/c" && !anchor
 		})
 	})
@@ -626,8 +626,8 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 	b := onShared(t)
 	silent := listenSilently(t)
 	b.servers = append([]string{silent.addr}, b.servers...)
-	for !silent.called() { // the order is drawn anew each time
-		const timeout = 30 * time.Second // a third of it is for the silent one
+	for !silent.called() { // each Dial draws a new order
+		const timeout = 30 * time.Second // a third of it is for the silent server
 		ctx, cancel := context.WithTimeout(b.ctx, timeout)
 		c, err := lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithSessionTimeout(timeout))
 		cancel()

@@ -52,7 +52,7 @@ func (p *program) logged(msg string) (lines []map[string]any) {
 	p.Helper()
 	for text := range strings.Lines(p.Stderr()) {
 		line := map[string]any{}
-		if !strings.HasSuffix(text, "\n") || json.Unmarshal([]byte(text), &line) != nil { // being written, or no line of the log
+		if !strings.HasSuffix(text, "\n") || json.Unmarshal([]byte(text), &line) != nil { // an incomplete line, or not a log line
 			continue
 		}
 		if line["message"] == msg {
@@ -124,7 +124,7 @@ func testReaperFrozen(t *testing.T, bin string) {
 	if err := s.Restart(b.ctx); err != nil {
 		t.Fatal(err)
 	}
-	b.client() // waits for a session, for the plain connection to find the server too
+	b.client() // when the client has a session, the plain connection finds the server, too
 	b.eventually("its lock is there, or is not", func() bool { return b.removeReaperLock() })
 }
 
@@ -179,7 +179,7 @@ reaper: {schedule: "@every 1s"}
 	}
 	b.eventually("all have an entry", func() bool { return len(b.children(reaper.DefaultLock)) == 3 })
 	active.Kill()
-	b.overdue(b.client(), reaper.DefaultLock, 0) // at the latest then, of those that are still there
+	b.overdue(b.client(), reaper.DefaultLock, 0) // by then the dead reaper's lease is over
 	others := slices.DeleteFunc(slices.Clone(all), func(p *program) bool { return p == active })
 	b.eventually("another one is active", func() bool { return len(others[0].logged(saysActive))+len(others[1].logged(saysActive)) == 1 })
 	b.abandon("left")
@@ -229,7 +229,7 @@ func testReaperReload(t *testing.T, bin string) {
 
 	c.configure(policiesOf("b") + "root: /elsewhere\nlog: {level: debug}\n")
 	line = p.logs(saysInPart)
-	if changed := fmt.Sprint(line["changed"]); fmt.Sprint(line["takes_a_restart"]) != "[log]" || // --root wins over the file
+	if changed := fmt.Sprint(line["changed"]); fmt.Sprint(line["takes_a_restart"]) != "[log]" || // --root has precedence over the file
 		changed != "[policy often: match: b/**, was a/**]" {
 		t.Errorf("%v", line)
 	}
@@ -286,7 +286,7 @@ func testReaperRoots(t *testing.T, bin string) {
 	one, two := onShared(t), onShared(t)
 	third := one.root + "-denied"
 	c := newReaper(one, bin)
-	c.args = c.args[:2] // nothing but --config
+	c.args = c.args[:2] // the only flag is --config
 	c.configure(fmt.Sprintf(`
 zookeeper: {servers: ["%s"], session_timeout: %v}
 policies: [{name: all, match: "**", ttl: %v, grace: %v, orphan_after: 1s}]
@@ -323,7 +323,7 @@ roots:
 	if err := json.Unmarshal([]byte(once.rest()), &reports); err != nil {
 		t.Fatal(err)
 	}
-	once.mustExit(1) // for the one that cannot be
+	once.mustExit(1) // one root cannot be swept
 	complete := map[string]bool{}
 	for _, r := range reports {
 		complete[r.Name+" "+r.Root] = r.Complete
@@ -388,14 +388,14 @@ func testReaperRootsChange(t *testing.T, bin string) {
 		t.Errorf("%v", line)
 	}
 
-	reload(fmt.Sprintf("roots: [{name: two, root: %s}]", one.root)) // the name has moved
+	reload(fmt.Sprintf("roots: [{name: two, root: %s}]", one.root)) // the name has moved here
 	one.mustSweep("c")
 	shows("two")
 	if len(two.nodes()) > 0 && slices.Contains(two.nodes(), two.root+"/"+reaper.DefaultLock) {
 		t.Error("the root that has moved is swept where it stood")
 	}
 	gone := p.logged("this root is not in the configuration any more: it is not swept from now on")
-	if len(gone) != 4 { // without a name, one, three, and two where it stood
+	if len(gone) != 4 { // the root without a name, one, three, and two's old root
 		t.Errorf("given up: %v", gone)
 	}
 
@@ -481,7 +481,7 @@ func testReaperPipe(t *testing.T, bin string) {
 			t.Fatal(err)
 		}
 		var w *os.File
-		b.eventually("it reads the pipe", func() (ok bool) { // a write before would fail
+		b.eventually("it reads the pipe", func() (ok bool) { // a write before that would fail
 			var err error
 			w, err = os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 			return err == nil

@@ -47,7 +47,7 @@ func testReaperBar(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
 	c.configure(fmt.Sprintf("zookeeper: {session_timeout: %v}\npolicies: [{name: all, match: \"**\", ttl: %v, grace: %v, orphan_after: 1s}]\n"+
-		"reaper: {max_deletes_per_second: 1}\n", programSession, long, grace)) // so that it takes a while
+		"reaper: {max_deletes_per_second: 1}\n", programSession, long, grace)) // so that the sweep takes a while
 	leave := func() {
 		for i := range 3 {
 			name := fmt.Sprintf("left%d", i)
@@ -74,7 +74,7 @@ func testReaperBar(t *testing.T, bin string) {
 	}
 	theirs.Close()
 	shown, err := io.ReadAll(ours)
-	if err != nil && !errors.Is(err, syscall.EIO) { // as a terminal ends
+	if err != nil && !errors.Is(err, syscall.EIO) { // a terminal ends with EIO
 		t.Error(err)
 	}
 	if err := cmd.Wait(); err != nil {

@@ -147,7 +147,7 @@ func testReaperOutage(t *testing.T, bin string) {
 		dead.says("held")
 		dead.Kill()
 		b.eventually("the tree is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+name) })
-		active.signal(syscall.SIGTERM) // after the first one it is the second one's turn
+		active.signal(syscall.SIGTERM) // the second reaper becomes the active one
 		active.mustExit(0)
 	}
 }

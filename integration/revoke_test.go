@@ -25,7 +25,7 @@ func TestRevokeOnARealServer(t *testing.T) {
 	}
 	hears := func(reason string, h *lock.Hold) {
 		t.Helper()
-		for { // an earlier one may be told too
+		for { // an earlier request may come first
 			select {
 			case r := <-h.Revoked():
 				if r.Reason == reason {

@@ -25,7 +25,7 @@ type secure struct {
 	testing.TB
 	ctx           context.Context
 	authority     *testpki.Authority
-	ours          testpki.Pair // of a client
+	ours          testpki.Pair // a client's certificate
 	plain, secure string       // addresses
 }
 
@@ -50,7 +50,7 @@ func startSecure(t testing.TB) *secure {
 		TB: t, ctx: ctx, authority: authority, ours: authority.Issue(t, "svc"),
 		plain: server.Addr(), secure: fmt.Sprintf("127.0.0.1:%d", ports[0]),
 	}
-	s.client() // waits for the port, which the server opens after the other one
+	s.client() // waits for the secure port, which the server opens last
 	return s
 }
 
@@ -197,7 +197,7 @@ func (s *secure) denyRaw(z steady, root, entry string) {
 	var acl []zk.ACL
 	var err error
 	z.again(func() error { acl, _, err = z.GetACL(entry); return err })
-	for _, a := range acl { // from 3.6 on the digest itself is hidden, and the list may be
+	for _, a := range acl { // from 3.6 on the server hides the digest, and perhaps the list
 		if !strings.HasSuffix(a.ID, ":x") && a.Scheme == "digest" {
 			s.Errorf("a stranger sees the ACL %+v", a)
 		}
@@ -283,7 +283,7 @@ func TestTLSMistakes(t *testing.T) {
 		"another name":              {s.secure, &tls.Config{RootCAs: s.authority.Pool(), ServerName: "zk.example"}, []string{"zookeeper.tls.server_name"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(s.ctx) // by the first failure
+			ctx, cancel := context.WithCancel(s.ctx) // ends with the first failure
 			defer cancel()
 			var opts []lock.Option
 			if test.tls != nil {

@@ -29,8 +29,8 @@ type console struct {
 	ctx     context.Context
 	dir     string
 	env     []string
-	cluster string        // the server
-	held    chan struct{} // says each time that the lock's holder has it
+	cluster string        // address of the server
+	held    chan struct{} // receives a value at each acquisition of the lock
 }
 
 // rule is the check of one kind of command. The first rule whose pattern matches applies. A command
@@ -38,12 +38,12 @@ type console struct {
 type rule struct {
 	command string // a regular expression
 	check   func(c *console, command string) error
-	why     string // it is not run as printed
+	why     string // reason why the command is not run as printed
 }
 
 var rules = []rule{
 	{`^make `, (*console).target, "it runs for minutes: that the target is there is checked, and CI runs it"},
-	{`^go work init `, nil, "it is for a checkout beside another module; integration/bench and others are such modules"},
+	{`^go mod (edit -replace|tidy)`, nil, "it is for the reader's module; TestProgramOfREADME builds such a module"},
 	{`^go install `, (*console).programs, "it writes outside of the test's folder: that the packages are there, and programs, is checked"},
 	{`^holdfast demo$`, nil, "TestCommandLine runs it, for a minute"},
 	{`^holdfast dev$`, nil, "TestDev runs it, on ports that are free"},
@@ -74,7 +74,7 @@ func TestCommandsOfDocs(t *testing.T) {
 			c := *c
 			c.T = t
 			for command := range strings.Lines(strings.ReplaceAll(s.text, "\\\n", " ")) {
-				command, _, _ = strings.Cut(strings.TrimSpace(command), "  #") // what is behind it is a remark
+				command, _, _ = strings.Cut(strings.TrimSpace(command), "  #") // a remark follows
 				if command == "" || strings.HasPrefix(command, "#") {
 					continue
 				}

@@ -14,13 +14,13 @@ import (
 // write that may have been applied is not sent again, unless it is a delete.
 type steady struct {
 	*zk.Conn
-	ctx context.Context // for how long
+	ctx context.Context // limit of all retries
 }
 
 // again repeats a request until it fails for another reason than a lost connection, or succeeds.
 func (s steady) again(request func() error, unless ...error) {
 	for s.ctx.Err() == nil {
-		err := request() // waits, while no server is there
+		err := request() // waits while there is no server
 		if err == nil || !isAny(err, zk.ErrNoServer, zk.ErrSessionExpired, zk.ErrConnectionClosed) || isAny(err, unless...) {
 			return
 		}
@@ -65,7 +65,7 @@ func (s steady) Delete(path string, version int32) error {
 	var tries int
 	var err error
 	s.again(func() error { tries++; err = s.Conn.Delete(path, version); return err })
-	if tries > 1 && errors.Is(err, zk.ErrNoNode) { // by the try before
+	if tries > 1 && errors.Is(err, zk.ErrNoNode) { // an earlier try has deleted it
 		return nil
 	}
 	return err

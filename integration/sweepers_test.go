@@ -13,8 +13,8 @@ import (
 
 // sweeper sweeps continuously, until the end of the test or until stop.
 type sweeper struct {
-	sweeps atomic.Int64 // that were complete
-	stop   func()       // waits for the sweep at hand
+	sweeps atomic.Int64 // number of complete sweeps
+	stop   func()       // waits for the running sweep
 }
 
 // sweeper starts a reaper that sweeps continuously.
@@ -51,7 +51,7 @@ func (b *bench) sweepWith(sweep func(context.Context) (reaper.Report, error)) *s
 		done.Wait()
 	}
 	done.Go(func() {
-		pace := time.NewTicker(500 * time.Millisecond) // leaves something of the machine to others
+		pace := time.NewTicker(500 * time.Millisecond) // leaves the machine time for the others
 		defer pace.Stop()
 		for ctx.Err() == nil {
 			// A sweep that fails because of a lost server is repeated.
@@ -86,7 +86,7 @@ func (b *bench) sweepOnce(ctx context.Context, o reaper.Options) (report reaper.
 func (b *bench) awaitSweeps(sweepers ...*sweeper) {
 	b.Helper()
 	for _, s := range sweepers {
-		enough := s.sweeps.Load() + 2 // the next that ends may have begun before
+		enough := s.sweeps.Load() + 2 // the sweep that ends next may have begun before
 		b.eventually("a whole sweep", func() bool { return s.sweeps.Load() >= enough })
 	}
 }

@@ -48,7 +48,7 @@ func transaction(c *cut) {
 	if !lost {
 		c.unlocked(h, err)
 	}
-	c.eventually("the entry is gone", func() bool { return !c.exists(h.EntryPath()) }) // nothing can be applied any more
+	c.eventually("the entry is gone", func() bool { return !c.exists(h.EntryPath()) }) // no late write is possible any more
 	applied := take()
 	switch {
 	case told == nil && applied == 1:
@@ -100,7 +100,7 @@ func TestTxnOnARealServer(t *testing.T) {
 	if h.Remaining() == 0 || h.Err() != nil {
 		t.Errorf("the hold has ended: %v", h.Err())
 	}
-	if err := h.Extend(b.ctx, ttl); err != nil { // the version is the one that we know
+	if err := h.Extend(b.ctx, ttl); err != nil { // the client knows the version
 		t.Error(err)
 	}
 	txn(nil, lock.OpDelete(app+"/a", 2))

@@ -21,9 +21,9 @@ type waiters struct {
 	weight func(i int) int
 	take   func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error)
 	hold   time.Duration
-	locks  int  // that each takes together; 0: one
-	shares bool // those of one client have one place in the queue
-	lists  int  // how often each lists all contenders
+	locks  int  // locks that a waiter takes together; 0: one
+	shares bool // the waiters of a client share its place in the queue
+	lists  int  // lists of all contenders per waiter
 }
 
 // had is a hold, or several.
@@ -42,7 +42,7 @@ func (s severally) Token() lock.Token { return slices.Collect(s.All())[0].Token(
 // bytesOfName is the approximate size of a child in the reply to a list.
 const bytesOfName = 50
 
-const everybody = 1 << 30 // the room of a lock that any number may read
+const everybody = 1 << 30 // room of a lock without a limit of readers
 
 // told is the duration of a hold that is long enough to record its grant, even on a busy machine.
 // The waiter behind a shorter one lists.
@@ -112,7 +112,7 @@ func TestManyWaiters(t *testing.T) {
 func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	b := onShared(t)
 	const sessions = 10
-	kept := lock.WithSessionTimeout(time.Minute) // after another session all look where they stand
+	kept := lock.WithSessionTimeout(time.Minute) // after a new session each waiter lists
 	clients, meters := make([]*lock.Client, sessions), make([]zkserver.Meter, sessions)
 	var told waitersTold
 	for i := range clients {
@@ -139,7 +139,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 		waiters.Go(func() {
 			weight := kind.weight(i)
 			var own []lock.LockOption
-			if !kind.shares { // contenders that ask for different things have entries of their own
+			if !kind.shares { // contenders with different requests have entries of their own
 				own = append(own, lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(i)}))
 			}
 			h, err := kind.take(b.ctx, clients[i%sessions], weight, own...)
@@ -194,7 +194,7 @@ type line struct {
 
 type lineStep struct {
 	token  lock.Token
-	weight int // in the lock's room; less than 0: it leaves
+	weight int // share of the lock's room; negative: it leaves
 }
 
 func (l *line) step(token lock.Token, weight int) {

@@ -159,7 +159,7 @@ func TestCreateAppliedLate(t *testing.T) {
 			late()
 			w.hasEntries("x", 3)
 			ctx := w.limited(time.Second)
-			_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // has a place of its own
+			_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // has an entry of its own
 			mustBe(w, err, lock.ErrHeld)
 		}
 		time.Sleep(time.Second)

@@ -210,18 +210,18 @@ func TestDeleteDeniedLater(t *testing.T) {
 		var unlock *lock.UnlockError
 		isTrue(t, errors.As(err, &unlock) && unlock.Lock == "x" && unlock.Entry == h.EntryPath(), "error is %#v", err)
 		mustBe(t, h.Err(), lock.ErrUnlocked)
-		time.Sleep(2 * ttl) // now it has expired, and cannot be purged
+		time.Sleep(2 * ttl) // the lease has ended, and no client can purge the entry
 		cost := w.cost("b", func() { time.Sleep(time.Minute) })
 		isTrue(t, cost.requests["multi"]+cost.requests["delete"] <= 75 && cost.total() <= 60*7, "waiting for a minute cost %v", cost.requests)
 		w.waits(ch)
 		mustSay(t, errors.New(w.logged()), "expired entries ahead cannot be deleted", "/locks/x")
 		ctx := w.limited(time.Minute)
 		mustBe(t, second(b.Mutex("x").TryLock(ctx)), lock.ErrHeld)
-		third := w.queue(w.ctx, admin, "x") // waits for b, which is alive
+		third := w.queue(w.ctx, admin, "x") // it waits for b, which is alive
 		w.remove(z, h.EntryPath())
 		got := w.await(ch)
 		mustBe(t, got.hold.Unlock(), lock.ErrDenied)
-		w.unlock(w.await(third).hold) // purges it
+		w.unlock(w.await(third).hold) // the third client purges it
 		w.empty()
 	})
 }
@@ -273,7 +273,7 @@ func TestRenewalDenied(t *testing.T) {
 		mustSay(t, errors.New(w.logged()), "renewal refused", "not authenticated")
 		w.alive(other)
 		w.unlock(other)
-		w.empty() // an entry is its parent's to delete
+		w.empty() // the parent's ACL decides about deletes
 	})
 }
 

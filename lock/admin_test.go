@@ -30,7 +30,7 @@ func TestTreeReads(t *testing.T) {
 		data, stat, err := tree.Get(w.ctx, h.EntryPath())
 		isTrue(t, err == nil && string(data) == string(w.node(h.EntryPath()).Data) && stat.Czxid == h.Token().Czxid, "%s, %+v, %v", data, stat, err)
 		names, stat, err := tree.Children(w.ctx, "/locks/x")
-		if err != nil || len(names) != 2 || !slices.Contains(names, h.EntryPath()[len("/locks/x/"):]) || stat.NumChildren != 2 { // and the anchor
+		if err != nil || len(names) != 2 || !slices.Contains(names, h.EntryPath()[len("/locks/x/"):]) || stat.NumChildren != 2 { // the entry and the anchor
 			t.Errorf("%q, %+v, %v", names, stat, err)
 		}
 		_, _, err = tree.Get(w.ctx, "/locks/none")
@@ -109,7 +109,7 @@ func TestTreeDeletes(t *testing.T) {
 		all[1].Version = 1
 		w.mishap(i, "a", func(r locktest.Request) bool { return r.Op == "multi" })
 		err = admin.New(a).Delete(w.ctx, all)
-		if err != nil { // it had been applied
+		if err != nil { // the earlier attempt was applied
 			mustBe(t, err, zk.ErrNoNode)
 		}
 		w.empty()
@@ -181,7 +181,7 @@ func TestTreeInspects(t *testing.T) {
 		theirs := w.create(z, "/locks/x/lock-", "", zk.FlagSequence|zk.FlagEphemeral)
 		damaged := w.create(z, "/locks/x/0123456789abcdef-lock-", "{", zk.FlagSequence)
 		w.create(z, "/locks/x/nested", "", 0)
-		w.create(z, "/locks/"+znode.EpochMark, string(znode.Parent{Kind: znode.Mark}.Encode()), 0) // no child of the root's to see
+		w.create(z, "/locks/"+znode.EpochMark, string(znode.Parent{Kind: znode.Mark}.Encode()), 0) // Inspect does not show this child of the root
 		w.create(z, "/locks/x/nested/"+znode.EpochMark, "", 0)
 		s, err := tree.Inspect(w.ctx, "x")
 		mustBeTrue(t, err == nil && s.Kind == znode.Mutex && slices.Equal(s.Children, []string{"nested"}) && len(s.Contenders) == 4, "%+v, %v", s, err)

@@ -85,7 +85,7 @@ func (r *recipe) size() int {
 	for _, a := range c.acl {
 		size += 3 * (len(a.Scheme) + len(a.ID) + 12)
 	}
-	metadata, _ := json.Marshal(r.metadata) // a map of texts
+	metadata, _ := json.Marshal(r.metadata) // a map of strings always encodes
 	return size + len(metadata)
 }
 

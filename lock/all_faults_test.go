@@ -99,7 +99,7 @@ func TestAbandonedLockOfAll(t *testing.T) {
 // TestOneOfAllGoneWhileItWaits: if one entry has gone, one transaction creates all of them anew, at
 // the ends of the queues. A single new entry could be behind entries that wait for its companions.
 func TestOneOfAllGoneWhileItWaits(t *testing.T) {
-	each(t, "first", bools, func(w *world, first bool) { // the entry of a lock whose turn has come, or not
+	each(t, "first", bools, func(w *world, first bool) { // the entry at x, which is first, or one that waits
 		a, b, d := w.client("a"), w.client("b"), w.client("d")
 		h := w.lock(b, "y")
 		one := w.queueAll(w.ctx, a, "x", "y", "z")
@@ -110,7 +110,7 @@ func TestOneOfAllGoneWhileItWaits(t *testing.T) {
 		}
 		w.remove(w.raw("admin"), gone.Path)
 		w.until("it has queued again", func() bool { return a.Stats().Requeued > 0 })
-		hs := w.expectAll(other) // which the entries at z and x had held up
+		hs := w.expectAll(other) // the entries at z and x were in its way
 		settle()
 		x, y, z := w.entries("x"), w.entries("y"), w.entries("z")
 		mustBeTrue(w, len(x) == 2 && len(y) == 2 && len(z) == 2, "entries %q, %q, %q, want two each", paths(x), paths(y), paths(z))
@@ -139,7 +139,7 @@ func TestAllWaitOverOutages(t *testing.T) {
 		w.ExpireLabel("a")
 		time.Sleep(outage)
 		if long {
-			got := w.expect(x) // the waiter behind the dead one has purged it
+			got := w.expect(x) // this waiter has purged the dead entry
 			w.Heal("a")
 			time.Sleep(ttl)
 			w.unlock(h)
@@ -167,7 +167,7 @@ func TestAllWaitOverOutages(t *testing.T) {
 // that another client has purged one of the entries.
 func TestAllJoinedTooLongAgo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b") // the connection does not end meanwhile
+		a, b := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b") // so that the connection lasts
 		w.unlock(w.lock(b, "other"))
 		hit := w.fault(func(r locktest.Request) bool { return r.Label == "a" && joins(r) }, locktest.Fault{DelayReply: 2 * ttl})
 		one := start(func() (*lock.Holds, error) { return a.LockAll(w.ctx, "x", "y") })
@@ -236,7 +236,7 @@ func TestStaleLeaseOfOneOfAll(t *testing.T) {
 		})
 		time.Sleep(ttl * 3 / 4)
 		w.unlock(h)
-		w.waitsAll(done) // for one is not renewed
+		w.waitsAll(done) // one of the entries is not renewed
 		w.Intercept(nil)
 		got := <-done
 		w.ok(got.err)
@@ -339,7 +339,7 @@ func (c *circle) worker(client *lock.Client, label string) {
 		names := c.some(r)
 		all := client.All(names)
 		switch r.IntN(8) {
-		case 0: // one, with or without a queue
+		case 0: // one lock, with or without a queue
 			h, err := client.Mutex(names[0], [][]lock.LockOption{nil, {lock.WithBarging()}}[r.IntN(2)]...).Lock(ctx)
 			c.had(r, label, names[:1], err, h.Unlock)
 		case 1:
@@ -347,7 +347,7 @@ func (c *circle) worker(client *lock.Client, label string) {
 			if err == nil || !isOne(err, lock.ErrHeld) {
 				c.had(r, label, names, err, hs.Unlock)
 			}
-		case 2: // gives up
+		case 2: // gives up before its turn
 			soon, cancel := context.WithTimeout(ctx, between(r, 0, 200*time.Millisecond))
 			if hs, err := all.Lock(soon); err == nil {
 				c.had(r, label, names, err, hs.Unlock)

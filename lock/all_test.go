@@ -23,9 +23,9 @@ var eight = []string{"a/1", "a/2", "b/1", "b/2", "c", "d", "e", "f"}
 func TestFreeLocksAreOneTransactionEachWay(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
-		w.unlockAll(w.lockAll(c, eight...)) // makes the root and the ancestors, and learns the time
+		w.unlockAll(w.lockAll(c, eight...)) // creates the root and the ancestors, and learns the time
 		for range 3 {
-			time.Sleep(2 * time.Second) // so that the parents do not stay
+			time.Sleep(2 * time.Second) // until the parents are deleted
 			var hs *lock.Holds
 			w.wantCost("LockAll", w.cost("a", func() { hs = w.lockAll(c, eight...) }), map[string]int{"multi": 1}, 1)
 			var tokens []lock.Token
@@ -73,7 +73,7 @@ func TestAllOrNone(t *testing.T) {
 			r := w.record(w.entries(name)[0].Path)
 			isTrue(t, !r.Granted(), "the entry of %s tells a grant while y is waited for", name)
 		}
-		time.Sleep(4 * ttl) // its entries are first at two locks, and are renewed
+		time.Sleep(4 * ttl) // its first entries at two of the locks are renewed
 		w.waitsAll(ch)
 		x := w.queue(w.ctx, b, "x")
 		w.unlock(h)

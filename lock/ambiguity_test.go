@@ -15,7 +15,7 @@ import (
 )
 
 func TestAmbiguousLock(t *testing.T) {
-	for _, keep := range bools { // the parent, so that it is there
+	for _, keep := range bools { // with keep, the parent exists
 		eachMishap(t, fmt.Sprintf("parent kept %v", keep), []string{"Lock", "Lock that cannot end", "TryLock"}, func(w *world, how string, i int) {
 			a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: keep}))
 			w.unlock(w.lock(a, "x"))
@@ -25,7 +25,7 @@ func TestAmbiguousLock(t *testing.T) {
 			switch how {
 			case "TryLock":
 				take = a.Mutex("x").TryLock
-			case "Lock that cannot end": // is made in the goroutine of its caller
+			case "Lock that cannot end": // runs in the goroutine of the caller
 				ctx = context.Background()
 			}
 			began := time.Now()
@@ -62,7 +62,7 @@ func TestAmbiguousJoinOfQueue(t *testing.T) {
 }
 
 func TestAmbiguousUnlock(t *testing.T) {
-	eachMishap(t, "queued", []string{"", "a", "b"}, func(w *world, queued string, i int) { // a client without a window exchanges its entry for another one
+	eachMishap(t, "queued", []string{"", "a", "b"}, func(w *world, queued string, i int) { // without a window, a client exchanges its entry for another one
 		clients := map[string]*lock.Client{"a": w.dial("a"), "b": w.client("b")}
 		h := w.lock(clients["a"], "x")
 		var ch <-chan taken
@@ -71,7 +71,7 @@ func TestAmbiguousUnlock(t *testing.T) {
 		}
 		hit, begun := w.mishap(i, "a", leaves(h)), time.Now()
 		mustBe(w, h.Unlock(), nil)
-		w.until("the mishap", hit) // an entry that is exchanged for another one leaves in the background
+		w.until("the mishap", hit) // an exchanged entry leaves in the background
 		mustBe(t, h.Unlock(), lock.ErrUnlocked)
 		if ch != nil {
 			got := w.await(ch)

@@ -46,7 +46,7 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 
 		ended := w.end(h)
 		ch := w.barge(w.ctx, b, "x")
-		for range 3 { // others come and go
+		for range 3 { // other clients come and go
 			ctx, cancel := context.WithCancel(w.ctx)
 			w.queue(ctx, a, "x")
 			cancel()
@@ -83,8 +83,8 @@ func TestNoEntryIsKeptFromBarging(t *testing.T) {
 	})
 }
 
-// TestBargingForAFixedLease: a barging request for a fixed lease has no entry while it waits either,
-// so contenders that queue go first, and no unlocked entry is kept from it.
+// TestBargingForAFixedLease: a barging request for a fixed lease has no entry while it waits
+// either, so contenders that queue go first, and no unlocked entry is kept from it.
 func TestBargingForAFixedLease(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
@@ -103,13 +103,13 @@ func TestBargingForAFixedLease(t *testing.T) {
 
 		inRange(t, "a fixed lease", h.Remaining(), ttl-time.Second, ttl)
 		w.finish(h)
-		h = w.lock(a, "x") // would be kept
+		h = w.lock(a, "x") // the unlock would cache its lease
 		h = w.pass(h, barges(a))
 		w.alive(h)
 		w.unlock(h)
 		h = w.lock(a, "x")
 		w.unlock(h)
-		w.waits() // it is kept
+		w.waits() // the client caches its lease
 		h = w.await(barges(a)).hold
 		w.finish(h)
 	})
@@ -179,7 +179,7 @@ func TestBargingBesideOthersNodes(t *testing.T) {
 				mustBe(t, err, lock.ErrHeld, context.DeadlineExceeded)
 				mustSay(t, err, stays)
 			})
-			if n := cost.total(); n > 60 { // an entry that cannot be read is looked for each second
+			if n := cost.total(); n > 60 { // the waiter reads an unreadable entry each second
 				t.Errorf("%d requests in 10 s to wait for an entry that stays", n)
 			}
 			w.remove(z, stays)

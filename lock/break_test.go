@@ -19,7 +19,7 @@ import (
 // which is soon. If the owner cannot learn of it, the entry blocks until its lease has ended.
 func TestBreak(t *testing.T) {
 	type result struct {
-		err  []error // of the hold
+		err  []error // error of the hold
 		most time.Duration
 	}
 	for name, tt := range map[string]struct {
@@ -27,7 +27,7 @@ func TestBreak(t *testing.T) {
 		result
 	}{
 		"and wait": {func(w *world, h *lock.Hold, b *admin.Breaking) error {
-			w.alive(h) // it does not know yet
+			w.alive(h) // the holder does not know yet
 			return b.Wait(w.ctx, terms)
 		}, result{[]error{lock.ErrLost, lock.ErrBroken}, ttl / 2}},
 		"of a client that died": {func(w *world, h *lock.Hold, b *admin.Breaking) error { return b.Wait(w.ctx, terms) }, result{[]error{lock.ErrLost, lock.ErrExpired}, ttl + 2*grace}},
@@ -65,7 +65,7 @@ func TestBreak(t *testing.T) {
 				w.Errorf("took %v of a TTL of %v", took, ttl)
 			}
 			got := w.await(next)
-			if name != "now" { // it voids mutual exclusion
+			if name != "now" { // a force-release "now" voids mutual exclusion
 				w.inTurn(ended, got)
 			}
 			time.Sleep(ttl / 2)
@@ -105,7 +105,8 @@ func TestBreakAWaiter(t *testing.T) {
 	})
 }
 
-// TestBreakWhoAttaches: a client attaches to a place whose entry was broken: both are gone.
+// TestBreakWhoAttaches: the entry of an attached waiter is force-released. The Attach fails, and
+// the entry is deleted.
 func TestBreakWhoAttaches(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -122,7 +123,8 @@ func TestBreakWhoAttaches(t *testing.T) {
 	})
 }
 
-// TestAttachToABrokenEntry is refused: the force-release was not for the client that is quicker.
+// TestAttachToABrokenEntry: Attach to a force-released entry fails, although the entry still
+// exists.
 func TestAttachToABrokenEntry(t *testing.T) {
 	for _, died := range bools {
 		subtest(t, fmt.Sprintf("died %v", died), locktest.Options{}, func(w *world) {

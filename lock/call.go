@@ -116,7 +116,7 @@ func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, 
 // reenter returns another handle on the hold that ctx carries.
 func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite bool) (*Hold, error) {
 	t, _ := ctx.Value(tenant{c, e.Lock()}).(*tenancy)
-	if t != nil && t.e != e { // of an earlier hold, whose values the context carries too
+	if t != nil && t.e != e { // the context also carries the values of an earlier hold
 		t = nil
 	}
 	if t != nil && !t.enter() {

@@ -34,7 +34,7 @@ func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 	}
 	r := &entry.Record
 	value, ok := r.Metadata[znode.ValueKey]
-	if !ok { // a mutex
+	if !ok { // the entry is a mutex's
 		return c
 	}
 	return Candidate{
@@ -97,8 +97,8 @@ func (e *Election) look(ctx context.Context, ask func(context.Context, queue.Req
 // Observe yields the leader: now, and whenever the leader or its value changes. While there is
 // none, it yields the zero [Candidate]. It continues over reconnects and new sessions. When ctx
 // ends, the client closes, or Leader would fail, it yields the zero Candidate with the error, and
-// ends. Changes during the loop's body are yielded after it, only the last one. Tokens never
-// fall.
+// ends. If there are several changes during the loop's body, it yields only the last one. Tokens
+// never fall.
 //
 // An observer watches one node, and reads it at each renewal of the leader. During its own outage
 // it yields nothing, so the last value may be stale.

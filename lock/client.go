@@ -33,7 +33,8 @@ const (
 
 // Client is shared by all locks of a process: it has the connection to ZooKeeper, the estimate of
 // the leader's clock, the renewals and the identity of this process. Make one for a service with
-// [Dial] or [New]. All methods are safe for concurrent use.
+// [Dial] or [New]; methods of a nil or zero Client panic, as do those of a nil or zero [Hold]. All
+// methods are safe for concurrent use.
 type Client struct {
 	cfg    *config
 	conn   *zkconn.Conn
@@ -46,11 +47,12 @@ type Client struct {
 	events *outbox.Outbox // for the observers
 	outage outage
 
-	open  context.Context // ends when the client closes; its cause is ErrClosed
-	shut  context.CancelCauseFunc
-	tasks zkconn.Group // calls and background goroutines
-	once  sync.Once
-	done  error // of Close
+	open    context.Context // ends when the client closes; its cause is ErrClosed
+	shut    context.CancelCauseFunc
+	tasks   zkconn.Group  // calls and background goroutines
+	closing atomic.Bool   // Close was called
+	closed  chan struct{} // closed at the end of Close
+	done    error         // of Close
 
 	mu     sync.Mutex
 	warned map[time.Duration]bool
@@ -123,7 +125,7 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 
 // newClient returns a client without a connection.
 func newClient(cfg *config) *Client {
-	c := &Client{cfg: cfg, warned: map[time.Duration]bool{}, logs: outbox.New(mostLines), events: outbox.New(mostEvents)}
+	c := &Client{cfg: cfg, warned: map[time.Duration]bool{}, closed: make(chan struct{}), logs: outbox.New(mostLines), events: outbox.New(mostEvents)}
 	cfg.log = c.logs.Logger(cfg.log) // never wait for the log's reader
 	c.open, c.shut = context.WithCancelCause(context.Background())
 	return c
@@ -202,16 +204,19 @@ func (c *Client) start() *Client {
 // Holds end at once, and others may enter. So unlock them before, or let their contexts end your
 // work.
 func (c *Client) Close() error {
-	c.once.Do(func() {
-		begun := time.Now()
-		c.shut(ErrClosed) // the keeper ends the holds
-		idle := c.tasks.Close()
-		if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) || c.queue.LeftBehind() {
-			c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
-		}
-		c.done = errors.Join(c.done, c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun))))
-		c.tellAll()
-	})
+	if c.closing.Swap(true) { // virtual time does not pass while a goroutine waits for a sync.Once
+		<-c.closed
+		return c.done
+	}
+	defer close(c.closed)
+	begun := time.Now()
+	c.shut(ErrClosed) // the keeper ends the holds
+	idle := c.tasks.Close()
+	if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) || c.queue.LeftBehind() {
+		c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
+	}
+	c.done = errors.Join(c.done, c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun))))
+	c.tellAll()
 	return c.done
 }
 

@@ -75,7 +75,7 @@ func TestWallClockSetForward(t *testing.T) {
 		inRange(t, "remaining", h.Remaining(), ttl/2, ttl-ttl/5)
 		c.step(ttl)
 		equal(t, "remaining after a suspend that was longer than the lease", h.Remaining(), 0)
-		again, err := a.Mutex("x").TryLock(h.Context()) // confirmed by a renewal before
+		again, err := a.Mutex("x").TryLock(h.Context()) // after a renewal has confirmed the hold
 		w.ok(err)
 		w.unlock(again)
 		w.alive(h)
@@ -143,7 +143,7 @@ func TestSuspendedWaiter(t *testing.T) {
 		c.suspend(true)
 		time.Sleep(time.Second)
 		w.unlock(h)
-		got := w.await(third) // has purged the second one
+		got := w.await(third) // third has purged the second entry
 		c.suspend(false)
 		w.Thaw("b")
 		time.Sleep(ttl)

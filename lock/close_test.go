@@ -70,7 +70,7 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 		if borrowed {
 			a = w.borrow("a", opts...)
 		} else {
-			if !noticed { // nor would be for long
+			if !noticed { // the client must not notice it by a timeout
 				opts = append(opts, lock.WithSessionTimeout(10*patience))
 			}
 			var err error
@@ -81,7 +81,7 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 		w.unlock(w.lock(a, "z"))
 		h := w.lock(a, "x")
 		waits := w.queue(w.ctx, a, "x")
-		var joins [2]<-chan taken // one by a context that cannot end
+		var joins [2]<-chan taken // one with a context that cannot end
 		w.Partition("a")
 		for i, ctx := range []context.Context{w.ctx, context.Background()} {
 			joins[i] = start(func() (*lock.Hold, error) { return a.Mutex(fmt.Sprint("y", i)).Lock(ctx) })
@@ -124,7 +124,7 @@ func TestCloseDuringRequests(t *testing.T) {
 				free := start(func() (*lock.Hold, error) { return a.Mutex("y").Lock(w.ctx) })
 				select {
 				case <-met:
-				case <-time.After(ttl): // fewer requests than that
+				case <-time.After(ttl): // the call made fewer requests
 				}
 				err := a.Close()
 				isTrue(w, err == nil, "%d, %+v: close: %v", number, fault, err)
@@ -262,7 +262,7 @@ func TestCloseOfManyHolds(t *testing.T) {
 		asked := map[string]int{} // by operation
 		a := w.client("a", lock.WithPolicies(policies{TTL: time.Hour, Grace: grace, LocalWindow: window}))
 		for i := range n {
-			if i == 1 { // with the first one comes what the client has to learn
+			if i == 1 { // the first lock also takes the requests that a new client needs
 				w.Intercept(func(r locktest.Request) locktest.Fault { asked[r.Op]++; return locktest.Fault{} })
 			}
 			w.lock(a, fmt.Sprint("x", i))
@@ -374,5 +374,18 @@ func TestCloseDuringUnlock(t *testing.T) {
 		mustBe(w, h.Unlock(), nil)
 		mustBe(w, <-closed, nil)
 		w.hasEntries("x", 0)
+	})
+}
+
+// TestCloseTwiceAtOnce: both calls end with the same result, in virtual time too.
+func TestCloseTwiceAtOnce(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		h := w.lock(a, "x")
+		first, second := async(a.Close), async(a.Close)
+		mustBe(w, <-first, nil)
+		mustBe(w, <-second, nil)
+		mustBe(w, h.Err(), lock.ErrClosed)
+		w.hasNodes(0)
 	})
 }

@@ -33,8 +33,8 @@ func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 		keep   bool
 		pause  time.Duration // between two uses
 		unlock map[string]int
-		stays  bool           // the parent, after the unlock
-		end    map[string]int // what follows in the seconds after
+		stays  bool           // the parent is there after the unlock
+		end    map[string]int // requests in the seconds after
 	}{
 		{"now and then", false, 2 * time.Second, one, false, nil},
 		{"again and again", false, 10 * time.Millisecond, map[string]int{"delete": 1}, true, map[string]int{"getData": 1, "multi": 1}},
@@ -42,7 +42,7 @@ func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 	} {
 		subtest(t, tt.name, locktest.Options{}, func(w *world) {
 			c := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: tt.keep}))
-			w.unlock(w.lock(c, "orders/42")) // makes the root and the ancestor, and learns the time
+			w.unlock(w.lock(c, "orders/42")) // creates the root and the ancestor, and learns the time
 			for range 3 {
 				time.Sleep(tt.pause)
 				var h *lock.Hold
@@ -66,10 +66,10 @@ func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 func TestFailedTryLockWritesNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
-		w.unlock(w.lock(b, "other")) // knows the time
+		w.unlock(w.lock(b, "other")) // b learns the time
 		h := w.lock(a, "x")
 		var queue []<-chan taken
-		for i := range 4 { // and with more and more waiters
+		for i := range 4 { // also with several waiters
 			before := w.Dump("/")
 			for label, client := range map[string]*lock.Client{"a": a, "b": b} {
 				got := w.cost(label, func() {
@@ -102,7 +102,7 @@ func TestFailedTryLockOfFreshClientLeavesNothing(t *testing.T) {
 			}
 			mustSay(t, err, `"x"`, "a (host ")
 		})
-		if got.total() > 3 || got.txns > 1 { // one sample of the time
+		if got.total() > 3 || got.txns > 1 { // one of them a sample of the time
 			t.Errorf("TryLock cost %v and %d transactions", got.requests, got.txns)
 		}
 		same(t, before, w.Dump("/locks/x"))
@@ -118,10 +118,10 @@ func TestFailedTryLockOfFreshClientLeavesNothing(t *testing.T) {
 // recorded grant, so they list only behind very short holds. No transaction fails.
 func TestCostOfAHandoff(t *testing.T) {
 	for _, tt := range []struct {
-		clients, most int // requests a handoff
+		clients, most int // most requests in a handoff
 		hold          time.Duration
 		lists         bool
-		txns          int64 // a handoff
+		txns          int64 // transactions in a handoff
 	}{
 		{2, 4, 0, false, 2},
 		{2, 5, 2 * time.Millisecond, false, 3},
@@ -146,14 +146,14 @@ func TestCostOfAHandoff(t *testing.T) {
 				queue[i%tt.clients] = w.queue(w.ctx, clients[i%tt.clients], "x")
 				h = w.expect(queue[(i+1)%tt.clients]).hold
 			}
-			for i := range tt.clients { // they have met
+			for i := range tt.clients { // each client learns of the others
 				turn(i)
 			}
 			settle()
-			for i := range tt.clients { // the first handoff after a long hold costs another look
+			for i := range tt.clients { // the first handoff after a long hold costs one more list
 				turn(i)
 			}
-			synctest.Wait() // both counts are taken when nothing is being sent
+			synctest.Wait() // until no request is in flight
 			before, txns := w.Requests(), w.Transactions()
 			for i := range rounds * tt.clients {
 				turn(i)
@@ -196,7 +196,7 @@ func TestHandoffWakesOneWaiter(t *testing.T) {
 		for i, l := range labels[1:] {
 			n, most := w.Requests()[l].Total()-before[l].Total(), 0
 			if i == 0 {
-				most = 1 // it sees the grant being recorded
+				most = 1 // it sees the write of the grant
 			}
 			isTrue(t, n <= most, "the handoff cost %s, number %d of the waiters, %d requests", l, i+2, n)
 		}
@@ -288,7 +288,7 @@ func TestJoinCorrectsItsBelief(t *testing.T) {
 			w.unlock(w.lock(b, "x"))
 			w.unlock(w.lock(b, "x"))
 		}, refused, 2},
-		{"left to another", func(w *world, a, b *lock.Client) { // by its first hold
+		{"left to another", func(w *world, a, b *lock.Client) { // the first hold leaves it
 			h := w.lock(a, "x", lock.WithoutRenewal())
 			ch := w.queue(w.ctx, b, "x")
 			w.unlock(w.pass(h, ch))
@@ -301,7 +301,7 @@ func TestJoinCorrectsItsBelief(t *testing.T) {
 	} {
 		subtest(t, tt.name, locktest.Options{}, func(w *world) {
 			a, b := w.dial("a"), w.dial("b")
-			w.unlock(w.lock(a, "other")) // knows the time
+			w.unlock(w.lock(a, "other")) // a learns the time
 			tt.prepare(w, a, b)
 			w.wantCost("Lock", w.cost("a", func() { w.lock(a, "x") }), tt.want, tt.txns)
 		})
@@ -313,7 +313,7 @@ func TestJoinCorrectsItsBelief(t *testing.T) {
 func TestHolderGoesBeforeItIsRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
-		w.unlock(w.lock(b, "other")) // knows the time
+		w.unlock(w.lock(b, "other")) // b learns the time
 		h := w.lock(a, "x")
 		w.unlock(w.lock(b, "other"))
 		w.before(func(r locktest.Request) bool {

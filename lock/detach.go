@@ -61,7 +61,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		err = zkconn.ContextError(bound)
 	}
 	switch {
-	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl): // or by the lease that it was left with
+	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl): // the lease has ended, perhaps the one written for the ticket
 		return Ticket{}, lossOf(e, ErrExpired)
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken), errors.Is(err, ErrBroken):
 		return Ticket{}, lossOf(e, err)
@@ -77,7 +77,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 // client can attach. If the hold has ended, Ticket returns the reason; for a leadership it
 // returns an [ErrInvalid].
 func (h *Hold) Ticket() (Ticket, error) {
-	if err := h.ended(); err != nil { // others may still read with the entry
+	if err := h.ended(); err != nil { // readers may still share the entry
 		return Ticket{}, err
 	}
 	if err := h.mayMove(); err != nil {
@@ -167,10 +167,10 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 // writing that was downgraded stays one for reading, even with an earlier ticket: see [Hold.Reads].
 // The number of permits stays the same.
 //
-// If several clients attach with one ticket, one succeeds; the others get [ErrAttached], and so
-// do later ones. If the entry was unlocked or force-released, or no client attached in time, the
-// error is [ErrRemoved]. If a hold was not detached, see [Hold.Ticket], Attach waits until its lease
-// and the grace have surely ended. By then the hold has ended for its holder.
+// If several clients attach with one ticket, one succeeds; the others get [ErrAttached], and so do
+// later ones. If the entry was unlocked or force-released, or no client attached in time, the error
+// is [ErrRemoved]. If a hold was not detached, see [Hold.Ticket], Attach waits until its lease and
+// the grace have surely ended. By then the hold has ended for its holder.
 //
 // If ctx ends first, or the client closes, a background write leaves the entry as it was, with
 // the same lease; Close waits for it. After that write the same ticket works again. If the client

@@ -57,7 +57,7 @@ func (w *world) reparsed(t lock.Ticket) lock.Ticket {
 // share it enters while the hold is detached, and after another client has attached.
 func TestDetachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
-		for _, died := range []bool{false, true} { // without a word
+		for _, died := range []bool{false, true} { // with died, the owner dies unnoticed
 			subtest(t, fmt.Sprintf("%s, died %v", l.name, died), locktest.Options{}, func(w *world) {
 				a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
 				h := w.take(l.take(a))
@@ -77,7 +77,7 @@ func TestDetachOfEachKind(t *testing.T) {
 					w.close(a)
 				}
 				var waiter <-chan taken
-				if !died { // else it would purge the entry at the same time
+				if !died { // after a death, the waiter would purge the entry
 					waiter = w.join("x", l.behind(b))
 					time.Sleep(2 * ttl)
 					w.waits(waiter)
@@ -97,7 +97,7 @@ func TestDetachOfEachKind(t *testing.T) {
 					w.unlock(beside)
 					w.waits(waiter)
 				}
-				time.Sleep(3 * ttl) // renewed
+				time.Sleep(3 * ttl) // the entry is renewed
 				w.waits(waiter)
 				if l.downgrade {
 					mustBe(w, second(c.RWMutex("x").Lock(got.Context())), lock.ErrUpgrade)
@@ -127,7 +127,7 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, enqueued %v", l.name, enqueued), func(t *testing.T) {
 				forEachMishap(t, func(w *world, i int) {
 					a, b, c := w.client("a"), w.client("b"), w.client("c")
-					w.unlock(w.lock(b, "other")) // it knows the time
+					w.unlock(w.lock(b, "other")) // b learns the time
 					var ticket lock.Ticket
 					var first *lock.Hold
 					if enqueued {
@@ -224,7 +224,7 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 		again, err := a.RWMutex("x").RLock(other.Context())
 		w.ok(err)
 		w.unlock(first)
-		ticket := w.detach(other, 0) // with the handle that was taken by its context
+		ticket := w.detach(other, 0) // by the handle from its context
 		mustBe(t, again.Unlock(), lock.ErrDetached)
 		w.unlock(third)
 		writer := w.join("x", b.RWMutex("x").Lock)
@@ -234,8 +234,8 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 	})
 }
 
-// TestAttachAfterAResize: the number of permits that was right when the entry joined, and is right
-// no longer, does not make a ticket useless.
+// TestAttachAfterAResize: a ticket stays valid although a Resize has changed the number of permits
+// since the entry joined.
 func TestAttachAfterAResize(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")

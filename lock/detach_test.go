@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestDetachAndAttach(t *testing.T) {
 		if want := (lock.Token{Czxid: h.Token().Czxid, Sequence: h.Token().Sequence, Incarnation: 1}); got.Token() != want || pathOf(got) != pathOf(h) || ticket.EntryPath() != pathOf(h) {
 			t.Errorf("attached to %s with token %v, want %s with %v", pathOf(got), got.Token(), pathOf(h), want)
 		}
-		time.Sleep(3 * ttl) // renewed
+		time.Sleep(3 * ttl) // the entry is renewed
 		w.alive(got)
 		r := w.record(pathOf(got))
 		isTrue(t, r.Owner == "c" && !r.Detached && r.Incarnation == 1 && r.AcquiredAt != 0 && r.TTL == ttl.Milliseconds(), "the entry tells %+v", r)
@@ -116,7 +117,7 @@ func TestDetachInDoubt(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		meanwhile func(w *world, c *lock.Client, early lock.Ticket)
-		want      []error // none: the ticket that is returned is good
+		want      []error // none: the returned ticket is valid
 		not       []error
 	}{
 		{"attached to", func(w *world, c *lock.Client, early lock.Ticket) { w.attach(c, early) }, []error{lock.ErrLost, lock.ErrAttached}, nil},
@@ -136,7 +137,7 @@ func TestDetachInDoubt(t *testing.T) {
 			w.fault(func(r locktest.Request) bool { return writes("a", pathOf(h))(r) && w.cutOff("a") }, locktest.Fault{Drop: locktest.AfterApply})
 			var ticket lock.Ticket
 			detached := start(func() (none *lock.Hold, err error) {
-				ticket, err = h.Detach(w.ctx, 3*time.Second) // shorter than the lease that it had
+				ticket, err = h.Detach(w.ctx, 3*time.Second) // shorter than the hold's lease
 				return nil, err
 			})
 			w.until("the record tells that it is detached", func() bool { return w.record(pathOf(h)).Detached })
@@ -176,7 +177,7 @@ func TestDetachThatIsNotConfirmed(t *testing.T) {
 		got := w.await(ch)
 		equal(w, "attached before the end of the lease", got.at.Before(time.UnixMilli(died.end).Add(grace)), heals)
 		w.Heal("a")
-		time.Sleep(2 * ttl) // no late write harms it
+		time.Sleep(2 * ttl) // late writes must not harm it
 		w.alive(got.hold)
 		w.finish(got.hold)
 	})
@@ -194,7 +195,7 @@ func TestDetachOfWhatIsGone(t *testing.T) {
 		if _, err := taken.Detach(w.ctx, 0); !errors.Is(err, lock.ErrTaken) || !ticket.IsZero() {
 			t.Errorf("detached what another client had written: %v, %v", err, ticket)
 		}
-		w.wipe(z, "y") // what another client has written is its to clean up
+		w.wipe(z, "y") // another client wrote it: Holdfast leaves it
 		w.empty()
 	})
 }
@@ -205,16 +206,12 @@ func TestAttachAtOnce(t *testing.T) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		ticket := w.detach(h, time.Minute)
-		reads, b0 := 0, false
+		var b0 atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			switch {
-			case r.Op == "getData" && touches(r, pathOf(h)):
-				reads++
-			case (writes("b", pathOf(h))(r) && !b0) || (writes("c", pathOf(h))(r) && !b0):
-				if r.Label == "b" {
-					b0 = true
-					return locktest.Fault{Delay: time.Second, Drop: drop}
-				}
+			case writes("b", pathOf(h))(r) && !b0.Swap(true):
+				return locktest.Fault{Delay: time.Second, Drop: drop}
+			case writes("c", pathOf(h))(r) && !b0.Load():
 				return locktest.Fault{Delay: time.Second}
 			}
 			return locktest.Fault{}
@@ -313,7 +310,7 @@ func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
 			w.Intercept(func(r locktest.Request) locktest.Fault {
 				switch {
 				case r.Label != label || !touches(r, pathOf(h)):
-				case !lost && mutates(r, "a"): // so that the next write meets another version
+				case !lost && mutates(r, "a"): // the next write finds another version
 					lost = true
 					return locktest.Fault{Drop: locktest.AfterApply}
 				case lost && r.Op == "getData":
@@ -327,7 +324,7 @@ func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
 				}
 				return locktest.Fault{}
 			})
-			if name != "attach" { // a renewal whose reply is lost
+			if name != "attach" { // the renewal loses its reply
 				time.Sleep(ttl / 2)
 			}
 			mustBe(w, ask(w, a, h), nil)
@@ -348,7 +345,7 @@ func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 		c.suspend(true)
 		got := w.attach(b, ticket)
 		c.suspend(false)
-		c.step(-time.Hour) // so that it does not know that it has slept
+		c.step(-time.Hour) // so that the clocks hide the sleep
 		w.Thaw("a")
 		settle()
 		w.until("the owner learns it", func() bool { return h.Err() != nil })
@@ -369,7 +366,7 @@ func TestEnqueue(t *testing.T) {
 		w.close(b)
 		behind := w.queue(w.ctx, c, "x")
 		time.Sleep(5 * ttl)
-		for range 3 { // comes back before its turn, gives up, and has the place still
+		for range 3 { // attaches before its turn, gives up, and keeps its place
 			ctx := w.limited(2 * ttl)
 			_, err := c.Attach(ctx, ticket)
 			mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
@@ -388,7 +385,7 @@ func TestEnqueue(t *testing.T) {
 		w.waits(behind)
 		w.unlock(w.pass(got, behind))
 
-		cost := w.cost("c", func() { ticket, err = c.Mutex("free").Enqueue(w.ctx) }) // at once first
+		cost := w.cost("c", func() { ticket, err = c.Mutex("free").Enqueue(w.ctx) }) // the lock is free
 		if err != nil || cost.total() != 1 || cost.txns != 1 {
 			t.Fatal(err, cost)
 		}
@@ -409,7 +406,7 @@ func TestAttachGivenUp(t *testing.T) {
 		w.until("the mishap", hit)
 		cancel()
 		first := w.outcome(ch)
-		if first.err == nil { // the mishap was none
+		if first.err == nil { // this mishap did not stop the attach
 			w.unlock(first.hold)
 			return
 		}
@@ -441,11 +438,11 @@ func TestPutBackWhoseReplyIsLost(t *testing.T) {
 		w.until("it is put back, and the reply is lost", func() bool { return hit() && w.record(path).Detached })
 		w.unlock(h)
 		got := w.attach(d, ticket, lock.WithTTL(6*ttl))
-		time.Sleep(time.Second) // it has told its grant
+		time.Sleep(time.Second) // until the grant is recorded
 		w.breaks(a, path)
 		w.Heal("c")
 		w.close(c)
-		w.alive(got) // it does not know yet
+		w.alive(got) // the holder does not know yet
 		time.Sleep(3 * ttl)
 		mustBe(t, got.Err(), lock.ErrLost, lock.ErrBroken)
 		w.empty()

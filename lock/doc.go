@@ -116,7 +116,8 @@
 //
 // The hold's context, the log, [Stats] and observers report a loss.
 //
-// Taking a free lock costs one request and one transaction, and so does releasing it. A contended
+// Taking a free lock costs one request and one transaction, and so does releasing it. A client's
+// first lock takes more requests: it makes the root and ancestors, and learns the time. A contended
 // lock goes to the next waiter in the queue. A waiter of a [Mutex] watches only the entry before
 // its own.
 //

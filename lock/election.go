@@ -59,10 +59,11 @@ var elects = lockOption(func(s *settings) error {
 	return nil
 })
 
-// Campaign joins the election with a value, and waits until it leads and all clients can see
-// that. Value and metadata ([WithMetadata]) are UTF-8, together at most 4 KiB and 64 pairs; the
-// value counts as the pair of the key "election.value". It fails as [Mutex.Lock] does. It is not re-entrant: with the context of a leadership, or of a held
-// [Mutex], of the same name it fails with [ErrInvalid].
+// Campaign joins the election with a value, and waits until it leads and all clients can see that.
+// Value and metadata ([WithMetadata]) are UTF-8, together at most 4 KiB and 64 pairs; the value
+// counts as the pair of the key "election.value". It fails as [Mutex.Lock] does. It is not
+// re-entrant: with the context of a leadership, or of a held [Mutex], of the same name it fails
+// with [ErrInvalid].
 func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
 	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestLeaderThroughFlaps(t *testing.T) {
 			second, third := w.campaign(w.ctx, b, "b"), w.campaign(w.ctx, c, "c", lock.WithPriority(2))
 			seen := w.observe(w.ctx, observer)
 			for range 12 {
-				for _, label := range everybody { // nearly at once
+				for _, label := range everybody { // almost at the same time
 					tt.flap(w, label)
 				}
 				time.Sleep(800 * time.Millisecond)
@@ -118,7 +118,7 @@ func TestCandidatesThatFlapTogether(t *testing.T) {
 			e := leader.client.Election("x", lock.WithPriority(1+round%3))
 			leader.ch = start(func() (*lock.Hold, error) { return holdOf(e.Campaign(w.ctx, leader.label)) })
 		}
-		for range all { // until the last one
+		for range all { // until each candidate has led
 			for _, o := range all {
 				select {
 				case got := <-o.ch:

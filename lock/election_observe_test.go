@@ -78,7 +78,7 @@ func TestObserve(t *testing.T) {
 		a, b, observer := w.dial("a"), w.dial("b"), w.dial("observer")
 		seen := w.observe(w.ctx, observer)
 		seen.is(t, "-")
-		for i, c := range []*lock.Client{a, b, a} { // with and without a parent there
+		for i, c := range []*lock.Client{a, b, a} { // with and without a parent
 			h := w.leads(w.campaign(w.ctx, c, fmt.Sprint(i)), fmt.Sprint(i))
 			settle()
 			w.ok((&lock.Leadership{Hold: h}).Proclaim(w.ctx, fmt.Sprint(i, "+")))
@@ -246,7 +246,7 @@ func TestObserverLeavesNoParent(t *testing.T) {
 		next := start(func() (*lock.Hold, error) { return holdOf(a.Election("x").Campaign(w.ctx, "a")) })
 		w.waits(next)
 		w.ok(first.Resign())
-		time.Sleep(2 * time.Second) // the other client has looked after its parent
+		time.Sleep(2 * time.Second) // until the other client has dealt with its parent
 		w.finish(w.await(next).hold)
 	})
 }

@@ -36,7 +36,7 @@ func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) s
 		ended := w.end(leader)
 		w.unlock(leader)
 		settle()
-		settle() // some give way
+		settle() // until some candidates have yielded
 		leader = nil
 		for v, ch := range waiting {
 			select {
@@ -87,7 +87,7 @@ func TestPriorities(t *testing.T) {
 // sees that lease expired no longer yields; otherwise it waits for that lease to end, and then
 // leads. None polls.
 func TestHigherCandidateDies(t *testing.T) {
-	each(t, "before", []time.Duration{0, ttl + grace + time.Second}, func(w *world, before time.Duration) { // that it has been dead when the leader resigns
+	each(t, "before", []time.Duration{0, ttl + grace + time.Second}, func(w *world, before time.Duration) { // time since the death when the leader resigns
 		leader, waiting := w.candidates("1a", "1b", "2c", "3d")
 		for _, v := range []string{"2c", "3d"} {
 			w.die(v, w.entryOf(v))
@@ -110,7 +110,7 @@ func TestHigherCandidateDies(t *testing.T) {
 			w.Heal(v)
 		}
 		w.unlock(first.hold)
-		for range 2 { // they have lost their places, and queue again
+		for range 2 { // both have lost their places, and queue again
 			w.unlock(w.first(waiting["2c"], waiting["3d"]).hold)
 		}
 		w.empty()
@@ -161,9 +161,9 @@ func TestCandidateLooksForLong(t *testing.T) {
 			if r.Label == "1a" && r.Op == "sync" && looks.IsZero() {
 				looks = time.Now()
 			}
-			slow := 2 * ttl // for so long it cannot look
+			slow := 2 * ttl // for so long it cannot read the queue
 			if mutates(r, "1a") {
-				slow += ttl // nor renew its entry
+				slow += ttl // it cannot renew its entry for longer
 			}
 			if r.Label == "1a" && !looks.IsZero() && time.Since(looks) < slow {
 				return locktest.Fault{Code: codeThrottled}

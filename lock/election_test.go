@@ -80,7 +80,7 @@ func TestElection(t *testing.T) {
 
 		w.ok(first.Proclaim(w.ctx, "a:81"))
 		equal(t, "the leader that is shown", w.leader(observer), "a:81")
-		time.Sleep(ttl) // renewals tell it too
+		time.Sleep(ttl) // renewals keep the value
 		equal(t, "the leader that is shown", w.leader(observer), "a:81")
 		w.ok(first.Resign())
 		mustBe(t, first.Proclaim(w.ctx, "late"), lock.ErrUnlocked)
@@ -144,7 +144,7 @@ func TestElectionArguments(t *testing.T) {
 		fails(t, second(c.Mutex("x", lock.WithPriority(2)).Lock(w.ctx)), lock.ErrInvalid, "WithPriority", "is for an Election")
 		mustBe(t, second(c.RWMutex("x", lock.WithPriority(2)).Lock(w.ctx)), lock.ErrInvalid)
 		_, err := c.Mutex("x", lock.WithMetadata(map[string]string{"election.value": "x"})).Lock(w.ctx)
-		mustBe(t, err, lock.ErrInvalid) // it would be shown as the leader
+		mustBe(t, err, lock.ErrInvalid) // observers would take the holder for the leader
 		w.hasNodes(0)
 	})
 }

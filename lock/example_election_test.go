@@ -38,7 +38,7 @@ func ExampleElection() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if !leader.Leads { // for a moment perhaps, until the next one does
+		if !leader.Leads { // there is no leader for a moment
 			continue
 		}
 		fmt.Println("leader:", leader.Value)

@@ -22,13 +22,13 @@ func ExampleMutex_Enqueue() {
 	hold := must(locks.Mutex("render").Lock(ctx))
 
 	worker := must(lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial)))
-	ticket := must(worker.Mutex("render", lock.WithTTL(5*time.Minute)).Enqueue(ctx)) // for so long its place is kept
+	ticket := must(worker.Mutex("render", lock.WithTTL(5*time.Minute)).Enqueue(ctx)) // its place lasts that long
 	worker.Close()
 
 	check(hold.Unlock())
 	_, err := locks.Mutex("render").TryLock(ctx)
 	fmt.Println("another client, meanwhile:", errors.Is(err, lock.ErrHeld))
-	again := must(locks.Attach(ctx, ticket)) // in the next process of the worker
+	again := must(locks.Attach(ctx, ticket)) // in the worker's next process
 	fmt.Println("its turn:", again.Remaining() > 0)
 	again.Unlock()
 	// Output:
@@ -60,7 +60,7 @@ func ExampleWithIdle() {
 	count := func() error {
 		return locks.Mutex("counter").Do(ctx, func(context.Context) error { return nil })
 	}
-	check(count()) // the first time it takes one
+	check(count()) // the first use takes a transaction
 	before := ensemble.Transactions()
 	for range 1000 {
 		check(count())
@@ -78,7 +78,7 @@ func ExampleHold_Extend() {
 	hold := must(locks.Mutex("firmware", lock.WithTTL(time.Minute), lock.WithoutRenewal()).Lock(ctx))
 	defer hold.Unlock()
 	fmt.Println("for", hold.Remaining().Round(time.Minute))
-	check(hold.Extend(ctx, 10*time.Minute)) // from now on
+	check(hold.Extend(ctx, 10*time.Minute)) // counted from now
 	fmt.Println("for", hold.Remaining().Round(time.Minute))
 	// Output:
 	// for 1m0s
@@ -127,7 +127,7 @@ func ExampleWithPriority() {
 		check(l.Resign())
 	}
 	stood.Go(func() { stand("another spare", 1) })
-	await(ctx, locks, 2) // it is first in the queue
+	await(ctx, locks, 2) // the waiter is first in the queue
 	stood.Go(func() { stand("the best", 9) })
 	await(ctx, locks, 3)
 	check(leads.Resign())

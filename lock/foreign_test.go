@@ -46,7 +46,7 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 				fails(w, err, tt.want, `lock "x"`, "/locks/x", tt.says)
 				same(w, before, w.Dump("/locks/x"))
 			}
-			if tt.flags == zk.FlagEphemeral { // nor can it be above a lock, or be the root
+			if tt.flags == zk.FlagEphemeral { // nor can it be above a lock, or the root
 				for c, name := range map[*lock.Client]string{a: "x/below", w.client("b"): "x/deep/down", w.client("c", lock.WithRoot("/locks/x")): "y"} {
 					fails(w, second(c.Mutex(name).Lock(w.ctx)), lock.ErrForeign, "ephemeral", "/locks/x")
 				}
@@ -118,7 +118,7 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 			fails(w, err, lock.ErrHeld, path)
 
 			ch := w.queue(w.ctx, a, "x")
-			const looks = int(20 * ttl / (30 * time.Second)) // in case the watch was lost
+			const looks = int(20 * ttl / (30 * time.Second)) // reads in case the watch was lost
 			got := w.cost("a", func() { time.Sleep(20 * ttl) })
 			isTrue(w, got.requests["getData"] <= 2+looks && got.requests["getChildren2"] <= 1+looks, "waiting cost %v", got.requests)
 			w.waits(ch)
@@ -155,7 +155,7 @@ func TestEntryWithNodeBelowIt(t *testing.T) {
 		var unconfirmed *lock.UnlockError
 		isTrue(t, errors.As(err, &unconfirmed), "unlocked: %v", err)
 		w.remove(z, child)
-		w.unlock(w.lock(b, "x")) // the entry went in the background, if the child had gone by then, or has expired now
+		w.unlock(w.lock(b, "x")) // a's entry has left in the background, or its lease has ended
 		w.empty()
 	})
 }
@@ -185,8 +185,8 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 }
 
 // TestDeadHolderBeforeAForeignEntry: other libraries do not purge Holdfast's dead entries. The
-// waiter behind their entry does so in time, and then it is their turn. That also works if a waiter
-// between the two, which would have purged, leaves, however long its lease was.
+// waiter behind the foreign entries does so in time; then it is the foreign clients' turn. In some
+// cases a waiter between the dead entry and the foreign ones leaves before it purges.
 func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 	each(t, "waiter between with a TTL of", []time.Duration{0, ttl, 10 * ttl}, func(w *world, between time.Duration) {
 		z := w.raw("other")
@@ -204,7 +204,7 @@ func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 		ch := w.queue(w.ctx, w.client("c"), "x")
 		time.Sleep(3 * ttl)
 		w.waits(ch)
-		w.alive(dead) // it is not purged while it renews
+		w.alive(dead) // a client does not purge an entry that is renewed
 		purged := make(chan time.Time, 1)
 		w.fault(func(r locktest.Request) bool {
 			is := r.Label == "c" && touches(r, dead.EntryPath()) && r.Op != "getData"
@@ -225,7 +225,7 @@ func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 		case <-time.After(5 * (ttl + grace)):
 			w.Fatal("the dead holder is there still")
 		}
-		for _, path := range theirs { // it is their turn
+		for _, path := range theirs { // each is ahead of the waiter
 			time.Sleep(ttl)
 			w.waits(ch)
 			w.remove(z, path)
@@ -301,7 +301,7 @@ func TestWholeLockDeleted(t *testing.T) {
 		h := w.lock(a, "x")
 		first, second := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
 		z := w.raw("admin")
-		w.wipe(z, "x") // the last entry first, so that a waiter that is told that the one ahead has gone has lost its own
+		w.wipe(z, "x") // the last entry first: a waiter then loses its own before the one ahead
 		time.Sleep(ttl / 2)
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
 		// The first waiter knew that it was next and that its entry was fresh. Nothing protects

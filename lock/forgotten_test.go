@@ -65,7 +65,7 @@ func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
 		a := w.dial("a")
 		w.busy(a)
 		w.Forget()
-		w.StepClock(-time.Hour) // by the old one, entries of now look as if they had expired long ago
+		w.StepClock(-time.Hour) // by the old clock, entries of now seem to have expired long ago
 		b := w.dial("b")
 		held := w.lock(b, "x")
 		for end := time.Now().Add(3 * sessionTimeout); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
@@ -114,11 +114,11 @@ func TestDataLostBehindASessionThatEnded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
 		w.busy(a)
-		w.StepClock(time.Minute) // begins a term
+		w.StepClock(time.Minute) // a new term begins
 		w.busy(a)
-		time.Sleep(2 * time.Second) // the parent is tidied
+		time.Sleep(2 * time.Second) // until the parent is deleted
 		w.ExpireLabel("a")
-		time.Sleep(sessionTimeout + 4*ttl) // the term is older than a lease
+		time.Sleep(sessionTimeout + 4*ttl) // longer than a lease since the term began
 		w.Forget()
 		b := w.dial("b")
 		h := w.lock(b, "x")
@@ -133,7 +133,7 @@ func TestDataLostBehindASessionThatEnded(t *testing.T) {
 }
 
 // TestLeaderAfterDataLostUnseen: the servers have lost their data and made more transactions since
-// than before, so no number shows that to an observer. The observer still sees the new leader.
+// than before. So transaction numbers do not show the loss. An observer still sees the new leader.
 func TestLeaderAfterDataLostUnseen(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		busy := func(label string) {

@@ -25,7 +25,7 @@ const (
 	hostileReadOnly   = 1 << 4
 	hostileSequential = 1 << 5
 	hostileParent     = 1 << 6 // has a child itself
-	hostileNoDelete   = 1 << 7 // of the first node: what stands there cannot be deleted
+	hostileNoDelete   = 1 << 7 // first byte only: no child of the lock can be deleted
 )
 
 // FuzzHostileChildren creates nodes of any name, data and ACL below a lock's node. A client that
@@ -34,7 +34,7 @@ const (
 // meanwhile.
 func FuzzHostileChildren(f *testing.F) {
 	expired := (&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1, AcquiredAt: 1}).Encode()
-	ours := "0123456789abcdef-lock-0000000000" // ahead of all that come
+	ours := "0123456789abcdef-lock-0000000000" // ahead of all later entries
 	for _, seed := range []struct {
 		names, kinds string
 		data         []byte
@@ -47,7 +47,7 @@ func FuzzHostileChildren(f *testing.F) {
 		{ours, "\x00", expired[:len(expired)-3]},
 		{ours, "\x00", []byte(`{"holdfast":2,"ttl":"1s"}`)},
 		{ours + "\nfedcba9876543210-lock-0000000000\nconfig", "\x01\x02\x03", nil},
-		{ours, "\x09", nil}, // expired, but who can tell
+		{ours, "\x09", nil}, // expired and unreadable
 		{ours, "\x11", nil},
 		{ours, "\x05", nil},              // expired, but ephemeral
 		{"lock-0000000000", "\x01", nil}, // expired, but not ours by its name
@@ -64,7 +64,7 @@ func FuzzHostileChildren(f *testing.F) {
 	f.Fuzz(func(t *testing.T, names string, kinds, data []byte) {
 		simulateAlone(t, locktest.Options{}, func(w *world) {
 			a, z := w.dial("a", riding(0)), w.raw("other")
-			w.unlock(w.lock(a, "y")) // makes the root
+			w.unlock(w.lock(a, "y")) // creates the root
 			acl := zk.WorldACL(zk.PermAll)
 			undeletable := len(kinds) > 0 && kinds[0]&hostileNoDelete != 0
 			if undeletable {
@@ -95,10 +95,10 @@ func FuzzHostileChildren(f *testing.F) {
 				case !slices.Contains(placed, held.Entry):
 					t.Errorf("%s, which no other program has put there, is said to be in the way", held.Entry)
 				}
-				w.unlock(w.lock(a, "y")) // stops nothing else
+				w.unlock(w.lock(a, "y")) // other locks still work
 			}
 
-			time.Sleep(5 * time.Minute) // for what is cleaned up in the background
+			time.Sleep(5 * time.Minute) // until the background work is done
 			now := make(map[string]locktest.Node)
 			for _, n := range w.Dump("/locks/x") {
 				now[n.Path] = n

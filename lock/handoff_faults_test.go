@@ -118,7 +118,7 @@ func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
 			h := w.lock(b, "x")
 			ch := w.queue(w.ctx, a, "x")
 			w.unlock(h)
-			w.unlock(w.expect(ch).hold) // it was not alone, so to leave takes more than one request
+			w.unlock(w.expect(ch).hold) // other contenders were there, so the leave takes several requests
 			seen := -1
 			hit := w.fault(func(r locktest.Request) bool {
 				if r.Label == "a" {
@@ -142,7 +142,7 @@ func TestKeptEntryIsWritten(t *testing.T) {
 		const idle = 3 * ttl
 		a, z := w.dial("a", riding(idle)), w.raw("admin")
 		w.unlock(w.lock(a, "x"))
-		time.Sleep(idle / 2) // from now on it sleeps until what is kept was unused for long enough
+		time.Sleep(idle / 2) // the next check of the cached lease is at its idle limit
 		h := w.lock(a, "x")
 		time.Sleep(idle * 3 / 4)
 		w.unlock(h)
@@ -205,7 +205,7 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 // wait, or its last goroutine gives up at the grant.
 func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	forgotten := func(w *world, a *lock.Client, most int) {
-		for range 2 { // what has ended is forgotten after a while, as another one ends
+		for range 2 { // a later end removes the records of old ones
 			time.Sleep(time.Minute)
 			h := w.lock(a, "y")
 			h.Revoked()
@@ -275,7 +275,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 			giveUp.Store(&cancel)
 			w.unlock(theirs)
 			mustBe(w, (<-readers[0]).err, nil)
-			if got := <-readers[1]; got.err != nil { // or it was served before
+			if got := <-readers[1]; got.err != nil { // it gave up, unless it entered before
 				mustBe(w, got.err, context.Canceled)
 				canceled++
 			}
@@ -298,8 +298,8 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 		w.ok(err)
 		w.unlock(h)
 		w.kill("a")
-		time.Sleep(ttl * 3 / 4)                                                       // no more than half of the lease is left
-		next := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }) // by the entry that is kept
+		time.Sleep(ttl * 3 / 4)                                                       // at most half of the lease is left
+		next := start(func() (*lock.Hold, error) { return a.Mutex("x").Lock(w.ctx) }) // takes the cached lease
 		theirs := w.attach(b, ticket)
 		ended := w.end(theirs)
 		third := w.queue(w.ctx, c, "x")

@@ -127,7 +127,7 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 					break
 				}
 			}
-			if handoffs == len(line) { // the window never ended
+			if handoffs == len(line) { // the window never ended: no goroutine is left
 				w.unlock(h)
 			}
 			done <- handoffs
@@ -143,6 +143,23 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 		}
 		mustBe(t, a.Close(), nil)
 		w.empty()
+	})
+}
+
+// TestNoPlaceWithoutAWaiter: a local waiter joins behind another client, and then gets the entry by
+// a handoff. Its own entry leaves: no later goroutine comes before another client by it.
+func TestNoPlaceWithoutAWaiter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second}))
+		h := w.lock(a, "x")
+		local := w.line(w.ctx, a, "x", 1)[0]
+		second := w.queue(w.ctx, w.dial("b"), "x")
+		w.until("the local waiter joins", func() bool { return len(w.entries("x")) == 3 })
+		h = w.pass(h, local)
+		w.hasEntries("x", 2)
+		third := w.queue(w.ctx, w.dial("c"), "x")
+		time.Sleep(time.Second) // the window ends
+		w.handOver(h, second, third, w.line(w.ctx, a, "x", 1)[0])
 	})
 }
 
@@ -167,7 +184,7 @@ func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 				}
 			})
 			lists := got.requests["getChildren2"]
-			if lists > 2 || got.total() > lists+2 { // a renewal, perhaps
+			if lists > 2 || got.total() > lists+2 { // perhaps one is a renewal
 				w.Errorf("%d handoffs after holds of a fifth of the window cost %v", handoffs, got.requests)
 			}
 			equal(w, "handoffs", h.Token().Pass, handoffs)
@@ -204,7 +221,7 @@ func TestWaiterGivesUp(t *testing.T) {
 		equal(t, "the third one's entry", third.EntryPath(), entry)
 		w.inOrder(third, queue[3], last)
 
-		h = w.lock(b, "x") // with the last one its entry goes
+		h = w.lock(b, "x") // the entry leaves with its last waiter
 		all, cancel := context.WithCancel(w.ctx)
 		queue = w.line(all, a, "x", 2)
 		cancel()
@@ -284,7 +301,7 @@ func TestNoHandoffAfterOtherEnds(t *testing.T) {
 			ended, entry := w.end(h), h.EntryPath()
 			end(w, h)
 			next := w.await(queue[0])
-			if !others || !strings.HasPrefix(name, "removed") { // then both were in
+			if !others || !strings.HasPrefix(name, "removed") { // otherwise both were in
 				w.inTurn(ended, next)
 			}
 			isTrue(w, next.hold.EntryPath() != entry, "the next one has the same entry")
@@ -367,7 +384,7 @@ func TestPermitsAreHandedOn(t *testing.T) {
 		}
 		w.finish(held[6:]...)
 	})
-	subtest(t, "many are free", slow, func(w *world) { // where there is room many join at once
+	subtest(t, "many are free", slow, func(w *world) { // with free permits, waiters join at once
 		s := w.dial("a", riding(0)).Semaphore("x", 32)
 		w.unlock(w.take(permits(s, 1)))
 		begun := time.Now()
@@ -470,7 +487,7 @@ func TestReadersWaitTogether(t *testing.T) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
 		wrote := w.take(b.RWMutex("x").Lock)
 		giveUp, cancel := context.WithCancel(w.ctx)
-		first, readers := w.callers(giveUp, 2, a.RWMutex("x").RLock), w.callers(w.ctx, 4, a.RWMutex("x").RLock) // the entry joined for one of the first
+		first, readers := w.callers(giveUp, 2, a.RWMutex("x").RLock), w.callers(w.ctx, 4, a.RWMutex("x").RLock) // the entry was created for one of the first readers
 		w.hasEntries("x", 2)
 		cancel()
 		w.endBy(context.Canceled, first...)
@@ -532,7 +549,7 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 		line := w.line(w.ctx, a, "x", 2)
 		sent := w.fault(func(r locktest.Request) bool { return renews(r, h) }, locktest.Fault{Delay: time.Second})
 		extended := make(chan error, 1)
-		go func() { extended <- h.Extend(w.ctx, ttl) }() // to what it is
+		go func() { extended <- h.Extend(w.ctx, ttl) }() // to the same TTL
 		w.until("the renewal is sent", sent)
 		wait := func() {}
 		if meanwhile != nil {
@@ -667,7 +684,7 @@ func TestKeptEntry(t *testing.T) {
 		if below {
 			w.lock(w.dial("b"), "x/y")
 			h := w.lock(a, "x")
-			time.Sleep(window) // its grant is recorded, because it does not know that it is alone
+			time.Sleep(window) // until its grant is recorded: the client may not be alone
 			w.unlock(h)
 		} else {
 			w.wantCost("the first use", w.cost("a", func() { w.unlock(w.lock(a, "x")) }), first, 1)

@@ -103,7 +103,7 @@ func (w *world) kill(label string) {
 var mishaps = []struct {
 	name  string
 	fault locktest.Fault
-	also  func(w *world, label string) // what else happens to the client, or nil
+	also  func(w *world, label string) // a further fault of the client, or nil
 }{
 	{"lost with the connection", locktest.Fault{Drop: locktest.BeforeApply}, nil},
 	{"lost with the session", locktest.Fault{Drop: locktest.BeforeApply}, (*world).expireAway},
@@ -294,7 +294,7 @@ func (c *clock) step(d time.Duration) {
 // dead is the entry of a dead owner, as it was last written.
 type dead struct {
 	path string
-	end  int64 // of its TTL, in Unix milliseconds of ensemble time
+	end  int64 // end of its lease, in Unix ms of ensemble time
 }
 
 // die kills the client that owns the entry.
@@ -342,7 +342,7 @@ func renews(r locktest.Request, h *lock.Hold) bool {
 	return mutates(r, "a") && touches(r, h.EntryPath()) && r.Op != "delete"
 }
 
-// calledBy reports whether a caller's name ends with that.
+// calledBy reports whether the name of a function on the call stack ends with name.
 func calledBy(name string) bool {
 	pc := make([]uintptr, 32)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
@@ -394,7 +394,7 @@ func writes(label, entry string) func(locktest.Request) bool {
 // borrow returns a client on a connection of the test.
 func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
-	c, err := lock.New(w.raw(label), w.options(label, append([]lock.Option{usual}, opts...)...)[1:]...) // not the dialer
+	c, err := lock.New(w.raw(label), w.options(label, append([]lock.Option{usual}, opts...)...)[1:]...) // New takes no dialer
 	w.ok(err)
 	w.Cleanup(func() { c.Close() })
 	return c

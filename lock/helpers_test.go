@@ -49,7 +49,7 @@ const (
 // world has the ensemble in memory and the clients of a test, in virtual time.
 type world struct {
 	*bubble.World
-	ctx context.Context // the same
+	ctx context.Context // the same as World's
 
 	mu  sync.Mutex
 	log bytes.Buffer
@@ -126,7 +126,7 @@ func (w *world) Write(p []byte) (int, error) {
 }
 
 func (w *world) logged() string {
-	synctest.Wait() // until the client has told
+	synctest.Wait() // until the client has reported
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.log.String()
@@ -428,7 +428,7 @@ func (w *world) entries(name string) []locktest.Node {
 		_, contender := znode.Parse(path.Base(n.Path))
 		return path.Dir(n.Path) != parent || !contender
 	})
-	slices.SortFunc(nodes, func(a, b locktest.Node) int { // one transaction may have made several
+	slices.SortFunc(nodes, func(a, b locktest.Node) int { // a transaction may have created several
 		return cmp.Or(cmp.Compare(a.Stat.Czxid, b.Stat.Czxid), cmp.Compare(sequenceOf(a), sequenceOf(b)))
 	})
 	return nodes
@@ -498,7 +498,7 @@ func (w *world) empty() {
 	time.Sleep(5 * time.Second)
 	synctest.Wait()
 	for end := time.Now().Add(5 * time.Second); len(w.nodes()) > 0; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) { // a parent goes a second after the last that was late
+		if time.Now().After(end) { // a parent goes a second after its last use
 			w.Errorf("left behind: %q", w.nodes())
 			return
 		}
@@ -630,7 +630,7 @@ func (w *world) createACL(z *zk.Conn, path, data string, acl []zk.ACL) {
 // sole checks that the hold has the only entry of its lock.
 func (w *world) sole(h *lock.Hold) {
 	w.Helper()
-	time.Sleep(ttl / 2) // what was late has come, and was cleaned up
+	time.Sleep(ttl / 2) // until late replies have come, and clean-ups are done
 	w.alive(h)
 	if e := w.entries(h.Name()); len(e) != 1 {
 		w.Errorf("entries %q, want that of the hold alone", paths(e))

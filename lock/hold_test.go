@@ -27,7 +27,7 @@ func TestHold(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithValue(w.ctx, key{}, "mine"))
 		h, err := a.Mutex("orders/42", lock.WithMetadata(map[string]string{"build": "8"})).Lock(ctx)
 		w.ok(err)
-		cancel() // bounds the wait, and not the hold
+		cancel() // ends only the wait
 		time.Sleep(3 * ttl)
 		w.alive(h)
 		isTrue(t, h.Name() == "orders/42" && h.Context().Value(key{}) == "mine", "name %q, value %v", h.Name(), h.Context().Value(key{}))
@@ -303,7 +303,7 @@ func TestTryDo(t *testing.T) {
 	type doing func(context.Context, func(context.Context) error) (bool, error)
 	type kind struct {
 		run   func(*lock.Client) doing
-		other func(*lock.Client) taking // keeps it out
+		other func(*lock.Client) taking // holds the lock in between
 	}
 	forEach(t, locktest.Options{}, map[string]kind{
 		"Mutex":    {func(c *lock.Client) doing { return c.Mutex("x").TryDo }, holding},
@@ -393,7 +393,7 @@ func TestUnlockThatIsNotConfirmed(t *testing.T) {
 		mustBe(t, h.Err(), lock.ErrUnlocked)
 		w.waits(ch)
 		w.Heal("a")
-		time.Sleep(3 * time.Second) // less than until it would have expired
+		time.Sleep(3 * time.Second) // less than the rest of its lease
 		w.unlock(w.expect(ch).hold)
 		mustSay(t, errors.New(w.logged()), "unlock not confirmed")
 		w.empty()
@@ -407,7 +407,7 @@ func TestStatsCountHoldsAndWaiters(t *testing.T) {
 		ch := w.queue(w.ctx, a, "x")
 		equal(t, "stats", a.Stats(), (lock.Stats{Holds: 2, Waiters: 1}))
 		w.end(fixed).wait()
-		settle() // the loss is counted once everybody concerned knows of it
+		settle() // until the loss is counted
 		isTrue(t, a.Stats().Holds == 1 && a.Stats().Waiters == 1 && a.Stats().Lost == 1 && a.Stats().Renewals >= 2, "stats %+v", a.Stats())
 		w.unlock(w.pass(h, ch))
 		isTrue(t, a.Stats().Holds == 0 && a.Stats().Waiters == 0 && a.Stats().Lost == 1, "stats %+v", a.Stats())
@@ -458,7 +458,7 @@ func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
 			var unlock *lock.UnlockError
 			isTrue(w, errors.As(err, &unlock) && time.Since(start) <= limit+time.Second, "Unlock took %v of %v and returned %v", time.Since(start), limit, err)
 			w.Intercept(nil)
-			time.Sleep(at.granted) // the connection fails; over the next one the node is deleted
+			time.Sleep(at.granted) // until the next connection has deleted the node
 		})
 	}
 }

@@ -33,12 +33,12 @@ func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.No
 func TestParentMadeAgain(t *testing.T) {
 	for _, known := range []struct {
 		name string
-		keep bool // the parent
+		keep bool // keep the parent
 		meet func(w *world, c *lock.Client)
 	}{
 		{"below an entry", false, func(w *world, c *lock.Client) { w.lock(c, "x") }},
 		{"left a moment ago", false, func(w *world, c *lock.Client) {
-			for range 2 { // so that the parent stays
+			for range 2 { // the parent stays after the second use
 				w.unlock(w.lock(c, "x"))
 			}
 		}},
@@ -53,13 +53,13 @@ func TestParentMadeAgain(t *testing.T) {
 		}},
 	} {
 		for name, check := range map[string]func(w *world, a *lock.Client, version int32){
-			"for something else": func(w *world, a *lock.Client, version int32) { // is refused, and not touched
+			"for something else": func(w *world, a *lock.Client, version int32) { // the client refuses it, and leaves it
 				before := w.remake(w.raw("other"), "x", "not a lock", version)
 				mustBe(w, second(a.Mutex("x").Lock(w.ctx)), lock.ErrForeign)
 				time.Sleep(5 * time.Second)
 				same(w, []locktest.Node{before}, w.Dump(before.Path))
 			},
-			"empty": func(w *world, a *lock.Client, version int32) { // is adopted, and left
+			"empty": func(w *world, a *lock.Client, version int32) { // it is adopted and kept
 				before := w.remake(w.raw("other"), "x", "", version)
 				h := w.lock(a, "x")
 				isTrue(w, w.parent("x").Adopted, "the parent is not marked as adopted")
@@ -78,7 +78,7 @@ func TestParentMadeAgain(t *testing.T) {
 				w.inOrder(h, ch)
 				w.stays(before)
 			},
-			"by clients like us": func(w *world, a *lock.Client, _ int32) { // that have left: it goes
+			"by clients like us": func(w *world, a *lock.Client, _ int32) { // those clients have left: the client deletes it
 				w.wipe(w.raw("other"), "x")
 				b := w.client("b")
 				w.unlock(w.lock(b, "x"))
@@ -87,7 +87,7 @@ func TestParentMadeAgain(t *testing.T) {
 				w.waits(ch)
 				w.inOrder(h, ch)
 			},
-			"with our data, and no anchor": func(w *world, a *lock.Client, version int32) { // is adopted anew, and goes
+			"with our data, and no anchor": func(w *world, a *lock.Client, version int32) { // the client adopts it again, and deletes it
 				w.remake(w.raw("other"), "x", string(w.node("/locks/x").Data), version)
 				h := w.lock(a, "x")
 				isTrue(w, !w.parent("x").Adopted && len(w.anchors("x")) == 1, "the parent tells %+v, and has the anchors %q", w.parent("x"), w.anchors("x"))

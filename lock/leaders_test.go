@@ -17,7 +17,7 @@ import (
 var offs = []time.Duration{-time.Hour, -90 * time.Second, 90 * time.Second, time.Hour}
 
 const (
-	election = 500 * time.Millisecond // for which the ensemble is without a leader
+	election = 500 * time.Millisecond // time without a leader
 
 	// The longest time for which a dead holder may block from the last known start of its lease: it
 	// includes a third of the TTL for a judge without a session meanwhile, and the time of an
@@ -73,7 +73,7 @@ func TestEntriesGetTheStampOfANewLeader(t *testing.T) {
 func TestNewcomersAfterAnElection(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, known := w.dial("a"), w.dial("known")
-		w.unlock(w.lock(known, "other")) // knows the old leader's clock
+		w.unlock(w.lock(known, "other")) // learns the old leader's clock
 		var holds []*lock.Hold
 		var queue []<-chan taken
 		for i := range 10 {
@@ -206,7 +206,7 @@ func TestLeaderSteppedWhileItLeads(t *testing.T) {
 		w.kill("dead")
 		w.StepClock(step)
 		stepped := time.Now()
-		for range 20 { // each takes a sample, and some before the holder's renewal
+		for range 20 { // each round takes a sample, some before the holder's renewal
 			mustBe(w, second(b.Mutex("living").TryLock(w.ctx)), lock.ErrHeld)
 			w.unlock(w.lock(b, "other"))
 			time.Sleep(ttl / 10)
@@ -236,7 +236,7 @@ func TestSmallStepsOfTheLeader(t *testing.T) {
 		w.unlock(w.lock(b, "other"))
 		for range 30 {
 			w.StepClock(step)
-			w.unlock(w.lock(b, "other")) // a sample
+			w.unlock(w.lock(b, "other")) // takes a sample
 			mustBe(w, second(b.Mutex("living").TryLock(w.ctx)), lock.ErrHeld)
 			time.Sleep(pause)
 		}

@@ -56,8 +56,8 @@ func TestFixedLeaseEndsOnTime(t *testing.T) {
 	})
 }
 
-// TestEndOfExtendedHoldInLongOutage: the entry of a hold that was unlocked or detached in an outage
-// is not left for its extended lease, though the outage was longer than the lease of its terms.
+// TestEndOfExtendedHoldInLongOutage: a hold is unlocked or detached during an outage that is longer
+// than its TTL, but shorter than its extended lease. The client still completes this afterwards.
 func TestEndOfExtendedHoldInLongOutage(t *testing.T) {
 	for _, detach := range bools {
 		subtest(t, fmt.Sprintf("detach %v", detach), locktest.Options{}, func(w *world) {

@@ -18,9 +18,9 @@ import (
 // losing has a client labelled "a" that loses its watches while its session continues.
 type losing struct {
 	*world
-	own  bool                 // the client has dialed
-	lose func(c *lock.Client) // loses them
-	most time.Duration        // for which that may go unnoticed
+	own  bool                 // the client has dialed the connection
+	lose func(c *lock.Client) // makes the client lose its watches
+	most time.Duration        // longest time until it notices
 }
 
 // client returns the client.
@@ -40,7 +40,7 @@ func forEachLoss(t *testing.T, f func(w *losing)) {
 	for _, loss := range []struct {
 		name          string
 		refused, cut  bool
-		own, borrowed time.Duration // for which it may go unnoticed
+		own, borrowed time.Duration // longest time until it notices
 	}{
 		{"connection lost", false, true, never, never},
 		{"connection lost, setWatches refused", true, true, never, slowly},
@@ -118,7 +118,7 @@ func TestHandoffsEndWithoutWatch(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(20 * time.Second): // less than the lease is cached for
+				case <-time.After(20 * time.Second): // less than a lease is cached
 				}
 			}
 		}()
@@ -130,7 +130,7 @@ func TestHandoffsEndWithoutWatch(t *testing.T) {
 }
 
 // TestLocalHandoffsEndWithoutWatch: goroutines hand an entry off among themselves as long as a
-// watch shows no other client. If that is lost, the other client waits until it is missed.
+// watch shows no other client. If the watch is lost, another client waits until that is noticed.
 func TestLocalHandoffsEndWithoutWatch(t *testing.T) {
 	forEachLoss(t, func(w *losing) {
 		a, b := w.client(), w.dial("b")
@@ -192,7 +192,7 @@ func TestLostWatchIsNotShared(t *testing.T) {
 		w.unlock(w.lock(a, "x"))
 		settle()
 		w.lose(a)
-		several, err := a.All([]string{"x", "y"}).TryLock(w.ctx) // for which it gives back what it keeps
+		several, err := a.All([]string{"x", "y"}).TryLock(w.ctx) // for these locks it releases its cached lease
 		w.ok(err)
 		w.unlockAll(several)
 		time.Sleep(time.Minute)
@@ -240,7 +240,7 @@ func TestIdleBorrowedConnectionSeesOutages(t *testing.T) {
 		w.kill("a")
 		w.kill("b")
 		away(w)
-		time.Sleep(4 * time.Second) // go-zookeeper has a session again, and its user asked for nothing
+		time.Sleep(4 * time.Second) // go-zookeeper has a new session, but the idle client made no request
 		ch := start(func() (*lock.Hold, error) { return idle.Mutex("x").Lock(w.ctx) })
 		time.Sleep(time.Second)
 		w.Heal("a")

@@ -240,10 +240,11 @@ func (c *Client) notify(values context.Context, event Event) {
 // Check reports whether all holds and waits of the client are renewed in time. It returns nil, or
 // an [ErrStalled] with the number of stalled entries, the one that ends first, and the time since
 // its last renewal. So it fails while holds are at risk, except by max_hold, and after a pause of
-// the process until a renewal succeeds. Lost holds and fixed leases do not count. Without holds and waits nothing can stall, and Check returns nil, even if the client
-// keeps an unused entry ([WithIdle]) or ZooKeeper is unreachable. If servers accept connections
-// and close each without an answer, as a server that lost its data does, it returns an
-// [ErrUnavailable] with the possible causes. After Close it returns [ErrClosed].
+// the process until a renewal succeeds. Lost holds and fixed leases do not count. Without holds and
+// waits nothing can stall, and Check returns nil, even if the client keeps an unused entry
+// ([WithIdle]) or ZooKeeper is unreachable. If servers accept connections and close each without an
+// answer, as a server that lost its data does, it returns an [ErrUnavailable] with the possible
+// causes. After Close it returns [ErrClosed].
 //
 // It asks no server and never blocks, so it can answer a health check.
 func (c *Client) Check() error {
@@ -265,14 +266,14 @@ func (c *Client) Check() error {
 // entryChanged handles each change in the life of an entry: statistics, logs and observers.
 func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
-	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // else Unlock calls ended
+	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // after an unlock, Unlock calls ended
 		c.ended(e, change.Why)
 	}
 	switch {
 	case change.AtRisk():
 		c.logRisk(e, change)
 	case change.Lost():
-		if !heldTogether(e) { // else each of its holds counts
+		if !heldTogether(e) { // otherwise each of its holds counts
 			c.lost.Add(1)
 		}
 		c.logLoss(e, change)

@@ -37,7 +37,7 @@ func (o *observed) Observe(ctx context.Context, e lock.Event) {
 
 // take returns the events since its last call.
 func (o *observed) take() (events []lock.Event, values []any) {
-	synctest.Wait() // until the client has told
+	synctest.Wait() // until the client has delivered its events
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	events, values = o.events, o.values
@@ -119,7 +119,7 @@ func TestObserver(t *testing.T) {
 		h = w.lock(a, "y", lock.WithoutRenewal(), lock.WithTTL(time.Second))
 		<-h.Context().Done()
 		events, _ = seen.take()
-		reason, lost := events[len(events)-1].Reason, (*lock.LostError)(nil) // is what a program compares errors with
+		reason, lost := events[len(events)-1].Reason, (*lock.LostError)(nil) // programs compare this error
 		mustBe(t, reason, lock.ErrExpired)
 		isTrue(t, len(events) == 2 && !errors.Is(reason, lock.ErrRemoved) && errors.As(reason, &lost) && lost.Token == h.Token(), "told %+v", events)
 		w.lock(b, "z")
@@ -161,21 +161,21 @@ func TestPlaceInTheQueue(t *testing.T) {
 		defer cancel()
 		mine := w.lock(a, "mine")
 		var waiters []<-chan taken
-		for range 2 { // behind a hold of the same client
+		for range 2 { // wait for a hold of the same client
 			waiters = append(waiters, w.queue(holds, a, "mine"))
 		}
 		ahead(1, 2)
 
 		theirs := w.lock(b, "theirs")
 		waiters = append(waiters, w.queue(holds, w.dial("c"), "theirs"))
-		for range 2 { // behind entries of another, by one of their own
+		for range 2 { // wait for another client's entries, with one entry of their own
 			waiters = append(waiters, w.queue(holds, a, "theirs"))
 		}
 		ahead(2, 3)
 
 		rw := a.RWMutex("rw")
 		write := w.take(b.RWMutex("rw").Lock)
-		for range 2 { // readers have their turn together
+		for range 2 { // readers enter together
 			waiters = append(waiters, start(func() (*lock.Hold, error) { return rw.RLock(holds) }))
 			settle()
 		}
@@ -229,7 +229,7 @@ func TestObserverOfOneCall(t *testing.T) {
 		mustBe(t, second(a.Mutex("x", opts...).TryLock(w.ctx)), lock.ErrHeld)
 		w.says(seen, "")
 		ch := w.queue(w.ctx, a, "x", opts...)
-		for i := range 3 { // the one ahead is followed by another, or the own entry is gone
+		for i := range 3 { // the entry ahead changes, or the waiter's own is deleted
 			next := w.queue(w.ctx, w.dial(fmt.Sprint("c", i)), "x")
 			if opts == nil {
 				w.remove(z, w.entries("x")[1].Path)
@@ -360,7 +360,7 @@ func TestCheck(t *testing.T) {
 		w.close(a)
 		mustBe(t, a.Check(), lock.ErrClosed)
 
-		idle := w.dial("idle", riding(10*ttl)) // nothing is at risk, though it keeps an entry
+		idle := w.dial("idle", riding(10*ttl)) // a cached lease puts nothing at risk
 		w.unlock(w.lock(idle, "x"))
 		mustBeTrue(t, idle.Stats().Waiters == 1 && idle.Stats().Holds == 0, "nothing is kept: %+v", idle.Stats())
 		w.kill("idle")
@@ -412,7 +412,7 @@ func TestReaderThatBlocks(t *testing.T) {
 		free := make(stuck)
 		a, b := w.dial("a", option(free)), w.dial("b")
 		h := w.lock(a, "x")
-		w.StepClock(time.Hour) // is told by the goroutine that renews
+		w.StepClock(time.Hour) // the renewing goroutine reports it
 		time.Sleep(3 * ttl)
 		mustBeTrue(w, h.Remaining() != 0 && h.Err() == nil, "not renewed: %v", h.Err())
 		w.ok(w.Partition("a"))

@@ -255,8 +255,8 @@ func TestShortTTLIsWarnedOf(t *testing.T) {
 	})
 }
 
-// TestSameRefusal: each method of a lock with a bad name or option fails with the error of Validate,
-// whatever else is wrong with the call.
+// TestSameRefusal: each method of a lock with a bad name or option fails with the error of
+// Validate, whatever else is wrong with the call.
 func TestSameRefusal(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")

@@ -68,7 +68,7 @@ func (s *script) do(what string, names ...string) {
 			s.giveUp[name] = cancel
 			s.waiting[name] = start(func() (*lock.Hold, error) { return take(ctx) })
 			settle()
-		case "refuse": // a try
+		case "refuse": // a try that must fail
 			mustBe(s, second(try(s.ctx)), lock.ErrHeld)
 		case "try":
 			s.holds[name] = s.take(try)

@@ -122,7 +122,7 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 
 		ch = start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		time.Sleep(time.Second)
-		w.create(z, "/locks/x/of-another", "", 0) // so that the parent cannot be made anew
+		w.create(z, "/locks/x/of-another", "", 0) // so that no client can create the parent anew
 		w.unlock(h)
 		w.waits(ch)
 		soon := w.limited(time.Second)
@@ -195,7 +195,7 @@ func TestOverflowedEntryIsGivenUp(t *testing.T) {
 		w.unlock(w.lock(a, "other"))
 		h := w.lock(b, "x")
 		w.setSequence("x", math.MaxInt32)
-		var seen atomic.Int32 // from the delete on
+		var seen atomic.Int32 // requests since the delete
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			if r.Label != "a" || seen.Load() == 0 && r.Op != "delete" {
 				return locktest.Fault{}

@@ -105,7 +105,7 @@ func TestParentIsReadAgainAfterAnOutage(t *testing.T) {
 			case readsParent(r) && reads.Add(1) == 1:
 				w.ExpireLabel("a")
 				return locktest.Fault{Drop: locktest.BeforeApply}
-			case readsParent(r) && reads.Load() == 2: // what it shows is put there until it has caught up
+			case readsParent(r) && reads.Load() == 2: // until the server has caught up, the list shows this entry
 				w.create(z, entry, "", 0)
 			case r.Op == "sync" && len(w.entries("x")) > 0:
 				w.remove(z, entry)
@@ -145,7 +145,7 @@ func TestParentThatIsUsedIsNotRead(t *testing.T) {
 		w.unlock(h)
 		for i := range 50 {
 			time.Sleep(200 * time.Millisecond)
-			if w.unlock(w.lock(a, "x")); i == 5 { // it knows the parent
+			if w.unlock(w.lock(a, "x")); i == 5 { // the client knows the parent
 				reads.Store(0)
 			}
 		}
@@ -161,7 +161,7 @@ func TestParentThatIsUsedIsNotRead(t *testing.T) {
 // TestClientJoinsAsTheParentIsDeleted: a client joins between the read of an empty parent and its
 // deletion.
 func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
-	each(t, "late", bools, func(w *world, late bool) { // it has left again, and only the version tells
+	each(t, "late", bools, func(w *world, late bool) { // the other client has left again: only the version shows it
 		a, b := w.dial("a"), w.dial("b", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
 		w.unlock(w.lock(b, "other"))
 		w.unlock(w.notAlone(a, b))

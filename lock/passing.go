@@ -6,9 +6,9 @@ import "time"
 // lock with the same settings hand an entry off among themselves while other processes wait: see
 // [Policy]. Such a handoff costs no request, and the next hold has its own token. With 0 the
 // entry leaves at each Unlock, and the next goroutine joins at the end of the queue, in the same
-// transaction. Never handed off are: holds [WithoutRenewal], holds for reading, candidates of an
-// [Election], and a hold that was extended or downgraded, that has a [Hold.Ticket], or whose
-// holder received a [Client.Revoke]. Default [DefaultLocalWindow].
+// transaction. Some holds are never handed off: those [WithoutRenewal], for reading, or of an
+// [Election], and a hold that was extended or downgraded, has a [Hold.Ticket], or got a request by
+// [Client.Revoke]. Default [DefaultLocalWindow].
 //
 // Readers of an [RWMutex] share an entry if they wait when it is granted, or arrive within the
 // window. Each has a hold of its own, and counts as one in [Stats] and for observers.

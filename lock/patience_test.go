@@ -28,7 +28,7 @@ import (
 type outage struct {
 	name  string
 	begin func(w *world, astray *atomic.Bool)
-	says  string // what is there instead
+	says  string // part of the error: what answers instead
 }
 
 func outages() []outage {
@@ -36,14 +36,14 @@ func outages() []outage {
 		{name: "nothing comes back", begin: func(w *world, _ *atomic.Bool) { w.Partition("a") }},
 		{name: "the connection is lost", begin: func(w *world, _ *atomic.Bool) {
 			w.Partition("a")
-			time.Sleep(sessionTimeout) // until that is noticed
+			time.Sleep(sessionTimeout) // until the client notices
 		}},
 	}
 	for _, peer := range badPeers {
 		all = append(all, outage{"the server " + peer.name, func(w *world, astray *atomic.Bool) {
 			astray.Store(true)
 			w.Cut("a")
-			time.Sleep(time.Second) // until it is met
+			time.Sleep(time.Second) // until the client has reached it
 		}, peer.says})
 	}
 	return all
@@ -212,7 +212,7 @@ func TestReconnectToBadPeer(t *testing.T) {
 				const patience = 5 * time.Second
 				a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", dialer, lock.WithUnlockTimeout(patience))...)
 				w.ok(err)
-				w.Cleanup(func() { a.Close() }) // of no use by then to who closes, and says so
+				w.Cleanup(func() { a.Close() }) // its error is of no interest
 				h := w.lock(a, "x", lock.WithTTL(10*ttl))
 				astray.Store(true)
 				w.Cut("a")
@@ -367,7 +367,7 @@ var duringClose = []string{
 // reason. Neither its error nor the log reports a refusal by an ACL. The same holds on a connection
 // that its owner has closed.
 func TestNothingIsDeniedAfterClose(t *testing.T) {
-	for number := range 7 { // of the request during which it closes; 0: before
+	for number := range 7 { // number of the request at which the client closes; 0: before all
 		for _, borrowed := range []bool{false, true} {
 			subtest(t, fmt.Sprint("number ", number, ", borrowed ", borrowed), locktest.Options{}, func(w *world) {
 				calls := maps.Clone(patientCalls)
@@ -417,7 +417,7 @@ func (w *world) closed(number int, borrowed bool, ask call) error {
 		if r.Label != "a" {
 			return locktest.Fault{}
 		}
-		if seen++; seen != number { // some need fewer
+		if seen++; seen != number { // some calls make fewer requests
 			return locktest.Fault{}
 		}
 		closing.Go(end)

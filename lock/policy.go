@@ -27,8 +27,8 @@ const (
 	// MaxLocalWindow is the longest allowed LocalWindow.
 	MaxLocalWindow = time.Second
 	// MaxTime is the longest allowed TTL, MaxTTL, grace, MaxHold, Idle or unlock timeout. A longer
-	// time is probably a wrong unit. It also keeps sums of a few times from overflowing a time.Duration: such an
-	// expiry would lie in the past.
+	// time is probably a wrong unit. It also keeps sums of a few times from overflowing a
+	// time.Duration: such an expiry would lie in the past.
 	MaxTime = 365 * 24 * time.Hour
 )
 

@@ -19,8 +19,8 @@ import (
 // one place in the queue, so clients take turns.
 func TestFirstComeFirstServed(t *testing.T) {
 	for _, tt := range []struct {
-		name, waiters string // which client each of them is of
-		order         string // in which they are served
+		name, waiters string // the client of each waiter
+		order         string // clients in the order of their turns
 		window        time.Duration
 	}{
 		{"clients", "bcdefghi", "bcdefghi", 0},
@@ -58,7 +58,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 						continue
 					}
 					select {
-					case got := <-queue[0]: // the first of its client
+					case got := <-queue[0]: // the first waiter of its client
 						mustBeTrue(w, got.err == nil && h == nil, "%v: a second one has it: %v", got.err, h)
 						w.inTurn(ended, got)
 						h, order, waiting[label] = got.hold, order+string(label), queue[1:]
@@ -88,7 +88,7 @@ func TestTokensRiseOverDeletions(t *testing.T) {
 			isTrue(t, h.Token().Compare(last) > 0, "token %v follows %v", h.Token(), last)
 			last, seen[h.EntryPath()] = h.Token(), true
 			w.unlock(h)
-			time.Sleep(2 * time.Second) // they do not return soon, which would keep the parent
+			time.Sleep(2 * time.Second) // a client that returned earlier would keep the parent
 		}
 	})
 }
@@ -142,7 +142,7 @@ func TestRunOfTheDead(t *testing.T) {
 		})
 		atMost(t, "listings", cost.requests["getChildren2"], 2)
 		equal(t, "purged", b.Stats().Purged, n)
-		for i := range n - 1 { // they see that nothing of theirs is left
+		for i := range n - 1 { // each learns that its entry is gone
 			w.Heal(fmt.Sprint("dead", i))
 		}
 		time.Sleep(ttl)
@@ -160,7 +160,7 @@ func TestHolderKnowsFirst(t *testing.T) {
 				ended := w.end(h)
 				b := w.dial("b")
 				ch := w.queue(w.ctx, b, "x")
-				time.Sleep(length % (ttl / 3)) // some phase
+				time.Sleep(length % (ttl / 3)) // to shift the renewals
 				w.kill("a")
 				time.Sleep(length)
 				w.Heal("a")

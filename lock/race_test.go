@@ -103,7 +103,7 @@ func TestTryLockThatLearnsTheTimeSlowly(t *testing.T) {
 		const brief = time.Second
 		h := w.lock(w.dial("a"), "x", lock.WithTTL(brief))
 		b := w.dial("b")
-		w.elect(0) // its time is another one
+		w.elect(0) // the new leader has another clock
 		time.Sleep(brief)
 		var asked, joined atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -201,7 +201,7 @@ func TestOverwrittenEntry(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		inDoubt bool
-		code    int32 // of the first read
+		code    int32 // error code of the first read
 		want    error
 	}{
 		{"read", false, 0, lock.ErrTaken}, {"not read at first", false, codeNoAuth, lock.ErrTaken},
@@ -253,7 +253,7 @@ func TestServerRefuses(t *testing.T) {
 		h := w.lock(a, "x")
 		w.fault(func(r locktest.Request) bool { return leaves(h)(r) }, locktest.Fault{Code: codeQuota})
 		mustSay(t, h.Unlock(), `unlock "x"`, "delete "+h.EntryPath(), "-125")
-		w.empty() // made up for
+		w.empty() // the retry has deleted the entry
 
 		c := w.dial("c", lock.WithACL(zk.ACL{Perms: zk.PermAll, Scheme: "bogus", ID: "me"}))
 		fails(t, second(c.Mutex("y").Lock(w.ctx)), zk.ErrInvalidACL, "create an entry below /locks/y")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -20,7 +21,7 @@ func TestManyRenewalsAreSpread(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n, full = 1280, 128
 		a := w.dial("a")
-		for i := range n { // over the time in which all are renewed once
+		for i := range n { // spread over the time of one renewal of each
 			w.lock(a, fmt.Sprint("x", i))
 			time.Sleep(ttl / 3 / n)
 		}
@@ -41,6 +42,7 @@ func TestManyRenewalsAreSpread(t *testing.T) {
 		})
 		time.Sleep(10 * ttl / 3)
 		w.Intercept(nil)
+		synctest.Wait() // until no renewal is counted any more
 		isTrue(t, renewed >= 9*n && renewed <= 11*n, "%d renewals in 10 thirds of the TTL of %d holds", renewed, n)
 		isTrue(t, renewed >= sent*full*9/10, "%d renewals in %d transactions, want nearly %d in each", renewed, sent, full)
 		atMost(t, "transactions at once", most, 3)
@@ -69,14 +71,14 @@ func TestRenewalWhoseReplyIsLost(t *testing.T) {
 				a := w.dial("a")
 				h := w.lock(a, "x")
 				other := h
-				if !alone { // two share the transaction
+				if !alone { // both entries are in one transaction
 					other = w.lock(a, "y")
 				}
 				ch := w.queue(w.ctx, w.dial("b"), "x")
 				hit := w.fault(func(r locktest.Request) bool { return renews(r, h) }, tt.fault)
 				w.until("a renewal", hit)
 				if tt.then != nil {
-					time.Sleep(500 * time.Millisecond) // before it connects again
+					time.Sleep(500 * time.Millisecond) // before the client reconnects
 					tt.then(w)
 				}
 				for range 4 * 5 {
@@ -123,7 +125,7 @@ func TestRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 // block others for another TTL.
 func TestLateRenewalOfLostHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a := w.dial("a", lock.WithSessionTimeout(time.Minute)) // so that the connection is not given up
+		a := w.dial("a", lock.WithSessionTimeout(time.Minute)) // so that the connection lasts
 		over := time.Now().Add(ttl)
 		h := w.lock(a, "x")
 		ended := w.end(h)
@@ -157,7 +159,7 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 // the request. A hold is not granted if its lease would have ended when the reply arrives.
 func TestLeaseCountsFromTheSend(t *testing.T) {
 	const late = 2 * time.Second
-	long := lock.WithSessionTimeout(time.Minute) // the connection is not given up
+	long := lock.WithSessionTimeout(time.Minute) // the connection lasts
 	subtest(t, "lock", locktest.Options{}, func(w *world) {
 		a := w.dial("a", long)
 		w.unlock(w.lock(a, "x"))
@@ -214,7 +216,7 @@ func TestGrantIsRecorded(t *testing.T) {
 			t.Errorf("acquired at %d, now is %d", r.AcquiredAt, time.Now().UnixMilli())
 		}
 		w.unlock(h)
-		h = w.lock(a, "x") // finds it: may be alone or not
+		h = w.lock(a, "x") // finds the parent, so it may not be alone
 		r := w.record(h.EntryPath())
 		isTrue(t, !r.Granted(), "recorded before it was known")
 		at := time.Now().UnixMilli()

@@ -19,7 +19,7 @@ var ErrNotHeld = errors.New("lock is not held")
 
 // Revocation is a request to release a lock.
 type Revocation struct {
-	Owner  string // of the asking client, see [WithOwner]; it states this and the next three itself
+	Owner  string // of the asking client, see [WithOwner]; that client states this and the next three
 	Host   string
 	PID    int
 	Reason string

@@ -61,7 +61,7 @@ func TestRevoke(t *testing.T) {
 		r := <-revoked
 		atMost(w, "told after", time.Since(begun), 200*latency)
 		isTrue(t, r.Owner == "b" && r.Reason == "the host is drained" && r.PID != 0 && r.Host != "" && r.At.Sub(begun).Abs() <= 100*latency, "%+v", r)
-		w.alive(h) // it decides
+		w.alive(h) // the holder decides
 		w.revoke(b, "x", "again")
 		w.hearsOf(revoked, "again")
 		w.revoke(b, "x", "one")
@@ -344,14 +344,14 @@ func TestRevokeAsTheHoldEnds(t *testing.T) {
 			h := w.lock(a, "x")
 			h.Revoked()
 			settle()
-			if when == "the hold has ended" { // as the request is applied
+			if when == "the hold has ended" { // while the request is applied
 				hit := w.before(asks, func() {
 					go h.Unlock()
 					settle()
 				})
 				w.revoke(b, "x", when)
 				isTrue(t, hit() && len(w.asked()) == 0, "%s: asked %q, hit %v", when, w.asked(), hit())
-			} else { // the request is applied just before the entry is deleted
+			} else { // before the delete of the entry
 				w.before(leaves(h), func() { w.revokeNow(z, h) })
 				w.unlock(h)
 			}
@@ -391,7 +391,7 @@ func TestRevokeLeavesNothing(t *testing.T) {
 		w.revoke(b, "deaf", "why")
 		w.revoke(b, "stands", "why")
 		w.die("a", deaf.EntryPath())
-		w.unlock(w.await(w.queue(w.ctx, c, "deaf")).hold) // which purges it
+		w.unlock(w.await(w.queue(w.ctx, c, "deaf")).hold) // it purges the entry
 		for range 10 {
 			mustBe(t, b.Revoke(w.ctx, "free", ""), lock.ErrNotHeld)
 			settle()

@@ -75,7 +75,7 @@ func TestDeadAheadOfAWriter(t *testing.T) {
 		got := w.await(queue[4])
 		atMost(w, "took", got.at.Sub(since), 5*ttl)
 		w.unlock(got.hold)
-		var late sync.WaitGroup // they come back, and queue again
+		var late sync.WaitGroup // the dead ones return, and queue again
 		for i, label := range labels {
 			if slices.Contains(dead, label) && (i > 0 || !granted) {
 				late.Go(func() { w.unlock(w.await(queue[i]).hold) })
@@ -236,14 +236,14 @@ func TestReadersAndWritersReenter(t *testing.T) {
 				}
 			}
 		}
-		read := w.take(rw.RLock) // a hold is entered again although its context has the values of one that has ended
+		read := w.take(rw.RLock) // works although the context carries an ended hold
 		w.unlock(read)
 		outer, err := rw.Lock(context.WithoutCancel(read.Context()))
 		mustBe(t, err, nil)
 		limited, cancel := context.WithTimeout(outer.Context(), ttl)
 		defer cancel()
 		w.unlock(w.await(start(func() (*lock.Hold, error) { return rw.Lock(limited) })).hold)
-		_, err = c.Mutex("x").Lock(outer.Context()) // of another kind, it is no way in
+		_, err = c.Mutex("x").Lock(outer.Context()) // another kind of lock does not re-enter
 		fails(t, err, lock.ErrKind, "rw", "mutex")
 		w.finish(outer)
 	})
@@ -292,15 +292,15 @@ func TestReadersCost(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		first := w.take(a.RLock)
 		var second *lock.Hold
-		if got := w.cost("b", func() { second = w.take(b.RLock) }); got.txns > 2 || got.total() > 5 { // it takes the parent to be absent
+		if got := w.cost("b", func() { second = w.take(b.RLock) }); got.txns > 2 || got.total() > 5 { // it assumed that there was no parent
 			w.Errorf("RLock beside another reader cost %v and %d transactions", got.requests, got.txns)
 		}
 		writer := w.join("x", c.Lock)
-		w.wantCost("a reader that leaves", w.cost("c", func() { w.unlock(first) }), nil, 2) // it took itself to be alone
+		w.wantCost("a reader that leaves", w.cost("c", func() { w.unlock(first) }), nil, 2) // it assumed that it was alone
 		w.waits(writer)
 		w.wantCost("the last reader that leaves", w.cost("c", func() { w.unlock(second) }), map[string]int{"getChildren2": 1}, 1)
 		reader := w.join("x", b.RLock)
-		time.Sleep(time.Second) // the writer's grant is recorded
+		time.Sleep(time.Second) // until the writer's grant is recorded
 		w.wantCost("a writer that leaves", w.cost("b", func() { w.unlock(w.expect(writer).hold) }), nil, 1)
 		w.finish(w.expect(reader).hold)
 	})

@@ -78,6 +78,23 @@ func TestUnreadableHolderCounts(t *testing.T) {
 	})
 }
 
+// TestUnreadableNumberOfPermits: an operator has taken the right to read the anchor away. Calls fail
+// with ErrDenied, also those that wait already.
+func TestUnreadableNumberOfPermits(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		s, c := w.dial("b").Semaphore("x", 1), w.dial("c")
+		h := w.take(permits(w.dial("a").Semaphore("x", 1), 1))
+		ch := w.join("x", permits(s, 1))
+		w.setACL(w.raw("admin"), w.anchors("x")[0], zk.WorldACL(zk.PermAll&^zk.PermRead))
+		w.unlock(h)
+		for _, err := range []error{
+			w.outcome(ch).err, second(c.Semaphore("x", 1).Acquire(w.ctx, 1)), c.Semaphore("x", 1).Resize(w.ctx, 2),
+		} {
+			fails(w, err, lock.ErrDenied, "/locks/x")
+		}
+	})
+}
+
 // TestUnreadableHolderFurtherAhead: the target entry, which is as many permits ahead as there are,
 // cannot be read. The waiter uses only its predecessor.
 func TestUnreadableHolderFurtherAhead(t *testing.T) {
@@ -134,7 +151,7 @@ func TestPermitsThatALaggingServerHides(t *testing.T) {
 			}
 			return locktest.Fault{}
 		})
-		if looks.Store(!purges); purges { // a waiter looks when the other one renews, a purge has listed
+		if looks.Store(!purges); purges { // a renewal makes the waiter list; with purges, the purge has
 			w.kill("dead")
 			w.until("the dead one is purged", func() bool { return len(w.Dump(pathOf(dead))) == 0 })
 		}
@@ -181,8 +198,8 @@ func TestCapacityAfterAHolder(t *testing.T) {
 		a, b, c, z := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2), w.raw("other")
 		first, second := w.take(permits(a, 1)), w.take(permits(b, 1))
 		anchor := "/locks/x/" + znode.Anchor(w.parent("x").Generation)
-		time.Sleep(10 * time.Millisecond) // the grants are recorded
-		var crowd atomic.Bool             // it reads the holders one by one
+		time.Sleep(10 * time.Millisecond) // until the grants are recorded
+		var crowd atomic.Bool             // the waiter reads the holders one by one
 		hit := w.before(func(r locktest.Request) bool {
 			if r.Label == "c" && r.Op == "getData" && touches(r, first.EntryPath()) {
 				crowd.Store(true)
@@ -203,8 +220,8 @@ func TestCapacityAfterAHolder(t *testing.T) {
 	})
 }
 
-// TestLoweringLosesItsEntry: another client removes the entry that has waited for the permits, as
-// they are removed, and gets them.
+// TestLoweringLosesItsEntry: a Resize has waited for permits with its own entry. Another client
+// deletes that entry just before the Resize removes the permits, and acquires them.
 func TestLoweringLosesItsEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c, z := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2), w.raw("other")
@@ -253,7 +270,7 @@ func TestJoinAfterALowering(t *testing.T) {
 		a, b := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2)
 		h := w.take(permits(b, 1))
 		for range 2 {
-			w.unlock(w.take(permits(a, 1))) // knows of two, and remembers that for a second
+			w.unlock(w.take(permits(a, 1))) // learns the number 2, and keeps it for a second
 		}
 		w.ok(b.Resize(w.ctx, 1))
 		w.unlock(h)

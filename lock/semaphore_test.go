@@ -74,7 +74,7 @@ func TestPermitsMustAgree(t *testing.T) {
 			mustBe(t, a.Semaphore("x", 4).Resize(w.ctx, n), lock.ErrInvalid)
 		}
 		w.finish(h)
-		w.unlock(w.take(permits(b.Semaphore("x", 3), 3))) // free, it is as large as the next one says
+		w.unlock(w.take(permits(b.Semaphore("x", 3), 3))) // a free semaphore takes any number
 		w.empty()
 	})
 }
@@ -202,12 +202,12 @@ func TestResizeRaises(t *testing.T) {
 			w.waits(line[2+i])
 		}
 		fewer := start(func() (*lock.Hold, error) { return nil, other.Resize(w.ctx, 1) })
-		time.Sleep(3 * window) // the client knows that another contender waits
+		time.Sleep(3 * window) // the client learns of the other contender
 		w.unlock(held[0], held[1])
 		mustBe(w, w.soon(fewer).err, nil)
 		w.handOver(held[2], line[3:]...)
 	})
-	subtest(t, "by a server that lags behind", locktest.Options{Members: 3}, func(w *world) { // the server lags behind the change before
+	subtest(t, "by a server that lags behind", locktest.Options{Members: 3}, func(w *world) { // its server does not know the previous change
 		follower := w.followers()[0]
 		a := w.dialAt("a", []string{w.Leader()}).Semaphore("x", 4)
 		b := w.dialAt("b", []string{follower}).Semaphore("x", 4)
@@ -283,7 +283,7 @@ func TestResizeLowers(t *testing.T) {
 		w.waits(queue[1])
 		w.unlock(holds[2])
 		two := w.soon(queue[1]).hold
-		big := w.join("x", permits(b, 3)) // more than there are now
+		big := w.join("x", permits(b, 3)) // more than the semaphore has now
 		w.unlock(one, two)
 		time.Sleep(ttl)
 		w.waits(big)
@@ -305,8 +305,8 @@ func TestResizeLowers(t *testing.T) {
 	})
 }
 
-// TestResizedMeanwhile: another call overtakes a raise, which then lowers the number, and waits for
-// that.
+// TestResizedMeanwhile: while a raise to 3 is in flight, another call raises to 4. So the first
+// call has to lower the number, and waits for free permits.
 func TestResizedMeanwhile(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2)
@@ -342,7 +342,7 @@ func TestSemaphoreCost(t *testing.T) {
 		w.unlock(w.take(permits(s, 1)))
 		one := map[string]int{"multi": 1}
 		for range 2 {
-			time.Sleep(2 * time.Second) // the parent goes
+			time.Sleep(2 * time.Second) // until the parent is deleted
 			var h *lock.Hold
 			w.wantCost("Acquire", w.cost("a", func() { h = w.take(permits(s, 2)) }), one, 1)
 			w.wantCost("Unlock", w.cost("a", func() { w.unlock(h) }), one, 1)
@@ -373,12 +373,12 @@ func TestHandoffOfPermitsCost(t *testing.T) {
 			before := map[string]int{}
 			const handoffs = 8
 			for i := range handoffs + 2 {
-				if i == 2 { // the first ones have learnt the number of permits
+				if i == 2 { // from now on all know the number of permits
 					before = w.totals()
 				}
 				w.unlock(holds[i%tt.permits])
 				holds[i%tt.permits] = w.soon(queue[i]).hold
-				time.Sleep(20 * time.Millisecond) // grants are recorded
+				time.Sleep(20 * time.Millisecond) // until the grants are recorded
 			}
 			got, total := w.totals(), 0
 			for op := range got {

@@ -181,7 +181,7 @@ func TestResultsMissingOnce(t *testing.T) {
 }
 
 // takesLess makes the servers close the connection of a client that sends a transaction of 20 kB,
-// as with a small jute.maxbuffer. It counts these.
+// as with a small jute.maxbuffer. It counts these transactions.
 func (w *world) takesLess() *atomic.Int32 {
 	var cuts atomic.Int32
 	w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -235,8 +235,8 @@ func TestServersThatTakeLess(t *testing.T) {
 	})
 }
 
-// TestAnswersHaveMeanings: the errors of a call say what a server's answer means also if
-// go-zookeeper has no name for it: a request as a whole, an operation of a transaction, a read.
+// TestAnswersHaveMeanings: the error of a call explains the server's error code, even if
+// go-zookeeper has no name for it. It is the code of a transaction, of an operation, or of a read.
 func TestAnswersHaveMeanings(t *testing.T) {
 	for code, meaning := range map[int32]string{codeQuota: "a quota is exceeded", -119: "the server is read-only", -1: "the server failed"} {
 		subtest(t, meaning, locktest.Options{}, func(w *world) {

@@ -141,7 +141,7 @@ func TestLongOutageOfEverything(t *testing.T) {
 // reconnects before the one ahead of it, whose entry looks expired and is not dead.
 func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		const ttl = 30 * time.Second // a third of it is time enough to connect again
+		const ttl = 30 * time.Second // a third of it suffices to connect again
 		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace})
 		a, b, c := w.dial("a", p), w.dial("b", p), w.dial("c", p)
 		h := w.lock(a, "x")
@@ -186,7 +186,7 @@ func TestWaiterWithOldLeaseWritesBeforeItEnters(t *testing.T) {
 
 // TestLockDuringOutage: Lock waits for the server, or its error says that there was none.
 func TestLockDuringOutage(t *testing.T) {
-	each(t, "known", bools, func(w *world, known bool) { // the time, and the path
+	each(t, "known", bools, func(w *world, known bool) { // the client knows time and parent
 		a := w.dial("a")
 		if known {
 			w.unlock(w.lock(a, "x"))

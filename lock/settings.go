@@ -20,7 +20,7 @@ import (
 type config struct {
 	root           string
 	policy         Policy // default of locks
-	policySet      bool   // an option set a part of it
+	policySet      bool   // an option has set a field of policy
 	policies       Policies
 	acl            []zk.ACL
 	digests        []string // "user:password"

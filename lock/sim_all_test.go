@@ -97,7 +97,7 @@ func (p *process) takeTogether(ctx context.Context, r *rand.Rand, all *lock.All)
 		soon, cancel := context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
 		defer cancel()
 		return all.Lock(soon)
-	case 2: // to give up while something is in flight
+	case 2: // gives up while a request is in flight
 		soon, cancel := context.WithTimeout(ctx, between(r, 0, 6*p.slow))
 		defer cancel()
 		return all.Lock(soon)

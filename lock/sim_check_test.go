@@ -103,7 +103,7 @@ func (s *sim) toWake() time.Duration {
 	if s.counts {
 		return 1100 * time.Millisecond
 	}
-	return s.ttl // as long as the wall clock can hold it in doubt
+	return s.ttl // longest doubt that a change of the wall clock causes
 }
 
 // check checks the promises that hold at any time.

@@ -22,13 +22,13 @@ import (
 type simClock struct {
 	mu        sync.Mutex
 	start     time.Time
-	rate      float64       // of local time to true time
-	offset    time.Duration // of the wall clock
-	counts    bool          // the time that it sleeps, as Linux does
+	rate      float64       // local time per true time
+	offset    time.Duration // offset of the wall clock
+	counts    bool          // a suspend counts, as on Linux
 	suspended time.Duration // true time that the monotonic clock has missed
-	skipped   time.Duration // that it slept while no time passed here, see sleepTogether
-	asleep    time.Time     // not zero: suspended since
-	woke      time.Time     // when it last was not any more
+	skipped   time.Duration // suspends while the test's time stood still, see sleepTogether
+	asleep    time.Time     // start of the suspend; zero: not suspended
+	woke      time.Time     // end of the last suspend
 }
 
 func (s *sim) clock(label string) *simClock {
@@ -102,7 +102,7 @@ type client struct {
 	owner, label string
 	clock        *simClock
 	once         sync.Once
-	closed       chan struct{} // closed when it was, and nothing is under way any more
+	closed       chan struct{} // closed when Close has returned, and no call is running
 }
 
 // options returns a client's options.

@@ -22,7 +22,7 @@ import (
 func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held) {
 	var ttl time.Duration
 	switch {
-	case p.quiet(): // the lease may have been shortened, and who comes back takes its time
+	case p.quiet(): // its lease may be short, and the process comes back late
 		ttl = p.ttl
 	case oneIn(r, 2):
 		ttl = p.drawTTL(r)
@@ -37,7 +37,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	if !p.quiet() {
 		p.inTime(label, "Detach", limited, begun)
 	}
-	if errors.Is(err, lock.ErrInvalid) && h.reads.Load() || limited.Err() != nil && h.Err() == nil { // others read by the same entry; or its context had ended
+	if errors.Is(err, lock.ErrInvalid) && h.reads.Load() || limited.Err() != nil && h.Err() == nil { // readers share its entry, or the context had ended
 		if h.reads.Load() {
 			p.count("left with others who read")
 		}
@@ -178,7 +178,7 @@ func (p *process) attach(ctx context.Context, r *rand.Rand, label string, c *cli
 		return
 	default:
 		p.notTaken(label, c, ticket.Name(), err)
-		if p.quiet() { // the client is being closed, and gives back what it has attached to
+		if p.quiet() { // Close detaches an attached hold again
 			<-c.closed
 			heir := p.client(label+" again", label+" again", p.clock)
 			p.attach(p.served, r, label, heir, ticket)
@@ -187,7 +187,7 @@ func (p *process) attach(ctx context.Context, r *rand.Rand, label string, c *cli
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.tickets = append(p.tickets, ticket) // it is good still
+		p.tickets = append(p.tickets, ticket) // the ticket is still valid
 		return
 	}
 	p.say("%s: attach to %s: %v", label, ticket.EntryPath(), err)

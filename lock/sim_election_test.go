@@ -19,8 +19,8 @@ const chair = "chair"
 // reign has the known values of one leader.
 type reign struct {
 	granted bool
-	told    []string // that it gave
-	seen    []string // that others have read
+	told    []string // values that the leader set
+	seen    []string // values that others read
 }
 
 // reignOf returns the reign of the leader with that token; s.mu is held.
@@ -69,7 +69,7 @@ func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h he
 	leads := reign.granted
 	reign.told = append(reign.told, value)
 	p.mu.Unlock()
-	if !leads { // it is held as a mutex
+	if !leads { // taken as a mutex
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
@@ -93,7 +93,7 @@ func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c
 	defer cancel()
 	p.mu.Lock()
 	last, begun, slept := p.last[chair], time.Now(), p.slept
-	left := map[*lock.Hold]time.Duration{} // of the leader's lease
+	left := map[*lock.Hold]time.Duration{} // rest of the leader's lease
 	for _, h := range p.open[chair] {
 		if p.reignOf(h.Token()).granted {
 			left[h.Hold] = h.Remaining()

@@ -17,8 +17,8 @@ import (
 
 // Locks of other kinds.
 const (
-	pages = "pages" // is read and written
-	slots = "slots" // is a semaphore
+	pages = "pages" // a read/write lock
+	slots = "slots" // a semaphore
 )
 
 // slotsPermits is the number of permits of slots. slotsAsked is the largest number that a worker
@@ -28,9 +28,9 @@ const slotsPermits, slotsAsked = 4, 2
 // way is the way in which a worker takes a lock.
 type way struct {
 	lock, try taking
-	reads     bool // together with others who do
+	reads     bool // shared with other readers
 	permits   int  // of a semaphore
-	elects    bool // it stands for election, but for tries
+	elects    bool // a candidate, except for tries
 }
 
 // weight returns the number of permits of a hold; that of another library has one.
@@ -70,8 +70,8 @@ type held struct {
 	fixed  bool
 	since  time.Time
 	way    way
-	reads  *atomic.Bool // it does, from the start or since it was downgraded
-	void   bool         // it is of data that the servers have lost
+	reads  *atomic.Bool // it reads, from the start or since a downgrade
+	void   bool         // the servers have lost its entry
 	*hearing
 }
 
@@ -94,7 +94,7 @@ func (s *sim) overtaken(h held) bool {
 // wait for; s.mu is held.
 func (s *sim) noteToken(label string, h held) {
 	name, highest := h.Name(), s.last[h.Name()]
-	if name == slots { // they are told apart by it, and no more
+	if name == slots { // tokens of permits only have to differ
 		for _, other := range s.open[name] {
 			if other.Token() == h.Token() {
 				s.violatedLocked("%s has %s by token %v, as another client has", label, name, h.Token())
@@ -238,7 +238,7 @@ func (p *process) downgrade(ctx context.Context, r *rand.Rand, label string, h h
 	err := h.Downgrade(limited)
 	p.inTime(label, "Downgrade", limited, begun)
 	p.say("%s: %s downgraded: %v", label, h.Name(), err)
-	if limited.Err() != nil && !h.Reads() { // it had ended before
+	if limited.Err() != nil && !h.Reads() { // the context ended before
 		h.reads.Store(false)
 		return
 	}

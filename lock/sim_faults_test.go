@@ -81,7 +81,7 @@ func expire(s *sim, _ *rand.Rand, label string) error {
 }
 
 func partition(s *sim, r *rand.Rand, label string) error {
-	var members []string // all of them
+	var members []string // all member names
 	if oneIn(r, 2) {
 		members = []string{s.anyServer(r)}
 	}
@@ -281,11 +281,11 @@ func (s *sim) step(r *rand.Rand) {
 type losses struct {
 	*sim
 	salt   uint64
-	odds   int  // in a hundred
-	late   bool // some are late instead
-	after  bool // what is sent to find out what became of one that was lost is lost too
-	refuse bool // or refused
-	told   bool // some transactions are told of an operation that the session has ended, or moved
+	odds   int  // percentage of lost requests
+	late   bool // delay some instead
+	after  bool // also lose the requests that ask for a lost one's outcome
+	refuse bool // refuse some of those instead
+	told   bool // answer some transactions with an operation's error: session expired or moved
 }
 
 // lose makes requests and replies lost or late for a while.
@@ -326,7 +326,7 @@ func (l *losses) fault(q locktest.Request) locktest.Fault {
 			return f
 		}
 	}
-	const soon = 4 // requests later
+	const soon = 4 // number of requests after a lost one
 	for before := q.Number - 1; (l.after || l.refuse) && before >= q.Number-soon; before-- {
 		if l.draw(q.Label, before).Drop == locktest.AfterApply {
 			return l.followUp(q)
@@ -396,7 +396,7 @@ func (s *sim) refuses(r *rand.Rand, label string) locktest.Fault {
 type doubt struct {
 	entry   string
 	written bool
-	over    chan struct{} // closed when the client was refused
+	over    chan struct{} // closed when the client got a refusal
 }
 
 // befall returns the fault of a request.
@@ -475,7 +475,7 @@ func (s *sim) forget(r *rand.Rand) {
 	}
 	s.mu.Unlock()
 	s.Forget()
-	z := s.connect("others again") // go-zookeeper's own does not come back
+	z := s.connect("others again") // go-zookeeper's old connection does not come back
 	defer z.Close()
 	for s.until.Err() == nil {
 		if _, err := z.Create(ledger, nil, 0, open); err == nil {

@@ -81,7 +81,7 @@ func (s *sim) warned(h held, err error) {
 	if !errors.Is(err, lock.ErrExpired) || h.fixed || h.client.clock.sleptWithin(time.Since(h.since)) {
 		return
 	}
-	time.Sleep(time.Microsecond) // until the observer is told
+	time.Sleep(time.Microsecond) // until the observer has the event
 	s.mu.Lock()
 	w := s.witnesses[h.client.owner]
 	s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *sim) warned(h held, err error) {
 	switch {
 	case !acquired:
 		s.violated("%s had %s by %s, and no observer was told", h.client.owner, h.Name(), h.EntryPath())
-	case !expired: // it was unlocked in doubt, and turned out to have been over
+	case !expired: // the unlock was in doubt, and the hold had ended before it
 		return
 	case !told:
 		s.violated("%s lost %s by %s, and was not told before that it is at risk", h.client.owner, h.Name(), h.EntryPath())

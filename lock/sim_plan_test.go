@@ -42,8 +42,8 @@ var kinds = []kind{faulty, faulty, faulty, faulty, elections, strangers, strange
 // Names of special locks.
 const (
 	limited = "limited"  // has a max_hold
-	found   = "found"    // its parent was found empty
-	remade  = "r/x"      // its parent is made again by strangers
+	found   = "found"    // others created its parent empty
+	remade  = "r/x"      // others create its parent again and again
 	foreign = "stranger" // it is not a lock
 	bereft  = "bereft"   // its holder dies when all faults are over
 )
@@ -51,10 +51,10 @@ const (
 // plan has the properties of a history.
 type plan struct {
 	kind       kind
-	lasts      time.Duration // until nothing new begins
+	lasts      time.Duration // time until the processes begin nothing new
 	ttl        time.Duration
 	grace      time.Duration
-	slow       time.Duration // the most that a packet takes
+	slow       time.Duration // longest time of a packet
 	election   time.Duration
 	members    int
 	names      []string
@@ -62,12 +62,12 @@ type plan struct {
 	contenders int  // of other libraries
 	counts     bool // the machines count how long they sleep
 	slews      bool // the leader's clock runs wrong, and is not set
-	once       bool // each sweep is done by a reaper of its own
+	once       bool // each sweep has a reaper of its own
 	outlives   bool // at the end, a holder dies
-	tells      bool // transactions are told of an operation that the session has ended
-	distant    bool // packets take longer than facts last
-	keeps      bool // some parents stay
-	early      bool // strangers make parents while what was known of those before is used still
+	tells      bool // some transactions get an operation's error: the session has ended
+	distant    bool // packets take longer than a parent snapshot is used
+	keeps      bool // keep the parent of some locks
+	early      bool // others create parents while snapshots of earlier ones are still used
 	window     time.Duration
 	idle       time.Duration
 }
@@ -103,7 +103,7 @@ func draw(seed uint64, only kind) (p plan) {
 		p.members = 3
 	case strangers:
 		p.names = append(slices.Clone(p.names), remade, remade)
-	case stepped: // no client may be new to the leader's clock, nor unsure of it
+	case stepped: // each client must know the leader's clock well
 		p.slow = min(p.slow, 2*time.Millisecond)
 		p.lasts = between(r, 4*p.ttl, 10*p.ttl)
 		p.once = false
@@ -131,7 +131,7 @@ func draw(seed uint64, only kind) (p plan) {
 	}
 	p.tells = oneIn(random(seed, "told"), 4)
 	if link := random(seed, "link"); p.kind != stepped && oneIn(link, 6) {
-		p.distant = true // and yet a write, by way of the leader and a quorum, takes no great part of a TTL
+		p.distant = true // a write through the leader still takes a small part of a TTL
 		p.slow = between(link, 60*time.Millisecond, min(180*time.Millisecond, p.ttl/30))
 	}
 	p.keeps = oneIn(random(seed, "keeps"), 6)

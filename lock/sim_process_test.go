@@ -32,7 +32,7 @@ type process struct {
 	label   string
 	clock   *simClock
 	clients []*client
-	conn    *zk.Conn // that they share, or nil
+	conn    *zk.Conn // shared connection, or nil
 }
 
 // start starts a process.
@@ -104,7 +104,7 @@ func (s *sim) process(i int) {
 			if s.quiet() {
 				s.busy.Wait()
 				time.Sleep(3*time.Second + s.idle)
-				s.nothingLeft() // nor does it take a Close to see to that
+				s.nothingLeft() // without a Close
 			}
 			p.close(false)
 		}
@@ -177,10 +177,10 @@ func (p *process) disturb(r *rand.Rand) {
 		return
 	}
 	if p.kind == strangers {
-		what = 2 + what%2 // see strangers: nothing that delays
+		what = 2 + what%2 // only faults that delay nothing, see strangers
 	}
 	switch what {
-	case 0: // like kill -STOP, or a garbage collection: shorter or longer than its leases
+	case 0: // like kill -STOP or a garbage collection: shorter or longer than its leases
 		p.say("%s is stopped", p.label)
 		p.network(p.Freeze)
 		p.pause(r, 0, 2*p.ttl)
@@ -197,7 +197,7 @@ func (p *process) disturb(r *rand.Rand) {
 	case 2:
 		d := between(r, -time.Hour, time.Hour)
 		if !p.counts {
-			d = d.Abs() // set back it would hide that the machine slept, and nothing else tells
+			d = d.Abs() // a step back would hide the suspend, which nothing else shows
 		}
 		p.say("%s has its wall clock set by %v", p.label, d)
 		p.clock.step(d)

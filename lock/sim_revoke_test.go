@@ -20,18 +20,18 @@ import (
 // asking is a call of Revoke, identified by its reason.
 type asking struct {
 	name  string
-	held  []held // valid when it began, and once it is over, all the while
+	held  []held // holds valid at the call's start; after its end, only those still valid
 	told  []held
 	over  bool
 	begun time.Time
 	ended time.Time // zero: not yet
-	label string    // of who asks
+	label string    // label of the asking client
 }
 
 // hearing is a holder's listener.
 type hearing struct {
 	listens bool
-	asked   chan struct{} // closed when it was first told
+	asked   chan struct{} // closed when the hold gets its first request
 	told    []string      // the reasons; guarded by the history
 }
 
@@ -79,7 +79,7 @@ func (s *sim) checkAsked(a *asking) {
 		return
 	}
 	for _, h := range a.told {
-		if pathOf(h.Hold) != pathOf(a.held[0].Hold) { // the same if it was handed on
+		if pathOf(h.Hold) != pathOf(a.held[0].Hold) { // the same path: handed off locally
 			s.violatedLocked("%s is asked for while token %v has it, and token %v is told", a.name, a.held[0].Token(), h.Token())
 		}
 	}
@@ -140,8 +140,8 @@ func (s *sim) allTold(a *asking, reason string) {
 	}
 }
 
-// sweepInbox revokes a free lock until all stale requests are deleted: those whose holders did not
-// listen, or whose clients closed.
+// sweepInbox revokes a free lock until all stale requests are deleted. Their holders did not
+// listen, or their clients closed.
 func (s *sim) sweepInbox() {
 	c := s.client("last", "last", s.clock("last"))
 	for tries := 0; len(s.requests()) > 0 && tries < 1000; tries++ {

@@ -22,9 +22,9 @@ type theirs struct {
 	czxid   int64
 	data    string
 	version int32
-	empty   bool // a lock may use it, and says so in its data
-	young   bool // there was a lock in between
-	early   bool // there was a lock so lately that what was known of that may be used
+	empty   bool // empty at first: a lock may adopt it, which its data shows
+	young   bool // a lock existed at this path before
+	early   bool // so recently that a client may use its old snapshot
 }
 
 var open = zk.WorldACL(zk.PermAll)
@@ -175,7 +175,7 @@ func (s *sim) contend(i int) {
 	for s.pause(r, 0, 5*time.Second) {
 		name := found
 		if others := s.ordinary(); !s.quiet() && oneIn(r, 2) {
-			name = others[r.IntN(len(others))] // with no client to delete its parent if it is the last to leave
+			name = others[r.IntN(len(others))] // if it leaves last, no client deletes the parent
 		}
 		style := styles[r.IntN(len(styles))]
 		own := fmt.Sprintf("/locks/%s/%s%016x%016x%s", name, style.before, r.Uint64(), r.Uint64(), style.after)

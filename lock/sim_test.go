@@ -91,36 +91,36 @@ type sim struct {
 	plan
 	seed   uint64
 	begun  time.Time
-	until  context.Context // ends when the faults end, and with them what clients begin
+	until  context.Context // ends when the faults end; clients begin nothing new after
 	served context.Context // ends when a wait takes too long
 
-	wg   sync.WaitGroup // processes, and clients being closed
-	warm sync.WaitGroup // processes that have yet to learn the time before the clock may step
-	busy sync.WaitGroup // processes that have yet to let go of their locks
+	wg   sync.WaitGroup // processes, and closing clients
+	warm sync.WaitGroup // processes that must learn the time before the clock may step
+	busy sync.WaitGroup // processes that must still release their locks
 
 	mu        sync.Mutex
 	trace     bytes.Buffer
 	open      map[string][]held        // holds that were not unlocked, by name
-	last      map[string]lock.Token    // the highest token granted, by name
-	wrote     map[string]lock.Token    // the same of those who had the name alone
-	theirs    map[string]theirs        // nodes that others made, by path
-	ahead     map[string]time.Duration // by how much members' clocks are ahead
-	witnesses map[string]*witness      // of clients, by owner
-	refused   map[string]bool          // labels some of whose requests were refused
-	txns      map[string]told          // transactions, by the mark that they leave
-	loss      *losses                  // of requests, at present
-	doubts    map[string]*doubt        // that befall labels
-	unwatched bool                     // servers refuse setWatches, at present
+	last      map[string]lock.Token    // the highest granted token, by name
+	wrote     map[string]lock.Token    // the last token of a writer, by name
+	theirs    map[string]theirs        // nodes that others created, by path
+	ahead     map[string]time.Duration // how far members' clocks are ahead
+	witnesses map[string]*witness      // one for each client, by owner
+	refused   map[string]bool          // labels with a refused request
+	txns      map[string]told          // transactions, by the node that they create
+	loss      *losses                  // current loss of requests
+	doubts    map[string]*doubt        // by label of the client
+	unwatched bool                     // the servers refuse setWatches now
 	clocks    []*simClock              // of all processes
-	slept     time.Duration            // by all together
-	forgotten time.Time                // when the servers lost their data; zero: they have not
-	closed    bool                     // no more checks: the history has failed
-	tickets   []lock.Ticket            // of what was left to others
-	leaving   map[string]time.Time     // entries that were left to others by a write of unknown outcome, or given up as the log says: since then
-	broken    map[string][]string      // why entries were to be broken, by path
-	askings   map[string]*asking       // calls of Revoke's, by their reasons
-	reigns    map[lock.Token]*reign    // of those who led
-	values    int                      // that candidates have given
+	slept     time.Duration            // total time of suspends
+	forgotten time.Time                // time at which the servers lost their data; zero: never
+	closed    bool                     // the history has failed: check no more
+	tickets   []lock.Ticket            // tickets for others to attach with
+	leaving   map[string]time.Time     // time since which an entry may be detached or given up, by path
+	broken    map[string][]string      // reasons of force-releases, by path
+	askings   map[string]*asking       // calls of Revoke, by reason
+	reigns    map[lock.Token]*reign    // leaderships, by token
+	values    int                      // number of values that candidates set
 	tally     tally
 }
 
@@ -315,7 +315,7 @@ func (s *sim) run() {
 func (s *sim) heal() {
 	s.Intercept(nil)
 	for _, member := range s.Servers() {
-		_ = s.Lag(member, 0) // the leader does not lag
+		_ = s.Lag(member, 0) // the leader has no lag
 	}
 }
 
@@ -325,7 +325,7 @@ func (s *sim) nothingLeft() {
 	var left []string
 	for _, n := range s.Dump("/locks") {
 		at := n.Path
-		if _, anchor := znode.AnchorOf(path.Base(at)); anchor { // it stays with its parent
+		if _, anchor := znode.AnchorOf(path.Base(at)); anchor { // an anchor stays with its parent
 			at = path.Dir(at)
 		}
 		_, others := s.theirs[at]

@@ -63,9 +63,8 @@ func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h he
 	}
 }
 
-// checkLedger checks that each transaction was applied once or not at all, as its result says.
-// Those of an exclusive lock are in the order of the tokens: none comes after one of a later
-// holder.
+// checkLedger checks that each transaction was applied once or not at all, as its result says. The
+// transactions of an exclusive lock must be in the order of their tokens.
 func (s *sim) checkLedger() {
 	marks := s.Dump(ledger)
 	s.mu.Lock()
@@ -76,7 +75,7 @@ func (s *sim) checkLedger() {
 		if n.Path == ledger {
 			continue
 		}
-		applied[n.Path[:len(n.Path)-10]]++ // without the sequence
+		applied[n.Path[:len(n.Path)-10]]++ // path without the sequence
 		name, token, _ := strings.Cut(string(n.Data), " ")
 		if shared := name == slots || name == pages; token < last[name] && !shared {
 			s.violatedLocked("%s: a transaction of token %s was applied after one of token %s", name, token, last[name])

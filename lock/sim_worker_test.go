@@ -93,7 +93,7 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
 		p.count("TTLs of their own")
 	}
-	if oneIn(p.random("metadata of "+c.owner), 8) { // 9 kB, as JSON has it: two in one transaction are sent apart once it was lost
+	if oneIn(p.random("metadata of "+c.owner), 8) { // 9 kB in JSON: after a lost transaction, two of these are sent apart
 		opts = append(opts, lock.WithMetadata(map[string]string{"job": strings.Repeat("\x00", 1500)}))
 		p.count("large entries")
 	}
@@ -114,7 +114,7 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 		got, err = way.try(ctx)
 	case 1:
 		got, err = p.lockWithin(ctx, label, way.lock, between(r, 0, 2*p.ttl))
-	case 2: // to give up while something is in flight
+	case 2: // gives up while a request is in flight
 		p.count("calls given up in flight")
 		got, err = p.lockWithin(ctx, label, way.lock, between(r, 0, 6*p.slow))
 	default:
@@ -191,7 +191,7 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 	}
 	most := []time.Duration{0, 10 * time.Millisecond, p.ttl / 2, 2 * p.ttl}[r.IntN(4)]
 	if h.Name() == limited {
-		most *= 2 // longer than it may be held
+		most *= 2 // longer than the policy allows
 	}
 	if most == 0 {
 		return

@@ -19,20 +19,20 @@ import (
 // waiter joined, but a lagging server still shows it. When that server no longer shows it, it is
 // still not the waiter's turn.
 func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
-	each(t, "the session ends before the read", bools, func(w *world, endsBefore bool) { // or during it
+	each(t, "the session ends before the read", bools, func(w *world, endsBefore bool) { // otherwise during the read
 		var ends, slow atomic.Bool
 		begun := time.Now()
 		var b *lock.Client
 		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
 			switch {
 			case !calledBy("(*Entry).Fresh"):
-			case ends.Swap(false): // it has joined, and has not looked yet
+			case ends.Swap(false): // the waiter has joined, and has not listed yet
 				first := b.Session()
 				w.ExpireLabel("b")
 				for b.Session() == first {
 					time.Sleep(10 * time.Millisecond)
 				}
-			case slow.Swap(false): // it has heard of the deletion, and its own entry is renewed meanwhile
+			case slow.Swap(false): // it knows of the deletion, and its own entry is renewed meanwhile
 				time.Sleep(50 * time.Millisecond)
 			}
 			return time.Since(begun), time.Duration(time.Now().UnixNano())
@@ -202,7 +202,7 @@ func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 			case lags && mutates(r, "b"):
 				return locktest.Fault{Code: codeThrottled}
 			case lags && touches(r, "/locks/x") && r.Op != "setWatches":
-				return locktest.Fault{Code: codeNoNode} // it is older than the lock
+				return locktest.Fault{Code: codeNoNode} // the server lags behind the create
 			case r.Op == "getData" && touches(r, pathOf(h)) && !stepped.Swap(true):
 				c.step(time.Hour)
 			}
@@ -256,7 +256,7 @@ func TestStaleFollower(t *testing.T) {
 // has seen (localSessionsEnabled). There the entry ahead does not exist yet. That proves nothing
 // before the waiter has written in that session.
 func TestStaleReadOfNewSession(t *testing.T) {
-	each(t, "the session ends during a read", bools, func(w *world, midway bool) { // which is repeated in the new session
+	each(t, "the session ends during a read", bools, func(w *world, midway bool) { // the client repeats the read in the new session
 		var stale, pause atomic.Bool
 		start := time.Now()
 		b := w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
@@ -302,7 +302,7 @@ func TestStaleListCostsNoPlace(t *testing.T) {
 		begun := time.Now()
 		var b *lock.Client
 		b = w.dial("b", lock.WithClock(func() (mono, wall time.Duration) {
-			if calledBy("(*Entry).Fresh") && ends.Swap(false) { // it has joined, and has not looked yet
+			if calledBy("(*Entry).Fresh") && ends.Swap(false) { // the waiter has joined, and has not listed yet
 				first := b.Session()
 				w.ExpireLabel("b")
 				for b.Session() == first {
@@ -320,7 +320,7 @@ func TestStaleListCostsNoPlace(t *testing.T) {
 			case lags && mutates(r, "b"):
 				return locktest.Fault{Code: codeThrottled}
 			case lags && touches(r, "/locks/x"):
-				return locktest.Fault{Code: codeNoNode} // it is older than the lock
+				return locktest.Fault{Code: codeNoNode} // the server lags behind the create
 			}
 			return locktest.Fault{}
 		})

@@ -62,7 +62,7 @@ func TestTxn(t *testing.T) {
 		h := w.lock(a, "x")
 		name, data := app+"/stock", []byte("7")
 		created := lock.OpCreate(name, data, 0, zk.WorldACL(zk.PermAll))
-		data[0] = 'x' // it has a copy
+		data[0] = 'x' // Txn has copied the data
 		w.wantCost("a transaction", w.cost("a", func() { w.txn(h, created) }), map[string]int{"multi": 1}, 1)
 		equal(t, "data", string(w.node(name).Data), "7")
 		w.txn(h, lock.OpCheck(app, -1), lock.OpSet(name, []byte("6"), 0), add())
@@ -120,7 +120,7 @@ func TestTxnRefusesBadInput(t *testing.T) {
 // TestAmbiguousTxn: whatever fault hits the request, the transaction is applied once.
 func TestAmbiguousTxn(t *testing.T) {
 	for _, fixed := range bools {
-		eachMishap(t, fmt.Sprintf("fixed %v twice", fixed), bools, func(w *world, twice bool, i int) { // the write that settles it suffers as well
+		eachMishap(t, fmt.Sprintf("fixed %v twice", fixed), bools, func(w *world, twice bool, i int) { // the write that settles the outcome has a fault, too
 			w.makeApp()
 			opts := []lock.LockOption{lock.WithTTL(5 * ttl)}
 			if fixed {
@@ -134,7 +134,7 @@ func TestAmbiguousTxn(t *testing.T) {
 				w.mishap(i, "a", txns)
 			}
 			w.txn(h, add())
-			time.Sleep(ttl) // what was late has come
+			time.Sleep(ttl) // until late requests have come
 			w.alive(h)
 			w.applied(1)
 			w.txn(h, add())
@@ -175,7 +175,7 @@ func TestTxnRefusedAfterLostReply(t *testing.T) {
 		err := h.Txn(w.ctx, add(), lock.OpCheck(app, 1))
 		mustBe(w, err, zk.ErrBadVersion)
 		equal(w, "in doubt", errors.Is(err, lock.ErrInDoubt), false)
-		if _, err := z.Set(app, nil, 0); err != nil { // what was refused would be applied now
+		if _, err := z.Set(app, nil, 0); err != nil { // a late transaction would be applied now
 			w.Fatal(err)
 		}
 		time.Sleep(ttl)
@@ -221,7 +221,7 @@ func TestTxnsOfOneHold(t *testing.T) {
 		r := w.record(pathOf(h))
 		isTrue(t, r.TTL == (ttl-time.Second).Milliseconds() && r.Granted(), "%+v", r)
 		time.Sleep(ttl / 4)
-		got := w.cost("a", func() { w.txn(h, add()); time.Sleep(ttl / 4) }) // a renewal would have been due
+		got := w.cost("a", func() { w.txn(h, add()); time.Sleep(ttl / 4) }) // due at about this time
 		w.wantCost("a transaction that renews", got, map[string]int{"multi": 1}, 1)
 		w.sole(h)
 	})
@@ -265,7 +265,7 @@ func TestTxnOfPausedHolder(t *testing.T) {
 		a, b := w.dial("a"), w.dial("b")
 		h := w.lock(a, "x")
 		ch := w.queue(w.ctx, b, "x")
-		w.Freeze("a") // its connection holds what it writes, and does not end
+		w.Freeze("a") // the connection holds back writes, and does not end
 		result := async(func() error { return h.Txn(w.ctx, add()) })
 		next := w.await(ch)
 		w.txn(next.hold, add())
@@ -312,7 +312,7 @@ func TestTxnInDoubt(t *testing.T) {
 		err := h.Txn(ctx, add())
 		mustBe(t, err, lock.ErrInDoubt, cause, context.DeadlineExceeded)
 		mustSay(t, err, `lock "x"`, "may have been applied")
-		w.txn(h, add()) // waits until that is settled
+		w.txn(h, add()) // waits for the outcome of the first
 		before := w.added()
 		isTrue(t, f.Drop != locktest.BeforeApply || before == 1, "%d nodes", before)
 		w.sole(h)
@@ -370,7 +370,7 @@ func TestTxnOverAnOutage(t *testing.T) {
 		err := h.Txn(short, add())
 		mustBe(t, err, context.DeadlineExceeded)
 		isTrue(t, !errors.Is(err, lock.ErrInDoubt), "nothing was sent: %v", err)
-		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrExpired) // ends with the hold
+		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrExpired) // it ends with the hold
 	})
 }
 
@@ -555,7 +555,7 @@ func TestTxnEndsWithItsHandle(t *testing.T) {
 	}
 	for how, share := range lives {
 		for what, fault := range faults {
-			for _, gaveUp := range []bool{true, false} { // else it is in flight
+			for _, gaveUp := range []bool{true, false} { // otherwise it is in flight
 				t.Run(how+", "+what+map[bool]string{true: ", given up", false: ", in flight"}[gaveUp], func(t *testing.T) {
 					withApp(t, func(w *world) {
 						a := w.dial("a", riding(0))
@@ -632,7 +632,7 @@ func TestUnlockOfTxnInDoubtIsInTime(t *testing.T) {
 		done := async(func() error { return h.Txn(ctx, add()) })
 		if time.Sleep(time.Second); inDoubt {
 			mustBe(w, <-done, lock.ErrInDoubt)
-			time.Sleep(sessionTimeout - time.Second) // the outage was noticed
+			time.Sleep(sessionTimeout - time.Second) // the client has noticed the outage
 		}
 		begun := time.Now()
 		err := h.Unlock()

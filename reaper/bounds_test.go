@@ -157,7 +157,7 @@ func TestReportTellsOfEachPolicy(t *testing.T) {
 				t.Errorf("%s: %d bytes, %v s, overdue for %v s", name, got.Bytes, got.Seconds, got.OldestOverdue)
 			}
 			got.Bytes, got.Seconds, got.OldestOverdue = 0, 0, 0
-			if name == "all" { // with the directory above kept/1, which stays
+			if name == "all" { // this policy also counts the directory above kept/1
 				got.Scanned--
 			}
 			if got != want {

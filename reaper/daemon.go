@@ -39,7 +39,7 @@ func NewDaemon(dial Dial, o Options) (*Daemon, error) {
 		o.Monitor = NewMonitor(About{})
 	}
 	o.Monitor.inForce(o.Policies)
-	d := &Daemon{dial: dial, log: zerolog.Nop(), monitor: o.Monitor, options: o}
+	d := &Daemon{dial: dial, log: zerolog.Nop(), monitor: o.Monitor, options: o.withDefaults()}
 	if o.Log != nil {
 		d.log = *o.Log
 	}
@@ -51,18 +51,18 @@ func (d *Daemon) Monitor() *Monitor { return d.monitor }
 
 // Reload is [Reaper.Reload], but also works before there is a session.
 func (d *Daemon) Reload(o Options) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o.Lock, o.DryRun, o.Format1, o.Monitor, o.Log = d.options.Lock, d.options.DryRun, d.options.Format1, d.options.Monitor, d.options.Log
-	if d.reaper == nil {
-		d.monitor.reloaded(o.Policies)
-	} else if err := d.reaper.Reload(o); err != nil {
+	if d.reaper != nil {
+		if err := d.reaper.Reload(o); err != nil {
+			return err
+		}
+	} else if err := o.Validate(); err != nil {
 		return err
+	} else {
+		d.monitor.reloaded(o.Policies)
 	}
-	d.options = o
+	d.options = d.options.reloaded(o)
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (d *Daemon) connect(ctx context.Context) (*lock.Client, error) {
 			return nil, err
 		}
 		d.mu.Lock()
-		o := d.options.withDefaults()
+		o := d.options
 		d.mu.Unlock()
 		d.monitor.announce(d.log, o, Disconnected)
 		if tries := d.monitor.fails(err); again(tries) || time.Since(told) > mostReminder {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"golang.org/x/time/rate"
 )
 
 // lastBatch is the time in which a stopped sweep finishes its current batch.
@@ -21,8 +20,8 @@ const lastBatch = 10 * time.Second
 // busy.
 const deletesInFlight = 4
 
-// deletion is a node with its verdict; it is deleted if that is a delete. Path and version are
-// from the read that was judged.
+// deletion is a node with its verdict. It is deleted if [Verdict.Deletes] says so. Path and
+// version are from the read that was judged.
 type deletion struct {
 	admin.Deletion
 	verdict Verdict
@@ -85,9 +84,8 @@ func (s *sweep) deleteAll(ctx context.Context) {
 	}
 }
 
-// delete deletes a batch, as soon as the rate allows. It leaves out a node that was changed
-// meanwhile, or that an ACL protects, together with the nodes above it, and tries the others
-// again.
+// delete deletes a batch as soon as the rate allows. If a node was changed meanwhile, or an ACL
+// protects it, delete leaves out this node and the nodes above it. Then it tries the others again.
 func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	if s.options.DryRun {
 		s.mu.Lock()
@@ -114,7 +112,7 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 			}
 			nodes, whose = append(nodes, d.Deletion), append(whose, i)
 		}
-		answered := s.begin(fmt.Sprintf("the delete of %d nodes, such as", len(nodes)), nodes[0].Path)
+		answered := s.begin(fmt.Sprintf("the delete of %d nodes, such as %s", len(nodes), nodes[0].Path))
 		err := s.tree.Delete(finish, nodes)
 		answered()
 		if err == nil {
@@ -182,7 +180,7 @@ func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
 		slots <- struct{}{}
 		reading.Go(func() {
 			defer func() { <-slots }()
-			defer s.begin("the data, again, of", d.Path)()
+			defer s.begin("the data, again, of " + d.Path)()
 			_, all[i].stat, all[i].err = s.tree.Get(ctx, d.Path)
 		})
 	}
@@ -307,12 +305,9 @@ func (s *sweep) removeGuards(ctx context.Context, guards map[string]string) {
 // await waits until that many nodes may be deleted. It returns false if ctx ends or the wait
 // fails.
 func (s *sweep) await(ctx context.Context, nodes int) bool {
-	defer s.begin("reaper.max_deletes_per_second", "")()
+	defer s.begin("reaper.max_deletes_per_second")()
 	for nodes > 0 {
-		n := nodes
-		if s.limiter.Limit() != rate.Inf {
-			n = min(nodes, s.limiter.Burst()) // a reload may have set a limit below a batch
-		}
+		n := min(nodes, s.limiter.Burst()) // a reload may have set a limit below a batch
 		err := s.limiter.WaitN(ctx, n)
 		switch {
 		case ctx.Err() != nil:

@@ -2,6 +2,8 @@ package reaper
 
 import (
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -12,24 +14,24 @@ import (
 // creates new groups.
 type group struct {
 	text     string
-	schedule cron.Schedule // nil: swept once, when asked for
+	schedule cron.Schedule // nil: a single sweep on request
 	chosen   []policy.Policy
 	*history
 }
 
-// history has the results of a schedule's sweeps. Monitor.mu guards it.
+// history has the results of a schedule's sweeps since it came into force or this reaper became
+// the active one. Monitor.mu guards it.
 type history struct {
-	from    time.Time // when the schedule came into force, here
-	last    time.Time // when the last complete sweep began
-	next    time.Time // when a sweep is due; zero: cron has not asked yet
-	skipped int       // in a row
-	failed  int       // in a row
-	why     string    // the last one failed
-	seen    Counts    // by the last complete one
+	from    time.Time // time at which the schedule came into force in this process
+	next    time.Time // time of the next sweep; zero: cron has not asked yet
+	skipped int       // number of skipped sweeps in a row
+	failed  int       // number of failed sweeps in a row
+	why     string    // error of the last failed sweep
+	seen    Counts    // counts of the last complete sweep
 }
 
 func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *group {
-	return &group{text: text, schedule: schedule, chosen: policies, history: &history{from: time.Now()}}
+	return &group{text: text, schedule: schedule, chosen: policies, history: new(history)}
 }
 
 // timing is the schedule of a group for cron. After a reload it keeps the due time of the next
@@ -51,21 +53,6 @@ func (t *timing) Next(now time.Time) time.Time {
 	return t.group.next
 }
 
-// groups groups the policies by schedule.
-func (in *setup) groups() []*group {
-	var groups []*group
-	for _, text := range in.options.schedules() {
-		g := newGroup(text, in.schedules[text], nil)
-		for _, p := range in.options.Policies.All() {
-			if in.options.scheduleOf(p) == text {
-				g.chosen = append(g.chosen, p)
-			}
-		}
-		groups = append(groups, g)
-	}
-	return groups
-}
-
 // sharesPolicy reports whether both groups have a policy of the same name.
 func (g *group) sharesPolicy(other *group) bool {
 	return slices.ContainsFunc(g.chosen, func(p policy.Policy) bool {
@@ -73,23 +60,23 @@ func (g *group) sharesPolicy(other *group) bool {
 	})
 }
 
-// status returns the status of the group. running is the current sweep of its policies, nil if
-// there is none.
-func (g *group) status(now time.Time, running *progress) Schedule {
-	s := Schedule{Schedule: g.text, Last: g.last, Skipped: g.skipped, Failed: g.failed, Next: g.next}
+// status returns the status of the group. last is when the last complete sweep began, and running
+// the current sweep of its policies, nil if there is none.
+func (g *group) status(now, last time.Time, running *progress) Schedule {
+	s := Schedule{Schedule: g.text, Last: last, Skipped: g.skipped, Failed: g.failed, Next: g.next}
 	for _, p := range g.chosen {
 		s.Policies = append(s.Policies, p.Name)
 	}
 	var moved time.Time // when the sweep was last seen to get on
 	if running != nil {
-		s.Running = running.status(now)
-		if g.failed == 0 {
-			moved = running.moved()
+		s.Running, moved = running.status(now)
+		if g.failed > 0 {
+			moved = time.Time{}
 		}
 	}
 	begun := g.from
-	if g.last.After(begun) {
-		begun = g.last
+	if last.After(begun) {
+		begun = last
 	}
 	if late := overdue(g.schedule, begun, moved, now); late > 0 {
 		s.Overdue, s.Late = true, late.Seconds()
@@ -119,4 +106,57 @@ func overdue(schedule cron.Schedule, last, moved, now time.Time) time.Duration {
 		return 0
 	}
 	return max(0, now.Sub(due)-allowed)
+}
+
+// progress is the progress of a sweep: what its walkers and its deleter wait for, and the number of
+// finished nodes.
+type progress struct {
+	group *group // that is swept
+	began time.Time
+	found atomic.Int64
+	done  atomic.Int64
+
+	mu     sync.Mutex
+	moved  time.Time // when a wait last ended
+	flight map[*waiting]struct{}
+}
+
+// waiting is a request in flight, or another wait of a sweep.
+type waiting struct {
+	what  string
+	since time.Time
+}
+
+func newProgress(g *group) *progress {
+	now := time.Now()
+	return &progress{group: g, began: now, moved: now, flight: map[*waiting]struct{}{}}
+}
+
+// begin records the start of a wait, and returns the function that ends it.
+func (p *progress) begin(what string) (end func()) {
+	w := &waiting{what, time.Now()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.flight[w] = struct{}{}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.flight, w)
+		p.moved = time.Now()
+	}
+}
+
+// status returns the progress, and when a wait last ended.
+func (p *progress) status(now time.Time) (s *Progress, moved time.Time) {
+	s = &Progress{Began: p.began.UTC(), Found: int(p.found.Load()), Done: int(p.done.Load())}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	since := now
+	for w := range p.flight {
+		if s.WaitsFor == "" || w.since.Before(since) {
+			s.WaitsFor, since = w.what, w.since
+		}
+	}
+	s.Waits = now.Sub(since).Seconds()
+	return s, p.moved
 }

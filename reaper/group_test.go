@@ -131,14 +131,14 @@ func TestOneThatHangsIsOverdue(t *testing.T) {
 		p := newProgress(g)
 		m.begin(p)
 		for range 10 {
-			answered := p.begin("the data of", "/locks/a")
+			answered := p.begin("the data of /locks/a")
 			time.Sleep(50 * time.Second)
 			answered()
 			if late := m.Status().Overdue(); len(late) != 0 {
 				t.Fatalf("one that gets on is overdue: %+v", late)
 			}
 		}
-		p.begin("the data of", "/locks/b")
+		p.begin("the data of /locks/b")
 		time.Sleep(61 * time.Second)
 		late := m.Status().Overdue()
 		if len(late) != 1 || late[0].Running.WaitsFor != "the data of /locks/b" || late[0].Running.Waits != 61 {
@@ -158,7 +158,7 @@ func TestMonitorIsSafe(t *testing.T) {
 				p := newProgress(g)
 				m.schedules([]*group{g})
 				m.begin(p)
-				p.begin("x", "y")()
+				p.begin("x")()
 				m.Observe(func(Report) {})
 				m.end(p, Report{Policies: map[string]*Counts{"a": {Locks: j}}}, []error{nil, errors.New("x")}[j%2])
 				m.step(Active, "")

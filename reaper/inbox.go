@@ -3,6 +3,7 @@ package reaper
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -19,24 +20,26 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 		s.unread(ctx, path, "list", last, err)
 		return
 	}
-	var moot []deletion
-	flush := func() {
-		if len(moot) > 0 && ctx.Err() == nil {
+	for some := range slices.Chunk(ids, s.options.Batch) {
+		if moot := s.judgeRequests(ctx, path, some, last); len(moot) > 0 && ctx.Err() == nil {
 			s.delete(ctx, moot)
 		}
-		moot = nil
 	}
+}
+
+// judgeRequests reads and judges requests, and returns those to delete.
+func (s *sweep) judgeRequests(ctx context.Context, path string, ids []string, unknown string) (moot []deletion) {
 	for _, id := range ids {
 		read := s.tree.Monotonic()
 		r, err := s.tree.Revocation(ctx, id)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
 		} else if err != nil {
-			s.unread(ctx, path+"/"+id, "read", last, err)
+			s.unread(ctx, path+"/"+id, "read", unknown, err)
 			continue
 		}
 		p := s.options.Policies.For(r.Lock)
-		if !s.chosen[p.Name] {
+		if !s.covers(p) {
 			continue
 		}
 		v := JudgeRevocation(r)
@@ -50,9 +53,6 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 				verdict:  v, policy: p.Name, mzxid: r.Stat.Mzxid, read: read,
 			})
 		}
-		if len(moot) == s.options.Batch {
-			flush()
-		}
 	}
-	flush()
+	return moot
 }

@@ -58,7 +58,7 @@ func TestMootRequestsAreSwept(t *testing.T) {
 			holds = append(holds, h)
 		}
 		w.revoke(c, "dead", w.dead(z, "dead"))
-		time.Sleep(time.Second) // a client that asks sweeps, too
+		time.Sleep(time.Second) // until c, which also removes requests, has done so
 		for _, h := range holds {
 			if err := h.Unlock(); err != nil {
 				t.Fatal(err)

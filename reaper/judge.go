@@ -39,15 +39,10 @@ func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Anc
 // JudgeEntry returns the verdict on a contender's node, from a single read of it, the time and
 // the lock's policy. seen is the time, on this process's own monotonic clock, for which the node
 // has surely not changed; see [znode.Entry.Judge]. For an entry of format 1 the verdict is
-// [Format1]; with [Options].Format1 the reaper judges it like one of the present format.
-func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) Verdict {
-	v, _ := judgeEntry(e, now, seen, p)
-	return v
-}
-
-// judgeEntry is JudgeEntry. For a live entry it also returns the time, grace included, for which
-// it stays live if it is not written.
-func judgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) (Verdict, time.Duration) {
+// [Format1]; with [Options].Format1 the reaper judges it like one of the present format. For a live
+// entry JudgeEntry also returns the time, grace included, for which it stays live if it is not
+// written.
+func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) (Verdict, time.Duration) {
 	switch {
 	case !e.Ours() || e.Stat.EphemeralOwner != 0 || e.Stat.NumChildren > 0:
 		return Foreign, 0

@@ -107,7 +107,7 @@ func TestJudgeEntry(t *testing.T) {
 				t.Fatalf("%s is no entry", tt.node)
 			}
 			e := znode.ReadEntry(name, tt.data, tt.stat)
-			if got := JudgeEntry(e, tt.now, tt.seen, rules); got != tt.want {
+			if got, _ := JudgeEntry(e, tt.now, tt.seen, rules); got != tt.want {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})

@@ -15,13 +15,13 @@ func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
 	m.mu.Lock()
 	first := !m.announced
 	m.announced = true
-	active := m.active
+	active := m.status.ActiveReaper
 	m.mu.Unlock()
 	if !first {
 		return false
 	}
-	event := log.Info().Str("version", m.about.Version).Str("configuration", m.about.File).
-		Strs("servers", m.about.Servers).Str("root", m.about.Root).Strs("schedules", o.schedules()).Str("lock", o.Lock).Str("state", string(state))
+	event := log.Info().Str("version", m.status.About.Version).Str("configuration", m.status.About.File).
+		Strs("servers", m.status.About.Servers).Str("root", m.status.About.Root).Strs("schedules", o.schedules()).Str("lock", o.Lock).Str("state", string(state))
 	if state == Standby {
 		event.Str("active", active)
 	}
@@ -30,8 +30,7 @@ func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
 }
 
 func (r *Reaper) announce(state State) bool {
-	in, _ := r.now()
-	return r.monitor.announce(r.log, in.options, state)
+	return r.monitor.announce(r.log, r.setup.Load().options, state)
 }
 
 // tell logs the result of a sweep.
@@ -142,7 +141,10 @@ func (m *Monitor) tally() (s Status, totals, seen Counts) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, g := range m.groups {
-		seen.add(g.seen)
+		seen.Locks += g.seen.Locks
+		seen.Live += g.seen.Live
+		seen.Denied += g.seen.Denied
+		seen.Undecodable += g.seen.Undecodable
 	}
 	return s, m.totals, seen
 }

@@ -35,15 +35,15 @@ type memory struct {
 	seed maphash.Seed
 
 	mu       sync.Mutex
-	sessions int    // see [admin.Time]; with the next one all is forgotten
+	sessions int    // see [admin.Time]; a new session forgets everything
 	terms    []term // in their order; the last one is the present one
 	alive    map[uint64]seenAlive
 }
 
 // term is a term of ensemble time; see [admin.Time].
 type term struct {
-	first int64         // transaction
-	begun time.Duration // monotonic time by which it surely had been made
+	first int64         // its first transaction
+	begun time.Duration // monotonic time by which it had surely been made
 }
 
 // seenAlive is a remembered lock.
@@ -105,7 +105,7 @@ func (m *memory) begin(now admin.Time, mono time.Duration) {
 		return
 	}
 	if len(m.terms) == maxTerms {
-		m.terms = slices.Delete(m.terms, 0, 1) // what is older counts as of the next one
+		m.terms = slices.Delete(m.terms, 0, 1) // older entries count as of the next term
 	}
 	m.terms = append(m.terms, term{now.Term, mono})
 	clear(m.alive)

@@ -15,41 +15,29 @@ import (
 // ended. It serves health checks, metrics and pages. All methods are safe for concurrent use, and
 // none waits for a server.
 type Monitor struct {
-	about   About
-	started time.Time
-
 	mu        sync.Mutex
+	status    Status // of the last change, without Schedules, LastFailure and Refused; its About is constant
+	role      State  // Active or Standby, whether there is a session or not
 	observers []func(Report)
 	locks     *lock.Client
 	policies  *policy.Set
 	announced bool
-	role      State // Active or Standby, whether there is a session or not
-	active    string
-	state     State // last state, and its start
-	since     time.Time
-	tenure    time.Time // time at which it became the active one; zero while it stands by
-	noRoot    bool      // there was no root at the start
-	locksSeen bool      // a sweep has seen a lock
-	session   Session
-	id        int64       // id of the session
-	under     []*progress // running sweeps
-	groups    []*group    // groups with their schedules; none while standing by
-	before    []*group    // last groups before standing by
-	reports   []Report
-	sweeps    uint64
-	failed    uint64
-	skipped   uint64
-	totals    Counts
-	failure   *Failure
-	reloads   uint64
-	refused   *Failure
+	under     []*progress          // running sweeps
+	groups    []*group             // groups with their schedules; none while standing by
+	last      map[string]time.Time // by schedule: when the last complete sweep began
+	totals    Counts               // of all sweeps: Deleted, Missed, Purged and Pruned
+	failure   Failure              // the last one; zero if there was none
+	refused   Failure              // the last refused configuration, likewise
 }
 
 // NewMonitor returns the monitor of a reaper without a session.
 func NewMonitor(about About) *Monitor {
 	now := time.Now()
 	about.Servers = slices.Clone(about.Servers)
-	return &Monitor{about: about, started: now, role: Standby, state: Disconnected, since: now, session: Session{Since: now}}
+	return &Monitor{
+		role: Standby, last: map[string]time.Time{},
+		status: Status{About: about, Started: now, State: Disconnected, Since: now, Session: Session{Since: now}},
+	}
 }
 
 // Observe registers f, which is called with the report of each sweep that ends, including those
@@ -79,23 +67,18 @@ func (m *Monitor) Policies() *policy.Set {
 func (m *Monitor) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	s := Status{
-		About: m.about, Started: m.started, State: m.state, Since: m.since, ActiveSince: m.tenure, ActiveReaper: m.active,
-		NoRoot: m.noRoot && !m.locksSeen, LocksSeen: m.locksSeen,
-		Session: m.session, Schedules: []Schedule{}, Reports: slices.Clone(m.reports),
-		Sweeps: m.sweeps, Failed: m.failed, Skipped: m.skipped, Reloads: m.reloads,
-	}
-	s.Servers = slices.Clone(s.Servers)
+	now, s := time.Now(), m.status
+	s.Servers, s.Reports = slices.Clone(s.Servers), slices.Clone(s.Reports)
 	if !s.Session.Connected {
 		s.Session.Away += now.Sub(s.Session.Since).Seconds()
 	}
-	if m.state != Standby {
+	if s.State != Standby {
 		s.ActiveReaper = ""
 	}
-	s.LastFailure, s.Refused = copied(m.failure), copied(m.refused)
+	s.LastFailure, s.Refused = m.failure.orNil(), m.refused.orNil()
+	s.Schedules = []Schedule{}
 	for _, g := range m.groups {
-		s.Schedules = append(s.Schedules, g.status(now, m.sweepOf(g)))
+		s.Schedules = append(s.Schedules, g.status(now, m.last[g.text], m.sweepOf(g)))
 	}
 	return s
 }
@@ -106,24 +89,17 @@ func (m *Monitor) Progress() []Progress {
 	defer m.mu.Unlock()
 	var all []Progress
 	for _, p := range m.under {
-		all = append(all, *p.status(time.Now()))
+		s, _ := p.status(time.Now())
+		all = append(all, *s)
 	}
 	return all
-}
-
-func copied(f *Failure) *Failure {
-	if f == nil {
-		return nil
-	}
-	g := *f
-	return &g
 }
 
 // fails records a failure, and returns the number of failures in a row.
 func (m *Monitor) fails(err error) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.failure = next(m.failure, err.Error())
+	m.failure.count(err)
 	return m.failure.InARow
 }
 
@@ -132,23 +108,11 @@ func (m *Monitor) fails(err error) int {
 func (m *Monitor) ended(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.failure = next(m.failure, err.Error())
-	if m.session.Connected {
-		m.session.Connected, m.session.Since = false, time.Now()
+	m.failure.count(err)
+	if session := &m.status.Session; session.Connected {
+		session.Connected, session.Since = false, time.Now()
 	}
 	m.settle()
-}
-
-// next returns a failure that follows another one.
-func next(last *Failure, text string) *Failure {
-	now := time.Now()
-	f := Failure{First: now}
-	if last != nil && last.InARow > 0 {
-		f = *last
-	}
-	f.Error, f.Last = text, now
-	f.InARow++
-	return &f
 }
 
 // Refuse records that a configuration was refused because of err. If err is nil, the last one was
@@ -157,10 +121,10 @@ func (m *Monitor) Refuse(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil {
-		m.refused = nil
-		return
+		m.refused = Failure{}
+	} else {
+		m.refused.count(err)
 	}
-	m.refused = next(m.refused, err.Error())
 }
 
 // serves records the client and the policies in force.
@@ -168,7 +132,7 @@ func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	session := admin.New(locks).Session()
 	m.mu.Lock()
 	m.locks, m.policies = locks, policies
-	m.succeeded()
+	m.failure.InARow = 0
 	m.mu.Unlock()
 	m.connected(session)
 }
@@ -184,8 +148,8 @@ func (m *Monitor) inForce(policies *policy.Set) {
 func (m *Monitor) reloaded(policies *policy.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.policies, m.refused = policies, nil
-	m.reloads++
+	m.policies, m.refused = policies, Failure{}
+	m.status.Reloads++
 }
 
 // step records whether this reaper is active or stands by, and the name of the active one. When
@@ -195,46 +159,39 @@ func (m *Monitor) step(role State, active string) {
 	defer m.mu.Unlock()
 	switch {
 	case role == Active && m.role != Active:
-		m.tenure = time.Now()
+		m.status.ActiveSince = time.Now()
 	case role == Standby && m.role == Active:
-		m.tenure = time.Time{}
-		m.succeeded()
-	}
-	m.role, m.active = role, active
-	m.settle()
-}
-
-// succeeded ends a row of failures; m.mu is held.
-func (m *Monitor) succeeded() {
-	if m.failure = copied(m.failure); m.failure != nil {
+		m.status.ActiveSince = time.Time{}
 		m.failure.InARow = 0
 	}
+	m.role, m.status.ActiveReaper = role, active
+	m.settle()
 }
 
 // rootMissing records that there is no root.
 func (m *Monitor) rootMissing() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.noRoot = true
+	m.status.NoRoot = !m.status.LocksSeen
 }
 
 // activeIs records the active reaper, and reports whether that has changed.
 func (m *Monitor) activeIs(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	changed := m.active != name
-	m.active = name
+	changed := m.status.ActiveReaper != name
+	m.status.ActiveReaper = name
 	return changed
 }
 
 // settle updates the state from session and role; m.mu is held.
 func (m *Monitor) settle() {
 	state := m.role
-	if !m.session.Connected {
+	if !m.status.Session.Connected {
 		state = Disconnected
 	}
-	if state != m.state {
-		m.state, m.since = state, time.Now()
+	if state != m.status.State {
+		m.status.State, m.status.Since = state, time.Now()
 	}
 }
 
@@ -243,48 +200,39 @@ func (m *Monitor) settle() {
 func (m *Monitor) connected(s admin.Session) (lasted time.Duration, changed, another bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	lasted = now.Sub(m.session.Since)
-	changed = m.session.Connected != s.Connected
-	another = s.Connected && m.id != 0 && s.ID != m.id
+	now, session := time.Now(), &m.status.Session
+	lasted = now.Sub(session.Since)
+	changed = session.Connected != s.Connected
 	if s.Connected && s.ID != 0 {
-		m.id, m.session.ID = s.ID, "0x"+strconv.FormatUint(uint64(s.ID), 16)
+		id := "0x" + strconv.FormatUint(uint64(s.ID), 16)
+		another = session.ID != "" && session.ID != id
+		session.ID = id
 	}
 	if changed {
 		if s.Connected {
-			m.session.Away += lasted.Seconds()
+			session.Away += lasted.Seconds()
 		} else {
-			m.session.Losses++
+			session.Losses++
 		}
-		m.session.Connected, m.session.Since = s.Connected, now
+		session.Connected, session.Since = s.Connected, now
 		m.settle()
 	}
 	return lasted, changed, another
 }
 
-// schedules records the groups that are swept from now on. A group with the same schedule as an
-// earlier one continues the history of that schedule.
+// schedules records the groups that are swept from now on, none while this reaper stands by. A
+// group with the same schedule as one of the groups before continues its history.
 func (m *Monitor) schedules(groups []*group) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if groups == nil {
-		m.before, m.groups = m.groups, nil
-		for _, g := range m.before { // from now on another reaper sweeps
-			g.failed, g.why, g.skipped, g.seen, g.next = 0, "", 0, Counts{}, time.Time{}
-		}
-		return
-	}
 	for _, g := range groups {
-		same := func(old *group) bool { return old.text == g.text }
-		if j := slices.IndexFunc(m.groups, same); j >= 0 {
-			g.history = m.groups[j].history
-		} else if j := slices.IndexFunc(m.before, same); j >= 0 {
-			from := g.from
-			g.history = m.before[j].history
-			g.from = from
+		if i := slices.IndexFunc(m.groups, func(old *group) bool { return old.text == g.text }); i >= 0 {
+			g.history = m.groups[i].history
+		} else {
+			g.history = &history{from: time.Now()}
 		}
 	}
-	m.before, m.groups = nil, groups
+	m.groups = groups
 }
 
 // sweepOf returns the running scheduled sweep that has a policy in common with the group; before
@@ -306,9 +254,10 @@ func (m *Monitor) begin(p *progress) (skipped int, before *Progress) {
 	defer m.mu.Unlock()
 	g := p.group
 	if other := m.sweepOf(g); other != nil && g.schedule != nil {
-		m.skipped++
+		m.status.Skipped++
 		g.skipped++
-		return g.skipped, other.status(time.Now())
+		before, _ = other.status(time.Now())
+		return g.skipped, before
 	}
 	g.skipped = 0
 	m.under = append(m.under, p)
@@ -334,28 +283,32 @@ type row struct {
 func (m *Monitor) end(p *progress, report Report, err error) row {
 	m.over(p)
 	m.mu.Lock()
-	g := p.group
+	g, s := p.group, &m.status
 	r := row{before: g.failed, skipped: g.skipped}
-	m.sweeps++
-	m.totals.add(report.Total)
-	m.locksSeen = m.locksSeen || report.Total.Locks > 0
-	switch {
-	case err == nil:
-		g.last, g.failed, g.why, g.seen = p.began, 0, "", report.Total
-		m.succeeded()
-	default:
-		m.failed++
+	if err == nil {
+		m.last[g.text], g.failed, g.why, g.seen = p.began, 0, "", report.Total
+		m.failure.InARow = 0
+	} else {
+		s.Failed++
 		r.news = g.why != err.Error()
 		g.failed, g.why = g.failed+1, err.Error()
-		m.failure = next(m.failure, err.Error())
+		m.failure.count(err)
 	}
 	r.failed = g.failed
+	s.Sweeps++
+	if report.Total.Locks > 0 {
+		s.LocksSeen, s.NoRoot = true, false
+	}
+	m.totals.Deleted += report.Total.Deleted
+	m.totals.Missed += report.Total.Missed
+	m.totals.Purged += report.Total.Purged
+	m.totals.Pruned += report.Total.Pruned
 	kept := report
 	kept.Denied, kept.Undecodable, kept.Format1, kept.Planned = nil, nil, nil, nil
-	if len(m.reports) == KeptReports {
-		m.reports = slices.Delete(m.reports, 0, 1)
+	if len(s.Reports) == KeptReports {
+		s.Reports = slices.Delete(s.Reports, 0, 1)
 	}
-	m.reports = append(m.reports, kept)
+	s.Reports = append(s.Reports, kept)
 	observers := m.observers
 	m.mu.Unlock()
 	for _, f := range observers {

@@ -73,6 +73,12 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// reloaded returns the options with the policies, schedules and limits of a new configuration.
+func (o Options) reloaded(next Options) Options {
+	o.Policies, o.Schedule, o.Concurrency, o.Batch, o.MaxDeletesPerSecond = next.Policies, next.Schedule, next.Concurrency, next.Batch, next.MaxDeletesPerSecond
+	return o.withDefaults()
+}
+
 // scheduleOf returns the schedule of a policy.
 func (o Options) scheduleOf(p policy.Policy) string { return cmp.Or(p.Schedule, o.Schedule) }
 

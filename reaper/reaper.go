@@ -7,52 +7,55 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/policy"
-	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 )
 
 // Reaper sweeps the locks of a client. All methods are safe for concurrent use.
 type Reaper struct {
-	locks   *lock.Client
 	tree    admin.Tree
-	leader  *lock.Mutex
-	lock    string // its name
+	leader  *lock.Mutex // lock of the active reaper
 	log     zerolog.Logger
 	monitor *Monitor
-	told    [kinds]told // nodes that the log has already reported
-
+	told    [kinds]told   // nodes that the log has already reported
 	limiter *rate.Limiter // of the deletes of all sweeps
 
-	mu       sync.Mutex
-	setup    *setup
-	reloaded chan struct{} // closed and replaced when there is a new setup
-	hold     *lock.Hold    // while Run holds the lock of the active reaper; otherwise nil
-	entry    string        // path of the last entry of ours in that lock, "" for none
+	reload sync.Mutex // held by Reload
+	setup  atomic.Pointer[setup]
+	hold   atomic.Pointer[lock.Hold] // while Run holds the lock of the active reaper; otherwise nil
+	last   atomic.Pointer[lock.Hold] // the last hold of that lock; nil before the first
 }
 
 // setup has the settings of a sweep, constant from its start to its end. A reload makes a new
 // one.
 type setup struct {
-	options   Options
-	schedules map[string]cron.Schedule // by text
-	memory    *memory
+	options  Options
+	groups   []*group
+	memory   *memory
+	replaced chan struct{} // closed when there is a new setup
 }
 
 func newSetup(o Options, m *memory) (*setup, error) {
-	s := &setup{options: o, schedules: map[string]cron.Schedule{}, memory: m}
+	s := &setup{options: o, memory: m, replaced: make(chan struct{})}
 	for _, text := range o.schedules() {
 		schedule, err := policy.ParseSchedule(text)
 		if err != nil { // Validate has accepted it: its time zone has disappeared from the machine since
 			return nil, fmt.Errorf("%w: schedule %q: %w", lock.ErrInvalid, text, err)
 		}
-		s.schedules[text] = schedule
+		g := newGroup(text, schedule, nil)
+		for _, p := range o.Policies.All() {
+			if o.scheduleOf(p) == text {
+				g.chosen = append(g.chosen, p)
+			}
+		}
+		s.groups = append(s.groups, g)
 	}
 	if n := o.MaxDeletesPerSecond; n > 0 {
 		s.options.Batch = min(o.Batch, n)
@@ -64,6 +67,7 @@ func newSetup(o Options, m *memory) (*setup, error) {
 func limit(l *rate.Limiter, n int) {
 	if n == 0 {
 		l.SetLimit(rate.Inf)
+		l.SetBurst(MaxBatch)
 		return
 	}
 	l.SetLimit(rate.Limit(n))
@@ -84,10 +88,8 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reaper{
-		locks: locks, tree: admin.New(locks), lock: o.Lock, log: zerolog.Nop(), monitor: o.Monitor,
-		setup: in, reloaded: make(chan struct{}), limiter: rate.NewLimiter(rate.Inf, 0),
-	}
+	r := &Reaper{tree: admin.New(locks), log: zerolog.Nop(), monitor: o.Monitor, limiter: rate.NewLimiter(rate.Inf, 0)}
+	r.setup.Store(in)
 	limit(r.limiter, o.MaxDeletesPerSecond)
 	if o.Log != nil {
 		r.log = *o.Log
@@ -114,31 +116,22 @@ func (r *Reaper) Reload(o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	in := r.setup.options
-	in.Policies, in.Schedule, in.Concurrency, in.Batch, in.MaxDeletesPerSecond = o.Policies, o.Schedule, o.Concurrency, o.Batch, o.MaxDeletesPerSecond
-	in = in.withDefaults()
-	next, err := newSetup(in, r.setup.memory.heir())
+	r.reload.Lock()
+	defer r.reload.Unlock()
+	before := r.setup.Load()
+	o = before.options.reloaded(o)
+	next, err := newSetup(o, before.memory.heir())
 	if err != nil {
 		return err
 	}
-	r.setup = next
-	limit(r.limiter, in.MaxDeletesPerSecond)
-	close(r.reloaded)
-	r.reloaded = make(chan struct{})
-	r.monitor.reloaded(in.Policies)
+	r.setup.Store(next)
+	limit(r.limiter, o.MaxDeletesPerSecond)
+	close(before.replaced)
+	r.monitor.reloaded(o.Policies)
 	for i := range r.told {
-		r.told[i].keep(append(in.schedules(), "")) // "" is for Sweep
+		r.told[i].keep(append(o.schedules(), "")) // "" is for Sweep
 	}
 	return nil
-}
-
-// now returns the setup in force, and a channel that is closed when there is a new one.
-func (r *Reaper) now() (*setup, <-chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.setup, r.reloaded
 }
 
 var errNoContext = fmt.Errorf("%w: reaper: context must not be nil", lock.ErrInvalid)
@@ -151,34 +144,15 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 	if ctx == nil {
 		return Report{}, errNoContext
 	}
-	in, _ := r.now()
-	if r.noRoot(ctx) { // a sweep does not create the root
-		return r.nothing(in), nil
-	}
+	in := r.setup.Load()
 	p := newProgress(newGroup("", nil, in.options.Policies.All()))
+	if r.noRoot(ctx) { // a sweep does not create the root
+		report := r.report(in, p)
+		report.Complete = true
+		return report, nil
+	}
 	r.monitor.begin(p)
 	return r.sweep(ctx, in, p)
-}
-
-// entered records the entry of a hold of the active reaper's lock.
-func (r *Reaper) entered(hold *lock.Hold) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.entry = hold.EntryPath()
-}
-
-// isOwn reports whether the entry is this reaper's last one.
-func (r *Reaper) isOwn(entry string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return entry != "" && entry == r.entry
-}
-
-// lends records the hold of the active reaper, nil for none.
-func (r *Reaper) lends(hold *lock.Hold) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hold = hold
 }
 
 // noRoot reports whether there is no root, and logs that. A new system has none yet; a misspelt
@@ -195,85 +169,59 @@ func (r *Reaper) noRoot(ctx context.Context) bool {
 	return true
 }
 
-// nothing returns the report of a missing root.
-func (r *Reaper) nothing(in *setup) Report {
-	report := r.report(in, in.options.Policies.All(), time.Now())
-	report.Complete = true
-	return report
-}
-
 // report returns the report of a sweep that begins.
-func (r *Reaper) report(in *setup, chosen []policy.Policy, began time.Time) Report {
+func (r *Reaper) report(in *setup, p *progress) Report {
 	report := Report{
-		Name: r.monitor.about.Name, Root: r.tree.Root(), Started: began.UTC(), DryRun: in.options.DryRun, Policies: map[string]*Counts{},
+		Name: r.monitor.status.About.Name, Root: r.tree.Root(), Schedule: p.group.text, Started: p.began.UTC(),
+		DryRun: in.options.DryRun, Policies: map[string]*Counts{},
 	}
-	for _, p := range chosen {
-		report.Policies[p.Name] = new(Counts)
+	for _, policy := range p.group.chosen {
+		report.Policies[policy.Name] = new(Counts)
 	}
 	return report
 }
 
 // sweep makes one pass over the policies of a group, and reports it.
-func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (report Report, err error) {
-	g := p.group
-	report = r.report(in, g.chosen, p.began)
-	report.Schedule = g.text
-	found, told := new(findings), ctx
-	defer func() {
-		if err != nil {
-			report.Error = err.Error()
-		}
-		r.tell(told, &report, found, err, r.monitor.end(p, report, err))
-	}()
-	if !in.options.DryRun {
-		held, release, err := r.lead(ctx, p)
-		if err != nil {
-			if errors.Is(err, lock.ErrHeld) {
-				report.Skipped = "another reaper is the active one: " + err.Error()
-			}
-			return report, fmt.Errorf("sweep: %w", err)
-		}
-		defer func() { err = errors.Join(err, release()) }()
-		ctx = held
-	}
+func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (Report, error) {
 	s := &sweep{
-		Reaper: r, setup: in, progress: p, report: report, findings: found, chosen: map[string]bool{}, looked: map[string]time.Time{},
+		Reaper: r, setup: in, progress: p, report: r.report(in, p), looked: map[string]time.Time{},
 		walkers:   make(chan struct{}, in.options.Concurrency),
 		deletions: make(chan []deletion, in.options.Concurrency),
 	}
-	for _, p := range g.chosen {
-		s.chosen[p.Name] = true
+	err := s.lead(ctx)
+	if err != nil {
+		s.report.Error = err.Error()
 	}
-	return s.run(ctx, starts(g.chosen))
+	r.tell(ctx, &s.report, &s.findings, err, r.monitor.end(p, s.report, err))
+	return s.report, err
 }
 
-// lead takes the lock of the active reaper for one sweep. If Run holds it, the sweep re-enters
-// that hold. The returned context ends when the lock is lost.
-func (r *Reaper) lead(ctx context.Context, p *progress) (context.Context, func() error, error) {
-	defer p.begin("the lock of the active reaper", "")()
-	r.mu.Lock()
-	active := r.hold
-	r.mu.Unlock()
+// lead runs the sweep while it holds the lock of the active reaper: if Run holds it, the sweep
+// re-enters that hold. A dry run takes no lock.
+func (s *sweep) lead(ctx context.Context) error {
+	if s.options.DryRun {
+		return s.run(ctx)
+	}
 	within := ctx
-	if active != nil {
+	if active := s.hold.Load(); active != nil {
 		within = active.Context()
 	}
 	held, cancel := context.WithCancelCause(within)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
-	hold, err := r.leader.TryLock(held)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	answered := s.begin("the lock of the active reaper")
+	hold, err := s.leader.TryLock(held)
+	answered()
 	if err != nil {
-		stop()
-		cancel(nil)
-		return nil, nil, err
+		if errors.Is(err, lock.ErrHeld) {
+			s.report.Skipped = "another reaper is the active one: " + err.Error()
+		}
+		return fmt.Errorf("sweep: %w", err)
 	}
-	r.entered(hold)
-	lost := context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })
-	return held, func() error {
-		stop()
-		lost()
-		cancel(nil)
-		return hold.Unlock()
-	}, nil
+	s.last.Store(hold)
+	defer hold.Unlock() // if this fails, our entry expires; the sweep is complete all the same
+	defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
+	return s.run(held)
 }
 
 // starts returns the nodes from which to walk, so that all locks that the policies can match are

@@ -112,32 +112,6 @@ func (c *Counts) deleted(v Verdict) {
 	}
 }
 
-func (c *Counts) add(d Counts) {
-	c.Locks += d.Locks
-	c.Live += d.Live
-	c.Waiting += d.Waiting
-	c.Expired += d.Expired
-	c.Orphans += d.Orphans
-	c.Ancestors += d.Ancestors
-	c.Moot += d.Moot
-	c.Young += d.Young
-	c.Kept += d.Kept
-	c.Foreign += d.Foreign
-	c.Undecodable += d.Undecodable
-	c.Format1 += d.Format1
-	c.Denied += d.Denied
-	c.Deleted += d.Deleted
-	c.Missed += d.Missed
-	c.Purged += d.Purged
-	c.Pruned += d.Pruned
-	c.Scanned += d.Scanned
-	c.Bytes += d.Bytes
-	c.Seconds = max(c.Seconds, d.Seconds)
-	c.OldestOverdue = max(c.OldestOverdue, d.OldestOverdue)
-	c.LongestWait = max(c.LongestWait, d.LongestWait)
-	c.OldestHold = max(c.OldestHold, d.OldestHold)
-}
-
 // Denial is a node that an ACL kept from being read or deleted.
 type Denial struct {
 	Path  string `json:"path"`

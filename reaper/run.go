@@ -38,9 +38,9 @@ func (r *Reaper) Run(ctx context.Context) error {
 		default:
 			return fmt.Errorf("become the active reaper: %w", err)
 		}
-		r.lends(hold)
+		r.hold.Store(hold)
 		r.serve(ctx, hold)
-		r.lends(nil)
+		r.hold.Store(nil)
 		err = hold.Unlock()
 		switch {
 		case ctx.Err() != nil && (err == nil || errors.Is(err, lock.ErrLost)):
@@ -61,7 +61,7 @@ func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	hold, err := r.leader.TryLock(ctx)
 	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
 		self, active := "", nameOf(held.Owner, held.Host, held.PID)
-		if r.isOwn(held.Entry) {
+		if last := r.last.Load(); last != nil && last.EntryPath() == held.Entry {
 			self, active = active, ""
 		}
 		r.monitor.step(Standby, active)
@@ -81,7 +81,7 @@ func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.entered(hold)
+	r.last.Store(hold)
 	r.monitor.step(Active, "")
 	r.announce(Active)
 	r.log.Info().Str("lock", hold.Name()).Stringer("token", hold.Token()).Msg("active: sweeping by schedule")
@@ -111,7 +111,7 @@ func (r *Reaper) followActive(ctx context.Context, self string) {
 			return
 		}
 		limited, cancel := context.WithTimeout(ctx, followInterval/2)
-		s, err := r.tree.Inspect(limited, r.lock)
+		s, err := r.tree.Inspect(limited, r.setup.Load().options.Lock)
 		cancel()
 		if err != nil || len(s.Contenders) == 0 { // outages are logged elsewhere
 			continue
@@ -132,17 +132,16 @@ func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 	var under sync.WaitGroup // running sweeps
 	defer under.Wait()
 	for active.Err() == nil {
-		in, reloaded := r.now()
+		in := r.setup.Load()
+		r.monitor.schedules(in.groups)
 		c := newCron(r.log)
-		groups := in.groups()
-		r.monitor.schedules(groups)
-		for _, g := range groups {
+		for _, g := range in.groups {
 			c.Schedule(&timing{r.monitor, g, false}, cron.FuncJob(func() { r.scheduled(active, in, g) }))
 		}
 		c.Start()
 		select {
 		case <-active.Done():
-		case <-reloaded:
+		case <-in.replaced:
 		}
 		stopped := c.Stop() // before the next cron starts
 		under.Go(func() { <-stopped.Done() })

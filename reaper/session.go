@@ -27,14 +27,14 @@ func (r *Reaper) watchSession(ctx context.Context) {
 		since := time.Now().Add(-lasted)
 		switch {
 		case changed && !s.Connected:
-			r.log.Warn().Stringer("after", lasted.Round(time.Millisecond)).Strs("servers", r.monitor.about.Servers).
+			r.log.Warn().Stringer("after", lasted.Round(time.Millisecond)).Strs("servers", r.monitor.status.About.Servers).
 				Msg("session with ZooKeeper lost: nothing is swept until there is one")
 			since, span = time.Now(), firstReminder
 			reminder.Reset(span)
 		case changed:
 			r.log.Info().Stringer("without_session", lasted.Round(time.Millisecond)).Bool("new_session", another).
 				Msg("session with ZooKeeper is back")
-		case another: // loss and return were between two checks
+		case another: // loss and return came between two checks
 			r.log.Warn().Msg("session with ZooKeeper lost, and replaced at once")
 		}
 		var looked, remind <-chan time.Time
@@ -48,7 +48,7 @@ func (r *Reaper) watchSession(ctx context.Context) {
 		case <-s.Changed:
 		case <-looked:
 		case <-remind:
-			r.log.Error().Stringer("without_session", time.Since(since).Round(time.Millisecond)).Strs("servers", r.monitor.about.Servers).
+			r.log.Error().Stringer("without_session", time.Since(since).Round(time.Millisecond)).Strs("servers", r.monitor.status.About.Servers).
 				Msg("still no session with ZooKeeper")
 			span = min(2*span, mostReminder)
 			reminder.Reset(span)

@@ -1,8 +1,6 @@
 package reaper
 
-import (
-	"time"
-)
+import "time"
 
 // State is the state of a reaper.
 type State string
@@ -111,6 +109,23 @@ type Failure struct {
 	First  time.Time `json:"first"` // first failure in this row
 	Last   time.Time `json:"last"`  // last failure
 	InARow int       `json:"in_a_row"`
+}
+
+// count records a failure that follows the last one.
+func (f *Failure) count(err error) {
+	f.Error, f.Last = err.Error(), time.Now()
+	if f.InARow == 0 {
+		f.First = f.Last
+	}
+	f.InARow++
+}
+
+// orNil returns a copy of the failure; nil if there was none.
+func (f Failure) orNil() *Failure {
+	if f.Last.IsZero() {
+		return nil
+	}
+	return &f
 }
 
 // KeptReports is the largest number of reports in a [Status].

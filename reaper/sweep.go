@@ -22,8 +22,6 @@ type sweep struct {
 	*Reaper
 	*setup
 	*progress
-	chosen map[string]bool // policies by name
-
 	walkers   chan struct{}   // one slot for each active walker, which has one request in flight
 	deletions chan []deletion // to the deleter: nodes to delete together
 	rereads   sync.Mutex      // held while the nodes of a batch are read again
@@ -33,16 +31,16 @@ type sweep struct {
 
 	mu     sync.Mutex
 	report Report
-	*findings
+	findings
 	looked map[string]time.Time // time of the first visit to a policy's nodes
 }
 
-// run sweeps the trees below the given names; "" is the root's name.
-func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
+// run sweeps the trees of the group's policies.
+func (s *sweep) run(ctx context.Context) error {
 	ctx, s.stop = context.WithCancel(ctx)
 	defer s.stop()
 
-	answered := s.begin("a sample of the leader's clock", "")
+	answered := s.begin("a sample of the leader's clock")
 	_, err := s.tree.Now(ctx)
 	answered()
 	switch {
@@ -55,6 +53,7 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 			s.deleteAll(ctx)
 		}()
 		s.walkers <- struct{}{}
+		starts := starts(s.group.chosen)
 		s.found.Add(int64(len(starts)))
 		for _, name := range starts {
 			s.visit(ctx, name)
@@ -69,9 +68,6 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 			err = context.Cause(ctx)
 		}
 	}
-	for _, c := range s.report.Policies {
-		s.report.Total.add(*c)
-	}
 	s.report.Denied = s.findings[deniedByACL].first()
 	s.report.Undecodable, s.report.Format1 = s.findings[damaged].paths(), s.findings[ofFormat1].paths()
 	s.report.Complete = err == nil
@@ -79,10 +75,13 @@ func (s *sweep) run(ctx context.Context, starts []string) (Report, error) {
 	s.report.Seconds = s.report.Duration.Seconds()
 	s.report.Total.Seconds = s.report.Seconds
 	if err != nil {
-		err = fmt.Errorf("sweep of %s is incomplete: %w", s.tree.Root(), err)
+		return fmt.Errorf("sweep of %s is incomplete: %w", s.tree.Root(), err)
 	}
-	return s.report, err
+	return nil
 }
+
+// covers reports whether the sweep is of the policy's locks.
+func (s *sweep) covers(p policy.Policy) bool { return s.report.Policies[p.Name] != nil }
 
 // fail ends the whole sweep.
 func (s *sweep) fail(err error) {
@@ -104,7 +103,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	path := s.tree.Path(name)
 	p := s.options.Policies.For(name)
 	now := s.time() // it costs a system call; judging by an earlier time is safe
-	if name == "" || !s.chosen[p.Name] {
+	if name == "" || !s.covers(p) {
 		below, err := s.list(ctx, path)
 		if err != nil {
 			return s.unread(ctx, path, "list", p.Name, err)
@@ -112,7 +111,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		s.visitAll(ctx, name, below.nested)
 		return false
 	}
-	if name == s.lock {
+	if name == s.options.Lock {
 		p.Name = "" // it is swept like any other, but counts for no policy
 	}
 	s.count(p.Name, func(*Counts) {})
@@ -163,7 +162,7 @@ type children struct {
 
 // list lists a node's children.
 func (s *sweep) list(ctx context.Context, path string) (below children, err error) {
-	answered := s.begin("the list of", path)
+	answered := s.begin("the list of " + path)
 	all, _, err := s.tree.Children(ctx, path)
 	answered()
 	below.nested = all[:0] // reuse the memory: there can be a million names
@@ -180,20 +179,9 @@ func (s *sweep) list(ctx context.Context, path string) (below children, err erro
 	return below, err
 }
 
-// get reads a contender's node.
-func (s *sweep) get(ctx context.Context, path string, name znode.Name, policy string) (znode.Entry, error) {
-	data, stat, err := s.read(ctx, path, policy)
-	if err != nil {
-		return znode.Entry{}, err
-	}
-	e := znode.ReadEntry(name, data, znode.Stat(*stat))
-	e.Err = s.accepted(e.Err)
-	return e, nil
-}
-
 // read reads a node of a policy.
 func (s *sweep) read(ctx context.Context, path, policy string) ([]byte, *zk.Stat, error) {
-	answered := s.begin("the data of", path)
+	answered := s.begin("the data of " + path)
 	data, stat, err := s.tree.Get(ctx, path)
 	answered()
 	if err == nil {
@@ -204,14 +192,8 @@ func (s *sweep) read(ctx context.Context, path, policy string) ([]byte, *zk.Stat
 
 // hand hands nodes to the deleter that must be deleted together.
 func (s *sweep) hand(together []deletion) {
-	select {
-	case s.deletions <- together:
-		return
-	default:
-	}
-	taken := s.begin("the deletes of others, before that of", together[0].Path)
+	defer s.begin("the deletes of others, before that of " + together[0].Path)()
 	s.deletions <- together
-	taken()
 }
 
 // visitAll visits the children of a node, and returns how many of them stay. It takes ownership
@@ -285,16 +267,18 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 	found := judged{wait: lock.MaxTime}
 	for _, name := range entries {
 		path := parent + "/" + name.Node
-		e, err := s.get(ctx, path, name, p.Name)
+		data, stat, err := s.read(ctx, path, p.Name)
 		if err != nil {
 			if !s.unread(ctx, path, "read", p.Name, err) {
 				found.staying++
 			}
 			continue
 		}
+		e := znode.ReadEntry(name, data, znode.Stat(*stat))
+		e.Err = s.accepted(e.Err)
 		var wait time.Duration
 		d := s.judge(ctx, path, e.Stat, now, p.Name, Live, func(now admin.Time, seen time.Duration) (v Verdict) {
-			v, wait = judgeEntry(e, now, seen, p)
+			v, wait = JudgeEntry(e, now, seen, p)
 			return v
 		})
 		switch d.verdict {
@@ -344,7 +328,7 @@ func (s *sweep) judge(
 	}
 	v := verdict(now.Time, s.memory.since(stat.Mzxid, now))
 	for try := 0; (v == Unproven || try == 0 && v.Deletes() && s.tree.Outdated()) && try < maxProofs; try++ {
-		answered := s.begin("the proof of how old it is, of", path)
+		answered := s.begin("the proof of how old it is, of " + path)
 		_, err := s.tree.Prove(ctx, now.Time, stat.Mzxid)
 		answered()
 		if err != nil {

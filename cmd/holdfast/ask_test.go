@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
-// TestBreakAsksOnALineOfItsOwn: what is printed after an answer that was not typed begins a line.
+// TestBreakAsksOnALineOfItsOwn: if the answer comes from a pipe, no user ends its line. The next
+// output begins a new line nevertheless.
 func TestBreakAsksOnALineOfItsOwn(t *testing.T) {
 	for answer, agreed := range map[string]bool{"": false, "no\n": false, "yes": true, "Y\n": true} {
 		var errs bytes.Buffer

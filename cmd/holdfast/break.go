@@ -90,7 +90,7 @@ to go is gone when --wait is over.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&f.entry, "entry", "", "break this `ENTRY` of the lock alone: a node's name, or its path")
+	cmd.Flags().Var((*app.Given)(&f.entry), "entry", "break this `ENTRY` of the lock alone: a node's name, or its path")
 	cmd.Flags().BoolVar(&f.expired, "expired-only", false, "delete the entries that have expired, and break none")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&f.now, "now", false, "do not wait until the holder knows: two may hold the lock for a while")

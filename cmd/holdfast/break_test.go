@@ -42,8 +42,8 @@ func served(t *testing.T) (*locktest.Ensemble, *lock.Client) {
 	return ens, locks
 }
 
-// TestBreakOfOneThatIsAttachedMeanwhile: a client attaches while the command asks. Its hold is
-// one with an owner, which has to know of its end before the entry goes.
+// TestBreakOfOneThatIsAttachedMeanwhile: a client attaches while the command asks. So the hold has
+// an owner, and the owner must know of the end before the command deletes the entry.
 func TestBreakOfOneThatIsAttachedMeanwhile(t *testing.T) {
 	ens, locks := served(t)
 	first, err := locks.Mutex("x").Lock(t.Context())
@@ -83,5 +83,22 @@ func TestBreakOfADetachedEntry(t *testing.T) {
 	}
 	if len(ens.Dump(ticket.EntryPath())) != 0 {
 		t.Error("the entry is still there")
+	}
+}
+
+// TestBreakOfNoEntry: if a script's variable is unset, not all entries are broken instead of one.
+func TestBreakOfNoEntry(t *testing.T) {
+	_, locks := served(t)
+	hold, err := locks.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	status := run(t.Context(), []string{"break", "x", "--entry", "", "--yes", "--now"}, strings.NewReader(""), io.Discard, &errs)
+	if status != app.StatusUsage || !strings.Contains(errs.String(), "must not be empty") {
+		t.Errorf("status %d, says %q", status, &errs)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Error(err)
 	}
 }

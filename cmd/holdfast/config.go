@@ -79,7 +79,9 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 					if len(c.Roots) > 0 {
 						roots = "; the reaper's roots are " + strings.Join(c.Roots, ", ")
 					}
-					fmt.Fprintf(cmd.OutOrStdout(), "%s is fine: %s, the last is %s%s\n", file, text.Count(len(c.Policies), "policy", "policies"), c.Policies[len(c.Policies)-1], roots)
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is fine: %s, the last is %s%s\n", file, text.Count(len(c.Policies), "policy", "policies"), c.Policies[len(c.Policies)-1], roots); err != nil {
+						return err
+					}
 				}
 			}
 			if asJSON {

@@ -84,7 +84,7 @@ Exit status: 0 when it is stopped by Ctrl-C or SIGTERM.`,
 	return cmd
 }
 
-// listenDev opens a port on loopback for each member: that of listen and the following ones.
+// listenDev opens a port on loopback for each member: the port of listen, and the ports after it.
 func listenDev(listen string, members int) ([]net.Listener, error) {
 	address, err := policy.ParseListen(listen)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // TestDevRefuses: the error names the flag, the value and the rule.
 func TestDevRefuses(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
-	end() // so that one that it should refuse ends
+	end() // ends a server that starts although dev should refuse
 	for _, test := range []struct {
 		args string
 		says string

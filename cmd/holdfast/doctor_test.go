@@ -16,7 +16,7 @@ func TestDoctorGivesAdviceOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Close() // so that it refuses
+	l.Close() // from now on the address refuses connections
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	config := "zookeeper: {servers: [\"" + l.Addr().String() + "\"], session_timeout: 200ms}\n"
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {

@@ -84,7 +84,7 @@ func TestHelp(t *testing.T) {
 		if cmd.Long == "" || cmd.Example == "" || cmd.Name() != "version" && !strings.Contains(cmd.Long, "Exit status:") {
 			t.Errorf("the help of %s lacks something", cmd.Name())
 		}
-		if len(cmd.Short) > 66 { // of 80 columns
+		if len(cmd.Short) > 66 { // the rest of 80 columns
 			t.Errorf("%s: %q is too long for a line", cmd.Name(), cmd.Short)
 		}
 	}
@@ -94,8 +94,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpFits: no line of a help is wider than a terminal of 80 columns, but for lines of the
-// completion's, which are cobra's.
+// TestHelpFits: no line of a help is wider than a terminal of 80 columns. The help of completion
+// is cobra's, and is not checked.
 func TestHelpFits(t *testing.T) {
 	for _, cmd := range append(newCommand().Commands(), newCommand()) {
 		if cmd.Name() == "completion" {

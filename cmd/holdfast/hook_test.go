@@ -21,7 +21,7 @@ func fifo(t *testing.T) (path string, lines *bufio.Reader) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0) // so that it neither waits for a writer nor ends
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // so that an open need not wait for a writer
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestHookIsEnded(t *testing.T) {
 	if h.isRunning() {
 		t.Error("it still runs")
 	}
-	for { // what was orphaned is init's to reap
+	for { // init reaps orphaned children
 		err := syscall.Kill(-group, 0)
 		if errors.Is(err, syscall.ESRCH) || zombies(t, group) {
 			break

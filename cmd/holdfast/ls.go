@@ -100,7 +100,7 @@ are told.`,
 // minInterval is the shortest interval of repeated reads.
 const minInterval = 100 * time.Millisecond
 
-// selection selects locks: those at and below start that match.
+// selection selects the locks at and below start whose names match.
 type selection struct {
 	start   string
 	pattern string

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// TestMatcher: patterns match as those of policies do, and a ? matches one character.
+// TestMatcher: patterns match as in policies, and a ? matches one character.
 func TestMatcher(t *testing.T) {
 	names := []string{"a", "ab", "order-1", "order-12", "orders/1", "orders/1/x", "x/orders/1", "注文", "a.b", "order-?", "[a]", "a\nb"}
 	for _, pattern := range []string{"*", "**", "a*", "order-*", "orders/*", "orders/**", "**/1", "**/orders/**", "*/*", "a.b", "[a]*", "*文"} {

@@ -29,14 +29,14 @@ func TestWaitForInputIsInterrupted(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Each waits until the command waits for its input, and returns what ends that.
+	// Each function returns when the command waits for its input. The test closes the result.
 	for line, waits := range map[string]func(said *question) (io.Closer, error){
 		"break x": func(said *question) (io.Closer, error) {
 			<-said.asked
 			return io.NopCloser(nil), nil
 		},
 		"run x --attach " + fifo + " -- true": func(*question) (io.Closer, error) {
-			for { // until the command has opened it, there is no reader
+			for { // the pipe has no reader until the command opens it
 				w, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 				if !errors.Is(err, syscall.ENXIO) {
 					return w, err
@@ -126,7 +126,7 @@ func TestPipeIsInterrupted(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Error("it still waits for the pipe")
 			}
-			w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // lets go the command that opens it
+			w, err := os.OpenFile(fifo, os.O_WRONLY, 0) // the command's open returns
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -40,7 +40,7 @@ func TestProgress(t *testing.T) {
 // TestWidth: the width is that of the terminal, elsewhere unlimited.
 func TestWidth(t *testing.T) {
 	ours, theirs := pseudoterminal(t)
-	if got := width(theirs); got != 80 { // as of one that does not know
+	if got := width(theirs); got != 80 { // the width of a terminal without a size
 		t.Errorf("%d cells", got)
 	}
 	if err := unix.IoctlSetWinsize(int(ours.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 25, Col: 60}); err != nil {

@@ -284,7 +284,7 @@ func (f *runFlags) supervise(ctx, starting context.Context, hold *lock.Hold, ttl
 		lost = holdOn(holding, hold, release)
 		stop()
 	}
-	if lost != nil { // now, because the rest may take long
+	if lost != nil { // run the hook now, because the unlock may take long
 		onLost.start(envWhy + "=" + lost.Error())
 	}
 	unlocked := end(err == nil && lost == nil, result.Status)

@@ -94,7 +94,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestCommandGetsNoPasswords: neither those of the chosen root nor those of others.
+// TestCommandGetsNoPasswords: the command gets no root's password, not even that of its own root.
 func TestCommandGetsNoPasswords(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := `zookeeper: {auth: {user: u, password_env: PASSWORD_OF_ALL}}
@@ -135,6 +135,8 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 		{"--ttl", "-1s", "--ttl -1s: must be at least 1s"},
 		{"--ttl", "999ms", "must be at least 1s"},
 		{"--wait", "-1s", "--wait -1s: must not be negative"},
+		{"--attach", "", "must not be empty"},
+		{"--detach", "", "must not be empty"},
 		{"--detach-for", "-1s", "--detach-for -1s: must be at least 100ms"},
 		{"--detach-for", "99ms", "--detach-for 99ms: must be at least 100ms"},
 		{"--detach-for", "1000001us", "--detach-for 1.000001s: must be whole milliseconds"},
@@ -158,7 +160,7 @@ func TestDetachWithoutTicket(t *testing.T) {
 	_, locks := served(t)
 	folder := t.TempDir()
 	ran, link := filepath.Join(folder, "ran"), filepath.Join(folder, "link")
-	if err := os.Symlink(ran, link); err != nil { // as /dev/stdout is: the rename would replace it
+	if err := os.Symlink(ran, link); err != nil { // like /dev/stdout: the rename would replace it
 		t.Fatal(err)
 	}
 	below := filepath.Join(folder, "below")

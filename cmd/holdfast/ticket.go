@@ -23,8 +23,8 @@ type ticketFlags struct {
 }
 
 func (f *ticketFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.attach, "attach", "", "go on with the lock that the ticket in this file is for; the file is removed then")
-	cmd.Flags().StringVar(&f.detach, "detach", "", "when the command has succeeded keep the lock, and write a ticket for it to this file")
+	cmd.Flags().Var((*app.Given)(&f.attach), "attach", "go on with the lock that the ticket in this file is for; the file is removed then")
+	cmd.Flags().Var((*app.Given)(&f.detach), "detach", "when the command has succeeded keep the lock, and write a ticket for it to this file")
 	cmd.Flags().BoolVar(&f.failed, "detach-failed", false, "with --detach: also if the command has failed")
 	cmd.Flags().DurationVar(&f.detachFor, "detach-for", 0, "with --detach: how long the lock is kept (default for the TTL)")
 }
@@ -76,7 +76,7 @@ func (f *ticketFlags) ticket(ctx context.Context, name string) (lock.Ticket, err
 		return lock.Ticket{}, app.Usage("--attach %s: %w", f.attach, err)
 	case ticket.Name() != name:
 		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for lock %q, not %q", f.attach, ticket.Name(), name)
-	case ticket.Kind() != "mutex": // of another kind others may be in beside the command
+	case ticket.Kind() != "mutex": // other kinds of lock can have several holders
 		return lock.Ticket{}, app.Usage("--attach %s: the ticket is for a lock of kind %s, but run needs one for a mutex", f.attach, ticket.Kind())
 	}
 	return ticket, nil
@@ -119,7 +119,7 @@ func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
 	return errors.Join(err, writeTicket(f.detach, ticket))
 }
 
-// newTicketFile creates a file beside that of the ticket, to be renamed to it.
+// newTicketFile creates a temporary file in the folder of the ticket's file, to be renamed to it.
 func newTicketFile(file string) (*os.File, error) {
 	return os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // with mode 0600
 }

@@ -157,8 +157,8 @@ func (c *changes) watch(w *fsnotify.Watcher) {
 	}
 }
 
-// look reports whether the file has changed since the last call. A reload looks first: otherwise a
-// file that was refused, and is as before again, would not have changed.
+// look reports whether the contents of the file have changed since the last call. A reload calls
+// it too. So if a refused file gets its earlier contents again, that counts as a change.
 func (c *changes) look() (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,20 +14,20 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestFileGone: an unreadable configuration is reported once, by the first read without an event,
-// also after a silent read because of an event.
+// TestFileGone: an unreadable configuration is reported once. A read right after an event does not
+// report it; the first read without an event does.
 func TestFileGone(t *testing.T) {
 	c := new(changes)
 	for i, step := range []struct {
 		err         error
 		event, told bool
 	}{
-		{os.ErrNotExist, true, false}, // it may be about to be replaced
+		{os.ErrNotExist, true, false}, // the file may be about to be replaced
 		{os.ErrNotExist, false, true},
 		{os.ErrNotExist, false, false},
 		{os.ErrNotExist, true, false},
 		{nil, true, false},
-		{os.ErrPermission, false, true}, // again
+		{os.ErrPermission, false, true}, // a new failure is reported again
 		{nil, false, false},
 	} {
 		if told := c.alarm(step.err, step.event); told != step.told {

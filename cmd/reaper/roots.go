@@ -154,7 +154,7 @@ func (r *root) reload(n policy.Named) (changed, later []string, err error) {
 	for _, key := range fixed {
 		later = append(later, r.of(key))
 	}
-	if elsewhere { // its policies are for other locks
+	if elsewhere { // the new policies are for other locks
 		r.daemon.Monitor().Refuse(nil)
 		return nil, later, nil
 	}

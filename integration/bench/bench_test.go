@@ -97,9 +97,9 @@ func TestMissingFigures(t *testing.T) {
 		want         string // in the error; "": none
 	}{
 		{[]float64{1, 2}, []float64{1, 2}, ""},
-		{[]float64{1, 2}, []float64{1, none}, ""}, // some cannot be counted
+		{[]float64{1, 2}, []float64{1, none}, ""}, // the other peer has no count for some turns
 		{[]float64{1, none}, []float64{1, 2}, `Holdfast has no figure of "requests"`},
-		{[]float64{1, math.Inf(1)}, []float64{1, 2}, `Holdfast has no figure of "requests"`}, // so many for none
+		{[]float64{1, math.Inf(1)}, []float64{1, 2}, `Holdfast has no figure of "requests"`}, // the figure is infinite
 		{[]float64{1, 2}, []float64{none, math.Inf(1)}, `zk.Lock has no figure`},
 		{nil, []float64{1, 2}, `Holdfast has no figure of "time"`},
 	} {
@@ -152,7 +152,7 @@ func TestChooseExperiments(t *testing.T) {
 		{"AF", "", peers, "AF"},
 		{"", "1000 (clients|waiters)", peers, "CD"},
 		{"C", "1000 clients", peers, "C"},
-		{"AF", "", peers[zkLock : zkLock+1], "A"}, // it cannot try
+		{"AF", "", peers[zkLock : zkLock+1], "A"}, // zk.Lock cannot try a lock
 		{"Z", "", peers, ""},
 		{"", "nothing", peers, ""},
 		{"", "(", peers, ""},

@@ -14,16 +14,16 @@ const chartsDir = "charts"
 // chart is a bar chart in a file. Its scale begins at zero.
 type chart struct {
 	file, title, note string
-	whole             bool // each bar is as long as its value says; else one that is many times as long as most is cut
+	whole             bool // draw all bars in full; else cut bars of over four times the median
 	rows              []row
 }
 
-// row is a peer's bar, or the heading of those below it.
+// row is a peer's bar, or the heading of the rows below it.
 type row struct {
 	*peer         // nil: it is a heading
 	heading       string
 	value         float64
-	label, remark string // of the value
+	label, remark string // texts beside the bar
 }
 
 // charts returns the charts for which the report has figures.
@@ -43,7 +43,7 @@ func (r *report) charts() []chart {
 	for _, n := range full.queues {
 		title, experiment := fmt.Sprintf("%d clients", n), handoffTitle(n, shortHold)
 		waits := r.rows(title, "C", experiment, 1, locks)
-		for i := 1; i < len(waits); i++ { // below the heading
+		for i := 1; i < len(waits); i++ { // row 0 is the heading
 			if share := r.find("C", experiment).median(waits[i].Name, 7); share < 0.995 {
 				waits[i].remark = "share to another client " + decimals.format(share)
 			}

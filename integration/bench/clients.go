@@ -19,13 +19,13 @@ type session struct {
 	locker func(path string) locker // the lock of that path; one goroutine uses it
 	counts func() zkserver.Counts
 	close  func() error
-	settle func(ctx context.Context) error // waits until what it does after its last unlock is done; nil: it does nothing
+	settle func(ctx context.Context) error // waits for the work after the last unlock; nil: there is none
 }
 
 type locker struct {
 	lock   func(ctx context.Context) error
 	unlock func() error
-	try    func(ctx context.Context) (got bool, err error) // without waiting; nil: it cannot
+	try    func(ctx context.Context) (got bool, err error) // without a wait; nil: unsupported
 }
 
 // cycle locks and unlocks.
@@ -116,7 +116,7 @@ type crew struct {
 	*site
 	*peer
 	sessions
-	end func() error // what precedes the end of the sessions
+	end func() error // runs before the sessions end
 }
 
 // add adds n clients of a peer.
@@ -144,7 +144,7 @@ func withClients(n int, ready func(ctx context.Context, c *crew) (round, error))
 	}
 }
 
-// cost is the consumption up to a moment, or that of each of several operations.
+// cost is the consumption up to a moment, or the consumption of one operation.
 type cost struct{ requests, transactions, out, in float64 }
 
 // spent returns the consumption so far: transactions, and the counts of the sessions. No other
@@ -220,7 +220,7 @@ func spread(workers, n, each int, f func(first, end int) error) error {
 type team struct {
 	ctx     context.Context
 	fail    context.CancelCauseFunc
-	end     func() // once all is done
+	end     func() // ends the turn
 	running sync.WaitGroup
 }
 
@@ -229,7 +229,7 @@ type team struct {
 func (all sessions) team(ctx context.Context, limit time.Duration) *team {
 	ctx, fail := context.WithCancelCause(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not done in %v", limit))
-	stop := context.AfterFunc(ctx, func() { _ = all.close() }) // why it ended is what is told
+	stop := context.AfterFunc(ctx, func() { _ = all.close() }) // the caller reports its error
 	return &team{ctx: ctx, fail: fail, end: func() {
 		stop()
 		cancel()

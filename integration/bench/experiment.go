@@ -14,11 +14,11 @@ import (
 type experiment struct {
 	table
 	variant string // of the servers; "": standalone
-	turns   int    // of each peer in a round, where they are short; 0: one
-	rounds  int    // at most, where they are long; 0: as many as there are
+	turns   int    // turns of each peer in a round, if turns are short; 0: one
+	rounds  int    // largest number of rounds, if rounds are long; 0: no limit
 	takes   func(p *peer) bool
-	role    string  // of the peers that have one of that name
-	own     []*peer // that take part in this one only, beside those that were chosen
+	role    string  // for peers that have a role of this name
+	own     []*peer // additional peers, of this experiment only
 	prepare preparation
 }
 

@@ -55,8 +55,8 @@ func leaders(n int) *experiment {
 }
 
 const (
-	manyRead  = 100 // that a writer waits for
-	perReader = 10  // of them on one session
+	manyRead  = 100 // readers that the writer waits for
+	perReader = 10  // readers on one session
 )
 
 // lastReader measures a writer that waits for many readers to leave.
@@ -94,7 +94,7 @@ func (c *crew) lastReader(ctx context.Context) (turn, error) {
 		err = wait.All(len(reads)-1, func(i int) error { return reads[i+1].unlock() })
 	}
 	if err == nil {
-		err = c.zookeeper.awaitWatches(team.ctx, 1) // for the last one
+		err = c.zookeeper.awaitWatches(team.ctx, 1) // the writer watches the last reader
 	}
 	before, called := writer.counts().Requests, time.Now()
 	if err == nil {

@@ -21,7 +21,7 @@ import (
 type forest struct {
 	at      string // the root
 	trees   int
-	nested  bool // in directories, as many as each has trees
+	nested  bool // in directories, with as many trees each as there are directories
 	ttl     time.Duration
 	planted bool
 }
@@ -62,7 +62,7 @@ func (f *forest) tree(i int) tree {
 	t := tree{generation: znode.FormatID(uint64(i)), at: fmt.Sprintf("%s/job%07d", f.dir(i), i)}
 	t.anchor = t.at + "/" + znode.Anchor(t.generation)
 	t.prefix = t.at + "/" + znode.Prefix(t.generation, znode.Exclusive)
-	t.entry = znode.Predict(t.prefix, 1) // the anchor was made before it
+	t.entry = znode.Predict(t.prefix, 1) // the anchor has sequence 0
 	return t
 }
 

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	shortHold = 2 * time.Millisecond // where the lock is held at all
+	shortHold = 2 * time.Millisecond // duration of a hold, unless 0
 	mostOfAll = 128                  // clients that every peer can have; among more, those in Go take part, for fewer rounds
 )
 
 // contest describes how contenders take turns at one lock.
 type contest struct {
 	contenders int
-	clients    int // each with a session of its own, on which contenders / clients of them are; 0: one for each contender
-	room       int // how many have the lock at a time; 0: one
+	clients    int // sessions, shared evenly by the contenders; 0: one for each contender
+	room       int // number of holders at a time; 0: one
 	hold       time.Duration
-	telling    bool // tells how many held the lock, too
+	telling    bool // also reports the number of holders
 }
 
 // handoffAmong is workload C: n clients, each with a session of its own, take turns at
@@ -61,7 +61,7 @@ func (how contest) begin(_ context.Context, c *crew) (round, error) {
 		lockers = append(lockers, c.sessions[i%len(c.sessions)].locker(path))
 	}
 	return func(ctx context.Context) (turn, error) {
-		team := c.team(ctx, patience+2*time.Duration(how.contenders)*how.hold) // each has a turn before, and one after
+		team := c.team(ctx, patience+2*time.Duration(how.contenders)*how.hold) // each contender has a turn before the measurement, and one after
 		defer team.end()
 		turns := &turns{room: how.room}
 		team.run(how.contenders, func(i int) error { return turns.play(team.ctx, i, lockers[i], how.hold) })
@@ -89,18 +89,18 @@ func (how contest) figures(done performance) turn {
 
 // turns is the shared state of a handoff's contenders.
 type turns struct {
-	room int // for how many there is
+	room int // number of contenders that can hold the lock
 
 	mu        sync.Mutex
-	had       int // turns
+	had       int // turns so far
 	inside    int
-	held      time.Duration // of all turns that ended while it is measured
-	last      int           // the contender of the last turn
+	held      time.Duration // total of all turns that ended during the measurement
+	last      int           // contender of the last turn
 	unlocked  time.Time     // the last call of unlock
 	measuring bool
 	stopped   bool
-	latencies []float64 // seconds
-	passed    int       // of these, to another contender
+	latencies []float64 // in seconds
+	passed    int       // number of handoffs to another contender
 }
 
 // play runs the turns of one contender until all stop.
@@ -210,13 +210,13 @@ func drainTitle(n int) string {
 func drain(n int, bars ...bar) *experiment {
 	e := &experiment{
 		table: table{"D", drainTitle(n), []figure{{"joining", milliseconds}, {"draining", milliseconds}, {"bytes to clients, for each waiter", kilobytes}, {"of these joining", kilobytes}, {"requests, for each", decimals}, {"transactions, for each", decimals}}, bars},
-		takes: goLocks, role: apart, // all of them queue
+		takes: goLocks, role: apart, // peers whose contenders all queue
 		prepare: withClients(n/perSession, func(_ context.Context, c *crew) (round, error) {
 			return func(ctx context.Context) (turn, error) { return c.drain(ctx, n) }, nil
 		}),
 	}
 	if n > 1000 {
-		e.rounds = 1 // zk.Lock takes over a gigabyte in each
+		e.rounds = 1 // a round of zk.Lock takes over a gigabyte
 	}
 	return e
 }

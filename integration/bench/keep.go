@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	keepers = 64  // goroutines that take the locks, and give them back
-	looks   = 100 // at the holds, in a TTL
-	looked  = 100 // holds that are looked at each time: to look costs CPU time too
+	keepers = 64  // goroutines that take the locks and release them
+	looks   = 100 // checks of holds in a TTL
+	looked  = 100 // holds in each check: checks cost CPU time too
 )
 
 // keep is workload E: one client holds n locks for a time; each round measures a share of it. A
 // lost hold fails the run.
 func keep(n int, total time.Duration, rounds int, bars ...bar) *experiment {
 	window := total / time.Duration(rounds)
-	ttl := min(lock.DefaultTTL, window).Truncate(time.Millisecond) // renewals are due three times in a round
+	ttl := min(lock.DefaultTTL, window).Truncate(time.Millisecond) // a round has three renewals
 	return &experiment{
 		table: table{"E", fmt.Sprintf("%d holds kept by one client for %v, renewed with a TTL of %v, loopback", n, total, ttl), []figure{
 			{"heap, per hold", wholeBytes}, {"goroutines, per hold", decimals}, {"holds, per transaction and third of the TTL", decimals},
@@ -138,7 +138,7 @@ func (k *keeper) watch(ctx context.Context) (goroutines float64, left time.Durat
 // heap returns the number of bytes in use on the heap.
 func heap() float64 {
 	runtime.GC()
-	runtime.GC() // and what a finalizer held
+	runtime.GC() // also frees the memory that finalizers released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
@@ -148,7 +148,7 @@ func heap() float64 {
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // the arguments are right
+		panic(err) // the arguments are valid
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -13,7 +13,7 @@ import (
 const (
 	perService = 8 // goroutines of one client that want the same lock
 	services   = 16
-	crowdTakes = 30 // windows
+	crowdTakes = 30 // duration of the measurement, in windows
 
 	// longestWait is the limit of a goroutine's wait while each client has two turns. A turn takes
 	// the window, and a handoff of about a millisecond.
@@ -31,13 +31,13 @@ func local(s size) []*experiment {
 	}
 	if !s.quick {
 		long := withinClient(64, time.Second, bar{Figure: 5, Limit: 1, Counted: true})
-		long.rounds = 1 // of two minutes for each peer
+		long.rounds = 1 // a round takes two minutes for each peer
 		list = append(list, long, withinClient(1, 0), withinClient(8, 0), withinClient(1000, 0))
 	}
 	list = append(list, crowd(bar{Figure: 0, Against: zkLockName, Least: true, Limit: 10}, bar{Figure: 1, Least: true, Limit: 0.95},
 		bar{Figure: 2, Limit: longestWait.Seconds()}))
 	for _, n := range s.crowds {
-		times := 1.2 // of zk.Lock: a client leaves and joins in one transaction
+		times := 1.2 // limit, in times of zk.Lock: a client leaves and joins in one transaction
 		if n == 16 {
 			times = 1.6
 		}
@@ -71,7 +71,7 @@ func (c *crew) crowd(ctx context.Context) (turn, error) {
 	path := c.newPath()
 	turns := make([]float64, services)              // of each client
 	waits := make([][]float64, services*perService) // of each goroutine, in seconds
-	inside := make(chan struct{}, 1)                // full while one is
+	inside := make(chan struct{}, 1)                // full while a goroutine holds the lock
 	var all []float64
 	var took time.Duration
 	each, err := c.costOf(ctx, c.sessions, func() (int, error) {

@@ -112,15 +112,15 @@ func (p *plan) run(ctx context.Context) (_ *report, err error) {
 type size struct {
 	quick   bool
 	rounds  int
-	warmUp  int           // cycles of a process before the first round: a JVM takes some thousand
-	cycles  int           // of a free lock in a turn
-	window  time.Duration // of a round where throughput is measured
+	warmUp  int           // cycles of a process before the first round: a JVM needs thousands
+	cycles  int           // cycles of a free lock in a turn
+	window  time.Duration // time of a round that measures throughput
 	queues  []int         // contenders of the handoff
 	crowds  []int         // contenders for permits
 	drained []int         // waiters
-	holds   int           // that are kept
-	keep    time.Duration // how long, all rounds together
-	trees   int           // that are swept
+	holds   int           // holds to keep
+	keep    time.Duration // time to keep them, over all rounds
+	trees   int           // locks to sweep
 }
 
 var (
@@ -133,8 +133,8 @@ type bench struct {
 	size
 	zookeeper *zookeeper                  // standalone and nearby
 	three     *zookeeper                  // an ensemble; nil before it is needed
-	far       map[*server]zkserver.Relays // the long ways to servers
-	paths     atomic.Int64                // how many were given out
+	far       map[*server]zkserver.Relays // relays that add the delay
+	paths     atomic.Int64                // number of paths handed out
 }
 
 func (b *bench) close() error {
@@ -156,8 +156,8 @@ func (b *bench) newPath() string {
 	return fmt.Sprintf("%s/%d", root, b.paths.Add(1))
 }
 
-// measure runs an experiment. In each round every peer, or some of them in alternation, has its
-// turn, and another peer is first.
+// measure runs an experiment. In each round every peer has its turns. The peers' order rotates,
+// so each round begins with another peer.
 func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *result, err error) {
 	r := &result{table: e.table}
 	var trials []trial
@@ -206,7 +206,7 @@ const patience = 2 * time.Minute
 
 // options has the command line's flags; omitted ones are zero.
 type options struct {
-	size                            size // of it, what the command line can say
+	size                            size // values of the flags that set the size
 	peers, workloads, run, variants string
 	from, out, update               string
 }
@@ -234,7 +234,7 @@ func parseOptions() *options {
 type plan struct {
 	size        size
 	peers       []*peer
-	must        bool // all of them take part
+	must        bool // all peers take part
 	experiments []*experiment
 }
 

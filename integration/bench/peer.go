@@ -17,22 +17,22 @@ import (
 
 // peer is a lock that is measured, or the bare requests that a lock needs at least.
 type peer struct {
-	Name  string `json:"name"`           // on the command line
+	Name  string `json:"name"`           // in flags and results
 	Title string `json:"title"`          // in the tables
 	Bare  bool   `json:"bare,omitempty"` // excludes no other client
-	Note  string `json:"note,omitempty"` // what it promises, of one that locks with another system than ZooKeeper
+	Note  string `json:"note,omitempty"` // for a peer without ZooKeeper: its guarantees
 
-	open  opener          // of a peer that lives in this process
-	roles map[string]role // beside that of a mutex
+	open  opener          // for a peer in this process
+	roles map[string]role // roles besides a mutex
 
 	// For a peer in a process of its own:
 	setUp   func(ctx context.Context, dir string) (foreign.Program, error)
 	program foreign.Program
-	args    []string // the program's
+	args    []string // arguments of the program
 
 	// For a peer that locks with another system than ZooKeeper:
 	start   func(ctx context.Context) (*server, error)
-	foreign bool // its server is none of Go's: it may have to be installed
+	foreign bool // the server is not written in Go, and may have to be installed
 	server  *server
 }
 
@@ -139,8 +139,8 @@ func tearDown(peers []*peer) (err error) {
 // role is a peer's implementation of another lock than a mutex, or of another use.
 type role struct {
 	title string
-	open  opener   // of a peer that lives in this process
-	args  []string // of a program
+	open  opener   // for a peer in this process
+	args  []string // arguments, for a program
 }
 
 const (
@@ -150,14 +150,14 @@ const (
 	plenty    = "plenty"    // one of many permits
 	severally = "severally" // several locks together
 	leading   = "leading"   // an election
-	strictly  = "strictly"  // no entry is handed on within a client
+	strictly  = "strictly"  // clients hand nothing off locally
 	apart     = "apart"     // each contender has an entry of its own
 	keeping   = "keeping"   // the lock is kept between uses
 )
 
 const (
-	permitCount = 4  // of the semaphore
-	plentyCount = 64 // of one that has many
+	permitCount = 4  // permits of the semaphore
+	plentyCount = 64 // permits of a large semaphore
 	atATime     = 8  // locks together
 	keepFor     = 500 * time.Millisecond
 )

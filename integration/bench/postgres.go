@@ -38,7 +38,7 @@ func startPostgres(ctx context.Context) (*server, error) {
 	}
 	var as *syscall.Credential // PostgreSQL's programs refuse to run as root
 	if os.Geteuid() == 0 {
-		as = &syscall.Credential{Uid: 65534, Gid: 65534} // the account without rights
+		as = &syscall.Credential{Uid: 65534, Gid: 65534} // the account nobody
 	}
 	return startDaemon(ctx, "postgres", func(d *daemon) error {
 		command := func(program string, args ...string) *exec.Cmd {

@@ -46,24 +46,24 @@ func setUpKazoo(ctx context.Context, dir string) (foreign.Program, error) {
 type process struct {
 	*zkserver.Worker
 	task
-	bytesOut, bytesIn float64 // of each cycle or handoff
+	bytesOut, bytesIn float64 // per cycle or handoff
 }
 
 // task is the work of a process in a turn.
 type task struct {
 	command []any
-	handoff bool // it marks when the time measured begins and ends; of a free lock all is measured
+	handoff bool // it marks the begin and end of the measured time; a free lock is always measured
 	warmUp  int  // cycles of a free lock before the first turn
 	figures func(performance) turn
 }
 
 // performance has the results of a peer's turn.
 type performance struct {
-	times  []float64 // of the cycles or handoffs; in seconds
-	each   cost      // of them
-	took   float64   // all in all; in seconds
+	times  []float64 // of each cycle or handoff, in seconds
+	each   cost      // cost of a cycle or handoff
+	took   float64   // whole time, in seconds
 	passed float64   // share of the handoffs that went to another client
-	held   float64   // how many held the lock, on average
+	held   float64   // average number of holders
 }
 
 // startProcess starts a peer's process and connects its clients. It runs the task once before, to
@@ -110,7 +110,7 @@ func (p *process) weigh(ctx context.Context, on *server, path string, clients in
 	if err := p.open(ctx, strings.Join(relays.Addrs(), ","), path, clients); err != nil {
 		return err
 	}
-	if _, err := p.ask(ctx, nil, "free", 1); err != nil { // makes what stays
+	if _, err := p.ask(ctx, nil, "free", 1); err != nil { // creates nodes that stay
 		return err
 	}
 	done, err := p.measure(ctx, func(context.Context) (cost, error) {

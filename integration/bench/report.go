@@ -107,7 +107,7 @@ func (r *report) print(w io.Writer) (missed []string) {
 		for _, b := range one.Bars {
 			value, of, ok := r.value(one, b)
 			if !ok {
-				continue // without that peer, or that experiment
+				continue // the peer or the experiment did not take part
 			}
 			name := fmt.Sprintf("%s, %s: %s", one.Workload, one.Title, one.Figures[b.Figure].Title)
 			format, limit := decimals.format, "≤ "

@@ -69,9 +69,9 @@ type bar struct {
 	Figure  int     `json:"figure"`            // index
 	Against string  `json:"against,omitempty"` // name of a peer; "": none
 	Beside  string  `json:"beside,omitempty"`  // title of another experiment of the same workload; "": none
-	Least   bool    `json:"least,omitempty"`   // the limit is the least, and otherwise the most
+	Least   bool    `json:"least,omitempty"`   // the limit is a minimum; otherwise a maximum
 	Limit   float64 `json:"limit"`
-	Counted bool    `json:"counted,omitempty"` // does not depend on how fast or busy the machine is: the exit status tells if it was missed
+	Counted bool    `json:"counted,omitempty"` // does not depend on the machine's speed or load: a miss makes the exit status 1
 }
 
 // turn is the values of an experiment's figures, in their order.

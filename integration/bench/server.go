@@ -18,11 +18,11 @@ import (
 // server is the system that the clients lock with: one ZooKeeper server, an ensemble, or another
 // system.
 type server struct {
-	addr         string                                              // where clients connect: host:port, several separated by commas
-	version      string                                              // of which system
+	addr         string                                              // address for clients: host:port, several separated by commas
+	version      string                                              // of the system
 	transactions func(ctx context.Context) (int64, error)            // in its log so far
-	requests     func(ctx context.Context) (float64, error)          // of all clients so far; nil: it cannot tell
-	queued       func(ctx context.Context, path string) (int, error) // for a lock, the holder included; nil: it cannot tell
+	requests     func(ctx context.Context) (float64, error)          // by all clients so far; nil: the system does not count them
+	queued       func(ctx context.Context, path string) (int, error) // contenders for a lock, holders included; nil: the system does not count them
 	close        func() error
 }
 
@@ -34,8 +34,8 @@ func (s *server) relays(opts zkserver.RelayOptions) (zkserver.Relays, error) {
 // Variants of the number and the distance of the servers.
 const (
 	standalone = "standalone"
-	three      = "three" // of ZooKeeper: an ensemble
-	delayed    = "delay" // one, each of whose replies takes roundTrip longer
+	three      = "three" // a ZooKeeper ensemble
+	delayed    = "delay" // one server, with roundTrip added to each reply
 )
 
 // roundTrip is the delay of the far server's replies.
@@ -64,7 +64,7 @@ func elsewhere(s size) []*experiment {
 		handoffAmong(queue, shortHold).on(three),
 	}
 	bars := asOften
-	if s.quick { // and what has a bar takes part
+	if s.quick { // a quick run includes each experiment that has bars
 		bars = nil
 	}
 	for _, n := range s.queues {
@@ -78,8 +78,8 @@ func elsewhere(s size) []*experiment {
 // site is the connection target of a peer's clients in an experiment.
 type site struct {
 	*bench
-	on *server // what they lock with
-	at string  // where they connect to it
+	on *server // the system that the clients use
+	at string  // address for the clients
 }
 
 // site returns the site of a peer on a variant. It starts missing servers.
@@ -110,9 +110,9 @@ type zookeeper struct {
 	*server
 	members []*zkserver.Server
 	leader  *zkserver.Server
-	look    *plain // to look with
+	look    *plain // for reading the state
 
-	questions int // of ours that the members have counted
+	questions int // our own requests that the members have counted
 }
 
 // startZooKeeper starts n servers with heaps of that many MiB. They sync their logs, as in

@@ -92,7 +92,7 @@ type sweeper struct {
 }
 
 func openSweeper(ctx context.Context, s *site, f *forest, orphanAfter time.Duration) (*sweeper, error) {
-	f.at = s.newPath() // that of the other peers' trials, too
+	f.at = s.newPath() // the other peers' trials use the same path
 	w := &sweeper{forest: f, site: s}
 	var err error
 	w.policies, err = policy.NewSet(policy.Policy{
@@ -220,7 +220,7 @@ func (w *sweeper) live(ctx context.Context) (turn, error) {
 // passes returns how often a turn reads a forest: the first read after planting is slower.
 func (f *forest) passes() int {
 	if f.trees > mostDeleted {
-		return 1 // takes long enough
+		return 1 // one read of a large forest takes long enough
 	}
 	return 5
 }

@@ -37,11 +37,11 @@ type daemon struct {
 	server
 	*zkserver.Process
 	name, dir   string
-	port, other string // that of its address; another free address
+	port, other string // port of its address; another free address
 
 	cmd    *exec.Cmd
-	ready  func(ctx context.Context) error // fails until it is
-	hangUp func() error                    // ends our own connection; nil: there is none
+	ready  func(ctx context.Context) error // fails until the daemon is ready
+	hangUp func() error                    // ends our own connection; nil: we have none
 }
 
 // startDaemon starts a daemon and waits until it is ready. prepare finds the folder and address in

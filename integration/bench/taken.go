@@ -75,7 +75,7 @@ func ask(bars ...bar) *experiment {
 		role:  keeping,
 		takes: func(p *peer) bool { return p.Name == holdfastName || p.Name == zkLockName },
 		prepare: withClients(1, func(ctx context.Context, c *crew) (round, error) {
-			if err := c.add(ctx, peerNamed(c.Name), 2); err != nil { // keep nothing
+			if err := c.add(ctx, peerNamed(c.Name), 2); err != nil { // no cached lease
 				return nil, err
 			}
 			path := c.newPath()

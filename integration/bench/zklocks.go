@@ -41,7 +41,7 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 		if err != nil {
 			return session{}, err
 		}
-		var names sync.Map // of its locks
+		var names sync.Map // names of the session's locks
 		return session{
 			counts: meter.Counts, close: c.Close,
 			locker: func(p string) locker {
@@ -171,7 +171,7 @@ func bareRequests(conn *zk.Conn, path string) locker {
 	var parent []byte
 	var prefix, anchor, entry string
 	var times int
-	var version int32 // of the parent; 0: it is not there
+	var version int32 // of the parent; 0: there is no parent
 	return locker{
 		lock: func(context.Context) error {
 			var ops []any

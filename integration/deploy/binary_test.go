@@ -98,7 +98,7 @@ func TestUnits(t *testing.T) {
 			}
 		}
 		copied := filepath.Join(copies, filepath.Base(path))
-		text = strings.ReplaceAll(text, "/usr/local/bin/reaper", "/bin/true") // systemd looks whether it is there
+		text = strings.ReplaceAll(text, "/usr/local/bin/reaper", "/bin/true") // systemd checks that the program exists
 		if err := os.WriteFile(copied, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

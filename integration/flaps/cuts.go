@@ -14,11 +14,11 @@ import (
 const (
 	takers      = 17
 	cutTimes    = 4
-	turnTime    = time.Millisecond       // of work under the lock
-	cutEvery    = 500 * time.Millisecond // after all have connected again
-	retryAfter  = 100 * time.Millisecond // a call that failed
+	turnTime    = time.Millisecond       // time of work under the lock
+	cutEvery    = 500 * time.Millisecond // pause after all clients have connected again
+	retryAfter  = 100 * time.Millisecond // time until a failed call is repeated
 	unlockTries = 3
-	wedgedAfter = 15 * time.Second // without a handoff: longer than a session or a lease of the dead lasts
+	wedgedAfter = 15 * time.Second // time without a handoff: longer than the session or lease of a dead client
 
 	// longPause is a pause that Holdfast's queues must not have: all clients are alive, so none
 	// must wait for a lease to end.
@@ -42,10 +42,10 @@ var cuts = &scenario{
 // cutsRun has the observations of clients that took turns, before and after the cuts.
 type cutsRun struct {
 	turns       *turns
-	served      int           // how many of the clients came in after the cuts
-	pause       time.Duration // the longest from the first cut on, without a handoff
+	served      int           // number of clients that entered after the cuts
+	pause       time.Duration // longest time without a handoff, from the first cut on
 	newSessions int           // clients whose sessions did not survive
-	told        int           // holders that were told that they have lost the lock
+	told        int           // holders whose library reported the loss of the lock
 }
 
 // wedged reports whether some clients did not enter after the cuts.
@@ -124,7 +124,7 @@ func (r *cutsRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 	if err := r.turns.awaitAll(ctx, last); err != nil {
 		return err
 	}
-	if err := wait.Sleep(ctx, shortTTL); err != nil { // a hold that the cuts have cost is lost when its lease ends
+	if err := wait.Sleep(ctx, shortTTL); err != nil { // a hold lost in the cuts ends with its lease
 		return err
 	}
 	r.served, r.pause = r.turns.served(last), r.turns.pause(first)
@@ -160,7 +160,7 @@ func cut(ctx context.Context, clients []*peers.Client) error {
 	return wait.Sleep(ctx, cutEvery)
 }
 
-// turns records which client was in when.
+// turns records the turns of all clients.
 type turns struct {
 	mu                         sync.Mutex
 	all                        []turn

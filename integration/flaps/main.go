@@ -71,9 +71,9 @@ type scenario struct {
 	name  string // on the command line
 	title string
 	head  []string                           // of the columns
-	times func(c *contender, rounds int) int // how often it is run for a lock
+	times func(c *contender, rounds int) int // number of runs for a lock
 	begin func(c *contender, round int) outcome
-	alone bool // it has the machine to itself, for as long as it measures
+	alone bool // no other scenario runs while it measures
 }
 
 var scenarios = []*scenario{stall, kill, cuts}
@@ -84,7 +84,7 @@ type outcome interface {
 	// has to wait.
 	happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string, ready func()) error
 	cells() []string
-	broken() []string // promises of Holdfast's that were not kept
+	broken() []string // promises that Holdfast broke
 }
 
 // run is a scenario with one lock.
@@ -93,7 +93,7 @@ type run struct {
 	contender *contender
 	round     int
 	outcome
-	err error // it could not be carried out
+	err error // the run failed
 }
 
 // report has all runs and their results.
@@ -229,12 +229,12 @@ type contender struct {
 	title   string // in the tables
 	asked   string // what of its API says whether the lock is held; "": nothing does
 	ours    bool
-	rides   bool          // its lease outlives all faults here: the holder must keep it
-	cuts    int           // rounds of the cuts, at least: what they hit is chance; 0: none
-	ttl     time.Duration // of ours
+	rides   bool          // its lease outlives all faults here: the holder must keep the lock
+	cuts    int           // least number of rounds, because cuts hit clients at random; 0: none
+	ttl     time.Duration // of our entries
 	setUp   func(ctx context.Context, dir string) (peers.Program, error)
 	program peers.Program
-	absent  error // why it takes no part
+	absent  error // reason why it takes no part
 }
 
 // start starts a peer whose clients contend.

@@ -15,7 +15,7 @@ import (
 // fault is a fault of a client that holds a lock and continues its work.
 type fault struct {
 	strike func(ctx context.Context, holder *peers.Client, server string) error
-	works  time.Duration // for how long the holder works, from the fault on
+	works  time.Duration // time for which the holder works after the fault
 }
 
 const stallTime = 15 * time.Second
@@ -26,7 +26,7 @@ var stall = pairs("stall", "The holder's connection is stalled for 15 s", fault{
 		time.AfterFunc(stallTime, holder.Relay.Resume)
 		return nil
 	},
-	works: stallTime + 5*time.Second, // to connect again
+	works: stallTime + 5*time.Second, // time to connect again
 })
 
 var kill = pairs("kill", "The server ends the holder's session", fault{
@@ -54,15 +54,15 @@ type pairRun struct {
 	contender     *contender
 	round         int
 	first, second *peers.Client
-	coming        <-chan zkserver.Line // what the second's Lock says
+	coming        <-chan zkserver.Line // answer of the second client's Lock
 
 	struck       time.Time
-	in           time.Time     // the second came in; zero: it did not
-	asked        string        // what the first's library said just then, when asked whether it holds the lock
-	warned, told zkserver.Line // what it said of its own accord, since the fault; zero: nothing
-	unlocked     time.Time     // the first was done, and unlocked
-	unlock       string        // what its Unlock said
-	left         string        // what the second's Unlock said
+	in           time.Time     // time at which the second client entered; zero: never
+	asked        string        // answer of the first client's library at that time: does it hold the lock?
+	warned, told zkserver.Line // warnings of its library since the fault; zero: none
+	unlocked     time.Time     // time at which the first client unlocked
+	unlock       string        // answer of the first client's Unlock
+	left         string        // answer of the second client's Unlock
 }
 
 // overlap returns how long the second client was in before the first was told or was done.

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// Program is one that can be run.
+// Program is a program that is ready to run.
 type Program struct {
 	Version string // of the library
 	Command func(args ...string) *exec.Cmd
@@ -63,8 +63,8 @@ func Curator(ctx context.Context, dir, class string, source []byte) (Program, er
 	}}, nil
 }
 
-// Kazoo returns the program of a Python source that imports kazoo. It uses the first Python that
-// has kazoo: that in the PATH, or the system's, for which packages install it.
+// Kazoo returns the program of a Python source that imports kazoo. It uses the Python in the PATH
+// if that has kazoo; otherwise the system's Python, for which a package provides kazoo.
 func Kazoo(ctx context.Context, dir, name string, source []byte) (Program, error) {
 	var python, version string
 	err := zkserver.Install(ctx, func() ([]string, error) {

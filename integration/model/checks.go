@@ -27,7 +27,7 @@ const (
 type check struct {
 	name  string
 	model string
-	size  string // and what may go wrong, for people
+	size  string // size of the model, and its faults, for people
 	defs  string // macros of the model
 	// refutes is the property that spin must refute; "" if it must verify all.
 	refutes string

@@ -39,9 +39,9 @@ var sources embed.FS
 type result struct {
 	states  int
 	refuted string          // the property that does not hold, or ""
-	dead    map[string]bool // steps that were never reached
+	dead    map[string]bool // steps that the checker never reached
 	took    time.Duration
-	trail   string // what happens, if something is refuted
+	trail   string // steps of the counterexample, if a property is refuted
 }
 
 func main() {
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string) error {
 
 	begun := time.Now()
 	results := make([]result, len(all))
-	running := make(chan struct{}, min(runtime.NumCPU(), 2)) // each takes up to 3.5 GB
+	running := make(chan struct{}, min(runtime.NumCPU(), 2)) // each checker takes up to 3.5 GB
 	err = wait.All(len(all), func(i int) (err error) {
 		running <- struct{}{}
 		defer func() { <-running }()

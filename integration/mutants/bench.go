@@ -24,17 +24,17 @@ const simulation = "TestSimulation"
 type bench struct {
 	root  string // of the module
 	temp  string
-	seeds int // histories of the simulation, at most; 0: it does not run
+	seeds int // largest number of histories of the simulation; 0: do not run it
 
-	runtime map[string]string // files of a Go runtime that leaves nothing to chance, by those they replace
+	runtime map[string]string // changed files of a Go runtime without random choices, by the original's path
 }
 
 // result is the result of a mutant.
 type result struct {
-	seed  string   // the first one that the simulation fails with; "": none did
-	says  string   // what it says then
-	tests []string // that failed
-	err   error    // the mutant, or its patch, is no good
+	seed  string   // first seed with which the simulation fails; "": none
+	says  string   // output of that failure
+	tests []string // failed tests
+	err   error    // the mutant or its patch is unusable
 }
 
 func (r result) caughtBy() []string {
@@ -94,7 +94,7 @@ func (b *bench) overlay(m mutant) (string, error) {
 		return "", err
 	}
 	replace := map[string]string{}
-	if m.diff != "" { // the baseline has none
+	if m.diff != "" { // the baseline has no patch
 		var err error
 		if replace, err = m.apply(b.root, folder); err != nil {
 			return "", err

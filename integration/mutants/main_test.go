@@ -189,7 +189,7 @@ func diff(t *testing.T, oldnew ...string) string {
 	write(t, filepath.Join(folder, "b"), changed)
 	cmd := exec.Command("git", "diff", "--no-index", "--no-prefix", "a", "b")
 	cmd.Dir = folder
-	out, _ := cmd.Output() // the exit status tells that they differ
+	out, _ := cmd.Output() // a nonzero exit status means that the files differ
 	return string(out)
 }
 

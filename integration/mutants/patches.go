@@ -19,10 +19,10 @@ var patches embed.FS
 // mutant is one deliberate breakage of the protocol.
 type mutant struct {
 	name   string
-	breaks string   // a clause that says what is broken
+	breaks string   // clause that says what is broken
 	tests  []string // each of which notices: "lock.TestX"
 	file   string   // the patch file
-	diff   string   // in it
+	diff   string   // contents of the file
 }
 
 var (

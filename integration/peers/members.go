@@ -24,7 +24,7 @@ import (
 // Holdfast and zk.Lock run in copies of the program that imports this package. [Peer] documents the
 // commands and answers.
 
-// selfEnv makes a copy of a program a peer; its value says of which library.
+// selfEnv makes a copy of this program a peer. Its value has the library and the terms, in JSON.
 const selfEnv = "HOLDFAST_PEER"
 
 type selfConfig struct {
@@ -190,11 +190,11 @@ func connectZKLock(terms Terms, o opening, tell func(word, text string)) (member
 	}
 	var current *zk.Lock
 	return member{
-		"lock": func() string { // with a new zk.Lock each time: one whose Unlock fails cannot be used again
+		"lock": func() string { // a new zk.Lock each time: one whose Unlock failed cannot be used again
 			current = zk.NewLock(conn, o.path, zk.WorldACL(zk.PermAll))
 			return result(current.Lock())
 		},
 		"unlock": func() string { return result(current.Unlock()) },
-		"held":   func() string { return "unknown" }, // a zk.Lock cannot be asked
+		"held":   func() string { return "unknown" }, // a zk.Lock does not tell
 	}, nil
 }

@@ -47,8 +47,8 @@ const patience = 30 * time.Second
 //	CLIENT told TEXT      the lock is lost
 type Peer struct {
 	*zkserver.Worker
-	gone  chan struct{} // closed when it says nothing more
-	ended error         // how it ended; set when gone
+	gone  chan struct{} // closed when the peer's output ends
+	ended error         // reason of that end; set when gone is closed
 
 	mu      sync.Mutex
 	waiting map[string]chan zkserver.Line // for the answers, by "CLIENT COMMAND"
@@ -60,10 +60,10 @@ const OK = "ok"
 
 // Client is one client in a peer, with its own connection.
 type Client struct {
-	Name  string          // in its peer
-	Relay *zkserver.Relay // in the way to the server
-	Tap   zkserver.Tap    // and behind it
-	Links atomic.Int64    // connections that have reached the server, ever
+	Name  string          // unique within its peer
+	Relay *zkserver.Relay // between the client and the server
+	Tap   zkserver.Tap    // behind the relay
+	Links atomic.Int64    // number of connections that have reached the server
 
 	peer   *Peer
 	warned []zkserver.Line // guarded by peer.mu
@@ -96,7 +96,7 @@ func Start(cmd *exec.Cmd, overhear func(line string)) (*Peer, error) {
 func (p *Peer) hear(line zkserver.Line) {
 	words := strings.SplitN(line.Text, " ", 3)
 	if len(words) < 3 {
-		return // not of the protocol: other output
+		return // not a line of the protocol
 	}
 	name, word, s := words[0], words[1], zkserver.Line{Text: words[2], At: line.At}
 	p.mu.Lock()
@@ -183,7 +183,7 @@ func (c *Client) Ask(ctx context.Context, command ...string) (string, error) {
 	}
 	s, err := c.Hear(ctx, answer)
 	if errors.Is(err, errNoAnswer) {
-		return errNoAnswer.Error(), nil // that, too, is something to tell of a library
+		return errNoAnswer.Error(), nil // the report shows that the library did not answer
 	}
 	return s.Text, err
 }
@@ -235,8 +235,8 @@ const (
 // Without them kazoo waits only for kazoo, and Curator for all but kazoo.
 var Mixed = []string{KeepParent, "-lock-", "__lock__"}
 
-// MixedRW is Mixed for [RW]: kazoo's ReadLock takes those that write. Curator's lock has no such
-// options, and recognizes Holdfast's entries without them.
+// MixedRW is Mixed for [RW]: kazoo's ReadLock uses only the pattern of writers. Curator's lock has
+// no such options, and recognizes Holdfast's entries without them.
 var MixedRW = []string{KeepParent, "-__READ__", "-__WRIT__"}
 
 // Terms are the terms of all clients of a peer.
@@ -264,7 +264,7 @@ func ZKLock(context.Context, string) (Program, error) {
 func self(version, name string) (Program, error) {
 	path, err := os.Executable()
 	return Program{version, func(terms Terms) *exec.Cmd {
-		config, _ := json.Marshal(selfConfig{name, terms}) // it has nothing that JSON has not
+		config, _ := json.Marshal(selfConfig{name, terms}) // the configuration always encodes
 		cmd := exec.Command(path)
 		cmd.Env = append(os.Environ(), selfEnv+"="+string(config))
 		return cmd

@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 			for _, width := range []int64{390, 1280} {
 				b.Run(chromedp.EmulateViewport(width, 900))
 				b.Expect(`document.documentElement.scrollWidth <= innerWidth`,
-					`[...document.querySelectorAll("button")].every((b) => innerWidth > 600 || b.offsetHeight >= 40)`) // for fingers
+					`[...document.querySelectorAll("button")].every((b) => innerWidth > 600 || b.offsetHeight >= 40)`) // the least height for fingers
 				b.Picture(fmt.Sprintf("done-%s-%d", scheme, width))
 			}
 			b.Run(chromedp.Click("#reset"))
@@ -45,13 +45,13 @@ func TestPage(t *testing.T) {
 	t.Run("buttons", func(t *testing.T) {
 		t.Parallel()
 		b := browser.Open(t, server.URL, "light", 1280, helpers)
-		b.Run(chromedp.Click("#reset")) // there is no tour then
+		b.Run(chromedp.Click("#reset")) // a reset ends the tour
 		for _, button := range []struct{ action, said string }{
 			{"end", "ends while it works"}, {"pause", "is paused"}, {"cut", "is cut"}, {"kill", "is killed"},
 			{"forward", "set by +10 min"}, {"backward", "set by −10 min"}, {"elect", "its clock is +5 min"},
 		} {
 			said := fmt.Sprintf(`said("zk.Lock", %[1]q) && said("Holdfast", %[1]q)`, button.said)
-			for there := false; !there; there = b.Is(said) { // a holder may leave just before the click
+			for there := false; !there; there = b.Is(said) { // the holder may leave just before the click
 				b.Until(`ready()`)
 				click(b, button.action)
 				b.Expect(fmt.Sprintf(`told(%q)`, button.action))

@@ -171,7 +171,7 @@ func TestPausedHolder(t *testing.T) {
 
 			err, want := <-late, 7
 			if !fenced {
-				want = 5 // the late write has put in 5 and taken away 7
+				want = 5 // the late write has overwritten 7 with 5
 			}
 			if errors.Is(err, fence.ErrStale) != fenced {
 				t.Errorf("the late write: %v", err)
@@ -192,7 +192,7 @@ func TestRaiseThenRead(t *testing.T) {
 			b := newBench(t)
 			first, second := b.service(), b.service()
 			earlier := first.take(b.ctx)
-			<-earlier.Context().Done() // it is paused, and does not look
+			<-earlier.Context().Done() // the first service is paused, and does not check
 			later := second.take(b.ctx)
 			defer later.Unlock()
 			old, young := earlier.Token(), later.Token()
@@ -269,8 +269,8 @@ func TestManyPausedHolders(t *testing.T) {
 				before, err := s.balance(b.ctx, &token)
 				if err == nil {
 					if (n+p)%4 == 0 {
-						<-hold.Context().Done()           // it does not look,
-						s.overtaken(b.ctx, token, 10*ttl) // and is paused for longer
+						<-hold.Context().Done()           // this worker does not check:
+						s.overtaken(b.ctx, token, 10*ttl) // another one overtakes it
 					}
 					err = s.setBalance(b.ctx, &token, before+1)
 				}
@@ -284,7 +284,7 @@ func TestManyPausedHolders(t *testing.T) {
 					t.Error(err)
 				}
 				mu.Unlock()
-				hold.Unlock() // says that it was lost, if it was
+				hold.Unlock() // the error reports a loss, if there was one
 			}
 		})
 	}

@@ -25,15 +25,15 @@ type client struct {
 	servers []string
 	log     string // file
 	history *history
-	gone    func(name string, err error) // told when a life ended by itself
-	lives   sync.WaitGroup               // those that are listened to
-	granted chan struct{}                // a token: it has got a lock, since the last look
+	gone    func(name string, err error) // called when a life ends by itself
+	lives   sync.WaitGroup               // lives that a goroutine listens to
+	granted chan struct{}                // a token: the worker got a lock since the last check
 
 	mu     sync.Mutex
-	config workerConfig // of the life at hand
+	config workerConfig // of the present life
 	worker *zkserver.Worker
-	killed *atomic.Bool // the process is to be killed, or was
-	last   record       // that it said
+	killed *atomic.Bool // the process was killed, or will be
+	last   record       // last record from the worker
 }
 
 func newClient(config workerConfig, servers []string, dir string, h *history, gone func(string, error)) (c *client, err error) {
@@ -92,7 +92,7 @@ func (c *client) listen(w *zkserver.Worker) error {
 			return wrong
 		}
 		r := new(record)
-		if err := json.Unmarshal([]byte(line.Text), r); err != nil { // killed in the midst of a line
+		if err := json.Unmarshal([]byte(line.Text), r); err != nil { // the worker was killed within a line
 			wrong = fmt.Errorf("it said %q: %w", line.Text, err)
 			continue
 		}
@@ -103,7 +103,7 @@ func (c *client) listen(w *zkserver.Worker) error {
 		if r.Op == opGrant {
 			select {
 			case c.granted <- struct{}{}:
-			default: // there is one
+			default: // there is a token already
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func (c *client) inside() bool {
 // awaitGrant waits until the worker gets a lock, for at most patience.
 func (c *client) awaitGrant(ctx context.Context, patience time.Duration) {
 	select {
-	case <-c.granted: // of long ago
+	case <-c.granted: // a token of an earlier grant
 	default:
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -175,7 +175,7 @@ func (c *client) expire(ctx context.Context) (done bool) {
 			return err == nil
 		}
 	}
-	return false // no server serves
+	return false // no server answers
 }
 
 // close ends the worker and its network.

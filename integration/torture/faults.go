@@ -199,7 +199,7 @@ var kill = each(func(s *zkserver.Server) error { s.Kill(); return nil })
 // others, so all start concurrently.
 func (t *torture) restart(servers []*zkserver.Server) error {
 	return wait.All(len(servers), func(i int) (err error) {
-		for range 3 { // on a slow machine one may not get to serve in time
+		for range 3 { // on a slow machine one server may not serve in time
 			if err = servers[i].Restart(t.ctx); err == nil || t.ctx.Err() != nil {
 				break
 			}

@@ -59,14 +59,14 @@ var rooms = map[string]int{mutex: 1, rwMutex: 1 << 20, semaphore: 3, election: 1
 
 // Kinds of records.
 const (
-	opTry   = "try"   // an attempt that did not get the lock; Result tells why
+	opTry   = "try"   // an attempt that did not get the lock; Result says why
 	opGrant = "grant" // the worker has got the lock
-	opCheck = "check" // the hold was asked, and is valid
-	opShare = "share" // the same, and it is about to become a reader: it makes no claim as a writer after
-	opLeave = "leave" // it is about to be unlocked, and makes no claim after
-	opLeft  = "left"  // it was unlocked; Result tells how
-	opLost  = "lost"  // it is not valid any more; Result tells what the worker was told
-	opShown = "shown" // the worker has asked for the leader, and was shown that token and value; 0: none
+	opCheck = "check" // the worker checked the hold, and it is valid
+	opShare = "share" // as opCheck; the hold becomes a reader, and claims nothing as a writer after
+	opLeave = "leave" // the worker is about to unlock, and claims nothing after
+	opLeft  = "left"  // the worker has unlocked; Result says how
+	opLost  = "lost"  // the hold is invalid; Result has the error that the worker got
+	opShown = "shown" // the worker asked for the leader, and got this token and value; 0: no leader
 	opFault = "fault"
 )
 
@@ -76,10 +76,10 @@ const (
 	resultHeld    = "held"    // a try found the lock taken
 	resultGaveUp  = "gave up" // a wait took too long
 	resultExpired = "expired"
-	resultUnsure  = "unsure"  // an unlock that was not confirmed in time
-	resultRemoved = "removed" // a live entry had been deleted: no client may do that
-	resultTaken   = "taken"   // a live entry had been overwritten: nor that
-	resultLapsed  = "lapsed"  // the hold found out when it was asked
+	resultUnsure  = "unsure"  // the unlock was not confirmed in time
+	resultRemoved = "removed" // a live entry was deleted: no client may do that
+	resultTaken   = "taken"   // a live entry was overwritten: no client may do that
+	resultLapsed  = "lapsed"  // the hold found its lease ended when it was checked
 )
 
 // record is one operation of a worker, or one fault.
@@ -88,13 +88,13 @@ type record struct {
 	Worker string  `json:"worker,omitempty"` // w3.2: the third worker's second life
 	Lock   string  `json:"lock,omitempty"`
 	Kind   string  `json:"kind,omitempty"`   // of the lock
-	Weight int     `json:"weight,omitempty"` // of the hold as it was granted, in the lock's room
+	Weight int     `json:"weight,omitempty"` // share of the lock's room at its grant
 	Token  int64   `json:"token,omitempty"`
 	Call   instant `json:"call"`
 	Return instant `json:"return"`
 	Claim  *claim  `json:"claim,omitempty"`
-	Value  string  `json:"value,omitempty"`  // of a candidate: that it gave or was shown
-	Result string  `json:"result,omitempty"` // of the library's call; of a fault: which
+	Value  string  `json:"value,omitempty"`  // of a candidate: the value that it set or read
+	Result string  `json:"result,omitempty"` // of the library's call; for a fault, its name
 }
 
 // history has all events of a run.

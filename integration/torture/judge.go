@@ -14,13 +14,13 @@ import (
 type hold struct {
 	lock   string
 	kind   string
-	weight int // in the lock's room
+	weight int // share of the lock's room that it takes
 	token  int64
 	worker string
-	grants []*record // more than one: a token was given twice
+	grants []*record // more than one: two holds had the same token
 	share  *record   // nil: it was not downgraded
-	leave  *record   // nil: it never got to unlock
-	left   *record   // nil: nor did it learn of the end of it
+	leave  *record   // nil: it was never unlocked
+	left   *record   // nil: nor did the worker learn of its end
 	claims []*claim
 }
 
@@ -41,7 +41,7 @@ func (h *hold) first() instant {
 // continues.
 func (h *hold) end() instant { return h.until(h.leave) }
 
-// until is end with the call of next in place of the unlock.
+// until is end, but with the call of next as the last possible end, instead of the unlock.
 func (h *hold) until(next *record) instant {
 	before := never
 	if next != nil {
@@ -107,11 +107,11 @@ func holds(records []*record) map[string][]*hold {
 }
 
 // doubleEntries finds holds that were valid at the same true time, each in its own view, although
-// the room does not suffice, or in another order than that of their tokens. It also counts the
-// holds that were correctly in beside others.
+// the room does not suffice. It also finds holds that entered in another order than that of their
+// tokens. It counts the holds that were correctly in beside others.
 //
-// A hold is counted with all holds of lower tokens that are not out yet, also those that did not
-// know of their turn.
+// A hold is counted together with all holds of lower tokens that have not ended yet. These include
+// holds whose workers did not know of their turn.
 func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 	for _, hs := range byLock {
 		for i, h := range hs {
@@ -119,7 +119,7 @@ func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 				found = append(found, fmt.Sprintf("lock %s: token %d was given %d times", h.lock, h.token, len(h.grants)))
 			}
 			at, sum := h.first(), h.weightAt(h.first())
-			var last *hold // whose end is the latest of all with lower tokens
+			var last *hold // the hold that ended last among those with lower tokens
 			for _, g := range hs[:i] {
 				sum += g.weightAt(at)
 				if g.weightAt(at) > 0 && (last == nil || g.end() > last.end()) {
@@ -140,10 +140,11 @@ func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 	return found, beside
 }
 
-// wronglyShown finds wrong answers about the leader of an election. An answer is wrong if another
-// candidate was validly leading during the whole question, if the shown one led before one that was
-// told or shown earlier, or if the value is not the candidate's. It also counts the answers, and
-// those without a leader.
+// wronglyShown finds wrong answers about the leader of an election. It also counts the answers,
+// and the answers without a leader. An answer is wrong in each of these cases:
+//   - another candidate validly led during the whole question;
+//   - a later leader was elected, or shown, before the question;
+//   - the value is not the candidate's.
 func wronglyShown(records []*record, byLock map[string][]*hold) (found []string, shown, none int) {
 	wrong := func(r *record, format string, args ...any) {
 		found = append(found, fmt.Sprintf("election %s: %s was shown token %d from %d to %d, ", r.Lock, r.Worker, r.Token, r.Call, r.Return)+fmt.Sprintf(format, args...))
@@ -196,8 +197,8 @@ func surprises(records []*record) (removed, unexpected []string) {
 	return removed, unexpected
 }
 
-// lockInput is an operation of a hold: opGrant, opCheck, opShare or opEnd. weight is the part of the
-// lock's room that the hold takes, or keeps after opShare.
+// lockInput is an operation of a hold: opGrant, opCheck, opShare or opEnd. weight is the part of
+// the lock's room that the hold takes, or keeps after opShare.
 type lockInput struct {
 	op           string
 	token        int64
@@ -209,8 +210,8 @@ const opEnd = "end"
 
 // lockState is the expected state of a lock.
 type lockState struct {
-	inside  map[int64]int // weights, by token; never changed
-	highest int64         // token ever granted
+	inside  map[int64]int // weights by token; the map is never changed
+	highest int64         // highest granted token
 }
 
 // lockModel is the model of a lock of any kind with fencing tokens: a room for a total weight. A
@@ -257,7 +258,7 @@ func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 			ops = append(ops, porcupine.Operation{Input: lockInput{op, h.token, weight, rooms[h.kind]}, Call: int64(call), Return: int64(ret)})
 		}
 		if len(h.grants) == 0 {
-			continue // it never told of its grant
+			continue // its grant was not recorded
 		}
 		for _, g := range h.grants {
 			add(opGrant, h.weight, g.Call, g.Return)

@@ -55,7 +55,7 @@ func main() {
 const (
 	exitPassed  = 0
 	exitFailed  = 1
-	exitUnknown = 2 // nothing was found out
+	exitUnknown = 2 // the run is void
 )
 
 // tries is the number of attempts at a run, if the earlier ones are void.

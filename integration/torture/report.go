@@ -18,8 +18,8 @@ import (
 // report has the figures of a run.
 type report struct {
 	figures strings.Builder
-	wrong   []string // what must not be
-	void    string   // why what is wrong proves nothing; empty if it does
+	wrong   []string // violations
+	void    string   // reason why the violations prove nothing; "": they count
 }
 
 // add adds a figure.
@@ -71,7 +71,7 @@ func (t *torture) tellServers(r *report, diverged string) {
 	r.add("servers", "ZooKeeper %v%s", t.version, map[bool]string{true: "; THEY DID NOT AGREE ON THEIR DATA"}[diverged != ""])
 	r.add("leaders", "%d changes%s", t.elections,
 		map[bool]string{true: fmt.Sprintf(", servers' clocks up to %v apart", 2*clockOff), false: ", servers' clocks the same: no libfaketime"}[t.clocks])
-	faults := map[string]int{} // one that never happened has proved nothing: the report says so
+	faults := map[string]int{} // the report also lists planned faults that never happened
 	t.planned.Range(func(name, _ any) bool {
 		faults[name.(string)] = 0
 		return true

@@ -27,9 +27,9 @@ import (
 // Time limits of steps that should be quick.
 const (
 	orphanAfter    = time.Second
-	finishPatience = 2*(ttl+grace) + time.Minute // for the workers to come to their end, all faults mended
+	finishPatience = 2*(ttl+grace) + time.Minute // time for the workers to end after the last fault
 	sweepPatience  = time.Minute
-	checkPatience  = 2 * time.Minute // for porcupine
+	checkPatience  = 2 * time.Minute // time for porcupine
 	serverLogLines = 20000
 	progressEvery  = 30 * time.Second
 )
@@ -45,26 +45,26 @@ type torture struct {
 	seed     uint64
 
 	ctx      context.Context // ends when the run is to be given up
-	dir      string          // logs
-	clocks   bool            // the servers' differ
+	dir      string          // folder of the logs
+	clocks   bool            // the servers' clocks differ
 	ensemble *zkserver.Ensemble
 	version  zkserver.Version
 	history  history
 	crew     []*client
-	logs     map[string][]byte // by file name, at the end
-	void     string            // why what was found proves nothing; empty if it does
+	logs     map[string][]byte // by file name; read at the end
+	void     string            // reason why the findings prove nothing; "": they count
 
 	// Used only by the goroutine that breaks servers.
 	led       *zkserver.Server
 	elections int
 
-	planned sync.Map // names of the faults that were to happen
+	planned sync.Map // names of the planned faults
 
-	stuck []string // workers that did not come to their end
+	stuck []string // workers that did not end in time
 	left  []string // nodes below the root at the end
 
 	mu   sync.Mutex
-	died []string // workers that ended by themselves
+	died []string // workers that ended unexpectedly
 }
 
 // main runs everything and returns the exit status.
@@ -283,7 +283,7 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	try(func() error {
 		err := sweeper.Run(ctx)
 		if unconfirmed := (*lock.UnlockError)(nil); errors.As(err, &unconfirmed) {
-			return nil // the servers were away as it stopped: its entry expires, which is looked at in the end
+			return nil // the servers were away: the entry expires, and the last check looks for it
 		}
 		return err
 	})
@@ -358,7 +358,7 @@ func (t *torture) list() (err error) {
 		}
 		for _, name := range names {
 			if path == root && znode.Reserved(name) {
-				continue // is there to stay
+				continue // nodes that stay
 			}
 			t.left = append(t.left, path+"/"+name)
 			err = errors.Join(err, walk(path+"/"+name))

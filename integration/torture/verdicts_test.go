@@ -112,7 +112,7 @@ func TestVerdictsOnLocks(t *testing.T) {
 			s.grant("a", 1, 5)
 			s.at += 50
 			s.grant("b", 2, 100)
-			s.records[0].Claim.To = s.at + 10 // when b was in: it learnt of a lease that had ended
+			s.records[0].Claim.To = s.at + 10 // b is in: the worker noticed its lease's end late
 		}, ""},
 		"while a killed one's lease runs": {func(s *script) {
 			s.grant("a", 1, 100)

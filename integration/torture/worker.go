@@ -21,7 +21,7 @@ import (
 const (
 	ttl            = 4 * time.Second
 	grace          = 3 * time.Second
-	clockOff       = 1250 * time.Millisecond // of one server's clock ahead, of another's behind
+	clockOff       = 1250 * time.Millisecond // one server's clock is ahead, another's behind
 	sessionTimeout = 2500 * time.Millisecond
 	unlockTimeout  = 5 * time.Second
 	root           = "/torture"
@@ -30,7 +30,7 @@ const (
 // bases has the names of the locks, without the number, and their kinds.
 var bases = []struct{ name, kind string }{
 	{"orders", mutex},
-	{"stock", mutex}, // half of whose tasks barge
+	{"stock", mutex}, // half of its tasks barge
 	{"eu/invoices", rwMutex},
 	{"eu/refunds", semaphore},
 	{"eu/primary", election},
@@ -43,9 +43,9 @@ const lockSpan = 3 * time.Minute
 // Streams of random numbers. Each user has its own, so that its draws do not depend on the others.
 const (
 	serverStream = 0
-	faultStream  = 1 << 10 // and the worker
-	taskStream   = 2 << 10 // and the worker, and its life
-	lifeStream   = 4 << 10 // for each life
+	faultStream  = 1 << 10 // plus the worker's number
+	taskStream   = 2 << 10 // plus the numbers of the worker and of its life
+	lifeStream   = 4 << 10 // plus the number of the life
 )
 
 func stream(seed uint64, number int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(number))) }
@@ -64,7 +64,7 @@ type workerConfig struct {
 	Index   int
 	Life    int
 	Began   instant  // the run
-	Servers []string // by way of the worker's own relays
+	Servers []string // addresses of the worker's own relays
 }
 
 func (c workerConfig) name() string { return fmt.Sprintf("w%d.%d", c.Index, c.Life) }
@@ -79,7 +79,7 @@ type worker struct {
 	workerConfig
 	locks *lock.Client
 	out   *json.Encoder
-	stood int // for election
+	stood int // number of campaigns
 }
 
 // work is the main function of a worker.
@@ -128,9 +128,9 @@ type task struct {
 	kind     string
 	weight   int
 	barge    bool
-	priority int // of a candidate
+	priority int // of the candidate
 	try      bool
-	patience time.Duration // 0: for ever
+	patience time.Duration // 0: without limit
 	steps    []step
 }
 
@@ -330,7 +330,7 @@ func classify(err error) string {
 		return resultTaken
 	case errors.Is(err, lock.ErrExpired):
 		return resultExpired
-	case errors.As(err, &unsure): // the deadline is in it that the unlock had
+	case errors.As(err, &unsure): // an UnlockError wraps the deadline of the unlock
 		return resultUnsure
 	case errors.Is(err, context.DeadlineExceeded):
 		return resultGaveUp

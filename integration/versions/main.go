@@ -49,7 +49,7 @@ func main() {
 
 // run returns the table of the completed versions, and an error if any test failed.
 func run(ctx context.Context, homes []string) (table string, err error) {
-	os.Unsetenv(zkserver.EnvServers) // or else all would be tested on that
+	os.Unsetenv(zkserver.EnvServers) // with it, all tests would use that server
 	head, line := "| ZooKeeper |", "|---|"
 	for _, s := range suites {
 		head, line = head+" "+s.name+" |", line+"---|"

@@ -57,7 +57,7 @@ func expire(ctx context.Context, addr string, id int64, passwd []byte, answerTim
 			return fmt.Errorf("wire: expiring session %#x at %s: %w (try %d, after %v)", id, addr, err, try, last)
 		}
 		if last = err; err != nil {
-			// The client closed it, or a server that does not serve now.
+			// The client closed the connection, or a server that cannot serve now.
 			_ = wait.Sleep(ctx, retryAfter)
 		}
 	}

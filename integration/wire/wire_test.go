@@ -92,7 +92,7 @@ func TestExpireOfASilentServer(t *testing.T) {
 	defer l.Close()
 	second := make(chan struct{})
 	go func() {
-		for try := 0; ; try++ { // each is open until the test ends, and not answered
+		for try := 0; ; try++ { // each connection stays open without an answer
 			conn, err := l.Accept()
 			if err != nil {
 				return

@@ -118,7 +118,7 @@ func start(signals <-chan os.Signal) (s *server, interrupt os.Signal, err error)
 		cancel()
 		<-started
 		if err != nil {
-			return nil, interrupt, nil // that it was interrupted
+			return nil, interrupt, nil // the interruption is the reason
 		}
 		return nil, interrupt, s.stop()
 	}
@@ -151,7 +151,7 @@ func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "withzk: "+format+
 
 // server is the command's ZooKeeper.
 type server struct {
-	env  []string // that names it, and the file for the tests that are not run
+	env  []string // addresses the server, and names the file for skipped tests
 	stop func() error
 }
 
@@ -162,7 +162,7 @@ func startServer(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer notRun.Close() // nothing was written
+	defer notRun.Close() // nothing was written to it
 	zk, err := zkserver.StartAny(ctx)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(notRun.Name()))
@@ -170,7 +170,7 @@ func startServer(ctx context.Context) (*server, error) {
 	if zk.Missing == nil {
 		say("ZooKeeper at %s, of %s", zk.Addr, zk.Home)
 	} else {
-		if os.Getenv(zkserver.EnvNoInstall) == "" { // why it could not be installed
+		if os.Getenv(zkserver.EnvNoInstall) == "" { // say why the installation failed
 			say("%v", zk.Missing)
 		}
 		say("ZooKeeper at %s, in memory as that of holdfast dev: none is installed", zk.Addr)

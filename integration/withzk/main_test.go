@@ -40,7 +40,7 @@ func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, 
 	cmd.Stderr = stderr
 	t.Cleanup(func() {
 		if cmd.Process != nil {
-			cmd.Process.Kill() // after a failure
+			cmd.Process.Kill() // if the test failed
 			cmd.Wait()
 		}
 	})

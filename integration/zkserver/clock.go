@@ -36,7 +36,7 @@ func (c *Clock) Env() []string {
 	return []string{
 		"LD_PRELOAD=" + c.library,
 		"DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1",
-		"FAKETIME_FORCE_MONOTONIC_FIX=0", // with it the JVM's timed waits return at once, and the server spins
+		"FAKETIME_FORCE_MONOTONIC_FIX=0", // with 1, the JVM's timed waits return at once, and the server spins
 		"FAKETIME_TIMESTAMP_FILE=" + c.file, "FAKETIME_CACHE_DURATION=1",
 	}
 }

@@ -46,7 +46,7 @@ func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) 
 		return nil, err
 	}
 	e, err := newEnsemble(opts, ports)
-	if err == nil { // all at once: none of them serves without a quorum
+	if err == nil { // all at once: no server serves without a quorum
 		err = e.each(func(s *Server) error { return s.Restart(ctx) })
 	}
 	if err != nil {
@@ -67,7 +67,7 @@ func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 		}
 	}
 	for i := range n {
-		config := []string{"initLimit=60", "syncLimit=10"} // in ticks; on a starved machine it takes long to join
+		config := []string{"initLimit=60", "syncLimit=10"} // in ticks; on a slow machine a join takes long
 		// A standalone server has no list of members.
 		for j := 0; n > 1 && j < n; j++ {
 			addr := fmt.Sprintf("%s:%d", loopback(quorum[j]), election[j])

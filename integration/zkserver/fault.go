@@ -25,8 +25,8 @@ func (f Fault) String() string {
 // strike is a fault that waits for its request, and then for the reply.
 type strike struct {
 	fault Fault
-	left  int   // requests until then, itself included
-	pipe  *pipe // that the request took; nil before
+	left  int   // number of requests until the strike, with the struck one
+	pipe  *pipe // pipe of the struck request; nil before it
 	xid   uint32
 	hit   chan struct{}
 }

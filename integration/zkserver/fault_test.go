@@ -41,7 +41,7 @@ func expectData(t *testing.T, conn *zk.Conn, path, want string) {
 func TestTapFaults(t *testing.T) {
 	for _, test := range []struct {
 		fault Fault
-		data  string // at the server when the fault has happened
+		data  string // data at the server after the fault
 		err   error
 	}{
 		{CutBefore, "one", zk.ErrConnectionClosed},

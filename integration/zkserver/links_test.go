@@ -16,7 +16,7 @@ func opening(words ...any) []byte {
 		if s, ok := w.(string); ok {
 			b.WriteString(s)
 		} else {
-			_ = binary.Write(&b, binary.BigEndian, w) // to memory
+			_ = binary.Write(&b, binary.BigEndian, w) // a write to memory cannot fail
 		}
 	}
 	return b.Bytes()
@@ -72,7 +72,7 @@ func TestPartedLeader(t *testing.T) {
 		}
 	}
 	next := leader
-	for next == leader { // it leads on until it misses the others
+	for next == leader { // the old leader leads until it misses the others
 		if next, err = e.Leader(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -82,10 +82,10 @@ func (c *meteredConn) Write(p []byte) (int, error) {
 
 // packets finds the packets in one direction of a connection, however reads and writes split them.
 type packets struct {
-	head  [12]byte // how the current one begins: its length, xid and type
-	have  int      // bytes of it that have passed
-	size  int      // of it, its length field included; known once that has passed
-	begun bool     // the first one, the handshake, has passed
+	head  [12]byte // start of the current packet: length, xid and type
+	have  int      // number of its bytes that have passed
+	size  int      // its size with the length field; known when that has passed
+	begun bool     // the first packet, the handshake, has passed
 }
 
 // pass takes the next bytes. At the end of each packet it calls saw with the packet's beginning.

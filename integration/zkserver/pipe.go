@@ -9,7 +9,7 @@ import (
 // pipe is one connection through a relay or a tap.
 type pipe struct {
 	client  net.Conn
-	replies valve           // for what the server says, beside that of all pipes
+	replies valve           // blocks the server's data on this pipe only
 	ctx     context.Context // ends with the connection
 	end     context.CancelFunc
 
@@ -43,7 +43,7 @@ func (p *pipe) cut() {
 // pipes has all connections through a relay or a tap.
 type pipes struct {
 	valve valve
-	all   sync.Map // of *pipe
+	all   sync.Map // of type *pipe
 }
 
 // add adds a pipe with the client's end.

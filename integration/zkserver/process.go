@@ -83,7 +83,7 @@ func (p *Process) Stop(s os.Signal, patience time.Duration) error {
 	default:
 	}
 	_ = p.Signal(s)
-	_ = p.Signal(syscall.SIGCONT) // a stopped one hears nothing
+	_ = p.Signal(syscall.SIGCONT) // a stopped process handles no signal
 	select {
 	case <-p.exited:
 		return nil
@@ -99,7 +99,7 @@ type Worker struct {
 	*Process
 	in    io.WriteCloser
 	out   *os.File
-	errs  *os.File // its standard error; nil: that goes elsewhere
+	errs  *os.File // its standard error; nil: not captured
 	lines chan Line
 }
 
@@ -205,7 +205,7 @@ func (w *Worker) Close(patience time.Duration) {
 		w.Kill()
 	}
 	w.closeFiles()
-	for range w.lines { // until the listener has noticed
+	for range w.lines { // until the reader of its output has ended
 	}
 }
 

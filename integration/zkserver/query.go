@@ -58,7 +58,7 @@ func (s *Server) Version(ctx context.Context) (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
-	told, _, _ := strings.Cut(stats["Zookeeper version"], ",") // what follows says when it was built
+	told, _, _ := strings.Cut(stats["Zookeeper version"], ",") // the build date follows
 	version, err := ParseVersion(told)
 	if err != nil {
 		return Version{}, fmt.Errorf("zkserver: server %s: %w", s.addr, err)

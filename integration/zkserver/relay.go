@@ -21,7 +21,7 @@ type Relay struct {
 	pipes
 	target    string
 	opts      RelayOptions
-	opening   func(io.Reader) ([]byte, error) // if set: reads what a connection begins with, and returns what to pass on in its place
+	opening   func(io.Reader) ([]byte, error) // if set: reads a connection's first bytes, and returns their replacement
 	listener  net.Listener
 	accepting sync.WaitGroup
 	serving   sync.WaitGroup
@@ -63,7 +63,7 @@ func (r *Relay) Addr() string { return r.listener.Addr().String() }
 
 // Close cuts the connections, releases the port and waits for its goroutines.
 func (r *Relay) Close() {
-	_ = r.listener.Close() // fails only if closed before
+	_ = r.listener.Close() // fails only if it was closed before
 	r.accepting.Wait()
 	r.Cut()
 	r.serving.Wait()
@@ -75,7 +75,7 @@ func (r *Relay) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // too many open files: others may close some
+		if err != nil { // too many open files: other connections may close some
 			time.Sleep(pollInterval)
 			continue
 		}
@@ -156,7 +156,7 @@ func later(to io.Writer, delay time.Duration) (write func([]byte) (int, error), 
 		defer end()
 		var err error
 		for c := range queue {
-			if err == nil { // else its reader has gone, which ends the other direction
+			if err == nil { // else the reader has gone, which ends the other direction
 				sleepUntil(c.due)
 				_, err = to.Write(c.data)
 			}

@@ -160,7 +160,7 @@ func TestRelaysByAMeter(t *testing.T) {
 		say(t, server, "and back")
 		hear(t, client, "and back")
 	}
-	all.Close() // what was heard may not be counted yet
+	all.Close() // until Close, received bytes may be uncounted
 	if got := meter.Counts(); got.BytesOut != 2*3 || got.BytesIn != 2*9 {
 		t.Errorf("%d bytes out and %d in, want 6 and 18", got.BytesOut, got.BytesIn)
 	}

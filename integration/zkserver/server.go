@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	startTimeout = 5 * time.Minute       // for a server to answer, where the context allows more: on a starved machine its start takes minutes
+	startTimeout = 5 * time.Minute       // for a server's start, if the context allows; it takes minutes on a slow machine
 	stopTimeout  = 2 * time.Minute       // from SIGTERM to SIGKILL
-	pollInterval = 20 * time.Millisecond // between questions to a server that is not ready
-	tailLines    = 20                    // of the log in an error
+	pollInterval = 20 * time.Millisecond // between checks of a server that is not ready
+	tailLines    = 20                    // lines of the log in an error
 )
 
 // Options are the settings of a server. The zero value suits tests.

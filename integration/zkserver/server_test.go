@@ -229,7 +229,7 @@ func TestOptionsReachTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !version.before(3, 5) { // others do not tell; some say os.memory, some jvm.memory
+	if !version.before(3, 5) { // older servers have neither os.memory nor jvm.memory
 		environment = append(environment, ".memory.max=9") // less a survivor space
 	}
 	for word, wanted := range map[string][]string{

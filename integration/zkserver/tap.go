@@ -33,7 +33,7 @@ type Tap struct {
 	mu     sync.Mutex
 	id     int64
 	passwd []byte
-	strike *strike // nil: no fault to come
+	strike *strike // nil: no fault is planned
 }
 
 // Dial is a [zk.Dialer]. While the tap is stalled it hangs, as in a network that swallows packets.
@@ -77,7 +77,7 @@ func (t *Tap) requests(p *pipe) {
 			return
 		}
 		if _, err := p.server.Write(packet); err != nil {
-			<-p.ctx.Done() // when what the server said before has been delivered
+			<-p.ctx.Done() // until the server's earlier data is delivered
 			return
 		}
 	}
@@ -134,8 +134,8 @@ func (t *Tap) Expire(ctx context.Context, addr string) error {
 // Counts returns the counts so far, over all connections.
 func (t *Tap) Counts() Counts { return t.meter.Counts() }
 
-// socketPair returns two ends of a connection within this process. Unlike those
-// of net.Pipe they buffer, as a network does.
+// socketPair returns two ends of a connection within this process. Unlike net.Pipe, it
+// buffers, as a network does.
 func socketPair() (a, b net.Conn, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)

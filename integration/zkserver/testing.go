@@ -146,8 +146,8 @@ func startEmbedded(opts Options) (addr string, stop func() error, err error) {
 // Any is a ZooKeeper of this machine, or one in memory.
 type Any struct {
 	Addr    string
-	Home    string // of the real one; empty: it is in memory
-	Missing error  // why it is in memory
+	Home    string // installation of the real server; "": the server is in memory
+	Missing error  // reason why the server is in memory
 	Stop    func() error
 }
 

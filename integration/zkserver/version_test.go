@@ -62,7 +62,7 @@ func unpack(t *testing.T, releases ...string) (dir string) {
 		if err != nil {
 			continue // not a release
 		}
-		v.Snapshot = false // which the jars' names do not tell
+		v.Snapshot = false // the jars' names lack it
 		if err := os.WriteFile(filepath.Join(lib, "zookeeper-"+v.String()+".jar"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

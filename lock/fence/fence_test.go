@@ -117,7 +117,7 @@ func TestGateIsOneStep(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err := g.Raise(t.Context(), "other", token(1)); err != nil { // which does not wait
+		if err := g.Raise(t.Context(), "other", token(1)); err != nil { // other names do not wait
 			t.Error(err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -150,7 +150,7 @@ func TestGateIsSafeForConcurrentUse(t *testing.T) {
 			for n := range 200 {
 				name, tok := fmt.Sprint(n%3), token(int64(1+(n*7+i)%50))
 				err := g.Do(t.Context(), name, tok, func() error {
-					if tok.Compare(highest[n%3]) < 0 { // which the gate guards
+					if tok.Compare(highest[n%3]) < 0 { // only the gate guards this variable
 						t.Errorf("%v after %v", tok, highest[n%3])
 					}
 					highest[n%3] = tok

@@ -139,16 +139,16 @@ set /p: c1 m7 p5 v1 cv3 av0 len4 kids1
 			s.create(c, "/p", nil, persistent, open)
 			s.create(c, "/p/n-", nil, sequence, open)
 			s.create(c, "/p/n-", nil, sequence, open)
-			s.create(c, "/p/plain", nil, persistent, open) // counts too
+			s.create(c, "/p/plain", nil, persistent, open) // any create advances the counter
 			s.create(c, "/p/m-", nil, ephemeralSequential, open)
 			s.create(c, "/p/", nil, sequence, open)
 			s.delete(c, "/p/0000000004", -1)
 			s.delete(c, "/p/m-0000000003", -1)
 			s.delete(c, "/p/plain", -1)
-			s.create(c, "/p/n-", nil, sequence, open) // deletions do not
+			s.create(c, "/p/n-", nil, sequence, open) // a delete does not
 			s.create(c, "/p/n-0000000006", nil, persistent, open)
 			s.create(c, "/p/plain", nil, persistent, open)
-			s.create(c, "/p/plain", nil, persistent, open) // nor what failed
+			s.create(c, "/p/plain", nil, persistent, open) // nor does a failed create
 			s.create(c, "/p/n-", nil, sequence, open)
 			s.exists(c, "/p")
 			for _, name := range []string{"n-0000000000", "n-0000000001", "n-0000000005", "n-0000000006", "n-0000000008", "plain"} {
@@ -156,7 +156,7 @@ set /p: c1 m7 p5 v1 cv3 av0 len4 kids1
 			}
 			s.exists(c, "/p")
 			s.delete(c, "/p", -1)
-			s.create(c, "/p", nil, persistent, open) // begins anew
+			s.create(c, "/p", nil, persistent, open) // the counter begins at 0 again
 			s.create(c, "/p/n-", nil, sequence, open)
 		},
 		want: `

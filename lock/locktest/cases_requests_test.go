@@ -137,7 +137,7 @@ a session: 1 transactions
 		run: func(s *script) {
 			c := s.connect()
 			s.create(c, "/a", nil, persistent, open)
-			// Client libraries check paths, but not those in a multi.
+			// Client libraries check paths, but not the paths in a multi.
 			for _, p := range []string{
 				"/a/", "/a//b", "/a/.", "/a/..", "/a/./b", "/a/../b", "/a/\x01", "/a/\x1f", "/a/\x7f", "/a/\u0085",
 				"/a/\ue000", "/a/\ufff1", "/a/\U0001F512", "/a/\x00", "/a/.b", "/a/b..", "/a/ ", "/a/\u00e9", "/none/", "/none//",
@@ -249,7 +249,7 @@ reply 1: code -6
 reply 2: code -123
 reply -2
 `,
-		older: map[string][]string{ // before 3.5 neither is known
+		older: map[string][]string{ // before 3.5 a server knows neither
 			"reply 2: code -123": {"closed"}, "reply -2": {"closed"},
 		},
 	},
@@ -361,7 +361,7 @@ reply 8: code -110
 				{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}, {Perms: zk.PermAll, Scheme: "", ID: ""}},
 			} {
 				s.create(c, "/refused", nil, persistent, acl)
-				s.create(c, "/no/refused", nil, persistent, acl) // before the parent is looked for
+				s.create(c, "/no/refused", nil, persistent, acl) // its ACL is checked first
 			}
 			s.create(owner, "/mine", []byte("x"), persistent, zk.AuthACL(zk.PermAll))
 			s.create(owner, "/mine/child", nil, persistent, open)
@@ -390,11 +390,11 @@ reply 8: code -110
 			s.delete(c, "/mine/child", -1)
 			s.multi(c, create("/mine/n-", sequence), set("/mine", "", -1))
 			s.delete(owner, "/mine/child", -1)
-			s.delete(c, "/mine", -1) // that is up to the parent
+			s.delete(c, "/mine", -1) // the parent's ACL decides about deletes
 			dup := append(zk.WorldACL(zk.PermAll), open...)
 			s.create(c, "/dup", nil, persistent, dup)
 			s.getACL(c, "/dup")
-			nothing := zk.ACL{Scheme: "world", ID: "anyone"} // to anybody
+			nothing := zk.ACL{Scheme: "world", ID: "anyone"} // gives no permission to anyone
 			s.create(owner, "/marked", nil, persistent, append(zk.DigestACL(zk.PermAll, "me", "secret"), nothing, nothing))
 			s.getACL(owner, "/marked")
 			s.get(c, "/marked")

@@ -33,10 +33,10 @@ var scenarios = slices.Concat(dataCases, requestsCases, watchCases, sessionCases
 
 type scenario struct {
 	name  string
-	alone bool // others at the same time disturb it
+	alone bool // other clients would disturb it
 	run   func(s *script)
 	want  string
-	older map[string][]string // what real servers may say instead of a line, if they are old
+	older map[string][]string // other lines that old real servers may return, by line
 }
 
 func TestConformanceInMemory(t *testing.T) {
@@ -74,7 +74,7 @@ func TestConformanceRealServer(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			if !sc.alone {
-				t.Parallel() // they wait for sessions to expire, mostly
+				t.Parallel() // most of its time it waits for sessions to expire
 			}
 			s := newScript(t, []string{addr}, net.DialTimeout)
 			s.shared = true

@@ -108,7 +108,7 @@ func TestErrorCode(t *testing.T) {
 		if has(ens, "/a") || ens.Transactions() != before {
 			t.Error("the request was applied")
 		}
-		mustCreate(t, c, "/a", 0) // the connection is as it was
+		mustCreate(t, c, "/a", 0) // the connection still works
 	})
 }
 
@@ -126,7 +126,7 @@ func TestErrorCodeOfAnOperation(t *testing.T) {
 		if has(ens, "/a") || ens.Transactions() != before {
 			t.Error("the request was applied")
 		}
-		mustCreate(t, c, "/a", 0) // the connection is as it was
+		mustCreate(t, c, "/a", 0) // the connection still works
 	})
 }
 
@@ -243,13 +243,13 @@ func TestInterceptSees(t *testing.T) {
 		var seen []locktest.Request
 		ens.Intercept(func(r locktest.Request) locktest.Fault {
 			seen = append(seen, r)
-			ens.Dump("/") // it may call the ensemble
+			ens.Dump("/") // the hook may call the ensemble
 			return locktest.Fault{}
 		})
 		mustCreate(t, c, "/a", 0)
 		c.Get("/a")
 		c.Multi(create("/b", 0), del("/a", -1))
-		time.Sleep(time.Minute) // pings are not asked about
+		time.Sleep(time.Minute) // the hook is not called for pings
 		ens.Intercept(nil)
 		c.Get("/b")
 		for i := range seen {
@@ -338,7 +338,7 @@ func TestCut(t *testing.T) {
 			_, err := c.Create("/lost", nil, 0, open)
 			lost <- err
 		}()
-		synctest.Wait() // on its way
+		synctest.Wait() // until the request is on its way
 		ens.Cut("client")
 		if err := <-lost; err != zk.ErrConnectionClosed {
 			t.Errorf("create: %v, want ErrConnectionClosed", err)
@@ -368,7 +368,7 @@ func TestPartition(t *testing.T) {
 			t.Error("partitioned from a member that there is not")
 		}
 		ens.Partition("client", far)
-		mustCreate(t, c, "/a", 0) // not by way of far
+		mustCreate(t, c, "/a", 0) // through the other member
 
 		begin := time.Now()
 		ens.Partition("client", near)
@@ -376,7 +376,8 @@ func TestPartition(t *testing.T) {
 			t.Errorf("create over the partition: %v, want ErrConnectionClosed", err)
 		}
 		if d := time.Since(begin); d < 3*time.Second || d > 6*time.Second {
-			// A client notices two thirds of the session timeout after the last message of the server.
+			// A client notices two thirds of the session timeout after the last message of the
+			// server.
 			t.Errorf("the client noticed after %v", d)
 		}
 		if has(ens, "/b") {
@@ -431,7 +432,7 @@ func TestFreeze(t *testing.T) {
 		handshakes := ens.Requests()["client"].Handshakes
 
 		ens.Freeze("client")
-		time.Sleep(8 * time.Second) // longer than a Read of the client may take
+		time.Sleep(8 * time.Second) // longer than the client's limit for a Read
 		if _, err := other.Set("/a", nil, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -493,10 +494,10 @@ func TestLatencyKeepsOrder(t *testing.T) {
 			return d
 		})
 		begin := time.Now()
-		c.send(1, 1, "/a", []byte{}, open, int32(0)) // takes 5s, and its reply none
+		c.send(1, 1, "/a", []byte{}, open, int32(0)) // takes 5s; its reply takes no time
 		time.Sleep(time.Second)
-		c.send(2, 5, "/a", []byte("x"), int32(0)) // would overtake it
-		c.send(3, 3, "/a", false)                 // takes 3s: there before
+		c.send(2, 5, "/a", []byte("x"), int32(0)) // would overtake the create
+		c.send(3, 3, "/a", false)                 // takes 3s, so it arrives before the create
 		for xid := range int32(3) {
 			if r := c.reply(); r.xid != xid+1 || r.code != 0 {
 				t.Errorf("%v, want reply %d", r, xid+1)

@@ -15,7 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-const patience = time.Minute // for what is to come from a server
+const patience = time.Minute // for anything that a server sends
 
 type silent struct{}
 

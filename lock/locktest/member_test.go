@@ -254,7 +254,7 @@ func TestLeaderChange(t *testing.T) {
 		session := c.SessionID()
 		before := ens.Dump("/a")[0].Stat
 		for _, f := range followers {
-			ens.Lag(f, time.Second) // has been told of it all the same
+			ens.Lag(f, time.Second) // the follower knows the transactions nevertheless
 		}
 		mustCreate(t, c, "/late", 0)
 

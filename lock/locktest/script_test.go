@@ -34,9 +34,9 @@ type script struct {
 	servers []string
 	dial    zk.Dialer
 	root    string
-	shared  bool // others may use the servers at the same time
+	shared  bool // other clients may use the servers at the same time
 	lines   []string
-	times   map[int64]int64 // of transactions
+	times   map[int64]int64 // times of transactions, by zxid
 	admin   *zk.Conn
 }
 
@@ -207,7 +207,7 @@ func (s *script) logChildren(op, p string, names []string, st *zk.Stat, err erro
 		s.logf("%s %s: %s", op, p, errText(err))
 		return
 	}
-	slices.Sort(names) // they come in no order
+	slices.Sort(names) // the server sorts them in no order
 	s.logf("%s %s: %v %s", op, p, names, s.stat(st))
 }
 
@@ -378,7 +378,7 @@ func (s *script) random(seed uint64) {
 		case 11:
 			watches = append(watches, s.childrenW(w, anyNode()))
 		}
-		if _, _, err := w.Exists(s.root); err != nil { // events come before its reply
+		if _, _, err := w.Exists(s.root); err != nil { // earlier events come before this reply
 			s.t.Fatal(err)
 		}
 		for i, ch := range watches {

@@ -1,6 +1,13 @@
 package policy
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -10,54 +17,52 @@ import (
 // Config is a whole configuration file. The library, the reaper and the command line read the same
 // file.
 type Config struct {
-	ZooKeeper ZooKeeper
-	Root      string // the node under which all locks are; default "/locks"
-	Log       Log
-	Policies  *Set
-	Reaper    Reaper
-	Status    Status // what the reaper serves
-	Roots     []Root // that the reaper looks after; none: Root alone
+	ZooKeeper ZooKeeper `key:"zookeeper"`
+	Root      string    `key:"root" rule:"root"` // the node under which all locks are; default "/locks"
+	Log       Log       `key:"log"`
+	Policies  *Set      `key:"policies"`
+	Reaper    Reaper    `key:"reaper"`
+	Status    Status    `key:"reaper"`          // what the reaper serves
+	Roots     []Root    `key:"roots" least:"1"` // the reaper's roots; none: Root alone
 
-	file   string           // that it was read from
-	places map[string]place // of its keys' values
-	whole  *Config          // of the file, if this is that of one root; nil: this is of the file
+	from *decoder // the file; nil: none. A pointer, because logs must not print its content.
 }
 
 // ZooKeeper has the servers of the ensemble and how to connect to them.
 type ZooKeeper struct {
-	Servers        []string      // as host:port; default 127.0.0.1:2181
-	SessionTimeout time.Duration // what is asked for, the server may give another; default 10s
-	Auth           *Auth         // nil, the default: none
-	TLS            *TLS          // nil, the default: plain text
-	UnsafeServer   bool          // go on with a server that locks cannot rest on, see [lock.WithUnsafeServer]
-}
-
-// Auth is a credential that a connection presents. Exactly one of PasswordFile
-// and PasswordEnv is set.
-type Auth struct {
-	Scheme       string // "digest"
-	User         string
-	PasswordFile string // the file that holds the password
-	PasswordEnv  string // the environment variable that holds it
-
-	path string // of its key in the file; "" is zookeeper.auth
+	// Servers are host:port. Default 127.0.0.1:2181.
+	Servers []string `key:"servers" rule:"server" least:"1" show:"server"`
+	// SessionTimeout is the requested timeout; the server may grant another. Default 10s.
+	SessionTimeout time.Duration `key:"session_timeout" rule:"session"`
+	// Auth is nil by default: no credentials.
+	Auth *Auth `key:"auth" show:"never"`
+	// TLS is nil by default: plain text.
+	TLS *TLS `key:"tls"`
+	// UnsafeServer accepts a server that cannot keep locks safe, see [lock.WithUnsafeServer].
+	UnsafeServer bool `key:"unsafe_server"`
 }
 
 // Log has the level and the form of the log.
 type Log struct {
-	Level  string // trace, debug, info, warn or error; default info
-	Format string // json or console; default json
+	Level  string `key:"level" oneof:"trace debug info warn error"` // default info
+	Format string `key:"format" oneof:"json console"`               // default json
 }
 
 // Reaper has the settings of the reaper. A zero field means the default of package reaper, which
 // also checks the limits.
 type Reaper struct {
-	Schedule    string // when policies without one of their own are swept
-	Concurrency int    // requests in flight
-	Batch       int    // deletes in one transaction
-	Lock        string // the lock that makes one reaper the active one
-	// MaxDeletesPerSecond limits the deletes of all sweeps together.
-	MaxDeletesPerSecond int
+	Schedule            string `key:"schedule" rule:"schedule"` // when policies without one of their own are swept
+	Concurrency         int    `key:"concurrency"`              // requests in flight
+	Batch               int    `key:"batch"`                    // deletes in one transaction
+	MaxDeletesPerSecond int    `key:"max_deletes_per_second"`   // of all sweeps together
+	Lock                string `key:"lock" rule:"name"`         // the lock that makes one reaper the active one
+}
+
+// Status has the settings of the reaper's status page.
+type Status struct {
+	Listen   string   `key:"listen" rule:"listen"`        // address, as host:port; "", the default: nowhere
+	Hosts    []string `key:"hosts" rule:"host" least:"1"` // names by which it may be asked for, beside localhost and addresses
+	Metadata bool     `key:"show_metadata"`               // whether the metadata of entries is shown
 }
 
 // Default returns the configuration of a file without keys, {}.
@@ -73,37 +78,40 @@ func Default() *Config {
 	}
 }
 
-// Options returns the options for [lock.Dial] that apply the configuration: root, policies, session
-// timeout, TLS and credentials. It does not return the servers. Append other options, such as a
-// logger.
-//
-// Without zookeeper.auth, every user can access the nodes that the client creates. Options reads
-// the files with the password and the certificates. If that fails, the error is that of
-// [Auth.Password] or [TLS.Config], with the key's position in the file.
-func (c *Config) Options() ([]lock.Option, error) {
-	options := []lock.Option{
-		lock.WithRoot(c.Root),
-		lock.WithPolicies(c.Policies),
-		lock.WithSessionTimeout(c.ZooKeeper.SessionTimeout),
+// maxFile is the size limit of a configuration file, in bytes.
+const maxFile = 1 << 20
+
+// Load reads a configuration file. If the file cannot be read, the error is the operating system's.
+// Otherwise it is a [*ConfigError] with all mistakes.
+func Load(path string) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	if auth := c.ZooKeeper.Auth; auth != nil {
-		password, err := auth.Password()
-		if err != nil {
-			return nil, c.at(err)
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse parses a configuration. Mistakes show filename, and a relative zookeeper.auth.password_file
+// is relative to its folder. Keys that data omits have their defaults. The error is a
+// [*ConfigError].
+func Parse(filename string, data []byte) (*Config, error) {
+	d, c := newDecoder(filename), Default()
+	d.guard(func() {
+		if n := d.parse(data); n != nil {
+			d.decode(fieldOf(c, ""), "", n)
 		}
-		options = append(options, lock.WithDigest(auth.User, password.Reveal()))
+	})
+	d.checkRoots(c)
+	if err := d.err(); err != nil {
+		return nil, err
 	}
-	if c.ZooKeeper.TLS != nil {
-		cfg, err := c.ZooKeeper.TLS.Config()
-		if err != nil {
-			return nil, c.at(err)
-		}
-		options = append(options, lock.WithTLS(cfg))
-	}
-	if c.ZooKeeper.UnsafeServer {
-		options = append(options, lock.WithUnsafeServer())
-	}
-	return options, nil
+	c.from = d
+	return c, nil
 }
 
 // ParseServer parses the address of a ZooKeeper server, host or host:port, and returns it as
@@ -113,3 +121,16 @@ func ParseServer(s string) (string, error) { return zkconn.ParseServer(s) }
 // ShowServer returns a server's address in a form that is safe to print. It drops the text before
 // an @, which may be a user name and a password as in a URL.
 func ShowServer(s string) string { return zkconn.ShowServer(s) }
+
+// ParseListen parses an address to listen on, port or host:port, and returns it as host:port. The
+// default host is 127.0.0.1: only this machine can connect.
+func ParseListen(text string) (string, error) {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		host, port = "", text
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || strconv.FormatUint(n, 10) != port {
+		return "", errors.New("must be a port or host:port, such as 9180 or 0.0.0.0:9180")
+	}
+	return net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port), nil
+}

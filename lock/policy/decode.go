@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,31 +12,27 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/holdfast-io/holdfast/lock"
 )
 
-// decoder decodes one file. It continues after a mistake, to find all mistakes.
+// decoder decodes one file. It continues after a mistake, to find all mistakes. The fields that it
+// fills have tags:
+//
+//	key    the key of the value; fields with the same key share a mapping
+//	rule   the rule of a text or a duration, or of a list's elements: one of rules or timeRules
+//	oneof  the texts that are allowed
+//	least  the least length of a list
+//	show   how messages show the value: "never", or "server" for ShowServer. Users may put a
+//	       password there by mistake.
 type decoder struct {
 	mistakes
-	folder string // that paths in the file are relative to
+	folder    string   // start of relative paths in the file
+	passwords []string // environment variables that hold passwords
 }
 
 func newDecoder(filename string) *decoder {
-	return &decoder{mistakes{file: filename, places: map[string]place{}}, filepath.Dir(filename)}
-}
-
-// decode decodes the node at path into v.
-func (d *decoder) decode(v value, path string, n ast.Node) {
-	d.places[path] = place{positionOf(start(n)), show(n)}
-	if n.Type() == ast.NullType {
-		d.refuse(path, "has no value: give one, or delete the key")
-		return
-	}
-	v.decode(d, path, n)
-}
-
-// refuse adds a mistake about the value at path.
-func (d *decoder) refuse(path, rule string, args ...any) {
-	d.add(path, d.places[path].text, rule, args...)
+	return &decoder{mistakes: mistakes{file: filename, places: map[string]place{}}, folder: filepath.Dir(filename)}
 }
 
 // given reports whether the file has the key at path.
@@ -44,26 +41,140 @@ func (d *decoder) given(path string) bool {
 	return given
 }
 
-// value is one value of the schema. It decodes the file's node and stores the result.
-type value interface {
-	decode(d *decoder, path string, n ast.Node)
+// refuse adds a mistake about the value at path.
+func (d *decoder) refuse(path, rule string, args ...any) {
+	d.add(path, d.places[path].text, rule, args...)
 }
 
-// object is a mapping with exactly these known keys.
-type object []field
-
+// field is a field that the decoder fills, or several that share a key.
 type field struct {
-	key   string
-	value value
+	key string
+	tag reflect.StructTag
+	to  []reflect.Value
 }
 
-func (o object) decode(d *decoder, path string, n ast.Node) {
+// fieldOf returns the field that the pointer points to.
+func fieldOf(p any, tag reflect.StructTag) field {
+	return field{tag: tag, to: []reflect.Value{reflect.ValueOf(p).Elem()}}
+}
+
+// fieldsOf returns the fields of a struct that have a key. Those of embedded structs are among them.
+func fieldsOf(v reflect.Value) (fields []field) {
+	if p, ok := v.Addr().Interface().(*lock.Policy); ok {
+		v = reflect.ValueOf((*lockPolicy)(p)).Elem()
+	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		key, keyed := f.Tag.Lookup("key")
+		switch last := len(fields) - 1; {
+		case f.Anonymous:
+			fields = append(fields, fieldsOf(v.Field(i))...)
+		case keyed && last >= 0 && fields[last].key == key:
+			fields[last].to = append(fields[last].to, v.Field(i))
+		case keyed:
+			fields = append(fields, field{key, f.Tag, []reflect.Value{v.Field(i)}})
+		}
+	}
+	return fields
+}
+
+func keysOf(fields []field) (keys []string) {
+	for _, f := range fields {
+		keys = append(keys, f.key)
+	}
+	return keys
+}
+
+// fieldsBelow returns the fields of the mapping that the field holds, if it holds one.
+func (f field) fieldsBelow() (fields []field) {
+	for _, v := range f.to {
+		if v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[Pattern]() {
+			fields = append(fields, fieldsOf(v)...)
+		}
+	}
+	return fields
+}
+
+// decode decodes the node at path into the field.
+func (d *decoder) decode(f field, path string, n ast.Node) {
+	at := positionOf(start(n))
+	if n.Type() == ast.NullType {
+		d.places[path] = place{at, ""}
+		d.refuse(path, "has no value: give one, or delete the key")
+		return
+	}
+	switch text := show(n); f.tag.Get("show") {
+	case "never":
+		d.places[path] = place{at, redacted}
+	case "server":
+		d.places[path] = place{at, ShowServer(text)}
+	default:
+		d.places[path] = place{at, text}
+	}
+	var rule error
+	to := f.to[0]
+	switch v := to.Addr().Interface().(type) {
+	case *string:
+		rule = decodeText(v, n, f.tag)
+	case *Pattern:
+		rule = decodeText(&v.text, n, f.tag)
+	case *time.Duration:
+		rule = decodeTime(v, n, f.tag)
+	case *int:
+		rule = decodeNumber(v, n)
+	case *bool:
+		rule = decodeBool(v, n)
+	case **Set:
+		var policies []Policy
+		d.list(fieldOf(&policies, f.tag), path, n)
+		if !d.has(path) {
+			*v = newSet(policies, path, &d.mistakes)
+		}
+	default:
+		switch to.Kind() {
+		case reflect.Slice:
+			d.list(f, path, n)
+		case reflect.Struct:
+			d.mapping(f.fieldsBelow(), path, n)
+		case reflect.Pointer:
+			to.Set(reflect.New(to.Type().Elem()))
+			d.mapping(fieldsOf(to.Elem()), path, n)
+			if c, ok := to.Interface().(interface{ check(*decoder, string) }); ok && !d.has(path) {
+				c.check(d, path)
+			}
+		}
+	}
+	if rule != nil {
+		d.refuse(path, "%v", rule)
+	}
+}
+
+// list decodes a sequence into a slice.
+func (d *decoder) list(f field, path string, n ast.Node) {
+	s, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.refuse(path, "must be a list")
+		return
+	}
+	if least := f.tag.Get("least"); least != "" && len(s.Values) == 0 {
+		d.refuse(path, "must have at least %s", least)
+	}
+	to := f.to[0]
+	to.Set(reflect.MakeSlice(to.Type(), len(s.Values), len(s.Values)))
+	for i, element := range s.Values {
+		d.decode(field{tag: f.tag, to: []reflect.Value{to.Index(i)}}, fmt.Sprintf("%s[%d]", path, i), element)
+	}
+}
+
+// mapping decodes a mapping that has no keys but those of the fields.
+func (d *decoder) mapping(fields []field, path string, n ast.Node) {
+	keys := keysOf(fields)
 	m, ok := n.(*ast.MappingNode)
 	if !ok {
-		if path == "" || slices.Contains(o.keys(), "auth") { // it may be a password
+		if path == "" || slices.Contains(keys, "auth") { // it may be a password
 			d.places[path] = place{d.places[path].position, redacted}
 		}
-		if key, _, colon := strings.Cut(n.GetToken().Value, ":"); colon && slices.Contains(o.keys(), key) {
+		if key, _, colon := strings.Cut(n.GetToken().Value, ":"); colon && slices.Contains(keys, key) {
 			d.refuse(path, "must be a mapping of keys to values: put a space after the colon of %s:", key)
 		} else {
 			d.refuse(path, "must be a mapping of keys to values")
@@ -74,42 +185,35 @@ func (o object) decode(d *decoder, path string, n ast.Node) {
 	for _, entry := range m.Values {
 		at, key := positionOf(entry.Key.GetToken()), plain(entry.Key.GetToken().Value)
 		keyPath := strings.TrimPrefix(path+"."+key, ".")
-		if i := slices.Index(o.keys(), key); i < 0 {
-			o.unknown(d, at, path, key)
+		if i := slices.Index(keys, key); i < 0 {
+			d.unknown(fields, at, path, key)
 		} else if line, twice := lines[key]; twice {
 			d.addAt(at, keyPath, "", "is given twice, first in line %d", line)
 		} else {
 			lines[key] = at.line
-			d.decode(o[i].value, keyPath, entry.Value)
+			d.decode(fields[i], keyPath, entry.Value)
 		}
 	}
 }
 
-// unknown adds a mistake about a key that the object does not know. It does not show the value, and
+// unknown adds a mistake about a key that none of the fields has. It does not show the value, and
 // not the key where values are hidden: either may be a password.
-func (o object) unknown(d *decoder, at position, path, key string) {
-	rule := "is not a known key; the keys here are " + strings.Join(o.keys(), ", ")
+func (d *decoder) unknown(fields []field, at position, path, key string) {
+	keys := keysOf(fields)
+	rule := "is not a known key; the keys here are " + strings.Join(keys, ", ")
 	if path == "" {
-		for _, f := range o {
-			if below, ok := f.value.(object); ok && slices.Contains(below.keys(), key) {
+		for _, f := range fields {
+			if slices.Contains(keysOf(f.fieldsBelow()), key) {
 				rule = fmt.Sprintf("is not a known key here: it belongs to %s, indent it below that", f.key)
 			}
 		}
 	}
-	if known := nearest(key, o.keys()); known != "" {
+	if known := nearest(key, keys); known != "" {
 		rule = fmt.Sprintf("is not a known key; did you mean %s?", known)
 	} else if d.places[path].text == redacted {
 		key = redacted
 	}
 	d.addAt(at, strings.TrimPrefix(path+"."+key, "."), "", "%s", rule)
-}
-
-func (o object) keys() []string {
-	keys := make([]string, len(o))
-	for i, f := range o {
-		keys[i] = f.key
-	}
-	return keys
 }
 
 // nearest returns the one of keys that is most similar to key, if key is probably a typo of it.
@@ -137,152 +241,71 @@ func within(n int, a, b string) bool {
 	return n > 0 && (within(n-1, a[1:], b[1:]) || within(n-1, a[1:], b) || within(n-1, a, b[1:]))
 }
 
-// list is a sequence of values.
-type list struct {
-	least   int
-	size    func(n int)       // makes room for n elements
-	element func(i int) value // is one of them
-}
+// The functions below decode a single value. They return the rule that the value breaks, if any,
+// and then store nothing.
 
-// listOf is a list that stores its elements in a slice.
-func listOf[T any](to *[]T, element func(*T) value, least int) list {
-	return list{
-		least:   least,
-		size:    func(n int) { *to = make([]T, n) },
-		element: func(i int) value { return element(&(*to)[i]) },
-	}
-}
-
-func (l list) decode(d *decoder, path string, n ast.Node) {
-	s, ok := n.(*ast.SequenceNode)
+func decodeText(to *string, n ast.Node, tag reflect.StructTag) error {
+	s, ok := n.(*ast.StringNode)
 	if !ok {
-		d.refuse(path, "must be a list")
-		return
+		return errors.New("must be a text on one line: quote it if it could be read as something else")
 	}
-	if len(s.Values) < l.least {
-		d.refuse(path, "must have at least %d", l.least)
+	if options := strings.Fields(tag.Get("oneof")); len(options) > 0 && !slices.Contains(options, s.Value) {
+		return errors.New("must be " + strings.Join(options, " or "))
 	}
-	l.size(len(s.Values))
-	for i, element := range s.Values {
-		d.decode(l.element(i), fmt.Sprintf("%s[%d]", path, i), element)
+	value, rule := s.Value, error(nil)
+	if name := tag.Get("rule"); name != "" {
+		value, rule = rules[name](s.Value)
 	}
-}
-
-// checked is a value with a check that runs after decoding, if decoding found no mistake in it.
-type checked struct {
-	value
-	then func(d *decoder, path string)
-}
-
-func (c checked) decode(d *decoder, path string, n ast.Node) {
-	c.value.decode(d, path, n)
-	if !d.has(path) {
-		c.then(d, path)
+	if rule == nil {
+		*to = value
 	}
-}
-
-// shown is a value that messages print in a safe form: users may put a password there by mistake.
-type shown struct {
-	value
-	as func(string) string
-}
-
-func hidden(v value) value       { return shown{v, func(string) string { return redacted }} }
-func withoutLogin(v value) value { return shown{v, ShowServer} }
-
-func (s shown) decode(d *decoder, path string, n ast.Node) {
-	p := d.places[path]
-	d.places[path] = place{p.position, s.as(p.text)}
-	s.value.decode(d, path, n)
-}
-
-// scalar decodes a single value. It returns the rule that the value breaks, if any.
-type scalar func(n ast.Node) error
-
-func (s scalar) decode(d *decoder, path string, n ast.Node) {
-	if rule := s(n); rule != nil {
-		d.refuse(path, "%v", rule)
-	}
-}
-
-// parsed decodes a text with parse. An error of parse is the rule that the text breaks.
-func parsed[T any](to *T, parse func(string) (T, error)) scalar {
-	return func(n ast.Node) error {
-		s, ok := n.(*ast.StringNode)
-		if !ok {
-			return errors.New("must be a text on one line: quote it if it could be read as something else")
-		}
-		v, rule := parse(s.Value)
-		if rule == nil {
-			*to = v
-		}
-		return rule
-	}
-}
-
-// text decodes a text that must satisfy the rule.
-func text(to *string, rule func(string) error) scalar {
-	return parsed(to, func(s string) (string, error) { return s, rule(s) })
-}
-
-// choice decodes a text that must be one of the options.
-func choice(to *string, options ...string) scalar {
-	return text(to, func(s string) error {
-		if !slices.Contains(options, s) {
-			return errors.New("must be " + strings.Join(options, " or "))
-		}
-		return nil
-	})
+	return rule
 }
 
 // longUnit matches a number of days or weeks, which Go's syntax of durations lacks.
 var longUnit = regexp.MustCompile(`^([0-9]{1,4}(?:\.[0-9]+)?) ?(d|w)(?:ays?|eeks?)?$`)
 
-// duration decodes a duration, in Go's syntax or in days or weeks, that must satisfy the rule.
-func duration(to *time.Duration, rule func(time.Duration) error) scalar {
-	return func(n ast.Node) error {
-		const syntax = "must be a duration such as 500ms, 30s or 1h30m"
-		text := n.GetToken().Value
-		if _, err := strconv.ParseFloat(text, 64); err == nil {
-			return errors.New(syntax + ": say the unit")
+func decodeTime(to *time.Duration, n ast.Node, tag reflect.StructTag) error {
+	const syntax = "must be a duration such as 500ms, 30s or 1h30m"
+	text := n.GetToken().Value
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return errors.New(syntax + ": say the unit")
+	}
+	if m := longUnit.FindStringSubmatch(text); m != nil {
+		count, _ := strconv.ParseFloat(m[1], 64)
+		if m[2] == "w" {
+			return fmt.Errorf("%s; there are no weeks: %gh", syntax, count*7*24)
 		}
-		if m := longUnit.FindStringSubmatch(text); m != nil {
-			count, _ := strconv.ParseFloat(m[1], 64)
-			if m[2] == "w" {
-				return fmt.Errorf("%s; there are no weeks: %gh", syntax, count*7*24)
-			}
-			return fmt.Errorf("%s; there are no days: %gh", syntax, count*24)
-		}
-		t, err := time.ParseDuration(text)
-		if err != nil || n.Type() != ast.StringType {
-			return errors.New(syntax)
-		}
+		return fmt.Errorf("%s; there are no days: %gh", syntax, count*24)
+	}
+	t, err := time.ParseDuration(text)
+	if err != nil || n.Type() != ast.StringType {
+		return errors.New(syntax)
+	}
+	if name := tag.Get("rule"); name != "" {
+		t, err = timeRules[name](t)
+	}
+	if err == nil {
 		*to = t
-		return rule(t)
 	}
+	return err
 }
 
-// number decodes a whole number of at least 1.
-func number(to *int) scalar {
-	return func(n ast.Node) error {
-		text := n.GetToken().Value
-		i, err := strconv.Atoi(text)
-		if n.Type() != ast.IntegerType || err != nil || strconv.Itoa(i) != text || i < 1 {
-			return errors.New("must be a whole number, 1 or more")
-		}
-		*to = i
-		return nil
+func decodeNumber(to *int, n ast.Node) error {
+	text := n.GetToken().Value
+	i, err := strconv.Atoi(text)
+	if n.Type() != ast.IntegerType || err != nil || strconv.Itoa(i) != text || i < 1 {
+		return errors.New("must be a whole number, 1 or more")
 	}
+	*to = i
+	return nil
 }
 
-// boolean decodes true or false.
-func boolean(to *bool) scalar {
-	return func(n ast.Node) error {
-		b, ok := n.(*ast.BoolNode)
-		if !ok {
-			return errors.New("must be true or false")
-		}
-		*to = b.Value
-		return nil
+func decodeBool(to *bool, n ast.Node) error {
+	b, ok := n.(*ast.BoolNode)
+	if !ok {
+		return errors.New("must be true or false")
 	}
+	*to = b.Value
+	return nil
 }

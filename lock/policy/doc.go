@@ -30,24 +30,20 @@
 //	once a minute, on any one of several hosts                 30s      holdfast run --tick
 //
 // The session timeout does not affect locks. A client gives up a stalled connection after two
-// thirds of it. If the TTL is shorter, a stalled connection may cost holds before the client tries
-// another server, so the client logs a warning. Servers usually raise a timeout below 4 s, twice
-// the usual tickTime.
+// thirds of it, so a shorter TTL may cost holds before the client tries another server; the client
+// logs a warning. Servers usually raise a timeout below 4 s, twice the usual tickTime.
 //
 // The grace must be longer than any step that the clock of ZooKeeper's leader makes while it leads.
-// 2 s suffices if ntpd or chrony slews the clock. "holdfast doctor" watches the clock and reports
-// the grace that it requires.
+// 2 s suffices if ntpd or chrony slews the clock. "holdfast doctor" reports the grace that the
+// servers require.
 //
-// max_hold ends holds of processes that hang but still renew. It is off by default. Set it to a few
-// times the longest duration of the work. max_ttl limits lock.WithTTL, and so the harm of a wrong
-// value there.
+// max_hold ends holds of processes that hang but still renew: set it to a few times the longest
+// duration of the work. max_ttl limits lock.WithTTL, and so the harm of a wrong value there.
 //
-// orphan_after applies only to the reaper: the last contender deletes the parent itself.
-//
-// A short TTL costs writes: a client renews each hold three times in a TTL. Renewals of one client
-// share transactions, up to hundreds in one. The TTL must also be long compared with the round trip
-// to the servers. A waiter enters only with half of its lease left. If a write and a list together
-// take half a TTL, it may wait for long although no contender is ahead.
+// A short TTL costs writes: a client renews each hold three times in a TTL, up to hundreds in one
+// transaction. The TTL must also be long compared with the round trip to the servers. A waiter
+// enters only with half of its lease left. If a write and a list together take half a TTL, it may
+// wait for long although no contender is ahead.
 //
 // # Patterns
 //
@@ -72,34 +68,24 @@
 //
 // # The file
 //
-//	zookeeper:
-//	  servers: [zk1:2181, zk2:2181, zk3:2181]
 //	policies:
 //	  - name: imports
 //	    match: "imports/*"
 //	    ttl: 5m
 //	    max_hold: 6h
-//	  - name: tenants
-//	    match: "tenant-*/**"
-//	    ttl: 5s
-//	    max_ttl: 1m
-//	    schedule: "@every 15s"
 //
-// Omitted keys have their defaults; config.yaml at the top of the repository has all keys. [Load]
-// is strict: it refuses everything that it does not understand or would have to guess. It reports
-// all mistakes of a file at once, each with its line, key, value and rule:
+// config.yaml at the top of the repository has and explains all keys, with their defaults. [Load] is
+// strict: it refuses everything that it does not understand or would have to guess. It reports all
+// mistakes of a file at once, each with its line, key, value and rule:
 //
 //	config.yaml:6:10: policies[0].ttl: 50ms: must be at least 100ms
 //	config.yaml:7:5: policies[0].max_hodl: is not a known key; did you mean max_hold?
 //
 // If the file is not YAML, or has features that are not accepted (anchors, aliases, tags, merge
-// keys, several documents), Load reports only that.
-//
-// # Access
-//
-// With zookeeper.auth, only that user can access the locks' nodes. With zookeeper.tls, connections
-// are encrypted. SECURING.md, in the folder of package lock, shows the servers' settings for both,
-// and the ACLs to set.
+// keys, several documents), Load reports only that. An empty file is a mistake: {} means all
+// defaults. A file has at most 1 MiB and 40,000 tokens of YAML, nested at most 20 deep, which
+// suffices for 1,000 policies. It contains no password, only the name of a file or a variable with
+// it. Files that it names are relative to its folder.
 //
 // # Rules
 //
@@ -107,28 +93,12 @@
 //
 //   - name is given, unique, printable and at most 64 bytes long; "default" is
 //     reserved for the policy that matches **;
-//   - match is given, and is a pattern as above;
-//   - ttl is at least 100ms and at most max_ttl;
-//   - grace is at least 100ms and at most max_ttl;
+//   - ttl and grace are at least 100ms and at most max_ttl;
 //   - max_hold is 0s, without limit, or at least ttl;
 //   - orphan_after is at least 1s, because other libraries create a lock's node
 //     and their entry in two requests;
 //   - all of these durations are whole milliseconds and at most 8760h, a year;
-//   - schedule is accepted by [ParseSchedule]; only the reaper looks up its time zone;
 //   - each policy can apply: the policies above it do not, even together, match
 //     every name that it matches;
 //   - there are at most 1,000 policies.
-//
-// For a file, in addition:
-//
-//   - it is not empty: {} means all defaults;
-//   - it has at most 1 MiB and 40,000 tokens of YAML, nested at most 20 deep,
-//     which suffices for 1,000 policies;
-//   - keys are known, given once, and have a value;
-//   - durations have a unit (30s, 1h30m), and zero does not mean the default;
-//   - it contains no password, only the name of a file or a variable with it;
-//   - files that it names are relative to its folder;
-//   - on the same servers, no two roots are equal, or one below the other.
-//
-// The comments in config.yaml and the messages have the rules for single keys.
 package policy

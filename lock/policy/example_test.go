@@ -120,7 +120,7 @@ policies:
 	if err != nil {
 		log.Fatal(err)
 	}
-	opts = append(opts, lock.WithDialer(ensemble.Dial)) // no service needs this
+	opts = append(opts, lock.WithDialer(ensemble.Dial)) // only this example needs it
 	start, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	locks, err := lock.Dial(start, ensemble.Servers(), opts...) // a service: cfg.ZooKeeper.Servers

@@ -12,15 +12,29 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/holdfast-io/holdfast/lock"
 )
 
+// Auth is a credential that a connection presents. Exactly one of PasswordFile
+// and PasswordEnv is set.
+type Auth struct {
+	Scheme       string `key:"scheme" oneof:"digest"`                     // "digest"
+	User         string `key:"user" rule:"user" show:"never"`             // user name
+	PasswordFile string `key:"password_file" rule:"path" show:"never"`    // the file that holds the password
+	PasswordEnv  string `key:"password_env" rule:"variable" show:"never"` // the environment variable that holds it
+
+	path string // of its key in the file; "" is zookeeper.auth
+}
+
 // TLS has the settings of encrypted connections to the servers. The zero value trusts the machine's
-// certificate authorities and presents no certificate.
+// certificate authorities and presents no certificate. Each connection reads the certificate and its
+// key again, so you can replace them. If they cannot be read, the connection uses the last ones.
 type TLS struct {
-	CAFile     string // certificates of the authorities that servers' are signed by
-	CertFile   string // our certificate, for servers that want one
-	KeyFile    string // its private key
-	ServerName string // what servers' certificates are for; default each one's own name
+	CAFile     string `key:"ca_file" rule:"path"`               // certificates of the authorities to trust
+	CertFile   string `key:"cert_file" rule:"path"`             // our certificate, for servers that want one
+	KeyFile    string `key:"key_file" rule:"path" show:"never"` // its private key
+	ServerName string `key:"server_name" rule:"given"`          // name in the servers' certificates; default each server's own
 
 	path string // of its key in the file; "" is zookeeper.tls
 }
@@ -28,6 +42,8 @@ type TLS struct {
 // The methods below hide the names of a password's file and variable, and of a key's file. A user
 // may have put the secret itself there by mistake. Logs and marshalled configurations must not show
 // it.
+
+const redacted = "[redacted]"
 
 // String returns the scheme and the user. It hides the password's file and variable.
 func (a Auth) String() string { return fmt.Sprintf("%s:%s:%s", a.Scheme, a.User, redacted) }
@@ -37,57 +53,22 @@ func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // String returns the files and the server name. It hides the key's file.
 func (t TLS) String() string {
-	key := ""
-	if t.KeyFile != "" {
-		key = redacted
-	}
-	return fmt.Sprintf("{ca_file: %s, cert_file: %s, key_file: %s, server_name: %s}", t.CAFile, t.CertFile, key, t.ServerName)
+	return fmt.Sprintf("{ca_file: %s, cert_file: %s, server_name: %s}", t.CAFile, t.CertFile, t.ServerName)
 }
 
 // MarshalText is String, for JSON and YAML.
 func (t TLS) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// keyError is an error about the value of a configuration key.
-type keyError struct {
-	key string
-	err error
-}
-
-func (e *keyError) Error() string { return e.key + ": " + e.err.Error() }
-func (e *keyError) Unwrap() error { return e.err }
-
-func (a *Auth) wrong(key string, err error) error {
-	return &keyError{cmp.Or(a.path, "zookeeper.auth") + "." + key, err}
-}
-
-func (t *TLS) wrong(key string, err error) error {
-	return &keyError{cmp.Or(t.path, "zookeeper.tls") + "." + key, err}
-}
-
-// at adds the key's position in the file to a keyError.
-func (c *Config) at(err error) error {
-	var e *keyError
-	if errors.As(err, &e) && c.file != "" {
-		if p, ok := c.places[e.key]; ok {
-			return fmt.Errorf("%s:%d:%d: %w", c.file, p.line, p.column, err)
-		}
-	}
-	return err
-}
-
-// checkTLS checks that the keys of a zookeeper.tls fit together. It makes the paths absolute and
-// returns t.
-func (d *decoder) checkTLS(path string, t *TLS) *TLS {
+// check checks that the keys fit together. It makes the paths absolute.
+func (t *TLS) check(d *decoder, path string) {
 	if d.given(path+".cert_file") != d.given(path+".key_file") {
 		d.add(path, "", "must have cert_file and key_file together, or neither")
 	}
 	t.CAFile, t.CertFile, t.KeyFile, t.path = d.absolute(t.CAFile), d.absolute(t.CertFile), d.absolute(t.KeyFile), path
-	return t
 }
 
-// checkAuth checks that the keys of a zookeeper.auth fit together. It fills in the defaults and
-// returns a.
-func (d *decoder) checkAuth(path string, a *Auth) *Auth {
+// check checks that the keys fit together. It fills in the defaults.
+func (a *Auth) check(d *decoder, path string) {
 	if !d.given(path + ".user") {
 		d.add(path+".user", "", "must be given")
 	}
@@ -95,7 +76,9 @@ func (d *decoder) checkAuth(path string, a *Auth) *Auth {
 		d.add(path, "", "must have exactly one of password_file and password_env")
 	}
 	a.Scheme, a.PasswordFile, a.path = cmp.Or(a.Scheme, "digest"), d.absolute(a.PasswordFile), path
-	return a
+	if a.PasswordEnv != "" {
+		d.passwords = append(d.passwords, a.PasswordEnv)
+	}
 }
 
 // absolute returns the path of a file. Relative paths begin at the configuration's folder.
@@ -106,104 +89,124 @@ func (d *decoder) absolute(path string) string {
 	return filepath.Join(d.folder, path)
 }
 
-// Config reads the files and returns the TLS configuration for [lock.WithTLS]. Each connection
-// reads the certificate and its key again, so you can replace them. If they cannot be read, the
-// connection uses the last ones.
+// Options returns the options for [lock.Dial] that apply the configuration: root, policies, session
+// timeout, TLS and credentials. It does not return the servers. Append other options, such as a
+// logger. Without zookeeper.auth, every user can access the nodes that the client creates.
 //
-// It is an error if every user of the machine can read or write the key, as with [Auth.Password].
-func (t *TLS) Config() (*tls.Config, error) {
-	if t == nil {
-		return nil, errors.New("zookeeper.tls is not configured")
+// Options reads the files with the password and the certificates. A missing or empty password is an
+// error, and so is a password's or a key's file that every user of the machine can read or write.
+// Errors have the key's position in the configuration's file.
+func (c *Config) Options() ([]lock.Option, error) {
+	options := []lock.Option{
+		lock.WithRoot(c.Root),
+		lock.WithPolicies(c.Policies),
+		lock.WithSessionTimeout(c.ZooKeeper.SessionTimeout),
 	}
-	cfg := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+	if auth := c.ZooKeeper.Auth; auth != nil {
+		password, key, err := auth.password()
+		if err != nil {
+			return nil, c.wrong(cmp.Or(auth.path, "zookeeper.auth"), key, err)
+		}
+		options = append(options, lock.WithDigest(auth.User, password))
+	}
+	if t := c.ZooKeeper.TLS; t != nil {
+		cfg, key, err := t.config()
+		if err != nil {
+			return nil, c.wrong(cmp.Or(t.path, "zookeeper.tls"), key, err)
+		}
+		options = append(options, lock.WithTLS(cfg))
+	}
+	if c.ZooKeeper.UnsafeServer {
+		options = append(options, lock.WithUnsafeServer())
+	}
+	return options, nil
+}
+
+// wrong returns an error about what a key below path names, with its position in the file.
+func (c *Config) wrong(path, key string, err error) error {
+	key = path + "." + key
+	if c.from != nil && c.from.given(key) {
+		p := c.from.places[key]
+		return fmt.Errorf("%s:%d:%d: %s: %w", c.from.file, p.line, p.column, key, err)
+	}
+	return fmt.Errorf("%s: %w", key, err)
+}
+
+// config returns the TLS configuration for [lock.WithTLS]. An error is about the key.
+func (t *TLS) config() (cfg *tls.Config, key string, err error) {
+	cfg = &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
 	if t.CAFile != "" {
 		text, err := readFile(t.CAFile, false)
 		if err != nil {
-			return nil, t.wrong("ca_file", err)
+			return nil, "ca_file", err
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(text) {
-			return nil, t.wrong("ca_file", noCertificate(t.CAFile))
+			return nil, "ca_file", noCertificate(t.CAFile)
 		}
 	}
 	if t.CertFile == "" {
-		return cfg, nil
+		return cfg, "", nil
 	}
-	last, err := t.pair()
-	if err != nil {
-		return nil, err
-	}
+	last, key, err := t.pair()
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		if pair, err := t.pair(); err == nil {
+		if pair, _, err := t.pair(); err == nil {
 			return pair, nil
 		}
 		return last, nil
 	}
-	return cfg, nil
+	return cfg, key, err
 }
 
-// pair reads the certificate and its key.
-func (t *TLS) pair() (*tls.Certificate, error) {
+// pair reads the certificate and its key. An error is about the key of the configuration.
+func (t *TLS) pair() (pair *tls.Certificate, key string, err error) {
 	cert, err := readFile(t.CertFile, false)
 	if err != nil {
-		return nil, t.wrong("cert_file", err)
+		return nil, "cert_file", err
 	}
 	private, err := readFile(t.KeyFile, true)
 	if err != nil {
-		return nil, t.wrong("key_file", err)
+		return nil, "key_file", err
 	}
 	if strings.Contains(string(private), "ENCRYPTED") {
-		return nil, t.wrong("key_file", fmt.Errorf("%s is encrypted: must be without a passphrase", t.KeyFile))
+		return nil, "key_file", fmt.Errorf("%s is encrypted: must be without a passphrase", t.KeyFile)
 	}
 	if !strings.Contains(string(cert), "-----BEGIN CERTIFICATE-----") {
-		return nil, t.wrong("cert_file", noCertificate(t.CertFile))
+		return nil, "cert_file", noCertificate(t.CertFile)
 	}
-	pair, err := tls.X509KeyPair(cert, private)
+	both, err := tls.X509KeyPair(cert, private)
 	if err != nil {
-		return nil, t.wrong("key_file", fmt.Errorf("%s: %w", t.KeyFile, err))
+		return nil, "key_file", fmt.Errorf("%s: %w", t.KeyFile, err)
 	}
-	return &pair, nil
+	return &both, "", nil
 }
 
 func noCertificate(file string) error {
 	return fmt.Errorf("%s has no certificate: must be PEM, with lines like -----BEGIN CERTIFICATE-----", file)
 }
 
-// Password reads the password from the file, without the final line break, or from the environment
-// variable. It reads at each call, so a changed password applies to the next connection.
-//
-// A missing or empty password is an error. The error shows neither the variable's name nor the name
+// password returns the password from the file, without the final line break, or from the
+// environment variable. An error is about the key. It shows neither the variable's name nor the name
 // of a missing file: either may be the password itself, put there by mistake.
-//
-// It is also an error if every user of the machine can read or write the file. The file's group may
-// have access: Kubernetes (fsGroup) and systemd pass secrets to unprivileged services in that way.
-func (a *Auth) Password() (Secret, error) {
-	if a == nil {
-		return Secret{}, errors.New("zookeeper.auth is not configured")
-	}
+func (a *Auth) password() (password, key string, err error) {
 	if a.PasswordFile == "" {
-		password := os.Getenv(a.PasswordEnv)
-		if password == "" {
-			return Secret{}, a.wrong("password_env", errors.New("there is no environment variable of the name that stands there, or it is empty: must be the name of one that holds the password"))
-		}
-		return NewSecret(password), nil
+		password = os.Getenv(a.PasswordEnv)
+		return password, "password_env", must(password != "", "there is no environment variable of the name that stands there, or it is empty: must be the name of one that holds the password")
 	}
 	text, err := readFile(a.PasswordFile, true)
-	if err != nil {
-		return Secret{}, a.wrong("password_file", err)
+	password = strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	if err == nil && password == "" {
+		err = fmt.Errorf("%s is empty", a.PasswordFile)
 	}
-	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
-	if password == "" {
-		return Secret{}, a.wrong("password_file", fmt.Errorf("%s is empty", a.PasswordFile))
-	}
-	return NewSecret(password), nil
+	return password, "password_file", err
 }
 
 // maxSecret is the size limit of a file with a password or a key. For certificates it is maxFile.
 const maxSecret = 64 << 10
 
 // readFile reads a file that the configuration names. A secret file must not be accessible to every
-// user. An error about a missing secret file does not show its name.
+// user. Its group may have access: Kubernetes (fsGroup) and systemd pass secrets to unprivileged
+// services in that way. An error about a missing secret file does not show its name.
 func readFile(path string, secret bool) ([]byte, error) {
 	f, err := os.Open(path)
 	if e := (*fs.PathError)(nil); secret && errors.As(err, &e) {
@@ -213,24 +216,21 @@ func readFile(path string, secret bool) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	// Windows has no such bits; Go invents them.
-	if mode := info.Mode().Perm(); secret && mode&0o007 != 0 && runtime.GOOS != "windows" {
-		return nil, fmt.Errorf("%s has mode %04o: any user of this machine could read or change it; chmod o= it", path, mode)
-	}
 	most := maxFile
 	if secret {
 		most = maxSecret
+		info, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		// Windows has no such bits; Go invents them.
+		if mode := info.Mode().Perm(); mode&0o007 != 0 && runtime.GOOS != "windows" {
+			return nil, fmt.Errorf("%s has mode %04o: any user of this machine could read or change it; chmod o= it", path, mode)
+		}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
-	if err != nil {
-		return nil, err
+	if err == nil && len(data) > most {
+		err = fmt.Errorf("%s is longer than %d bytes: it should hold nothing but what it is for", path, most)
 	}
-	if len(data) > most {
-		return nil, fmt.Errorf("%s is longer than %d bytes: it should hold nothing but what it is for", path, most)
-	}
-	return data, nil
+	return data, err
 }

@@ -60,7 +60,7 @@ func TestTLSFiles(t *testing.T) {
 	first, second := ours.Issue(t, "first"), ours.Issue(t, "second")
 	c := files(t, "zookeeper:\n  tls: {ca_file: ca.pem, cert_file: c.pem, key_file: k.pem, server_name: zk.example}\n",
 		map[string][]byte{"ca.pem": ours.PEM, "c.pem": first.Cert, "k.pem": first.Key})
-	cfg, err := c.ZooKeeper.TLS.Config()
+	cfg, _, err := c.ZooKeeper.TLS.config()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestFileMistakes(t *testing.T) {
 			t.Errorf("%s: %d options, %v", test.config, len(options), err)
 			continue
 		}
-		for _, want := range []string{c.file + test.place, test.says} {
+		for _, want := range []string{c.from.file + test.place, test.says} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%v\nwant %q in it", err, want)
 			}

@@ -76,7 +76,7 @@ func TestParse(t *testing.T) {
 		Policies: policies,
 		Reaper:   Reaper{Schedule: "0 4 * * *", Concurrency: 1, Batch: 500, Lock: "maintenance/reaper", MaxDeletesPerSecond: 30},
 	}
-	if c.file, c.places = "", nil; !reflect.DeepEqual(c, want) {
+	if c.from = nil; !reflect.DeepEqual(c, want) {
 		t.Errorf("got  %+v\nwant %+v", c, want)
 	}
 }
@@ -85,7 +85,7 @@ func TestParse(t *testing.T) {
 func sameConfig(a, b *Config) bool {
 	x, y := *a, *b
 	x.Policies, y.Policies = nil, nil
-	x.file, x.places, y.file, y.places = "", nil, "", nil
+	x.from, y.from = nil, nil
 	return reflect.DeepEqual(x, y) && slices.Equal(a.Policies.All(), b.Policies.All())
 }
 
@@ -488,13 +488,13 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 	if !env.Match(data) {
 		t.Error("zookeeper.auth.password_env is not in config.yaml")
 	}
-	d, keysOf := newDecoder("config.yaml"), schema(new(Config))
-	d.decode(keysOf, "", d.parse(data))
+	d := newDecoder("config.yaml")
+	d.decode(fieldOf(new(Config), ""), "", d.parse(data))
 	given := map[string]bool{}
 	for path := range d.places {
 		given[regexp.MustCompile(`\[\d+\]`).ReplaceAllString(path, "[]")] = true
 	}
-	keys := schemaKeys("", keysOf)
+	keys := keysBelow("", fieldsOf(reflect.ValueOf(new(Config)).Elem()))
 	if len(keys) < 25 {
 		t.Fatalf("the schema has only the keys %q", keys)
 	}
@@ -508,25 +508,24 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 	}
 }
 
-// schemaKeys returns the paths of all keys below a value of the schema.
-func schemaKeys(path string, v value) []string {
-	switch v := v.(type) {
-	case object:
-		var keys []string
-		for _, f := range v {
-			key := strings.TrimPrefix(path+"."+f.key, ".")
-			keys = append(append(keys, key), schemaKeys(key, f.value)...)
+// keysBelow returns the paths of all keys of the fields.
+func keysBelow(path string, fields []field) (keys []string) {
+	for _, f := range fields {
+		key, to := strings.TrimPrefix(path+"."+f.key, "."), f.to[0]
+		keys = append(keys, key)
+		if to.Type() == reflect.TypeFor[*Set]() {
+			to = reflect.ValueOf(new([]Policy)).Elem()
 		}
-		return keys
-	case shown:
-		return schemaKeys(path, v.value)
-	case checked:
-		return schemaKeys(path, v.value)
-	case list:
-		v.size(1)
-		return schemaKeys(path+"[]", v.element(0))
+		switch {
+		case to.Kind() == reflect.Pointer:
+			keys = append(keys, keysBelow(key, fieldsOf(reflect.New(to.Type().Elem()).Elem()))...)
+		case to.Kind() == reflect.Slice && to.Type().Elem().Kind() == reflect.Struct:
+			keys = append(keys, keysBelow(key+"[]", fieldsOf(reflect.New(to.Type().Elem()).Elem()))...)
+		default:
+			keys = append(keys, keysBelow(key, f.fieldsBelow())...)
+		}
 	}
-	return nil
+	return keys
 }
 
 // TestConfigFileExplainsEveryKey: every key with a value has a comment right above it.

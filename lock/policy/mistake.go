@@ -17,7 +17,7 @@ type Mistake struct {
 	Column int    // from 1, in characters; 0 as with Line
 	Key    string // the path of the key, such as policies[2].ttl
 	Value  string // what the file says there, if that helps and is no secret
-	Rule   string // what should have been
+	Rule   string // the rule that the value breaks
 }
 
 // String returns the mistake in one line: file:line:column: key: value: rule. It omits empty parts.

@@ -52,7 +52,7 @@ func TestOptions(t *testing.T) {
 		if err := locks.Close(); err != nil {
 			t.Error(err)
 		}
-		if !strings.Contains(log.String(), `"session_timeout":"4s"`) { // it is longer than the TTL
+		if !strings.Contains(log.String(), `"session_timeout":"4s"`) { // longer than the TTL
 			t.Errorf("session timeout: %s", &log)
 		}
 	}

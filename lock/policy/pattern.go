@@ -67,7 +67,7 @@ func checkPattern(text string) error {
 	// The other rules are those of names. Check them on one name that the pattern matches: if that
 	// name is invalid, so are all others.
 	name := strings.ReplaceAll(strings.Join(components, "/"), "*", "x")
-	return nameRule(name)
+	return checkName(name)
 }
 
 // String returns the text that was parsed.
@@ -103,7 +103,7 @@ func (p Pattern) Match(name string) bool {
 			afterStar, starTakes = inPattern, inName
 		case inPattern <= len(p.text) && byteAt(p.text, inPattern) == byteAt(name, inName):
 			if byteAt(name, inName) == '/' {
-				afterStar = -1 // the * is within its component
+				afterStar = -1 // a * matches within one component only
 			}
 			inPattern++
 			inName++
@@ -156,7 +156,10 @@ func (p Pattern) Covers(other Pattern) bool {
 //     that pattern matched part of it, and would match any more. So a run that is longer by one
 //     represents all longer runs.
 func uncovered(other Pattern, by ...Pattern) (name string, found bool) {
-	letter := unusedLetter(append(slices.Clone(by), other))
+	letter, used := 'x', fmt.Sprint(by, other)
+	for !unicode.IsGraphic(letter) || strings.ContainsRune(used, letter) {
+		letter++
+	}
 	longest := 1
 	for _, p := range by {
 		singles := 0
@@ -175,11 +178,11 @@ func uncovered(other Pattern, by ...Pattern) (name string, found bool) {
 					if search(done, rest[i+1:]) {
 						return true
 					}
-					done = append(done, letter)
+					done = append(done, string(letter))
 				}
 				return false
 			}
-			done = append(done, strings.ReplaceAll(c, "*", letter))
+			done = append(done, strings.ReplaceAll(c, "*", string(letter)))
 		}
 		name = strings.Join(done, "/")
 		return name != "" && !slices.ContainsFunc(by, func(p Pattern) bool { return p.Match(name) })
@@ -188,15 +191,4 @@ func uncovered(other Pattern, by ...Pattern) (name string, found bool) {
 		return "", false
 	}
 	return name, true
-}
-
-// unusedLetter returns a letter that occurs in none of the patterns.
-func unusedLetter(patterns []Pattern) string {
-	letter := 'x'
-	for !unicode.IsGraphic(letter) || slices.ContainsFunc(patterns, func(p Pattern) bool {
-		return strings.ContainsRune(p.text, letter)
-	}) {
-		letter++
-	}
-	return string(letter)
 }

@@ -10,11 +10,11 @@ import (
 // Root is one of the roots that a reaper sweeps. A setting that it omits is that of the rest of the
 // file; see [Config.Each].
 type Root struct {
-	Name      string     // unique; logs, reports and metrics say it
-	Root      string     // the node under which its locks are
-	ZooKeeper *ZooKeeper // nil: as in the rest of the file
-	Policies  *Set       // nil: as in the rest of the file
-	Reaper    Reaper     // a zero field: as in the rest of the file
+	Name      string     `key:"name" rule:"given"` // unique; logs, reports and metrics say it
+	Root      string     `key:"root" rule:"root"`  // the node under which its locks are
+	ZooKeeper *ZooKeeper `key:"zookeeper"`         // nil: as in the rest of the file
+	Policies  *Set       `key:"policies"`          // nil: as in the rest of the file
+	Reaper    Reaper     `key:"reaper"`            // a zero field: as in the rest of the file
 }
 
 // Named is the configuration of one root. Name is "" if the file has no list of roots.
@@ -33,13 +33,11 @@ func (c *Config) Each() []Named {
 	var all []Named
 	for _, r := range c.Roots {
 		own := *c
-		own.Root, own.Roots, own.whole = r.Root, nil, cmp.Or(c.whole, c)
-		if z := r.ZooKeeper; z != nil {
-			own.ZooKeeper = z.over(c.ZooKeeper)
+		own.Root, own.Roots = r.Root, nil
+		if r.ZooKeeper != nil {
+			own.ZooKeeper = r.ZooKeeper.over(c.ZooKeeper)
 		}
-		if r.Policies != nil {
-			own.Policies = r.Policies
-		}
+		own.Policies = cmp.Or(r.Policies, c.Policies)
 		own.Reaper = r.Reaper.over(c.Reaper)
 		all = append(all, Named{r.Name, &own})
 	}
@@ -47,8 +45,8 @@ func (c *Config) Each() []Named {
 }
 
 // Select returns the configuration for the locks below root. If the file lists several such roots,
-// on different servers, it is that of the first. If it lists none, it is the file's configuration
-// with the root replaced.
+// on different servers, the first one counts. If the file lists none, Select returns the file's
+// configuration with the root replaced.
 func (c *Config) Select(root string) *Config {
 	for _, n := range c.Each() {
 		if n.Root == root {
@@ -56,26 +54,17 @@ func (c *Config) Select(root string) *Config {
 		}
 	}
 	own := *c
-	own.Root, own.Roots, own.whole = root, nil, cmp.Or(c.whole, c)
+	own.Root, own.Roots = root, nil
 	return &own
 }
 
 // PasswordVariables returns the environment variables that hold passwords: those of all roots of
 // the file, even if c is the configuration of one of them.
-func (c *Config) PasswordVariables() (names []string) {
-	whole := cmp.Or(c.whole, c)
-	auths := []*Auth{whole.ZooKeeper.Auth}
-	for _, r := range whole.Roots {
-		if r.ZooKeeper != nil {
-			auths = append(auths, r.ZooKeeper.Auth)
-		}
+func (c *Config) PasswordVariables() []string {
+	if c.from == nil {
+		return nil
 	}
-	for _, a := range auths {
-		if a != nil && a.PasswordEnv != "" {
-			names = append(names, a.PasswordEnv)
-		}
-	}
-	return names
+	return c.from.passwords
 }
 
 // over returns z with its omitted settings taken from the rest of the file.

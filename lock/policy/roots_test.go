@@ -57,7 +57,8 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// TestPasswordVariables: the command of holdfast run --root must not get the passwords of other roots.
+// TestPasswordVariables: the command of holdfast run --root must not get the passwords of other
+// roots.
 func TestPasswordVariables(t *testing.T) {
 	c, err := Parse("config.yaml", []byte(`zookeeper: {auth: {user: u, password_env: ALL}}
 roots:

@@ -35,18 +35,30 @@ const (
 type Policy struct {
 	// Name identifies the policy in logs and reports. It is unique in a set, printable and at most
 	// 64 bytes long. The name "default" is reserved for the policy that matches **.
-	Name string
+	Name string `key:"name" rule:"given"`
 	// Match selects the locks of the policy.
-	Match Pattern
+	Match Pattern `key:"match" rule:"pattern"`
 	// Policy has the settings that a lock itself needs: TTL, MaxTTL, Grace, MaxHold, KeepParent,
 	// LocalWindow and Idle. NewSet sets its own Name to the one above.
 	lock.Policy
 	// OrphanAfter is the age at which the reaper removes an empty parent. Default
 	// [DefaultOrphanAfter].
-	OrphanAfter time.Duration
+	OrphanAfter time.Duration `key:"orphan_after" rule:"positive"`
 	// Schedule is the schedule of the reaper's sweeps of these locks, in the form of
 	// [ParseSchedule]. Empty means the reaper's own schedule.
-	Schedule string
+	Schedule string `key:"schedule" rule:"given"`
+}
+
+// lockPolicy is [lock.Policy] with the keys of its fields.
+type lockPolicy struct {
+	Name        string
+	TTL         time.Duration `key:"ttl" rule:"positive"`
+	MaxTTL      time.Duration `key:"max_ttl" rule:"positive"`
+	Grace       time.Duration `key:"grace" rule:"positive"`
+	MaxHold     time.Duration `key:"max_hold"`
+	KeepParent  bool          `key:"keep_parent"`
+	LocalWindow time.Duration `key:"local_window" rule:"window"`
+	Idle        time.Duration `key:"idle"`
 }
 
 // withDefaults returns the policy with its zero fields set to the defaults.
@@ -158,20 +170,6 @@ func (p Policy) check(m *mistakes, path string) {
 	}
 }
 
-// checkTime returns the rule that the duration breaks. Durations are whole milliseconds, as in the
-// entries.
-func checkTime(t, least, most time.Duration) error {
-	switch {
-	case t < least:
-		return fmt.Errorf("must be at least %v", least)
-	case t > most:
-		return fmt.Errorf("must be at most %v", most)
-	case t%time.Millisecond != 0:
-		return errors.New("must be in whole milliseconds")
-	}
-	return nil
-}
-
 // checkReach adds a mistake for each policy that can never apply. It returns the patterns of the
 // others.
 func (s *Set) checkReach(m *mistakes, list string) (reached []Pattern) {
@@ -228,16 +226,13 @@ func (s *Set) All() []Policy {
 // A time zone may precede each form ("CRON_TZ=Europe/Berlin 0 4 * * *"). The default is the
 // machine's local time.
 //
-// ParseSchedule refuses a time zone that this machine does not know. It also refuses two schedules
-// that the cron package would not run as written: an interval of @every with a fraction of a
-// second, which that package rounds, and a day that never comes. A [Set] and a file may have an
-// unknown time zone, because clients need no schedule: the reaper and "holdfast config check" look
-// it up.
+// ParseSchedule refuses a time zone that this machine does not know; a [Set] and a file may have
+// one, because clients need no schedule. It also refuses two schedules that the cron package would
+// not run as written: an interval of @every with a fraction of a second, and a day that never comes.
 //
-// When summer time begins, a time of day in the skipped hour does not occur on that day. When it
-// ends, a time in the repeated hour occurs twice: 02:30 in Berlin, in the last night of October. A
-// weekly schedule can miss a week: in Havana, midnight of one Sunday in March does not exist. UTC
-// ("CRON_TZ=UTC 30 2 * * *") and @every avoid this.
+// A time of day that a change to summer time skips does not occur on that day, and one that the
+// change back repeats occurs twice. A weekly schedule can miss a week: in Havana, midnight of one
+// Sunday in March does not exist. UTC ("CRON_TZ=UTC 30 2 * * *") and @every avoid this.
 func ParseSchedule(text string) (cron.Schedule, error) {
 	if err := checkSchedule(text); err != nil {
 		return nil, err

@@ -108,7 +108,7 @@ var policyRules = []struct {
 	name     string
 	policies []Policy
 	key      string // the key of the one mistake
-	rule     string // what the rule has to say
+	rule     string // part of the rule
 }{
 	{"name missing", []Policy{{Match: Pattern{"a"}}}, "policies[0].name", "must be given"},
 	{"name long", []Policy{{Name: strings.Repeat("n", 65), Match: Pattern{"a"}}}, "policies[0].name", "at most 64 bytes"},
@@ -270,7 +270,7 @@ func TestParseSchedule(t *testing.T) {
 		"TZ=UTC @daily":           time.Date(2026, time.March, 2, 0, 0, 0, 0, time.UTC),
 		"0 0 29 2 *":              time.Date(2028, time.February, 29, 0, 0, 0, 0, time.UTC),
 		"CRON_TZ=UTC @every 15s":  noon.Add(15 * time.Second),
-		"0 0 31 2 mon":            time.Date(2027, time.February, 1, 0, 0, 0, 0, time.UTC), // one of the two days is enough
+		"0 0 31 2 mon":            time.Date(2027, time.February, 1, 0, 0, 0, 0, time.UTC), // cron matches either day field
 		"CRON_TZ=UTC  5 12 * * *": noon.Add(5 * time.Minute),
 	} {
 		s, err := ParseSchedule(text)
@@ -332,7 +332,7 @@ func TestSummerTime(t *testing.T) {
 	for _, test := range []struct {
 		schedule string
 		from     time.Time
-		want     []time.Duration // after it
+		want     []time.Duration // times since from
 	}{
 		{"CRON_TZ=Europe/Berlin 30 2 * * *", time.Date(2026, time.October, 25, 0, 0, 0, 0, time.UTC), []time.Duration{30 * time.Minute, 90 * time.Minute, 25*time.Hour + 30*time.Minute}},
 		{"CRON_TZ=Europe/Berlin 30 2 * * *", time.Date(2026, time.March, 28, 23, 0, 0, 0, time.UTC), []time.Duration{25*time.Hour + 30*time.Minute}},

@@ -66,9 +66,9 @@ type Now struct {
 	// Resets counts how often the servers may have lost their data, as far as this judge knows.
 	// They then number transactions anew, so earlier transactions and terms do not compare.
 	Resets int
-	// Sessions counts the resets and the further sessions that this judge has had. Between two
-	// sessions the servers may have lost their data unseen, if they have made more transactions
-	// since than before. So do not compare with transactions and terms of an earlier session.
+	// Sessions counts the resets and the new sessions of this judge. Do not compare transactions
+	// or terms of different sessions: in between the servers may have lost their data. The judge
+	// does not notice that if they have made more transactions since than before.
 	Sessions int
 	// Doubted says that Term is of an earlier session. A write numbered below it may be younger.
 	Doubted bool

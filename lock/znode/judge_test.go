@@ -116,7 +116,7 @@ func TestWaitIsLongEnough(t *testing.T) {
 		stat := at(zxid(rapid.Int64Range(0, znode.Epoch(now.Zxid)).Draw(t, "record's epoch"), rapid.Int64Range(0, 25).Draw(t, "record")),
 			rapid.Int64Range(0, 5_000_000).Draw(t, "mtime"))
 		written := time.Duration(stat.Mtime) * ms
-		if stat.Mzxid < now.Term { // then it counts from what the mark told
+		if stat.Mzxid < now.Term { // the lease counts from the mark's stamp
 			now.Marked, written = true, now.Since
 		}
 		lasts := now.Upper + left - written
@@ -168,14 +168,14 @@ func entry(mzxid, mtime int64) znode.Entry {
 
 func TestJudge(t *testing.T) {
 	const grace = time.Second
-	lasts := 11*time.Second + 11*time.Second/znode.RateError + ms // on a clock that may run wrong
+	lasts := 11*time.Second + 11*time.Second/znode.RateError + ms // on a clock that runs wrong
 	for _, tt := range []struct {
 		name  string
 		entry znode.Entry
 		now   znode.Now
 		seen  time.Duration
 		want  znode.Verdict
-		most  time.Duration // to wait
+		most  time.Duration // longest time to wait
 	}{
 		{"lives by the leader's clock", entry(zxid(5, 9), 995_000), known, 0, znode.Live, 6*time.Second + 5*ms},
 		{"dead by the leader's clock", entry(zxid(5, 9), 988_999), known, 0, znode.Expired, 0},
@@ -229,7 +229,7 @@ func TestRemovable(t *testing.T) {
 		children   int32
 		anchored   bool
 		owner      int64
-		want, kept bool // also if spent
+		want, kept bool // removable; removable with a spent counter
 	}{
 		{"a lock's parent without its anchor", `{"holdfast":2,"kind":"mutex"}`, 0, false, 0, true, true},
 		{"with its anchor alone", `{"holdfast":2,"kind":"rw"}`, 1, true, 0, true, true},

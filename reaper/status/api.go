@@ -146,12 +146,12 @@ func (a *ask) sort(locks []*Lock) {
 	})
 }
 
-// left returns the rest of the lease of the lock's first entry; the maximum if there is none.
-func (l *Lock) left() time.Duration {
-	if len(l.Entries) == 0 || !l.Entries[0].known {
+// left returns the rest of the lease of the lock's first entry; the maximum if it is unknown.
+func (l *Lock) left() int64 {
+	if len(l.Entries) == 0 || l.Entries[0].Left == nil {
 		return math.MaxInt64
 	}
-	return l.Entries[0].left
+	return *l.Entries[0].Left
 }
 
 func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
@@ -201,13 +201,6 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 func (l *Lock) at(now time.Time) Lock {
 	shown := *l
 	shown.Age = now.Sub(l.read).Milliseconds()
-	shown.Entries = slices.Clone(l.Entries)
-	for i := range shown.Entries {
-		if e := &shown.Entries[i]; e.known {
-			ms := e.left.Milliseconds()
-			e.Left = &ms
-		}
-	}
 	return shown
 }
 

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,77 +26,68 @@ const (
 
 // problems returns all problems, the worse ones first.
 func (s Snapshot) problems() []Problem {
-	worse, worth := []Problem{}, []Problem{}
+	all := []Problem{}
 	for _, r := range s.Roots {
-		for _, text := range append(r.absent(s.Now), r.late()...) {
-			worse = append(worse, Problem{Level: bad, Root: r.Label, Text: text})
-		}
-		worth = append(worth, r.incomplete()...)
+		all = append(all, r.problems(s.Now)...)
 	}
-	return append(worse, worth...)
+	slices.SortStableFunc(all, func(p, q Problem) int { return strings.Compare(p.Level, q.Level) }) // bad, warn
+	return all
 }
 
-// absent returns a text if there is no session.
-func (r RootState) absent(now time.Time) []string {
-	if r.Session.Connected {
-		return nil
+// problems returns the problems of a root.
+func (r RootState) problems(now time.Time) []Problem {
+	var found []Problem
+	about := func(level, lock, format string, args ...any) {
+		found = append(found, Problem{Level: level, Root: r.Label, Text: fmt.Sprintf(format, args...), Lock: lock})
 	}
-	return []string{fmt.Sprintf("no session with ZooKeeper for %v", max(0, now.Sub(r.Session.Since)).Round(time.Second))}
-}
-
-// overdue returns a text about a schedule with an overdue sweep.
-func overdue(g reaper.Schedule) string {
-	return fmt.Sprintf("sweeps of %s are overdue by %v", strings.Join(g.Policies, ", "), seconds(g.Late))
-}
-
-// late returns texts about overdue sweeps, and what they wait for.
-func (r RootState) late() []string {
-	var late []string
+	if !r.Session.Connected {
+		about(bad, "", "%s", noSession(r.Session, now))
+	}
 	for _, g := range r.Overdue() {
 		text := overdue(g)
 		if g.Running != nil && g.Running.WaitsFor != "" {
 			text += fmt.Sprintf("; the one under way has waited for %v for %s", seconds(g.Running.Waits), g.Running.WaitsFor)
 		}
-		late = append(late, text)
+		about(bad, "", "%s", text)
 	}
-	return late
-}
-
-// incomplete returns the problems that sweeps have met.
-func (r RootState) incomplete() []Problem {
-	var wrong []Problem
-	about := func(lock, text string) {
-		wrong = append(wrong, Problem{Level: warn, Root: r.Label, Text: text, Lock: lock})
-	}
-	add := func(format string, args ...any) { about("", fmt.Sprintf(format, args...)) }
 	if r.Refused != nil {
-		add("the configuration was not reloaded, the one before is in force: %s", r.Refused.Error)
+		about(warn, "", "the configuration was not reloaded, the one before is in force: %s", r.Refused.Error)
 	}
 	if r.NoRoot {
-		add("%s was not there when this reaper began, and no lock was seen below it since: it is another root than that of the programs, or none of them has taken a lock yet", r.Root)
+		about(warn, "", "%s was not there when this reaper began, and no lock was seen below it since: it is another root than that of the programs, or none of them has taken a lock yet", r.Root)
 	}
 	switch f := r.LastFailure; {
 	case f == nil || f.InARow == 0:
 	case f.InARow == 1:
-		add("failed: %s", f.Error)
+		about(warn, "", "failed: %s", f.Error)
 	default:
-		add("failed %d times in a row: %s", f.InARow, f.Error)
+		about(warn, "", "failed %d times in a row: %s", f.InARow, f.Error)
 	}
 	for _, p := range r.Policies {
 		if p.Last == nil {
 			continue
 		}
 		if n := p.Last.Undecodable; n > 0 {
-			about(p.damaged, fmt.Sprintf("%s of %s: damaged or of a newer version; %s", nodes(n), p.Name, blocks(n, p.damaged)))
+			about(warn, p.damaged, "%s of %s: damaged or of a newer version; %s", nodes(n), p.Name, blocks(n, p.damaged))
 		}
 		if n := p.Last.Format1; n > 0 {
-			about(p.format1, fmt.Sprintf("%s of %s: of format 1, from before the first release; %s", nodes(n), p.Name, blocks(n, p.format1)))
+			about(warn, p.format1, "%s of %s: of format 1, from before the first release; %s", nodes(n), p.Name, blocks(n, p.format1))
 		}
 		if n := p.Last.Denied; n > 0 {
-			about(p.denied, fmt.Sprintf("%s of %s: denied to the reaper by ACL%s", nodes(n), p.Name, suchAs(n, p.denied)))
+			about(warn, p.denied, "%s of %s: denied to the reaper by ACL%s", nodes(n), p.Name, suchAs(n, p.denied))
 		}
 	}
-	return wrong
+	return found
+}
+
+// noSession returns a text about a lost session.
+func noSession(s reaper.Session, now time.Time) string {
+	return fmt.Sprintf("no session with ZooKeeper for %v", max(0, now.Sub(s.Since)).Round(time.Second))
+}
+
+// overdue returns a text about a schedule with an overdue sweep.
+func overdue(g reaper.Schedule) string {
+	return fmt.Sprintf("sweeps of %s are overdue by %v", strings.Join(g.Policies, ", "), seconds(g.Late))
 }
 
 // blocks returns a text about the locks that n nodes block.
@@ -145,9 +137,8 @@ func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	var wrong []string
 	for _, r := range s.shown() {
-		state := RootState{Status: r.Monitor.Status(), Label: r.label()}
-		if state.State == reaper.Disconnected || !state.Session.Connected {
-			wrong = append(wrong, fmt.Sprintf("%s: no session with ZooKeeper for %v", state.Label, time.Since(state.Session.Since).Round(time.Second)))
+		if session := r.Monitor.Status().Session; !session.Connected {
+			wrong = append(wrong, r.label()+": "+noSession(session, time.Now()))
 		}
 	}
 	answer(w, wrong)

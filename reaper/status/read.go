@@ -54,7 +54,7 @@ type Lock struct {
 
 // Entry is an entry of a lock. If it is not ours, only State and Token are set.
 type Entry struct {
-	State    string            `json:"state"` // as of a lock
+	State    string            `json:"state"` // one of the states above
 	In       bool              `json:"in"`    // it holds the lock: no entry ahead excludes it
 	Token    string            `json:"token"`
 	Role     string            `json:"role,omitempty"`
@@ -66,9 +66,6 @@ type Entry struct {
 	Acquired string            `json:"acquired_at,omitempty"` // ensemble time; "" until the grant was recorded
 	Detached bool              `json:"detached,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"` // only with the option
-
-	left  time.Duration // at the read
-	known bool
 }
 
 // roles are the names of what an entry asks for, if there is a choice.
@@ -199,13 +196,16 @@ func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entr
 	if r.metadata {
 		e.Metadata = rec.Metadata
 	}
-	e.left, e.known = left(&read, r.tree.Estimate())
 	e.State = Entering
 	if rec.Granted() {
 		e.State, e.Acquired = Held, time.UnixMilli(rec.AcquiredAt).UTC().Format(time.RFC3339Nano)
 	}
-	if e.known && e.left < 0 {
-		e.State = Expired
+	if left, known := left(&read, r.tree.Estimate()); known {
+		ms := left.Milliseconds()
+		e.Left = &ms
+		if left < 0 {
+			e.State = Expired
+		}
 	}
 	return e, read.Shares(), nil
 }

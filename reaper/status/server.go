@@ -42,7 +42,7 @@ type Server struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	passes  sync.WaitGroup
-	metrics *metrics
+	seconds *prometheus.HistogramVec // of sweeps
 
 	mu    sync.Mutex
 	roots []*shown // the slice is never changed, only replaced
@@ -68,15 +68,15 @@ func New(o Options) (*Server, error) {
 			return nil, fmt.Errorf("%w: status: host %q: must be a name without a port", lock.ErrInvalid, h)
 		}
 	}
-	s := &Server{options: o, mux: http.NewServeMux(), busy: make(chan struct{}, maxBusy)}
-	s.metrics = newMetrics(s.shown)
+	s := &Server{options: o, mux: http.NewServeMux(), busy: make(chan struct{}, maxBusy), seconds: newSweepSeconds()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.SetRoots(o.Roots); err != nil {
 		s.cancel()
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(s.metrics, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(s.seconds, prometheus.CollectorFunc(s.collect),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	files, err := fs.Sub(pageFiles, "page")
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (s *Server) SetRoots(roots []Root) error {
 	defer s.mu.Unlock()
 	for _, old := range s.roots {
 		if !slices.ContainsFunc(roots, func(r Root) bool { return r.Monitor == old.Monitor }) {
-			s.metrics.forget(old.Root)
+			s.seconds.DeletePartialMatch(prometheus.Labels{"root": old.label()})
 		}
 	}
 	var all []*shown
@@ -110,7 +110,7 @@ func (s *Server) SetRoots(roots []Root) error {
 			all = append(all, s.roots[i])
 			continue
 		}
-		all = append(all, &shown{r, &listing{ctx: s.ctx, passes: &s.passes}, s.metrics.watch(r)})
+		all = append(all, &shown{r, &listing{ctx: s.ctx, passes: &s.passes}, watch(r, s.seconds)})
 	}
 	s.roots = all
 	return nil
@@ -190,20 +190,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}
-	stopped := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		server.Close()
-	})
+	defer context.AfterFunc(ctx, func() { server.Close() })()
 	err := server.Serve(l)
-	if !stop() {
-		<-stopped
-	}
+	closing := server.Close()
 	s.Close()
 	if errors.Is(err, http.ErrServerClosed) && ctx.Err() != nil {
 		return nil
 	}
-	return errors.Join(err, server.Close())
+	return errors.Join(err, closing)
 }
 
 // reader returns the reader of a root's locks; false while there is no client.

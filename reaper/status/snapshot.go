@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -30,10 +31,7 @@ type Root struct {
 // label returns the unique name of a root: its name in the configuration, or its path.
 func (r Root) label() string {
 	about := r.Monitor.Status().About
-	if about.Name != "" {
-		return about.Name
-	}
-	return about.Root
+	return cmp.Or(about.Name, about.Root)
 }
 
 // Snapshot is the status of all roots at one moment. It takes no request.

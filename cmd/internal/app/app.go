@@ -73,7 +73,7 @@ func (h *hangups) follow(cancel context.CancelCauseFunc) {
 		}
 		select {
 		case h.told <- struct{}{}:
-		default: // the last one was not received yet
+		default: // the previous SIGHUP was not received yet
 		}
 	}
 }

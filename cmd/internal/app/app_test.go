@@ -273,7 +273,7 @@ func TestDialTellsWhatWasTried(t *testing.T) {
 		}
 	}
 
-	cfg.ZooKeeper.Servers = []string{refusal(t)} // its address is told once as tried, and once by the dialer
+	cfg.ZooKeeper.Servers = []string{refusal(t)} // once as a tried server, and once in the dial's error
 	_, err = Dial(t.Context(), cfg, zerolog.Nop())
 	if n := strings.Count(fmt.Sprint(err), cfg.ZooKeeper.Servers[0]); n != 2 {
 		t.Errorf("%v\nnames the server %d times, want 2", err, n)

@@ -49,7 +49,7 @@ func (a *Aside) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pass writes until nothing is pending.
+// pass writes p and all pending writes, and then closes written.
 func (a *Aside) pass(to io.Writer, p []byte, written chan struct{}) {
 	defer close(written)
 	for p != nil {

@@ -93,7 +93,7 @@ func TestRunWithStuckStderr(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("it waits for its standard error to be read")
 	}
-	if _, err := io.CopyN(io.Discard, r, 4096); err != nil { // lets the writer go
+	if _, err := io.CopyN(io.Discard, r, 4096); err != nil { // the write goes on
 		t.Error(err)
 	}
 }

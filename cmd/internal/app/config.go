@@ -35,25 +35,25 @@ type Flags struct {
 
 // Add adds the flags to a set.
 func (f *Flags) Add(set *pflag.FlagSet) {
-	set.Var((*given)(&f.Config), "config", "configuration `file` (default $"+EnvConfig+", or none)")
-	set.Var((*given)(&f.Servers), "servers", "ZooKeeper servers, `host:port,...` (default $"+EnvServers+", or as configured)")
-	set.Var((*given)(&f.Root), "root", "`node` below which the locks are, or the name of one of the configuration's roots (default as configured, or "+lock.DefaultRoot+")")
+	set.Var((*Given)(&f.Config), "config", "configuration `file` (default $"+EnvConfig+", or none)")
+	set.Var((*Given)(&f.Servers), "servers", "ZooKeeper servers, `host:port,...` (default $"+EnvServers+", or as configured)")
+	set.Var((*Given)(&f.Root), "root", "`node` below which the locks are, or the name of one of the configuration's roots (default as configured, or "+lock.DefaultRoot+")")
 }
 
-// given is the value of a flag that must not be empty: if a script's variable is unset, a reaper
+// Given is the value of a flag that must not be empty: if a script's variable is unset, a reaper
 // must not use the default servers and root.
-type given string
+type Given string
 
-func (g *given) String() string { return string(*g) }
+func (g *Given) String() string { return string(*g) }
 
 // Type is its name in the usage if the usage has no name in backquotes.
-func (g *given) Type() string { return "string" }
+func (g *Given) Type() string { return "string" }
 
-func (g *given) Set(value string) error {
+func (g *Given) Set(value string) error {
 	if value == "" {
 		return errors.New("must not be empty")
 	}
-	*g = given(value)
+	*g = Given(value)
 	return nil
 }
 
@@ -234,7 +234,7 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 }
 
 // Unreachable is the error of [Dial] if there was no session. Its text ends with advice for the
-// command line, which that of the error in it does not.
+// command line. The text of the wrapped error has no advice.
 type Unreachable struct{ error }
 
 func (e *Unreachable) Error() string {

@@ -34,7 +34,7 @@ func helpWidth(w io.Writer) int {
 
 func init() {
 	cobra.AddTemplateFunc("flagsWithin", func(set *pflag.FlagSet, width int) string {
-		const values = "[=true|false]" // of each flag that is a switch: says nothing new
+		const values = "[=true|false]" // the usage of each switch has this, and it is of no use
 		return strings.ReplaceAll(set.FlagUsagesWrapped(width), values, strings.Repeat(" ", len(values)))
 	})
 }

@@ -36,7 +36,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		return fmt.Sprintf("log: {level: trace}\nzookeeper: {servers: ['%s'], session_timeout: 200ms, %s}\n", server, keys)
 	}
 	for _, text := range []string{
-		zookeeper("auth: {user: u, password_file: " + password + "}"), // by right
+		zookeeper("auth: {user: u, password_file: " + password + "}"), // correct
 		zookeeper("auth: {user: u, password_env: HOLDFAST_TEST_PLANTED}"),
 		zookeeper("auth: {user: u, password_file: " + open + "}"),
 		zookeeper("auth: {user: u, password_env: hunter2}"),

@@ -24,7 +24,7 @@ func DialChecked(ctx context.Context, cfg *policy.Config, log zerolog.Logger, op
 	switch {
 	case err == nil:
 		err = tell(report, cfg.ZooKeeper.UnsafeServer, log)
-	case ctx.Err() == nil: // a next session would be as good as this one
+	case ctx.Err() == nil: // a new session would not help: go on with this one
 		log.Warn().Err(err).Msg("the servers could not be checked")
 		err = nil
 	}

@@ -50,7 +50,7 @@ func TestDialChecked(t *testing.T) {
 				if test.unsafe != strings.Contains(log.String(), "going on because the configuration says so") {
 					t.Errorf("log: %s", &log)
 				}
-				time.Sleep(4 * time.Second) // go-zookeeper ends
+				time.Sleep(4 * time.Second) // until go-zookeeper has ended
 			})
 		})
 	}

@@ -47,7 +47,7 @@ func TestHangups(t *testing.T) {
 	defer cancel(nil)
 	told := Hangups(ctx)
 	h.signals <- syscall.SIGHUP
-	h.signals <- syscall.SIGHUP // two at once are one
+	h.signals <- syscall.SIGHUP // two signals at once count as one
 	h.signals <- syscall.SIGTERM
 	h.follow(cancel)
 	if cause := context.Cause(ctx); cause != (Interrupt{syscall.SIGTERM}) {

@@ -46,7 +46,7 @@ func (s *Scene) Cut() {
 // Kill kills both holders' processes. They restart after a while.
 func (s *Scene) Kill() {
 	s.each("%s is killed", func(w *worker) {
-		_ = s.ensemble.Partition(w.label) // for good: a dead process says nothing more
+		_ = s.ensemble.Partition(w.label) // never restored: a dead process sends nothing more
 		w.phase, w.hold, w.inside, w.paused, w.cut, w.p = dead, nil, false, false, false, nil
 		w.kill()
 	})

@@ -30,13 +30,13 @@ const (
 // process is a program with its own connection to ZooKeeper and its lock.
 type process struct {
 	lock    func(ctx context.Context) (*hold, error) // waits its turn
-	session func() int64                             // of its connection, whose nodes the lock's are; nil: they are not
+	session func() int64                             // session that the lock's nodes belong to; nil: they belong to none
 	end     func()                                   // closes the connection
 }
 
 // hold is a holder's knowledge of its hold.
 type hold struct {
-	*lock.Hold // nil: it is one of zk.Lock, which cannot be asked and tells nothing
+	*lock.Hold // nil: a zk.Lock, which does not report a loss
 	unlock     func() error
 }
 

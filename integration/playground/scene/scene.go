@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	workers      = 3 // on each side
+	workers      = 3 // per side
 	workSteps    = 60
 	step         = 100 * time.Millisecond
 	rest         = 500 * time.Millisecond // between two turns
-	restart      = 3 * time.Second        // of a process that died
+	restart      = 3 * time.Second        // time until a dead process runs again
 	electionTime = 300 * time.Millisecond
 	logLength    = 80
 )
@@ -40,9 +40,9 @@ type Scene struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed and made anew with each change
 	sides    [2]*side
-	clocks   []time.Duration // how far each member's is ahead of true time
+	clocks   []time.Duration // how far each member's clock is ahead of true time
 	electing bool
-	entries  int // how often a lock was entered
+	entries  int // number of entries to a lock
 	log      []Line
 	logged   int
 	tour     Tour
@@ -53,16 +53,16 @@ type Scene struct {
 // side is one kind of lock with its workers.
 type side struct {
 	name    string
-	parent  string // of the nodes
+	parent  string // path above the nodes
 	dial    func(context.Context, *locktest.Ensemble, string) (*process, error)
 	workers []*worker
 
-	counter int // what the workers add to, one after the other
-	added   int // how often they did
+	counter int // number that the workers increase, one at a time
+	added   int // number of increases
 
 	turns    int
-	overlaps int       // how often two were inside at once
-	since    time.Time // when two were last inside together; zero: they are not
+	overlaps int       // times that two workers were inside at once
+	since    time.Time // start of the present overlap; zero: none
 	overlap  time.Duration
 }
 

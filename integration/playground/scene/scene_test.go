@@ -54,7 +54,7 @@ func TestTour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t)
 		s.Tour()
-		s.Tour() // is one already
+		s.Tour() // a tour is running already
 		until(t, s, "the tour is over", func() bool { return s.tour.Done })
 		state := s.State()
 		if zk := state.Sides[zkSide]; zk.Overlaps < 2 || zk.Overlap == 0 {
@@ -73,7 +73,7 @@ func TestTour(t *testing.T) {
 func TestEach(t *testing.T) {
 	for name, test := range map[string]struct {
 		do        func(*Scene)
-		two, next bool // two are inside with zk.Lock; Holdfast's next one enters within a while
+		two, next bool // zk.Lock has two holders at once; Holdfast's next one enters soon
 	}{
 		"the session ends":    {(*Scene).EndSession, true, false},
 		"a pause":             {(*Scene).Pause, true, true},

@@ -13,7 +13,7 @@ import (
 type State struct {
 	Time   float64 `json:"time"`   // true time since the beginning, in seconds
 	Leader string  `json:"leader"` // "" while there is none
-	Clock  string  `json:"clock"`  // how far the leader's is off, with its sign
+	Clock  string  `json:"clock"`  // offset of the leader's clock, with its sign
 	Sides  []Side  `json:"sides"`
 	Log    []Line  `json:"log"`
 	Tour   Tour    `json:"tour"`
@@ -22,11 +22,11 @@ type State struct {
 // Side is one kind of lock.
 type Side struct {
 	Name     string   `json:"name"`
-	Inside   int      `json:"inside"` // how many are, now
+	Inside   int      `json:"inside"` // number of workers inside
 	Counter  int      `json:"counter"`
-	Added    int      `json:"added"`    // how often it was added to: more than it shows if additions were lost
-	Overlaps int      `json:"overlaps"` // how often two were inside at once
-	Overlap  float64  `json:"overlap"`  // for how many seconds in all
+	Added    int      `json:"added"`    // number of increases; if the counter is lower, increases were lost
+	Overlaps int      `json:"overlaps"` // times that two workers were inside at once
+	Overlap  float64  `json:"overlap"`  // total time of that, in seconds
 	Workers  []Worker `json:"workers"`
 	Nodes    []Node   `json:"nodes"`
 }
@@ -36,8 +36,8 @@ type Worker struct {
 	Name   string  `json:"name"`
 	State  string  `json:"state"`
 	Inside bool    `json:"inside"`
-	Done   float64 `json:"done"`  // of its work, 0..1
-	Lease  float64 `json:"lease"` // what is left for sure, in seconds
+	Done   float64 `json:"done"`  // part of its work that is done, 0..1
+	Lease  float64 `json:"lease"` // lower bound of its lease's rest, in seconds
 	Token  string  `json:"token"`
 }
 

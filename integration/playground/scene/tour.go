@@ -9,7 +9,7 @@ import (
 
 // Tour is the progress of the tour.
 type Tour struct {
-	Stop int    `json:"stop"` // from 1; 0: it was not begun
+	Stop int    `json:"stop"` // from 1; 0: the tour has not begun
 	Of   int    `json:"of"`
 	Say  string `json:"say"`
 	Done bool   `json:"done"`
@@ -29,8 +29,8 @@ func (s *Scene) Tour() {
 type stop struct {
 	say  string
 	do   func()
-	seen func(begin mark) bool // asked with the scene locked
-	look time.Duration         // for how long one looks at it
+	seen func(begin mark) bool // called with the scene locked
+	look time.Duration         // time to look at it
 }
 
 // mark has the counts of each side when a stop began.

@@ -37,9 +37,9 @@ type worker struct {
 	phase   string
 	hold    *hold // nil: it has none
 	inside  bool
-	entered int // the how manieth entry to a lock its last one was
-	done    int // steps of its work
-	read    int // what it has read last of the counter
+	entered int // number of its last entry to a lock, among all entries
+	done    int // completed steps of its work
+	read    int // value of the counter at its last read
 	paused  bool
 	cut     bool
 }
@@ -71,7 +71,7 @@ func (w *worker) live(ctx context.Context) {
 		w.update(ctx, func() { w.die(err) })
 		return
 	}
-	defer w.s.tasks.Go(p.end) // it takes long if it can reach no server
+	defer w.s.tasks.Go(p.end) // the end takes long without a server
 	w.update(ctx, func() { w.p = p })
 	for err == nil {
 		if err = w.turn(ctx, p); err == nil {
@@ -141,7 +141,7 @@ func (w *worker) turn(ctx context.Context, p *process) error {
 		}
 	})
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil // there is nothing that could block the others
+		return nil // no node is left that could block others
 	}
 	return err
 }

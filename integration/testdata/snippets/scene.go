@@ -35,7 +35,7 @@ var (
 	token   lock.Token
 	conn    *zk.Conn
 	logger  = zerolog.Nop()
-	db      *sql.DB // there is none: what uses it is compiled, and not run
+	db      *sql.DB // not opened: the code that uses it is compiled, and not run
 
 	order   = "42"
 	key     = int64(42)

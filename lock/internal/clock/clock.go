@@ -23,7 +23,7 @@ type Clock struct {
 	root  string
 	acl   []zk.ACL
 	newID func() string
-	asker chan struct{} // a token: one caller at a time asks for a proof
+	asker chan struct{} // has one token: only one caller at a time requests a proof
 
 	observing sync.Mutex
 	session   int64 // of the last sample; 0: there is none

@@ -104,9 +104,9 @@ func TestDisplacement(t *testing.T) {
 		stamp, want time.Duration
 	}{
 		{1100 * ms, 0},
-		{1090 * ms, 0},                          // stamped as the first one was received
-		{1088 * ms, 1089*ms - (1090*ms - 45e3)}, // earlier than it can be
-		{1106 * ms, 0},                          // both took as long as they could
+		{1090 * ms, 0},                          // stamped at the receipt of the first reply
+		{1088 * ms, 1089*ms - (1090*ms - 45e3)}, // earlier than possible
+		{1106 * ms, 0},                          // both replies took their longest possible time
 		{1107 * ms, 1107*ms - (1106*ms + 52500)},
 		{5000 * ms, 5000*ms - (1106*ms + 52500)},
 	} {
@@ -145,7 +145,7 @@ func TestTermBegins(t *testing.T) {
 		var off int64
 		for i := range int64(12) {
 			mono := time.Duration(i) * 10 * ms
-			off += step * (i % 2) * (1 - i%4/2*2) // there and back again
+			off += step * (i % 2) * (1 - i%4/2*2) // the clock jumps to and fro
 			c.Observe(zxid(1, i+1), 1_000_000+mono.Milliseconds()+off, at(mono), at(mono))
 			now := c.Now(at(mono))
 			if begun := now.Term != zxid(1, 0); begun != (i >= 5) {
@@ -193,7 +193,7 @@ func TestStepsCannotHide(t *testing.T) {
 			if now.Term != term {
 				term, begun, offThen = now.Term, mono, off
 			}
-			drift := 2 * (mono - begun) / znode.RateError // which could be our clock's as well
+			drift := 2 * (mono - begun) / znode.RateError // our own clock may drift as much
 			if moved := (off - offThen).Abs(); moved > MinGrace/2+open+drift {
 				t.Fatalf("sample %d: the leader's clock has moved by %v within a term; %v were seen", i, moved, c.displaced)
 			}
@@ -255,7 +255,7 @@ func TestEpochs(t *testing.T) {
 	if now := c.Now(at(10 * ms)); now.Since != 1000*time.Second {
 		t.Errorf("an epoch's second sample: %+v", now)
 	}
-	c.Observe(zxid(5, 2), 5_000_000, at(20*ms), at(20*ms)) // a leader whose clock is ahead
+	c.Observe(zxid(5, 2), 5_000_000, at(20*ms), at(20*ms)) // a new leader, whose clock is ahead
 	now := c.Now(at(20 * ms))
 	if now.Term != zxid(5, 0) || now.Since != 5000*time.Second || now.Marked || now.Lower != 5000*time.Second {
 		t.Errorf("the next epoch: %+v", now)
@@ -268,7 +268,7 @@ func TestEpochs(t *testing.T) {
 	if c.Now(at(30*ms)).Zxid != zxid(5, 2) {
 		t.Error("an earlier epoch's sample counts")
 	}
-	c.Observe(zxid(6, 1), 5_000_020, at(40*ms), at(40*ms)) // one whose clock fits
+	c.Observe(zxid(6, 1), 5_000_020, at(40*ms), at(40*ms)) // a leader whose clock fits
 	if now := c.Now(at(40 * ms)); now.Term != zxid(6, 0) || now.Since != 5_000_020*ms {
 		t.Errorf("an epoch without a displacement: %+v", now)
 	}
@@ -294,7 +294,7 @@ func TestObserveMark(t *testing.T) {
 		{"one after none", [][2]int64{{0, 0}, {zxid(3, 1), first - 900}}, first},
 	} {
 		var c Ensemble
-		c.ObserveMark(zxid(3, 1), first-900) // before there is a sample it says nothing
+		c.ObserveMark(zxid(3, 1), first-900) // without a sample, a mark is ignored
 		c.Observe(zxid(3, 7), first, at(0), at(0))
 		if now := c.Now(at(0)); now.Marked {
 			t.Fatalf("marked from the start: %+v", now)

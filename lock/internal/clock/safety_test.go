@@ -14,22 +14,22 @@ import (
 // renews one entry, and one judge of that entry.
 type ensemble struct {
 	random *rand.Rand
-	real   time.Duration // the true time, which no clock shows
+	real   time.Duration // the true time, which no clock has
 
 	off           time.Duration // of the present leader's clock
 	epoch, number int64         // of the last transaction
 	mark          znode.Stat
 
-	holder, judge float64 // by how much their clocks run wrong
+	holder, judge float64 // errors of their clocks' rates
 	ttl, grace    time.Duration
 	dead          bool          // the holder renews no more
-	node          znode.Entry   // as it stands
-	trust         time.Duration // the holder's clock until which it trusts its lease
+	node          znode.Entry   // in its present state
+	trust         time.Duration // end of the trust in its lease, by the holder's clock
 
 	clock   Ensemble // the judge's
-	sampled bool     // it has just taken a sample of this leader's clock
+	sampled bool     // there is a sample of this leader's clock
 	read    znode.Entry
-	since   time.Duration // the judge's clock when it saw this version of the node first
+	since   time.Duration // time of the first read of this version, by the judge's clock
 }
 
 func (m *ensemble) span(most time.Duration) time.Duration {

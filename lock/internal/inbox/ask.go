@@ -60,7 +60,7 @@ func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error
 			return nil, missing(err)
 		}
 		var failed error
-		shares := map[string]bool{} // all readers right behind a writer ask for it
+		shares := map[string]bool{} // all readers right behind a writer ask for the same record
 		holders := znode.Holders(znode.Contenders(children), rules, func(writer znode.Name) bool {
 			if is, known := shares[writer.Node]; known {
 				return is

@@ -192,8 +192,8 @@ func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Even
 	return false, nil
 }
 
-// tell delivers new requests to the holds. If the list is not anew, it reads only the requests to
-// holds without one so far.
+// tell delivers new requests to the holds. Unless anew is set, it only reads requests to holds
+// that have received none so far.
 func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 	for _, id := range ids {
 		b.mu.Lock()

@@ -8,7 +8,7 @@ import (
 )
 
 // Describe puts the metadata into the record from now on, and waits until a write is
-// acknowledged. It fails as Refresh does; then the next renewal writes it.
+// acknowledged. It fails as Refresh does; then the next renewal writes the metadata.
 func (e *Entry) Describe(ctx context.Context, metadata map[string]string) error {
 	e.mu.Lock()
 	if e.state != Ended {

@@ -13,7 +13,7 @@ import (
 // Entry is one contender's node in ZooKeeper with its lease, from its create on. Only the methods
 // here change it. They are safe for concurrent use.
 type Entry struct {
-	Path string // of the node
+	Path string // path of the node
 	Terms
 
 	keeper *Keeper
@@ -37,8 +37,8 @@ type Entry struct {
 	version      int32                   // of the data after the last acknowledged write
 	writesWanted uint32                  // number of the last write that a caller waits for
 	writesAcked  uint32                  // number of the last acknowledged write
-	ctx          context.Context         // of the hold, once a caller has asked for it; before, the context with its values
-	cancel       context.CancelCauseFunc // of the hold's context; nil: no caller has asked for it
+	ctx          context.Context         // of the hold, from the first call of Context on; before, the context with its values
+	cancel       context.CancelCauseFunc // of the hold's context; nil: no call of Context yet
 	nextTTL      time.Duration           // of the next write
 	lease        lease                   // of the last acknowledged write
 	session      int64                   // of the last acknowledged write
@@ -47,9 +47,9 @@ type Entry struct {
 	suspectSince time.Duration           // monotonic time at which a sleep of the machine made the lease doubtful; 0: it is not
 	granted      time.Duration           // monotonic time; 0: not granted
 	acquired     int64                   // Unix ms of ensemble time; 0: not granted
-	rare         *rarities               // nil: none
-	writing      *write                  // in flight, or in doubt
-	why          error                   // ended: the reason
+	rare         *rarities               // nil: no such field is set
+	writing      *write                  // the write in flight or in doubt
+	why          error                   // reason of the end
 	changed      chan struct{}           // closed at the next change; nil if no goroutine waits
 }
 
@@ -58,7 +58,7 @@ type Created struct {
 	Sent    clock.Instant // before the write was handed over
 	Session int64         // of the write: the server of this session has seen it
 	Grant                 // the grant in its record
-	Version int32         // of its data; not 0 if it was attached to
+	Version int32         // of the data; 0: the entry was created, not attached to
 }
 
 // Init sets up the entry of a node that was created with a record of these terms.
@@ -158,7 +158,7 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	for {
 		now := e.keeper.clock.Local()
 		e.mu.Lock()
-		state, left, why := e.state, e.left(now), e.why
+		state, left, why := e.state, e.timeLeft(now), e.why
 		denied := toWrite && e.shared
 		if state == Held && left > 0 && !denied {
 			e.handles++
@@ -187,7 +187,7 @@ func (e *Entry) Unlock() (last bool, why error) {
 		if why = e.why; e.state == Ended || e.handles > 0 {
 			return
 		}
-		last, e.lapsed = true, e.left(now) <= 0
+		last, e.lapsed = true, e.timeLeft(now) <= 0
 		e.transition(Ended, ErrUnlocked)
 	})
 	return last, why
@@ -215,7 +215,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 		t := e.Terms
 		t.Detached, t.Incarnation, t.Attachment = true, incarnation, ""
 		record = e.keeper.Record(&t, ttl, e.tells(), now)
-		e.lapsed = e.left(now) <= 0
+		e.lapsed = e.timeLeft(now) <= 0
 		e.transition(Ended, ErrDetached)
 	})
 	return record, why
@@ -238,7 +238,7 @@ func (e *Entry) Vanished() {
 		switch {
 		case e.state < Held:
 			e.transition(Ended, ErrGone)
-		case e.left(now) <= 0:
+		case e.timeLeft(now) <= 0:
 			e.transition(Ended, ErrExpired)
 		default:
 			e.transition(Ended, ErrRemoved)

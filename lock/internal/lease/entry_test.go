@@ -56,7 +56,7 @@ type owner struct {
 
 	mu   sync.Mutex
 	told []Change
-	seen []error // why the entry had ended at each change
+	seen []error // the entry's error at each change
 }
 
 var errLost = errors.New("hold was lost")
@@ -366,7 +366,7 @@ func TestDoubtIsKept(t *testing.T) {
 
 	again := e.tick(*now)
 	e.suspect(again)
-	e.postpone(again) // and what it came to could not be read
+	e.postpone(again) // no read shows its outcome
 	for range 3 {
 		if e.end() != shortened {
 			t.Fatalf("in doubt it ends at %v, want %v", e.end(), shortened)

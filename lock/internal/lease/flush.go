@@ -138,7 +138,7 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 	switch {
 	case zkconn.OutcomeOf(err) != zkconn.Refused:
 		return err
-	case i < 0: // as a whole
+	case i < 0: // the server refused the whole transaction
 		for _, b := range f.batch {
 			b.postpone(b.write)
 		}
@@ -164,10 +164,10 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 	return zkconn.ErrAgain
 }
 
-// resolveRenewal finds out which write is in an entry whose version differs from the expected one. It
-// reports whether the whole batch was applied: each attempt had all renewals that are still in
-// the batch, and an attempt is applied as a whole. It is unknown which attempt was applied, so
-// the leases count from the first.
+// resolveRenewal finds out which write is in an entry whose version differs from the expected one.
+// It reports whether the whole batch was applied: each attempt had all renewals that are still in
+// the batch, and an attempt is applied as a whole. It is unknown which attempt was applied, so the
+// leases count from the first.
 func (f *flight) resolveRenewal(ctx context.Context, b renewal, session int64, ops []any) (all bool) {
 	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind our own write
 	switch {

@@ -31,10 +31,10 @@ type world struct {
 	clock  *clock.Clock
 	keeper *Keeper
 	close  func()       // ends the keeper, and waits for it
-	slept  atomic.Int64 // for how long the machine was suspended, in nanoseconds: its timers stood still
+	slept  atomic.Int64 // time of suspension in ns: timers stand still
 
 	mu      sync.Mutex
-	batches [][]string // paths of each transaction of renewals that was asked for
+	batches [][]string // paths of each transaction of renewals
 	fault   func(batch int, paths []string) locktest.Fault
 }
 
@@ -197,7 +197,7 @@ func TestKeeperSleepsThroughShortHolds(t *testing.T) {
 			defer w.keeper.mu.Unlock()
 			return w.keeper.armed
 		}
-		w.keeper.nudge() // by a hold that had ended when the keeper looked
+		w.keeper.nudge() // the hold's end made the keeper look
 		woken := armed()
 		if want := w.clock.Mono() + heartbeat; woken != want {
 			t.Fatalf("it sleeps until %v, want %v", woken, want)
@@ -227,7 +227,7 @@ func TestHoldAfterASuspend(t *testing.T) {
 					w.hold("eother", plain)
 				}
 				w.keeper.nudge()
-				synctest.Wait() // it sleeps for a heartbeat
+				synctest.Wait() // until the keeper sleeps for a heartbeat
 				w.slept.Add(int64(time.Hour))
 				const brief = heartbeat / 4
 				e, _ := w.hold("e", Terms{TTL: brief, Grace: testGrace, Fixed: true})
@@ -349,11 +349,11 @@ func TestMembersAreApart(t *testing.T) {
 		same, _ := w.Node(all[7].Path)
 		w.remove(all[2].Path)
 		w.write(all[5].Path, "another client's")
-		w.write(all[7].Path, string(same.Data)) // the bytes are ours, the write is not
+		w.write(all[7].Path, string(same.Data)) // our bytes, written by another client
 		w.sent()
 		time.Sleep(testTTL / 3)
 		w.Until("the others are renewed", func() bool { return w.keeper.Renewals() == 7 })
-		if batches := w.sent(); len(batches) > 4 { // one for each that is taken out, at most
+		if batches := w.sent(); len(batches) > 4 { // at most one for each excluded entry
 			t.Errorf("%d transactions", len(batches))
 		}
 		for i, e := range all {
@@ -376,7 +376,7 @@ func TestMembersAreApart(t *testing.T) {
 func TestReadBack(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string
-		ours, doubt, earlier bool // the bytes are ours; the write was in doubt, and before this batch
+		ours, doubt, earlier bool // the bytes are ours; the write was in doubt; it was sent before this batch
 		tried                bool
 		all                  bool
 		want                 error
@@ -389,7 +389,7 @@ func TestReadBack(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, func(w *world) {
-				w.close() // only this flight renews
+				w.close() // only this batch renews
 				f := &flight{Keeper: w.keeper, spread: 1 << 20, tried: tt.tried, before: map[*write]bool{}}
 				var ops []any
 				for _, name := range []string{"e0", "e1"} {
@@ -492,7 +492,7 @@ func TestRefusedAsAWhole(t *testing.T) {
 
 // TestUnansweredRenewal: a renewal without a reply counts as an outage after a third of the TTL.
 func TestUnansweredRenewal(t *testing.T) {
-	const ttl = 3 * time.Second // less than the connection takes to fail
+	const ttl = 3 * time.Second // less than the time until the connection fails
 	for delay, want := range map[time.Duration]bool{ttl/3 - 50*ms: false, ttl/3 + 50*ms: true} {
 		simulate(t, func(w *world) {
 			w.hold("e", Terms{TTL: ttl, Grace: testGrace})

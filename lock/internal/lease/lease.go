@@ -117,11 +117,11 @@ type write struct {
 	data     []byte
 	ttl      time.Duration
 	acquired int64
-	wanted   uint32        // it answers all wanted writes up to this number
+	wanted   uint32        // number of the last wanted write that it satisfies
 	first    clock.Instant // before the first attempt
 	flying   bool          // a goroutine is sending it
 	doubt    bool          // an earlier attempt may have been applied
-	keepsEnd bool          // the lease keeps its end
+	keepsEnd bool          // the write does not move the lease's end
 	raised   int32         // increase of the version; 0: unknown
 	by       *atomic.Bool  // handle of its transaction, see Entry.Txn; nil: none
 }

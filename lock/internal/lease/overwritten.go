@@ -9,8 +9,8 @@ import (
 // OverwrittenBy returns why an entry ends if its node has another client's data: ErrAttached;
 // ErrBroken with the breaking client and its reason; otherwise ErrTaken. Only this function
 // decides that. An entry that was detached, put back, and attached to again has the same
-// incarnation, but another mark. A force-release of that entry is none of ours, and that entry is
-// not ours to delete.
+// incarnation, but another Attachment: then another client owns the entry and must delete it. A
+// force-release of such an entry does not concern this client.
 func (t *Terms) OverwrittenBy(data []byte) error {
 	r, err := znode.DecodeRecord(data)
 	switch {

@@ -87,8 +87,8 @@ func (e *Entry) scheduleNext(now clock.Instant) {
 	}
 }
 
-// postpone puts a write aside that failed for a temporary reason, or that is not needed any more.
-// A write in doubt stays the next one to send, and its end counts until its outcome is known.
+// postpone schedules the next try after a temporary failure, or after a write became needless. A
+// write in doubt is sent again; until its outcome is known, the lease may end at the time it set.
 func (e *Entry) postpone(w *write) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()

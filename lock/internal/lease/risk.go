@@ -21,7 +21,7 @@ func (e *Entry) margin() time.Duration {
 }
 
 // endsSoon reports whether at most the margin is left; e.mu is held.
-func (e *Entry) endsSoon(now clock.Instant) bool { return e.left(now) <= e.margin() }
+func (e *Entry) endsSoon(now clock.Instant) bool { return e.timeLeft(now) <= e.margin() }
 
 // threat returns the reason for which the hold will be lost if nothing changes; e.mu is held.
 func (e *Entry) threat() error {
@@ -40,7 +40,7 @@ func (e *Entry) warn(now clock.Instant) {
 		return
 	}
 	e.atRisk = true
-	c := Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.left(now))}
+	c := Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.timeLeft(now))}
 	if w := e.writing; w != nil && w.flying && now.Mono-w.first.Mono > e.lease.ttl/earlyPart {
 		c.Unanswered = now.Mono - w.first.Mono
 	}
@@ -61,7 +61,7 @@ func (e *Entry) Risk() (c Change, atRisk bool) {
 	if e.state != Held || !e.atRisk {
 		return Change{}, false
 	}
-	return Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.left(now))}, true
+	return Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.timeLeft(now))}, true
 }
 
 // AtRisk returns the channel of one handle that receives the time left when the hold comes at
@@ -81,7 +81,7 @@ func (e *Entry) AtRisk(handle any) <-chan time.Duration {
 			r.warned = map[any]chan time.Duration{}
 		}
 		if r.warned[handle] = told; e.atRisk {
-			told <- max(0, e.left(now))
+			told <- max(0, e.timeLeft(now))
 		}
 	}
 	return told
@@ -141,6 +141,6 @@ func (e *Entry) stall(now clock.Instant) (s Stall, used, stalls bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	used = e.state == Waiting || e.state == Held
-	s = Stall{e, now.Mono - e.lease.sent.Mono, e.left(now)}
+	s = Stall{e, now.Mono - e.lease.sent.Mono, e.timeLeft(now)}
 	return s, used, used && e.renews() && e.endsSoon(now) && e.threat() == ErrExpired
 }

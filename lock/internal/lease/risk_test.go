@@ -210,11 +210,11 @@ func TestStalls(t *testing.T) {
 	waiter := add(Waiting, shorter, 0)
 	add(Held, Terms{TTL: time.Second, Fixed: true}, 0)
 	add(Held, plain, 2*time.Second)
-	add(Queued, shorter, 0) // is kept, without a holder or waiter
+	add(Queued, shorter, 0) // a cached lease: no holder, no waiter
 	for after, want := range map[time.Duration]int{time.Second: 0, testTTL / 2: 2, time.Hour: 2} {
 		now = at(after)
 		first, stalled, of := k.Stalls()
-		if stalled != want || of != 4 || want > 0 && (first.Entry != waiter || first.For != after || first.Left != waiter.left(now)) {
+		if stalled != want || of != 4 || want > 0 && (first.Entry != waiter || first.For != after || first.Left != waiter.timeLeft(now)) {
 			t.Errorf("after %v: %d of %d, %+v", after, stalled, of, first)
 		}
 	}

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Join adds a handle on a shared hold. It refuses if the hold is in doubt or at risk, or its
+// AddHandle adds a handle on a shared hold. It refuses if the hold is in doubt or at risk, or its
 // lease is not that of its terms.
-func (e *Entry) Join() bool {
+func (e *Entry) AddHandle() bool {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.state != Held || e.pinned || e.atRisk || e.nextTTL != e.TTL || e.left(now) <= 0 {
+	if e.state != Held || e.pinned || e.atRisk || e.nextTTL != e.TTL || e.timeLeft(now) <= 0 {
 		return false
 	}
 	e.handles++

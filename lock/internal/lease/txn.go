@@ -74,7 +74,7 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 			case e.state == Ended:
 				err = e.why
 				return
-			case unlocked.Load(): // before Release looks for our write; otherwise it finds the write
+			case unlocked.Load(): // checked under the entry's lock: a later Release finds our write
 				err = ErrUnlocked
 				return
 			case e.writing == nil:
@@ -217,8 +217,8 @@ func (e *Entry) drop(w *write, now clock.Instant) {
 	}
 }
 
-// resolveTxn makes the keeper find out the outcome of a transaction. It writes the same bytes on the
-// same version, without the operations. Either the bytes are already there, or the transaction
+// resolveTxn makes the keeper find out the outcome of a transaction. It writes the same bytes on
+// the same version, without the operations. Either the bytes are already there, or the transaction
 // cannot be applied any more. It fails when ctx or the entry ends first.
 func (e *Entry) resolveTxn(ctx context.Context, w *write) (applied bool, why error) {
 	now := e.keeper.clock.Local()

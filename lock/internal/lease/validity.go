@@ -26,10 +26,10 @@ func (e *Entry) limit() time.Duration {
 	return e.granted + e.MaxHold
 }
 
-// left returns the time for which the entry is surely still respected; e.mu is held. If the wall
-// clock ran ahead of the monotonic one, that counts as passed time: the machine may have been
+// timeLeft returns the time for which the entry is surely still respected; e.mu is held. If the
+// wall clock ran ahead of the monotonic one, that counts as passed time: the machine may have been
 // suspended. If only that ended the lease, another write can show that the lease did not end.
-func (e *Entry) left(now clock.Instant) time.Duration {
+func (e *Entry) timeLeft(now clock.Instant) time.Duration {
 	return e.end() - now.Mono - clock.Drift(e.lease.sent, now)
 }
 
@@ -44,7 +44,7 @@ func (e *Entry) Remaining() time.Duration {
 	if e.state != Held {
 		return 0
 	}
-	left := e.left(now)
+	left := e.timeLeft(now)
 	if left <= 0 {
 		e.schedule(0, now)
 	}
@@ -59,7 +59,7 @@ func (e *Entry) IsOver() bool {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.left(now) <= 0
+	return e.timeLeft(now) <= 0
 }
 
 // locked returns a value that get reads from the entry, with e.mu held.
@@ -78,7 +78,7 @@ func (e *Entry) Fresh(session int64) bool {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.state < Held && e.writtenIn(session) && e.left(now) >= e.nextTTL/2
+	return e.state < Held && e.writtenIn(session) && e.timeLeft(now) >= e.nextTTL/2
 }
 
 // Err returns why the entry ended; nil if it has not.
@@ -154,7 +154,7 @@ func (e *Entry) expire(now clock.Instant) {
 	switch {
 	case now.Mono >= e.end():
 		e.transition(Ended, why)
-	case e.left(now) > 0:
+	case e.timeLeft(now) > 0:
 		e.suspectSince = 0
 	case e.Fixed, e.suspectSince != 0 && now.Mono >= e.suspectSince+e.Grace:
 		e.transition(Ended, why)

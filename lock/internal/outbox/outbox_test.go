@@ -142,7 +142,7 @@ func TestLoggerThatBlocks(t *testing.T) {
 		log.Info().Msg("x")
 		synctest.Wait()
 		want := strings.Join([]string{
-			`{"level":"info","message":"x"}`, // was being written
+			`{"level":"info","message":"x"}`, // the line in delivery
 			`{"level":"info","late_by":"1m0s","lines_dropped":3,"message":"x"}`,
 			`{"level":"info","message":"x"}`, "",
 		}, "\n")

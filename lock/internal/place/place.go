@@ -14,9 +14,9 @@
 //	Released, otherwise                                                               ▼ Leave
 //
 // An entry is handed off locally only inside a window, which begins with its grant. A list that
-// shows no other contender starts the window again, and a watch holds it open. So each entry ahead costs other processes at
-// most one window and one hold. Readers share an entry if they wait when it is granted, or arrive
-// inside its window.
+// shows no other contender starts the window again, and a watch holds it open. So each entry ahead
+// costs other processes at most one window and one hold. Readers share an entry if they wait when
+// it is granted, or arrive inside its window.
 package place
 
 import (
@@ -38,12 +38,12 @@ type Place[E comparable] struct {
 	holds   []*hold[E]
 	joins   []*Join
 	kept    *E   // cached lease: unlocked, for the next waiter; nil: none
-	alone   bool // a watch would show other contenders, and shows none
+	alone   bool // a watch is set, and has shown no other contender
 }
 
 // Waiter is a goroutine that waits.
 type Waiter[E any] struct {
-	Served chan Turn[E] // has room for one
+	Served chan Turn[E] // buffer of one
 	For    any          // the owner's data
 	at     *list.Element
 }
@@ -75,7 +75,7 @@ type Use struct {
 // Join is a join in flight. Cancel is called when no waiter needs it any more.
 type Join struct {
 	Cancel func()
-	Use    Use // of the entry that it continues, if any
+	Use    Use // use of the entry that the join continues, if any
 }
 
 // Step is the next step for a waiter or a released entry.
@@ -145,14 +145,19 @@ func (p *Place[E]) Cancel(w *Waiter[E]) bool {
 	if w.at == nil {
 		return false
 	}
+	p.remove(w)
+	return true
+}
+
+// remove removes a waiter, and cancels the youngest joins that no waiter needs any more.
+func (p *Place[E]) remove(w *Waiter[E]) {
 	p.waiters.Remove(w.at)
 	w.at = nil
-	for len(p.joins) > p.waiters.Len() { // the youngest joins are of no use any more
+	for len(p.joins) > p.waiters.Len() {
 		j := p.joins[len(p.joins)-1]
 		p.joins = slices.Delete(p.joins, len(p.joins)-1, len(p.joins))
 		j.Cancel()
 	}
-	return true
 }
 
 // Next removes and returns the first waiter, to be served; nil if there is none.
@@ -161,8 +166,8 @@ func (p *Place[E]) Next() *Waiter[E] {
 	if front == nil {
 		return nil
 	}
-	w := p.waiters.Remove(front).(*Waiter[E])
-	w.at = nil
+	w := front.Value.(*Waiter[E])
+	p.remove(w)
 	return w
 }
 

@@ -37,7 +37,7 @@ func (h *history) do(t *testing.T, op string) {
 		h.Begin(j)
 		h.joining = append(h.joining, j)
 	}
-	joins := func() { // as the owner does when something has ended
+	joins := func() { // begins the needed joins, as the owner does
 		for h.NeedsJoin() {
 			join()
 			h.say("join")
@@ -74,7 +74,7 @@ func (h *history) do(t *testing.T, op string) {
 			h.say("none")
 		}
 		joins()
-	case "unlock", "unlock!": // with a !: no other goroutine may go on with it
+	case "unlock", "unlock!": // with !, no other goroutine may get the entry
 		step := h.Released(arg, h.now, what == "unlock")
 		switch step {
 		case Pass:
@@ -94,7 +94,7 @@ func (h *history) do(t *testing.T, op string) {
 	case "lost":
 		h.say("%v", h.Drop(arg))
 		joins()
-	case "others", "watch": // a list shows so many entries; with a watch, it would show later ones
+	case "others", "watch": // a list shows that many entries; a watch will show later ones
 		n := 0
 		fmt.Sscan(arg, &n)
 		switch {
@@ -107,7 +107,7 @@ func (h *history) do(t *testing.T, op string) {
 		default:
 			h.say("no join")
 		}
-	case "fired": // the watch
+	case "fired": // the watch fires
 		h.Unwatched(h.now)
 	case "room":
 		fmt.Sscan(arg, &h.Room, &h.Free)
@@ -128,7 +128,7 @@ func (h *history) check(t *testing.T, op string) {
 		t.Errorf("%s: an entry is kept while goroutines wait", op)
 	case h.Waiting() > 0 && !held && len(h.joining) == 0:
 		t.Errorf("%s: %d goroutines wait, and no entry will come", op, h.Waiting())
-	case len(h.joining) > max(h.Waiting(), 1):
+	case len(h.joining) > h.Waiting():
 		t.Errorf("%s: %d joins for %d waiters", op, len(h.joining), h.Waiting())
 	}
 }
@@ -167,8 +167,8 @@ func TestPlace(t *testing.T) {
 			"enter a>join; arrive 1>a; enter b>wait; watch 1>no join; unlock 1>exchange"},
 		{"others are there: the first waiter joins while the entry is held", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; enter b>wait; enter c>wait; at 5ms; others 2>join; at 20ms; unlock 1>leave; arrive 2>b; unlock 2>pass to c"},
-		{"that join and a pass", Place[string]{Room: 1, Window: window},
-			"enter a>join; arrive 1>a; enter b>wait; at 5ms; others 2>join; unlock 1>pass to b; unlock 1'>leave; arrive 2>nobody"},
+		{"that join is given up if a pass leaves no waiter", Place[string]{Room: 1, Window: window},
+			"enter a>join; arrive 1>a; enter b>wait; at 5ms; others 2>join; unlock 1>unwanted>pass to b; enter c>wait; unlock 1'>pass to c"},
 		{"no list without waiters", Place[string]{Room: 1, Window: window},
 			"enter a>join; arrive 1>a; others 2>no join; unlock 1>leave"},
 		{"an entry that may not be handed on", Place[string]{Room: 1, Window: window, Idle: time.Second},

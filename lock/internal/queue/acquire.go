@@ -202,8 +202,8 @@ func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) 
 }
 
 // obtain returns an entry whose turn has come: the given entry, or a new one if e is nil. If the
-// entry is lost while it waits, a new one queues at the end. A try does not wait: if a contender has
-// joined since the lock looked free, the error is a Blocked.
+// entry is lost while it waits, a new one queues at the end. A try does not wait: if a contender
+// has joined since the lock looked free, the error is a Blocked.
 func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry, err error) {
 	for {
 		if e == nil {

@@ -93,7 +93,7 @@ func TestPlaceByTheReply(t *testing.T) {
 	for _, tt := range []struct {
 		kind       znode.Kind
 		priority   int32
-		permits    int32 // asked for, of 4
+		permits    int32 // requested permits, of 4
 		seq        int32
 		contenders int32
 		want       position
@@ -103,7 +103,7 @@ func TestPlaceByTheReply(t *testing.T) {
 		{znode.Mutex, 0, 0, 7, 3, position{predecessor: g + "lock-0000000006"}},
 		{znode.Mutex, 0, 0, 0, 2, position{}},
 		{znode.Mutex, 0, 0, math.MaxInt32 - 1, 1, position{admitted: true}},
-		{znode.Mutex, 0, 0, math.MaxInt32, 1, position{}}, // never
+		{znode.Mutex, 0, 0, math.MaxInt32, 1, position{}}, // the last number never admits
 		{znode.Mutex, 0, 0, math.MaxInt32, 2, position{}},
 		{znode.Mutex, 0, 0, math.MinInt32, 1, position{}},
 		{znode.Mutex, 0, 0, -1, 1, position{}},

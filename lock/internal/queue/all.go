@@ -29,7 +29,7 @@ type all struct {
 // holds has the entries of several locks, sorted by the names of the locks.
 type holds struct {
 	es []*Entry
-	at int // of an error
+	at int // index of the request with the error; -1: none in particular
 }
 
 // AcquireAll queues up for several locks and waits until it holds all of them, or ctx ends. The
@@ -156,7 +156,7 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 		alone = alone && known[i].state == absent
 	}
 	for i, d := range ds {
-		if !alone && d.acquired != 0 { // it may have to wait for the others
+		if !alone && d.acquired != 0 { // an entry must wait if another lock has a contender
 			d.acquired = 0
 			d.ops[d.at] = js[i].entry(d, created.Sent)
 		}

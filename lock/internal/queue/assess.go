@@ -69,12 +69,12 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 		if verdict != znode.Unproven && !(before.expired && try == 0 && c.Clock.Outdated()) {
 			return before, nil
 		}
-		if try == 3 { // it is written too often
+		if try == 3 { // the entry is written too often
 			before.wait = time.Second
 			return before, nil
 		}
 		switch err := prove(ctx, knew, before.entry.Stat.Mzxid); {
-		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode): // our own observation will decide
+		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode): // this client's own clock will decide
 			before.wait = pollEvery
 			return before, nil
 		case err != nil:
@@ -124,7 +124,7 @@ func (r *resumption) before(zxid int64, outage time.Duration, q *Queue) bool {
 	if r.zxid == 0 || r.outage != outage {
 		sampled, since := q.Clock.Sampled()
 		if since < outage {
-			return true // nothing younger is known
+			return true // the last sample is older than the outage
 		}
 		r.outage, r.zxid = outage, sampled
 	}

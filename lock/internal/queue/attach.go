@@ -59,7 +59,7 @@ func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 	if err == nil {
 		return e, nil
 	}
-	switch ended := a.putBack(e); { // it may have ended by itself before
+	switch ended := a.putBack(e); { // the entry may have ended already
 	case errors.Is(ended, lease.ErrBroken):
 		err = fmt.Errorf("%w: %w", lease.ErrRemoved, ended)
 	case errors.Is(ended, lease.ErrAttached):
@@ -173,7 +173,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	first, session := a.Clock.Local(), a.Conn.Session()
 	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
 	sent, tried := first, false
-	var version int32 // of our second write
+	var version int32 // of the data after our second write
 	var broken error  // the force-release since then, if any
 	err := a.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if tried {
@@ -223,9 +223,9 @@ func (a *attachment) granted() lease.Grant {
 	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared}
 }
 
-// resolveAttach finds out whether our own write, whose reply was lost, caused the refusal of another
-// write on that version. No other client writes our bytes. If another client has overwritten them
-// since, only a force-release still has our mark.
+// resolveAttach finds out whether our own write, whose reply was lost, caused the refusal of
+// another write on that version. No other client writes our bytes. If another client has
+// overwritten them since, only a force-release still has our mark.
 func (a *attachment) resolveAttach(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
 	n, err := a.Conn.GetSynced(ctx, a.path)
 	switch {

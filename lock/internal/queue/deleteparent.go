@@ -12,11 +12,18 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
+// deletesParentOnLeave reports whether an entry that leaves takes the parent and the anchor along:
+// it joined alone, and the lock is not in frequent use. The server refuses that if another
+// contender has come. Otherwise deleteOwedParents deletes the parent later.
+func (q *Queue) deletesParentOnLeave(e *Entry, s *lockState) bool {
+	return e.alone && e.generated && !e.keepParent && !s.stays(q.Clock.Mono())
+}
+
 // emptyParent is a parent without children except its anchor.
 type emptyParent struct {
 	path string
 	duty *duty
-	ops  []any // operations that delete it
+	ops  []any // operations that delete the parent
 }
 
 // deletionOf returns the operations that delete a lock's parent and its anchor, as they were
@@ -38,8 +45,8 @@ func deleteParentOps(path string, generation string, version int32) []any {
 	}
 }
 
-// deleteOwedParents deletes parents in one transaction. If a parent is refused, it is dropped, because
-// another contender has come and has the duty now. The rest are sent again.
+// deleteOwedParents deletes parents in one transaction. If a parent is refused, it is dropped,
+// because another contender has come and has the duty now. The rest are sent again.
 func (q *Queue) deleteOwedParents(batch []emptyParent) {
 	ctx, cancel := q.forTidying()
 	defer cancel()

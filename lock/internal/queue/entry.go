@@ -18,8 +18,8 @@ type Entry struct {
 	Kind znode.Kind // of the lock
 
 	queue *Queue
-	lock  *lockState // nil: it has no place
-	place *placed    // that has the entry; nil while it rests. Guarded by the lock state
+	lock  *lockState // nil: no other goroutine can continue the entry
+	place *placed    // the place that has the entry; nil while it rests. Guarded by the lock state
 
 	// Settings of its request while it rests, see lockState.soleHold.
 	window               int32 // ms
@@ -31,9 +31,9 @@ type Entry struct {
 	// As found at the join; constant after that.
 	czxid         int64
 	parentVersion int32 // of the parent's data
-	generated     bool  // its name begins with the parent's generation
+	generated     bool  // the entry's name begins with the parent's generation
 	alone         bool  // no other contender was there
-	adopted       bool  // the parent is
+	adopted       bool  // the parent is adopted
 	keepParent    bool  // the parent stays
 }
 

@@ -22,7 +22,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	defer c.close(x.lock)
 	x.deletesParent = false
 	var inDoubt []*draft
-	var created lease.Created // of the first of them
+	var created lease.Created // of the first draft in doubt
 	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		known := c.lock.believed()
 		if known.state != ours || known.kind != c.Kind || c.Barging || before.Name().Overflowed() {

@@ -23,7 +23,7 @@ type draft struct {
 	attempt  uint64
 	prefix   string // of the entry's name
 	acquired int64  // grant in the first record; 0: none
-	since    int64  // an earlier transaction
+	since    int64  // a transaction known before the draft
 	ops      []any
 	at       int // index of the entry's create in ops
 }
@@ -99,7 +99,7 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
 	at := c.placeBy(d, e.Name(), contenders)
-	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore) // else it waits for more permits
+	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore) // otherwise the entry waits for more permits
 	c.lock.sawOthers(contenders > 1)
 	return e, at
 }
@@ -225,7 +225,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 			return zkconn.Final(err)
 		}
 		return zkconn.ErrAgain
-	case d.parent.state == absent && op == 0 && is(zk.ErrNoAuth): // it may be there all the same
+	case d.parent.state == absent && op == 0 && is(zk.ErrNoAuth): // the parent may exist though
 		j.denied = true
 		j.lock.believe(parent{state: unknown})
 		return zkconn.ErrAgain

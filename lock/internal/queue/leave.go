@@ -34,7 +34,7 @@ func (q *Queue) exitOf(e *Entry) *exit {
 		x.lock.recall(parent{state: ours, kind: e.Kind, generation: e.generation(), adopted: e.adopted})
 	}
 	x.version, x.acknowledged, x.pending = e.LastWrite()
-	x.deletesParent = e.alone && !e.keepParent && e.generated && !x.lock.stays(q.Clock.Mono())
+	x.deletesParent = q.deletesParentOnLeave(e, x.lock)
 	return x
 }
 
@@ -42,7 +42,7 @@ func (q *Queue) exitOf(e *Entry) *exit {
 // is there and the lock is not in frequent use. It retries over reconnects until ctx ends. It
 // fails with ErrRemoved if the node was already gone, and with ErrTaken if another client has
 // written it; then it changes nothing. A missing node is a success if a reply of ours was lost,
-// or if the lease has ended since. It is none if the lease may have ended before the unlock.
+// or if the lease has ended since. It is a failure if the lease may have ended before the unlock.
 func (q *Queue) Leave(ctx context.Context, e *Entry) error {
 	x := q.exitOf(e)
 	defer q.close(x.lock)

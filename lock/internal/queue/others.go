@@ -170,8 +170,8 @@ func countContenders(children []string, stat *zk.Stat) int {
 	return len(znode.Contenders(children))
 }
 
-// readRoom reads the number of a semaphore's permits, and watches it if told to. If this client's
-// entries hold all permits there were, none of its waiters in the queue would learn of more.
+// readRoom reads the number of a semaphore's permits, and watches it if told to. Without this, a
+// client whose entries hold all permits would not learn of added ones.
 func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 	if p.like.Kind != znode.Semaphore {
 		return nil

@@ -15,10 +15,10 @@ import (
 type belief uint8
 
 const (
-	absent     belief = iota // there is none: the join creates it
-	unknown                  // it must be read
-	ours                     // there is one, with the anchor of its generation
-	unwritable               // there is one that we may not write: each join lists
+	absent     belief = iota // there is no parent: the join creates it
+	unknown                  // the parent must be read
+	ours                     // there is a parent, with the anchor of its generation
+	unwritable               // there is a parent that we may not write: each join lists
 )
 
 // parent is a client's belief about a lock's parent. The server checks it: a join with a wrong
@@ -96,14 +96,16 @@ func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err e
 	if errors.Is(err, zk.ErrNoNode) {
 		return true, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	return false, c.learnAnchor(p, n)
+	return false, c.learnAnchor(p, n, err)
 }
 
-// learnAnchor takes the permits from a read of the anchor.
-func (c *contender) learnAnchor(p *parent, n zkconn.Node) error {
+// learnAnchor takes the permits from a read of the anchor, which exists.
+func (c *contender) learnAnchor(p *parent, n zkconn.Node, err error) error {
+	if errors.Is(err, zk.ErrNoAuth) {
+		return fmt.Errorf("%w: read the anchor below %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+	} else if err != nil {
+		return err
+	}
 	a, err := znode.DecodeAnchor(n.Data)
 	if err != nil {
 		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, c.parent, err)

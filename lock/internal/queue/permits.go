@@ -31,11 +31,11 @@ const fewHolders = 16
 
 // holdersAhead has the holders ahead of the first waiter, and the number of permits.
 type holdersAhead struct {
-	names    []znode.Name         // that may still be there: no other is ahead
-	seen     map[string]*sighting // each with a watch
+	names    []znode.Name         // names that may still exist; no other contender is ahead
+	seen     map[string]*sighting // by name; each has a watch
 	again    time.Time            // time of the next read of all
 	capacity int32
-	resized  <-chan zk.Event // of a watch on the number
+	resized  <-chan zk.Event // watch on the number of permits
 }
 
 func (c *holdersAhead) drop(n znode.Name) {
@@ -134,7 +134,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 		w.grantedPredecessor, w.p = name.Node, position{} // we are the first waiter: list the holders
 		return nil
 	}
-	var left <-chan zk.Event // of the target
+	var left <-chan zk.Event // watch on the target
 	if target, ok := znode.Parse(w.p.target); ok && target.Node != name.Node {
 		_, left, err = w.Conn.Watch(ctx, w.path(target))
 		switch {

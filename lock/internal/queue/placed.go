@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// placed is this process's place (package place) for requests of one likeness, with its joins. The lock state guards it. It exists while it is used.
+// placed is this process's place (package place) for requests of one likeness, with its joins. The
+// lock state guards it. It exists while it is used.
 type placed struct {
 	place.Place[*Entry]
 	queue   *Queue
@@ -38,7 +39,7 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 	p := lock.placeFor(q, r)
 	first := p.Empty()
 	for {
-		e, step := p.Enter(w, q.Clock.Mono(), (*Entry).Join)
+		e, step := p.Enter(w, q.Clock.Mono(), (*Entry).AddHandle)
 		switch step {
 		case place.Share:
 			return p, e, nil
@@ -268,7 +269,7 @@ func (p *placed) serve(e *Entry, use place.Use) bool {
 		return false
 	}
 	w.Served <- place.Turn[*Entry]{Entry: e}
-	for p.Shared && p.Waiting() > 0 && e.Join() {
+	for p.Shared && p.Waiting() > 0 && e.AddHandle() {
 		p.Next().Served <- place.Turn[*Entry]{Entry: e}
 	}
 	return true

@@ -30,7 +30,7 @@ func (q *Queue) Resize(ctx context.Context, r Request, to int32) error {
 }
 
 func (c *contender) resize(ctx context.Context, to int32) error {
-	known, err := zkconn.Synced(ctx, c.Conn, c.parent, func() (parent, error) { // a server that lags behind would say that it is done
+	known, err := zkconn.Synced(ctx, c.Conn, c.parent, func() (parent, error) { // a server that lags behind may show an older number
 		return c.readParent(ctx)
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	if err != nil {
 		return err
 	}
-	free := int32(0) // permits that it has waited for
+	free := int32(0) // number of permits that the entry waits for
 	if to < now {
 		free, err = c.Permits, c.wait(ctx, e, p)
 	}
@@ -119,15 +119,13 @@ func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int3
 			continue
 		case errors.Is(err, zk.ErrNoNode):
 			return c.Capacity, nil, nil
-		case err != nil:
-			return 0, nil, err
 		}
-		if err := c.learnAnchor(&p, n); err != nil {
+		if err := c.learnAnchor(&p, n, err); err != nil {
 			return 0, nil, err
 		}
 		c.lock.believe(p)
 		if capacity = p.anchor.capacity(); c.resizing != 0 && capacity != c.resizing {
-			return 0, nil, errOvertaken // it waits for the wrong number
+			return 0, nil, errOvertaken // the entry waits for the wrong number of permits
 		}
 		return capacity, changed, nil
 	}

@@ -204,7 +204,7 @@ func TestWatcherNeverGoesBack(t *testing.T) {
 		if err != nil || holder == nil {
 			t.Fatalf("%v, %v", holder, err)
 		}
-		watcher.youngest++ // another server has shown the next one
+		watcher.youngest++ // as if another server had shown a later holder
 		ctx, cancel := context.WithTimeout(w.Ctx, 5*time.Second)
 		defer cancel()
 		if holder, err := watcher.Holder(ctx, false); holder != nil || !errors.Is(err, context.DeadlineExceeded) {
@@ -221,11 +221,11 @@ func TestJoinOfADoubtfulHold(t *testing.T) {
 	q.Observe = func(*Entry, lease.Change) {}
 	c := &contender{Queue: q, Request: Request{Kind: znode.RW, Role: znode.Shared, Terms: lease.Terms{TTL: time.Minute}}}
 	e := c.newEntry("/locks/x/"+generation+"-__READ__0000000001", 0, lease.Created{Sent: l.now, Session: 1})
-	if err := e.Grant(context.Background(), l.now, lease.Never); err != nil || !e.Join() {
+	if err := e.Grant(context.Background(), l.now, lease.Never); err != nil || !e.AddHandle() {
 		t.Fatalf("a good hold is not shared: %v", err)
 	}
 	l.now.Wall += time.Hour // the machine slept
-	if e.Join() {
+	if e.AddHandle() {
 		t.Error("a hold is shared whose lease may be over")
 	}
 }
@@ -249,7 +249,7 @@ func TestReplyThatIsReadInAnotherSession(t *testing.T) {
 		q := offline(new(local))
 		q.Conn, q.Observe = conn, func(*Entry, lease.Change) {}
 		q.Clock = clock.New(conn, "/locks", nil, func() clock.Instant {
-			if first := conn.Session(); ends.Swap(false) { // the reply is there
+			if first := conn.Session(); ends.Swap(false) { // the reply has come
 				w.ExpireLabel("a")
 				for conn.Session() == first || conn.Session() == 0 {
 					time.Sleep(10 * time.Millisecond)

@@ -88,7 +88,7 @@ func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
 		ahead = append(ahead, names[i])
 		names = slices.Delete(names, i, i+1)
 	}
-	for _, n := range slices.Backward(ahead) { // the holder first
+	for _, n := range slices.Backward(ahead) { // the holder comes first
 		if err := c.inTheWay(ctx, n); err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 			}
 		}
 		wait := c.awaitFree
-		if blocked.Path == c.parent { // its counter is at its end, and there is no contender
+		if blocked.Path == c.parent { // its counter is at its end; no contender is left
 			wait = func(ctx context.Context) error { return pause(ctx, pollEvery) }
 		}
 		if err := wait(ctx); err != nil {
@@ -205,10 +205,11 @@ func (w *waiter) clearPermits(ctx context.Context) error {
 	return w.roomOrBlocked(names, self)
 }
 
-// roomOrBlocked returns the Blocked of an entry that is not admitted.
+// roomOrBlocked returns the Blocked of an entry that is not admitted, which names the contender in
+// the way: the last one that a try saw, or the entry right ahead.
 func (w *waiter) roomOrBlocked(names []znode.Name, self int) error {
 	if self == 0 {
-		return &Blocked{Path: w.parent} // there are fewer permits than it asks for
+		return &Blocked{Path: w.parent} // the entry asks for more permits than there are
 	}
 	b := &Blocked{Path: w.path(names[self-1])}
 	if w.contender.seen != nil {

@@ -20,7 +20,7 @@ type waiter struct {
 	seen *sighting // last read of the predecessor; nil: none
 
 	// Of a semaphore:
-	ahead              *holdersAhead // holders ahead, if we are the first waiter; nil: we are not, or do not know
+	ahead              *holdersAhead // nil: we are not the first waiter, or do not know it
 	grantedPredecessor string        // a predecessor whose record shows the grant
 	purgeAt            time.Time     // time of the last purge of a few holders
 }
@@ -39,7 +39,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 			return zkconn.ContextError(ctx)
 		}
 		if w == nil {
-			w = &waiter{contender: c, e: e, p: p, seen: c.seen} // the contender that a try has seen
+			w = &waiter{contender: c, e: e, p: p, seen: c.seen} // a try may have seen a contender
 		}
 		var err error
 		switch next {
@@ -89,14 +89,14 @@ func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 			continue
 		}
 		w.entriesAhead = self
-		return names, self, w.fetchToken(ctx)
+		return names, self, w.fetchCzxid(ctx)
 	}
 	w.e.Vanished()
 	return nil, 0, lease.ErrGone
 }
 
-// fetchToken reads the fencing token of an entry whose create returned no Stat.
-func (w *waiter) fetchToken(ctx context.Context) error {
+// fetchCzxid reads the czxid, for the fencing token, of an entry whose create returned no Stat.
+func (w *waiter) fetchCzxid(ctx context.Context) error {
 	if w.e.czxid != 0 {
 		return nil
 	}

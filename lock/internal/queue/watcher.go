@@ -19,11 +19,11 @@ import (
 // children only while there is none. Like every judge it reads each renewal.
 type Watcher struct {
 	*contender
-	first    znode.Name      // of the queue, as far as is known; no node: unknown
+	first    znode.Name      // the first known entry of the queue; zero: unknown
 	youngest int64           // Czxid of the last holder
-	resets   int             // of the servers, at that time
-	sessions int             // of the client, at that time
-	changed  <-chan zk.Event // of the last read
+	resets   int             // number of resets of the servers at that time
+	sessions int             // number of sessions of the client at that time
+	changed  <-chan zk.Event // watch of the last read
 	most     time.Duration   // time for which the last read is good; negative: until it changes
 }
 
@@ -74,7 +74,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 				return nil, err
 			}
 		case s.expired && caughtUp:
-			w.most = first.TTL() // that it is renewed after all can be missed over a reconnect
+			w.most = first.TTL() // a renewal can go unnoticed over a reconnect
 			return nil, nil
 		case s.expired:
 			caughtUp = true // perhaps our server has not heard of the last renewal yet

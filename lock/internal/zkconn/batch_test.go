@@ -12,16 +12,16 @@ func TestBatch(t *testing.T) {
 	b := Batch{Most: 256 * kB}
 	for _, step := range []struct {
 		at   time.Duration
-		lost int // 0: none
+		lost int // bytes of a lost transaction; 0: none
 		less bool
-		want int // from then on
+		want int // limit after that
 	}{
 		{at: 0, want: 256 * kB},
 		{at: 1 * time.Second, lost: 16 * kB, want: 256 * kB},
 		{at: 2 * time.Second, lost: 100 * kB, less: true, want: 50 * kB},
 		{at: 3 * time.Second, lost: 20 * kB, less: true, want: 16 * kB},
 		{at: 4 * time.Second, lost: 10 * kB, want: 16 * kB},
-		{at: 5 * time.Second, lost: 100 * kB, less: true, want: 16 * kB}, // it was under way
+		{at: 5 * time.Second, lost: 100 * kB, less: true, want: 16 * kB}, // sent before the loss
 		{at: 64 * time.Second, want: 16 * kB},
 		{at: 65 * time.Second, want: 256 * kB},
 	} {

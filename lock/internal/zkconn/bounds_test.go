@@ -143,11 +143,11 @@ func (f onLine) Write(line []byte) (int, error) {
 
 // TestFrameThatIsNone: an invalid frame ends its connection at once, also after the first frame.
 func TestFrameThatIsNone(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // which nothing comes near
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // far more than the test takes
 	defer cancel()
 	var connections atomic.Int32
 	c, err := Dial(t.Context(), []string{serve(t, func(nc net.Conn) {
-		if connections.Add(1) == 2 { // long before the session's end
+		if connections.Add(1) == 2 { // long before the session ends
 			cancel()
 		}
 		says(append(greeting(time.Hour), 0x80, 0, 0, 0))(nc)

@@ -26,11 +26,11 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error)) (T, error) {
 		value, err := f()
 		return value, named(err)
 	}
-	done := make(chan result, 1) // the result of an abandoned call stays there
+	done := make(chan result, 1) // buffered: no goroutine receives the result of an abandoned call
 	go func() {
 		defer c.calls.Leave()
 		value, err := f()
-		if !c.Owned() && endsConnection(err) { // there are no events that would show it
+		if !c.Owned() && endsConnection(err) { // no event shows the lost connection
 			c.noteDown()
 		}
 		done <- result{value, named(err)}

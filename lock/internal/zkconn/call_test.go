@@ -136,7 +136,7 @@ func TestInlineCallsEndWithTheConnection(t *testing.T) {
 				return stalled(0), nil
 			}
 			client, server := net.Pipe()
-			go func() { // takes no request, so that the second one stays in the queue
+			go func() { // reads no request, so the second one stays in the queue
 				server.Read(make([]byte, 256))
 				server.Write(greeting(sessionTimeout))
 			}()

@@ -14,7 +14,7 @@ import (
 )
 
 // largestReply is the longest frame that we accept from a server: ten times a listing of a
-// million names of 50 bytes. A longer one is no frame.
+// million names of 50 bytes. A greater length means that the server is not ZooKeeper.
 const largestReply = 512 << 20
 
 // handshakeLimit returns the time limit of a handshake. It leaves time within a session timeout

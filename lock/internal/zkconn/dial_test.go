@@ -52,7 +52,7 @@ func TestDialWaitsForSession(t *testing.T) {
 						w.Start(w.Servers()[0])
 						w.Heal("a")
 					})
-					w.dial(cfg) // in the end
+					w.dial(cfg) // the dial succeeds after all
 				})
 			})
 		}

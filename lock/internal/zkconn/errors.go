@@ -103,7 +103,7 @@ func OutcomeOf(err error) Outcome {
 		return Ambiguous
 	case is(zk.ErrNoServer), sessionEnded(err), is(zk.ErrSessionMoved), innermost(err).Error() == codeThrottled:
 		return Retryable
-	case is(ErrUnsupported): // what it may still have created is left to expire
+	case is(ErrUnsupported): // a node that was created nevertheless expires
 		return Refused
 	case slices.ContainsFunc(refusals, is), strings.HasPrefix(innermost(err).Error(), unnamedCode):
 		return Refused

@@ -36,13 +36,13 @@ type hosts struct {
 	stuck  func() bool // reports whether unsent requests must be answered
 
 	mu             sync.Mutex
-	salt           uint64 // of the order
+	salt           uint64 // makes this client's order of addresses differ
 	servers        []string
-	addresses      []string          // of this round
+	addresses      []string          // of this round, in this client's order
 	names          map[string]string // names of these addresses' servers
-	next           int               // in addresses
-	triesThisRound int               // including the last good address
-	burst          int               // tries without a pause
+	next           int               // index of the next address
+	triesThisRound int               // number of tries, with the last good address
+	burst          int               // number of tries allowed without a pause
 	refillAt       time.Duration     // monotonic time of the next refill
 }
 

@@ -64,10 +64,10 @@ func TestHostsAfterALoss(t *testing.T) {
 	for _, servers := range [][]string{{"192.0.2.1:2181"}, {"192.0.2.1:2181", "192.0.2.2:2181", "192.0.2.3:2181"}} {
 		h, now := testHosts(t, servers...)
 		first, _ := h.Next()
-		for range 3 { // it is connected to, and goes down with all the others
+		for range 3 { // its server accepts, and then all servers fail
 			h.Connected()
 			tries := len(servers) - 1 + mostBurst/len(servers)*len(servers)
-			for i := range tries + len(servers) { // the last round is one with a pause
+			for i := range tries + len(servers) { // the last round begins with a pause
 				address, wait := h.Next()
 				if (i%len(servers) == len(servers)-1) != (address == first) {
 					t.Errorf("%d servers: try %d is of %s, and %s was lost", len(servers), i+1, address, first)

@@ -16,20 +16,20 @@ import (
 type outage struct {
 	began    atomic.Bool  // a caller may use the connection: there is no outage before the first session
 	down     atomic.Bool  // there is no session now, as far as was noticed
-	lastDown atomic.Int64 // monotonic time at which there was last no session, or silence; -1: never
-	lastLost atomic.Int64 // the same without silence
+	lastDown atomic.Int64 // last monotonic time without a session, or with a silent server; -1: none
+	lastLost atomic.Int64 // last monotonic time without a session; -1: none
 	lastID   atomic.Int64 // last known session id of a borrowed connection
 }
 
-// LastOutage returns the monotonic time at which there was last no session; -1 if there has
-// always been one since the first.
+// LastOutage returns the last monotonic time without a session; -1 if there was a session at all
+// times since the first one.
 func (c *Conn) LastOutage() time.Duration {
 	c.notice()
 	return time.Duration(c.lastDown.Load())
 }
 
-// LastLost returns the monotonic time at which there was last no session; -1 if there has always
-// been one since the first. A request that was sent later was answered in the present session.
+// LastLost is LastOutage, but does not count times in which the server was only silent. A request
+// that was sent later was answered in the present session.
 func (c *Conn) LastLost() time.Duration {
 	c.notice()
 	return time.Duration(c.lastLost.Load())

@@ -38,8 +38,8 @@ func (c *watched) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// had checks that there was an outage that ended between from and to, and that its end was
-// reported.
+// had checks that the last outage ended between from and to. It also checks the number of
+// reported reconnections.
 func (c *watched) had(from, to time.Duration, reconnected int) {
 	c.w.Helper()
 	if last := c.LastOutage(); last < from || last > to {

@@ -26,7 +26,7 @@ func TestSyncedReadIsOfOneSession(t *testing.T) {
 				c := w.conn(own, w.config("a"))
 				w.write(c, "/x")
 				syncs, ends := 0, 2
-				var synced, readIn int64 // the sessions of the last ones
+				var synced, readIn int64 // sessions of the last sync and read
 				w.Intercept(func(r locktest.Request) (f locktest.Fault) {
 					switch r.Op {
 					case "sync":

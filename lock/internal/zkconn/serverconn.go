@@ -114,8 +114,7 @@ func (c *serverConn) Read(p []byte) (int, error) {
 // leastReply is the length of a reply's header. go-zookeeper does not check that it is there.
 const leastReply = 16
 
-// frame waits for the next frame, and refuses an impossible length. Our own frames come before
-// it.
+// frame waits for the next frame, and refuses an impossible length. Our own frames come first.
 func (c *serverConn) frame() error {
 	head, err := c.reader.Peek(4)
 	if err != nil {

@@ -91,7 +91,7 @@ func testHandshake(t *testing.T, step int, timeout time.Duration, want []time.Du
 			t.Fatal(err)
 		}
 		got = append(got, p[:n]...)
-		if len(s.bytes) <= 10 { // the frame has come
+		if len(s.bytes) <= 10 { // the whole frame was sent
 			s.then = func() {}
 		}
 	}

@@ -195,7 +195,7 @@ func TestWatchesFireWhenTheConnectionWasLost(t *testing.T) {
 							t.Errorf("own %v, refused %v: the watch on %s has not fired", own, refused, name)
 						}
 					}
-					time.Sleep(2 * pollEvery) // a borrowed one hears of its session late, and fires once more
+					time.Sleep(2 * pollEvery) // a borrowed connection learns of its session late, and its watches fire once more
 					data = w.watchData(c, "/x")
 					if firesWithin(data, lookAgain/2) || c.Session() != session {
 						t.Errorf("own %v: a watch that was armed on the new connection fires, or the session is another", own)

@@ -57,7 +57,7 @@ func TestLife(t *testing.T) {
 	}
 	<-lost.Context().Done()
 
-	if err := locks.Close(); err != nil { // after it nothing more is told
+	if err := locks.Close(); err != nil { // all events are delivered
 		t.Error(err)
 	}
 

@@ -19,6 +19,8 @@
 //
 // The reasons are those of [lock.Event.ReasonLabel]: expired, removed, taken, broken, max_hold
 // and closed. It is a separate module, so the library does not depend on Prometheus.
+// cmd/reaper/deploy/prometheus has a scrape configuration for the reaper; add a job for your
+// service.
 package prometheus
 
 import (

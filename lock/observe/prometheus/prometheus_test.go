@@ -35,7 +35,7 @@ func Example() {
 			log.Fatal(err)
 		}
 	}
-	locks.Close() // after it all is counted
+	locks.Close() // all events are counted
 
 	metrics, err := registry.Gather()
 	if err != nil {
@@ -49,8 +49,8 @@ func Example() {
 	// Output: holdfast_lock_hold_seconds default 3
 }
 
-// TestOddInput: neither bounds in another order, nor a policy whose name is not UTF-8, make an event
-// panic, which would end the process.
+// TestOddInput: neither bounds in another order, nor a policy whose name is not UTF-8, make an
+// event panic, which would end the process.
 func TestOddInput(t *testing.T) {
 	o := observe.New(5, 1, 5)
 	for kind := range lock.EventDisplaced + 2 {

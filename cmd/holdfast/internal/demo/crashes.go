@@ -18,7 +18,7 @@ import (
 const (
 	shortTTL   = 10 * time.Second
 	shortGrace = 500 * time.Millisecond
-	slack      = 5 * time.Second // that a loaded machine may take more than it should
+	slack      = 5 * time.Second // extra time for a loaded machine
 )
 
 // killHolder kills a holder while others wait.
@@ -76,7 +76,7 @@ func (d *demo) killEverybody(ctx context.Context) {
 		p.kill()
 	}
 	nodes := d.left(ctx)
-	d.say("SIGKILL for both. %d nodes are left: two entries, their lock, and ancestors.", len(nodes))
+	d.say("SIGKILL for both. %d nodes are left, among them two entries and their lock.", len(nodes))
 
 	dir, err := os.MkdirTemp("", "holdfast-demo-")
 	check(err)
@@ -87,7 +87,7 @@ func (d *demo) killEverybody(ctx context.Context) {
 	check(os.WriteFile(file, []byte(config), 0o600))
 	// The flag takes precedence over the environment, which may name other servers.
 	reaper := d.start("the reaper", d.Reaper, d.Reaper, "--config", file, "--servers", strings.Join(d.Servers, ","))
-	d.say("The reaper is started. It sweeps every second, with an orphan_after of 1s.")
+	d.say("The reaper is started. It sweeps every second, with an orphan_after of 1s. It waits until the leases have ended, about %v.", shortTTL+shortGrace)
 	var left []string
 	err = await(ctx, "the tree is swept away", func() bool {
 		if reaper.ended() {

@@ -49,7 +49,7 @@ func (d *demo) start(name, path string, args ...string) *process {
 			p.lines <- out.Text()
 		}
 		close(p.lines)
-		_ = p.cmd.Wait() // cmd.ProcessState tells
+		_ = p.cmd.Wait() // cmd.ProcessState has the result
 	}()
 	return p
 }
@@ -106,7 +106,7 @@ func (p *process) tell(ctx context.Context, line, answer string) string {
 // kill kills the process with SIGKILL, and waits for its end.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // fails only if it is gone
-	for range p.lines {      // which its output has to be read for
+	for range p.lines {      // the process ends only when its output has been read
 	}
 	<-p.gone
 }

@@ -12,7 +12,7 @@ import (
 type session struct {
 	server string // host:port
 	id     int64
-	secret []byte // with which any connection may take it over
+	secret []byte // password with which any connection can take the session over
 }
 
 // listen wraps a connection to a server. It passes the granted session to tell: the first frame
@@ -25,7 +25,7 @@ type listener struct {
 	net.Conn
 	server string
 	tell   func(session)
-	begun  []byte // how the first frame begins
+	begun  []byte // first bytes of the first frame
 	done   bool
 }
 

@@ -39,6 +39,7 @@ func (d *demo) expireUnderHoldfast(ctx context.Context) {
 	expired := time.Now()
 	d.say("The first has a new session, %s. Is its hold valid? %s.", first.tell(ctx, "renew", "session"), first.tell(ctx, "check", "valid"))
 
+	d.say("Now the demo waits %v, longer than the TTL and the grace.", ttl+grace+time.Second)
 	intruded := d.intrudes(ctx, "Holdfast", second, expired.Add(ttl+grace+time.Second), 0)
 	if intruded {
 		d.say("The second has the lock too.")

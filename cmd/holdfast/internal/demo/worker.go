@@ -58,7 +58,7 @@ type worker struct {
 	servers []string
 	base    Base
 	orders  chan string
-	session atomic.Pointer[session] // the present one, or the last one
+	session atomic.Pointer[session] // the current session, or the last one
 }
 
 // say sends a line to the demo.
@@ -71,7 +71,7 @@ func (w *worker) dial(network, address string, timeout time.Duration) (net.Conn,
 		return nil, err
 	}
 	return listen(conn, address, func(s session) {
-		if s.id != 0 { // not the news that an old one is gone
+		if s.id != 0 { // 0: the old session has ended
 			w.session.Store(&s)
 		}
 	}), nil
@@ -146,14 +146,14 @@ func (w *worker) holdfast(args []string) {
 		},
 		"check": func() string {
 			answer := map[bool]string{true: "yes", false: "no"}[hold.Remaining() > 0]
-			return fmt.Sprintf("valid %s, after %d renewals", answer, locks.Stats().Renewals)
+			return fmt.Sprintf("valid %s, renewed %d times", answer, locks.Stats().Renewals)
 		},
 		"unlock": func() string { return "out " + result(hold.Unlock()) },
 	})
 }
 
-// obey executes orders and prints the results. It can also make the server end its own session,
-// which its client does not see differently from any other end, and wait for a new one.
+// obey executes orders and prints the results. Two more orders are about the worker's session: to
+// make the server end it, which looks like any other end, and to wait for a new session.
 func (w *worker) obey(orders map[string]func() string) {
 	var old *session
 	orders["expire"] = func() string {

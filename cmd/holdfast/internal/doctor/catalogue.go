@@ -35,7 +35,7 @@ var kinds = map[string]kind{
 	"no-session": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
 		"Start a server there or name others with --servers, HOLDFAST_ZOOKEEPER or zookeeper.servers; see that no firewall, port or TLS setting is in the way."},
 	"server-unsupported": {Error, "Two clients may hold a lock at once, or none may get it.",
-		"Use Apache ZooKeeper 3.4.6 or later, 3.9.5 by preference."},
+		"Use Apache ZooKeeper 3.4.14 or later, 3.9.5 by preference."},
 	"server-release": {Warning, "An acknowledged write, and a lock with it, can be lost.",
 		"Upgrade the server to a release with the fix, which the finding names."},
 	"release-unknown": {Info, "Whether the release has known bugs was not looked at.",

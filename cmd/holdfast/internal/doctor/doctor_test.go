@@ -163,7 +163,7 @@ func admit(t *testing.T, opts locktest.Options, f func(p *patient)) {
 	opts.Latency = func(string, string) time.Duration { return time.Microsecond }
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		t.Cleanup(func() { time.Sleep(10 * time.Second) }) // for connections to go
+		t.Cleanup(func() { time.Sleep(10 * time.Second) }) // until all connections are closed
 		t.Cleanup(cancel)
 		p := &patient{T: t, Ensemble: locktest.Start(t, opts), ctx: ctx, config: policy.Default()}
 		p.config.ZooKeeper.Servers = p.Servers()

@@ -89,9 +89,9 @@ type walk struct {
 	fail     context.CancelCauseFunc
 
 	mu     sync.Mutex
-	found  *sync.Cond // there are names to read, or there will be no more
+	found  *sync.Cond // signals new names to read, or the end
 	names  []string   // names to read
-	open   int        // number of these, and of those being read
+	open   int        // number of names to read or being read
 	nodes  []admin.State
 	unread []Unread
 }

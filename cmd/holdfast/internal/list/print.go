@@ -18,7 +18,7 @@ type Lock struct {
 	Name    string  `json:"name"`
 	Kind    string  `json:"kind"`              // "mutex", "rw", "semaphore"; "dir" for an ancestor of locks; "" if not marked as ours
 	Permits int     `json:"permits,omitempty"` // present number of a semaphore
-	Holders []Entry `json:"holders"`           // contenders that are in; an expired one is not purged yet
+	Holders []Entry `json:"holders"`           // contenders that hold the lock, and an expired one until its purge
 	Waiters []Entry `json:"waiters"`           // in the order of their turn
 }
 

@@ -30,7 +30,7 @@ type place struct {
 	admin.Contender
 	name     znode.Name
 	in       bool
-	waitsFor int // index of the contender ahead, if it is not in
+	waitsFor int // index of the contender ahead, for a waiter
 }
 
 // places returns the places of all contenders, by the contenders' own admission rule.

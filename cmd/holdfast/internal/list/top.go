@@ -28,14 +28,14 @@ type View struct {
 	Height int // in lines
 	Skip   int // lines scrolled away
 	Colour bool
-	Note   string // for example the reason why it is not up to date
+	Note   string // for example the reason why the screen is out of date
 }
 
 // line is a lock in a live view.
 type line struct {
 	state   admin.State
 	waiting int
-	holder  admin.Contender // the first
+	holder  admin.Contender // the first holder
 	holders int
 	age     time.Duration // since the earliest grant of its holders; negative: unknown
 }

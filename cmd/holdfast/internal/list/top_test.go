@@ -27,7 +27,7 @@ func TestTop(t *testing.T) {
 			t.Errorf("%s has %d lines", file, n)
 		}
 	}
-	for _, height := range []int{0, 1, 2, 3} { // of a terminal that is being made smaller
+	for _, height := range []int{0, 1, 2, 3} { // the user makes the terminal smaller
 		if got := all.Top(View{Order: ByName, Width: 3, Height: height}); text.Width(strings.SplitN(got, "\n", 2)[0]) > 3 {
 			t.Errorf("%q", got)
 		}

@@ -102,12 +102,12 @@ func TestTellDoesNotWait(t *testing.T) {
 	}
 	defer in.Close()
 	g := &guard{news: news}
-	const told = 10_000 // a pipe takes 64 KiB
+	const told = 10_000 // more messages than the 64 KiB of a pipe hold
 	for i := range told {
 		g.tell(leash{4711, time.Duration(i)})
 	}
 	news.Close()
-	g.tell(leash{4711, told}) // of one that was dismissed there is nothing to be told
+	g.tell(leash{4711, told}) // the guard was dismissed: the message is dropped
 	lines := bufio.NewScanner(in)
 	var read int
 	for ; lines.Scan(); read++ {
@@ -234,7 +234,7 @@ func exchange() int {
 		fmt.Println(signal)
 		return 0
 	}
-	runtime.LockOSThread() // the first thread is ours now, and what follows is on another one
+	runtime.LockOSThread() // keeps the first thread: the code below runs on another one
 	code := make(chan int)
 	go func() { code <- pass(os.Args[1], os.Args[2], os.Args[3:]) }()
 	return <-code
@@ -257,7 +257,7 @@ func TestCommandDiesWithRun(t *testing.T) {
 	cmd.Env = append(os.Environ(), envThread+"=1")
 	cmd.ExtraFiles = []*os.File{gate} // file 3
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // whose death it would be
+	runtime.LockOSThread() // the signal depends on this thread's end
 	defer runtime.UnlockOSThread()
 	out, err := cmd.CombinedOutput()
 	if got := strings.TrimSpace(string(out)); err != nil || got != fmt.Sprint(int(syscall.SIGKILL)) {

@@ -31,13 +31,13 @@ func TestDecide(t *testing.T) {
 	}{
 		{30 * s, false, nothing, 5 * s},
 		{15 * s, false, nothing, 5 * s},
-		{12 * s, false, nothing, 2 * s}, // not to be late for SIGTERM
+		{12 * s, false, nothing, 2 * s}, // until SIGTERM is due
 		{10*s + 1, false, nothing, 1},
-		{10 * s, false, terminate, 7 * s}, // not to be late for SIGKILL
+		{10 * s, false, terminate, 7 * s}, // until SIGKILL is due
 		{3*s + 1, false, terminate, 1},
 		{10 * s, true, nothing, 5 * s},
 		{4 * s, true, nothing, s},
-		{29 * s, true, nothing, 5 * s}, // renewed after all: it ends in its own time
+		{29 * s, true, nothing, 5 * s}, // a renewal came: the command ends in its own time
 		{3 * s, false, kill, 5 * s},
 		{3 * s, true, kill, 5 * s},
 		{0, true, kill, 5 * s},

@@ -161,11 +161,11 @@ func (p *process) suspend(by syscall.Signal, tell func(format string, args ...an
 	case asks:
 		tell("the command stands still: it needs the terminal (%v), and holdfast run is in the background; fg has it go on, and SIGTERM ends it", by)
 		flush()
-		if p.terminal.isOurs() { // meanwhile
+		if p.terminal.isOurs() { // the job may have come to the foreground meanwhile
 			p.resume()
 			return
 		}
-		if err := unix.Kill(0, by); err != nil { // our whole job, as the kernel would
+		if err := unix.Kill(0, by); err != nil { // stop our whole job, as the kernel would
 			tell("holdfast run could not stop itself: %v", err)
 		}
 	default:

@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if err := Check("/no/such/file"); err != nil { // of which exec tells
+	if err := Check("/no/such/file"); err != nil { // exec reports the missing file
 		t.Error(err)
 	}
 }

@@ -44,8 +44,8 @@ type Result struct {
 // Only one Run at a time: it waits for all children of this process.
 func Run(ctx context.Context, hold Hold, ttl time.Duration, cmd Command, tell func(format string, args ...any), flush func()) (Result, error) {
 	signals := make(chan os.Signal, 16)
-	for _, s := range append(passedOn, syscall.SIGPIPE) { // SIGPIPE: not to die of a closed stderr
-		if !signal.Ignored(s) { // for example by nohup: then it stays ignored, for the command too
+	for _, s := range append(passedOn, syscall.SIGPIPE) { // SIGPIPE: survive a closed stderr
+		if !signal.Ignored(s) { // a signal that nohup ignores stays ignored, by the command too
 			signal.Notify(signals, s)
 		}
 	}
@@ -77,7 +77,7 @@ type supervisor struct {
 	until  time.Duration // time at which the guard kills
 	asked  bool          // SIGTERM was sent
 	killed bool          // SIGKILL was sent
-	why    error         // reason for the first of these
+	why    error         // reason of the first signal
 }
 
 // loop supervises the command until it has ended.

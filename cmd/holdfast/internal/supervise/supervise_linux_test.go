@@ -268,7 +268,7 @@ func TestLeaseThatEnds(t *testing.T) {
 	t.Parallel()
 	a := act(t, fading, `trap "echo SIGTERM; exit 3" TERM; echo ready; while :; do sleep 0.05; done`)
 	before := a.until("told: lock \"test\": its lease ends in")
-	if len(before) > 1 { // the command and we write at the same time
+	if len(before) > 1 { // the command's output and ours can mix
 		t.Errorf("output before: %q", before)
 	}
 	a.until("SIGTERM")
@@ -342,7 +342,7 @@ func TestOrphansAreReaped(t *testing.T) {
 	})
 	a.mustSay("done")
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if all := a.children(); len(all) == 3 { // the guard, the command, and the orphan that lives
+		if all := a.children(); len(all) == 3 { // the guard, the command, and the orphan that still runs
 			return
 		} else if time.Now().After(deadline) {
 			t.Fatalf("children: %q", all)
@@ -358,7 +358,7 @@ func TestGuardThatWasStopped(t *testing.T) {
 	a := act(t, lease.String()+" renewed", `echo $$; while :; do sleep 0.05; done`)
 	guard := a.guard(a.line())
 	a.stop(guard)
-	<-time.After(lease + time.Second) // longer than what it was told last
+	<-time.After(lease + time.Second) // longer than the lease in the guard's last message
 	if err := unix.Kill(guard, unix.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func TestGuardThatWasStopped(t *testing.T) {
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	a.mustExit(128 + 15) // by the signal that was passed on, and not by the guard's
+	a.mustExit(128 + 15) // by our signal, and not by the guard's
 }
 
 func TestFilesOfTheCallerAreInherited(t *testing.T) {
@@ -447,7 +447,7 @@ func TestTerminal(t *testing.T) {
 	a.until("got hello")
 	typed(ctrlC)
 	a.until("INT")
-	typed(ctrlZ) // nothing could make us go on, so we do at once
+	typed(ctrlZ) // no process could continue us, so we continue at once
 	if before := a.until("CONT"); slices.Contains(before, "INT") {
 		t.Errorf("one Ctrl-C came twice: %q", before)
 	}
@@ -518,7 +518,7 @@ func TestPromptInTheBackground(t *testing.T) {
 	a, typed := inBash(t)
 	typed(asRun("1h renewed") + ` sh -c 'echo as""king >/dev/tty; read line </dev/tty; echo "got $line"; exit 5' &` + "\n")
 	a.until("the command stands still: it needs the terminal")
-	for known := false; !known; { // to the shell: all of its threads have to be stopped
+	for known := false; !known; { // until the shell knows: all threads must have stopped
 		typed("jobs\n")
 		line := a.line()
 		for !strings.HasPrefix(line, "[1]+") {
