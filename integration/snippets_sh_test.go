@@ -43,7 +43,7 @@ type rule struct {
 
 var rules = []rule{
 	{`^make `, (*console).target, "it runs for minutes: that the target is there is checked, and CI runs it"},
-	{`^go work init `, nil, "it is for a checkout beside another module; integration/bench and others are such modules"},
+	{`^go mod (edit -replace|tidy)`, nil, "it is for the reader's module; TestProgramOfREADME builds such a module"},
 	{`^go install `, (*console).programs, "it writes outside of the test's folder: that the packages are there, and programs, is checked"},
 	{`^holdfast demo$`, nil, "TestCommandLine runs it, for a minute"},
 	{`^holdfast dev$`, nil, "TestDev runs it, on ports that are free"},
