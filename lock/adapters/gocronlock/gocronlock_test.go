@@ -141,7 +141,7 @@ func TestElector(t *testing.T) {
 			t.Helper()
 			for i, n := range during(10 * time.Second) {
 				// A tick at either end of the time may or may not be in it.
-			if i == leader && (n < 9 || n > 11) || i != leader && n != 0 {
+				if i == leader && (n < 9 || n > 11) || i != leader && n != 0 {
 					t.Errorf("%d runs by process %d, while process %d leads", n, i, leader)
 				}
 			}
