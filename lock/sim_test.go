@@ -67,7 +67,7 @@ func TestSimulation(t *testing.T) {
 	}
 	wg.Wait()
 	t.Logf("seeds %d to %d: %s", first, first+seeds-1, total)
-	if missing := total.missing(); seeds >= 500 && only == "" && len(missing) > 0 && !t.Failed() {
+	if missing := total.missing(int(seeds)); seeds >= 500 && only == "" && len(missing) > 0 && !t.Failed() {
 		t.Errorf("what these histories should show never happened in them: %q", missing)
 	}
 }

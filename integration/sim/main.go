@@ -66,7 +66,7 @@ func run(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("a promise was broken; SEED=n SEEDS=1 make sim runs the history of seed n again: %w", err)
 	}
-	if missing := sum.missing(); seeds >= 500 && os.Getenv("KIND") == "" && len(missing) > 0 {
+	if missing := sum.missing(int(seeds)); seeds >= 500 && os.Getenv("KIND") == "" && len(missing) > 0 {
 		return fmt.Errorf("what these histories should show never happened in them: %s", strings.Join(missing, ", "))
 	}
 	took := time.Since(begun)
@@ -163,9 +163,14 @@ func (t tally) add(out string) {
 	}
 }
 
+// rare is an event that occurs about four times in 1,000 histories. It must occur in 5,000.
+const rare = "holds of data that was lost"
+
 // missing returns the events that never happened.
-func (t tally) missing() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(thing string) bool { return t[thing] > 0 })
+func (t tally) missing(histories int) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(thing string) bool {
+		return t[thing] > 0 || thing == rare && histories < 5000
+	})
 }
 
 func (t tally) String() string {
