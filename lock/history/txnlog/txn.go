@@ -1,0 +1,64 @@
+// Package txnlog reads ZooKeeper's transaction logs and snapshots.
+package txnlog
+
+import "time"
+
+// Txn is one transaction of a ZooKeeper ensemble: what its leader ordered and every server
+// applied. All its operations took effect, or, if its only operation is OpError, none.
+type Txn struct {
+	Zxid    int64
+	Time    time.Time // by the leader's clock, in milliseconds
+	Session int64     // of the client that asked for it, or whose session began or ended
+	Cxid    int32     // the client's number of the request
+	Ops     []Op      // one, or those of a multi
+}
+
+// OpKind tells what an operation does.
+type OpKind int32
+
+// The numbers are ZooKeeper's (ZooDefs.OpCode).
+const (
+	OpCreate       OpKind = 1 // also create2, createContainer and createTTL
+	OpDelete       OpKind = 2 // also deleteContainer
+	OpSetData      OpKind = 5
+	OpSetACL       OpKind = 7
+	OpCheck        OpKind = 13 // in a multi only
+	OpReconfig     OpKind = 16
+	OpBeginSession OpKind = -10
+	OpCloseSession OpKind = -11 // deletes the session's ephemeral nodes, in this transaction
+	OpError        OpKind = -1
+)
+
+// Op is one operation of a transaction. The fields that its kind does not name are zero.
+type Op struct {
+	Kind      OpKind
+	Path      string        // all but the sessions' and OpError
+	Data      []byte        // OpCreate, OpSetData
+	ACL       []ACL         // OpCreate, OpSetACL
+	Ephemeral bool          // OpCreate: the owner is Txn.Session
+	Version   int32         // OpSetData, OpSetACL, OpCheck: the node's version afterwards
+	CVersion  int32         // OpCreate: the parent's child version afterwards; -1 if the log lacks it
+	Timeout   time.Duration // OpBeginSession
+	Ended     []string      // OpCloseSession: the ephemeral nodes that it deletes, if the log names them (3.6 and later)
+	Err       int32         // OpError: ZooKeeper's code
+}
+
+// ACL is one entry of a node's access control list.
+type ACL struct {
+	Perms  int32
+	Scheme string
+	ID     string
+}
+
+// Node is one znode of a snapshot.
+type Node struct {
+	Path           string
+	Data           []byte
+	Czxid          int64 // the transaction that made it
+	Mzxid          int64 // the last that wrote its data
+	Pzxid          int64 // the last that added or removed a child
+	Ctime, Mtime   time.Time
+	Version        int32
+	CVersion       int32
+	EphemeralOwner int64 // 0 if the node is persistent
+}
