@@ -31,7 +31,7 @@ TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo playground test alltests maintests moduletests unittests unit integration hosts versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests maintests moduletests unittests unit integration hosts kazoo versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ integration: bin/withzk ## the tests on a real ZooKeeper
 
 hosts: ## the locks of goose, golang-migrate and gocron taken here, by those projects' own tests
 	$(call in_each,$(ADAPTERS),$(TEST) -count=1 ./...)
+
+kazoo: ## the tests of kazoo, a client in Python, on the ensemble of holdfast dev
+	HOLDFAST_KAZOO=1 $(TEST) -count=1 -v ./integration/kazoo
 
 versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."), as a table
 	go run ./integration/versions $(VERSIONS)

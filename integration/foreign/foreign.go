@@ -63,25 +63,39 @@ func Curator(ctx context.Context, dir, class string, source []byte) (Program, er
 	}}, nil
 }
 
-// Kazoo returns the program of a Python source that imports kazoo. It uses the Python in the PATH
-// if that has kazoo; otherwise the system's Python, for which a package provides kazoo.
+// Kazoo returns the program of a Python source that imports kazoo.
 func Kazoo(ctx context.Context, dir, name string, source []byte) (Program, error) {
+	program, err := python(ctx, "import kazoo", "python3-kazoo")
+	if err != nil {
+		return Program{}, err
+	}
+	path, bare := filepath.Join(dir, name), program.Command
+	program.Command = func(args ...string) *exec.Cmd { return bare(append([]string{path}, args...)...) }
+	return program, os.WriteFile(path, source, 0o600)
+}
+
+// KazooTests returns a Python that has kazoo's tests, and what they import.
+func KazooTests(ctx context.Context) (Program, error) {
+	return python(ctx, "import kazoo.tests.util, pytest, jks, mock, objgraph, OpenSSL", "python3-kazoo",
+		"python3-pytest", "python3-pyjks", "python3-mock", "python3-objgraph", "python3-openssl")
+}
+
+// python returns the Python in the PATH if it can do the imports, and otherwise the system's,
+// for which the packages provide them.
+func python(ctx context.Context, imports string, packages ...string) (Program, error) {
 	var python, version string
 	err := zkserver.Install(ctx, func() ([]string, error) {
 		for _, python = range []string{"python3", "/usr/bin/python3"} {
-			output, err := exec.CommandContext(ctx, python, "-c", "import kazoo; print(kazoo.__version__)").Output()
+			output, err := exec.CommandContext(ctx, python, "-c", imports+"; print(kazoo.__version__)").Output()
 			if err == nil {
 				version = "kazoo " + strings.TrimSpace(string(output))
 				return nil, nil
 			}
 		}
-		return []string{"python3-kazoo"}, context.Cause(ctx)
+		return packages, context.Cause(ctx)
 	})
 	if err != nil {
 		return Program{}, err
 	}
-	path := filepath.Join(dir, name)
-	return Program{version, func(args ...string) *exec.Cmd {
-		return exec.Command(python, append([]string{path}, args...)...)
-	}}, os.WriteFile(path, source, 0o600)
+	return Program{version, func(args ...string) *exec.Cmd { return exec.Command(python, args...) }}, nil
 }
