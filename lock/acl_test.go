@@ -282,6 +282,7 @@ func TestRenewalDenied(t *testing.T) {
 func TestAnchorIsReadable(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithACL(zk.WorldACL(zk.PermAll&^zk.PermRead)...))
+		w.create(w.raw("admin"), lock.DefaultRoot, "", 0)
 		h, err := a.Mutex("x").Lock(w.ctx)
 		w.ok(err)
 		acl, _, err := w.raw("other").GetACL("/locks/x/" + znode.Anchor(w.parent("x").Generation))

@@ -212,14 +212,18 @@ func (q *Queue) makeDir(ctx context.Context, path string) error {
 		}
 		return err
 	}
+	// The check needs READ: no node is made whose ACL locks its own client out, and everybody else.
 	err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		_, err := q.send(ctx, &zk.CreateRequest{Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: q.ACL})
+		_, err := q.send(ctx, &zk.CreateRequest{Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: q.ACL},
+			&zk.CheckVersionRequest{Path: path})
 		return err
 	})
-	switch {
+	switch refused, _ := zkconn.RefusedOp(err); {
 	case err == nil, errors.Is(err, zk.ErrNodeExists),
 		errors.Is(err, zk.ErrNoNode): // its own parent was deleted meanwhile; the caller tries again
 		return nil
+	case errors.Is(err, zk.ErrNoAuth) && refused == 1:
+		return fmt.Errorf("%w: create %s: the ACL for new nodes does not let this client itself read", zkconn.ErrDenied, path)
 	case errors.Is(err, zk.ErrNoAuth):
 		return fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, path)
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
