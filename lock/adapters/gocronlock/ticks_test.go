@@ -140,7 +140,9 @@ func TestTicksLost(t *testing.T) {
 func TestTicksBadInput(t *testing.T) {
 	locks := dial(t, locktest.Start(t, locktest.Options{}))
 	defer locks.Close()
-	hourly := func(name string) map[string]cron.Schedule { return map[string]cron.Schedule{name: cron.Every(time.Hour)} }
+	hourly := func(name string) map[string]cron.Schedule {
+		return map[string]cron.Schedule{name: cron.Every(time.Hour)}
+	}
 	none, err := gocronlock.NewTicks(locks, nil, schedule.Options{})
 	if err != nil {
 		t.Fatal(err)
