@@ -15,7 +15,9 @@ UNIT = $(shell go list ./... | grep -v /integration)
 
 # The modules beside the main one, whose dependencies the library is not to have.
 ADAPTERS := lock/adapters/gooselock lock/adapters/migratelock lock/adapters/gocronlock
-MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel $(ADAPTERS)
+# Those whose tests take locks as other projects' tests have it.
+HOSTS := $(ADAPTERS) integration/hosts
+MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel $(HOSTS)
 # Their tests read files of the main module, of which go's cache of results takes no notice: -count=1.
 each_module = $(call in_each,$(MODULES),$(1))
 in_each = @set -e; for m in $(1); do echo "cd $$m && $(2)"; (cd $$m && $(2)); done
@@ -31,7 +33,11 @@ TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
 
+<<<<<<< HEAD
 .PHONY: help demo playground test alltests maintests moduletests unittests unit integration hosts kazoo versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+=======
+.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+>>>>>>> w-hosts
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,16 +57,19 @@ test: bin/withzk ## all tests, on a real ZooKeeper; without one, those that hold
 
 # The tests on servers mostly wait: those of the other modules run meanwhile.
 alltests:
-	@$(SELF) --no-print-directory -k -j2 maintests moduletests
+	@$(SELF) --no-print-directory -k -j2 maintests moduletests hosttests
 
 maintests:
 	$(TEST) ./...
 
 moduletests:
-	$(call each_module,env -u HOLDFAST_ZOOKEEPER $(TEST) -count=1 ./...)
+	$(call in_each,$(filter-out $(HOSTS),$(MODULES)),env -u HOLDFAST_ZOOKEEPER $(TEST) -count=1 ./...)
+
+hosttests:
+	$(call in_each,$(HOSTS),$(TEST) -count=1 ./...)
 
 unit: ## the tests that need no server
-	@$(SELF) --no-print-directory -k -j2 unittests moduletests
+	@env -u HOLDFAST_ZOOKEEPER $(SELF) --no-print-directory -k -j2 unittests moduletests hosttests
 
 unittests:
 	env -u HOLDFAST_ZOOKEEPER $(TEST) $(UNIT)
@@ -68,8 +77,8 @@ unittests:
 integration: bin/withzk ## the tests on a real ZooKeeper
 	bin/withzk $(TEST) ./integration/...
 
-hosts: ## the locks of goose, golang-migrate and gocron taken here, by those projects' own tests
-	$(call in_each,$(ADAPTERS),$(TEST) -count=1 ./...)
+hosts: bin/withzk ## the locks of goose, golang-migrate, gocron, Vault and Dapr taken here, by those projects' own tests
+	@bin/withzk $(SELF) --no-print-directory hosttests
 
 kazoo: ## the tests of kazoo, a client in Python, on the ensemble of holdfast dev
 	HOLDFAST_KAZOO=1 $(TEST) -count=1 -v ./integration/kazoo

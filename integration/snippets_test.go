@@ -146,7 +146,7 @@ const module = "github.com/holdfast-io/holdfast"
 // packages has the packages that snippets may use without an import. Snippets that use another
 // module's packages are compiled in that module.
 var packages = map[string]string{
-	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os", "slog": "log/slog", "sql": "database/sql",
+	"context": "context", "errors": "errors", "fmt": "fmt", "fs": "io/fs", "http": "net/http", "log": "log", "os": "os", "slog": "log/slog", "sql": "database/sql",
 	"synctest": "testing/synctest", "testing": "testing", "time": "time",
 	"zk":       "github.com/go-zookeeper/zk",
 	"lock":     module + "/lock",
@@ -167,6 +167,8 @@ var packages = map[string]string{
 	"gocronlock":  module + "/lock/adapters/gocronlock",
 	"goose":       "github.com/pressly/goose/v3",
 	"migrate":     "github.com/golang-migrate/migrate/v4",
+	"database":    "github.com/golang-migrate/migrate/v4/database",
+	"iofs":        "github.com/golang-migrate/migrate/v4/source/iofs",
 	"gocron":      "github.com/go-co-op/gocron/v2",
 	"redislock":   "github.com/bsm/redislock",
 	"redis":       "github.com/redis/go-redis/v9",

@@ -2,14 +2,16 @@
 // and prints a table for integration/TESTING.md:
 //
 //	make versions VERSIONS="/opt/zookeeper-3.6.4 /opt/zookeeper-3.9.5"
+//	make versions VERSIONS="-only hosts /opt/zookeeper-3.6.4"
 //
-// Each argument is a folder with an unpacked release, as for ZOOKEEPER_HOME. The folder bin
+// -only SUITE runs one column of the table. Each other argument is a folder with an unpacked release, as for ZOOKEEPER_HOME. The folder bin
 // receives the tests' output. The exit status is 1 if any test failed.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,23 +25,41 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// suites has the columns of the table, each with its packages.
-var suites = []struct {
-	name     string
-	packages []string
-}{
-	{"conformance", []string{"./lock/locktest"}},
-	{"integration", []string{"./integration", "./integration/zkserver"}},
+// suite is a column of the table: a command that runs tests on a server of its own.
+type suite struct {
+	name    string
+	command []string
+}
+
+var suites = []suite{
+	{"conformance", goTest("./lock/locktest")},
+	{"integration", goTest("./integration", "./integration/zkserver")},
+	{"hosts", []string{"make", "--no-print-directory", "hosts"}},
+}
+
+// goTest returns the command that runs the tests of packages on a server, within a time limit.
+func goTest(packages ...string) []string {
+	return append([]string{filepath.Join("bin", "withzk"), "--", "go", "test", "-count", "1", "-timeout", "60m"}, packages...)
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, `usage: make versions VERSIONS="dir..."; each dir is an unpacked release of ZooKeeper`)
+	only := flag.String("only", "", "the suite to run; all if empty")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, `usage: make versions VERSIONS="[-only SUITE] dir..."; each dir is an unpacked release of ZooKeeper`)
+	}
+	flag.Parse()
+	chosen := choose(*only)
+	if flag.NArg() == 0 {
+		flag.Usage()
 		os.Exit(2)
 	}
-	table, err := run(ctx, os.Args[1:])
+	if len(chosen) == 0 {
+		fmt.Fprintf(os.Stderr, "versions: -only %q: must be conformance, integration or hosts\n", *only)
+		os.Exit(2)
+	}
+	table, err := run(ctx, chosen, flag.Args())
 	fmt.Print(table)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "versions:", err)
@@ -47,8 +67,13 @@ func main() {
 	}
 }
 
+// choose returns the suite of that name; all of them for "".
+func choose(name string) []suite {
+	return slices.DeleteFunc(slices.Clone(suites), func(s suite) bool { return name != "" && s.name != name })
+}
+
 // run returns the table of the completed versions, and an error if any test failed.
-func run(ctx context.Context, homes []string) (table string, err error) {
+func run(ctx context.Context, suites []suite, homes []string) (table string, err error) {
 	os.Unsetenv(zkserver.EnvServers) // with it, all tests would use that server
 	head, line := "| ZooKeeper |", "|---|"
 	for _, s := range suites {
@@ -67,7 +92,9 @@ func run(ctx context.Context, homes []string) (table string, err error) {
 		}
 		row := "| " + version + " |"
 		for _, s := range suites {
-			said, passed := test(s.packages)
+			// Ctrl-C at the terminal reaches the tests too, and they end.
+			said, err := exec.Command(s.command[0], s.command[1:]...).CombinedOutput()
+			passed := err == nil
 			file := filepath.Join("bin", fmt.Sprintf("versions-%s-%s.out", filepath.Base(home), s.name))
 			if err := os.WriteFile(file, said, 0o644); err != nil {
 				return table, err
@@ -99,14 +126,6 @@ func version(ctx context.Context) (string, error) {
 	}
 	v, err := s.Version(ctx)
 	return v.String(), errors.Join(err, s.Stop())
-}
-
-// test runs the tests of packages on a server, within a time limit. Ctrl-C at the terminal reaches
-// them too, and they end.
-func test(packages []string) (said []byte, passed bool) {
-	args := append([]string{"--", "go", "test", "-count", "1", "-timeout", "60m"}, packages...)
-	said, err := exec.Command(filepath.Join("bin", "withzk"), args...).CombinedOutput()
-	return said, err == nil
 }
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)

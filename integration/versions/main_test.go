@@ -12,3 +12,11 @@ func TestFailures(t *testing.T) {
 		}
 	}
 }
+
+func TestChoose(t *testing.T) {
+	for name, want := range map[string]int{"": len(suites), "hosts": 1, "host": 0} {
+		if got := choose(name); len(got) != want {
+			t.Errorf("%d suites for %q, want %d", len(got), name, want)
+		}
+	}
+}

@@ -1,10 +1,10 @@
 // Package gocronlock has gocron take its locks here: of several processes with the same jobs, one
 // runs each job. With a [Locker] any process may run a job, and each job has its own lock. With an
-// [Elector] the leader runs all jobs.
+// [Elector] the leader runs all jobs. With [Ticks] each tick of a schedule runs once.
 //
-// gocron plans by the wall clock of each process. So neither promises one run at each planned time.
-// [NewLocker] has the remedy for short jobs. A new leader may repeat the last leader's last run.
-// Jobs do not learn that a lock was lost.
+// gocron plans by the wall clock of each process. So a Locker and an Elector do not promise one run
+// at each planned time. [NewLocker] has a remedy for short jobs. A new leader may repeat the last
+// leader's last run. Jobs do not learn that a lock was lost.
 package gocronlock
 
 import (

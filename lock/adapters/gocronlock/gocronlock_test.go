@@ -26,8 +26,8 @@ func dial(t *testing.T, ensemble *locktest.Ensemble) *lock.Client {
 	return locks
 }
 
-// schedule runs a short job each second in a process of its own.
-func schedule(t *testing.T, with gocron.SchedulerOption, job func()) gocron.Scheduler {
+// everySecond runs a short job each second in a process of its own.
+func everySecond(t *testing.T, with gocron.SchedulerOption, job func()) gocron.Scheduler {
 	t.Helper()
 	s, err := gocron.NewScheduler(with)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestLocker(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					all = append(all, schedule(t, gocron.WithDistributedLocker(locker), func() {
+					all = append(all, everySecond(t, gocron.WithDistributedLocker(locker), func() {
 						mu.Lock()
 						defer mu.Unlock()
 						runs[int(time.Since(begun).Seconds())]++
@@ -122,7 +122,7 @@ func TestElector(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond) // until it leads or waits
 			clients, electors = append(clients, locks), append(electors, elector)
-			all = append(all, schedule(t, gocron.WithDistributedElector(elector), func() {
+			all = append(all, everySecond(t, gocron.WithDistributedElector(elector), func() {
 				mu.Lock()
 				defer mu.Unlock()
 				runs[i]++

@@ -16,10 +16,10 @@ import (
 	"github.com/pressly/goose/v3/lock/locktesting"
 	_ "modernc.org/sqlite"
 
+	"github.com/holdfast-io/holdfast/integration/hosttest"
 	"github.com/holdfast-io/holdfast/integration/pgserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/adapters/gooselock"
-	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
 // migrations would fail if they ran twice.
@@ -33,17 +33,9 @@ func init() {
 }
 
 // newLocker returns a locker of a process of its own, and the client of that.
-func newLocker(t *testing.T, ensemble *locktest.Ensemble) (*gooselock.Locker, *lock.Client) {
+func newLocker(t *testing.T, servers hosttest.Servers) (*gooselock.Locker, *lock.Client) {
 	t.Helper()
-	locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithDialer(ensemble.Dialer(t.Name())))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := locks.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	locks := servers.Dial(t)
 	l, err := gooselock.New(locks.Mutex("migrations"))
 	if err != nil {
 		t.Fatal(err)
@@ -61,24 +53,13 @@ func open(t *testing.T, driver, source string) *sql.DB {
 	return db
 }
 
-// checkLeft checks, after the clients have closed, that no lock is left.
-func checkLeft(t *testing.T, ensemble *locktest.Ensemble) {
-	t.Helper()
-	t.Cleanup(func() {
-		for _, n := range ensemble.Dump("/locks/migrations") {
-			t.Errorf("left behind: %s", n.Path)
-		}
-	})
-}
-
 // testProviders runs goose's own test of providers: of five, one applies all migrations.
 func testProviders(t *testing.T, dialect goose.Dialect, driver string, source func(*testing.T) string) {
 	for _, session := range []bool{false, true} {
 		t.Run(fmt.Sprintf("session %v", session), func(t *testing.T) {
-			ensemble, source := locktest.Start(t, locktest.Options{}), source(t)
-			checkLeft(t, ensemble)
+			servers, source := hosttest.Start(t), source(t)
 			locktesting.TestProviderLocking(t, func(t *testing.T) *goose.Provider {
-				l, _ := newLocker(t, ensemble)
+				l, _ := newLocker(t, servers)
 				with := goose.WithLocker(l)
 				if session {
 					with = goose.WithSessionLocker(l.Session())
@@ -107,24 +88,23 @@ func TestPostgreSQL(t *testing.T) {
 func TestLockers(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {
-			ensemble := locktest.Start(t, locktest.Options{})
-			checkLeft(t, ensemble)
-			one, _ := newLocker(t, ensemble)
+			t.Parallel()
+			servers := hosttest.Start(t)
+			one, _ := newLocker(t, servers)
 			locktesting.TestConcurrentLocking(t, open(t, "sqlite", ":memory:"), func(t *testing.T) gooselocks.Locker {
 				if shared {
 					return one
 				}
-				l, _ := newLocker(t, ensemble)
+				l, _ := newLocker(t, servers)
 				return l
-			}, 500*time.Millisecond)
+			}, 1500*time.Millisecond)
 		})
 	}
 }
 
 // TestLost: the lock is lost during the migrations. goose returns that.
 func TestLost(t *testing.T) {
-	ensemble := locktest.Start(t, locktest.Options{})
-	l, locks := newLocker(t, ensemble)
+	l, locks := newLocker(t, hosttest.Start(t))
 	db := open(t, "sqlite", filepath.Join(t.TempDir(), "shop.db"))
 	forget := goose.NewGoMigration(1, &goose.GoFunc{RunTx: func(context.Context, *sql.Tx) error { return locks.Close() }}, nil)
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, nil, goose.WithGoMigrations(forget), goose.WithLocker(l))
@@ -144,7 +124,7 @@ func TestBadUse(t *testing.T) {
 	if _, err := gooselock.New(new(lock.Mutex)); !errors.Is(err, lock.ErrInvalid) {
 		t.Errorf("%v of a mutex without a client", err)
 	}
-	l, _ := newLocker(t, locktest.Start(t, locktest.Options{}))
+	l, _ := newLocker(t, hosttest.Start(t))
 	if err := l.Unlock(t.Context(), nil); !errors.Is(err, lock.ErrUnlocked) {
 		t.Errorf("an unlock without a lock: %v", err)
 	}

@@ -5,6 +5,7 @@ go 1.25.11
 require (
 	github.com/golang-migrate/migrate/v4 v4.20.1
 	github.com/holdfast-io/holdfast v0.0.0
+	modernc.org/sqlite v1.44.0
 )
 
 require (
@@ -21,6 +22,7 @@ require (
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rs/zerolog v1.35.1 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/exp v0.0.0-20251023183803-a4bb9ffd2546 // indirect
 	golang.org/x/sync v0.21.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
@@ -28,7 +30,6 @@ require (
 	modernc.org/libc v1.67.4 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.11.0 // indirect
-	modernc.org/sqlite v1.44.0 // indirect
 )
 
 replace github.com/holdfast-io/holdfast => ../../..

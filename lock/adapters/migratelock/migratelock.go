@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Driver is a database driver whose lock is a mutex. The driver that it wraps does all the rest; its
-// own lock is not used.
+// Driver is a database driver whose lock is a mutex. The driver that it wraps does all the rest. It
+// uses its own lock only when it is made.
 type Driver struct {
 	database.Driver
 	mutex *lock.Mutex

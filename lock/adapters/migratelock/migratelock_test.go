@@ -17,10 +17,10 @@ import (
 	migratetesting "github.com/golang-migrate/migrate/v4/database/testing"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
+	"github.com/holdfast-io/holdfast/integration/hosttest"
 	"github.com/holdfast-io/holdfast/integration/pgserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/adapters/migratelock"
-	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
 // migrations would fail if they ran twice.
@@ -39,22 +39,14 @@ type process struct {
 	driver *migratelock.Driver
 }
 
-func newProcess(t *testing.T, ensemble *locktest.Ensemble, file string, wait time.Duration) process {
+func newProcess(t *testing.T, servers hosttest.Servers, name, file string, wait time.Duration) process {
 	t.Helper()
-	locks, err := lock.Dial(t.Context(), ensemble.Servers(), lock.WithDialer(ensemble.Dial))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := locks.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	locks := servers.Dial(t)
 	inner, err := new(sqlite.Sqlite).Open("sqlite://" + file + "?_pragma=busy_timeout(30000)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	driver, err := migratelock.New(inner, locks.Mutex("migrations"), wait)
+	driver, err := migratelock.New(inner, locks.Mutex(name), wait)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,23 +70,12 @@ func (p process) migrate(t *testing.T) *migrate.Migrate {
 
 func shop(t *testing.T) string { return filepath.Join(t.TempDir(), "shop.db") }
 
-// checkLeft checks, after the clients have closed, that no lock is left.
-func checkLeft(t *testing.T, ensemble *locktest.Ensemble) {
-	t.Helper()
-	t.Cleanup(func() {
-		for _, n := range ensemble.Dump("/locks/migrations") {
-			t.Errorf("left behind: %s", n.Path)
-		}
-	})
-}
-
 // TestDriver runs golang-migrate's own tests of drivers.
 func TestDriver(t *testing.T) {
-	ensemble := locktest.Start(t, locktest.Options{})
-	checkLeft(t, ensemble)
-	p := newProcess(t, ensemble, shop(t), 5*time.Second)
+	servers := hosttest.Start(t)
+	p := newProcess(t, servers, "migrations", shop(t), 5*time.Second)
 	migratetesting.Test(t, p.driver, []byte("CREATE TABLE t (q INTEGER, w TEXT);"))
-	p = newProcess(t, ensemble, shop(t), 5*time.Second)
+	p = newProcess(t, servers, "migrations", shop(t), 5*time.Second)
 	again, err := p.driver.Open("sqlite://" + shop(t))
 	if err != nil {
 		t.Fatal(err)
@@ -108,9 +89,8 @@ func TestDriver(t *testing.T) {
 // TestPostgreSQL runs golang-migrate's own tests on the driver of PostgreSQL.
 func TestPostgreSQL(t *testing.T) {
 	url := "pgx5" + strings.TrimPrefix(pgserver.ForTest(t), "postgres")
-	ensemble := locktest.Start(t, locktest.Options{})
-	checkLeft(t, ensemble)
-	p := newProcess(t, ensemble, shop(t), 5*time.Second)
+	servers := hosttest.Start(t)
+	p := newProcess(t, servers, "migrations", shop(t), 5*time.Second)
 	inner, err := new(pgx.Postgres).Open(url)
 	if err != nil {
 		t.Fatal(err)
@@ -127,18 +107,16 @@ func TestPostgreSQL(t *testing.T) {
 
 // TestMigrate runs golang-migrate's own test of migrations on a driver.
 func TestMigrate(t *testing.T) {
-	ensemble := locktest.Start(t, locktest.Options{})
-	checkLeft(t, ensemble)
-	migratetesting.TestMigrate(t, newProcess(t, ensemble, shop(t), 5*time.Second).migrate(t))
+	servers := hosttest.Start(t)
+	migratetesting.TestMigrate(t, newProcess(t, servers, "migrations", shop(t), 5*time.Second).migrate(t))
 }
 
 // TestProcesses: of five processes that start at once, one migrates. The others find nothing to do.
 func TestProcesses(t *testing.T) {
-	ensemble, file := locktest.Start(t, locktest.Options{}), shop(t)
-	checkLeft(t, ensemble)
+	servers, file := hosttest.Start(t), shop(t)
 	all := make([]*migrate.Migrate, 5)
 	for i := range all {
-		all[i] = newProcess(t, ensemble, file, time.Minute).migrate(t)
+		all[i] = newProcess(t, servers, "migrations", file, time.Minute).migrate(t)
 		all[i].LockTimeout = 2 * time.Minute
 	}
 	var wg sync.WaitGroup
@@ -163,9 +141,8 @@ func TestProcesses(t *testing.T) {
 
 // TestLockedByAnother: the error after the wait names the process that has the lock.
 func TestLockedByAnother(t *testing.T) {
-	ensemble, file := locktest.Start(t, locktest.Options{}), shop(t)
-	checkLeft(t, ensemble)
-	a, b := newProcess(t, ensemble, file, time.Minute), newProcess(t, ensemble, file, 50*time.Millisecond)
+	servers, file := hosttest.Start(t), shop(t)
+	a, b := newProcess(t, servers, "migrations", file, time.Minute), newProcess(t, servers, "migrations", file, 2*time.Second)
 	if err := a.driver.Lock(); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +162,7 @@ func TestLockedByAnother(t *testing.T) {
 
 // TestLost: without the lock, no migration starts. The end of one is still stored.
 func TestLost(t *testing.T) {
-	p := newProcess(t, locktest.Start(t, locktest.Options{}), shop(t), time.Minute)
+	p := newProcess(t, hosttest.Start(t), "migrations", shop(t), time.Minute)
 	d := p.driver
 	if err := errors.Join(d.Lock(), d.SetVersion(1, true), p.locks.Close()); err != nil {
 		t.Fatal(err)
@@ -212,7 +189,7 @@ func TestLost(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	p := newProcess(t, locktest.Start(t, locktest.Options{}), shop(t), time.Minute)
+	p := newProcess(t, hosttest.Start(t), "migrations", shop(t), time.Minute)
 	defer p.driver.Close()
 	mutex := p.locks.Mutex("x")
 	for says, err := range map[string]error{

@@ -1,0 +1,29 @@
+package hosttest
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// CheckGuide checks that a page shows each function of a file, from the text begin on.
+func CheckGuide(t *testing.T, page, file, begin string) {
+	t.Helper()
+	guide, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := strings.Index(string(source), begin)
+	if i < 0 {
+		t.Fatalf("%s: no %q", file, begin)
+	}
+	for _, function := range strings.SplitAfter(string(source[i:]), "\n}\n") {
+		if function = strings.TrimLeft(function, "\n"); function != "" && !strings.Contains(string(guide), "```go\n"+function+"```\n") {
+			t.Errorf("%s does not show this code of %s:\n%s", page, file, function)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+// Package hosttest gives the tests of other projects, which take their locks here, a ZooKeeper.
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Servers are the servers of a test. Its locks are below Root, which no other test uses.
+type Servers struct {
+	Addresses []string
+	Root      string
+}
+
+// Start returns the servers that HOLDFAST_ZOOKEEPER names. If it names none, it starts one in memory
+// on loopback, which other processes reach too. At its end, the test fails if entries are left.
+func Start(t testing.TB) Servers {
+	t.Helper()
+	s := Servers{zkserver.External(), "/host-" + znode.NewID()}
+	if s.Addresses == nil {
+		s.Addresses = []string{inMemory(t)}
+	}
+	t.Cleanup(func() {
+		left, err := s.wipe()
+		if err != nil {
+			t.Errorf("wipe %s: %v", s.Root, err)
+		}
+		if len(left) > 0 && !t.Failed() {
+			t.Errorf("left behind: %q", left)
+		}
+	})
+	return s
+}
+
+// inMemory starts a server in memory, and stops it at the end of the test.
+func inMemory(t testing.TB) (address string) {
+	t.Helper()
+	ensemble := locktest.Start(t, locktest.Options{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- ensemble.Serve(listener, ensemble.Servers()[0]) }()
+	t.Cleanup(func() {
+		ensemble.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// Dial returns the client of one process. The end of the test closes it.
+func (s Servers) Dial(t testing.TB, opts ...lock.Option) *lock.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	locks, err := lock.Dial(ctx, s.Addresses, append([]lock.Option{lock.WithRoot(s.Root)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := locks.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return locks
+}
+
+// wipe deletes the root. It returns the entries and anchors that it found: the nodes without
+// children two levels below the root or deeper. An empty ancestor of a lock is the reaper's.
+func (s Servers) wipe() (left []string, err error) {
+	conn, _, err := zk.Connect(s.Addresses, 10*time.Second, zk.WithLogInfo(false))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	var walk func(path string, depth int) error
+	walk = func(path string, depth int) error {
+		children, _, err := conn.Children(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, name := range children {
+			if err := walk(path+"/"+name, depth+1); err != nil {
+				return err
+			}
+		}
+		if len(children) == 0 && depth > 1 {
+			left = append(left, path)
+		}
+		if err := conn.Delete(path, -1); !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		return nil
+	}
+	return left, walk(s.Root, 0)
+}

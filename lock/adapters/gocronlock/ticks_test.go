@@ -1,0 +1,160 @@
+package gocronlock_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/adapters/gocronlock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/schedule"
+)
+
+// TestTicks: the clocks of three processes differ by 300 ms, the job is shorter than that, and one
+// process's client closes. Each tick runs once.
+func TestTicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ensemble := locktest.Start(t, locktest.Options{})
+		var mu sync.Mutex
+		runs := map[int64]int{}
+		var recorded []schedule.Run
+		begun := time.Now()
+		var all []gocron.Scheduler
+		var clients []*lock.Client
+		for range 3 {
+			locks := dial(t, ensemble)
+			clients = append(clients, locks)
+			ticks, err := gocronlock.NewTicks(locks, map[string]cron.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{
+				Report: func(r schedule.Run) {
+					mu.Lock()
+					defer mu.Unlock()
+					recorded = append(recorded, r)
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, everySecond(t, gocron.WithDistributedLocker(ticks), func() {
+				mu.Lock()
+				runs[time.Now().Unix()]++
+				mu.Unlock()
+				time.Sleep(20 * time.Millisecond)
+			}))
+			time.Sleep(300 * time.Millisecond)
+		}
+		time.Sleep(20*time.Second + 50*time.Millisecond)
+		if err := clients[0].Close(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(20 * time.Second)
+		for i, s := range all {
+			shutDown(t, s)
+			if err := clients[i].Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		for at := begun.Unix() + 2; at < begun.Unix()+40; at++ {
+			if runs[at] != 1 {
+				t.Errorf("%d runs at %v", runs[at], time.Unix(at, 0))
+			}
+		}
+		seen := map[time.Time]bool{}
+		for _, r := range recorded {
+			if seen[r.Tick] || r.Outcome != schedule.Done {
+				t.Errorf("recorded twice, or not as done: %+v", r)
+			}
+			seen[r.Tick] = true
+		}
+	})
+}
+
+// TestTicksThatWait: a run is longer than the interval. Each later tick that is recorded was run.
+func TestTicksThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := dial(t, locktest.Start(t, locktest.Options{}))
+		defer locks.Close()
+		recorded, runs := 0, 0
+		ticks, err := gocronlock.NewTicks(locks, map[string]cron.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{
+			Report: func(schedule.Run) { recorded++ },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			run, err := ticks.Lock(t.Context(), "tick")
+			if errors.Is(err, gocronlock.ErrTaken) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			runs++
+			time.Sleep(2500 * time.Millisecond)
+			if err := run.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if runs != 10 || recorded != runs {
+			t.Errorf("%d runs, %d recorded", runs, recorded)
+		}
+	})
+}
+
+// TestTicksLost: the lock is lost during a run. Unlock says so, and the run is recorded as failed.
+func TestTicksLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ensemble := locktest.Start(t, locktest.Options{})
+		locks, other := dial(t, ensemble), dial(t, ensemble)
+		defer other.Close()
+		ticks, err := gocronlock.NewTicks(locks, map[string]cron.Schedule{"tick": cron.Every(time.Second)}, schedule.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := ticks.Lock(t.Context(), "tick")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := locks.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := run.Unlock(t.Context()); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("Unlock returns %v", err)
+		}
+		if _, err := ticks.Lock(t.Context(), "tick"); !errors.Is(err, lock.ErrClosed) {
+			t.Errorf("Lock returns %v", err)
+		}
+		jobs, err := schedule.List(t.Context(), other, "")
+		if err != nil || len(jobs) != 1 || jobs[0].Runs[0].Outcome != schedule.Unfinished {
+			t.Errorf("recorded: %+v, %v", jobs, err)
+		}
+	})
+}
+
+func TestTicksBadInput(t *testing.T) {
+	locks := dial(t, locktest.Start(t, locktest.Options{}))
+	defer locks.Close()
+	hourly := func(name string) map[string]cron.Schedule {
+		return map[string]cron.Schedule{name: cron.Every(time.Hour)}
+	}
+	none, err := gocronlock.NewTicks(locks, nil, schedule.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for says, err := range map[string]error{
+		"client nil":           second(gocronlock.NewTicks(nil, hourly("a"), schedule.Options{})),
+		"must not start with":  second(gocronlock.NewTicks(locks, hourly("/a"), schedule.Options{})),
+		"overlap beside":       second(gocronlock.NewTicks(locks, hourly("a"), schedule.Options{Overlap: schedule.OverlapBeside})),
+		`job "a": must have a`: second(none.Lock(t.Context(), "a")),
+	} {
+		if !errors.Is(err, lock.ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want one that says %q", err, says)
+		}
+	}
+}
