@@ -33,11 +33,7 @@ TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
 
-<<<<<<< HEAD
-.PHONY: help demo playground test alltests maintests moduletests unittests unit integration hosts kazoo versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
-=======
-.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
->>>>>>> w-hosts
+.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
