@@ -2,10 +2,13 @@ package lock
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/lock/internal/digestmd5"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
@@ -13,10 +16,10 @@ import (
 // client runs one exchange on each new connection, before any other request. Implementations must
 // be safe for concurrent use.
 type SASL interface {
-	// Start begins an exchange with a server, host:port. The host is the one given to Dial, not
-	// its address. Start must end soon after ctx, which bounds the whole handshake. An error that
-	// matches ErrDenied says that trying again is useless, for example because of a wrong password.
-	// Dial then fails at once; after that, the client tries again as after any other error.
+	// Start begins an exchange with a server, host:port; the host is the one given to Dial, not its
+	// address. It must return soon after ctx ends. An error that matches [ErrDenied] says that the
+	// credentials are wrong: [Dial] fails once it has one from as many tries as there are addresses.
+	// After another error, and always after Dial, the client tries the next server, and so on.
 	Start(ctx context.Context, server string) (SASLExchange, error)
 }
 
@@ -24,28 +27,60 @@ type SASL interface {
 // time.
 type SASLExchange interface {
 	// Next takes the server's last token and returns the client's next one. The first challenge is
-	// nil; a server's empty token is not. A token of nil ends the exchange: both sides are
-	// authenticated. An empty token that is not nil is sent. ErrDenied means what it does in Start.
+	// nil; a later one is not, even if it is empty. A token of nil ends the exchange: both sides are
+	// authenticated. A token that is empty and not nil is sent. ErrDenied means what it does in
+	// Start.
 	Next(challenge []byte) (token []byte, err error)
-	// Expires returns the time at which the credential ends; zero if it does not. It is asked once,
-	// after the exchange. Before that time the client starts another exchange. If its credential
-	// ends later, the client connects anew, between requests, and so uses the new credential. If
-	// not, it logs that, keeps the connection and tries again later.
+	// Expires returns when the credential ends; zero if it does not. It is called after the
+	// exchange. When four fifths of the time are over, the client starts another exchange. If that
+	// one's credential ends later, the client uses it: it connects anew, between two requests,
+	// because a server takes only one exchange on a connection. If not, the client logs that, keeps
+	// the connection and tries again. For that comparison Expires is called before Next.
 	Expires() time.Time
-	// Close ends the exchange. It is called once, whatever the outcome.
-	Close() error
+	// An exchange that also has the method
+	//
+	//	Advice() string
+	//
+	// says by it what to do if the server has refused the last token; errors show it.
 }
 
 // WithSASL authenticates a client made by [Dial] with SASL on each connection, before any other
 // request. The nodes that it creates belong to that user alone, unless [WithACL] says otherwise:
-// their ACL has the scheme auth, which the server replaces by the name that it knows the client by.
+// their ACL has the scheme auth, which the server replaces by the names that it knows the client by.
 func WithSASL(s SASL) Option {
 	return clientOption(func(c *config) error {
 		if s == nil {
 			return invalid("SASL", nil, "must not be nil: leave the option out to do without")
 		}
-		c.sasl = func(ctx context.Context, server string) (zkconn.SASLExchange, error) { return s.Start(ctx, server) }
-		c.saslACL = zk.AuthACL(zk.PermAll)
-		return nil
+		return c.setSASL(func(ctx context.Context, server string) (zkconn.SASLExchange, error) {
+			return s.Start(ctx, server)
+		}, zk.AuthACL(zk.PermAll))
 	})
+}
+
+// WithSASLDigest is [WithSASL] with the mechanism DIGEST-MD5: the server has the user and the
+// password in its JAAS configuration. The password is not sent, and a server that does not know it
+// is refused. The nodes that the client creates belong to sasl:user.
+func WithSASLDigest(user, password string) Option {
+	return clientOption(func(c *config) error {
+		if user == "" || password == "" {
+			return invalid("SASL user", fmt.Sprintf("%q", user), "user and password must not be empty")
+		}
+		acl := zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: user}
+		if strings.ContainsAny(user, "/@") { // the server changes it, as it does a Kerberos principal
+			acl = zk.AuthACL(zk.PermAll)[0]
+		}
+		return c.setSASL(func(context.Context, string) (zkconn.SASLExchange, error) {
+			return digestmd5.New(user, password), nil
+		}, []zk.ACL{acl})
+	})
+}
+
+// setSASL sets the mechanism, and the ACL of nodes unless another one is given.
+func (c *config) setSASL(s zkconn.SASL, acl []zk.ACL) error {
+	if c.sasl != nil {
+		return invalid("options", "WithSASL", "must be given once: a connection has one SASL user")
+	}
+	c.sasl, c.saslACL = s, acl
+	return nil
 }

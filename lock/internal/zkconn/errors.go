@@ -63,6 +63,7 @@ const (
 	codeThrottled      = unnamedCode + "-127"
 	codeUnimplemented  = unnamedCode + "-6"
 	codeUnknownSession = unnamedCode + "-12"
+	codeNotSASL        = unnamedCode + "-124"
 )
 
 // codes are the meanings of the servers' codes that go-zookeeper does not name.
@@ -72,6 +73,7 @@ var codes = map[string]string{
 	codeUnimplemented:    "the server does not know the request",
 	unnamedCode + "-7":   "the server took too long",
 	unnamedCode + "-119": "the server is read-only: it has no quorum",
+	codeNotSASL:          "the server requires authentication, mostly SASL: set zookeeper.sasl, or lock.WithSASL",
 	unnamedCode + "-125": "a quota is exceeded",
 	codeThrottled:        "the server is throttled",
 }
@@ -80,10 +82,24 @@ var codes = map[string]string{
 func named(err error) error {
 	if err != nil {
 		if meaning, ok := codes[err.Error()]; ok {
-			return fmt.Errorf("%s: %w", meaning, err)
+			return &namedError{meaning, err}
 		}
 	}
 	return err
+}
+
+// namedError is a server's answer with its meaning.
+type namedError struct {
+	meaning string
+	error
+}
+
+func (e *namedError) Error() string { return e.meaning + ": " + e.error.Error() }
+func (e *namedError) Unwrap() error { return e.error }
+
+// Is reports whether the server denies all requests.
+func (e *namedError) Is(target error) bool {
+	return target == ErrDenied && e.error.Error() == codeNotSASL
 }
 
 // OutcomeOf classifies an error of this package, wrapped or not. It is Ambiguous unless the error
