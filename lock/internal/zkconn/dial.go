@@ -146,7 +146,7 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 	}
 	login, err := c.startLogin(c.own.life, address)
 	if err != nil {
-		c.noteDenied(fmt.Errorf("%s: SASL: %w", address, err))
+		c.noteDenied(fmt.Errorf("%s: %w: %w", address, ErrSASL, err))
 		return nil, err
 	}
 	nc, err := c.dialWithin(c.own.life, network, address, timeout)
@@ -186,7 +186,7 @@ func (d dialed) answered(timeout time.Duration) {
 
 func (d dialed) authenticated(err error) {
 	if err != nil {
-		d.c.noteDenied(fmt.Errorf("%s: %w", d.address, err))
+		d.c.noteDenied(fmt.Errorf("%s: %w: %w", d.address, ErrSASL, err))
 		return
 	}
 	d.c.own.denied.Store(0)

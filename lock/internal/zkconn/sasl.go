@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 )
 
@@ -32,7 +31,7 @@ const (
 	mostToken  = 64 << 10 // bytes of a server's token; those of Kerberos have up to about 12 kB
 )
 
-var errNoSASL = fmt.Errorf("%w: the server answers the first SASL token with none: it has no SASL, that is no section Server in a JAAS configuration that it can read", ErrDenied)
+var errNoSASL = fmt.Errorf("%w: the server has no SASL, that is no section Server in a JAAS configuration that it can read", ErrDenied)
 
 // exchangeTokens runs an exchange on a connection until nothing is left to send.
 func exchangeTokens(server io.ReadWriter, x SASLExchange) error {
@@ -96,7 +95,7 @@ func readToken(server io.Reader) ([]byte, error) {
 	return body[4 : 4+max(0, size)], nil
 }
 
-var errRefusedToken = fmt.Errorf("%w: the server refuses the SASL token: %w", ErrDenied, zk.ErrAuthFailed)
+var errRefusedToken = fmt.Errorf("%w: the server refuses the client's token", ErrDenied)
 
 // refusedToken adds the mechanism's advice to an error that says, or may say, that the server has
 // refused a token. Servers before 3.5 only close the connection then, as they do if they stop.
@@ -105,7 +104,7 @@ func refusedToken(x SASLExchange, err error) error {
 		if !isClosing(err) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return err
 		}
-		err = fmt.Errorf("the server has closed the connection after a SASL token, as servers before 3.5 do to refuse it: %w", err)
+		err = fmt.Errorf("the server has closed the connection after the client's token, as servers before 3.5 do to refuse it: %w", err)
 	}
 	if a, ok := x.(adviser); ok {
 		return fmt.Errorf("%w: %s", err, a.Advice())
@@ -153,7 +152,7 @@ func (c *Conn) startLogin(ctx context.Context, address string) (*login, error) {
 // run authenticates the connection.
 func (l *login) run(server io.ReadWriter) error {
 	if err := exchangeTokens(server, l.first); err != nil {
-		return fmt.Errorf("SASL: %w", err)
+		return err
 	}
 	l.until = l.first.Expires()
 	l.schedule()
