@@ -18,13 +18,17 @@ import (
 type SASL interface {
 	// Start begins an exchange with a server, host:port; the host is the one given to Dial, not its
 	// address. It must return soon after ctx ends. An error that matches [ErrDenied] says that the
-	// credentials are wrong: [Dial] fails once it has one from as many tries as there are addresses.
-	// After another error, and always after Dial, the client tries the next server, and so on.
+	// credentials are wrong: [Dial] fails after as many of them as there are addresses. After any
+	// other error, and always after Dial, the client tries the next server.
 	Start(ctx context.Context, server string) (SASLExchange, error)
 }
 
 // SASLExchange is one exchange of tokens with a server. A client uses it in one goroutine at a
-// time.
+// time. If it also has the method
+//
+//	Advice() string
+//
+// the error of a token that the server refuses ends with that text: what to do.
 type SASLExchange interface {
 	// Next takes the server's last token and returns the client's next one. The first challenge is
 	// nil; a later one is not, even if it is empty. A token of nil ends the exchange: both sides are
@@ -37,11 +41,6 @@ type SASLExchange interface {
 	// because a server takes only one exchange on a connection. If not, the client logs that, keeps
 	// the connection and tries again. For that comparison Expires is called before Next.
 	Expires() time.Time
-	// An exchange that also has the method
-	//
-	//	Advice() string
-	//
-	// says by it what to do if the server has refused the last token; errors show it.
 }
 
 // WithSASL authenticates a client made by [Dial] with SASL on each connection, before any other
@@ -53,7 +52,11 @@ func WithSASL(s SASL) Option {
 			return invalid("SASL", nil, "must not be nil: leave the option out to do without")
 		}
 		return c.setSASL(func(ctx context.Context, server string) (zkconn.SASLExchange, error) {
-			return s.Start(ctx, server)
+			x, err := s.Start(ctx, server)
+			if err == nil && x == nil {
+				err = invalid("SASL", "Start", "returned neither an exchange nor an error")
+			}
+			return x, err
 		}, zk.AuthACL(zk.PermAll))
 	})
 }

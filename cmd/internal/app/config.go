@@ -244,6 +244,9 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 type Unreachable struct{ error }
 
 func (e *Unreachable) Error() string {
+	if errors.Is(e.error, lock.ErrSASL) {
+		return e.error.Error() // there is a server
+	}
 	return e.error.Error() + "\n" +
 		"Is a server running there, and can it be reached from here?\n" +
 		"Name others with --servers, " + EnvServers + " or zookeeper.servers in the configuration."
