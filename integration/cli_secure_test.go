@@ -100,6 +100,62 @@ zookeeper:
 	}
 }
 
+// testSASL: the programs authenticate by SASL, over TLS, with the configured user and password. With
+// a wrong one the doctor says what to do. No output and no process's arguments show the password.
+func testSASL(t *testing.T, bin string) {
+	s := startSecure(t, withSASL(t))
+	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
+	if err := administrator.Ensure("/closed", nil, saslACL("svc")); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{
+		"ca.pem": s.authority.PEM, "svc.pem": s.ours.Cert, "svc.key": s.ours.Key,
+		"password": []byte(saslUsers["svc"] + "\n"), "wrong": []byte("wr0ng\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var shown strings.Builder
+	run := func(sasl, program string, args ...string) (p *program, out string) {
+		text := fmt.Sprintf("log: {level: trace}\nroot: /closed\nzookeeper:\n  servers: [%q]\n  session_timeout: %v\n  tls: {ca_file: ca.pem, cert_file: svc.pem, key_file: svc.key}\n%s",
+			s.secure, programSession, sasl)
+		file := filepath.Join(dir, "config.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := &bench{TB: t, ctx: s.ctx, servers: []string{s.secure}, root: "/closed"}
+		c := &cli{bench: b, dir: dir, prog: filepath.Join(bin, program), args: []string{"--config", file, "--servers", s.secure}, name: "x"}
+		p = c.start(args...)
+		out = p.rest()
+		p.status()
+		shown.WriteString(out + p.Stderr() + strings.Join(p.cmd.Args, " "))
+		return p, out
+	}
+	const ours = "  sasl: {mechanism: digest-md5, user: svc, password_file: password}\n"
+	for _, args := range [][]string{{"holdfast", "run", "x", "--", "/bin/sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline"}, {"holdfast", "ls"}, {"reaper", "--once"}, {"holdfast", "doctor"}} {
+		p, out := run(ours, args[0], args[1:]...)
+		p.mustExit(0)
+		if args[0] == "reaper" && !strings.Contains(out, `"complete": true`) {
+			t.Errorf("the reaper's report: %s", out)
+		}
+	}
+	p, out := run("  sasl: {mechanism: digest-md5, user: svc, password_file: wrong}\n", "holdfast", "doctor")
+	p.mustExit(1)
+	if !strings.Contains(out, "sasl-failed") || !strings.Contains(out, "user_svc") {
+		t.Errorf("the doctor says\n%s", out)
+	}
+	p, _ = run("  sasl: {mechanism: digest-md5, user: svc, password_file: wrong}\n", "holdfast", "run", "x", "--", "/bin/true")
+	p.mustExit(1)
+	p.mustSay("SASL authentication failed")
+	p, _ = run("", "holdfast", "run", "x", "--", "/bin/true")
+	p.mustSay("access denied")
+	if strings.Contains(shown.String(), saslUsers["svc"]) || strings.Contains(shown.String(), "wr0ng") {
+		t.Errorf("the password is shown:\n%s", shown.String())
+	}
+}
+
 // TestTLSAsDocumented: a server with the lines for zoo.cfg in lock/SECURING.md serves a client with
 // the configuration there.
 func TestTLSAsDocumented(t *testing.T) {

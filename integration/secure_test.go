@@ -29,7 +29,8 @@ type secure struct {
 	plain, secure string       // addresses
 }
 
-func startSecure(t testing.TB) *secure {
+// startSecure starts the server, with further lines of zoo.cfg and further arguments for java.
+func startSecure(t testing.TB, more ...zkserver.Options) *secure {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	t.Cleanup(cancel)
@@ -40,12 +41,16 @@ func startSecure(t testing.TB) *secure {
 	}
 	store := testpki.File(t, "server.pem", authority.Issue(t, "127.0.0.1", "localhost").Bundle(authority))
 	trust := testpki.File(t, "ca.pem", authority.PEM)
-	server := zkserver.ForTest(t, zkserver.Options{Config: []string{
+	opts := zkserver.Options{Config: []string{
 		"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
 		fmt.Sprintf("secureClientPort=%d", ports[0]), "secureClientPortAddress=127.0.0.1",
 		"ssl.keyStore.location=" + store, "ssl.keyStore.type=PEM",
 		"ssl.trustStore.location=" + trust, "ssl.trustStore.type=PEM",
-	}})
+	}}
+	for _, o := range more {
+		opts.Config, opts.JVMArgs = append(opts.Config, o.Config...), append(opts.JVMArgs, o.JVMArgs...)
+	}
+	server := zkserver.ForTest(t, opts)
 	s := &secure{
 		TB: t, ctx: ctx, authority: authority, ours: authority.Issue(t, "svc"),
 		plain: server.Addr(), secure: fmt.Sprintf("127.0.0.1:%d", ports[0]),

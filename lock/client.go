@@ -114,8 +114,8 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(cfg.digests) > 0 || cfg.dialer != nil || cfg.tls != nil {
-		return nil, invalid("option", "WithDigest, WithDialer or WithTLS",
+	if len(cfg.digests) > 0 || cfg.dialer != nil || cfg.tls != nil || cfg.sasl != nil {
+		return nil, invalid("option", "WithDigest, WithSASL, WithDialer or WithTLS",
 			"is for Dial; here the connection is the caller's: use zk.Conn.AddAuth and WithACL, or zk.WithDialer")
 	}
 	c := newClient(cfg)
@@ -133,7 +133,7 @@ func newClient(cfg *config) *Client {
 
 func (c *Client) connConfig() zkconn.Config {
 	return zkconn.Config{
-		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, TLS: c.cfg.tls, Digests: c.cfg.digests,
+		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, TLS: c.cfg.tls, SASL: c.cfg.sasl, Digests: c.cfg.digests,
 		Now: func() time.Duration { return c.cfg.now().Mono }, Random: c.cfg.random,
 		Reconnected: c.reconnected,
 		Forgotten:   c.forgotten,

@@ -40,8 +40,12 @@ var (
 	ErrUpgrade = errors.New("a hold for reading cannot be upgraded")
 	// ErrPermits says that the semaphore exists with another number of permits.
 	ErrPermits = queue.ErrPermits
-	// ErrDenied says that an ACL forbids the request.
+	// ErrDenied says that an ACL forbids the request, or that the server refuses the client's SASL
+	// credentials.
 	ErrDenied = zkconn.ErrDenied
+	// ErrSASL says that the authentication by SASL has failed, or that the server requires one. If
+	// the credentials are at fault it is also an ErrDenied; otherwise the client keeps trying.
+	ErrSASL = zkconn.ErrSASL
 	// ErrStalled says that renewals fail: see [Client.Check].
 	ErrStalled = errors.New("renewals stall")
 	// ErrUnavailable says that there is no session with ZooKeeper.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -32,6 +33,8 @@ type config struct {
 	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
 	dialer         zk.Dialer
 	tls            *tls.Config // nil: plain text
+	sasl           zkconn.SASL // nil: none
+	saslACL        []zk.ACL    // of nodes, unless another one is given
 	unsafeServer   bool        // accept a server that the check refuses
 	now            func() clock.Instant
 	random         *rand.Rand // safe for concurrent use
@@ -81,6 +84,9 @@ func newConfig(opts []Option) (*config, error) {
 	if c.policies != nil && c.policySet {
 		return nil, invalid("options", "WithPolicies with WithTTL or WithGrace",
 			"the policies decide; give WithTTL to a single lock to differ from them")
+	}
+	if c.acl == nil {
+		c.acl = c.saslACL
 	}
 	if c.acl == nil {
 		c.acl = zk.WorldACL(zk.PermAll)

@@ -11,8 +11,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Dial makes a client for a reaper. If the error matches [lock.ErrUnavailable], the daemon tries
-// again.
+// Dial makes a client for a reaper. If the error matches [lock.ErrUnavailable] or [lock.ErrSASL], the
+// daemon tries again: other roots are not to wait for the mend.
 type Dial func(context.Context) (*lock.Client, error)
 
 // Daemon is the reaper of one root for a service. It also covers the time before there is a
@@ -119,7 +119,7 @@ func (d *Daemon) connect(ctx context.Context) (*lock.Client, error) {
 			return locks, nil
 		case ctx.Err() != nil:
 			return nil, nil
-		case !errors.Is(err, lock.ErrUnavailable):
+		case !errors.Is(err, lock.ErrUnavailable) && !errors.Is(err, lock.ErrSASL):
 			return nil, err
 		}
 		d.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -221,4 +222,38 @@ func TestStatusAfterAFailure(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 	})
+}
+
+// TestDaemonTriesAgain: a daemon waits for servers, and for the mend of its SASL credentials. Its
+// status says why.
+func TestDaemonTriesAgain(t *testing.T) {
+	for _, why := range []error{lock.ErrUnavailable, fmt.Errorf("%w: %w", lock.ErrSASL, lock.ErrDenied)} {
+		simulate(t, func(w *world) {
+			var mended atomic.Bool
+			dial := func(ctx context.Context) (*lock.Client, error) {
+				if !mended.Load() {
+					return nil, why
+				}
+				return lock.Dial(ctx, w.Servers(), lock.WithDialer(w.Dialer("reaper")))
+			}
+			d, err := reaper.NewDaemon(dial, reaper.Options{Policies: w.policies()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(time.Minute, func() {
+				if s := d.Monitor().Status(); s.State != reaper.Disconnected || s.LastFailure == nil || s.LastFailure.Error != why.Error() {
+					t.Errorf("%s, last failure %+v", s.State, s.LastFailure)
+				}
+				mended.Store(true)
+			})
+			ctx, cancel := context.WithTimeout(w.ctx, 5*time.Minute)
+			defer cancel()
+			if err := d.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			if !mended.Load() || d.Monitor().Status().Sweeps == 0 {
+				t.Errorf("status %+v", d.Monitor().Status())
+			}
+		})
+	}
 }

@@ -134,7 +134,7 @@ func checkFile(ctx context.Context, file string, passwords bool) (checked, error
 		if err = app.CheckReapers(cfg); err != nil {
 			err = fmt.Errorf("%s: %w", file, err)
 		} else if passwords { // its error names the place
-			err = app.ForEachRoot(cfg, func(c *policy.Config) error { _, err := c.Options(); return err })
+			err = app.ForEachRoot(cfg, func(c *policy.Config) error { _, err := app.Options(c); return err })
 		}
 	}
 	if err != nil {

@@ -45,7 +45,10 @@ func changedForGood(old, next *policy.Config) (keys []string, elsewhere bool) {
 	if !reflect.DeepEqual(a.Auth, b.Auth) {
 		keys = append(keys, "zookeeper.auth")
 	}
-	if a.Servers, a.SessionTimeout, a.Auth = b.Servers, b.SessionTimeout, b.Auth; !reflect.DeepEqual(a, b) {
+	if !reflect.DeepEqual(a.SASL, b.SASL) {
+		keys = append(keys, "zookeeper.sasl")
+	}
+	if a.Servers, a.SessionTimeout, a.Auth, a.SASL = b.Servers, b.SessionTimeout, b.Auth, b.SASL; !reflect.DeepEqual(a, b) {
 		keys = append(keys, "zookeeper")
 	}
 	if old.Reaper.Lock != next.Reaper.Lock {

@@ -112,6 +112,13 @@ func (s *serverConn) authenticate(p pending) {
 	s.end()
 }
 
+// noSASL answers a client's token without one, as a server without SASL does.
+func (s *serverConn) noSASL(p pending) {
+	s.e.out.header(p.xid, 0, codeOK)
+	s.e.out.int32(-1)
+	s.send(p, codeOK)
+}
+
 func (s *serverConn) sendEvent(kind int32, path string) {
 	s.traceWatch(kind, path)
 	var out encoder

@@ -162,6 +162,8 @@ func (s *serverConn) handle(r *request, f Fault) {
 		s.handshake(r)
 	case opAuth:
 		s.authenticate(p)
+	case opSASL:
+		s.noSASL(p)
 	case opCreate, opCreate2, opCreateContainer, opDelete, opSetData, opSetACL, opMulti, opCloseSession:
 		s.write(p)
 	case opSync:

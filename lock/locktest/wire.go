@@ -24,6 +24,7 @@ const (
 	opCreateContainer = 19
 	opAuth            = 100
 	opSetWatches      = 101
+	opSASL            = 102
 	opCloseSession    = -11
 	opError           = -1 // a failed operation in the reply to a multi
 
@@ -48,6 +49,7 @@ var opNames = map[int32]string{
 	opGetChildren2: "getChildren2", opCheck: "check", opMulti: "multi",
 	opCreate2: "create2", opCreateContainer: "createContainer", opCheckWatches: "checkWatches",
 	opRemoveWatches: "removeWatches", opAuth: "setAuth", opSetWatches: "setWatches",
+	opSASL:         "sasl",
 	opCloseSession: "closeSession", opConnect: "connect",
 }
 
@@ -192,6 +194,8 @@ func decodeRequest(frame []byte) *request {
 		d.int32() // an unused type
 		r.auth.scheme = d.string()
 		r.auth.auth = d.buffer()
+	case opSASL:
+		d.buffer() // the client's token
 	case opSetWatches:
 		r.setWatches.relativeZxid = d.int64()
 		r.setWatches.data = d.strings()

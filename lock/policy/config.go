@@ -36,6 +36,8 @@ type ZooKeeper struct {
 	SessionTimeout time.Duration `key:"session_timeout" rule:"session"`
 	// Auth is nil by default: no credentials.
 	Auth *Auth `key:"auth" show:"never"`
+	// SASL is nil by default: no authentication by SASL.
+	SASL *SASL `key:"sasl" show:"never"`
 	// TLS is nil by default: plain text.
 	TLS *TLS `key:"tls"`
 	// UnsafeServer accepts a server that cannot keep locks safe, see [lock.WithUnsafeServer].

@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -91,23 +88,33 @@ func (d *decoder) absolute(path string) string {
 
 // Options returns the options for [lock.Dial] that apply the configuration: root, policies, session
 // timeout, TLS and credentials. It does not return the servers. Append other options, such as a
-// logger. Without zookeeper.auth, every user can access the nodes that the client creates.
+// logger. Without zookeeper.auth and zookeeper.sasl, every user can access the nodes that the client
+// creates. With both, the nodes belong to the user of zookeeper.auth.
+//
+// The mechanism gssapi needs a [Kerberos]; without one it is an error. Only the first one counts.
 //
 // Options reads the files with the password and the certificates. A missing or empty password is an
 // error, and so is a password's or a key's file that every user of the machine can read or write.
 // Errors have the key's position in the configuration's file.
-func (c *Config) Options() ([]lock.Option, error) {
+func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
 	options := []lock.Option{
 		lock.WithRoot(c.Root),
 		lock.WithPolicies(c.Policies),
 		lock.WithSessionTimeout(c.ZooKeeper.SessionTimeout),
 	}
 	if auth := c.ZooKeeper.Auth; auth != nil {
-		password, key, err := auth.password()
+		password, key, err := password(auth.PasswordFile, auth.PasswordEnv)
 		if err != nil {
 			return nil, c.wrong(cmp.Or(auth.path, "zookeeper.auth"), key, err)
 		}
 		options = append(options, lock.WithDigest(auth.User, password))
+	}
+	if s := c.ZooKeeper.SASL; s != nil {
+		option, key, err := s.option(kerberos)
+		if err != nil {
+			return nil, c.wrong(cmp.Or(s.path, "zookeeper.sasl"), key, err)
+		}
+		options = append(options, option)
 	}
 	if t := c.ZooKeeper.TLS; t != nil {
 		cfg, key, err := t.config()
@@ -188,15 +195,15 @@ func noCertificate(file string) error {
 // password returns the password from the file, without the final line break, or from the
 // environment variable. An error is about the key. It shows neither the variable's name nor the name
 // of a missing file: either may be the password itself, put there by mistake.
-func (a *Auth) password() (password, key string, err error) {
-	if a.PasswordFile == "" {
-		password = os.Getenv(a.PasswordEnv)
+func password(file, variable string) (password, key string, err error) {
+	if file == "" {
+		password = os.Getenv(variable)
 		return password, "password_env", must(password != "", "there is no environment variable of the name that stands there, or it is empty: must be the name of one that holds the password")
 	}
-	text, err := readFile(a.PasswordFile, true)
+	text, err := readFile(file, true)
 	password = strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	if err == nil && password == "" {
-		err = fmt.Errorf("%s is empty", a.PasswordFile)
+		err = fmt.Errorf("%s is empty", file)
 	}
 	return password, "password_file", err
 }
@@ -209,8 +216,8 @@ const maxSecret = 64 << 10
 // services in that way. An error about a missing secret file does not show its name.
 func readFile(path string, secret bool) ([]byte, error) {
 	f, err := os.Open(path)
-	if e := (*fs.PathError)(nil); secret && errors.As(err, &e) {
-		return nil, fmt.Errorf("the file that stands there, relative to the configuration's folder unless it begins with a slash: %w", e.Err)
+	if err != nil && secret {
+		return nil, hideName(err)
 	}
 	if err != nil {
 		return nil, err
@@ -220,12 +227,11 @@ func readFile(path string, secret bool) ([]byte, error) {
 	if secret {
 		most = maxSecret
 		info, err := f.Stat()
+		if err == nil {
+			err = checkMode(path, info)
+		}
 		if err != nil {
 			return nil, err
-		}
-		// Windows has no such bits; Go invents them.
-		if mode := info.Mode().Perm(); mode&0o007 != 0 && runtime.GOOS != "windows" {
-			return nil, fmt.Errorf("%s has mode %04o: any user of this machine could read or change it; chmod o= it", path, mode)
 		}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))

@@ -233,6 +233,18 @@ func TestParseMistakes(t *testing.T) {
 		{"tls key missing", "zookeeper:\n  tls: {cert_file: c}\n", 2, 8, "zookeeper.tls", "", "cert_file and key_file together"},
 		{"tls key itself", "zookeeper:\n  tls: {cert_file: c, key_file: \"-----BEGIN PRIVATE KEY-----hunter2\"}\n", 2, 33, "zookeeper.tls.key_file", "[redacted]", "must be the name of a file"},
 		{"unsafe_server", "zookeeper:\n  unsafe_server: 1\n", 2, 18, "zookeeper.unsafe_server", "1", "true or false"},
+		{"sasl without mechanism", "zookeeper:\n  sasl: {user: u, password_env: P}\n", 2, 9, "zookeeper.sasl.mechanism", "", "must be given: digest-md5 or gssapi"},
+		{"sasl mechanism", "zookeeper:\n  sasl: {mechanism: plain, user: u, password_env: P}\n", 2, 21, "zookeeper.sasl.mechanism", "plain", "must be digest-md5 or gssapi"},
+		{"sasl without user", "zookeeper:\n  sasl: {mechanism: digest-md5, password_env: P}\n", 2, 9, "zookeeper.sasl.user", "", "must be given"},
+		{"sasl without password", "zookeeper:\n  sasl: {mechanism: digest-md5, user: u}\n", 2, 9, "zookeeper.sasl", "", "exactly one of password_file and password_env"},
+		{"sasl with two passwords", "zookeeper:\n  sasl: {mechanism: digest-md5, user: u, password_env: P, password_file: f}\n", 2, 9, "zookeeper.sasl", "", "exactly one of"},
+		{"sasl with the password", "zookeeper:\n  sasl: {mechanism: digest-md5, user: u, password_env: P, hunter2: x}\n", 2, 59, "zookeeper.sasl.[redacted]", "", "the keys here are mechanism, user"},
+		{"sasl of two mechanisms", "zookeeper:\n  sasl: {mechanism: digest-md5, user: u, keytab: k}\n", 2, 50, "zookeeper.sasl.keytab", "", "belongs to the mechanism gssapi"},
+		{"sasl of two mechanisms, the other way", "zookeeper:\n  sasl: {mechanism: gssapi, user: u}\n", 2, 35, "zookeeper.sasl.user", "", "belongs to the mechanism digest-md5"},
+		{"sasl with two credentials", "zookeeper:\n  sasl: {mechanism: gssapi, principal: p, keytab: k, ccache: c}\n", 2, 9, "zookeeper.sasl", "", "at most one of keytab and ccache"},
+		{"sasl keytab of whom", "zookeeper:\n  sasl: {mechanism: gssapi, keytab: k}\n", 2, 9, "zookeeper.sasl.principal", "", "must be given with keytab"},
+		{"sasl cache in the kernel", "zookeeper:\n  sasl: {mechanism: gssapi, ccache: 'KEYRING:persistent:1'}\n", 2, 37, "zookeeper.sasl.ccache", "KEYRING:persistent:1", "must be a file"},
+		{"sasl service", "zookeeper:\n  sasl: {mechanism: gssapi, service: zookeeper/zk1}\n", 2, 38, "zookeeper.sasl.service", "zookeeper/zk1", "must be the first part"},
 		{"auth variable empty", "zookeeper:\n  auth: {user: u, password_env: ''}\n", 2, 33, "zookeeper.auth.password_env", "[redacted]", "must not be empty"},
 		{"root slash", "root: /\n", 1, 7, "root", "/", "such as /locks"},
 		{"root relative", "root: locks\n", 1, 7, "root", "locks", "start with a slash"},
@@ -483,10 +495,15 @@ func TestConfigFileExamples(t *testing.T) {
 
 func TestConfigFileHasEveryKey(t *testing.T) {
 	data := example(configFile(t))
-	// This key excludes password_file.
-	env := regexp.MustCompile(`(?m)^ +# password_env: \w+$`)
-	if !env.Match(data) {
-		t.Error("zookeeper.auth.password_env is not in config.yaml")
+	// These keys exclude others.
+	exclusive := []string{"zookeeper.auth.password_env", "zookeeper.sasl.password_env"}
+	for _, key := range keysOfMechanism[GSSAPI] {
+		exclusive = append(exclusive, "zookeeper.sasl."+key)
+	}
+	for _, key := range exclusive {
+		if !regexp.MustCompile(`(?m)^ +# ` + key[strings.LastIndex(key, ".")+1:] + `: \S+$`).Match(data) {
+			t.Errorf("%s is not in config.yaml", key)
+		}
 	}
 	d := newDecoder("config.yaml")
 	d.decode(fieldOf(new(Config), ""), "", d.parse(data))
@@ -502,7 +519,7 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 		// The comments on the whole file also explain the same keys of a root.
 		inner, above := strings.CutPrefix(key, "roots[].")
 		above = above && strings.Contains(inner, ".") && slices.Contains(keys, inner)
-		if !given[key] && key != "zookeeper.auth.password_env" && !above {
+		if !given[key] && !slices.Contains(exclusive, key) && !above {
 			t.Errorf("%s is not in config.yaml", key)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 func TestCredentialsAreNotShown(t *testing.T) {
 	const text = "hunter2"
 	auth, tls := Auth{Scheme: "digest", User: "u", PasswordFile: text, PasswordEnv: text}, TLS{KeyFile: text}
-	for _, v := range []any{auth, &auth, tls, &tls, ZooKeeper{Auth: &auth, TLS: &tls}, []Auth{auth}} {
+	sasl := SASL{Mechanism: DigestMD5, User: "u", PasswordFile: text, PasswordEnv: text, Keytab: text}
+	for _, v := range []any{auth, &auth, tls, &tls, sasl, &sasl, ZooKeeper{Auth: &auth, SASL: &sasl, TLS: &tls}, []Auth{auth}} {
 		shown := fmt.Sprintf("%v %+v %s", v, v, v)
 		for _, marshal := range []func(any) ([]byte, error){json.Marshal, func(v any) ([]byte, error) { return yaml.Marshal(v) }} {
 			data, err := marshal(v)
@@ -80,7 +81,7 @@ func TestPassword(t *testing.T) {
 				}
 				return
 			}
-			if password, _, _ := test.auth.password(); err != nil || password != test.password {
+			if password, _, _ := password(test.auth.PasswordFile, test.auth.PasswordEnv); err != nil || password != test.password {
 				t.Errorf("password = %q, %v, want %q", password, err, test.password)
 			}
 		})
@@ -88,7 +89,7 @@ func TestPassword(t *testing.T) {
 	if err := os.Chmod(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := (&Auth{PasswordFile: folder}).password(); err == nil {
+	if _, _, err := password(folder, ""); err == nil {
 		t.Error("a folder gives a password")
 	}
 }

@@ -74,6 +74,7 @@ func (z ZooKeeper) over(rest ZooKeeper) ZooKeeper {
 	}
 	rest.SessionTimeout = cmp.Or(z.SessionTimeout, rest.SessionTimeout)
 	rest.Auth = cmp.Or(z.Auth, rest.Auth)
+	rest.SASL = cmp.Or(z.SASL, rest.SASL)
 	rest.TLS = cmp.Or(z.TLS, rest.TLS)
 	rest.UnsafeServer = z.UnsafeServer || rest.UnsafeServer
 	return rest

@@ -17,6 +17,7 @@ import (
 // rules has the rules of texts, by the names in the tags of fields. A rule returns the value to
 // store.
 var rules = map[string]func(string) (string, error){
+	"cache":    checkCache,
 	"given":    same(notEmpty),
 	"host":     same(checkHost),
 	"listen":   ParseListen,
@@ -25,6 +26,7 @@ var rules = map[string]func(string) (string, error){
 	"pattern":  same(checkPattern),
 	"root":     same(checkRoot),
 	"schedule": same(checkSchedule),
+	"service":  same(checkService),
 	"server":   zkconn.ParseServer,
 	"user":     same(checkUser),
 	"variable": same(checkVariable),

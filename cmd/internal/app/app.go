@@ -113,8 +113,8 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	}
 	if err != nil && err.Error() != "" {
 		hint := ""
-		if errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth) { // its text is "not authenticated"
-			hint = "; is zookeeper.auth in the configuration a user that the ACL there allows? holdfast doctor tells more"
+		if (errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth)) && !errors.Is(err, lock.ErrSASL) { // its text is "not authenticated"
+			hint = "; is zookeeper.auth or zookeeper.sasl in the configuration a user that the ACL there allows? holdfast doctor tells more"
 		}
 		within(func() { fmt.Fprintf(errs, "%s: %v%s\n", cmd.Name(), err, hint) })
 	}

@@ -176,7 +176,7 @@ func TestRun(t *testing.T) {
 		})
 		return cmd
 	}
-	const hint = "; is zookeeper.auth in the configuration a user that the ACL there allows? holdfast doctor tells more\n"
+	const hint = "; is zookeeper.auth or zookeeper.sasl in the configuration a user that the ACL there allows? holdfast doctor tells more\n"
 	for _, test := range []struct {
 		args string
 		want int

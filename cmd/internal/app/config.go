@@ -199,13 +199,19 @@ func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 	log.Warn().Str("root", cfg.Root).Strs("roots", others).Msg("the configuration has roots that this does not look at: --root chooses one")
 }
 
+// kerberos returns the mechanism gssapi; nil: there is none.
+var kerberos policy.Kerberos
+
+// Options returns the options of the configuration.
+func Options(cfg *policy.Config) ([]lock.Option, error) { return cfg.Options(kerberos) }
+
 // Dial connects a client with the configuration; further options take precedence. It waits for a
 // session for at most the session timeout, or until ctx ends. An error that matches
 // [lock.ErrUnavailable] names the servers that were tried.
 func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...lock.Option) (*lock.Client, error) {
 	TellRoots(cfg, log)
 	z := cfg.ZooKeeper
-	configured, err := cfg.Options()
+	configured, err := Options(cfg)
 	if err != nil {
 		return nil, &Exit{StatusUsage, err}
 	}
@@ -218,7 +224,7 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 	switch {
 	case err == nil:
 		return client, nil
-	case errors.Is(err, lock.ErrInvalid), errors.Is(err, lock.ErrUnsupported):
+	case errors.Is(err, lock.ErrInvalid), errors.Is(err, lock.ErrUnsupported), errors.Is(err, lock.ErrDenied):
 		return nil, err
 	case errors.Is(err, context.DeadlineExceeded):
 		var unreached interface{ LastFailure() error }
@@ -238,6 +244,9 @@ func Dial(ctx context.Context, cfg *policy.Config, log zerolog.Logger, opts ...l
 type Unreachable struct{ error }
 
 func (e *Unreachable) Error() string {
+	if errors.Is(e.error, lock.ErrSASL) {
+		return e.error.Error() // there is a server
+	}
 	return e.error.Error() + "\n" +
 		"Is a server running there, and can it be reached from here?\n" +
 		"Name others with --servers, " + EnvServers + " or zookeeper.servers in the configuration."

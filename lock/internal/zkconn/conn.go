@@ -19,6 +19,7 @@ type Config struct {
 	SessionTimeout time.Duration        // 0: unknown, with a borrowed connection
 	Dialer         zk.Dialer            // nil: net.Dialer's
 	TLS            *tls.Config          // nil: plain text; without ServerName, the server's
+	SASL           SASL                 // nil: none
 	Digests        []string             // credentials, "user:password"
 	Now            func() time.Duration // this process's monotonic clock
 	Random         *rand.Rand           // safe for concurrent use

@@ -1,7 +1,9 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -33,20 +35,26 @@ type ownership struct {
 
 	hosts *hosts
 
-	lastFailure atomic.Pointer[error] // last failure to reach a server
-	unanswered  atomic.Int64          // monotonic time plus 1 of the first unanswered handshake; 0: the last one was answered
-	live        net.Conn              // the last connection; used only by the goroutine that dials
+	lastFailure atomic.Pointer[error]   // last failure to reach a server
+	unanswered  atomic.Int64            // monotonic time plus 1 of the first unanswered handshake; 0: the last one was answered
+	denied      atomic.Int64            // monotonic time plus 1 since when servers refuse our SASL credentials; 0: they do not
+	denials     int                     // number of them in a row; used only by the goroutine that dials
+	giveUp      context.CancelCauseFunc // ends Dial
+	live        net.Conn                // the last connection; used only by the goroutine that dials
 }
 
 // Dial connects to the servers, each host:port, and waits for a session. If ctx ends first, it
-// fails with [ErrUnavailable], the context's error, and the last server's failure.
+// fails with [ErrUnavailable], the context's error, and the last server's failure. If as many tries as
+// there are addresses end because SASL credentials are refused, it fails with [ErrDenied].
 func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	if cfg.lookup == nil {
 		cfg.lookup = net.DefaultResolver.LookupHost
 	}
 	cfg.servers = servers
 	c := newConn(cfg)
-	c.own = &ownership{closed: make(chan struct{})}
+	first, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	c.own = &ownership{closed: make(chan struct{}), giveUp: giveUp}
 	c.own.life, c.own.cut = context.WithCancel(context.Background())
 	c.own.hosts = &hosts{ctx: c.own.life, cfg: cfg, failed: c.noteFailure, stuck: c.stuck}
 	z, events, err := zk.Connect(servers, cfg.SessionTimeout,
@@ -61,12 +69,14 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	}
 	c.zk, c.own.events = z, events
 	told := c.tellWaiting(ctx, servers)
-	err = c.firstSession(ctx)
+	err = c.firstSession(first)
 	told()
 	if err != nil {
-		why := c.own.lastFailure.Load()
+		why, denied := c.own.lastFailure.Load(), context.Cause(first)
 		c.Close(0)
-		if why != nil {
+		if errors.Is(denied, ErrDenied) {
+			err = denied
+		} else if why != nil {
 			err = &unreached{err, *why}
 		}
 		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(servers, ","), err)
@@ -134,6 +144,11 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 		c.own.live.Close() // go-zookeeper does not, if the connection brought the session's end
 		c.own.live = nil
 	}
+	login, err := c.startLogin(c.own.life, address)
+	if err != nil {
+		c.noteDenied(fmt.Errorf("%s: %w: %w", address, ErrSASL, err))
+		return nil, err
+	}
 	nc, err := c.dialWithin(c.own.life, network, address, timeout)
 	if err != nil {
 		c.noteFailure(of(address, err))
@@ -149,7 +164,7 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 		c.noteFailure(of(address, err))
 		return nil, err
 	}
-	return newServerConn(live, limit, dialed{c, address}, c.overdue)
+	return newServerConn(live, limit, dialed{c, address}, c.overdue, login)
 }
 
 // dialed receives the result of the handshake with a server.
@@ -166,6 +181,27 @@ func (d dialed) answered(timeout time.Duration) {
 	d.c.own.unanswered.Store(0)
 	if timeout > 0 {
 		d.c.granted.Store(int64(timeout))
+	}
+}
+
+func (d dialed) authenticated(err error) {
+	if err != nil {
+		d.c.noteDenied(fmt.Errorf("%s: %w: %w", d.address, ErrSASL, err))
+		return
+	}
+	d.c.own.denied.Store(0)
+	d.c.own.denials = 0
+}
+
+// noteDenied records why SASL failed. If the credentials are refused, tries during Dial end after
+// one for each address: a server may lock a user out who tries too often.
+func (c *Conn) noteDenied(err error) {
+	if c.noteFailure(err); !errors.Is(err, ErrDenied) {
+		return
+	}
+	c.own.denied.CompareAndSwap(0, int64(c.cfg.Now())+1)
+	if c.own.denials++; c.own.denials >= c.own.hosts.Len() {
+		c.own.giveUp(err)
 	}
 }
 
@@ -202,13 +238,13 @@ func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 	return true
 }
 
-// Refused returns the reason if servers have closed all connections without an answer for longer
-// than a third of the session timeout; otherwise nil.
+// Refused returns the reason if servers have closed all connections without an answer, or have
+// refused our SASL credentials, for longer than a third of the session timeout; otherwise nil.
 func (c *Conn) Refused() error {
 	if !c.Owned() {
 		return nil
 	}
-	since, why := c.own.unanswered.Load(), c.own.lastFailure.Load()
+	since, why := cmp.Or(c.own.unanswered.Load(), c.own.denied.Load()), c.own.lastFailure.Load()
 	if since == 0 || why == nil || c.hasSession() || c.cfg.Now()-time.Duration(since-1) < c.SessionTimeout()/3 {
 		return nil
 	}

@@ -14,6 +14,8 @@ var (
 	ErrUnavailable = errors.New("no session with ZooKeeper")
 	// ErrDenied says that an ACL forbids the request.
 	ErrDenied = errors.New("access denied")
+	// ErrSASL says that the authentication by SASL has failed, or that the server requires one.
+	ErrSASL = errors.New("SASL authentication failed")
 	// ErrClosed says that the connection was closed, by us or by its owner.
 	ErrClosed = errors.New("client is closed")
 	// ErrUnsupported says that a server's transactions differ from ZooKeeper's.
@@ -63,27 +65,44 @@ const (
 	codeThrottled      = unnamedCode + "-127"
 	codeUnimplemented  = unnamedCode + "-6"
 	codeUnknownSession = unnamedCode + "-12"
+	codeNotSASL        = unnamedCode + "-124"
 )
 
-// codes are the meanings of the servers' codes that go-zookeeper does not name.
+// codes are the meanings of the servers' codes that go-zookeeper does not name, or names too briefly.
 var codes = map[string]string{
-	unnamedCode + "-1":   "the server failed",
-	unnamedCode + "-5":   "the server could not read the request, or write the answer",
-	codeUnimplemented:    "the server does not know the request",
-	unnamedCode + "-7":   "the server took too long",
-	unnamedCode + "-119": "the server is read-only: it has no quorum",
-	unnamedCode + "-125": "a quota is exceeded",
-	codeThrottled:        "the server is throttled",
+	unnamedCode + "-1":       "the server failed",
+	unnamedCode + "-5":       "the server could not read the request, or write the answer",
+	codeUnimplemented:        "the server does not know the request",
+	unnamedCode + "-7":       "the server took too long",
+	unnamedCode + "-119":     "the server is read-only: it has no quorum",
+	codeNotSASL:              "the server requires an authentication that this client does not have, mostly SASL: set zookeeper.sasl, or lock.WithSASL",
+	zk.ErrInvalidACL.Error(): "the server does not have the scheme of the ACL, or the user none for its scheme auth; sasl needs authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider in zoo.cfg",
+	unnamedCode + "-125":     "a quota is exceeded",
+	codeThrottled:            "the server is throttled",
 }
 
-// named adds the meaning of the server's code to an answer that go-zookeeper does not name.
+// named adds the meaning of the server's code to an answer.
 func named(err error) error {
 	if err != nil {
 		if meaning, ok := codes[err.Error()]; ok {
-			return fmt.Errorf("%s: %w", meaning, err)
+			return &namedError{meaning, err}
 		}
 	}
 	return err
+}
+
+// namedError is a server's answer with its meaning.
+type namedError struct {
+	meaning string
+	error
+}
+
+func (e *namedError) Error() string { return e.meaning + ": " + e.error.Error() }
+func (e *namedError) Unwrap() error { return e.error }
+
+// Is reports whether the server denies all requests.
+func (e *namedError) Is(target error) bool {
+	return (target == ErrDenied || target == ErrSASL) && e.error.Error() == codeNotSASL
 }
 
 // OutcomeOf classifies an error of this package, wrapped or not. It is Ambiguous unless the error

@@ -11,9 +11,15 @@ import (
 const (
 	opPing       = 11
 	opSetWatches = 101
+	opSASL       = 102
+	opClose      = -11
 
 	xidEvent = -1
 	xidPing  = -2
+	xidSASL  = -16 // go-zookeeper's own are not negative
+
+	codeAuthFailed   = -115
+	codeRequiresAuth = -124
 )
 
 // ping returns a ping request.
@@ -22,6 +28,14 @@ func ping() []byte { return frame(binary.BigEndian.AppendUint32(int32s(xidPing),
 // frame puts the length before the content.
 func frame(content []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(content))), content...)
+}
+
+// operation returns the operation of a request; 0 if it has none.
+func operation(packet []byte) int32 {
+	if len(packet) < 12 {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(packet[8:]))
 }
 
 // int32s encodes 32-bit numbers, one after the other.

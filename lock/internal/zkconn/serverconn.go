@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // The reply to a handshake has at least the protocol's version, the session timeout in ms, the
@@ -33,6 +36,9 @@ var errNotZooKeeper = errors.New("not ZooKeeper")
 // watches fire, so their waiters read again. A ping replaces the request, because its reply wakes
 // the reader.
 //
+// It authenticates by SASL between the first frame and all that go-zookeeper sends. If there is a
+// newer credential later, it ends between two requests, so that the next connection uses it.
+//
 // Reads are buffered, because go-zookeeper reads every packet's length and body separately. Reads
 // and deadlines belong to one goroutine, and so does the first write; go-zookeeper works that
 // way.
@@ -42,14 +48,18 @@ type serverConn struct {
 	limit   time.Time // for the first frame
 	told    handshakes
 	overdue func() []watchKey // watches that must fire now
+	login   *login            // nil: none
 
 	asked   *handshake // nil: not sent yet
 	greeted bool
 	left    int    // bytes of the frame that is being read
-	ahead   []byte // our own frames, read before it
+	reply   bool   // it is the reply to a request
+	ahead   []byte // frames that are read before it
 
 	mu      sync.Mutex
-	pending []byte // frames for ahead
+	pending []byte        // our own frames for ahead
+	sent    int           // requests without a reply
+	idle    chan struct{} // closed when there are none; nil: not waited for
 }
 
 // handshakes receives the results of handshakes.
@@ -61,10 +71,12 @@ type handshakes interface {
 	unanswered(asked handshake, why error) (expired bool)
 	// failed: the peer is no ZooKeeper server, or too slow.
 	failed(why error)
+	// authenticated: the result of SASL.
+	authenticated(err error)
 }
 
-func newServerConn(nc net.Conn, limit time.Time, told handshakes, overdue func() []watchKey) (*serverConn, error) {
-	c := &serverConn{Conn: nc, reader: bufio.NewReaderSize(nc, 4+mostGreeting), limit: limit, told: told, overdue: overdue}
+func newServerConn(nc net.Conn, limit time.Time, told handshakes, overdue func() []watchKey, login *login) (*serverConn, error) {
+	c := &serverConn{Conn: nc, reader: bufio.NewReaderSize(nc, 4+mostGreeting), limit: limit, told: told, overdue: overdue, login: login}
 	return c, nc.SetReadDeadline(limit)
 }
 
@@ -74,7 +86,18 @@ func (c *serverConn) Write(p []byte) (int, error) {
 		c.asked = parseHandshake(p)
 		return c.Conn.Write(p)
 	}
-	if len(p) < 12 || binary.BigEndian.Uint32(p[8:]) != opSetWatches {
+	op := operation(p)
+	if c.login.due() && op != opClose {
+		c.drain()
+		c.Close()
+		return 0, NotSent(fmt.Errorf("%w: for a newer SASL credential", zk.ErrConnectionClosed))
+	}
+	if c.login != nil {
+		c.mu.Lock()
+		c.sent++
+		c.mu.Unlock()
+	}
+	if op != opSetWatches {
 		return c.Conn.Write(p)
 	}
 	xid, keys, err := parseSetWatches(p)
@@ -90,7 +113,38 @@ func (c *serverConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (c *serverConn) Read(p []byte) (int, error) {
+// drainLimit is the longest wait for replies before a connection ends for a newer credential.
+const drainLimit = time.Second
+
+// drain waits until all requests have their replies, or the connection has failed. Otherwise their
+// callers would not know whether they were applied.
+func (c *serverConn) drain() {
+	c.mu.Lock()
+	idle := make(chan struct{})
+	if c.idle = idle; c.sent == 0 {
+		close(idle)
+		c.idle = nil
+	}
+	c.mu.Unlock()
+	WaitFor(idle, drainLimit)
+}
+
+// replied counts the replies to so many requests.
+func (c *serverConn) replied(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent = max(0, c.sent-n); c.sent == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
+func (c *serverConn) Read(p []byte) (n int, err error) {
+	defer func() {
+		if err != nil {
+			c.replied(math.MaxInt32) // none will come
+		}
+	}()
 	if !c.greeted {
 		if err := c.greet(); err != nil {
 			return 0, err
@@ -106,8 +160,10 @@ func (c *serverConn) Read(p []byte) (int, error) {
 		c.ahead = c.ahead[n:]
 		return n, nil
 	}
-	n, err := c.reader.Read(p[:min(len(p), c.left)])
-	c.left -= n
+	n, err = c.reader.Read(p[:min(len(p), c.left)])
+	if c.left -= n; c.left == 0 && c.reply && c.login != nil {
+		c.replied(1)
+	}
 	return n, err
 }
 
@@ -131,7 +187,8 @@ func (c *serverConn) frame() error {
 	c.mu.Lock()
 	c.ahead, c.pending = c.pending, nil
 	c.mu.Unlock()
-	if int32(binary.BigEndian.Uint32(head[4:])) == xidPing {
+	xid := int32(binary.BigEndian.Uint32(head[4:]))
+	if c.reply = xid != xidEvent; xid == xidPing {
 		c.ahead = append(c.ahead, firings(c.overdue())...)
 	}
 	return nil
@@ -142,7 +199,11 @@ func (c *serverConn) greet() error {
 	timeout, err := c.greeting()
 	switch {
 	case err == nil:
-		c.told.answered(timeout)
+		if c.told.answered(timeout); timeout > 0 && c.login != nil {
+			if err := c.authenticate(); err != nil {
+				return err
+			}
+		}
 	case c.reader.Buffered() > 0 || !isClosing(err):
 		c.told.failed(err)
 		return err
@@ -153,6 +214,26 @@ func (c *serverConn) greet() error {
 	}
 	c.greeted = true
 	return nil
+}
+
+// authenticate authenticates by SASL, before go-zookeeper gets the first frame.
+func (c *serverConn) authenticate() error {
+	greeting := make([]byte, c.left)
+	if _, err := io.ReadFull(c.reader, greeting); err != nil {
+		return err
+	}
+	err := c.SetWriteDeadline(c.limit)
+	if err == nil {
+		err = c.login.run(struct {
+			io.Reader
+			io.Writer
+		}{c.reader, c.Conn})
+	}
+	if c.told.authenticated(err); err != nil {
+		return err
+	}
+	c.ahead, c.left = greeting, 0
+	return c.SetWriteDeadline(time.Time{})
 }
 
 // isClosing reports whether the peer has closed the connection.

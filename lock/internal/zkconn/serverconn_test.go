@@ -45,6 +45,7 @@ func (a asked) answered(timeout time.Duration) {
 	}
 }
 func (a asked) failed(err error)                       { a.failure(err) }
+func (a asked) authenticated(err error)                { a.failure(err) }
 func (a asked) unanswered(_ handshake, err error) bool { a.failure(err); return false }
 
 func noWatches() []watchKey { return nil }
@@ -71,7 +72,7 @@ func testHandshake(t *testing.T, step int, timeout time.Duration, want []time.Du
 	var told []time.Duration
 	c, err := newServerConn(s, limit, asked{
 		func(timeout time.Duration) { told = append(told, timeout) },
-		func(err error) { t.Error(err) }}, noWatches)
+		func(err error) { t.Error(err) }}, noWatches, nil)
 	if err != nil || s.set != limit {
 		t.Fatalf("deadline %v, %v", s.set, err)
 	}
@@ -116,7 +117,7 @@ func TestHandshakeOfAnotherKind(t *testing.T) {
 		for step := 1; step <= 5; step++ {
 			var told error
 			s := &script{bytes: append([]byte(head), make([]byte, 1<<10)...), step: step, then: func() {}}
-			c, err := newServerConn(s, limit, asked{nil, func(err error) { told = err }}, noWatches)
+			c, err := newServerConn(s, limit, asked{nil, func(err error) { told = err }}, noWatches, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +148,7 @@ func TestGreetingThatCannotBe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var told error
 			s := &script{bytes: frame, step: 5, then: func() {}}
-			c, err := newServerConn(s, time.Now().Add(time.Minute), asked{nil, func(err error) { told = err }}, noWatches)
+			c, err := newServerConn(s, time.Now().Add(time.Minute), asked{nil, func(err error) { told = err }}, noWatches, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +179,7 @@ func TestFrameThatCannotBe(t *testing.T) {
 	for _, head := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x04", "\x00\x00\x00\x0f", "\x20\x00\x00\x01", "\xff\xff\xff\xff"} {
 		for step := 1; step <= 60; step += 7 {
 			s := &script{bytes: append(slices.Clone(good), head+"\xff\xff\xff\xff"...), step: step, then: func() {}}
-			c, err := newServerConn(s, time.Now().Add(time.Minute), asked{nil, func(err error) { t.Error(err) }}, noWatches)
+			c, err := newServerConn(s, time.Now().Add(time.Minute), asked{nil, func(err error) { t.Error(err) }}, noWatches, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

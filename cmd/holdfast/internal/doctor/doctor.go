@@ -157,8 +157,10 @@ func (e *exam) connect(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		e.tree = admin.New(e.locks)
-		e.fine("no-session")
+		e.fine("no-session", "sasl-failed")
 		return true
+	case errors.Is(err, lock.ErrSASL):
+		e.add("sasl-failed", "%s", oneLine(err))
 	case errors.Is(err, lock.ErrUnsupported):
 		e.add("server-unsupported", "%s", oneLine(err))
 	default:
@@ -179,10 +181,12 @@ func (e *exam) server(ctx context.Context) error {
 	switch {
 	case r.Refused != nil:
 		e.add("server-unsupported", "%s", oneLine(r.Refused))
+	case errors.Is(r.Unchecked, zk.ErrInvalidACL):
+		e.add("acl-invalid", "%s", oneLine(r.Unchecked))
 	case r.Unchecked != nil:
 		e.add("server-unchecked", "%s", oneLine(r.Unchecked))
 	}
-	e.fine("server-unsupported", "server-unchecked", "server-release", "release-unknown", "server-down")
+	e.fine("server-unsupported", "server-unchecked", "acl-invalid", "server-release", "release-unknown", "server-down")
 	for _, s := range r.Servers {
 		var unreachable net.Error
 		switch {
@@ -227,8 +231,8 @@ func (e *exam) root(ctx context.Context) error {
 		return nil // this user may not read it
 	}
 	for _, a := range acl {
-		if a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 && e.Config.ZooKeeper.Auth != nil {
-			e.add("acl-open", "zookeeper.auth names a user, and any client may change %s", root)
+		if a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 && (e.Config.ZooKeeper.Auth != nil || e.Config.ZooKeeper.SASL != nil) {
+			e.add("acl-open", "zookeeper.auth or zookeeper.sasl names a user, and any client may change %s", root)
 		}
 	}
 	return err

@@ -270,6 +270,22 @@ var plants = []struct {
 		p.create("/locks " + dir)
 		p.setACL("/locks", zk.DigestACL(zk.PermAll, "root", "secret"))
 	}},
+	{"sasl-failed", "the server has no SASL", "JAAS", locktest.Options{}, func(p *patient) {
+		p.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
+		p.config.ZooKeeper.SASL = &policy.SASL{Mechanism: policy.DigestMD5, User: "holdfast", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}
+	}},
+	{"sasl-failed", "requires an authentication", "zookeeper.sasl", locktest.Options{}, func(p *patient) {
+		p.Intercept(func(locktest.Request) locktest.Fault { return locktest.Fault{Code: -124} })
+	}},
+	{"acl-invalid", "the scheme of the ACL", "SASLAuthenticationProvider", locktest.Options{}, func(p *patient) {
+		p.create("/locks " + dir)
+		p.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Op == "multi" {
+				return locktest.Fault{Code: -114, Op: 1}
+			}
+			return locktest.Fault{}
+		})
+	}},
 	{"acl-open", "any client", "Restrict the root", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
 		p.Setenv("HOLDFAST_TEST_PASSWORD", "secret")

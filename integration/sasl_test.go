@@ -1,0 +1,335 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/integration/testpki"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// saslUsers are the users of the tests' servers.
+var saslUsers = map[string]string{"svc": "tr0ub4dor", "other": "secret", "пользователь": "pässwörd"}
+
+// withSASL returns the options of a server with SASL: users and passwords by DIGEST-MD5.
+func withSASL(t testing.TB) zkserver.Options {
+	t.Helper()
+	jaas := "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required"
+	for user, password := range saslUsers {
+		jaas += fmt.Sprintf("\n  user_%s=%q", user, password)
+	}
+	return withJAAS(t, jaas+";\n};\n")
+}
+
+// withJAAS returns the options of a server with SASL.
+func withJAAS(t testing.TB, text string) zkserver.Options {
+	t.Helper()
+	return zkserver.Options{
+		Config:  []string{"authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", "fips-mode=false"},
+		JVMArgs: []string{"-Djava.security.auth.login.config=" + testpki.File(t, "jaas.conf", []byte(text)), "-Dfile.encoding=UTF-8"},
+	}
+}
+
+func saslACL(user string) []zk.ACL { return []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: user}} }
+
+// dialSASL connects a client.
+func dialSASL(t testing.TB, server, user string, opts ...lock.Option) *lock.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := lock.Dial(ctx, []string{server}, append([]lock.Option{
+		lock.WithSASLDigest(user, saslUsers[user]), lock.WithTTL(long), lock.WithGrace(grace), lock.WithSessionTimeout(20 * time.Second),
+		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t))),
+	}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+// TestStrangerWithoutSASL: over TLS, / is closed, and the locks belong to a SASL user. A client
+// without SASL, or with another user, can not read, renew, break or reap them, nor queue, request
+// their release, or change their ACLs.
+func TestStrangerWithoutSASL(t *testing.T) {
+	t.Parallel()
+	s := startSecure(t, withSASL(t))
+	const root = "/sasl"
+	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
+	if err := administrator.Ensure(root, nil, saslACL("svc")); err != nil {
+		t.Fatal(err)
+	}
+	if err := administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")); err != nil {
+		t.Fatal(err)
+	}
+	ours := s.client(lock.WithRoot(root), lock.WithSASLDigest("svc", saslUsers["svc"]))
+	if r, err := admin.CheckServer(s.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil {
+		t.Errorf("CheckServer: %+v, %v", r, err)
+	}
+	hold, err := ours.Mutex("orders/42").Lock(s.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.contender(ours)
+	stranger := s.authority.Issue(t, "stranger")
+	s.denyRaw(s.raw(stranger), root, hold.EntryPath())
+	s.denyRaw(s.raw(stranger, "svc:"+saslUsers["svc"]), root, hold.EntryPath()) // by the scheme digest
+	s.denyLibrary(root, hold)
+	s.denyLibrary(root, hold, lock.WithSASLDigest("other", saslUsers["other"]))
+	s.denyReaper(root, stranger)
+	if after := s.contender(ours); after.Token != before.Token || after.Path != before.Path {
+		t.Errorf("the entry is %+v, was %+v", after, before)
+	}
+	if err := hold.Extend(s.ctx, long); err != nil {
+		t.Errorf("our own renewal: %v", err)
+	}
+	for _, a := range must(admin.New(ours).ACL(s.ctx, hold.EntryPath()))(t) {
+		if a != saslACL("svc")[0] {
+			t.Errorf("the entry's ACL has %+v", a)
+		}
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Errorf("unlock: %v", err)
+	}
+}
+
+// must returns a function that returns the value, or fails the test.
+func must[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// cutter opens connections, and cuts them.
+type cutter struct {
+	mu   sync.Mutex
+	last net.Conn
+	n    int
+}
+
+func (c *cutter) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	nc, err := net.DialTimeout(network, address, timeout)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.n = nc, c.n+1
+	return nc, err
+}
+
+func (c *cutter) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last != nil {
+		c.last.Close()
+	}
+}
+
+// TestSASLOverReconnects: a client authenticates on each connection before all other requests. Its
+// connection is cut again and again, while it takes and waits for locks; no request is denied. The
+// server serves no client without SASL, if it can refuse them.
+func TestSASLOverReconnects(t *testing.T) {
+	t.Parallel()
+	opts := withSASL(t)
+	opts.JVMArgs = append(opts.JVMArgs, "-Dzookeeper.sessionRequireClientSASLAuth=true")
+	server := zkserver.ForTest(t, opts).Addr()
+	var cuts cutter
+	c := dialSASL(t, server, "svc", lock.WithDialer(cuts.dial))
+	other := dialSASL(t, server, "svc")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	hold, err := c.Mutex("held").Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+				cuts.cut()
+			}
+		}
+	}()
+	var work sync.WaitGroup
+	for _, client := range []*lock.Client{c, c, other} {
+		work.Go(func() {
+			for range 100 {
+				if err := client.Mutex("shared").Do(ctx, func(context.Context) error { return nil }); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	work.Wait()
+	close(stop)
+	<-stopped
+	if err := hold.Extend(ctx, long); err != nil {
+		t.Errorf("the hold: %v", err)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Error(err)
+	}
+	cuts.mu.Lock()
+	t.Logf("%d connections", cuts.n)
+	if cuts.n < 4 {
+		t.Errorf("%d connections", cuts.n)
+	}
+	cuts.mu.Unlock()
+}
+
+// TestSASLMistakes: each mistake has an error that says what to do. Those of the credentials end
+// Dial at once; servers before 3.5 do not tell them from an outage.
+func TestSASLMistakes(t *testing.T) {
+	t.Parallel()
+	users := withSASL(t)
+	required, kept, noProvider := withSASL(t), withSASL(t), withSASL(t)
+	required.JVMArgs = append(required.JVMArgs, "-Dzookeeper.sessionRequireClientSASLAuth=true")
+	kept.JVMArgs = append(kept.JVMArgs, "-Dzookeeper.allowSaslFailedClients=true")
+	noProvider.Config = noProvider.Config[1:]
+	start := func(opts zkserver.Options) string { return zkserver.ForTest(t, opts).Addr() }
+	first := zkserver.ForTest(t, users)
+	version := must(first.Version(t.Context()))(t)
+	// Such a server closes the connection of a client that it does not accept, without an answer, and
+	// cannot require SASL.
+	old := version.Number[0] == 3 && version.Number[1] < 5
+	plain, requires := first.Addr(), start(required)
+	ours := lock.WithSASLDigest("svc", saslUsers["svc"])
+	wrong := lock.WithSASLDigest("svc", "wr0ng")
+	for _, test := range []struct {
+		name, server string
+		option       lock.Option
+		says         []string
+	}{
+		{"wrong password", plain, wrong, []string{"user_svc", "JAAS"}},
+		{"unknown user", plain, lock.WithSASLDigest("nobody", "wr0ng"), []string{"user_nobody", "JAAS"}},
+		{"wrong password, required", requires, wrong, []string{"user_svc", "JAAS"}},
+		{"wrong password, client kept", start(kept), wrong, []string{"user_svc", "keeps the connection"}},
+		{"no SASL at the server", start(zkserver.Options{}), ours, []string{"has no SASL", "section Server"}},
+		{"another mechanism", start(withKerberos(t)), ours, []string{"does not offer DIGEST-MD5", "gssapi"}},
+		{"required", requires, nil, []string{"zookeeper.sasl", "lock.WithSASL"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			var log strings.Builder
+			hook := zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
+				if strings.Contains(message, "cannot connect to a server") && old {
+					cancel()
+				}
+			})
+			c, err := lock.Dial(ctx, []string{test.server}, test.option, lock.WithLogger(zerolog.New(zerolog.SyncWriter(&log)).Hook(hook)))
+			if err == nil {
+				c.Close()
+				if test.option == nil && old {
+					return // it cannot require SASL
+				}
+				t.Fatal("connected")
+			}
+			if !errors.Is(err, lock.ErrSASL) || !errors.Is(err, lock.ErrDenied) && !old {
+				t.Errorf("%v", err)
+			}
+			for _, want := range test.says {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\nwant %q in it", err, want)
+				}
+			}
+			if shown := err.Error() + log.String(); strings.Contains(shown, "wr0ng") || strings.Contains(shown, saslUsers["svc"]) {
+				t.Errorf("shown: %s", shown)
+			}
+		})
+	}
+	t.Run("no provider", func(t *testing.T) {
+		c := dialSASL(t, start(noProvider), "svc")
+		_, err := c.Mutex("x").Lock(t.Context())
+		if !errors.Is(err, zk.ErrInvalidACL) || !strings.Contains(err.Error(), "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider") {
+			t.Error(err)
+		}
+	})
+	t.Run("characters", func(t *testing.T) { // of other alphabets
+		c := dialSASL(t, plain, "пользователь", lock.WithRoot("/other"))
+		if err := c.Mutex("x").Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// withKerberos returns the options of a server with the mechanism GSSAPI. It needs no KDC, because
+// no client has a ticket for it.
+func withKerberos(t testing.TB) zkserver.Options {
+	t.Helper()
+	text := func(s string) []byte { return append(binary.BigEndian.AppendUint16(nil, uint16(len(s))), s...) }
+	entry := binary.BigEndian.AppendUint16(nil, 2) // of the name's parts, of zookeeper/127.0.0.1@EXAMPLE.COM
+	for _, part := range []string{"EXAMPLE.COM", "zookeeper", "127.0.0.1"} {
+		entry = append(entry, text(part)...)
+	}
+	entry = append(binary.BigEndian.AppendUint32(entry, 1), 0, 0, 0, 0, 1) // kind of name, time, version of the key
+	entry = append(binary.BigEndian.AppendUint16(entry, 17), text("0123456789abcdef")...)
+	keytab := append(binary.BigEndian.AppendUint32([]byte{5, 2}, uint32(len(entry))), entry...)
+	opts := withJAAS(t, fmt.Sprintf("Server {\n  com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab=%q storeKey=true useTicketCache=false isInitiator=false principal=\"zookeeper/127.0.0.1@EXAMPLE.COM\";\n};\n",
+		testpki.File(t, "zookeeper.keytab", keytab)))
+	opts.JVMArgs = append(opts.JVMArgs, "-Djava.security.krb5.realm=EXAMPLE.COM", "-Djava.security.krb5.kdc=127.0.0.1:1")
+	return opts
+}
+
+// TestSASLAsDocumented: a server with the lines for zoo.cfg and the JAAS configuration in
+// lock/SECURING.md serves a client with the configuration there.
+func TestSASLAsDocumented(t *testing.T) {
+	t.Parallel()
+	page := text(t, "../lock/SECURING.md")
+	zoo := regexp.MustCompile("(?s)```text\n(authProvider.*?)\n```").FindStringSubmatch(page)
+	jaas := regexp.MustCompile("(?s)```text\n(Server {.*?)```").FindStringSubmatch(page)
+	client := regexp.MustCompile("(?s)```yaml\n(zookeeper:\n[^`]*?  sasl:\n    mechanism: digest-md5.*?)```").FindStringSubmatch(page)
+	if zoo == nil || jaas == nil || client == nil {
+		t.Fatal("lock/SECURING.md shows no zoo.cfg, no JAAS configuration, or no configuration of a client")
+	}
+	opts := withJAAS(t, jaas[1])
+	opts.Config = strings.Split(zoo[1], "\n")
+	s := startSecure(t, opts)
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{"ca.pem": s.authority.PEM, "svc.pem": s.ours.Cert, "svc.key": s.ours.Key, "zookeeper.password": []byte("PASSWORD\n")} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := strings.NewReplacer(`"zk1:2281", "zk2:2281", "zk3:2281"`, fmt.Sprintf("%q", s.secure),
+		"ca_file: ca.pem", "ca_file: ca.pem\n    cert_file: svc.pem\n    key_file: svc.key").Replace(client[1])
+	cfg := must(policy.Parse(filepath.Join(dir, "config.yaml"), []byte(text)))(t)
+	locks, err := lock.Dial(s.ctx, cfg.ZooKeeper.Servers, must(cfg.Options())(t)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	if err := locks.Mutex("orders/42").Do(s.ctx, func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if acl := must(admin.New(locks).ACL(s.ctx, "/locks"))(t); len(acl) != 1 || acl[0] != saslACL("holdfast")[0] {
+		t.Errorf("the root's ACL is %+v", acl)
+	}
+}

@@ -1,0 +1,89 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/digestmd5"
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+)
+
+// SASL authenticates a client to the servers by a mechanism of SASL, such as GSSAPI (Kerberos). A
+// client runs one exchange on each new connection, before any other request. Implementations must
+// be safe for concurrent use.
+type SASL interface {
+	// Start begins an exchange with a server, host:port; the host is the one given to Dial, not its
+	// address. It must return soon after ctx ends. An error that matches [ErrDenied] says that the
+	// credentials are wrong: [Dial] fails after as many of them as there are addresses. After any
+	// other error, and always after Dial, the client tries the next server.
+	Start(ctx context.Context, server string) (SASLExchange, error)
+}
+
+// SASLExchange is one exchange of tokens with a server. A client uses it in one goroutine at a
+// time. If it also has the method
+//
+//	Advice() string
+//
+// the error of a token that the server refuses ends with that text: what to do.
+type SASLExchange interface {
+	// Next takes the server's last token and returns the client's next one. The first challenge is
+	// nil; a later one is not, even if it is empty. A token of nil ends the exchange: both sides are
+	// authenticated. A token that is empty and not nil is sent. ErrDenied means what it does in
+	// Start.
+	Next(challenge []byte) (token []byte, err error)
+	// Expires returns when the credential ends; zero if it does not. It is called after the
+	// exchange. When four fifths of the time are over, the client starts another exchange. If that
+	// one's credential ends later, the client uses it: it connects anew, between two requests,
+	// because a server takes only one exchange on a connection. If not, the client logs that, keeps
+	// the connection and tries again. For that comparison Expires is called before Next.
+	Expires() time.Time
+}
+
+// WithSASL authenticates a client made by [Dial] with SASL on each connection, before any other
+// request. The nodes that it creates belong to that user alone, unless [WithACL] says otherwise:
+// their ACL has the scheme auth, which the server replaces by the names that it knows the client by.
+func WithSASL(s SASL) Option {
+	return clientOption(func(c *config) error {
+		if s == nil {
+			return invalid("SASL", nil, "must not be nil: leave the option out to do without")
+		}
+		return c.setSASL(func(ctx context.Context, server string) (zkconn.SASLExchange, error) {
+			x, err := s.Start(ctx, server)
+			if err == nil && x == nil {
+				err = invalid("SASL", "Start", "returned neither an exchange nor an error")
+			}
+			return x, err
+		}, zk.AuthACL(zk.PermAll))
+	})
+}
+
+// WithSASLDigest is [WithSASL] with the mechanism DIGEST-MD5: the server has the user and the
+// password in its JAAS configuration. The password is not sent, and a server that does not know it
+// is refused. The nodes that the client creates belong to sasl:user.
+func WithSASLDigest(user, password string) Option {
+	return clientOption(func(c *config) error {
+		if user == "" || password == "" {
+			return invalid("SASL user", fmt.Sprintf("%q", user), "user and password must not be empty")
+		}
+		acl := zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: user}
+		if strings.ContainsAny(user, "/@") { // the server changes it, as it does a Kerberos principal
+			acl = zk.AuthACL(zk.PermAll)[0]
+		}
+		return c.setSASL(func(context.Context, string) (zkconn.SASLExchange, error) {
+			return digestmd5.New(user, password), nil
+		}, []zk.ACL{acl})
+	})
+}
+
+// setSASL sets the mechanism, and the ACL of nodes unless another one is given.
+func (c *config) setSASL(s zkconn.SASL, acl []zk.ACL) error {
+	if c.sasl != nil {
+		return invalid("options", "WithSASL", "must be given once: a connection has one SASL user")
+	}
+	c.sasl, c.saslACL = s, acl
+	return nil
+}
