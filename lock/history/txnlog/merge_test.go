@@ -64,6 +64,14 @@ func TestSeveralFolders(t *testing.T) {
 			{named(zx(1, 1)): file(slices.Concat(e1[:4], other[4:7], e1[7:])...), named(zx(2, 1)): file(e2...)},
 		}, "1/1-10 2/1-10", "disagree 1/5-1/7 #0 #1"},
 		{"another ensemble", []files{whole, {named(zx(1, 1)): file(other...)}}, "1/1-10 2/1-10", "other ensemble 1/1-0/0 #1"},
+		{"another ensemble, of other epochs", []files{
+			{named(zx(9000, 1)): file(run(9000, 1, 3, "data")...)},
+			{named(zx(8000, 1)): file(setData(zx(8000, 1), start.Add(9030*time.Hour), "x"))},
+		}, "9000/1-3", "other ensemble 8000/1-0/0 #1"},
+		{"epochs of a year", []files{
+			{named(zx(9000, 1)): file(run(9000, 1, 3, "data")...)},
+			{named(zx(8000, 1)): file(run(8000, 1, 3, "data")...)},
+		}, "8000/1-3 9000/1-3", ""},
 		{"the next epoch without the last proposals", []files{
 			{named(zx(1, 1)): file(e1...), snapNamed(0): nil},
 			{named(zx(1, 1)): file(e1[:7]...), named(zx(2, 1)): file(e2...), snapNamed(0): nil},
