@@ -6,13 +6,15 @@
 // order, each once:
 //
 //	l, err := txnlog.Open("/var/lib/zookeeper/version-2")
-//	...
-//	for txn, err := range l.Txns(txnlog.Range{Since: since, Until: until}) {
+//	if err != nil {
+//		return err
+//	}
+//	for txn, err := range l.Txns(txnlog.Range{Since: time.Now().Add(-time.Hour)}) {
 //		if err != nil {
 //			fmt.Fprintln(os.Stderr, err) // a *Problem: the reading goes on
 //			continue
 //		}
-//		...
+//		fmt.Println(txn.Time, txn.Session, txn.Ops)
 //	}
 //
 // The files may be written by a running server meanwhile, or be a copy from a broken machine.

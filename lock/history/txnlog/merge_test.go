@@ -335,6 +335,23 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestKeep keeps transactions over later ones, of several buffers.
+func TestKeep(t *testing.T) {
+	var records [][]byte
+	for i := range int64(6000) {
+		records = append(records, setData(i+1, start, fmt.Sprintf("%0200d", i+1)))
+	}
+	txns, _ := collect(mustOpen(t, write(t, map[string][]byte{"log.1": file(records...)})), Range{})
+	if len(txns) != len(records) {
+		t.Fatalf("%d transactions, want %d", len(txns), len(records))
+	}
+	for _, txn := range txns {
+		if want := fmt.Sprintf("%0200d", txn.Zxid); txn.Ops[0].Path != "/n" || string(txn.Ops[0].Data) != want {
+			t.Fatalf("transaction %d is %+v", txn.Zxid, txn)
+		}
+	}
+}
+
 // TestStop ends an iteration early.
 func TestStop(t *testing.T) {
 	l := mustOpen(t, write(t, map[string][]byte{"log.1": file(run(0, 1, 30, "data")...), "log.2": nil}))
