@@ -2,7 +2,6 @@ package txnlog
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"slices"
 )
@@ -295,7 +294,7 @@ func (m *merge) gap(previous, zxid int64) {
 	p := &Problem{Kind: ProblemGap, Zxid: first, Until: zxid - 1, Count: zxid - first}
 	for _, s := range m.log.snaps {
 		if s.Zxid >= first-1 && s.Zxid < zxid {
-			p.Err = fmt.Errorf("%s shows the state there", s.Path)
+			p.Snapshot = s
 		}
 	}
 	m.report(p)
