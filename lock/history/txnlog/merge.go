@@ -1,0 +1,301 @@
+package txnlog
+
+import (
+	"cmp"
+	"os"
+	"slices"
+)
+
+// merge reads several logs at once, in the order of zxids.
+type merge struct {
+	log   *Log
+	rng   Range
+	to    int64
+	files []*logFile // not open yet, by first zxid
+	open  []*source
+
+	current *source   // of the entry that next returned
+	group   []*source // those at the lowest zxid, by folder
+	last    int64     // zxid of the last entry that next passed; 0: none
+	started bool      // an entry in the range was seen
+	folders []folder
+	foreign bool // some folder is of another ensemble
+
+	problems    []*Problem
+	disagree    *Problem // the run of differing transactions so far
+	uncommitted *Problem // the run of discarded transactions so far
+	unconfirmed *Problem // the run of transactions that not all folders have
+	read, told  int64
+	total       int64
+}
+
+// source is an open log and its next entry.
+type source struct {
+	*scanner
+	file *os.File
+	dir  int
+	cur  entry
+}
+
+// folder is what is known of one folder while reading.
+type folder struct {
+	last    int64 // its last zxid that was passed
+	same    int   // number of transactions that it shares with others
+	differs int   // and that differ from others', or are never its own
+	first   int64 // first zxid that differs
+	foreign bool  // it is of another ensemble
+	hurt    bool  // there were unreadable bytes after last
+	lost    int64 // the last zxid that it should have and lacks
+
+	nextEpoch int64 // the first zxid of the next epoch that was looked for
+}
+
+func newMerge(l *Log, r Range) *merge {
+	m := &merge{log: l, rng: r, folders: make([]folder, len(l.dirs))}
+	m.to = r.To
+	if !r.Until.IsZero() {
+		around := l.around(r.Until)
+		for _, f := range append(around, l.needed(r, r.To)...) { // not exact yet
+			m.total += f.size
+		}
+		last := lastUntil(around, r.Until, m.progress)
+		if last == 0 {
+			last = -1 // the range is empty
+		}
+		if m.to == 0 || last < m.to {
+			m.to = last
+		}
+		m.total = m.read
+	}
+	m.files = l.needed(r, m.to)
+	m.files = m.sameEnsemble(m.files)
+	for _, f := range m.files {
+		m.total += f.size
+	}
+	return m
+}
+
+func (m *merge) close() {
+	for _, s := range m.open {
+		s.file.Close()
+	}
+	m.open = nil
+	if m.log.Progress != nil && m.read > m.told {
+		m.log.Progress(m.read, max(m.total, m.read))
+	}
+}
+
+func (m *merge) report(p *Problem) { m.problems = append(m.problems, p) }
+
+func (m *merge) takeProblems() []*Problem {
+	problems := m.problems
+	m.problems = nil
+	return problems
+}
+
+func (m *merge) progress(n int) {
+	m.read += int64(n)
+	if m.log.Progress != nil && m.read >= m.told+1<<20 {
+		m.told = m.read
+		m.log.Progress(m.read, max(m.total, m.read))
+	}
+}
+
+// next returns the next transaction's entry; false at the end. The payload is valid until the next
+// call.
+func (m *merge) next() (entry, bool) {
+	for {
+		m.advance()
+		group := m.lowest()
+		if group == nil || m.to != 0 && group[0].cur.zxid > m.to {
+			m.finish()
+			return entry{}, false
+		}
+		zxid := group[0].cur.zxid
+		without := m.discardedBy(zxid, group)
+		if without >= 0 && !m.survived(zxid, group) {
+			if zxid >= m.rng.From {
+				m.extend(&m.uncommitted, ProblemUncommitted, zxid, group)
+			}
+			continue
+		}
+		m.flush(&m.uncommitted)
+		chosen := m.choose(group, without)
+		previous := m.last
+		m.last = zxid
+		for _, s := range group {
+			m.folders[s.dir].last = zxid
+			m.folders[s.dir].hurt = false
+		}
+		if !m.inRange(chosen.cur) {
+			m.disagree = nil
+			continue
+		}
+		m.confirm(zxid, group)
+		m.gap(previous, zxid)
+		m.current = chosen
+		return chosen.cur, true
+	}
+}
+
+// inRange reports whether the entry is not before the range.
+func (m *merge) inRange(e entry) bool {
+	if e.zxid < m.rng.From {
+		return false
+	}
+	if !m.started && !m.rng.Since.IsZero() && e.time < m.rng.Since.UnixMilli() {
+		return false
+	}
+	m.started = true
+	return true
+}
+
+// advance goes to the next entries of the sources that were used, and closes those at their ends.
+func (m *merge) advance() {
+	over := false
+	for _, s := range m.group {
+		m.step(s)
+		over = over || s.cur.payload == nil
+	}
+	m.group = m.group[:0]
+	if !over && !m.foreign {
+		return
+	}
+	m.open = slices.DeleteFunc(m.open, func(s *source) bool {
+		if s.cur.payload != nil && !m.folders[s.dir].foreign {
+			return false
+		}
+		s.file.Close()
+		return true
+	})
+}
+
+// step reads the next entry of a source; without one, its payload is nil.
+func (m *merge) step(s *source) {
+	e, ok := s.next()
+	if s.hurt || !ok && s.scanner.hurt {
+		m.folders[s.dir].hurt = true
+	}
+	if !ok {
+		e = entry{}
+	}
+	s.cur = e
+}
+
+// lowest opens the logs that may have the lowest zxid, and returns the sources that have it.
+func (m *merge) lowest() []*source {
+	for len(m.files) > 0 && (len(m.open) == 0 || m.files[0].first <= m.min()) {
+		f := m.files[0]
+		m.files = m.files[1:]
+		if m.folders[f.dir].foreign {
+			continue
+		}
+		before := m.read
+		file, sc := f.open(m.report, m.progress)
+		if sc == nil {
+			m.folders[f.dir].hurt = true
+			m.progress(int(f.size - (m.read - before)))
+			continue
+		}
+		s := &source{scanner: sc, file: file, dir: f.dir}
+		m.step(s)
+		if s.cur.payload == nil {
+			file.Close()
+			continue
+		}
+		m.open = append(m.open, s)
+	}
+	if len(m.open) == 0 {
+		return nil
+	}
+	low := m.min()
+	m.group = m.group[:0]
+	for _, s := range m.open {
+		if s.cur.zxid == low {
+			m.group = append(m.group, s)
+		}
+	}
+	if len(m.group) > 1 {
+		slices.SortStableFunc(m.group, func(a, b *source) int { return cmp.Compare(a.dir, b.dir) })
+	}
+	return m.group
+}
+
+func (m *merge) min() int64 {
+	low := m.open[0].cur.zxid
+	for _, s := range m.open[1:] {
+		low = min(low, s.cur.zxid)
+	}
+	return low
+}
+
+// head returns a folder's next zxid; 0 if it has ended.
+func (m *merge) head(dir int) int64 {
+	var head int64
+	for _, s := range m.open {
+		if s.dir == dir && (head == 0 || s.cur.zxid < head) {
+			head = s.cur.zxid
+		}
+	}
+	for _, f := range m.files {
+		if f.dir == dir && (head == 0 || f.first < head) {
+			head = f.first
+		}
+	}
+	return head
+}
+
+// extend adds a transaction to a run of problems.
+func (m *merge) extend(run **Problem, kind ProblemKind, zxid int64, group []*source) {
+	p := *run
+	if p == nil {
+		p = &Problem{Kind: kind, Zxid: zxid}
+		*run = p
+	}
+	p.Until = zxid
+	p.Count++
+	for _, s := range group {
+		if dir := m.log.dirs[s.dir]; !slices.Contains(p.Dirs, dir) {
+			p.Dirs = append(p.Dirs, dir)
+		}
+	}
+}
+
+// flush reports a run of problems that has ended.
+func (m *merge) flush(run **Problem) {
+	if *run != nil {
+		m.report(*run)
+		*run = nil
+	}
+}
+
+// finish reports what is known only at the end.
+func (m *merge) finish() {
+	m.flush(&m.uncommitted)
+	m.flush(&m.disagree)
+	m.flush(&m.unconfirmed)
+}
+
+// gap reports transactions that are missing between two, or before the first one.
+func (m *merge) gap(previous, zxid int64) {
+	first := previous + 1
+	if previous == 0 {
+		if m.rng.From == 0 || zxid <= m.rng.From {
+			return
+		}
+		first = m.rng.From
+	}
+	if Epoch(zxid) != Epoch(first) {
+		first = Epoch(zxid)<<32 + 1
+	}
+	if first >= zxid {
+		return
+	}
+	p := &Problem{Kind: ProblemGap, Zxid: first, Until: zxid - 1, Count: zxid - first}
+	for _, s := range m.log.snaps {
+		if s.Zxid >= first-1 && s.Zxid < zxid {
+			p.Snapshot = s
+		}
+	}
+	m.report(p)
+}

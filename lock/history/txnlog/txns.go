@@ -1,0 +1,163 @@
+package txnlog
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"time"
+)
+
+// Txns returns the range's transactions in the order of their zxids, each once, merged from all
+// folders. An error is a *Problem and stands, with a zero Txn, where it was met: the iteration goes
+// on after it. The caller may keep transactions. Memory is bounded by a buffer for each folder, and
+// the largest transactions.
+//
+// Files that end before the range, or begin after it, are not read. If Until is set, the file that
+// has its end is read twice, and the one after it once.
+func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
+	return func(yield func(Txn, error) bool) {
+		m := newMerge(l, r)
+		defer m.close()
+		acls := map[string][]ACL{}
+		for {
+			e, ok := m.next()
+			for _, p := range m.takeProblems() {
+				if !yield(Txn{}, p) {
+					return
+				}
+			}
+			if !ok {
+				return
+			}
+			t, _, err := decodeTxn(e.payload, acls)
+			if err != nil {
+				err = &Problem{
+					Kind: ProblemUnsupported, File: m.current.path, Offset: e.offset, Zxid: e.zxid, Until: e.zxid, Count: 1,
+					Type: decodeHeader(e.payload).kind, Err: err,
+				}
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
+}
+
+// open opens a log for reading.
+func (f *logFile) open(report func(*Problem), read func(int)) (*os.File, *scanner) {
+	file, err := os.Open(f.path)
+	if err != nil {
+		report(&Problem{Kind: ProblemUnreadable, File: f.path, Zxid: f.first, Err: err})
+		return nil, nil
+	}
+	s, err := newScanner(file, f.path, report, read)
+	if err != nil {
+		report(err.(*Problem))
+		file.Close()
+		return nil, nil
+	}
+	return file, s
+}
+
+// newLogFile describes a log by its name and its first entry.
+func newLogFile(path string, dir int, zxid, size int64) *logFile {
+	f := &logFile{path: path, dir: dir, first: zxid, size: size}
+	file, err := os.Open(path)
+	if err != nil {
+		return f // told when it is read
+	}
+	defer file.Close()
+	head := make([]byte, fileHeaderSize+frameSize+headerSize)
+	if n, _ := file.ReadAt(head, 0); n < len(head) {
+		return f
+	}
+	// A file that was renamed, or whose first entry is damaged, is known by its name.
+	if h := decodeHeader(head[fileHeaderSize+frameSize:]); h.zxid == zxid {
+		f.time = time.UnixMilli(h.time)
+	}
+	return f
+}
+
+// needed returns the files that have the range up to a zxid (0: no bound).
+func (l *Log) needed(r Range, to int64) (files []*logFile) {
+	following := l.following()
+	started := map[int]bool{}
+	for _, f := range l.logs {
+		next := following[f]
+		switch {
+		case to != 0 && f.first > to:
+			continue
+		case next != nil && next.first <= r.From:
+			continue
+		case !started[f.dir] && next != nil && !next.time.IsZero() && next.time.Before(r.Since):
+			continue
+		}
+		started[f.dir] = true
+		files = append(files, f)
+	}
+	return files
+}
+
+// following returns for each log the next one of its folder.
+func (l *Log) following() map[*logFile]*logFile {
+	next := map[*logFile]*logFile{}
+	last := map[int]*logFile{}
+	for _, f := range l.logs {
+		if prev := last[f.dir]; prev != nil {
+			next[prev] = f
+		}
+		last[f.dir] = f
+	}
+	return next
+}
+
+// around returns the files in which the last transaction that is not after a time may be: for each
+// folder the last one that begins in time, and the next one, where the clock may have been set back.
+func (l *Log) around(until time.Time) (files []*logFile) {
+	last := map[int]*logFile{}
+	for _, f := range l.logs {
+		if last[f.dir] == nil || !f.time.IsZero() && !f.time.After(until) {
+			last[f.dir] = f
+		}
+	}
+	following := l.following()
+	for _, f := range last {
+		files = append(files, f)
+		if next := following[f]; next != nil {
+			files = append(files, next)
+		}
+	}
+	return files
+}
+
+// lastUntil returns the highest zxid in the files whose time is not after the bound; 0 if there is
+// none.
+func lastUntil(files []*logFile, until time.Time, read func(int)) int64 {
+	var zxid int64
+	ms := until.UnixMilli()
+	for _, f := range files {
+		f.scan(read, func(e entry) bool {
+			if e.time <= ms {
+				zxid = max(zxid, e.zxid)
+			}
+			return true
+		})
+	}
+	return zxid
+}
+
+// scan reads a log's entries, as far as it can, until visit returns false.
+func (f *logFile) scan(read func(int), visit func(entry) bool) {
+	file, s := f.open(func(*Problem) {}, read)
+	if s == nil {
+		return
+	}
+	defer file.Close()
+	for e, ok := s.next(); ok && visit(e); e, ok = s.next() {
+	}
+}
+
+// String describes the range's bounds.
+func (r Range) String() string {
+	return fmt.Sprintf("%s..%s %v..%v", hex(r.From), hex(r.To), r.Since, r.Until)
+}
