@@ -105,7 +105,8 @@ type Options struct {
 	// Lock has options of the job's locks, such as [lock.WithTTL].
 	Lock []lock.LockOption
 	// Report is called when a run has ended, on the replica that ran it. If that one has crashed,
-	// it is called on the replica that noticed. It may be called concurrently. Default none.
+	// it is called on the replica that noticed. If that one only lost its hold, both call it. It
+	// may be called concurrently. Default none.
 	Report func(Run)
 }
 

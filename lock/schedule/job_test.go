@@ -262,6 +262,31 @@ func TestLateRecord(t *testing.T) {
 	})
 }
 
+// TestRecordIsTriedAgain: if the connection fails under the record of a run's end again and again,
+// but the hold lasts, the end is recorded.
+func TestRecordIsTriedAgain(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		j := w.job(w.dial("a"), schedule.Options{AtLeastOnce: true})
+		w.start(j, w.note("a", time.Second))
+		time.Sleep(59*time.Second + 500*time.Millisecond) // the run has begun
+		dropped := 0
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if dropped == 7 || r.Op != "multi" || !slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath) }) {
+				return locktest.Fault{}
+			}
+			dropped++
+			return locktest.Fault{Drop: locktest.BeforeApply}
+		})
+		time.Sleep(20 * time.Second)
+		last, _ := w.status(j).Last()
+		if got := w.ticks(begun); dropped != 7 || last.Outcome != schedule.Done || fmt.Sprint(got) != "map[1:1]" {
+			t.Errorf("%d requests were lost, the ticks ran %v times, the status is %+v", dropped, got, last)
+		}
+	})
+}
+
 // TestOverlap: a run of two and a half minutes.
 func TestOverlap(t *testing.T) {
 	for overlap, want := range map[schedule.Overlap][]int{
@@ -515,6 +540,82 @@ func TestPanic(t *testing.T) {
 		if last, _ := w.status(j).Last(); last.Outcome != schedule.Unfinished {
 			t.Errorf("the status is %+v", last)
 		}
+	})
+}
+
+// TestNoTick: a schedule without a tick is an error, and the last tick still runs.
+func TestNoTick(t *testing.T) {
+	simulate(t, func(w *world) {
+		c := w.dial("a")
+		newYear, err := cron.ParseStandard("0 0 30 2 *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, ticks := range map[string]cron.Schedule{"never": newYear, "over": once(time.Now().Add(time.Minute))} {
+			j, err := schedule.New(c, name, ticks, schedule.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bubble.MustBe(t, j.Run(w.Ctx, w.note(name, 0)), schedule.ErrNoTick)
+		}
+		if len(w.runs) != 1 || w.runs[0].replica != "over" {
+			t.Errorf("ran %+v", w.runs)
+		}
+		j, err := schedule.New(c, "never", newYear, schedule.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bubble.MustBe(t, j.Once(w.Ctx, w.note("never", 0)), schedule.ErrNoTick)
+	})
+}
+
+// once is a schedule with one tick.
+type once time.Time
+
+func (o once) Next(t time.Time) time.Time {
+	if t.Before(time.Time(o)) {
+		return time.Time(o)
+	}
+	return time.Time{}
+}
+
+// TestForget: the record of a job goes, those of others stay. While the job runs it does not go.
+func TestForget(t *testing.T) {
+	simulate(t, func(w *world) {
+		c := w.dial("a")
+		for _, name := range []string{"a", "a/b"} {
+			j, err := schedule.New(c, name, minutely, schedule.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.Once(w.Ctx, func(context.Context, *schedule.Turn) error {
+				bubble.MustBe(t, schedule.Forget(w.Ctx, w.dial("other of "+name), "", name), lock.ErrHeld)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, want := range [][]string{{"a/b"}, {}} {
+			name := []string{"a", "a/b"}[i]
+			if err := schedule.Forget(w.Ctx, c, "", name); err != nil {
+				t.Error(err)
+			}
+			bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", name), zk.ErrNoNode)
+			all, err := schedule.List(w.Ctx, c, "")
+			got := []string{}
+			for _, s := range all {
+				got = append(got, s.Job)
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("after %q: %q, %v", name, got, err)
+			}
+		}
+		z := w.Plain("other", time.Minute, zk.NewDNSHostProvider())
+		if _, err := z.Create(schedule.DefaultPath+"/foreign", []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		bubble.MustSay(t, schedule.Forget(w.Ctx, c, "", "foreign"), "not the record of a job")
+		bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", "/a"), lock.ErrInvalid)
 	})
 }
 

@@ -161,7 +161,7 @@ func (t *Turn) finish(outcome Outcome, why error) {
 	t.job.tell(run)
 }
 
-// record writes the run's end into the job's record.
+// record writes the run's end into the job's record. It goes on trying until the hold ends.
 func (t *Turn) record(run *Run) error {
 	ctx, j := t.Hold.Context(), t.job
 	for {
@@ -175,7 +175,8 @@ func (t *Turn) record(run *Run) error {
 		}
 		run.Ended = now
 		rec.finish(*run)
-		if err := j.write(ctx, t.Hold, rec, version); err != errChanged {
+		err = j.write(ctx, t.Hold, rec, version)
+		if err != errChanged && (ctx.Err() != nil || !errors.Is(err, lock.ErrUnavailable)) {
 			return err
 		}
 	}
