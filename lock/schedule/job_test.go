@@ -193,9 +193,9 @@ func TestCrash(t *testing.T) {
 				time.Sleep(time.Second)
 				a, b := w.job(w.dial("a"), opts), w.job(w.dial("b"), opts)
 				w.start(a, w.note("a", 30*time.Second))
-				time.Sleep(58 * time.Second)
+				time.Sleep(60 * time.Second)
 				w.start(b, w.note("b", 0)) // it comes second
-				time.Sleep(2 * time.Second)
+				time.Sleep(time.Second)
 				if err := w.Partition("a"); err != nil {
 					t.Fatal(err)
 				}
@@ -231,6 +231,68 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// TestCrashedWaiter: a replica that crashes while it waits for the run of another one delays no tick.
+func TestCrashedWaiter(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		for _, label := range []string{"a", "b", "c"} { // they wait in this order
+			w.start(w.job(w.dial(label), schedule.Options{}), func(ctx context.Context, turn *schedule.Turn) error {
+				if late := time.Since(turn.Tick); late > time.Second {
+					t.Errorf("tick %v ran %v after its time", turn.Tick, late)
+				}
+				return w.note(label, 55*time.Second)(ctx, turn)
+			})
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Until(begun.Add(time.Minute + 54*time.Second)))
+		w.mu.Lock()
+		runs := w.runs[0].replica
+		w.mu.Unlock()
+		for _, label := range []string{"a", "b", "c"} {
+			if label != runs {
+				if err := w.Partition(label); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+		time.Sleep(time.Minute)
+		if got := w.ticks(begun); fmt.Sprint(got) != "map[1:1 2:1]" {
+			t.Errorf("the ticks ran %v times", got)
+		}
+	})
+}
+
+// TestCost: what package schedule's doc says of the requests of a tick.
+func TestCost(t *testing.T) {
+	simulate(t, func(w *world) {
+		onTheMinute()
+		time.Sleep(time.Second)
+		for i := range 5 {
+			label := fmt.Sprint("replica", i)
+			w.start(w.job(w.dial(label), schedule.Options{}), w.note(label, 0))
+		}
+		time.Sleep(10 * time.Minute)
+		var mu sync.Mutex
+		requests := map[string]int{}
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			requests[r.Label+" "+r.Op]++
+			requests["total"]++
+			return locktest.Fault{}
+		})
+		const ticks = 20
+		time.Sleep(ticks * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if requests["total"] > ticks*(14+4*3) {
+			t.Errorf("%d ticks took %v", ticks, requests)
+		}
+	})
+}
+
 // TestLateRecord: a record that arrives when its replica has lost the job changes nothing. The tick
 // that another replica has run meanwhile does not run again.
 func TestLateRecord(t *testing.T) {
@@ -239,9 +301,7 @@ func TestLateRecord(t *testing.T) {
 		time.Sleep(time.Second)
 		opts := schedule.Options{AtLeastOnce: true}
 		w.start(w.job(w.dial("a", lock.WithSessionTimeout(time.Minute)), opts), w.note("a", 0)) // else the servers refuse the record
-		time.Sleep(57 * time.Second)
-		w.start(w.job(w.dial("b"), opts), w.note("b", 0)) // it comes second
-		time.Sleep(time.Second)
+		time.Sleep(58 * time.Second)
 		delayed := false
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			if delayed || r.Label != "a" || !slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath) }) || r.Op == "getData" {
@@ -253,7 +313,9 @@ func TestLateRecord(t *testing.T) {
 			}
 			return locktest.Fault{Delay: ttl + grace + 10*time.Second}
 		})
-		time.Sleep(50 * time.Second)
+		time.Sleep(2 * time.Second)
+		w.start(w.job(w.dial("b"), opts), w.note("b", 0)) // it comes second
+		time.Sleep(48 * time.Second)
 		w.Heal("a")
 		time.Sleep(2 * time.Minute)
 		if got := w.ticks(begun); !delayed || fmt.Sprint(got) != "map[1:1 2:1 3:1]" {
@@ -509,9 +571,9 @@ func TestInterrupted(t *testing.T) {
 		time.Sleep(time.Second)
 		opts := schedule.Options{AtLeastOnce: true}
 		stop := w.start(w.job(w.dial("a"), opts), w.note("a", time.Hour))
-		time.Sleep(58 * time.Second)
+		time.Sleep(60 * time.Second)
 		w.start(w.job(w.dial("b"), opts), w.note("b", 0))
-		time.Sleep(10 * time.Second)
+		time.Sleep(8 * time.Second)
 		stop()
 		time.Sleep(time.Second)
 		if got := w.ticks(begun); got[1] != 2 {

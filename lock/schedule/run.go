@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -19,6 +20,9 @@ const (
 	precision = 50 * time.Millisecond
 	// glance is how long a replica sleeps at most. The clock of a new leader may be ahead.
 	glance = time.Minute
+	// headStart is how long a replica that has not run the last tick waits at most before it tries
+	// to take the next one. So the replicas seldom try all at once.
+	headStart = 50 * time.Millisecond
 )
 
 // ErrNoTick says that a schedule has no tick any more.
@@ -53,6 +57,7 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 	var runs sync.WaitGroup
 	defer runs.Wait()
 	var until time.Time // the tick with which Once ends
+	ran := false        // the last tick ran here
 	for {
 		t, err := j.take(ctx, begin)
 		switch {
@@ -67,9 +72,11 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 		switch {
 		case t.turn != nil && j.overlap == OverlapBeside:
 			runs.Go(func() { t.turn.do(ctx, f) })
+			ran = true
 			continue
 		case t.turn != nil:
 			t.turn.do(ctx, f)
+			ran = true
 			continue
 		case once && !until.IsZero() && (t.next.IsZero() || t.next.After(until)):
 			return nil
@@ -79,6 +86,12 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 		if err := j.sleep(ctx, t.next); err != nil {
 			return err
 		}
+		if !ran {
+			if err := j.pause(ctx, rand.N(headStart), t.next); err != nil {
+				return err
+			}
+		}
+		ran = false
 	}
 }
 
@@ -129,13 +142,21 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 		if !now.Before(until) {
 			return nil
 		}
-		timer := time.NewTimer(min(until.Sub(now), glance))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("job %q: wait for the tick at %s: %w", j.name, until.Format(time.RFC3339), context.Cause(ctx))
+		if err := j.pause(ctx, min(until.Sub(now), glance), until); err != nil {
+			return err
 		}
+	}
+}
+
+// pause waits. The error names the tick that it waits for.
+func (j *Job) pause(ctx context.Context, d time.Duration, tick time.Time) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("job %q: wait for the tick at %s: %w", j.name, tick.Format(time.RFC3339), context.Cause(ctx))
 	}
 }
 
