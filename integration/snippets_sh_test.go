@@ -153,7 +153,7 @@ func (c *console) hold(name string) {
 }
 
 func (c *console) command(command string) *exec.Cmd {
-	cmd := exec.CommandContext(c.ctx, "bash", "-c", strings.ReplaceAll(shorter.Replace(command), "127.0.0.1:2181", c.cluster))
+	cmd := exec.CommandContext(c.ctx, "bash", "-c", shorter.Replace(command))
 	cmd.Dir, cmd.Env, cmd.Stdin = c.dir, c.env, strings.NewReader("yes\n")
 	return cmd
 }
