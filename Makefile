@@ -17,7 +17,7 @@ UNIT = $(shell go list ./... | grep -v /integration)
 ADAPTERS := lock/adapters/gooselock lock/adapters/migratelock lock/adapters/gocronlock
 # Those whose tests take locks as other projects' tests have it.
 HOSTS := $(ADAPTERS) integration/hosts
-MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage lock/observe/prometheus lock/observe/otel $(HOSTS)
+MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage integration/tickrace lock/observe/prometheus lock/observe/otel $(HOSTS)
 # Their tests read files of the main module, of which go's cache of results takes no notice: -count=1.
 each_module = $(call in_each,$(MODULES),$(1))
 in_each = @set -e; for m in $(1); do echo "cd $$m && $(2)"; (cd $$m && $(2)); done
@@ -33,7 +33,7 @@ TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
 
-.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo versions sim ticks tickrace mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ sim: ## 1,000 histories in virtual time (SEEDS=n, from SEED=n on, all of one KIN
 
 ticks: ## 100,000 ticks of jobs in virtual time (TICKS=n, from SEED=n on)
 	TICKS=$(or $(TICKS),100000) go test -count 1 -timeout 60m -run '^TestTicks$$' -v ./lock
+
+tickrace: ## a job each second by replicas that are killed and stopped, beside gocron (DURATION=10m, SERVERS=3, again with SEED=n)
+	go build -C integration/tickrace -buildvcs=false -o $(CURDIR)/bin/ .
+	cd integration/tickrace && exec $(CURDIR)/bin/tickrace -duration $(or $(DURATION),10m) -seed $(or $(SEED),0) -servers $(or $(SERVERS),1)
 
 fuzz: ## random input for each fuzz target, for FUZZTIME (30s) each
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do \

@@ -43,7 +43,7 @@ type rule struct {
 
 var rules = []rule{
 	{`^make `, (*console).target, "it runs for minutes: that the target is there is checked, and CI runs it"},
-	{`^go mod (edit -replace|tidy)`, nil, "it is for the reader's module; TestProgramOfREADME builds such a module"},
+	{`^go (mod (init|edit -replace|tidy)|run \.$)`, nil, "it is for the reader's module; TestProgramOfREADME and TestProgramOfJobs build such modules"},
 	{`^go install `, (*console).programs, "it writes outside of the test's folder: that the packages are there, and programs, is checked"},
 	{`^holdfast demo$`, nil, "TestCommandLine runs it, for a minute"},
 	{`^holdfast dev$`, nil, "TestDev runs it, on ports that are free"},
@@ -53,11 +53,12 @@ var rules = []rule{
 	{`^reaper --config \S+( --listen \S+)?( |$)`, (*console).daemon, ""},
 	{`^holdfast (top|ls .*--watch)`, (*console).daemon, ""},
 	{`^holdfast doctor`, (*console).doctor, ""},
+	{`^holdfast .* \| jq `, (*console).piped, ""},
 	{`^(holdfast|reaper|HOLDFAST_\w+=\S+ holdfast) `, (*console).run, ""},
 }
 
-// shorter shortens durations.
-var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s")
+// shorter shortens durations, and the wait for a tick.
+var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s", `--tick "30 4 * * *"`, `--tick "@every 1s"`)
 
 // scripts has the commands that stand for the reader's own programs.
 var scripts = []string{"export.sh", "report.sh", "send", "import", "extract", "load", "alert"}
@@ -174,6 +175,14 @@ func (c *console) run(command string) error {
 		}
 	}
 	return nil
+}
+
+// piped runs a command and the jq behind it, if that is installed.
+func (c *console) piped(command string) error {
+	if _, err := exec.LookPath("jq"); err != nil {
+		command, _, _ = strings.Cut(command, " | jq ")
+	}
+	return c.run("set -o pipefail; " + command)
 }
 
 // doctor runs a command that may report findings.

@@ -268,7 +268,7 @@ func declared(f *ast.FuncDecl) (names []string) {
 // TestGoSnippets compiles all Go in the documents, and runs that of the Markdown pages.
 func TestGoSnippets(t *testing.T) {
 	t.Parallel()
-	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // TestProgramOfREADME runs that
+	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // TestProgramOfREADME and TestProgramOfJobs run them
 	programs := map[string][]goFile{}
 	for i, s := range slices.Concat(pages, commented(t)) {
 		file, err := compilable(s, fmt.Sprintf("snippet%d", i))

@@ -30,7 +30,8 @@ const ticksOfHistory = 250
 // by default, from the seed SEED on. Wall clocks are up to a day off and step. Replicas are killed,
 // close and start again, one by one and all together. Connections flap, requests are lost, leaders
 // and the quorum change. No tick may run twice, nor before its time. None may be missed while there
-// was a quorum and a replica for longer than TTL and grace.
+// was a quorum and a replica for longer than TTL and grace. A run that ends while nothing disturbs its
+// replica is recorded as ended, and is not told as unfinished.
 func TestTicks(t *testing.T) {
 	first, ticks := env(t, "SEED", 1), env(t, "TICKS", 500)
 	total, slots := counts{}, make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -91,6 +92,7 @@ type tickSim struct {
 	interval   time.Duration
 	lasts      time.Duration // of a run, at most
 	ttl, grace time.Duration
+	sessions   time.Duration // timeout of sessions; some outlive the lease
 	displaced  bool          // leaders' clocks are up to an hour apart
 	patience   time.Duration // within it, a replica that nothing disturbs takes a tick
 	begun      time.Time
@@ -106,6 +108,16 @@ type tickSim struct {
 	served   bool
 	spans    []tickSpan // of the past
 	tally    counts
+
+	intercepting sync.Mutex
+	lossy        func(locktest.Request) locktest.Fault // of a time of lost requests; nil: none
+	late         map[string]lateRecord                 // by replica: its next record is to be late
+}
+
+// lateRecord is a record that reaches its server late, while its replica is cut off.
+type lateRecord struct {
+	by    time.Duration
+	begun chan<- struct{} // closed when it is on its way
 }
 
 // tickRun is one call of the job's function.
@@ -114,7 +126,9 @@ type tickRun struct {
 	token   lock.Token
 	ctx     context.Context
 	killed  func() bool
+	began   time.Time
 	ended   bool
+	whole   bool // it has ended by itself
 }
 
 // tickSpan is a time in which nothing disturbed a replica nor the servers, and no replica died: one
@@ -129,9 +143,13 @@ func tickHistory(t *testing.T, seed uint64) (result counts) {
 			interval: []time.Duration{time.Second, time.Second, 2 * time.Second, 5 * time.Second}[r.IntN(4)],
 			ttl:      between(r, 2*time.Second, 6*time.Second).Truncate(time.Millisecond),
 			runs:     map[int64][]*tickRun{}, recorded: map[int64]bool{}, told: map[int64]bool{},
-			live: map[string]bool{}, since: map[string]time.Time{}, tally: counts{},
+			live: map[string]bool{}, since: map[string]time.Time{}, tally: counts{}, late: map[string]lateRecord{},
 		}
 		s.grace = (s.ttl / 4).Truncate(time.Millisecond)
+		s.sessions = max(time.Second, s.ttl/2).Truncate(time.Millisecond)
+		if oneIn(r, 2) {
+			s.sessions = 5 * (s.ttl + s.grace)
+		}
 		s.lasts = []time.Duration{0, time.Millisecond, s.interval / 2}[r.IntN(3)]
 		s.patience = s.ttl + s.ttl/3 + s.grace + 4*time.Second
 		s.opts = schedule.Options{
@@ -152,6 +170,7 @@ func tickHistory(t *testing.T, seed uint64) (result counts) {
 
 func (s *tickSim) run(r *rand.Rand) {
 	s.spreadClocks(r)
+	s.Intercept(s.intercept)
 	s.until, s.stop = context.WithTimeout(s.Context(), ticksOfHistory*s.interval)
 	defer s.stop()
 	var wg sync.WaitGroup
@@ -184,6 +203,61 @@ func (s *tickSim) spreadClocks(r *rand.Rand) {
 			s.Error(err)
 		}
 	}
+}
+
+// intercept returns the fault of a request.
+func (s *tickSim) intercept(q locktest.Request) locktest.Fault {
+	fault, late := s.faultOf(q)
+	if late != nil {
+		if err := s.Partition(q.Label); err != nil { // if it came back, the server would drop the request
+			s.Error(err)
+		}
+		close(late)
+	}
+	return fault
+}
+
+// faultOf returns the fault of a request. If that delays a record, it also returns the channel that
+// is to be closed.
+func (s *tickSim) faultOf(q locktest.Request) (locktest.Fault, chan<- struct{}) {
+	s.intercepting.Lock()
+	defer s.intercepting.Unlock()
+	record := slices.ContainsFunc(q.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath+"/") })
+	if late, armed := s.late[q.Label]; armed && record && q.Op != "getData" {
+		delete(s.late, q.Label)
+		return locktest.Fault{Delay: late.by}, late.begun
+	}
+	if s.lossy != nil {
+		return s.lossy(q), nil
+	}
+	return locktest.Fault{}, nil
+}
+
+// delayRecord has the next record of a replica reach its server when the replica's lease has ended.
+func (s *tickSim) delayRecord(r *rand.Rand, label string) {
+	begun, by := make(chan struct{}), s.ttl+s.grace+between(r, 0, 2*s.ttl)
+	s.intercepting.Lock()
+	s.late[label] = lateRecord{by, begun}
+	s.intercepting.Unlock()
+	select {
+	case <-begun:
+		s.count("late records")
+		s.died()
+		s.pause(r, by, by+s.ttl)
+		s.Heal(label)
+	case <-time.After(3 * s.interval):
+		s.intercepting.Lock()
+		defer s.intercepting.Unlock()
+		delete(s.late, label)
+	case <-s.until.Done():
+	}
+}
+
+// lose has requests be lost, or none if the fault is nil.
+func (s *tickSim) lose(fault func(locktest.Request) locktest.Fault) {
+	s.intercepting.Lock()
+	defer s.intercepting.Unlock()
+	s.lossy = fault
 }
 
 func (s *tickSim) pause(r *rand.Rand, least, most time.Duration) bool {
@@ -269,7 +343,7 @@ func (s *tickSim) replica(i int, restart func() <-chan struct{}, wg *sync.WaitGr
 		label := fmt.Sprintf("r%d.%d", i, life)
 		clock := &simClock{start: time.Now(), rate: 1 + (r.Float64()*600-300)/1e6, counts: true, offset: between(r, -24*time.Hour, 24*time.Hour)}
 		client, err := lock.Dial(s.until, s.Servers(), lock.WithDialer(s.Dialer(label)), lock.WithClock(clock.now),
-			lock.WithTTL(s.ttl), lock.WithGrace(s.grace), lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
+			lock.WithTTL(s.ttl), lock.WithGrace(s.grace), lock.WithSessionTimeout(s.sessions),
 			lock.WithOwner(label), lock.WithSeed(s.seed, hash(label)))
 		if err != nil {
 			if s.until.Err() == nil {
@@ -332,7 +406,7 @@ func (s *tickSim) survive(r *rand.Rand, label string, clock *simClock, restart <
 			return
 		}
 		s.setLive(label, false)
-		switch what := r.IntN(5); what {
+		switch what := r.IntN(6); what {
 		case 0:
 			s.count("connections cut")
 			s.Cut(label)
@@ -353,6 +427,8 @@ func (s *tickSim) survive(r *rand.Rand, label string, clock *simClock, restart <
 			s.Freeze(label)
 			s.pause(r, 0, 2*s.ttl)
 			s.Thaw(label)
+		case 4:
+			s.delayRecord(r, label)
 		default:
 			s.count("steps of wall clocks")
 			clock.step(between(r, -12*time.Hour, 12*time.Hour))
@@ -402,7 +478,7 @@ func (s *tickSim) disturb(r *rand.Rand, restartAll func()) {
 			s.count("times of lost requests")
 			s.serve(false)
 			salt := r.Uint64()
-			s.Intercept(func(q locktest.Request) locktest.Fault {
+			s.lose(func(q locktest.Request) locktest.Fault {
 				switch rand.New(rand.NewPCG(salt^hash(q.Label), uint64(q.Number))).IntN(60) {
 				case 0:
 					return locktest.Fault{Drop: locktest.BeforeApply}
@@ -412,7 +488,7 @@ func (s *tickSim) disturb(r *rand.Rand, restartAll func()) {
 				return locktest.Fault{}
 			})
 			s.pause(r, 0, 3*s.ttl)
-			s.Intercept(nil)
+			s.lose(nil)
 			s.serve(true)
 		}
 	}
@@ -430,6 +506,11 @@ func (s *tickSim) job(c *lock.Client, killed func() bool) *schedule.Job {
 		switch run.Outcome {
 		case schedule.Unfinished:
 			s.told[run.Tick.UnixNano()] = true
+			for _, known := range s.runs[run.Tick.UnixNano()] {
+				if known.token.String() == run.Token && s.kept(known) {
+					s.violated("the run of %v by %s is told as unfinished, which had ended, and which nothing disturbed", run.Tick, known.replica)
+				}
+			}
 		default:
 			s.recorded[run.Tick.UnixNano()] = true
 		}
@@ -447,7 +528,7 @@ func (s *tickSim) work(label string, killed func() bool, r *rand.Rand) schedule.
 		if killed() {
 			return nil
 		}
-		run := &tickRun{replica: label, token: turn.Hold.Token(), ctx: ctx, killed: killed}
+		run := &tickRun{replica: label, token: turn.Hold.Token(), ctx: ctx, killed: killed, began: time.Now()}
 		s.begin(turn, run)
 		s.mu.Lock()
 		lasts := between(r, 0, s.lasts)
@@ -460,7 +541,7 @@ func (s *tickSim) work(label string, killed func() bool, r *rand.Rand) schedule.
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		run.ended = true
+		run.ended, run.whole = true, err == nil
 		return err
 	}
 }
@@ -479,6 +560,11 @@ func (s *tickSim) begin(turn *schedule.Turn, run *tickRun) {
 	if s.recorded[tick] {
 		s.violated("%s runs %v again, whose end was recorded", run.replica, turn.Tick)
 	}
+	for _, earlier := range s.runs[tick] {
+		if s.kept(earlier) {
+			s.violated("%s runs %v again, although the run by %s had ended, and nothing disturbed that", run.replica, turn.Tick, earlier.replica)
+		}
+	}
 	for at, runs := range s.runs {
 		for _, other := range runs {
 			going := !other.ended && !other.killed() && other.ctx.Err() == nil
@@ -492,6 +578,13 @@ func (s *tickSim) begin(turn *schedule.Turn, run *tickRun) {
 	}
 	s.runs[tick] = append(s.runs[tick], run)
 	s.tally["runs"]++
+}
+
+// kept reports whether a run has ended by itself, and nothing has disturbed its replica since it
+// began; s.mu is held.
+func (s *tickSim) kept(run *tickRun) bool {
+	since, undisturbed := s.since[run.replica]
+	return run.whole && undisturbed && since.Before(run.began)
 }
 
 // check checks that no tick was missed.

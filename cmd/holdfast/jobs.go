@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/list"
@@ -57,6 +59,39 @@ Exit status: 1 if some nodes could not be read, or are not the record of a job.`
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	addJobs(cmd, &path)
+	cmd.AddCommand(newForget(flags))
+	return cmd
+}
+
+func newForget(flags *app.Flags) *cobra.Command {
+	var path string
+	cmd := &cobra.Command{
+		Use:   "forget NAME",
+		Short: "Delete the record of a job that runs no more",
+		Long: `Delete the record of a job that runs no more, such as one that was renamed. It is refused
+while the job runs. If clients run the job after all, it begins anew: only ticks from then
+on run.
+
+A job whose ticks were recorded by a clock that was ahead runs no tick until that time. If
+holdfast jobs shows a NEXT that is too late, correct the clock and forget the job.`,
+		Example: `  holdfast jobs forget nightly/export`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return app.Usage("want the name of one job")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, _ admin.Tree) error {
+				err := schedule.Forget(cmd.Context(), locks, path, args[0])
+				if errors.Is(err, zk.ErrNoNode) {
+					return fmt.Errorf("job %q: there is no record of it below %s", args[0], path)
+				}
+				return err
+			})
+		},
+	}
 	addJobs(cmd, &path)
 	return cmd
 }

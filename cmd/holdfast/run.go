@@ -86,21 +86,20 @@ The command finds the lock's name in $` + envLock + ` and the fencing token, a t
 that sorts higher with each holder, in $` + envToken + `. It does not get the variable
 that password_env of the configuration names. Signals are passed on to its group.
 
-With --tick the command runs once for each tick of a schedule, although cron starts
-this program on several hosts: when it is started, one of them takes the tick that is
-nearest to the present, by the ZooKeeper leader's clock, and waits for it if it is yet to
-come. The others exit with 0. The tick is recorded before the command runs, and never
-runs again; with --at-least-once it is recorded afterwards, and runs again when this
-program is started next if the command was interrupted. --missed says which ticks run
+For jobs of cron or systemd timers on several hosts, use --tick: the command runs once for
+each tick of a schedule, although each host starts this program. One of them takes the
+tick that is nearest to the present, by the ZooKeeper leader's clock, and waits for it if
+it is yet to come. The others exit with 0. The tick is recorded before the command runs,
+and never runs again; with --at-least-once it is recorded afterwards, and runs again when
+this program is started next if the command was interrupted. --missed says which ticks run
 that came while no host could run them, --overlap what becomes of a tick that comes while
 the command of an earlier one runs. The schedule is in UTC, unless it begins with
 CRON_TZ=. The lock is jobs/NAME, the tick is in $` + envTick + `. holdfast jobs shows what
 came of it.
 
-With --at-least the lock is held on to when the command has ended sooner, so that
-other hosts, whose clocks are not quite the same, do not run the same job again. A
-signal gives it back at once. From cron, --tick is better: it needs no guess of how far
-the clocks differ.
+With --at-least the lock is held on to when the command has ended sooner. A signal gives
+it back at once. It spaces out commands that have no schedule. For those that have one it
+is not enough: it works only if the hosts' clocks differ by less than that.
 
 The command of --on-risk is run by sh when only half of the TTL is left because
 renewals fail, or half of it until max_hold, and again if that happens again; the

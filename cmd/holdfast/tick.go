@@ -24,8 +24,10 @@ const envTick = "HOLDFAST_TICK"
 type tickFlags struct {
 	tick            string // the schedule; "": none
 	missed, overlap string
+	limit           int // of missed ticks that run
 	atLeastOnce     bool
 	late            time.Duration
+	lateIsGiven     bool
 	jobs            string // the node below which the records are
 
 	began func() bool // ends the time limit of the wait for a tick; nil: there is none
@@ -34,9 +36,10 @@ type tickFlags struct {
 func (f *tickFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.tick, "tick", "", "run the command once for each tick of this `SCHEDULE`, such as @daily or \"30 4 * * *\"")
 	cmd.Flags().StringVar(&f.missed, "missed", schedule.Skip.String(), "with --tick: which missed ticks run, `skip`, last or all")
+	cmd.Flags().IntVar(&f.limit, "limit", schedule.DefaultLimit, "with --missed all: how many missed ticks run at most, the last ones")
 	cmd.Flags().StringVar(&f.overlap, "overlap", schedule.OverlapWait.String(), "with --tick: what a tick does while an earlier one runs, `wait`, skip or beside")
 	cmd.Flags().BoolVar(&f.atLeastOnce, "at-least-once", false, "with --tick: run a tick again if its command was interrupted")
-	cmd.Flags().DurationVar(&f.late, "late", schedule.DefaultLate, "with --tick: how late a tick may start, else it is missed")
+	cmd.Flags().DurationVar(&f.late, "late", schedule.DefaultLate, "with --tick: how late a tick may start, else it is missed; by default twice TTL and grace if that is more")
 	addJobs(cmd, &f.jobs)
 }
 
@@ -47,8 +50,9 @@ func addJobs(cmd *cobra.Command, path *string) {
 
 // check refuses flags that do not go together.
 func (f *tickFlags) check(cmd *cobra.Command) error {
+	f.lateIsGiven = cmd.Flags().Changed("late")
 	if f.tick == "" {
-		for _, flag := range []string{"missed", "overlap", "at-least-once", "late", "jobs"} {
+		for _, flag := range []string{"missed", "limit", "overlap", "at-least-once", "late", "jobs"} {
 			if cmd.Flags().Changed(flag) {
 				return app.Usage("--%s: is for --tick", flag)
 			}
@@ -66,14 +70,20 @@ func (f *tickFlags) check(cmd *cobra.Command) error {
 	if wait := cmd.Flags().Lookup("wait"); wait.Changed && wait.Value.String() == "0s" {
 		return app.Usage("--wait 0: does not go with --tick, which may have to wait for the tick; see --overlap skip")
 	}
-	if f.late <= 0 {
+	switch {
+	case f.late <= 0:
 		return app.Usage("--late %v: must be positive", f.late)
+	case cmd.Flags().Changed("limit") && f.missed != schedule.RunAll.String():
+		return app.Usage("--limit: is for --missed %v", schedule.RunAll)
+	case f.limit < 1 || f.limit > schedule.MaxLimit:
+		return app.Usage("--limit %d: must be from 1 to %d", f.limit, schedule.MaxLimit)
 	}
 	return nil
 }
 
-// job returns the job of that name.
-func (f *tickFlags) job(locks *lock.Client, name string, ttl time.Duration) (*schedule.Job, error) {
+// job returns the job of that name. Unless --late is given, a tick may be late by what two crashes
+// take, if that is more than the default.
+func (f *tickFlags) job(locks *lock.Client, name string, ttl, grace time.Duration) (*schedule.Job, error) {
 	ticks, err := policy.ParseSchedule(f.tick)
 	if err != nil {
 		return nil, app.Usage("--tick %q: %w", f.tick, err)
@@ -86,8 +96,12 @@ func (f *tickFlags) job(locks *lock.Client, name string, ttl time.Duration) (*sc
 	if err != nil {
 		return nil, app.Usage("--overlap: %w", err)
 	}
+	late := f.late
+	if !f.lateIsGiven {
+		late = max(late, 2*(ttl+grace))
+	}
 	return schedule.New(locks, name, ticks, schedule.Options{
-		AtLeastOnce: f.atLeastOnce, Missed: missed, Overlap: overlap, Late: f.late, Path: f.jobs,
+		AtLeastOnce: f.atLeastOnce, Missed: missed, Limit: f.limit, Overlap: overlap, Late: late, Path: f.jobs,
 		Lock: []lock.LockOption{lock.WithTTL(ttl)},
 	})
 }
@@ -116,7 +130,7 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 	if err != nil {
 		return interrupted(taking, notAcquired(taking, err))
 	}
-	job, err := f.job(locks, name, ttl)
+	job, err := f.job(locks, name, ttl, cfg.Policies.For("jobs/"+name).Grace)
 	if err != nil {
 		return errors.Join(err, locks.Close())
 	}

@@ -76,6 +76,20 @@ func TestRunTick(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); status != 0 || err != nil || len(doc.Jobs) != 2 || doc.Jobs[0].Runs[0].Error != "exit status 3" {
 		t.Errorf("jobs --json: status %d, %v, %s%s", status, err, out, errs)
 	}
+	for _, c := range []struct {
+		name   string
+		status int
+		says   string
+	}{
+		{"nightly/ok", 0, ""}, {"nightly/ok", 1, `job "nightly/ok": there is no record of it below /holdfast-jobs`}, {"/x", app.StatusUsage, "must not start"},
+	} {
+		if status, _, errs := command("jobs", "forget", c.name); status != c.status || !strings.Contains(errs, c.says) {
+			t.Errorf("jobs forget %s: status %d, %s", c.name, status, errs)
+		}
+	}
+	if status, out, _ := command("jobs"); status != 0 || strings.Contains(out, "nightly/ok") || !strings.Contains(out, "nightly/fails") {
+		t.Errorf("jobs after one was forgotten: status %d, %s", status, out)
+	}
 	if status, out, _ := command("jobs", "--jobs", "/elsewhere"); status != 0 || out != "no jobs below /elsewhere\n" {
 		t.Errorf("jobs elsewhere: status %d, %s", status, out)
 	}
@@ -100,6 +114,9 @@ func TestRunTickRefuses(t *testing.T) {
 		"--tick @daily --at-least 1m":                    "--at-least: does not go with --tick",
 		"--tick @daily --wait 0":                         "--wait 0: does not go with --tick",
 		"--tick @daily --late 0s":                        "--late 0s: must be positive",
+		"--limit 3":                                      "--limit: is for --tick",
+		"--tick @daily --limit 3":                        "--limit: is for --missed all",
+		"--tick @daily --missed all --limit 0":           "--limit 0: must be from 1 to 1000",
 		"--tick often":                                   `--tick "often": must be a cron expression`,
 		"--tick @daily --missed most":                    `missed "most": must be one of skip, last, all`,
 		"--tick @daily --overlap most":                   `overlap "most": must be one of wait, skip, beside`,

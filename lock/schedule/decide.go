@@ -34,6 +34,9 @@ func (s span) has(t time.Time) bool { return t.After(s.after) && !t.After(s.unti
 //	came while the last run went on             runs, or with OverlapSkip is skipped
 //	is later than that, and older than Late     is missed: see afterMissed
 //	is none of these                            runs
+//
+// If the schedule is not the one that the record was written with, ticks older than Late were never
+// due: none of them runs, whatever the policy for missed ticks is.
 func (p *plan) decide(rec *record, at moment) (tick time.Time, skip *Skipped) {
 	run, from := rec.last(), rec.Upto
 	if run.Tick.After(from) && run.Outcome == Unfinished {
@@ -56,9 +59,12 @@ func (p *plan) decide(rec *record, at moment) (tick time.Time, skip *Skipped) {
 		}
 	}
 	tick = p.afterBusy(first, busy)
-	why := Overlapped
-	if kept := p.afterMissed(tick, missed, until); !kept.Equal(tick) {
-		tick, why = kept, Missing
+	policy, why, reason := p.missed, Overlapped, Missing
+	if !rec.Next.IsZero() && !rec.Next.Equal(first) {
+		policy, reason = Skip, Rescheduled
+	}
+	if kept := p.afterMissed(tick, missed, until, policy); !kept.Equal(tick) {
+		tick, why = kept, reason
 	}
 	tick = p.afterBusy(tick, busy)
 
@@ -83,16 +89,16 @@ func (p *plan) afterBusy(tick time.Time, busy span) time.Time {
 	return tick
 }
 
-// afterMissed returns the first tick, from that one on, that the policy for missed ticks runs.
-func (p *plan) afterMissed(tick time.Time, missed span, until time.Time) time.Time {
+// afterMissed returns the first tick, from that one on, that a policy for missed ticks runs.
+func (p *plan) afterMissed(tick time.Time, missed span, until time.Time, policy Missed) time.Time {
 	if !missed.has(tick) {
 		return tick
 	}
 	before := tick.Add(-1)
 	switch next := p.next(missed.until); {
-	case p.missed == RunAll:
+	case policy == RunAll:
 		return p.newest(p.limit, before, missed.until)
-	case p.missed == RunLast && (next.IsZero() || next.After(until)):
+	case policy == RunLast && (next.IsZero() || next.After(until)):
 		return p.last(before, missed.until)
 	default:
 		return next

@@ -30,6 +30,7 @@ func TestDecide(t *testing.T) {
 	fresh := &record{Status{Upto: at(0)}}
 	again := ran(5, 5, 6, Unfinished)
 	again.Upto = at(4)
+	hourly := &record{Status{Upto: at(0), Next: at(60)}}
 	for name, c := range map[string]struct {
 		missed  Missed
 		overlap Overlap
@@ -49,6 +50,10 @@ func TestDecide(t *testing.T) {
 		"missed, last, a later is due": {missed: RunLast, rec: fresh, now: 10.5, tick: 9, skipped: "1-8 missed"},
 		"missed, all":                  {missed: RunAll, rec: fresh, now: 10.5, tick: 6, skipped: "1-5 missed"},
 		"missed, all, below the limit": {missed: RunAll, rec: fresh, now: 4.5, tick: 1},
+
+		"a new schedule, all":               {missed: RunAll, rec: hourly, now: 10.5, tick: 9, skipped: "1-8 rescheduled"},
+		"a new schedule, last":              {missed: RunLast, rec: hourly, now: 10.5, tick: 9, skipped: "1-8 rescheduled"},
+		"a new schedule, none is too early": {missed: RunAll, rec: hourly, now: 2.5, tick: 1},
 
 		"kept when the last run began":   {missed: Skip, rec: ran(6, 10.5, 30, Done), now: 30, tick: 7},
 		"kept, although overlaps skip":   {missed: RunAll, overlap: OverlapSkip, rec: ran(6, 10.5, 30, Done), now: 30, tick: 7},
@@ -109,15 +114,15 @@ func TestDecideRunsLast(t *testing.T) {
 // TestSettle: a tick that was started at least once is not started again at most once.
 func TestSettle(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {
-		rec := ran(5, 5, 6, Unfinished)
-		rec.Upto = at(4)
+		rec := ran(5, 5, 5.5, Unfinished)
+		rec.Upto, rec.Next = at(4), at(5)
 		if changed := rec.settle(atLeastOnce); changed == atLeastOnce {
 			t.Errorf("at least once %v: changed %v", atLeastOnce, changed)
 		}
-		p := minutely(Skip, OverlapWait)
-		tick, _ := p.decide(rec, moment{now: at(6)})
-		if tick.Equal(at(5)) != atLeastOnce {
-			t.Errorf("at least once %v: runs %v", atLeastOnce, tick)
+		p := minutely(RunAll, OverlapWait)
+		tick, _ := p.decide(rec, moment{now: at(60)})
+		if want := map[bool]time.Time{true: at(5), false: at(56)}[atLeastOnce]; !tick.Equal(want) {
+			t.Errorf("at least once %v: runs %v, want %v", atLeastOnce, tick, want)
 		}
 	}
 }
@@ -147,6 +152,25 @@ func TestTicksAreFixed(t *testing.T) {
 				t.Errorf("%s: %v seen from in between, want %v", text, between, tick)
 			}
 			from, tick = tick, s.next(tick)
+		}
+	}
+}
+
+// TestSummerTime: a time of day that a change to summer time skips does not come on that day, and
+// one that the change back repeats comes twice.
+func TestSummerTime(t *testing.T) {
+	s := must(t, "CRON_TZ=Europe/Berlin 30 2 * * *")
+	for from, want := range map[time.Time][]string{
+		time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC):   {"03-28 01:30", "03-30 00:30", "03-31 00:30"},
+		time.Date(2026, 10, 24, 12, 0, 0, 0, time.UTC): {"10-25 00:30", "10-25 01:30", "10-26 01:30"},
+	} {
+		for _, w := range want {
+			if from = s.next(from); from.Format("01-02 15:04") != w {
+				t.Errorf("the tick is %v, want %s", from, w)
+			}
+		}
+		if got := s.last(from.AddDate(0, 0, -2), from.Add(-1)); got.Format("01-02 15:04") != want[1] {
+			t.Errorf("the last tick before %v is %v, want %s", from, got, want[1])
 		}
 	}
 }

@@ -26,13 +26,16 @@
 // some milliseconds after its time, and never before it.
 //
 // A schedule without CRON_TZ= is in UTC, on each machine. An interval such as @every 90m counts
-// from fixed times, so restarts do not move it.
+// from fixed times, so restarts do not move it. A time of day that a change to summer time skips
+// does not come on that day, and one that the change back repeats comes twice.
+//
+// Ticks may come faster than they can be taken. Then they fall behind, and the oldest are missed.
 //
 // # What is recorded
 //
 // To take a tick, a replica takes the lock jobs/NAME. It reads the job's record, decides, and writes
 // the record in a transaction of the holder ([lock.Hold.Txn]). So of all replicas that try, one has
-// the tick. The record is the node of that name below [DefaultPath] ([Options].Path), outside the
+// the tick. Those that wait have no entry in the lock's queue, so they delay no other by a crash. The record is the node of that name below [DefaultPath] ([Options].Path), outside the
 // locks' root, where transactions may not write. Missing nodes are created, with the client's ACL.
 //
 // Recorded ticks only go up. If a leader's clock is behind, no tick comes until it has caught up
@@ -40,6 +43,18 @@
 // synchronized.
 //
 // A new job begins when its first replica does: earlier ticks do not run.
+//
+// If the ensemble's data is restored from a backup, the record is that of the backup. Ticks since
+// then can run again, those of more than Late ago as the policy for missed ticks says.
+//
+// # Changes
+//
+// While a deployment replaces replicas, both versions may run. If the schedule changes, the ticks of
+// both come, and a tick that both have runs once. Then the record tells a replica that another
+// schedule has written it: ticks of the time before are not missed, so RunAll does not run them.
+//
+// Another name is another job, which begins anew. While both versions run, a tick runs for each
+// name. [Forget] deletes the record of the old one.
 //
 // # At most once, or at least once
 //
@@ -54,7 +69,9 @@
 // higher token: pass turn.Hold.Token() to the resource, see package fence. The context of the
 // function ends when the hold is lost.
 //
-// An error does not run a tick again. To try again, do so in the function.
+// An error does not run a tick again. To try again, do so in the function. If the function panics,
+// the run is unfinished, and the panic goes on. A tick that ends each replica runs again for ever
+// with AtLeastOnce, unless the function gives up by Turn.Attempt.
 //
 // # Missed ticks
 //
@@ -66,10 +83,9 @@
 //	RunLast   the last one, if no later tick is due            catching up in one run
 //	RunAll    the last Limit of them, 100 by default           a run for each day
 //
-// A replica that crashes while it takes a tick delays it by its TTL and grace. If the next replicas
-// in the queue crash one after the other, each adds to that. So Late should be at least twice TTL
-// and grace. Then no tick is missed while there is a quorum, and a replica for longer than TTL and
-// grace.
+// A replica that crashes while it takes a tick delays it by its TTL and grace. If the next ones that
+// take it crash, too, each adds to that. So Late should be at least twice TTL and grace. Then no
+// tick is missed while there is a quorum, and a replica for longer than TTL and grace.
 //
 // # Overlaps
 //
@@ -91,6 +107,8 @@
 //
 // # Cost
 //
-// A tick costs the replica that takes it about eleven requests, and each other one four.
+// A tick costs the replica that takes it about twelve requests, and each other one two, or more if
+// it comes while the tick runs. Replicas that did not run the last tick wait for up to 50 ms, so
+// that they seldom come then. So as long as a replica lives, it mostly runs the next tick, too.
 // Between ticks a client samples the leader's clock once in about fifty seconds, for all its jobs.
 package schedule

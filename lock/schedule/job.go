@@ -105,7 +105,8 @@ type Options struct {
 	// Lock has options of the job's locks, such as [lock.WithTTL].
 	Lock []lock.LockOption
 	// Report is called when a run has ended, on the replica that ran it. If that one has crashed,
-	// it is called on the replica that noticed. It may be called concurrently. Default none.
+	// it is called on the replica that noticed. If that one only lost its hold, both call it. It
+	// may be called concurrently. Default none.
 	Report func(Run)
 }
 
@@ -146,10 +147,12 @@ func New(locks *lock.Client, name string, schedule cron.Schedule, opts Options) 
 	if err != nil {
 		return nil, err
 	}
+	// Any replica may run a tick. One that waits without an entry delays no other if it crashes.
+	barging := append([]lock.LockOption{lock.WithBarging()}, opts.Lock...)
 	j := &Job{
 		plan: plan{newTicks(schedule), opts.AtLeastOnce, opts.Missed, opts.Limit, opts.Late, opts.Overlap},
 		name: name, path: path + "/" + name,
-		locks: locks, tree: tree, mutex: locks.Mutex("jobs/"+name, opts.Lock...),
+		locks: locks, tree: tree, mutex: locks.Mutex("jobs/"+name, barging...),
 		lockOpts: opts.Lock, report: opts.Report,
 	}
 	if j.limit == 0 {

@@ -193,9 +193,9 @@ func TestCrash(t *testing.T) {
 				time.Sleep(time.Second)
 				a, b := w.job(w.dial("a"), opts), w.job(w.dial("b"), opts)
 				w.start(a, w.note("a", 30*time.Second))
-				time.Sleep(58 * time.Second)
+				time.Sleep(60 * time.Second)
 				w.start(b, w.note("b", 0)) // it comes second
-				time.Sleep(2 * time.Second)
+				time.Sleep(time.Second)
 				if err := w.Partition("a"); err != nil {
 					t.Fatal(err)
 				}
@@ -231,6 +231,68 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// TestCrashedWaiter: a replica that crashes while it waits for the run of another one delays no tick.
+func TestCrashedWaiter(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		for _, label := range []string{"a", "b", "c"} { // they wait in this order
+			w.start(w.job(w.dial(label), schedule.Options{}), func(ctx context.Context, turn *schedule.Turn) error {
+				if late := time.Since(turn.Tick); late > time.Second {
+					t.Errorf("tick %v ran %v after its time", turn.Tick, late)
+				}
+				return w.note(label, 55*time.Second)(ctx, turn)
+			})
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Until(begun.Add(time.Minute + 54*time.Second)))
+		w.mu.Lock()
+		runs := w.runs[0].replica
+		w.mu.Unlock()
+		for _, label := range []string{"a", "b", "c"} {
+			if label != runs {
+				if err := w.Partition(label); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+		time.Sleep(time.Minute)
+		if got := w.ticks(begun); fmt.Sprint(got) != "map[1:1 2:1]" {
+			t.Errorf("the ticks ran %v times", got)
+		}
+	})
+}
+
+// TestCost: what package schedule's doc says of the requests of a tick.
+func TestCost(t *testing.T) {
+	simulate(t, func(w *world) {
+		onTheMinute()
+		time.Sleep(time.Second)
+		for i := range 5 {
+			label := fmt.Sprint("replica", i)
+			w.start(w.job(w.dial(label), schedule.Options{}), w.note(label, 0))
+		}
+		time.Sleep(10 * time.Minute)
+		var mu sync.Mutex
+		requests := map[string]int{}
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			requests[r.Label+" "+r.Op]++
+			requests["total"]++
+			return locktest.Fault{}
+		})
+		const ticks = 20
+		time.Sleep(ticks * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if requests["total"] > ticks*(14+4*3) {
+			t.Errorf("%d ticks took %v", ticks, requests)
+		}
+	})
+}
+
 // TestLateRecord: a record that arrives when its replica has lost the job changes nothing. The tick
 // that another replica has run meanwhile does not run again.
 func TestLateRecord(t *testing.T) {
@@ -239,9 +301,7 @@ func TestLateRecord(t *testing.T) {
 		time.Sleep(time.Second)
 		opts := schedule.Options{AtLeastOnce: true}
 		w.start(w.job(w.dial("a", lock.WithSessionTimeout(time.Minute)), opts), w.note("a", 0)) // else the servers refuse the record
-		time.Sleep(57 * time.Second)
-		w.start(w.job(w.dial("b"), opts), w.note("b", 0)) // it comes second
-		time.Sleep(time.Second)
+		time.Sleep(58 * time.Second)
 		delayed := false
 		w.Intercept(func(r locktest.Request) locktest.Fault {
 			if delayed || r.Label != "a" || !slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath) }) || r.Op == "getData" {
@@ -253,11 +313,38 @@ func TestLateRecord(t *testing.T) {
 			}
 			return locktest.Fault{Delay: ttl + grace + 10*time.Second}
 		})
-		time.Sleep(50 * time.Second)
+		time.Sleep(2 * time.Second)
+		w.start(w.job(w.dial("b"), opts), w.note("b", 0)) // it comes second
+		time.Sleep(48 * time.Second)
 		w.Heal("a")
 		time.Sleep(2 * time.Minute)
 		if got := w.ticks(begun); !delayed || fmt.Sprint(got) != "map[1:1 2:1 3:1]" {
 			t.Errorf("delayed %v; the ticks ran %v times", delayed, got)
+		}
+	})
+}
+
+// TestRecordIsTriedAgain: if the connection fails under the record of a run's end again and again,
+// but the hold lasts, the end is recorded.
+func TestRecordIsTriedAgain(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		j := w.job(w.dial("a"), schedule.Options{AtLeastOnce: true})
+		w.start(j, w.note("a", time.Second))
+		time.Sleep(59*time.Second + 500*time.Millisecond) // the run has begun
+		dropped := 0
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if dropped == 7 || r.Op != "multi" || !slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath) }) {
+				return locktest.Fault{}
+			}
+			dropped++
+			return locktest.Fault{Drop: locktest.BeforeApply}
+		})
+		time.Sleep(20 * time.Second)
+		last, _ := w.status(j).Last()
+		if got := w.ticks(begun); dropped != 7 || last.Outcome != schedule.Done || fmt.Sprint(got) != "map[1:1]" {
+			t.Errorf("%d requests were lost, the ticks ran %v times, the status is %+v", dropped, got, last)
 		}
 	})
 }
@@ -484,9 +571,9 @@ func TestInterrupted(t *testing.T) {
 		time.Sleep(time.Second)
 		opts := schedule.Options{AtLeastOnce: true}
 		stop := w.start(w.job(w.dial("a"), opts), w.note("a", time.Hour))
-		time.Sleep(58 * time.Second)
+		time.Sleep(60 * time.Second)
 		w.start(w.job(w.dial("b"), opts), w.note("b", 0))
-		time.Sleep(10 * time.Second)
+		time.Sleep(8 * time.Second)
 		stop()
 		time.Sleep(time.Second)
 		if got := w.ticks(begun); got[1] != 2 {
@@ -515,6 +602,82 @@ func TestPanic(t *testing.T) {
 		if last, _ := w.status(j).Last(); last.Outcome != schedule.Unfinished {
 			t.Errorf("the status is %+v", last)
 		}
+	})
+}
+
+// TestNoTick: a schedule without a tick is an error, and the last tick still runs.
+func TestNoTick(t *testing.T) {
+	simulate(t, func(w *world) {
+		c := w.dial("a")
+		newYear, err := cron.ParseStandard("0 0 30 2 *")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, ticks := range map[string]cron.Schedule{"never": newYear, "over": once(time.Now().Add(time.Minute))} {
+			j, err := schedule.New(c, name, ticks, schedule.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			bubble.MustBe(t, j.Run(w.Ctx, w.note(name, 0)), schedule.ErrNoTick)
+		}
+		if len(w.runs) != 1 || w.runs[0].replica != "over" {
+			t.Errorf("ran %+v", w.runs)
+		}
+		j, err := schedule.New(c, "never", newYear, schedule.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bubble.MustBe(t, j.Once(w.Ctx, w.note("never", 0)), schedule.ErrNoTick)
+	})
+}
+
+// once is a schedule with one tick.
+type once time.Time
+
+func (o once) Next(t time.Time) time.Time {
+	if t.Before(time.Time(o)) {
+		return time.Time(o)
+	}
+	return time.Time{}
+}
+
+// TestForget: the record of a job goes, those of others stay. While the job runs it does not go.
+func TestForget(t *testing.T) {
+	simulate(t, func(w *world) {
+		c := w.dial("a")
+		for _, name := range []string{"a", "a/b"} {
+			j, err := schedule.New(c, name, minutely, schedule.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := j.Once(w.Ctx, func(context.Context, *schedule.Turn) error {
+				bubble.MustBe(t, schedule.Forget(w.Ctx, w.dial("other of "+name), "", name), lock.ErrHeld)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, want := range [][]string{{"a/b"}, {}} {
+			name := []string{"a", "a/b"}[i]
+			if err := schedule.Forget(w.Ctx, c, "", name); err != nil {
+				t.Error(err)
+			}
+			bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", name), zk.ErrNoNode)
+			all, err := schedule.List(w.Ctx, c, "")
+			got := []string{}
+			for _, s := range all {
+				got = append(got, s.Job)
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("after %q: %q, %v", name, got, err)
+			}
+		}
+		z := w.Plain("other", time.Minute, zk.NewDNSHostProvider())
+		if _, err := z.Create(schedule.DefaultPath+"/foreign", []byte("x"), 0, zk.WorldACL(zk.PermAll)); err != nil {
+			t.Fatal(err)
+		}
+		bubble.MustSay(t, schedule.Forget(w.Ctx, c, "", "foreign"), "not the record of a job")
+		bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", "/a"), lock.ErrInvalid)
 	})
 }
 

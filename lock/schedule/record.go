@@ -51,8 +51,9 @@ type Reason string
 
 // The reasons.
 const (
-	Missing    Reason = "missed"  // no replica could run them in time
-	Overlapped Reason = "overlap" // an earlier run went on
+	Missing     Reason = "missed"      // no replica could run them in time
+	Overlapped  Reason = "overlap"     // an earlier run went on
+	Rescheduled Reason = "rescheduled" // the schedule has changed, and they lie before the change
 )
 
 // Skipped says that the ticks from First to Last never run.
@@ -121,7 +122,7 @@ func (r *record) settle(atLeastOnce bool) bool {
 	if atLeastOnce || !started.After(r.Upto) || r.Upto.IsZero() {
 		return false
 	}
-	r.Upto = started
+	r.Upto, r.Next = started, time.Time{} // Next was of the earlier Upto
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -19,7 +20,13 @@ const (
 	precision = 50 * time.Millisecond
 	// glance is how long a replica sleeps at most. The clock of a new leader may be ahead.
 	glance = time.Minute
+	// headStart is how long a replica that has not run the last tick waits at most before it tries
+	// to take the next one. So the replicas seldom try all at once.
+	headStart = 50 * time.Millisecond
 )
+
+// ErrNoTick says that a schedule has no tick any more.
+var ErrNoTick = errors.New("the schedule has no tick")
 
 // Func is the work of a job. Its context ends with that of [Job.Run], or when the turn's hold is
 // lost. Its error is recorded; it does not make the tick run again.
@@ -27,14 +34,16 @@ type Func func(ctx context.Context, turn *Turn) error
 
 // Run runs f at each tick that this replica takes, until ctx ends. All replicas of a job call it.
 // It waits out an outage of ZooKeeper. It always returns an error: one that matches the cause of
-// ctx's end, or one that no wait mends, such as [lock.ErrInvalid], [lock.ErrDenied] or
-// [lock.ErrClosed]. Before, it waits until its runs have ended. If f panics, the hold is unlocked, and the run is unfinished.
+// ctx's end, or one that no wait mends, such as [ErrNoTick], [lock.ErrInvalid], [lock.ErrDenied] or
+// [lock.ErrClosed]. Before, it waits until its runs have ended. If f panics, the hold is unlocked,
+// the run is unfinished, and Run panics, too.
 func (j *Job) Run(ctx context.Context, f Func) error { return j.loop(ctx, f, false) }
 
 // Once runs f for the tick that is nearest to the present, and for earlier ones that are due, if
 // no other replica has taken them. It waits for that tick if it is yet to come. So a program that
 // another scheduler starts at about the time of a tick runs f once, on one host, although the
-// hosts' clocks differ. Once returns nil if other replicas have taken the ticks.
+// hosts' clocks differ. Once returns nil if other replicas have taken the ticks, or if they were
+// missed and do not run. Its errors are those of Run.
 func (j *Job) Once(ctx context.Context, f Func) error { return j.loop(ctx, f, true) }
 
 func (j *Job) loop(ctx context.Context, f Func, once bool) error {
@@ -48,6 +57,7 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 	var runs sync.WaitGroup
 	defer runs.Wait()
 	var until time.Time // the tick with which Once ends
+	ran := false        // the last tick ran here
 	for {
 		t, err := j.take(ctx, begin)
 		switch {
@@ -62,18 +72,26 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 		switch {
 		case t.turn != nil && j.overlap == OverlapBeside:
 			runs.Go(func() { t.turn.do(ctx, f) })
+			ran = true
 			continue
 		case t.turn != nil:
 			t.turn.do(ctx, f)
+			ran = true
 			continue
-		case once && (t.next.IsZero() || t.next.After(until)):
+		case once && !until.IsZero() && (t.next.IsZero() || t.next.After(until)):
 			return nil
 		case t.next.IsZero():
-			return fmt.Errorf("job %q: its schedule has no tick after %v", j.name, t.now.Format(time.RFC3339))
+			return fmt.Errorf("job %q: %w after %v", j.name, ErrNoTick, t.now.Format(time.RFC3339))
 		}
 		if err := j.sleep(ctx, t.next); err != nil {
 			return err
 		}
+		if !ran {
+			if err := j.pause(ctx, rand.N(headStart), t.next); err != nil {
+				return err
+			}
+		}
+		ran = false
 	}
 }
 
@@ -124,13 +142,21 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 		if !now.Before(until) {
 			return nil
 		}
-		timer := time.NewTimer(min(until.Sub(now), glance))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return fmt.Errorf("job %q: wait for the tick at %s: %w", j.name, until.Format(time.RFC3339), context.Cause(ctx))
+		if err := j.pause(ctx, min(until.Sub(now), glance), until); err != nil {
+			return err
 		}
+	}
+}
+
+// pause waits. The error names the tick that it waits for.
+func (j *Job) pause(ctx context.Context, d time.Duration, tick time.Time) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("job %q: wait for the tick at %s: %w", j.name, tick.Format(time.RFC3339), context.Cause(ctx))
 	}
 }
 
@@ -163,7 +189,8 @@ func (j *Job) sample(ctx context.Context) (time.Time, error) {
 //	jobs.Schedule(daily, cron.NewChain(job.Wrapper(ctx, failed)).Then(nightly))
 //
 // All hosts may run such a cron: of each tick, one of them does the work, see [Job.Once]. Errors
-// of Once, other than the end of ctx, go to failed.
+// of Once, other than the end of ctx, go to failed. The runs of a cron.Job have no error, so each
+// that returns is [Done].
 func (j *Job) Wrapper(ctx context.Context, failed func(error)) cron.JobWrapper {
 	return func(work cron.Job) cron.Job {
 		return cron.FuncJob(func() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Status returns the job's record. A run whose hold has ended counts as unfinished, also if no
@@ -59,6 +60,47 @@ func List(ctx context.Context, locks *lock.Client, base string) ([]Status, error
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Job, b.Job) })
 	return all, errors.Join(failed...)
+}
+
+// Forget deletes the record of a job that no replica runs any more, because it was renamed for
+// example. It fails with [lock.ErrHeld] while a run or a decision goes on, and with [zk.ErrNoNode]
+// if there is no record. A replica that runs the job after all begins anew: only later ticks run.
+func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
+	if locks == nil {
+		return invalid("client", "nil", "must come from lock.Dial or lock.New")
+	}
+	tree := admin.New(locks)
+	base, err := checkPath(tree, base)
+	if err != nil {
+		return err
+	}
+	if err := znode.CheckName(name); err != nil {
+		return fmt.Errorf("%w: job: %w", lock.ErrInvalid, err)
+	}
+	hold, err := locks.Mutex("jobs/" + name).TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	defer giveBack(hold)
+	at := path.Join(base, name)
+	data, stat, err := tree.Get(ctx, at)
+	if err == nil && len(data) == 0 { // an ancestor of other jobs
+		err = zk.ErrNoNode
+	}
+	if err == nil {
+		_, err = decode(data)
+	}
+	if err != nil {
+		return fmt.Errorf("job %q: read %s: %w", name, at, err)
+	}
+	err = hold.Txn(ctx, lock.OpDelete(at, stat.Version))
+	if errors.Is(err, zk.ErrNotEmpty) { // other jobs are below it
+		err = hold.Txn(ctx, lock.OpSet(at, nil, stat.Version))
+	}
+	if err != nil {
+		return fmt.Errorf("job %q: delete %s: %w", name, at, err)
+	}
+	return nil
 }
 
 // readStatus reads the record of a job. It judges runs by their holds; a run may end between the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -29,6 +30,9 @@ type taken struct {
 // take waits for the job's lock. If a tick is due, it records the start of its run. A job without
 // a record begins at the time that begin returns: earlier ticks never run.
 func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (taken, error) {
+	if t, idle := j.idle(ctx); idle {
+		return t, nil
+	}
 	var came time.Time // zero: unknown
 	if e := j.tree.Estimate(); e.Zxid != 0 {
 		came = e.Earliest()
@@ -45,6 +49,23 @@ func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (ta
 		err = fmt.Errorf("%w: %w", errAgain, err)
 	}
 	return t, err
+}
+
+// idle reports whether the record, read without the lock, shows that no tick is due and no run goes
+// on. That saves the requests for the lock. If something is unknown, the job is not idle.
+func (j *Job) idle(ctx context.Context) (t taken, idle bool) {
+	rec, _, err := j.read(ctx)
+	if err != nil || rec.Upto.IsZero() || rec.last().Tick.After(rec.Upto) {
+		return t, false
+	}
+	if slices.ContainsFunc(rec.Runs, func(run Run) bool { return run.Outcome == Running }) {
+		return t, false
+	}
+	if t.now, err = j.now(ctx); err != nil {
+		return t, false
+	}
+	t.next = j.next(rec.Upto)
+	return t, t.next.IsZero() || t.next.After(t.now)
 }
 
 // errAgain says that nothing is known to be recorded, because a hold ended before. Another try may
@@ -161,7 +182,7 @@ func (t *Turn) finish(outcome Outcome, why error) {
 	t.job.tell(run)
 }
 
-// record writes the run's end into the job's record.
+// record writes the run's end into the job's record. It goes on trying until the hold ends.
 func (t *Turn) record(run *Run) error {
 	ctx, j := t.Hold.Context(), t.job
 	for {
@@ -175,7 +196,8 @@ func (t *Turn) record(run *Run) error {
 		}
 		run.Ended = now
 		rec.finish(*run)
-		if err := j.write(ctx, t.Hold, rec, version); err != errChanged {
+		err = j.write(ctx, t.Hold, rec, version)
+		if err != errChanged && (ctx.Err() != nil || !errors.Is(err, lock.ErrUnavailable)) {
 			return err
 		}
 	}

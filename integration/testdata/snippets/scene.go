@@ -42,10 +42,10 @@ var (
 	timeout = 10 * time.Second
 	work    = make(chan string)
 
-	// For package schedule, whose documents are compiled alone.
-	daily   cron.Schedule
+	// For jobs. Those of package schedule's documents are compiled alone.
+	daily   = cron.Every(24 * time.Hour)
 	nightly cron.Job
-	job     *schedule.Job
+	job     = new(schedule.Job)
 	failed  func(error)
 
 	// For locktest's documents, which are compiled alone.

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// interval is the time from a tick to the next one.
+	interval = time.Second
+	// replicas is the number of replicas of each group.
+	replicas = 5
+	// mostOff is how far a wall clock is off at most.
+	mostOff = 12 * time.Hour
+	// ttl and grace are those of package schedule's locks.
+	ttl, grace = 5 * time.Second, time.Second
+)
+
+// group is a job with its replicas.
+type group struct {
+	Name        string // for people; also in the results
+	Ours        bool   // by package schedule
+	AtLeastOnce bool
+	Off         bool          // the wall clocks are off
+	Lasts       time.Duration // of a run
+	Expiry      time.Duration // of the lock on Redis; 0: redsync's default, 8 s
+}
+
+// groups are those that race. "Tuned" is what helps gocron: the run lasts for half the interval, so
+// that the lock is still held when other replicas, which are late, ask for it. It expires soon after
+// its holder was killed.
+var groups = []group{
+	{Name: "Holdfast", Ours: true, Off: true},
+	{Name: "Holdfast, 0.5 s runs", Ours: true, Off: true, Lasts: interval / 2},
+	{Name: "Holdfast, AtLeastOnce, 0.5 s runs", Ours: true, Off: true, AtLeastOnce: true, Lasts: interval / 2},
+	{Name: "gocron", Off: true},
+	{Name: "gocron, tuned", Off: true, Lasts: interval / 2, Expiry: interval},
+	{Name: "gocron, clocks right"},
+	{Name: "gocron, tuned, clocks right", Lasts: interval / 2, Expiry: interval},
+}
+
+// fault is what happens to one replica of each group.
+type fault struct {
+	at      time.Duration // since the start
+	replica int
+	kill    bool          // SIGKILL, and a new process afterwards; else SIGSTOP and SIGCONT
+	lasts   time.Duration // until it runs again
+}
+
+// mostDown is how many replicas of a group are down at once, at most.
+const mostDown = 2
+
+// planFaults draws the faults of a race. Half of them come just after a tick, when something runs.
+func planFaults(seed uint64, duration time.Duration) (faults []fault) {
+	r := stream(seed, "faults", 0, 0)
+	var busy [replicas]time.Duration // when the replica runs again
+	for at := between(r, 0, 5*time.Second); at < duration; at += between(r, 3*time.Second, 15*time.Second) {
+		f := fault{at: at, replica: r.IntN(replicas), kill: r.IntN(2) == 0, lasts: between(r, 0, 12*time.Second)}
+		if r.IntN(2) == 0 {
+			f.at = at.Truncate(interval) + between(r, 0, 30*time.Millisecond)
+		}
+		if !f.kill {
+			f.lasts += time.Second
+		}
+		f.lasts = min(f.lasts, duration-f.at)
+		down := 0
+		for _, until := range busy {
+			if until >= f.at {
+				down++
+			}
+		}
+		if down >= mostDown || busy[f.replica] >= f.at {
+			continue
+		}
+		busy[f.replica] = f.at + f.lasts
+		faults = append(faults, f)
+	}
+	return faults
+}
+
+// planRestarts draws when a server is killed and started again.
+func planRestarts(seed uint64, duration time.Duration) (times []time.Duration) {
+	r := stream(seed, "restarts", 0, 0)
+	for at := between(r, 10*time.Second, 40*time.Second); at < duration; at += between(r, 30*time.Second, 90*time.Second) {
+		times = append(times, at)
+	}
+	return times
+}
+
+// offset draws how far the wall clock of a replica's life is off. It is the same in all groups.
+func offset(seed uint64, replica, life int) time.Duration {
+	return between(stream(seed, "offset", replica, life), -mostOff, mostOff)
+}
+
+// stream returns random numbers of their own for each use.
+func stream(seed uint64, use string, replica, life int) *rand.Rand {
+	key := seed
+	for _, b := range []byte(use) {
+		key = key*31 + uint64(b)
+	}
+	return rand.New(rand.NewPCG(key, uint64(replica)<<32|uint64(life)))
+}
+
+// between draws a duration.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/repeatable"
+)
+
+// wallEnv says by how many nanoseconds the wall clock of a replica is ahead. Go programs do not use
+// the C library's clock, so libfaketime does not help: the replicas are built with another time.Now.
+const wallEnv = "HOLDFAST_WALL_AHEAD"
+
+// aheadFile is added to package time.
+const aheadFile = `package time
+
+import "syscall"
+
+// wallAhead is by how much the wall clock is ahead: whole seconds, and nanoseconds of 0 or more.
+var wallAhead = func() (ahead struct{ sec, nsec int64 }) {
+	text, ok := syscall.Getenv("` + wallEnv + `")
+	n, err := atoi(text)
+	if !ok || err != nil {
+		return ahead
+	}
+	ahead.sec, ahead.nsec = int64(n)/1e9, int64(n)%1e9
+	if ahead.nsec < 0 {
+		ahead.sec, ahead.nsec = ahead.sec-1, ahead.nsec+1e9
+	}
+	return ahead
+}()
+`
+
+// reading matches the statement of time.Now that reads the clocks.
+var reading = regexp.MustCompile(`(?m)^func Now\(\) Time \{\n\tsec, nsec, mono := \w+\(\)\n`)
+
+const shift = `	sum := int64(nsec) + wallAhead.nsec
+	sec, nsec = sec+wallAhead.sec+sum/1e9, int32(sum%1e9)
+`
+
+// buildReplica builds this program with a wall clock that can be off, and returns its path.
+func buildReplica(ctx context.Context, dir string) (string, error) {
+	env, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOMODCACHE").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env: %w", err)
+	}
+	goroot, modules, _ := strings.Cut(strings.TrimSpace(string(env)), "\n")
+	if strings.HasPrefix(goroot, modules+"/") {
+		return "", fmt.Errorf("the Go in %s was downloaded as a module, and cannot be changed; install it", goroot)
+	}
+	now := filepath.Join(goroot, "src", "time", "time.go")
+	source, err := os.ReadFile(now)
+	if err != nil {
+		return "", err
+	}
+	if n := len(reading.FindAll(source, -1)); n != 1 {
+		return "", fmt.Errorf("time.Now of this version of Go reads the clocks in another way: %d matches in %s", n, now)
+	}
+	replace := map[string]string{}
+	for path, text := range map[string][]byte{
+		now: reading.ReplaceAll(source, []byte("${0}"+shift)),
+		filepath.Join(goroot, "src", "time", "wall_ahead.go"): []byte(aheadFile),
+	} {
+		replace[path] = filepath.Join(dir, filepath.Base(path))
+		if err := os.WriteFile(replace[path], text, 0o600); err != nil {
+			return "", err
+		}
+	}
+	overlay, err := repeatable.Overlay(dir, replace)
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "replica")
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-overlay", overlay, "-o", program, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the replicas: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// clock is how far the wall clock of this process is off.
+type clock struct{ ahead time.Duration }
+
+// truth returns the right time.
+func (c clock) truth() time.Time { return time.Now().Add(-c.ahead) }
+
+// timerJitter is how early a timer may come by the wall clock.
+const timerJitter = 100 * time.Millisecond
+
+// tick returns the tick that the wall clock shows, in right time. Replicas whose clocks are not off
+// by whole seconds see the ticks at other moments, so each second of theirs counts as the one that
+// is nearest in right time.
+func (c clock) tick(wall time.Time) time.Time {
+	return wall.Add(timerJitter).Truncate(interval).Add(-c.ahead).Round(interval)
+}
