@@ -30,8 +30,9 @@ export GORACE := suppressions=$(CURDIR)/.ci/race-suppressions
 TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
+TICKET ?= 1m
 
-.PHONY: help demo playground test alltests maintests moduletests unittests unit integration hosts versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests maintests moduletests unittests unit integration hosts kerberos versions sim ticks mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +71,9 @@ integration: bin/withzk ## the tests on a real ZooKeeper
 
 hosts: ## the locks of goose, golang-migrate and gocron taken here, by those projects' own tests
 	$(call in_each,$(ADAPTERS),$(TEST) -count=1 ./...)
+
+kerberos: bin/withzk ## a hold through ten logins with Kerberos tickets of TICKET (1m)
+	bin/withzk $(TEST) -count=1 ./integration -run TestHoldOutlivesTickets -ticket $(TICKET)
 
 versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."), as a table
 	go run ./integration/versions $(VERSIONS)
