@@ -192,9 +192,10 @@ func TestShortTickets(t *testing.T) {
 	m := mechanism(t, r.config())
 	end := time.Time{}
 	err := wait.Until(t.Context(), time.Minute, "there were five logins", func() (bool, error) {
+		begin := time.Now()
 		_, next := r.authenticate(m)
-		if !next.After(time.Now()) {
-			return false, fmt.Errorf("a ticket that ended at %v", next)
+		if !next.After(begin) {
+			return false, fmt.Errorf("at %v a ticket that ended at %v", begin, next)
 		}
 		if next.Before(end) {
 			return false, fmt.Errorf("a ticket until %v after one until %v", next, end)
