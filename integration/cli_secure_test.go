@@ -16,7 +16,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-io/holdfast/integration/kdc"
 	"github.com/holdfast-io/holdfast/integration/testpki"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
@@ -101,52 +100,59 @@ zookeeper:
 	}
 }
 
-// testKerberos: the programs work with the configured keytab, or with a credential cache. Without, a
-// command is refused; with a keytab that is outdated, the command and the doctor say what to do.
-func testKerberos(t *testing.T, bin string) {
-	k := startKerberized(t, kdc.Options{})
-	k.AddPrincipal(t, "changed")
-	k.keytabs["changed"] = k.Keytab(t, "changed")
-	k.Admin(t, "cpw -randkey changed")
+// testSASL: the programs authenticate by SASL, over TLS, with the configured user and password. With
+// a wrong one the doctor says what to do. No output and no process's arguments show the password.
+func testSASL(t *testing.T, bin string) {
+	s := startSecure(t, withSASL(t))
+	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
+	if err := administrator.Ensure("/closed", nil, saslACL("svc")); err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
-	cache := filepath.Join(dir, "cache")
-	k.Kinit(t, "svc", k.keytabs["svc"], cache)
-	ca := testpki.File(t, "ca.pem", k.authority.PEM)
-	b := &bench{TB: t, ctx: k.ctx, servers: []string{k.secure.secure}, root: "/locks"}
-	configured := func(sasl string) *cli {
-		file := writeConfig(t, fmt.Sprintf("zookeeper:\n  servers: [%q]\n  session_timeout: %v\n  tls: {ca_file: %s}\n%s", k.secure.secure, programSession, ca, sasl))
-		return &cli{bench: b, dir: dir, prog: filepath.Join(bin, "holdfast"), args: []string{"--config", file, "--servers", k.secure.secure}, name: "x"}
+	for name, content := range map[string][]byte{
+		"ca.pem": s.authority.PEM, "svc.pem": s.ours.Cert, "svc.key": s.ours.Key,
+		"password": []byte(saslUsers["svc"] + "\n"), "wrong": []byte("wr0ng\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	gssapi := func(keys string, args ...any) *cli {
-		return configured(fmt.Sprintf("  sasl: {mechanism: gssapi, krb5_conf: %s, %s}\n", k.Conf, fmt.Sprintf(keys, args...)))
+	var shown strings.Builder
+	run := func(sasl, program string, args ...string) (p *program, out string) {
+		text := fmt.Sprintf("log: {level: trace}\nroot: /closed\nzookeeper:\n  servers: [%q]\n  session_timeout: %v\n  tls: {ca_file: ca.pem, cert_file: svc.pem, key_file: svc.key}\n%s",
+			s.secure, programSession, sasl)
+		file := filepath.Join(dir, "config.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b := &bench{TB: t, ctx: s.ctx, servers: []string{s.secure}, root: "/closed"}
+		c := &cli{bench: b, dir: dir, prog: filepath.Join(bin, program), args: []string{"--config", file, "--servers", s.secure}, name: "x"}
+		p = c.start(args...)
+		out = p.rest()
+		p.status()
+		shown.WriteString(out + p.Stderr() + strings.Join(p.cmd.Args, " "))
+		return p, out
 	}
-	ours := gssapi("principal: svc, keytab: %s", k.keytabs["svc"])
-	for _, c := range []*cli{ours, gssapi("ccache: %s", cache)} {
-		p := c.start("run", c.name, "--", "/bin/true")
-		p.rest()
+	const ours = "  sasl: {mechanism: digest-md5, user: svc, password_file: password}\n"
+	for _, args := range [][]string{{"holdfast", "run", "x", "--", "/bin/sh", "-c", "tr '\\0' ' ' < /proc/$PPID/cmdline"}, {"holdfast", "ls"}, {"reaper", "--once"}, {"holdfast", "doctor"}} {
+		p, out := run(ours, args[0], args[1:]...)
 		p.mustExit(0)
+		if args[0] == "reaper" && !strings.Contains(out, `"complete": true`) {
+			t.Errorf("the reaper's report: %s", out)
+		}
 	}
-	sweeper := *ours
-	sweeper.prog = filepath.Join(bin, "reaper")
-	p := sweeper.start("--once")
-	out := p.rest()
-	if p.mustExit(0); !strings.Contains(out, `"complete": true`) {
-		t.Errorf("the reaper's report: %s", out)
+	p, out := run("  sasl: {mechanism: digest-md5, user: svc, password_file: wrong}\n", "holdfast", "doctor")
+	p.mustExit(1)
+	if !strings.Contains(out, "sasl-failed") || !strings.Contains(out, "user_svc") {
+		t.Errorf("the doctor says\n%s", out)
 	}
-	p = configured("").start("run", ours.name, "--", "/bin/true")
-	p.rest()
-	if p.mustSay("access denied"); p.status() == 0 {
-		t.Error("a stranger's command ran")
-	}
-	outdated := gssapi("principal: changed, keytab: %s", k.keytabs["changed"])
-	p = outdated.start("ls")
-	p.rest()
-	if p.mustSay("the keytab is outdated"); p.status() == 0 {
-		t.Error("a command with an outdated keytab ran")
-	}
-	found, err := exec.CommandContext(k.ctx, outdated.prog, append([]string{"doctor"}, outdated.args...)...).Output()
-	if err == nil || !strings.Contains(string(found), "sasl-failed") || !strings.Contains(strings.Join(strings.Fields(string(found)), " "), "the keytab is outdated") {
-		t.Errorf("the doctor, %v:\n%s", err, found)
+	p, _ = run("  sasl: {mechanism: digest-md5, user: svc, password_file: wrong}\n", "holdfast", "run", "x", "--", "/bin/true")
+	p.mustExit(1)
+	p.mustSay("SASL authentication failed")
+	p, _ = run("", "holdfast", "run", "x", "--", "/bin/true")
+	p.mustSay("access denied")
+	if strings.Contains(shown.String(), saslUsers["svc"]) || strings.Contains(shown.String(), "wr0ng") {
+		t.Errorf("the password is shown:\n%s", shown.String())
 	}
 }
 

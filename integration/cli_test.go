@@ -82,6 +82,7 @@ func TestCommandLine(t *testing.T) {
 		"Prompts":         testRunPrompts,
 		"Secure":          testSecure,
 		"Kerberos":        testKerberos,
+		"SASL":            testSASL,
 		"Demo":            testDemo,
 		"DemoInterrupted": testDemoInterrupted,
 		"ReaperOnce":      testReaperOnce,

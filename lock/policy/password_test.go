@@ -15,7 +15,8 @@ import (
 func TestCredentialsAreNotShown(t *testing.T) {
 	const text = "hunter2"
 	auth, tls := Auth{Scheme: "digest", User: "u", PasswordFile: text, PasswordEnv: text}, TLS{KeyFile: text}
-	for _, v := range []any{auth, &auth, tls, &tls, ZooKeeper{Auth: &auth, TLS: &tls}, []Auth{auth}} {
+	sasl := SASL{Mechanism: DigestMD5, User: "u", PasswordFile: text, PasswordEnv: text, Keytab: text}
+	for _, v := range []any{auth, &auth, tls, &tls, sasl, &sasl, ZooKeeper{Auth: &auth, SASL: &sasl, TLS: &tls}, []Auth{auth}} {
 		shown := fmt.Sprintf("%v %+v %s", v, v, v)
 		for _, marshal := range []func(any) ([]byte, error){json.Marshal, func(v any) ([]byte, error) { return yaml.Marshal(v) }} {
 			data, err := marshal(v)

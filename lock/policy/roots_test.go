@@ -9,7 +9,7 @@ import (
 
 func TestRoots(t *testing.T) {
 	c, err := Parse("/etc/holdfast/config.yaml", []byte(lines(
-		`zookeeper: {servers: [zk1], session_timeout: 6s, auth: {user: all, password_env: ALL}}`,
+		`zookeeper: {servers: [zk1], session_timeout: 6s, auth: {user: all, password_env: ALL}, sasl: {mechanism: digest-md5, user: all, password_env: ALL}}`,
 		`root: /all`,
 		`policies: [{name: everything, match: "**"}]`,
 		`reaper: {schedule: "@hourly", batch: 7}`,
@@ -17,7 +17,7 @@ func TestRoots(t *testing.T) {
 		`  - {name: plain, root: /a}`,
 		`  - name: own`,
 		`    root: /b`,
-		`    zookeeper: {auth: {user: b, password_file: b}}`,
+		`    zookeeper: {auth: {user: b, password_file: b}, sasl: {mechanism: digest-md5, user: b, password_file: b}}`,
 		`    policies: [{name: b, match: "b/*"}]`,
 		`    reaper: {schedule: "@daily", max_deletes_per_second: 5, concurrency: 3, lock: r}`,
 		`  - {name: elsewhere, root: /a/below, zookeeper: {servers: [zk9], session_timeout: 9s}}`,
@@ -34,6 +34,9 @@ func TestRoots(t *testing.T) {
 		t.Fatalf("%q, want %q", names, want)
 	}
 	plain, own, elsewhere := each[0], each[1], each[2]
+	if plain.ZooKeeper.SASL.User != "all" || own.ZooKeeper.SASL.User != "b" || own.ZooKeeper.SASL.PasswordFile != "/etc/holdfast/b" || elsewhere.ZooKeeper.SASL != nil {
+		t.Errorf("SASL: %v, %v, %v", plain.ZooKeeper.SASL, own.ZooKeeper.SASL, elsewhere.ZooKeeper.SASL)
+	}
 	if plain.ZooKeeper.Auth.User != "all" || plain.Policies != c.Policies || plain.Reaper != c.Reaper || plain.ZooKeeper.SessionTimeout != 6*time.Second {
 		t.Errorf("what a root leaves out: %+v", plain.Config)
 	}

@@ -54,6 +54,18 @@ func TestSecretsAreNotShown(t *testing.T) {
 		zookeeper("auth: {user: u, password_env: *hunter2}"),
 		zookeeper("auth: {user: u, password_env: !hunter2}"),
 		zookeeper("auth: {user: u, password_env: hunter2: x}"),
+		zookeeper("sasl: {mechanism: digest-md5, user: u, password_file: " + password + "}"), // correct
+		zookeeper("sasl: {mechanism: digest-md5, user: u, password_env: HOLDFAST_TEST_PLANTED}"),
+		zookeeper("sasl: {mechanism: digest-md5, user: u, password_file: " + open + "}"),
+		zookeeper("sasl: {mechanism: digest-md5, user: u, password_env: hunter2}"),
+		zookeeper("sasl: {mechanism: digest-md5, user: u, password_file: hunter2}"),
+		zookeeper("sasl: {mechanism: digest-md5, user: u, password: hunter2}"),
+		zookeeper("sasl: {mechanism: digest-md5, user: u, hunter2}"),
+		zookeeper("sasl: {mechanism: gssapi, principal: u, keytab: hunter2}"),
+		zookeeper("sasl: {mechanism: gssapi, principal: u, keytab: " + open + "}"),
+		zookeeper("sasl: {mechanism: gssapi, user: u, password_env: hunter2}"),
+		zookeeper("sasl: 'digest-md5:u:hunter2'"),
+		zookeeper("sasl: [u, hunter2]"),
 		zookeeper("tls: {cert_file: " + password + ", key_file: " + password + "}"),
 		zookeeper("tls: {ca_file: " + password + "}"),
 		zookeeper("tls: {cert_file: " + password + ", key_file: hunter2}"),
@@ -91,7 +103,7 @@ func dials(flags Flags) *cobra.Command {
 			return err
 		}
 		log := Logger(cfg.Log, cmd.ErrOrStderr())
-		log.Info().Str("configuration", fmt.Sprintf("%+v", cfg)).Any("zookeeper", cfg.ZooKeeper).Str("auth", fmt.Sprintf("%+v %+v", cfg.ZooKeeper.Auth, cfg.ZooKeeper.TLS)).Msg("starting")
+		log.Info().Str("configuration", fmt.Sprintf("%+v", cfg)).Any("zookeeper", cfg.ZooKeeper).Str("auth", fmt.Sprintf("%+v %+v %+v", cfg.ZooKeeper.Auth, cfg.ZooKeeper.SASL, cfg.ZooKeeper.TLS)).Msg("starting")
 		client, err := Dial(cmd.Context(), cfg, log)
 		if err == nil {
 			err = errors.Join(errors.New("there was a session"), client.Close())
@@ -104,7 +116,8 @@ func dials(flags Flags) *cobra.Command {
 // TestLibraryShowsNoSecret: neither the error of a refused option nor a log shows the password.
 func TestLibraryShowsNoSecret(t *testing.T) {
 	var log bytes.Buffer
-	for _, o := range []lock.Option{lock.WithDigest("", planted), lock.WithDigest("u:x", planted), lock.WithDigest("u", planted)} {
+	for _, o := range []lock.Option{lock.WithDigest("", planted), lock.WithDigest("u:x", planted), lock.WithDigest("u", planted),
+		lock.WithSASLDigest("", planted), lock.WithSASLDigest("u", planted)} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		_, err := lock.Dial(ctx, []string{silence(t)}, o, lock.WithLogger(Logger(policy.Log{Level: "trace", Format: "json"}, &log)))
 		cancel()

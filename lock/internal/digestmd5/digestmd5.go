@@ -49,7 +49,7 @@ func (*Exchange) Expires() time.Time { return time.Time{} }
 // Advice says what to do if the server refuses the last token.
 func (x *Exchange) Advice() string {
 	if x.step == 1 {
-		return "its section Server in the JAAS configuration is for another mechanism than DIGEST-MD5: use that one (a keytab means gssapi), or give it a DigestLoginModule"
+		return "it does not offer DIGEST-MD5: its section Server in the JAAS configuration is for another mechanism (a keytab means gssapi), or it is in FIPS mode, the default since 3.10, and needs fips-mode=false in zoo.cfg"
 	}
 	return fmt.Sprintf("see whether its section Server in the JAAS configuration has user_%s with this password; it reads the file when it starts", x.user)
 }

@@ -1,0 +1,102 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// TestSASLDigest: a client with the options authenticates by SASL, which the ensemble in memory does
+// not have.
+func TestSASLDigest(t *testing.T) {
+	t.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
+	cfg, err := policy.Parse("config.yaml", []byte("zookeeper: {sasl: {mechanism: digest-md5, user: u, password_env: HOLDFAST_TEST_PASSWORD}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts, err := cfg.Options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ensemble := locktest.Start(t, locktest.Options{})
+	if _, err := lock.Dial(t.Context(), ensemble.Servers(), append(opts, lock.WithDialer(ensemble.Dial))...); !errors.Is(err, lock.ErrSASL) {
+		t.Error(err)
+	}
+	if got := cfg.PasswordVariables(); len(got) != 1 || got[0] != "HOLDFAST_TEST_PASSWORD" {
+		t.Errorf("password variables %q", got)
+	}
+}
+
+// mechanism is a lock.SASL that fails.
+type mechanism struct{ error }
+
+func (m mechanism) Start(context.Context, string) (lock.SASLExchange, error) { return nil, m.error }
+
+// TestGSSAPI: the caller's Kerberos gets the settings, with paths that are absolute.
+func TestGSSAPI(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yaml")
+	parse := func(keys string) *policy.Config {
+		t.Helper()
+		cfg, err := policy.Parse(file, []byte("zookeeper:\n  sasl: {mechanism: gssapi, "+keys+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	for name, mode := range map[string]os.FileMode{"keytab": 0o600, "open": 0o644} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for keys, want := range map[string]policy.SASL{
+		"principal: svc@EXAMPLE.COM, keytab: keytab, krb5_conf: krb5.conf": {
+			Principal: "svc@EXAMPLE.COM", Keytab: filepath.Join(dir, "keytab"), Krb5Conf: filepath.Join(dir, "krb5.conf"), Service: "zookeeper"},
+		"ccache: 'FILE:/run/cc', service: zk": {CCache: "/run/cc", Service: "zk"},
+		"ccache: cc":                          {CCache: filepath.Join(dir, "cc"), Service: "zookeeper"},
+		"service: zookeeper":                  {Service: "zookeeper"},
+	} {
+		broken := errors.New("no ticket")
+		var got policy.SASL
+		opts, err := parse(keys).Options(func(s policy.SASL) (lock.SASL, error) {
+			got = s
+			return mechanism{errors.Join(lock.ErrDenied, broken)}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Mechanism != policy.GSSAPI || got.Principal != want.Principal || got.Keytab != want.Keytab || got.CCache != want.CCache || got.Service != want.Service || got.Krb5Conf != want.Krb5Conf {
+			t.Errorf("%s: Kerberos gets %#v, want %#v", keys, got, want)
+		}
+		if _, err := lock.Dial(t.Context(), []string{"127.0.0.1:1"}, opts...); !errors.Is(err, broken) {
+			t.Errorf("%s: %v", keys, err)
+		}
+	}
+	fails := func(policy.SASL) (lock.SASL, error) { return nil, errors.New("no realm") }
+	for _, test := range []struct {
+		keys string
+		with []policy.Kerberos
+		says string
+	}{
+		{"service: zk", nil, ":2:21: zookeeper.sasl.mechanism: gssapi needs a Kerberos library"},
+		{"service: zk", []policy.Kerberos{nil}, "needs a Kerberos library"},
+		{"service: zk", []policy.Kerberos{fails}, ":2:21: zookeeper.sasl.mechanism: no realm"},
+		{"principal: u, keytab: none", []policy.Kerberos{fails}, "zookeeper.sasl.keytab: the file that stands there"},
+		{"principal: u, keytab: open", []policy.Kerberos{fails}, "zookeeper.sasl.keytab: " + filepath.Join(dir, "open") + " has mode 0644"},
+	} {
+		opts, err := parse(test.keys).Options(test.with...)
+		if opts != nil || err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %d options, %v, want %q", test.keys, len(opts), err, test.says)
+		}
+	}
+}
