@@ -194,6 +194,65 @@ func (k *kerberized) stillHeld(hold *lock.Hold, rival *lock.Mutex) {
 	}
 }
 
+// TestCacheRenewedElsewhere: the ticket of a credential cache ends. The connection stays; when it is
+// lost, the client cannot connect, and says why, until kinit has renewed the cache. The hold lives on.
+func TestCacheRenewedElsewhere(t *testing.T) {
+	t.Parallel()
+	k := startKerberized(t, kdc.Options{})
+	relay, err := zkserver.NewRelay(strings.Replace(k.secure.secure, "localhost", "127.0.0.1", 1), zkserver.RelayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer relay.Close()
+	cache := filepath.Join(t.TempDir(), "cache")
+	kinit := func(life string) { k.Kinit(t, "svc", k.keytabs["svc"], cache, "-l", life) }
+	m, err := kerberos.New(kerberos.Config{CCache: cache, Krb5Conf: k.Conf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired := make(chan struct{})
+	var once sync.Once
+	log := writer(func(line []byte) (int, error) {
+		if strings.Contains(string(line), "expired at") && strings.Contains(string(line), "run kinit") {
+			once.Do(func() { close(expired) })
+		}
+		return len(line), nil
+	})
+	kinit("15s")
+	begin := time.Now()
+	through := *k.secure
+	through.secure = onLocalhost(relay.Addr())
+	ours := through.client(lock.WithSASL(m), lock.WithSessionTimeout(time.Minute), lock.WithLogger(zerolog.New(log)))
+	hold, err := ours.Mutex("orders/42").Lock(k.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.Sleep(k.ctx, time.Until(begin.Add(15*time.Second))); err != nil { // the ticket's end
+		t.Fatal(err)
+	}
+	if err := hold.Extend(k.ctx, long); err != nil {
+		t.Errorf("renewal after the ticket's end: %v", err)
+	}
+	relay.Cut()
+	select {
+	case <-expired:
+	case <-k.ctx.Done():
+		t.Fatal("the client does not say that its ticket has expired")
+	}
+	kinit("1h")
+	if err := hold.Extend(k.ctx, long); err != nil {
+		t.Errorf("renewal after kinit: %v", err)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Errorf("unlock: %v", err)
+	}
+}
+
+// writer is a function as an io.Writer.
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
 // counted counts the different tickets that a mechanism uses, by their ends.
 type counted struct {
 	lock.SASL

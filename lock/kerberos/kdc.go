@@ -266,6 +266,11 @@ func kdcs(ctx context.Context, env *environment, realm string) (servers []string
 			servers = append(servers, r.KDC...)
 		}
 	}
+	for i, s := range servers {
+		if _, _, err := net.SplitHostPort(s); err != nil { // an IPv6 address, to which the library adds no port
+			servers[i] = net.JoinHostPort(strings.Trim(s, "[]"), "88")
+		}
+	}
 	if len(servers) > 0 {
 		return servers, nil
 	}
