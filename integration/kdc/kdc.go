@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -58,7 +59,7 @@ func find() (p programs, missing []string) {
 		name, comesBy string
 	}{
 		{&p.kdc, "krb5kdc", "krb5-kdc"}, {&p.util, "kdb5_util", "krb5-kdc"},
-		{&p.admin, "kadmin.local", "krb5-kdc"}, {&p.kinit, "kinit", "krb5-user"},
+		{&p.admin, "kadmin.local", "krb5-admin-server"}, {&p.kinit, "kinit", "krb5-user"},
 	} {
 		for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/local/sbin") {
 			if path, err := exec.LookPath(filepath.Join(dir, want.name)); err == nil {
@@ -66,7 +67,7 @@ func find() (p programs, missing []string) {
 				break
 			}
 		}
-		if *want.to == "" && (len(missing) == 0 || missing[len(missing)-1] != want.comesBy) {
+		if *want.to == "" && !slices.Contains(missing, want.comesBy) {
 			missing = append(missing, want.comesBy)
 		}
 	}
@@ -83,7 +84,7 @@ func ForTest(t testing.TB, opts Options) *KDC {
 		return missing, nil
 	})
 	if errors.Is(err, zkserver.ErrNotInstalled) {
-		zkserver.NotRun(t, "needs a Kerberos KDC (krb5-kdc, krb5-user): %v", err)
+		zkserver.NotRun(t, "needs a Kerberos KDC: %v", err)
 	}
 	if err == nil {
 		err = k.create(t.Context(), opts)
