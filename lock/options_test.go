@@ -57,6 +57,9 @@ func TestBadOptions(t *testing.T) {
 		{"no ACL", lock.WithACL(), []string{"acl []", "must not be empty"}},
 		{"no user", lock.WithDigest("", "p"), []string{`digest user ""`, "must not be empty"}},
 		{"no password", lock.WithDigest("u", ""), []string{`digest user "u"`, "must not be empty"}},
+		{"no SASL", lock.WithSASL(nil), []string{"SASL", "must not be nil"}},
+		{"no SASL user", lock.WithSASLDigest("", "p"), []string{`SASL user ""`, "must not be empty"}},
+		{"no SASL password", lock.WithSASLDigest("u", ""), []string{`SASL user "u"`, "must not be empty"}},
 		{"user with a colon", lock.WithDigest("a:b", "p"), []string{`digest user "a:b"`, "must not have a colon"}},
 		{"no owner", lock.WithOwner(""), []string{"owner is empty"}},
 		{"long owner", lock.WithOwner(long), []string{"5000 bytes", "at most 256"}},
@@ -88,8 +91,8 @@ func TestBadOptions(t *testing.T) {
 	_, err := lock.Dial(nil, []string{"127.0.0.1:1"}) //lint:ignore SA1012 it is what is tested
 	fails(t, err, lock.ErrInvalid, "context", "must not be nil")
 	fails(t, second(lock.New(nil)), lock.ErrInvalid, "connection", "must not be nil")
-	for _, o := range []lock.Option{lock.WithDigest("u", "p"), lock.WithDialer(zk.Dialer(new(locktest.Ensemble).Dial)), lock.WithTLS(new(tls.Config))} {
-		fails(t, second(lock.New(new(zk.Conn), o)), lock.ErrInvalid, "WithDigest, WithDialer or WithTLS", "is for Dial", "AddAuth")
+	for _, o := range []lock.Option{lock.WithDigest("u", "p"), lock.WithDialer(zk.Dialer(new(locktest.Ensemble).Dial)), lock.WithTLS(new(tls.Config)), lock.WithSASLDigest("u", "p")} {
+		fails(t, second(lock.New(new(zk.Conn), o)), lock.ErrInvalid, "WithDigest, WithSASL, WithDialer or WithTLS", "is for Dial", "AddAuth")
 	}
 }
 
@@ -289,4 +292,10 @@ func TestNoRoomForValue(t *testing.T) {
 		mustBe(w, l.Proclaim(w.ctx, most+"v"), lock.ErrInvalid)
 		w.ok(l.Resign())
 	})
+}
+
+// TestOneSASLUser: a connection has one SASL user.
+func TestOneSASLUser(t *testing.T) {
+	user := lock.WithSASLDigest("u", "p")
+	fails(t, second(lock.Dial(t.Context(), []string{"127.0.0.1:1"}, user, user)), lock.ErrInvalid, "WithSASL", "must be given once")
 }

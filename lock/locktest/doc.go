@@ -89,12 +89,13 @@
 //     Without a majority, or a leader, all clients lose their connections, as with real servers.
 //   - Frames of more than 1 MB, or [Options].MaxFrame, and invalid frames cut the connection.
 //
-// Not modelled: nodes with a TTL, quotas, persistent and recursive watches, reconfiguration,
-// SASL (the answer has no token, as that of a server without it), TLS, the scheme ip, four-letter words beyond those of [Ensemble.Serve], observers, local
-// sessions, read-only members, throttling; members that cannot reach each other; a log and its
-// recovery: all running members know each write of the leader, and never lose it. The answer to
-// an operation that is not modelled is "unimplemented", to a reconfiguration "disabled". After an
-// operation that no server knows, the connection is closed, as with real servers.
+// Not modelled: nodes with a TTL, quotas, persistent and recursive watches, reconfiguration, SASL
+// (the answer is that of a server without it: no token), TLS, the scheme ip, four-letter words
+// beyond those of [Ensemble.Serve], observers, local sessions, read-only members, throttling;
+// members that cannot reach each other; a log and its recovery: all running members know each write
+// of the leader, and never lose it. The answer to an operation that is not modelled is
+// "unimplemented", to a reconfiguration "disabled". After an operation that no server knows, the
+// connection is closed, as with real servers.
 //
 // Children are listed in an arbitrary order, not that of their creation: clients must sort.
 //

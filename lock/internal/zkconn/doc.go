@@ -18,6 +18,9 @@
 //     session, and Close waits for calls in flight.
 //   - It lifts the handshake's deadline after four bytes, and accepts any length in them. Our
 //     connections ([serverConn]) limit the time and size of the whole first frame.
+//   - It has no SASL. Our connections run the exchange ([login]) after that first frame and before
+//     they forward it. A server takes one exchange on a connection: for a newer credential our
+//     connection ends, between two requests, and go-zookeeper connects anew.
 //   - It sets its watches again on each new connection, by requests of up to 128 kB. If a server
 //     refuses them, go-zookeeper goes on without watches. If a server's limit is lower, the
 //     server cuts each connection. And after a first reply go-zookeeper asks for later changes
