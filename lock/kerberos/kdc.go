@@ -259,6 +259,9 @@ func ask(ctx context.Context, env *environment, realm string, request []byte) ([
 	return nil, failed
 }
 
+// lookupSRV asks DNS. Tests replace it.
+var lookupSRV = net.DefaultResolver.LookupSRV
+
 // kdcs returns the addresses of a realm's KDCs.
 func kdcs(ctx context.Context, env *environment, realm string) (servers []string, err error) {
 	for _, r := range env.Realms {
@@ -280,7 +283,7 @@ func kdcs(ctx context.Context, env *environment, realm string) (servers []string
 	if !env.LibDefaults.DNSLookupKDC {
 		return nil, unknown("its dns_lookup_kdc = false forbids to ask DNS")
 	}
-	_, records, err := net.DefaultResolver.LookupSRV(ctx, "kerberos", "tcp", realm)
+	_, records, err := lookupSRV(ctx, "kerberos", "tcp", realm)
 	if err == nil {
 		for _, r := range records {
 			servers = append(servers, net.JoinHostPort(strings.TrimSuffix(r.Target, "."), fmt.Sprint(r.Port)))

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -421,6 +422,32 @@ func TestSkew(t *testing.T) {
 			checkError(t, err, true, "this machine's clock is", says, "Kerberos permits 5m0s", "NTP")
 		}
 	}
+}
+
+// TestKDCByDNS: if krb5.conf has no KDC of the realm, DNS tells it.
+func TestKDCByDNS(t *testing.T) {
+	r := newRealm(t, kdc.Options{})
+	_, port, err := net.SplitHostPort(r.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(old func(context.Context, string, string, string) (string, []*net.SRV, error)) { lookupSRV = old }(lookupSRV)
+	lookupSRV = func(_ context.Context, service, proto, name string) (string, []*net.SRV, error) {
+		if service != "kerberos" || proto != "tcp" || name != r.Realm {
+			t.Errorf("asked for _%s._%s.%s", service, proto, name)
+		}
+		return "", []*net.SRV{{Target: "127.0.0.1.", Port: uint16(number)}}, nil
+	}
+	cfg := r.config()
+	cfg.Krb5Conf = file(t, "krb5.conf", "[libdefaults]\ndefault_realm = "+r.Realm+"\n")
+	r.authenticate(mechanism(t, cfg))
+	cfg.Krb5Conf = file(t, "krb5.conf", "[libdefaults]\ndns_lookup_kdc = false\ndefault_realm = "+r.Realm+"\n")
+	_, err = mechanism(t, cfg).Start(t.Context(), server)
+	checkError(t, err, true, "dns_lookup_kdc = false")
 }
 
 // TestSecondKDC: a KDC that is down, and one that does not answer, leave time for the next one.
