@@ -32,8 +32,9 @@ export GORACE := suppressions=$(CURDIR)/.ci/race-suppressions
 TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
+TICKET ?= 1m
 
-.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo versions sim ticks tickrace mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks tickrace mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +79,9 @@ hosts: bin/withzk ## the locks of goose, golang-migrate, gocron, Vault and Dapr 
 
 kazoo: ## the tests of kazoo, a client in Python, on the ensemble of holdfast dev
 	HOLDFAST_KAZOO=1 $(TEST) -count=1 -v ./integration/kazoo
+
+kerberos: bin/withzk ## a hold through ten logins with Kerberos tickets of TICKET (1m)
+	bin/withzk $(TEST) -count=1 ./integration -run TestHoldOutlivesTickets -ticket $(TICKET)
 
 versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."), as a table
 	go run ./integration/versions $(VERSIONS)

@@ -81,6 +81,7 @@ func TestCommandLine(t *testing.T) {
 		"Revoke":          testRunRevoke,
 		"Prompts":         testRunPrompts,
 		"Secure":          testSecure,
+		"Kerberos":        testKerberos,
 		"SASL":            testSASL,
 		"Demo":            testDemo,
 		"DemoInterrupted": testDemoInterrupted,

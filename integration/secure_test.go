@@ -32,6 +32,14 @@ type secure struct {
 // startSecure starts the server, with further lines of zoo.cfg and further arguments for java.
 func startSecure(t testing.TB, more ...zkserver.Options) *secure {
 	t.Helper()
+	s := newSecure(t, more...)
+	s.client() // waits for the secure port, which the server opens last
+	return s
+}
+
+// newSecure is startSecure, but does not wait for the secure port.
+func newSecure(t testing.TB, more ...zkserver.Options) *secure {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
 	t.Cleanup(cancel)
 	authority := testpki.New(t)
@@ -51,12 +59,10 @@ func startSecure(t testing.TB, more ...zkserver.Options) *secure {
 		opts.Config, opts.JVMArgs = append(opts.Config, o.Config...), append(opts.JVMArgs, o.JVMArgs...)
 	}
 	server := zkserver.ForTest(t, opts)
-	s := &secure{
+	return &secure{
 		TB: t, ctx: ctx, authority: authority, ours: authority.Issue(t, "svc"),
 		plain: server.Addr(), secure: fmt.Sprintf("127.0.0.1:%d", ports[0]),
 	}
-	s.client() // waits for the secure port, which the server opens last
-	return s
 }
 
 // tls returns the TLS configuration of the certificate's owner.
@@ -257,9 +263,9 @@ func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) 
 }
 
 // denyReaper checks that the reaper of a user without rights deletes nothing, and reports why.
-func (s *secure) denyReaper(root string, stranger testpki.Pair) {
+func (s *secure) denyReaper(root string, stranger testpki.Pair, opts ...lock.Option) {
 	s.Helper()
-	r, err := reaper.New(s.client(lock.WithRoot(root), lock.WithTLS(s.tls(stranger))), reaper.Options{})
+	r, err := reaper.New(s.client(append(opts, lock.WithRoot(root), lock.WithTLS(s.tls(stranger)))...), reaper.Options{})
 	if err != nil {
 		s.Fatal(err)
 	}

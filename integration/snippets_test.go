@@ -153,6 +153,7 @@ var packages = map[string]string{
 	"admin":    module + "/lock/admin",
 	"fence":    module + "/lock/fence",
 	"txnlog":   module + "/lock/history/txnlog",
+	"kerberos": module + "/lock/kerberos",
 	"locktest": module + "/lock/locktest",
 	"policy":   module + "/lock/policy",
 	"schedule": module + "/lock/schedule",

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// SASL authenticates a client to the servers by a mechanism of SASL, such as GSSAPI (Kerberos). A
+// SASL authenticates a client to the servers by a mechanism of SASL, such as GSSAPI (package lock/kerberos). A
 // client runs one exchange on each new connection, before any other request. Implementations must
 // be safe for concurrent use.
 type SASL interface {

@@ -101,7 +101,7 @@ func (s *SASL) option(kerberos []Kerberos) (option lock.Option, key string, err 
 		return lock.WithSASLDigest(s.User, password), key, err
 	}
 	if len(kerberos) == 0 || kerberos[0] == nil {
-		return nil, "mechanism", errors.New("gssapi needs a Kerberos library: pass a policy.Kerberos to Options, such as that of package lock/kerberos")
+		return nil, "mechanism", errors.New("gssapi needs a Kerberos library: pass kerberos.FromPolicy, of package lock/kerberos, to Options")
 	}
 	if s.Keytab != "" {
 		if err := checkSecret(s.Keytab); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/kerberos"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -199,11 +200,8 @@ func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 	log.Warn().Str("root", cfg.Root).Strs("roots", others).Msg("the configuration has roots that this does not look at: --root chooses one")
 }
 
-// kerberos returns the mechanism gssapi; nil: there is none.
-var kerberos policy.Kerberos
-
 // Options returns the options of the configuration.
-func Options(cfg *policy.Config) ([]lock.Option, error) { return cfg.Options(kerberos) }
+func Options(cfg *policy.Config) ([]lock.Option, error) { return cfg.Options(kerberos.FromPolicy) }
 
 // Dial connects a client with the configuration; further options take precedence. It waits for a
 // session for at most the session timeout, or until ctx ends. An error that matches

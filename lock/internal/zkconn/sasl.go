@@ -25,6 +25,9 @@ type SASLExchange interface {
 // adviser is an exchange that says what to do if the server refuses its last token.
 type adviser interface{ Advice() string }
 
+// staleness is an exchange that says why its credential is not a newer one.
+type staleness interface{ Stale() error }
+
 // Limits of an exchange.
 const (
 	mostTokens = 8        // of the client; DIGEST-MD5 has 2, GSSAPI 3
@@ -202,6 +205,9 @@ func (l *login) renew() {
 		l.log.Debug().Time("expired_at", l.until).Msg("connecting anew with a newer credential")
 		l.ready.Store(true)
 	default:
+		if s, ok := x.(staleness); ok && err == nil {
+			err = s.Stale()
+		}
 		l.log.Warn().AnErr("why", err).Time("expires_at", l.until).Msg("no newer SASL credential: a new connection will be refused when the present one has expired")
 		l.schedule()
 	}

@@ -1,0 +1,434 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/integration/kdc"
+	"github.com/holdfast-io/holdfast/integration/testpki"
+	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/kerberos"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// Tests of Kerberos on a real server and a real KDC, over TLS.
+
+// ticketLife is the life of the tickets in TestHoldOutlivesTickets.
+var ticketLife = flag.Duration("ticket", 6*time.Second, "life of the tickets in TestHoldOutlivesTickets, in whole seconds, at least 6s")
+
+// kerberized is a server that authenticates clients by Kerberos, and its KDC. The clients are svc,
+// and other, whom no ACL names.
+type kerberized struct {
+	*secure
+	*kdc.KDC
+	keytabs map[string]string
+	service string // the server's keytab
+}
+
+// startKerberized starts a server, with further lines of zoo.cfg.
+func startKerberized(t testing.TB, opts kdc.Options, config ...string) *kerberized {
+	t.Helper()
+	k := &kerberized{KDC: kdc.ForTest(t, opts)}
+	k.AddPrincipal(t, "zookeeper/localhost", "svc", "other")
+	k.keytabs = map[string]string{"svc": k.Keytab(t, "svc"), "other": k.Keytab(t, "other")}
+	k.service = k.Keytab(t, "zookeeper/localhost")
+	jaas := testpki.File(t, "jaas.conf", fmt.Appendf(nil, `Server {
+  com.sun.security.auth.module.Krb5LoginModule required
+  isInitiator=false useKeyTab=true storeKey=true doNotPrompt=true
+  keyTab="%s" principal="zookeeper/localhost@%s";
+};
+`, k.service, k.Realm))
+	k.secure = newSecure(t, zkserver.Options{
+		Config:  append([]string{"authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", "ssl.clientAuth=none"}, config...),
+		JVMArgs: []string{"-Djava.security.auth.login.config=" + jaas, "-Djava.security.krb5.conf=" + k.Conf},
+	})
+	k.secure.secure = onLocalhost(k.secure.secure)
+	k.client(k.as("svc")) // waits for the secure port
+	return k
+}
+
+// onLocalhost returns the address with the name of the server's principal.
+func onLocalhost(address string) string { return strings.Replace(address, "127.0.0.1", "localhost", 1) }
+
+// mechanism returns the mechanism with a principal's keytab.
+func (k *kerberized) mechanism(principal string) lock.SASL {
+	k.Helper()
+	m, err := kerberos.New(kerberos.Config{Principal: principal, Keytab: k.keytabs[principal], Krb5Conf: k.Conf})
+	if err != nil {
+		k.Fatal(err)
+	}
+	return m
+}
+
+// as returns the option that authenticates with a principal's keytab.
+func (k *kerberized) as(principal string) lock.Option { return lock.WithSASL(k.mechanism(principal)) }
+
+// TestKerberosStranger: without a ticket, or with that of another principal, nobody can read, renew,
+// break or reap a lock, nor queue, request its release, or change its ACLs.
+func TestKerberosStranger(t *testing.T) {
+	t.Parallel()
+	k := startKerberized(t, kdc.Options{})
+	administrator := k.raw(k.secure.ours, "admin:top secret")
+	if err := administrator.Ensure("/kerberos", nil, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "svc@" + k.Realm}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")); err != nil {
+		t.Fatal(err)
+	}
+	ours := k.client(lock.WithRoot("/kerberos"), k.as("svc"))
+	if r, err := admin.CheckServer(k.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil {
+		t.Errorf("CheckServer: %+v, %v", r, err)
+	}
+	hold, err := ours.Mutex("orders/42").Lock(k.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := k.contender(ours)
+	k.denyRaw(k.raw(k.secure.ours), "/kerberos", hold.EntryPath())
+	k.denyLibrary("/kerberos", hold)
+	k.denyLibrary("/kerberos", hold, k.as("other"))
+	k.denyReaper("/kerberos", k.secure.ours, k.as("other"))
+	if after := k.contender(ours); after.Token != before.Token || after.Path != before.Path {
+		t.Errorf("the entry is %+v, was %+v", after, before)
+	}
+	if err := hold.Extend(k.ctx, long); err != nil {
+		t.Errorf("our own renewal: %v", err)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Errorf("unlock: %v", err)
+	}
+}
+
+// TestKerberosRequired: a server that requires SASL refuses clients without it, and the error says
+// so.
+func TestKerberosRequired(t *testing.T) {
+	t.Parallel()
+	k := startKerberized(t, kdc.Options{}, "sessionRequireClientSASLAuth=true", "requireClientAuthScheme=sasl")
+	hold, err := k.client(k.as("svc")).Mutex("orders/42").Lock(k.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := lock.Dial(k.ctx, []string{k.secure.secure}, lock.WithTLS(k.tls(k.secure.ours)))
+	if err == nil {
+		defer c.Close()
+		_, err = c.Mutex("orders/42").TryLock(k.ctx)
+	}
+	if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), "zookeeper.sasl") {
+		t.Errorf("without SASL: %v", err)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHoldOutlivesTickets: a hold lives through ten logins with tickets that end soon. Three come by
+// themselves, because the client connects anew before its ticket ends, and seven because the
+// connection is cut. Meanwhile another client finds the lock held.
+func TestHoldOutlivesTickets(t *testing.T) {
+	t.Parallel()
+	k := startKerberized(t, kdc.Options{TicketLife: *ticketLife})
+	relay, err := zkserver.NewRelay(strings.Replace(k.secure.secure, "localhost", "127.0.0.1", 1), zkserver.RelayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer relay.Close()
+	logins := &counted{SASL: k.mechanism("svc")}
+	through := *k.secure
+	through.secure = onLocalhost(relay.Addr())
+	ours := through.client(lock.WithSASL(logins))
+	hold, err := ours.Mutex("orders/42").Lock(k.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := hold.Token()
+	rival := k.client(k.as("svc")).Mutex("orders/42")
+	for range 3 {
+		n := logins.count()
+		err := wait.Until(k.ctx, 10*(*ticketLife)+patience, "the client has a new ticket", func() (bool, error) {
+			k.stillHeld(hold, rival) // the client looks at its ticket before each request
+			return logins.count() > n, nil
+		})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, k.Log())
+		}
+	}
+	for range 7 {
+		for n := logins.count(); logins.count() == n; {
+			relay.Cut()
+			k.stillHeld(hold, rival)
+		}
+	}
+	if n := logins.count(); n < 11 {
+		t.Errorf("%d tickets, want 11", n)
+	}
+	if hold.Token() != token {
+		t.Errorf("token %v, was %v", hold.Token(), token)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Errorf("unlock: %v", err)
+	}
+}
+
+// stillHeld checks that a hold is renewed, and that another client finds it held.
+func (k *kerberized) stillHeld(hold *lock.Hold, rival *lock.Mutex) {
+	k.Helper()
+	if err := hold.Extend(k.ctx, long); err != nil {
+		k.Fatalf("renewal: %v", err)
+	}
+	if _, err := rival.TryLock(k.ctx); !errors.Is(err, lock.ErrHeld) {
+		k.Fatalf("another client's try: %v", err)
+	}
+}
+
+// TestCacheRenewedElsewhere: the ticket of a credential cache ends. The connection stays; when it is
+// lost, the client cannot connect, and says why, until kinit has renewed the cache. The hold lives on.
+func TestCacheRenewedElsewhere(t *testing.T) {
+	t.Parallel()
+	k := startKerberized(t, kdc.Options{})
+	relay, err := zkserver.NewRelay(strings.Replace(k.secure.secure, "localhost", "127.0.0.1", 1), zkserver.RelayOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer relay.Close()
+	cache := filepath.Join(t.TempDir(), "cache")
+	kinit := func(life string) { k.Kinit(t, "svc", k.keytabs["svc"], cache, "-l", life) }
+	m, err := kerberos.New(kerberos.Config{CCache: cache, Krb5Conf: k.Conf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired := make(chan struct{})
+	var once sync.Once
+	log := writer(func(line []byte) (int, error) {
+		if strings.Contains(string(line), "expired at") && strings.Contains(string(line), "run kinit") {
+			once.Do(func() { close(expired) })
+		}
+		return len(line), nil
+	})
+	kinit("15s")
+	begin := time.Now()
+	through := *k.secure
+	through.secure = onLocalhost(relay.Addr())
+	ours := through.client(lock.WithSASL(m), lock.WithSessionTimeout(time.Minute), lock.WithLogger(zerolog.New(log)))
+	hold, err := ours.Mutex("orders/42").Lock(k.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wait.Sleep(k.ctx, time.Until(begin.Add(15*time.Second))); err != nil { // the ticket's end
+		t.Fatal(err)
+	}
+	if err := hold.Extend(k.ctx, long); err != nil {
+		t.Errorf("renewal after the ticket's end: %v", err)
+	}
+	relay.Cut()
+	select {
+	case <-expired:
+	case <-k.ctx.Done():
+		t.Fatal("the client does not say that its ticket has expired")
+	}
+	kinit("1h")
+	if err := hold.Extend(k.ctx, long); err != nil {
+		t.Errorf("renewal after kinit: %v", err)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Errorf("unlock: %v", err)
+	}
+}
+
+// writer is a function as an io.Writer.
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }
+
+// counted counts the different tickets that a mechanism uses, by their ends.
+type counted struct {
+	lock.SASL
+	mu   sync.Mutex
+	ends map[int64]bool
+}
+
+func (c *counted) Start(ctx context.Context, server string) (lock.SASLExchange, error) {
+	x, err := c.SASL.Start(ctx, server)
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.ends == nil {
+			c.ends = map[int64]bool{}
+		}
+		c.ends[x.Expires().Unix()] = true
+	}
+	return x, err
+}
+
+func (c *counted) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.ends)
+}
+
+// TestKerberosMistakes: Dial fails at once if the credentials are wrong, and says what to do. If
+// trying again may help, it tries until its context ends.
+func TestKerberosMistakes(t *testing.T) {
+	t.Parallel()
+	k := startKerberized(t, kdc.Options{})
+	k.AddPrincipal(t, "gone", "changed")
+	for _, name := range []string{"gone", "changed"} {
+		k.keytabs[name] = k.Keytab(t, name)
+	}
+	k.Admin(t, "delprinc -force gone")
+	k.Admin(t, "cpw -randkey changed")
+	nowhere := testpki.File(t, "krb5.conf", fmt.Appendf(nil, "[libdefaults]\ndefault_realm = %s\n[realms]\n%[1]s = {\nkdc = 127.0.0.1:1\n}\n", k.Realm))
+	for name, test := range map[string]struct {
+		cfg    kerberos.Config
+		server string
+		denied bool
+		says   string
+	}{
+		"unknown principal": {kerberos.Config{Principal: "gone", Keytab: k.keytabs["gone"]}, k.secure.secure, true, "does not know the client gone@EXAMPLE.COM"},
+		"outdated keytab":   {kerberos.Config{Principal: "changed", Keytab: k.keytabs["changed"]}, k.secure.secure, true, "the keytab is outdated"},
+		"no ticket":         {kerberos.Config{CCache: k.Conf + ".missing"}, k.secure.secure, true, "run kinit"},
+		"unknown service":   {kerberos.Config{Principal: "svc", Keytab: k.keytabs["svc"]}, strings.Replace(k.secure.secure, "localhost", "127.0.0.1", 1), false, "does not know the service zookeeper/127.0.0.1@EXAMPLE.COM"},
+		"no KDC":            {kerberos.Config{Principal: "svc", Keytab: k.keytabs["svc"], Krb5Conf: nowhere}, k.secure.secure, false, "no KDC of EXAMPLE.COM answers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.cfg.Krb5Conf == "" {
+				test.cfg.Krb5Conf = k.Conf
+			}
+			m, err := kerberos.New(test.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(k.ctx) // ends with the first failure, if Dial would go on
+			defer cancel()
+			hook := zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
+				if message == "cannot connect to a server" && !test.denied {
+					cancel()
+				}
+			})
+			_, err = lock.Dial(ctx, []string{test.server}, lock.WithTLS(k.tls(k.secure.ours)), lock.WithSASL(m), lock.WithSessionTimeout(10*time.Second),
+				lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t)).Hook(hook)))
+			if err == nil || errors.Is(err, lock.ErrDenied) != test.denied || !errors.Is(err, lock.ErrSASL) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v\nis ErrDenied: %v, want %v; want %q in it", err, errors.Is(err, lock.ErrDenied), test.denied, test.says)
+			}
+		})
+	}
+	// The server's key has changed, and its keytab has not.
+	k.Admin(t, "cpw -randkey zookeeper/localhost")
+	if err := os.Remove(k.service); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(k.ctx, patience)
+	defer cancel()
+	_, err := lock.Dial(ctx, []string{k.secure.secure}, lock.WithTLS(k.tls(k.secure.ours)), k.as("svc"), lock.WithSessionTimeout(10*time.Second))
+	if !errors.Is(err, lock.ErrSASL) || !strings.Contains(err.Error(), "its keytab must have the present key of zookeeper/localhost@EXAMPLE.COM") {
+		t.Errorf("a server without the present key: %v", err)
+	}
+}
+
+// TestKerberosAsDocumented follows lock/KERBEROS.md: its commands, the servers' files and the
+// configuration give locks to the principal, and nobody else.
+func TestKerberosAsDocumented(t *testing.T) {
+	t.Parallel()
+	page := text(t, "../lock/KERBEROS.md")
+	block := func(begin string) string {
+		t.Helper()
+		_, rest, ok := strings.Cut(page, "\n"+begin)
+		content, _, closed := strings.Cut(rest, "\n```")
+		if !ok || !closed {
+			t.Fatalf("lock/KERBEROS.md has no block that begins with %q", begin)
+		}
+		return strings.TrimPrefix(begin, "```yaml\n") + content
+	}
+	commands := func(prompt string) (all []string) {
+		for line := range strings.Lines(page) {
+			if command, ok := strings.CutPrefix(line, prompt); ok {
+				all = append(all, strings.TrimSpace(command))
+			}
+		}
+		if len(all) == 0 {
+			t.Fatalf("lock/KERBEROS.md has no commands after %q", prompt)
+		}
+		return all
+	}
+	k := &kerberized{KDC: kdc.ForTest(t, kdc.Options{})}
+	dir := t.TempDir()
+	here := strings.NewReplacer("zk1.example.com", "localhost", "/etc/zookeeper/", dir+"/", "/etc/holdfast/", dir+"/", "/etc/krb5.conf", k.Conf)
+	for _, command := range commands("kadmin> ") {
+		k.Admin(t, here.Replace(command))
+	}
+	if err := os.WriteFile(dir+"/jaas.conf", []byte(here.Replace(block("Server {"))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := strings.Fields(strings.Trim(here.Replace(strings.TrimPrefix(block("SERVER_JVMFLAGS="), "SERVER_JVMFLAGS=")), `"`))
+	start := func(config ...string) *bench {
+		k.secure = newSecure(t, zkserver.Options{JVMArgs: flags, Config: append([]string{block("authProvider."), "ssl.clientAuth=none"}, config...)})
+		ca := testpki.File(t, "ca.pem", k.authority.PEM)
+		configuration := strings.NewReplacer(":2281", k.secure.secure[strings.LastIndex(k.secure.secure, ":"):], "ca.pem", ca).Replace(here.Replace(block("```yaml\n")))
+		cfg, err := policy.Parse(dir+"/config.yaml", []byte(configuration+"\n    krb5_conf: "+k.Conf)) // it ends in the section sasl
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts, err := cfg.Options(kerberos.FromPolicy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, err := lock.Dial(k.ctx, cfg.ZooKeeper.Servers, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ours.Close()
+		b := &bench{TB: t, ctx: k.ctx, servers: []string{k.plain}, root: "/locks"}
+		if len(config) == 0 {
+			b.zkCli(strings.Join(commands("zk> "), "\n"))
+		}
+		b.unlock(b.lock(ours, "orders/42"))
+		return b
+	}
+	if _, err := start().client().Mutex("orders/42").Lock(k.ctx); !errors.Is(err, lock.ErrDenied) {
+		t.Errorf("without Kerberos: %v", err)
+	}
+	b := start(block("sessionRequireClientSASLAuth"))
+	if _, err := lock.Dial(k.ctx, b.servers); !errors.Is(err, lock.ErrDenied) {
+		t.Errorf("without Kerberos, which is required: %v", err)
+	}
+}
+
+// TestKerberosErrorsAsDocumented: the messages in the table of lock/KERBEROS.md are those of the
+// code.
+func TestKerberosErrorsAsDocumented(t *testing.T) {
+	var code strings.Builder
+	for _, dir := range []string{"../lock/kerberos", "../lock/internal/zkconn"} {
+		files, err := filepath.Glob(dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			code.WriteString(text(t, file))
+		}
+	}
+	_, table, _ := strings.Cut(text(t, "../lock/KERBEROS.md"), "| message |")
+	rows := 0
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "`"); strings.HasPrefix(line, "| `") {
+			if rows++; !strings.Contains(code.String(), cells[1]) {
+				t.Errorf("no code has the message %q", cells[1])
+			}
+		}
+	}
+	if rows < 10 {
+		t.Errorf("the table has %d messages", rows)
+	}
+}

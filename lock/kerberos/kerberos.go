@@ -1,0 +1,227 @@
+// Package kerberos authenticates clients to ZooKeeper with Kerberos: by the mechanism GSSAPI of
+// SASL. It is a package of its own so that package lock does not import a Kerberos library.
+//
+//	m, err := kerberos.New(kerberos.Config{Principal: "orders@EXAMPLE.COM", Keytab: "/etc/orders.keytab"})
+//	if err != nil {
+//		return err
+//	}
+//	locks, err := lock.Dial(start, servers, lock.WithSASL(m))
+//
+// The client logs in with a keytab, or uses a credential cache that kinit or another program keeps
+// fresh. It proves its name to the server and requires the server's proof, as ZooKeeper's Java
+// client does. Then it asks for no security layer: use TLS, or the requests themselves can be
+// read and changed on the network.
+//
+// # Service principal
+//
+// The server's principal is zookeeper/HOST@REALM. HOST is the host as it stands in the list of
+// servers, in lower case: name the servers as their principals do. DNS is not asked for another
+// name, because whoever forges its answer could choose the server. REALM is the one that
+// [domain_realm] in krb5.conf has for the host, or else the client's.
+//
+// # Tickets
+//
+// A ticket is used for new connections until half of its time is over. Then the next connection
+// gets a new one, from a new login if necessary. While no KDC answers, an older ticket serves
+// until its end. The keytab, the credential cache and krb5.conf are read again each time, so
+// changes need no restart.
+//
+// The KDC is asked by TCP, and then by UDP; without an entry in [realms], DNS is asked for it.
+// Session keys are of AES: RC4 and DES are not supported.
+package kerberos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/policy"
+)
+
+// Config has the settings of a [Mechanism]. The zero value uses the credential cache of this user.
+type Config struct {
+	// Principal is the client's, as name@REALM or name/host@REALM; without a realm, it is of
+	// default_realm in krb5.conf. It is required with Keytab. With a credential cache, the default
+	// is the cache's principal, and another one is refused.
+	Principal string
+	// Keytab is the file with the principal's keys. Without one, a credential cache is used.
+	Keytab string
+	// CCache is the credential cache, as FILE:path or path. The default is KRB5CCNAME in the
+	// environment, or else /tmp/krb5cc_UID. Other kinds of caches are not supported.
+	CCache string
+	// Krb5Conf is the Kerberos configuration. The default is KRB5_CONFIG in the environment, or else
+	// /etc/krb5.conf.
+	Krb5Conf string
+	// Service is the first part of the servers' principals; default "zookeeper".
+	Service string
+}
+
+// Mechanism authenticates clients with Kerberos. Several clients may share it, so that they share
+// its tickets. It needs no Close: it has no goroutines, and no connections between logins.
+type Mechanism struct {
+	cfg  Config
+	turn chan struct{} // held by the goroutine that uses the fields below
+
+	login    *ticket            // from the keytab
+	services map[string]*ticket // by host
+	known    map[string]string  // KDC that answered last, by realm
+}
+
+var _ lock.SASL = (*Mechanism)(nil)
+
+// New returns a mechanism. It checks the settings, but reads no file and asks no KDC: that is left
+// to the connections. An error matches [lock.ErrInvalid].
+func New(cfg Config) (*Mechanism, error) {
+	cfg.Service = cmp.Or(cfg.Service, "zookeeper")
+	switch _, err := parsePrincipal(cfg.Principal, "DEFAULT.REALM"); {
+	case cfg.Principal != "" && err != nil:
+		return nil, invalid("principal", cfg.Principal, err.Error())
+	case cfg.Principal == "" && cfg.Keytab != "":
+		return nil, invalid("principal", cfg.Principal, "must name the client, as name@REALM: a keytab may have the keys of several")
+	case cfg.Keytab != "" && cfg.CCache != "":
+		return nil, invalid("credential cache", cfg.CCache, "must be empty if there is a keytab: only one of them is used")
+	case strings.ContainsAny(cfg.Service, "/@ "):
+		return nil, invalid("service", cfg.Service, "must be the first part of the servers' principals, such as zookeeper")
+	}
+	return &Mechanism{cfg: cfg, turn: make(chan struct{}, 1), services: map[string]*ticket{}, known: map[string]string{}}, nil
+}
+
+// FromPolicy returns the mechanism with the settings of zookeeper.sasl in a configuration file. Pass
+// it to [policy.Config.Options].
+func FromPolicy(s policy.SASL) (lock.SASL, error) {
+	return New(Config{Principal: s.Principal, Keytab: s.Keytab, CCache: s.CCache, Krb5Conf: s.Krb5Conf, Service: s.Service})
+}
+
+var _ policy.Kerberos = FromPolicy
+
+func invalid(what, value, rule string) error {
+	return fmt.Errorf("kerberos: %s %q: %s: %w", what, value, rule, lock.ErrInvalid)
+}
+
+// Start gets a ticket for the server, and begins an exchange with it. Errors say what to do. They
+// match [lock.ErrDenied], unless it is worth trying again: no KDC answers, or the KDC does not know
+// this server.
+func (m *Mechanism) Start(ctx context.Context, server string) (lock.SASLExchange, error) {
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("kerberos: waiting for the login of another connection: %w", context.Cause(ctx))
+	}
+	t, stale, err := m.ticketFor(ctx, hostOf(server))
+	if err != nil {
+		return nil, fmt.Errorf("kerberos: %w", err)
+	}
+	e, err := newExchange(t)
+	if err != nil {
+		return nil, fmt.Errorf("kerberos: %s: %w", t.service, err)
+	}
+	e.stale = stale
+	return e, nil
+}
+
+// hostOf returns the host of host:port, as it stands in a service principal.
+func hostOf(server string) string {
+	host, _, err := net.SplitHostPort(server)
+	if err != nil {
+		host = server
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// ticketFor returns a ticket for the service on the host. If it is an older one, stale says why
+// there is no new one.
+func (m *Mechanism) ticketFor(ctx context.Context, host string) (t *ticket, stale, err error) {
+	t, err = m.freshTicket(ctx, host)
+	if old := m.services[host]; err != nil && old.valid(time.Now()) {
+		return old, err, nil
+	}
+	return t, nil, err
+}
+
+// freshTicket returns the present ticket for the host, if it is fresh, or a new one.
+func (m *Mechanism) freshTicket(ctx context.Context, host string) (*ticket, error) {
+	env, err := readConf(m.cfg.Krb5Conf)
+	if err != nil {
+		return nil, denied(err)
+	}
+	env.known = m.known
+	var cached *ticket
+	if m.cfg.Keytab == "" {
+		if cached, err = readCache(m.cfg.CCache, m.cfg.Principal, env.realm()); err != nil {
+			return nil, denied(err)
+		}
+	}
+	client, err := m.client(env, cached)
+	if err != nil {
+		return nil, denied(err)
+	}
+	old := m.services[host]
+	if old != nil && old.client.String() != client.String() { // the cache is of another user now
+		old, m.services = nil, map[string]*ticket{}
+	}
+	if old.fresh(time.Now()) {
+		return old, nil
+	}
+	t, err := m.request(ctx, env, client, env.service(m.cfg.Service, host, client.realm), cached)
+	if err == nil {
+		m.services[host] = t
+	}
+	return t, err
+}
+
+// client returns the client's principal.
+func (m *Mechanism) client(env *environment, cached *ticket) (principal, error) {
+	if cached != nil {
+		return cached.client, nil
+	}
+	return parsePrincipal(m.cfg.Principal, env.realm())
+}
+
+// request asks the KDC for a ticket for the service, after a login if that is necessary.
+func (m *Mechanism) request(ctx context.Context, env *environment, client, service principal, cached *ticket) (*ticket, error) {
+	login := cached
+	if cached == nil {
+		if old := m.login; !old.fresh(time.Now()) || old.client.String() != client.String() {
+			keys, err := readKeytab(m.cfg.Keytab, client)
+			if err != nil {
+				return nil, denied(err)
+			}
+			if m.login, err = logIn(ctx, env, client, keys); err != nil {
+				m.login = old
+				return nil, err
+			}
+		}
+		login = m.login
+	} else if !cached.valid(time.Now()) {
+		return nil, denied(fmt.Errorf("the ticket of %s in the credential cache %s expired at %s: run kinit, or configure a keytab, which renews tickets by itself",
+			cached.client, cached.from, cached.end.Format(time.RFC3339)))
+	}
+	return requestService(ctx, env, login, service)
+}
+
+// denied marks an error that trying again does not mend.
+func denied(err error) error { return &deniedError{err} }
+
+type deniedError struct{ error }
+
+func (e *deniedError) Unwrap() []error { return []error{e.error, lock.ErrDenied} }
+
+// path returns the setting, the environment variable's value, or the default.
+func path(setting, variable, otherwise string) string {
+	return cmp.Or(setting, os.Getenv(variable), otherwise)
+}
+
+// recovered turns a panic of the Kerberos library, which does not check all lengths of what files,
+// KDCs and servers contain, into an error.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = errors.Join(*err, fmt.Errorf("undecodable: %v", r))
+	}
+}
