@@ -32,6 +32,7 @@ type config struct {
 	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
 	dialer         zk.Dialer
 	tls            *tls.Config // nil: plain text
+	follow         bool        // the ensemble's dynamic configuration
 	unsafeServer   bool        // accept a server that the check refuses
 	now            func() clock.Instant
 	random         *rand.Rand // safe for concurrent use

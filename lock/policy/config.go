@@ -38,6 +38,8 @@ type ZooKeeper struct {
 	Auth *Auth `key:"auth" show:"never"`
 	// TLS is nil by default: plain text.
 	TLS *TLS `key:"tls"`
+	// Reconfiguration follows the ensemble's dynamic reconfiguration, see [lock.WithReconfiguration].
+	Reconfiguration bool `key:"follow_reconfiguration"`
 	// UnsafeServer accepts a server that cannot keep locks safe, see [lock.WithUnsafeServer].
 	UnsafeServer bool `key:"unsafe_server"`
 }

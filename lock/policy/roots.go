@@ -75,6 +75,7 @@ func (z ZooKeeper) over(rest ZooKeeper) ZooKeeper {
 	rest.SessionTimeout = cmp.Or(z.SessionTimeout, rest.SessionTimeout)
 	rest.Auth = cmp.Or(z.Auth, rest.Auth)
 	rest.TLS = cmp.Or(z.TLS, rest.TLS)
+	rest.Reconfiguration = z.Reconfiguration || rest.Reconfiguration
 	rest.UnsafeServer = z.UnsafeServer || rest.UnsafeServer
 	return rest
 }

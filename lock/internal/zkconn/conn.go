@@ -20,6 +20,7 @@ type Config struct {
 	Dialer         zk.Dialer            // nil: net.Dialer's
 	TLS            *tls.Config          // nil: plain text; without ServerName, the server's
 	Digests        []string             // credentials, "user:password"
+	Follow         bool                 // Dial: follow the ensemble's dynamic configuration
 	Now            func() time.Duration // this process's monotonic clock
 	Random         *rand.Rand           // safe for concurrent use
 
@@ -33,6 +34,7 @@ type Config struct {
 	Forgotten func()
 
 	lookup  lookup   // nil: the system's
+	node    string   // of the ensemble's configuration; "": configNode
 	servers []string // as given to Dial
 }
 
@@ -160,6 +162,9 @@ func (c *Conn) Close(patience time.Duration) error {
 		return nil
 	}
 	c.disconnect(end)
+	if c.own.followed != nil {
+		WaitFor(c.own.followed, lastMoments)
+	}
 	if !WaitFor(idle, max(time.Until(end), lastMoments)) {
 		return fmt.Errorf("close: requests were still in flight after %v", patience)
 	}
