@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 // TestReconfiguration replaces the servers of an ensemble, one after the other, while 60 locks are
@@ -31,6 +32,9 @@ func TestReconfiguration(t *testing.T) {
 		r.replace(s, step.killed)
 		first = slices.DeleteFunc(first, func(other *zkserver.Server) bool { return other == s })
 		c.unhurt(step.name)
+		if members, err := admin.New(c.waiters[0]).Members(r.ctx); err != nil || !slices.Equal(members, slices.Sorted(slices.Values(r.members.Addrs()))) {
+			t.Errorf("members %q, %v; they are %q", members, err, r.members.Addrs())
+		}
 		r.Logf("%s in %v; the least that was left of a lease is %v", step.name, time.Since(began).Round(time.Millisecond), lowest())
 	}
 	c.disperse()

@@ -34,7 +34,6 @@ type Config struct {
 	Forgotten func()
 
 	lookup  lookup   // nil: the system's
-	node    string   // of the ensemble's configuration; "": configNode
 	servers []string // as given to Dial
 }
 

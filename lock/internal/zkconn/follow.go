@@ -1,7 +1,6 @@
 package zkconn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +13,9 @@ import (
 // configNode has the ensemble's dynamic configuration, from ZooKeeper 3.5 on.
 const configNode = "/zookeeper/config"
 
-func (c *Conn) configNode() string { return cmp.Or(c.cfg.node, configNode) }
-
 // Members reads the ensemble's dynamic configuration.
 func (c *Conn) Members(ctx context.Context) (Members, error) {
-	node, err := c.Get(ctx, c.configNode())
+	node, err := c.Get(ctx, configNode)
 	return c.members(node, err)
 }
 
@@ -50,7 +47,7 @@ func (c *Conn) follow() {
 	defer close(c.own.followed)
 	complaint := ""
 	for {
-		node, changed, err := c.Watch(c.open, c.configNode())
+		node, changed, err := c.Watch(c.open, configNode)
 		m, err := c.members(node, err)
 		if c.open.Err() != nil {
 			return

@@ -10,18 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// following is a world of three servers with a node for the ensemble's configuration.
+// following is a world of three servers, and a connection that follows their configuration.
 type following struct {
 	*world
-	admin *zk.Conn
-	log   lines
-	conn  *Conn
+	log  lines
+	conn *Conn
 }
 
 // lines are the lines of a log.
@@ -58,10 +56,10 @@ func (l *lines) of(message string) (found []string) {
 func follow(t *testing.T, begin []int, f func(w *following)) {
 	t.Helper()
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
-		fw := &following{world: w, admin: w.raw("admin")}
+		fw := &following{world: w}
 		cfg := w.config("a")
 		cfg.Log = zerolog.New(&fw.log).Level(zerolog.InfoLevel)
-		cfg.Follow, cfg.node = true, "/config"
+		cfg.Follow = true
 		all := w.Servers()
 		fw.conn = dialTo(w, cfg, pick(all, begin))
 		f(fw)
@@ -103,11 +101,7 @@ func (w *following) members(version int, servers ...string) {
 
 func (w *following) write(text string) {
 	w.Helper()
-	_, err := w.admin.Create("/config", []byte(text), 0, zk.WorldACL(zk.PermAll))
-	if err == zk.ErrNodeExists {
-		_, err = w.admin.Set("/config", []byte(text), -1)
-	}
-	if err != nil {
+	if err := w.SetConfig(text); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -158,7 +152,7 @@ func TestFollow(t *testing.T) {
 		if err := w.Stop(all[0]); err != nil {
 			w.Fatal(err)
 		}
-		if _, err := w.conn.Exists(w.ctx, "/config"); err != nil {
+		if _, err := w.conn.Exists(w.ctx, configNode); err != nil {
 			w.Error(err)
 		}
 		if changes := w.log.of("the ensemble's servers changed"); len(changes) != 13 || changes[0] != fmt.Sprint([]any{all[0]}, []any{all[0], all[1], all[2]}, nil, nil) {
@@ -247,21 +241,22 @@ func TestFollowWarns(t *testing.T) {
 				w.Errorf("%q", told)
 			}
 		}
-		says(1, "there is none")
-		w.write("")
-		says(2, "it names no servers")
+		says(1, "it names no servers")
 		w.write("server.1=192.0.2.1:2888:3888:participant\nversion=0")
-		says(3, "it has no address for clients")
-		if _, err := w.admin.SetACL("/config", zk.DigestACL(zk.PermAll, "super", "secret"), -1); err != nil {
-			w.Fatal(err)
+		says(2, "it has no address for clients")
+		for i, refused := range []struct {
+			code int32
+			says string
+		}{{-102, "an ACL forbids to read it"}, {-101, "there is none"}} {
+			w.Intercept(func(r locktest.Request) locktest.Fault {
+				if slices.Contains(r.Paths, configNode) {
+					return locktest.Fault{Code: refused.code}
+				}
+				return locktest.Fault{}
+			})
+			says(3+i, refused.says)
 		}
-		says(4, "an ACL forbids to read it")
-		if err := w.admin.AddAuth("digest", []byte("super:secret")); err != nil {
-			w.Fatal(err)
-		}
-		if _, err := w.admin.SetACL("/config", zk.WorldACL(zk.PermAll), -1); err != nil {
-			w.Fatal(err)
-		}
+		w.Intercept(nil)
 		w.members(1, all[1])
 		w.Until("the client follows", func() bool { return w.knows(all[1]) })
 	})
