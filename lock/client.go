@@ -118,6 +118,9 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 		return nil, invalid("option", "WithDigest, WithSASL, WithDialer or WithTLS",
 			"is for Dial; here the connection is the caller's: use zk.Conn.AddAuth and WithACL, or zk.WithDialer")
 	}
+	if cfg.follow {
+		return nil, invalid("option", "WithReconfiguration", "is for Dial; here the caller's connection chooses its servers: use zk.WithHostProvider")
+	}
 	c := newClient(cfg)
 	c.conn = zkconn.Borrow(z, c.connConfig())
 	return c.start(), nil
@@ -133,7 +136,7 @@ func newClient(cfg *config) *Client {
 
 func (c *Client) connConfig() zkconn.Config {
 	return zkconn.Config{
-		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, TLS: c.cfg.tls, SASL: c.cfg.sasl, Digests: c.cfg.digests,
+		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, TLS: c.cfg.tls, SASL: c.cfg.sasl, Digests: c.cfg.digests, Follow: c.cfg.follow,
 		Now: func() time.Duration { return c.cfg.now().Mono }, Random: c.cfg.random,
 		Reconnected: c.reconnected,
 		Forgotten:   c.forgotten,

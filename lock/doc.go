@@ -261,6 +261,15 @@
 // stamps writes with its own clock. [WithUnsafeServer] continues at your own risk. [New] does not
 // check the server. CheckServer of package admin checks more.
 //
+// # Ensembles that change
+//
+// By default a client knows only the servers given to Dial, and looks up their names again for each
+// round of tries. With [WithReconfiguration], or follow_reconfiguration in config.yaml, it follows
+// the ensemble's dynamic reconfiguration: it finds servers that are added, and leaves one that is
+// removed. All servers may be replaced, one after the other, while locks are held. Without it,
+// keep at least one of the configured servers in the ensemble until the client is restarted with
+// the new list.
+//
 // # Other packages
 //
 // Package locktest is a ZooKeeper in memory, to test code that takes locks without a server.

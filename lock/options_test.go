@@ -94,6 +94,7 @@ func TestBadOptions(t *testing.T) {
 	for _, o := range []lock.Option{lock.WithDigest("u", "p"), lock.WithDialer(zk.Dialer(new(locktest.Ensemble).Dial)), lock.WithTLS(new(tls.Config)), lock.WithSASLDigest("u", "p")} {
 		fails(t, second(lock.New(new(zk.Conn), o)), lock.ErrInvalid, "WithDigest, WithSASL, WithDialer or WithTLS", "is for Dial", "AddAuth")
 	}
+	fails(t, second(lock.New(new(zk.Conn), lock.WithReconfiguration())), lock.ErrInvalid, "WithReconfiguration", "is for Dial", "the caller's connection chooses its servers")
 }
 
 // soon returns a context that ends soon, for calls that must fail before they wait.

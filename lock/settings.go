@@ -35,6 +35,7 @@ type config struct {
 	tls            *tls.Config // nil: plain text
 	sasl           zkconn.SASL // nil: none
 	saslACL        []zk.ACL    // of nodes, unless another one is given
+	follow         bool        // the ensemble's dynamic configuration
 	unsafeServer   bool        // accept a server that the check refuses
 	now            func() clock.Instant
 	random         *rand.Rand // safe for concurrent use

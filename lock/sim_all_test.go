@@ -82,27 +82,33 @@ func (p *process) some(r *rand.Rand) []string {
 }
 
 func (p *process) takeTogether(ctx context.Context, r *rand.Rand, all *lock.All) (*lock.Holds, error) {
-	// A wait without a deadline must be served, also after the last fault.
-	waits, cancel := context.WithCancel(p.served)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), errKilled) {
-			cancel()
-		}
-	})()
+	holds, over, err := takeSome(ctx, p, r, all.Lock, all.TryLock)
+	over()
+	return holds, err
+}
+
+// takeSome takes several locks, or one of several, in a random way. The context that it gives to the
+// call ends with over.
+func takeSome[H any](ctx context.Context, p *process, r *rand.Rand, wait, try func(context.Context) (H, error)) (got H, over func(), err error) {
 	switch r.IntN(5) {
 	case 0:
-		return all.TryLock(ctx)
+		got, err = try(ctx)
+		return got, func() {}, err
 	case 1:
-		soon, cancel := context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
-		defer cancel()
-		return all.Lock(soon)
+		ctx, over = context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
 	case 2: // gives up while a request is in flight
-		soon, cancel := context.WithTimeout(ctx, between(r, 0, 6*p.slow))
-		defer cancel()
-		return all.Lock(soon)
+		ctx, over = context.WithTimeout(ctx, between(r, 0, 6*p.slow))
+	default: // a wait without a deadline must be served, also after the last fault
+		waits, cancel := context.WithCancel(p.served)
+		stop := context.AfterFunc(ctx, func() {
+			if errors.Is(context.Cause(ctx), errKilled) {
+				cancel()
+			}
+		})
+		ctx, over = waits, func() { stop(); cancel() }
 	}
-	return all.Lock(waits)
+	got, err = wait(ctx)
+	return got, over, err
 }
 
 // unlockTogether unlocks holds, and checks the result of each.

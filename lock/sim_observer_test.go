@@ -45,6 +45,9 @@ func (w *witness) Observe(ctx context.Context, e lock.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	request := lock.RequestOf(ctx)
+	if call, ok := ctx.Value(anyKey{}).(*anyCall); ok {
+		call.observe(request, e)
+	}
 	l := w.lives[request]
 	if l == nil {
 		l = &life{lock: e.Lock}

@@ -66,6 +66,7 @@ type plan struct {
 	outlives   bool // at the end, a holder dies
 	tells      bool // some transactions get an operation's error: the session has ended
 	distant    bool // packets take longer than a parent snapshot is used
+	pools      bool // take any one of several locks, too
 	keeps      bool // keep the parent of some locks
 	early      bool // others create parents while snapshots of earlier ones are still used
 	window     time.Duration
@@ -134,6 +135,7 @@ func draw(seed uint64, only kind) (p plan) {
 		p.distant = true // a write through the leader still takes a small part of a TTL
 		p.slow = between(link, 60*time.Millisecond, min(180*time.Millisecond, p.ttl/30))
 	}
+	p.pools = oneIn(random(seed, "pools"), 3)
 	p.keeps = oneIn(random(seed, "keeps"), 6)
 	p.early = p.kind == strangers && oneIn(random(seed, "early"), 3)
 	if p.quiet() {
@@ -173,7 +175,7 @@ var things = []string{
 	"clients closed in the midst of use", "clients closed clean",
 	"tries", "TTLs of their own", "large entries", "fixed leases", "barged", "holds ended by max_hold", "entered again",
 	"detached", "readers, writers and permits detached", "left with others who read", "places kept", "attached", "attached to what was not detached", "attached too late", "came back too late",
-	"passed on", "waits without an entry", "kept and had again", "taken together", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
+	"passed on", "waits without an entry", "kept and had again", "taken together", "any one taken", "second grants given back", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"transactions", "transactions in doubt", "transactions not applied",
 	"parents found empty", "foreign parents refused", "parents made again", "parents made again early", "parents of strangers met",
 	"holds for reading", "readers beside another", "holds downgraded", "upgrades refused",

@@ -18,7 +18,7 @@ import (
 // worker is one goroutine of a process, which locks and unlocks.
 func (p *process) worker(ctx context.Context, label string) {
 	r := p.random(label)
-	for ctx.Err() == nil {
+	for turn := 0; ctx.Err() == nil; turn++ {
 		c := p.clients[r.IntN(len(p.clients))]
 		if oneIn(r, 20) {
 			p.burst(ctx, r, label, c)
@@ -48,7 +48,11 @@ func (p *process) worker(ctx context.Context, label string) {
 			}
 			continue
 		}
-		hold, err := p.take(ctx, r, label, c)
+		take := p.take
+		if p.pools && oneIn(p.random(fmt.Sprint("any by ", label, turn)), 3) {
+			take = p.takeAny
+		}
+		hold, err := take(ctx, r, label, c)
 		if errors.Is(err, lock.ErrClosed) {
 			return
 		}

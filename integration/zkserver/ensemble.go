@@ -25,6 +25,8 @@ const modeTimeout = time.Second
 // Ensemble is a set of servers that replicate each other.
 type Ensemble struct {
 	servers []*Server
+	removed []*Server // by Remove
+	opts    Options
 	links   links // nil without Options.Links
 }
 
@@ -33,6 +35,9 @@ type Ensemble struct {
 func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) {
 	if n < 3 && n != 1 {
 		return nil, fmt.Errorf("zkserver: an ensemble of %d servers: must be 3 or more, or 1", n)
+	}
+	if opts.Reconfig && (opts.Links || n == 1) {
+		return nil, errors.New("zkserver: Options.Reconfig needs an ensemble of 3 or more without Options.Links")
 	}
 	opts = opts.withDefaults()
 	if opts.Installation == (Installation{}) {
@@ -58,8 +63,15 @@ func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) 
 // newEnsemble creates the folders of an ensemble's servers, which have three ports each. With an
 // error it also returns those already created.
 func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
-	e, n := new(Ensemble), len(ports)/3
+	e, n := &Ensemble{opts: opts}, len(ports)/3
 	clients, quorum, election := ports[:n], ports[n:2*n], ports[2*n:]
+	members := make([]member, n)
+	for i := range members {
+		members[i] = member{id: i + 1, quorum: quorum[i], election: election[i]}
+		if opts.Reconfig {
+			members[i].client = clients[i]
+		}
+	}
 	if opts.Links {
 		var err error
 		if e.links, err = newLinks(quorum, election); err != nil {
@@ -67,33 +79,43 @@ func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 		}
 	}
 	for i := range n {
-		config := []string{"initLimit=60", "syncLimit=10"} // in ticks; on a slow machine a join takes long
+		var list []string
 		// A standalone server has no list of members.
 		for j := 0; n > 1 && j < n; j++ {
-			addr := fmt.Sprintf("%s:%d", loopback(quorum[j]), election[j])
 			if e.links != nil && i != j {
-				addr = e.links.addr(i, j)
+				list = append(list, fmt.Sprintf("server.%d=%s", j+1, e.links.addr(i, j)))
+			} else {
+				list = append(list, members[j].String())
 			}
-			config = append(config, fmt.Sprintf("server.%d=%s", j+1, addr))
 		}
 		own := opts
 		if i < len(opts.MemberEnv) {
 			own.Env = slices.Concat(opts.Env, opts.MemberEnv[i])
 		}
-		s, err := newServer(own, clients[i], config...)
+		s, err := newMember(own, members[i], clients[i], list)
 		if err != nil {
 			return e, err
 		}
 		e.servers = append(e.servers, s)
-		data := filepath.Join(s.dir, "data")
-		if err := os.Mkdir(data, 0o700); err != nil {
-			return e, err
-		}
-		if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
-			return e, err
-		}
 	}
 	return e, nil
+}
+
+// newMember creates the folder of a member that knows a list of members.
+func newMember(opts Options, m member, client int, list []string) (*Server, error) {
+	s, err := newServer(opts, client, append(list, "initLimit=60", "syncLimit=10")...) // in ticks; on a slow machine a join takes long
+	if err != nil {
+		return nil, err
+	}
+	s.member = m
+	data := filepath.Join(s.dir, "data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	if err := os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(m.id)), 0o600); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
 }
 
 // each calls f for all servers concurrently and joins the errors.
@@ -175,6 +197,9 @@ func (e *Ensemble) Heal() {
 // Stop stops all servers, as [Server.Stop] does.
 func (e *Ensemble) Stop() error {
 	err := e.each((*Server).Stop)
+	for _, s := range e.removed {
+		err = errors.Join(err, s.Stop())
+	}
 	e.links.each((*Relay).Close)
 	return err
 }

@@ -49,6 +49,8 @@ type Options struct {
 	// Links connects the members of an ensemble through relays, so that [Ensemble.Part] can
 	// partition them.
 	Links bool
+	// Reconfig allows [Ensemble.Add] and [Ensemble.Remove]. It needs ZooKeeper 3.5, and excludes Links.
+	Reconfig bool
 	// MemberEnv has further environment variables of single members of an ensemble, by index.
 	MemberEnv [][]string
 }
@@ -66,8 +68,6 @@ func (o Options) config(dir string, port int) []string {
 	lines := []string{
 		fmt.Sprintf("tickTime=%d", o.TickTime.Milliseconds()),
 		"dataDir=" + filepath.Join(dir, "data"),
-		"clientPortAddress=127.0.0.1",
-		fmt.Sprintf("clientPort=%d", port),
 		"maxClientCnxns=0",
 		"admin.enableServer=false",
 		"4lw.commands.whitelist=*",
@@ -76,7 +76,10 @@ func (o Options) config(dir string, port int) []string {
 	if !o.Fsync {
 		lines = append(lines, "forceSync=no")
 	}
-	return lines
+	if o.Reconfig { // the lists of members have the ports
+		return append(lines, "reconfigEnabled=true", "DigestAuthenticationProvider.superDigest="+superDigest)
+	}
+	return append(lines, "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", port))
 }
 
 // jvmArgs returns the arguments for java that come before the program.
@@ -98,6 +101,7 @@ func (o Options) jvmArgs() []string {
 type Server struct {
 	addr    string
 	dir     string // zoo.cfg, data, server.log
+	member  member // its line in an ensemble's list
 	command func() *exec.Cmd
 
 	mu     sync.Mutex

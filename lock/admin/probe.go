@@ -36,6 +36,18 @@ func (t Tree) SessionTimeout() time.Duration {
 	return t.c.Conn.SessionTimeout()
 }
 
+// Members returns the servers of the ensemble according to its dynamic configuration, as host:port
+// and sorted: for TLS, if the client uses it. It fails, for example, if the node /zookeeper/config may
+// not be read or does not tell the servers' addresses for clients, or if the server is a standalone
+// one or older than ZooKeeper 3.5.
+func (t Tree) Members(ctx context.Context) ([]string, error) {
+	if err := t.check(ctx); err != nil {
+		return nil, err
+	}
+	m, err := t.c.Conn.Members(ctx)
+	return m.Servers, err
+}
+
 // Displacement returns the number of detected displacements of the leader's clock, and the last
 // one, negative for backwards.
 func (t Tree) Displacement() (times uint64, by time.Duration) {

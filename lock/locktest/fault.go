@@ -307,6 +307,27 @@ func (e *Ensemble) SetSequence(path string, next int32) error {
 	return nil
 }
 
+// SetConfig sets the content of /zookeeper/config, by a transaction of its own, as a dynamic
+// reconfiguration does. At first it is empty, as on a standalone server. The ensemble's members stay
+// the same.
+func (e *Ensemble) SetConfig(text string) error {
+	const path = "/zookeeper/config"
+	e.lock()
+	defer e.unlock()
+	if e.leader == nil {
+		return errors.New("locktest: SetConfig: there is no leader")
+	}
+	n := e.leader.tree.get(path)
+	if n == nil {
+		return errors.New("locktest: SetConfig: there is no node " + path)
+	}
+	x := e.begin(0, nil)
+	x.changes = []change{{code: opSetData, path: path, data: []byte(text), version: n.version + 1}}
+	x.results = make([]result, 1)
+	e.commit(x)
+	return nil
+}
+
 // A Request is the argument of the hook of [Ensemble.Intercept].
 type Request struct {
 	Label   string

@@ -40,6 +40,8 @@ type ZooKeeper struct {
 	SASL *SASL `key:"sasl" show:"never"`
 	// TLS is nil by default: plain text.
 	TLS *TLS `key:"tls"`
+	// Reconfiguration follows the ensemble's dynamic reconfiguration, see [lock.WithReconfiguration].
+	Reconfiguration bool `key:"follow_reconfiguration"`
 	// UnsafeServer accepts a server that cannot keep locks safe, see [lock.WithUnsafeServer].
 	UnsafeServer bool `key:"unsafe_server"`
 }

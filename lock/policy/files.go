@@ -123,6 +123,9 @@ func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
 		}
 		options = append(options, lock.WithTLS(cfg))
 	}
+	if c.ZooKeeper.Reconfiguration {
+		options = append(options, lock.WithReconfiguration())
+	}
 	if c.ZooKeeper.UnsafeServer {
 		options = append(options, lock.WithUnsafeServer())
 	}

@@ -232,6 +232,7 @@ func TestParseMistakes(t *testing.T) {
 		{"tls in a text", "zookeeper:\n  tls: yes\n", 2, 8, "zookeeper.tls", "yes", "must be a mapping"},
 		{"tls key missing", "zookeeper:\n  tls: {cert_file: c}\n", 2, 8, "zookeeper.tls", "", "cert_file and key_file together"},
 		{"tls key itself", "zookeeper:\n  tls: {cert_file: c, key_file: \"-----BEGIN PRIVATE KEY-----hunter2\"}\n", 2, 33, "zookeeper.tls.key_file", "[redacted]", "must be the name of a file"},
+		{"follow_reconfiguration", "zookeeper:\n  follow_reconfiguration: maybe\n", 2, 27, "zookeeper.follow_reconfiguration", "maybe", "true or false"},
 		{"unsafe_server", "zookeeper:\n  unsafe_server: 1\n", 2, 18, "zookeeper.unsafe_server", "1", "true or false"},
 		{"sasl without mechanism", "zookeeper:\n  sasl: {user: u, password_env: P}\n", 2, 9, "zookeeper.sasl.mechanism", "", "must be given: digest-md5 or gssapi"},
 		{"sasl mechanism", "zookeeper:\n  sasl: {mechanism: plain, user: u, password_env: P}\n", 2, 21, "zookeeper.sasl.mechanism", "plain", "must be digest-md5 or gssapi"},

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -78,4 +79,30 @@ func TestMustPattern(t *testing.T) {
 		}
 	}()
 	policy.MustPattern("/a")
+}
+
+// TestFollowReconfiguration: the key becomes the option, which lock.New refuses. A root with servers
+// of its own has a key of its own.
+func TestFollowReconfiguration(t *testing.T) {
+	cfg, err := policy.Parse("config.yaml", []byte(`zookeeper: {follow_reconfiguration: true}
+roots:
+  - {name: a, root: /a}
+  - {name: b, root: /b, zookeeper: {servers: [b]}}
+  - {name: c, root: /c, zookeeper: {servers: [c], follow_reconfiguration: true}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, follows := range []bool{true, false, true} {
+		opts, err := cfg.Each()[i].Options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks, err := lock.New(new(zk.Conn), opts...)
+		if err == nil {
+			err = locks.Close()
+		}
+		if got := err != nil && strings.Contains(err.Error(), "WithReconfiguration"); got != follows {
+			t.Errorf("root %d: %v, want %v", i, err, follows)
+		}
+	}
 }

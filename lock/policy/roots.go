@@ -76,6 +76,7 @@ func (z ZooKeeper) over(rest ZooKeeper) ZooKeeper {
 	rest.Auth = cmp.Or(z.Auth, rest.Auth)
 	rest.SASL = cmp.Or(z.SASL, rest.SASL)
 	rest.TLS = cmp.Or(z.TLS, rest.TLS)
+	rest.Reconfiguration = z.Reconfiguration || rest.Reconfiguration
 	rest.UnsafeServer = z.UnsafeServer || rest.UnsafeServer
 	return rest
 }

@@ -21,6 +21,7 @@ type Config struct {
 	TLS            *tls.Config          // nil: plain text; without ServerName, the server's
 	SASL           SASL                 // nil: none
 	Digests        []string             // credentials, "user:password"
+	Follow         bool                 // Dial: follow the ensemble's dynamic configuration
 	Now            func() time.Duration // this process's monotonic clock
 	Random         *rand.Rand           // safe for concurrent use
 
@@ -161,6 +162,9 @@ func (c *Conn) Close(patience time.Duration) error {
 		return nil
 	}
 	c.disconnect(end)
+	if c.own.followed != nil {
+		WaitFor(c.own.followed, lastMoments)
+	}
 	if !WaitFor(idle, max(time.Until(end), lastMoments)) {
 		return fmt.Errorf("close: requests were still in flight after %v", patience)
 	}

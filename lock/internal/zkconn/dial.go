@@ -35,12 +35,14 @@ type ownership struct {
 
 	hosts *hosts
 
-	lastFailure atomic.Pointer[error]   // last failure to reach a server
-	unanswered  atomic.Int64            // monotonic time plus 1 of the first unanswered handshake; 0: the last one was answered
-	denied      atomic.Int64            // monotonic time plus 1 since when servers refuse our SASL credentials; 0: they do not
-	denials     int                     // number of them in a row; used only by the goroutine that dials
-	giveUp      context.CancelCauseFunc // ends Dial
-	live        net.Conn                // the last connection; used only by the goroutine that dials
+	lastFailure atomic.Pointer[error]    // last failure to reach a server
+	unanswered  atomic.Int64             // monotonic time plus 1 of the first unanswered handshake; 0: the last one was answered
+	denied      atomic.Int64             // monotonic time plus 1 since when servers refuse our SASL credentials; 0: they do not
+	denials     int                      // number of them in a row; used only by the goroutine that dials
+	giveUp      context.CancelCauseFunc  // ends Dial
+	live        atomic.Pointer[liveConn] // the last connection
+
+	followed chan struct{} // closed when follow has returned; nil: it does not run
 }
 
 // Dial connects to the servers, each host:port, and waits for a session. If ctx ends first, it
@@ -83,6 +85,10 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	}
 	if c.began.Store(true); !c.hasSession() {
 		c.noteDown()
+	}
+	if cfg.Follow {
+		c.own.followed = make(chan struct{})
+		go c.follow()
 	}
 	return c, nil
 }
@@ -140,9 +146,8 @@ func (c *Conn) firstSession(ctx context.Context) error {
 
 // dialServer is go-zookeeper's dialer.
 func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.Conn, error) {
-	if c.own.live != nil {
-		c.own.live.Close() // go-zookeeper does not, if the connection brought the session's end
-		c.own.live = nil
+	if last := c.own.live.Swap(nil); last != nil {
+		last.Close() // go-zookeeper does not, if the connection brought the session's end
 	}
 	login, err := c.startLogin(c.own.life, address)
 	if err != nil {
@@ -154,8 +159,7 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 		c.noteFailure(of(address, err))
 		return nil, err
 	}
-	live := &liveConn{plain: nc, stop: context.AfterFunc(c.own.life, func() { nc.Close() })}
-	c.own.live = live
+	live := &liveConn{address: address, plain: nc, stop: context.AfterFunc(c.own.life, func() { nc.Close() })}
 	limit := time.Now().Add(handshakeLimit(c.cfg.SessionTimeout))
 	ctx, cancel := context.WithDeadline(c.own.life, limit)
 	defer cancel()
@@ -164,6 +168,7 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 		c.noteFailure(of(address, err))
 		return nil, err
 	}
+	c.own.live.Store(live)
 	return newServerConn(live, limit, dialed{c, address}, c.overdue, login)
 }
 
@@ -232,6 +237,7 @@ func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 	d.c.cfg.Log.Warn().Str("server", d.address).Stringer("unanswered_for", since.Round(time.Millisecond)).
 		Str("session", fmt.Sprintf("%#x", asked.session)).Str("zxid", fmt.Sprintf("%#x", asked.zxid)).
 		Msg("no server answers for the session: a new session begins, on servers that may have lost their data")
+	d.c.own.hosts.forget()
 	if d.c.cfg.Forgotten != nil {
 		d.c.cfg.Forgotten()
 	}
@@ -284,6 +290,7 @@ func (c *Conn) dialWithin(ctx context.Context, network, address string, timeout 
 
 // liveConn is a connection that closes when its owner's life ends.
 type liveConn struct {
+	address  string
 	net.Conn             // over TLS, or plain
 	plain    net.Conn    // the connection below TLS
 	stop     func() bool // ends the wait for the owner's end

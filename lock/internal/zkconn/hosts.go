@@ -23,12 +23,19 @@ const pauseTime = time.Second
 // that it has ended, one gets a new session, and others may break off.
 const mostBurst = 8
 
+// fallbackAfter is the time without an answer from a member until the configured servers are tried,
+// too: an election takes less.
+const fallbackAfter = 3 * time.Second
+
 // lookup resolves a name.
 type lookup func(ctx context.Context, host string) ([]string, error)
 
 // hosts gives go-zookeeper the server to try next: all addresses of all servers, in a random
 // order that each client keeps. It resolves the names before each round. go-zookeeper's own
 // provider resolves them once, and never finds a server again that has moved to another address.
+//
+// Once the ensemble's members are known ([hosts.follow]), they are the servers. If none of them
+// answers for a while, the configured servers are tried, too.
 type hosts struct {
 	ctx    context.Context // ends when the connection is closed
 	cfg    Config
@@ -36,14 +43,22 @@ type hosts struct {
 	stuck  func() bool // reports whether unsent requests must be answered
 
 	mu             sync.Mutex
-	salt           uint64 // makes this client's order of addresses differ
-	servers        []string
+	salt           uint64            // makes this client's order of addresses differ
+	configured     []string          // as given to Dial
 	addresses      []string          // of this round, in this client's order
-	names          map[string]string // names of these addresses' servers
+	names          map[string]string // these addresses' servers
 	next           int               // index of the next address
 	triesThisRound int               // number of tries, with the last good address
 	burst          int               // number of tries allowed without a pause
 	refillAt       time.Duration     // monotonic time of the next refill
+
+	members  *Members      // nil: not followed, or not known yet
+	removed  []string      // former members
+	stale    bool          // the members changed since the round began
+	failures int           // number of tries since the members changed, or a server answered
+	failing  time.Duration // monotonic time of the first of these tries
+	fallback bool          // no member answered: try the configured servers, too
+	settled  string        // the address that isRemoved last judged
 }
 
 // Init sets the servers, as host:port. It does not look them up: a name that cannot be resolved
@@ -51,7 +66,7 @@ type hosts struct {
 func (h *hosts) Init(servers []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.servers, h.salt = servers, h.cfg.Random.Uint64()
+	h.configured, h.salt = servers, h.cfg.Random.Uint64()
 	return nil
 }
 
@@ -68,7 +83,17 @@ func (h *hosts) Len() int {
 func (h *hosts) Next() (address string, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.next == len(h.addresses) {
+	now := h.cfg.Now()
+	if h.failures == 0 {
+		h.failing = now
+	}
+	if h.members != nil && !h.stale && !h.fallback && h.failures >= len(h.addresses) && now-h.failing >= fallbackAfter {
+		h.fallback, h.stale = true, true
+		if others := h.others(); len(others) > 0 {
+			h.cfg.Log.Warn().Strs("members", h.members.Servers).Strs("servers", others).Msg("no member of the ensemble answers: trying the configured servers, too")
+		}
+	}
+	if h.stale || h.next == len(h.addresses) {
 		h.resolve()
 	}
 	if h.triesThisRound >= len(h.addresses) {
@@ -83,6 +108,7 @@ func (h *hosts) Next() (address string, wait bool) {
 	address = h.addresses[h.next]
 	h.next++
 	h.triesThisRound++
+	h.failures++
 	return address, wait
 }
 
@@ -94,59 +120,90 @@ func (h *hosts) Next() (address string, wait bool) {
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.triesThisRound = 1
+	h.triesThisRound, h.failures, h.settled = 1, 0, ""
+	if h.fallback && h.next > 0 && slices.Contains(h.members.Servers, h.names[h.addresses[h.next-1]]) {
+		h.fallback, h.stale = false, true
+	}
 	if now := h.cfg.Now(); now >= h.refillAt {
 		h.burst, h.refillAt = mostBurst, now+pauseTime
 	}
 }
 
-// resolve looks up all servers' addresses concurrently, so that a slow lookup does not delay the
-// others; h.mu is held. The dialer gets the names that cannot be resolved now.
+// resolve begins a round; h.mu is held. The dialer gets the names that cannot be resolved now.
 func (h *hosts) resolve() {
-	ctx, cancel := context.WithTimeout(h.ctx, lookupTimeout)
-	defer cancel()
-	found := make([][]string, len(h.servers))
-	var lookups sync.WaitGroup
-	for i, server := range h.servers {
-		lookups.Go(func() { found[i] = h.resolveOne(ctx, server) })
+	servers := h.configured
+	if h.members != nil {
+		servers = h.members.Servers
 	}
-	lookups.Wait()
-	h.addresses, h.next = slices.Concat(found...), 0
-	h.names = make(map[string]string, len(h.addresses))
-	for i, server := range h.servers {
-		for _, address := range found[i] {
-			h.names[address] = hostOf(server)
+	var unknown []error
+	h.addresses, h.names, unknown = h.lookUp(servers)
+	if h.fallback {
+		addresses, names, more := h.lookUp(h.others())
+		unknown = append(unknown, more...)
+		addresses = slices.DeleteFunc(addresses, func(a string) bool { return h.names[a] != "" })
+		for _, a := range addresses {
+			h.names[a] = names[a]
 		}
+		h.addresses = append(addresses, h.addresses...) // the members have just failed
 	}
-	slices.SortFunc(h.addresses, func(a, b string) int { return cmp.Compare(h.rank(a), h.rank(b)) })
+	h.next, h.stale = 0, false
+	for _, err := range unknown {
+		h.failed(err)
+	}
 }
 
-// resolveOne returns a server's addresses, or the server itself if they are unknown.
-func (h *hosts) resolveOne(ctx context.Context, server string) []string {
-	host, port, err := net.SplitHostPort(server)
-	var found []string
-	if err == nil {
-		found, err = h.cfg.lookup(ctx, host)
+// others returns the configured servers that are no members; h.mu is held.
+func (h *hosts) others() []string {
+	return slices.DeleteFunc(slices.Clone(h.configured), func(s string) bool { return slices.Contains(h.members.Servers, s) })
+}
+
+// lookUp returns the servers' addresses in this client's order, and the server of each. It looks
+// them up concurrently, so that a slow lookup does not delay the others. A server whose name cannot
+// be resolved is its own address; the errors say why.
+func (h *hosts) lookUp(servers []string) (addresses []string, names map[string]string, unknown []error) {
+	ctx, cancel := context.WithTimeout(h.ctx, lookupTimeout)
+	defer cancel()
+	found, errs := make([][]string, len(servers)), make([]error, len(servers))
+	var lookups sync.WaitGroup
+	for i, server := range servers {
+		lookups.Go(func() { found[i], errs[i] = h.resolveOne(ctx, server) })
 	}
+	lookups.Wait()
+	names = map[string]string{}
+	for i, server := range servers {
+		if errs[i] != nil {
+			found[i], unknown = []string{server}, append(unknown, fmt.Errorf("%s: %w", server, errs[i]))
+		}
+		for _, address := range found[i] {
+			addresses, names[address] = append(addresses, address), server
+		}
+	}
+	slices.SortFunc(addresses, func(a, b string) int { return cmp.Compare(h.rank(a), h.rank(b)) })
+	return addresses, names, unknown
+}
+
+// resolveOne returns a server's addresses.
+func (h *hosts) resolveOne(ctx context.Context, server string) ([]string, error) {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return nil, err
+	}
+	found, err := h.cfg.lookup(ctx, host)
 	if err == nil && len(found) == 0 {
 		err = errors.New("the name has no addresses")
-	}
-	if err != nil {
-		h.failed(fmt.Errorf("%s: %w", server, err))
-		return []string{server}
 	}
 	for i, ip := range found {
 		found[i] = net.JoinHostPort(ip, port)
 	}
-	return found
+	return found, err
 }
 
 // nameOf returns the name of the server at an address of this round.
 func (h *hosts) nameOf(address string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if name, ok := h.names[address]; ok {
-		return name
+	if server, ok := h.names[address]; ok {
+		return hostOf(server)
 	}
 	return hostOf(address)
 }

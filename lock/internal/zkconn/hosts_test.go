@@ -30,6 +30,18 @@ func failures(h *hosts) <-chan error {
 	return told
 }
 
+var errUnknown = errors.New("unknown")
+
+// lookupIn resolves the names in a map.
+func lookupIn(names map[string][]string) lookup {
+	return func(_ context.Context, host string) ([]string, error) {
+		if names[host] == nil {
+			return nil, errUnknown
+		}
+		return slices.Clone(names[host]), nil
+	}
+}
+
 func TestHosts(t *testing.T) {
 	servers := []string{"192.0.2.1:2181", "192.0.2.2:2181", "[2001:db8::1]:2181"}
 	h, _ := testHosts(t, servers...)
@@ -121,13 +133,8 @@ func TestHostsOrderDiffers(t *testing.T) {
 func TestHostsFollowNames(t *testing.T) {
 	h, _ := testHosts(t, "moved:2181", "192.0.2.1:2181")
 	names := map[string][]string{"192.0.2.1": {"192.0.2.1"}}
-	unknown, told := errors.New("unknown"), failures(h)
-	h.cfg.lookup = func(_ context.Context, host string) ([]string, error) {
-		if names[host] == nil {
-			return nil, unknown
-		}
-		return names[host], nil
-	}
+	told := failures(h)
+	h.cfg.lookup = lookupIn(names)
 	round := func() []string {
 		a, _ := h.Next()
 		b, _ := h.Next()
@@ -137,7 +144,7 @@ func TestHostsFollowNames(t *testing.T) {
 		t.Errorf("a round goes to %q, want the unknown name in it too", got)
 	}
 	err := <-told
-	mustBe(t, err, unknown)
+	mustBe(t, err, errUnknown)
 	mustSay(t, err, "moved:2181")
 	for _, ip := range []string{"192.0.2.2", "192.0.2.3"} {
 		names["moved"] = []string{ip}

@@ -71,7 +71,7 @@ func Examine(ctx context.Context, o Options) (Report, error) {
 			name string
 			look func(context.Context) error
 		}{
-			{"the servers", e.server}, {"the root", e.root}, {"the session", e.session}, {"the leader's clock", e.clock},
+			{"the servers", e.server}, {"the ensemble", e.members}, {"the root", e.root}, {"the session", e.session}, {"the leader's clock", e.clock},
 			{"the size of requests", e.size}, {"the tree of locks", e.sweep}, {"the reaper's lock", e.reaper}, {"the holders", e.holders},
 		} {
 			err := part.look(ctx)
@@ -201,6 +201,41 @@ func (e *exam) server(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// members compares the configured servers with the ensemble's own list of them.
+func (e *exam) members(ctx context.Context) error {
+	z := e.Config.ZooKeeper
+	members, err := e.tree.Members(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case err != nil && z.Reconfiguration:
+		e.add("members-unknown", "%s", oneLine(err))
+	case err == nil && !sameServers(ctx, z.Servers, members):
+		e.add("members-differ", "zookeeper.servers names %s; the members of the ensemble are %s", strings.Join(z.Servers, ", "), strings.Join(members, ", "))
+	}
+	e.fine("members-unknown", "members-differ")
+	return nil
+}
+
+// sameServers reports whether two lists name the same servers, perhaps by other names.
+func sameServers(ctx context.Context, a, b []string) bool {
+	addresses := func(servers []string) (all []string) {
+		for _, s := range servers {
+			host, port, _ := net.SplitHostPort(s)
+			found, err := net.DefaultResolver.LookupHost(ctx, host)
+			if err != nil {
+				found = []string{host}
+			}
+			for _, ip := range found {
+				all = append(all, net.JoinHostPort(ip, port))
+			}
+		}
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	return slices.Equal(addresses(a), addresses(b))
 }
 
 // root checks the node above all locks, and its ACL.

@@ -107,6 +107,14 @@ func (p *patient) create(nodes ...string) {
 	})
 }
 
+// reconfigure sets the content of /zookeeper/config.
+func (p *patient) reconfigure(text string) {
+	p.Helper()
+	if err := p.SetConfig(text); err != nil {
+		p.Fatal(err)
+	}
+}
+
 // setACL sets a node's ACL.
 func (p *patient) setACL(path string, acl []zk.ACL) {
 	p.Helper()
@@ -234,6 +242,13 @@ var plants = []struct {
 	{"single-server", "one server", "three or five", locktest.Options{Members: 1}, func(*patient) {}},
 	{"servers-repeat", "more than once", "once", locktest.Options{}, func(p *patient) {
 		p.config.ZooKeeper.Servers = append(p.Servers(), p.Servers()[0], p.Servers()[1])
+	}},
+	{"members-differ", "the members of the ensemble are 192.0.2.1:2181, 192.0.2.4:2181", "zookeeper.servers", locktest.Options{}, func(p *patient) {
+		p.reconfigure("server.1=192.0.2.1:2888:3888:participant;2181\nserver.4=192.0.2.4:2888:3888:participant;2181\nversion=1a")
+	}},
+	{"members-unknown", "it has no address for clients", ";2181", locktest.Options{}, func(p *patient) {
+		p.settings("zookeeper: {follow_reconfiguration: true}")
+		p.reconfigure("server.1=192.0.2.1:2888:3888:participant\nversion=0")
 	}},
 	{"clock-exceeds-grace", "grace of 2s", "chrony", locktest.Options{}, func(p *patient) {
 		p.create("/locks " + dir)
@@ -370,6 +385,7 @@ func TestHealthy(t *testing.T) {
 		}
 		defer hold.Unlock()
 		p.words = "Zookeeper version: 3.9.5-0, built on 2026-01-01 00:00 UTC\n"
+		p.reconfigure("server.1=192.0.2.1:2888:3888:participant;2181\nserver.2=192.0.2.2:2888:3888:participant;2181\nserver.3=192.0.2.3:2888:3888:participant;2181\nversion=0")
 		before := len(p.Dump("/"))
 		r := p.examine()
 		if len(r.Findings) > 0 || r.Worst() != "" {

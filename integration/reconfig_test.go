@@ -1,0 +1,142 @@
+package integration_test
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+)
+
+// TestReconfiguration replaces the servers of an ensemble, one after the other, while 60 locks are
+// held and waited for. The clients know only the first servers, of which none is left in the end.
+func TestReconfiguration(t *testing.T) {
+	t.Parallel()
+	r := onReconfigurable(t)
+	c := r.crowd(livingTTL, lock.WithReconfiguration())
+	lowest := c.lowest()
+	first := slices.Clone(r.members.Servers())
+	for _, step := range []struct {
+		name          string
+		leads, killed bool
+	}{{"the leader was replaced", true, false}, {"a follower was replaced", false, false}, {"the leader was killed and replaced", true, true}} {
+		began := time.Now()
+		s := r.pick(first, step.leads)
+		r.replace(s, step.killed)
+		first = slices.DeleteFunc(first, func(other *zkserver.Server) bool { return other == s })
+		c.unhurt(step.name)
+		if members, err := admin.New(c.waiters[0]).Members(r.ctx); err != nil || !slices.Equal(members, slices.Sorted(slices.Values(r.members.Addrs()))) {
+			t.Errorf("members %q, %v; they are %q", members, err, r.members.Addrs())
+		}
+		r.Logf("%s in %v; the least that was left of a lease is %v", step.name, time.Since(began).Round(time.Millisecond), lowest())
+	}
+	c.disperse()
+}
+
+// pick returns a server of the list that leads, or does not lead. If the wanted server is not in
+// the list, because of an election, it returns another one.
+func (r *reconfigurable) pick(list []*zkserver.Server, leads bool) *zkserver.Server {
+	r.Helper()
+	leader, err := r.members.Leader(r.ctx)
+	if err != nil {
+		r.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(s *zkserver.Server) bool { return (s == leader) == leads })
+	return list[max(i, 0)]
+}
+
+// reconfigurable is an ensemble whose members change, and a bench on it.
+type reconfigurable struct {
+	*bench
+	members *zkserver.Ensemble
+}
+
+func onReconfigurable(t *testing.T) *reconfigurable {
+	t.Helper()
+	zkserver.NeedReal(t)
+	if exists, _, err := onShared(t).raw.Exists("/zookeeper/config"); err != nil {
+		t.Fatal(err)
+	} else if !exists {
+		zkserver.NotRun(t, "needs ZooKeeper 3.5")
+	}
+	installation, err := zkserver.FindFixed(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reconfigurable{members: zkserver.EnsembleForTest(t, 3, zkserver.Options{Installation: installation, Reconfig: true})}
+	t.Cleanup(func() { r.raw.Close() }) // after the bench's cleanup
+	r.bench = on(t, r.members.Addrs())
+	r.reconnect()
+	return r
+}
+
+// reconnect connects the bench to the present members.
+func (r *reconfigurable) reconnect() {
+	r.Helper()
+	r.servers = r.members.Addrs()
+	z, _, err := zk.Connect(r.servers, time.Minute, zk.WithLogInfo(false), zk.WithLogger(testLog{}), zk.WithDialer(dialAnswered))
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.raw.Close()
+	r.raw = steady{z, r.ctx}
+}
+
+// replace removes a server from the ensemble, and adds one with the same id, without data and on
+// other ports. Unless the server is killed first, it goes on until no client uses it.
+func (r *reconfigurable) replace(s *zkserver.Server, killed bool) {
+	r.Helper()
+	if killed {
+		s.Kill()
+	}
+	if err := r.members.Remove(r.ctx, s); err != nil {
+		r.Fatal(err)
+	}
+	r.reconnect()
+	if !killed {
+		r.eventually("no client is at the removed server", func() bool {
+			stats, err := s.Mntr(r.ctx)                                   // refused during an election
+			return err == nil && stats["zk_num_alive_connections"] == "1" // this one
+		})
+	}
+	if err := s.Stop(); err != nil {
+		r.Fatal(err)
+	}
+	if _, err := r.members.Add(r.ctx); err != nil {
+		r.Fatal(err)
+	}
+	r.reconnect()
+}
+
+// lowest returns a function for the least that was left of any hold's lease since.
+func (c *crowd) lowest() func() time.Duration {
+	var least atomic.Int64
+	least.Store(math.MaxInt64)
+	var watching sync.WaitGroup
+	over := make(chan struct{})
+	watching.Go(func() {
+		ticker := time.NewTicker(100 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+			case <-over:
+				return
+			}
+			for _, l := range c.locks {
+				if l.hold.Context().Err() == nil {
+					least.Store(min(least.Load(), int64(l.hold.Remaining())))
+				}
+			}
+		}
+	})
+	c.Cleanup(func() { close(over); watching.Wait() })
+	return func() time.Duration { return time.Duration(least.Load()).Round(100 * time.Millisecond) }
+}

@@ -1,0 +1,157 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// configNode has the ensemble's dynamic configuration, from ZooKeeper 3.5 on.
+const configNode = "/zookeeper/config"
+
+// Members reads the ensemble's dynamic configuration.
+func (c *Conn) Members(ctx context.Context) (Members, error) {
+	node, err := c.Get(ctx, configNode)
+	return c.members(node, err)
+}
+
+// members returns the members after a read of the configuration's node.
+func (c *Conn) members(node Node, err error) (Members, error) {
+	var m Members
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		err = errors.New("there is none: ZooKeeper has it from 3.5 on")
+	case errors.Is(err, zk.ErrNoAuth):
+		err = errors.New("an ACL forbids to read it")
+	case err == nil:
+		tls := ""
+		if c.cfg.TLS != nil {
+			tls = commonPort(c.cfg.servers)
+		}
+		m, err = parseMembers(string(node.Data), tls)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", configNode, err)
+	}
+	return m, err
+}
+
+// follow follows the ensemble's dynamic configuration until the connection is closed. A watch
+// fires after a while even if nothing has changed, and after each loss of the connection; the timer
+// is for a node that cannot be read.
+func (c *Conn) follow() {
+	defer close(c.own.followed)
+	complaint := ""
+	for {
+		node, changed, err := c.Watch(c.open, configNode)
+		m, err := c.members(node, err)
+		if c.open.Err() != nil {
+			return
+		}
+		if err == nil {
+			c.take(m)
+			complaint = ""
+		} else if err.Error() != complaint {
+			complaint = err.Error()
+			c.cfg.Log.Warn().AnErr("why", err).Strs("servers", c.own.hosts.known()).
+				Msg("cannot follow the ensemble's configuration: going on with the known servers")
+		}
+		timer := time.NewTimer(c.cfg.Jitter(lookAgain, lookAgain/4))
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-c.open.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// take makes the members the servers to connect to. It leaves a server that is no member any more:
+// ZooKeeper keeps serving its clients until it is stopped.
+func (c *Conn) take(m Members) {
+	h := c.own.hosts
+	if before, changed := h.follow(m); changed {
+		c.cfg.Log.Info().Strs("from", before).Strs("to", m.Servers).Str("version", fmt.Sprintf("%x", m.Version)).
+			Msg("the ensemble's servers changed")
+	}
+	if live := c.own.live.Load(); live != nil && h.isRemoved(live.address) {
+		c.cfg.Log.Info().Str("server", live.address).Msg("the ensemble has removed this server: connecting to another one")
+		live.Close()
+	}
+}
+
+// follow makes the members the servers to try. It ignores a configuration that is older than the
+// present one, from a server that lags behind. It returns the servers before, and whether they
+// differ.
+func (h *hosts) follow(m Members) (before []string, changed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before = slices.Sorted(slices.Values(h.configured))
+	if h.members != nil {
+		if m.Version < h.members.Version {
+			return nil, false
+		}
+		before = h.members.Servers
+	}
+	if h.members != nil && slices.Equal(before, m.Servers) {
+		h.members = &m
+		return nil, false
+	}
+	for _, s := range before {
+		if h.members != nil && !slices.Contains(h.removed, s) {
+			h.removed = append(h.removed, s)
+		}
+	}
+	h.removed = slices.DeleteFunc(h.removed, func(s string) bool { return slices.Contains(m.Servers, s) })
+	h.members, h.stale, h.fallback, h.failures, h.settled = &m, true, false, 0, ""
+	return before, !slices.Equal(before, m.Servers)
+}
+
+// forget makes any version of the configuration newer than the present one: the servers may have
+// lost their data.
+func (h *hosts) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.members != nil {
+		h.members.Version = 0
+	}
+}
+
+// known returns the servers to try first.
+func (h *hosts) known() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.members != nil {
+		return h.members.Servers
+	}
+	return h.configured
+}
+
+// isRemoved reports whether the server at an address was a member, and is not any more. A server
+// that never was one, such as a load balancer, is not removed; nor is a server by which the client
+// is connected because no member answers.
+func (h *hosts) isRemoved(address string) bool {
+	h.mu.Lock()
+	server, ok := h.names[address]
+	members, removed := h.members, slices.Clone(h.removed)
+	skip := h.fallback || len(removed) == 0 || h.settled == address
+	h.settled = address
+	h.mu.Unlock()
+	if skip {
+		return false
+	}
+	if !ok {
+		server = address
+	}
+	// A server may have several names.
+	is, _, unknown := h.lookUp(members.Servers)
+	if len(unknown) > 0 || slices.Contains(is, address) || slices.Contains(members.Servers, server) {
+		return false
+	}
+	was, _, _ := h.lookUp(removed)
+	return slices.Contains(was, address) || slices.Contains(removed, server)
+}

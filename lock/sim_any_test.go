@@ -1,0 +1,162 @@
+// Simulation: any one of several locks.
+
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+)
+
+// anyKey is the context key of an anyCall.
+type anyKey struct{}
+
+// anyCall is a call that takes any one of several locks, as an observer sees it.
+type anyCall struct {
+	mu    sync.Mutex
+	waits map[any]string // locks that it waits for, by request
+	holds map[any]int    // grants that have not ended, by request
+	most  int            // most locks that it held at once
+}
+
+// observe records an event of one of the call's requests.
+func (a *anyCall) observe(request any, e lock.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch e.Kind {
+	case lock.EventWaiting:
+		a.waits[request] = e.Lock
+	case lock.EventWithdrawn:
+		delete(a.waits, request)
+	case lock.EventAcquired:
+		delete(a.waits, request)
+		a.holds[request]++
+		held := 0
+		for _, n := range a.holds {
+			held += n
+		}
+		a.most = max(a.most, held)
+	case lock.EventReleased, lock.EventLost:
+		a.holds[request]--
+	}
+}
+
+// left returns what the call still has, except for the hold of one request.
+func (a *anyCall) left(got any) (left []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for request, n := range a.holds {
+		if n > 0 && request != got {
+			left = append(left, fmt.Sprintf("%d holds", n))
+		}
+	}
+	for _, name := range a.waits {
+		left = append(left, "a wait for "+name)
+	}
+	return left
+}
+
+// takeAny takes any one of two or three locks.
+func (p *process) takeAny(ctx context.Context, r *rand.Rand, label string, c *client) (held, error) {
+	names := p.some(r)
+	fixed := oneIn(r, 6)
+	var opts []lock.LockOption
+	if fixed {
+		opts = append(opts, lock.WithoutRenewal())
+	}
+	call := &anyCall{waits: map[any]string{}, holds: map[any]int{}}
+	observed := func(take taking) taking {
+		return func(ctx context.Context) (*lock.Hold, error) { return take(context.WithValue(ctx, anyKey{}, call)) }
+	}
+	p.say("%s: wants any of %q", label, names)
+	watched := p.watchFree(label, c, names)
+	any := c.Any(names, opts...)
+	got, over, err := takeSome(ctx, p, r, observed(any.Lock), observed(any.TryLock))
+	watched()
+	if err != nil {
+		p.nothingElse(label, call, nil, over)
+		about := names[0]
+		for _, name := range []string{foreign, remade} {
+			if slices.Contains(names, name) && errors.Is(err, lock.ErrForeign) {
+				about = name
+			}
+		}
+		p.notTaken(label, c, about, err)
+		return held{}, err
+	}
+	p.nothingElse(label, call, got, over)
+	p.count("any one taken")
+	if !slices.Contains(names, got.Name()) {
+		p.violated("%s wanted any of %q, and has %s", label, names, got.Name())
+	}
+	m := c.Mutex(got.Name())
+	return p.granted(label, c, got, fixed, way{lock: m.Lock, try: m.TryLock}), nil
+}
+
+// nothingElse checks, a little later, that a call that has returned left no other hold and no wait:
+// a second grant is given back at once. Under faults that can take until an entry expires. Then the
+// call's context is over.
+func (p *process) nothingElse(label string, call *anyCall, got *lock.Hold, over func()) {
+	var request any
+	if got != nil {
+		request = lock.RequestOf(got.Context())
+	}
+	p.wg.Go(func() {
+		defer over()
+		time.Sleep(p.slack())
+		if left := call.left(request); len(left) > 0 && p.quiet() {
+			p.violated("%s: a call for any of several locks returned, and there are left %q", label, left)
+		}
+		if call.most > 1 {
+			p.count("second grants given back")
+		}
+	})
+}
+
+// watchFree checks, until the returned function is called, that none of the locks stays free while
+// the client waits for any of them. Under faults, a client may not know.
+func (p *process) watchFree(label string, c *client, names []string) (stop func()) {
+	ctx, stop := context.WithCancel(p.served)
+	if p.kind != calm {
+		return stop
+	}
+	p.wg.Go(func() {
+		since := map[string]time.Time{}
+		for {
+			select {
+			case <-time.After(p.slack() / 10):
+			case <-ctx.Done():
+				return
+			}
+			for _, name := range names {
+				if !p.free(c, name) {
+					since[name] = time.Now()
+				} else if first, ok := since[name]; !ok {
+					since[name] = time.Now()
+				} else if time.Since(first) > 2*p.slack() {
+					p.violated("%s waits for any of %q, and %s has been free for %v", label, names, name, time.Since(first))
+				}
+			}
+		}
+	})
+	return stop
+}
+
+// free reports whether nothing is in a client's way to a lock.
+func (s *sim) free(c *client, name string) bool {
+	s.mu.Lock()
+	held := len(s.open[name]) > 0
+	s.mu.Unlock()
+	return !held && !slices.ContainsFunc(s.Dump("/locks/"+name), func(n locktest.Node) bool {
+		record, ours := recordOf(n)
+		return isContender(n.Path[strings.LastIndexByte(n.Path, '/')+1:]) && !(ours && record.Owner == c.owner)
+	})
+}
