@@ -1,0 +1,442 @@
+package history
+
+import (
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Options are what a [Machine] looks for.
+type Options struct {
+	Root   string                          // node below which the locks are, such as /locks
+	Jobs   string                          // node below which package schedule records jobs; "": nowhere
+	Reaper string                          // name of the lock of the active reaper; "": sweeps are told as purges
+	Match  func(name string) bool          // of locks and jobs; nil: all
+	Grace  func(name string) time.Duration // of the lock's policy; nil: none
+	At     []Asked                         // the moments that are asked for
+}
+
+// Machine tells what happened to locks, from one transaction after the other. It needs memory for
+// the nodes of the matching locks that exist, and for the sessions. It is not safe for concurrent
+// use.
+type Machine struct {
+	o        Options
+	emit     func(Event)
+	clock    clock
+	locks    map[string]*queue
+	sessions map[int64]*session
+	jobs     map[string][]byte // the last record of each job
+	moments  moments
+	touched  []*queue // by the present transaction
+	first    time.Time
+	others   map[string]bool // roots of other locks in the log
+	txn      *txnlog.Txn
+}
+
+// session is what is known of a session.
+type session struct {
+	client Client
+	reaps  bool  // its client is, or was, the active reaper
+	knew   int64 // its last write: by the reply it knew the leader's clock
+}
+
+// New returns a Machine that calls emit for each event. The options' functions must not be slow.
+func New(o Options, emit func(Event)) *Machine {
+	if o.Match == nil {
+		o.Match = func(string) bool { return true }
+	}
+	if o.Grace == nil {
+		o.Grace = func(string) time.Duration { return 0 }
+	}
+	return &Machine{o: o, emit: emit, locks: map[string]*queue{}, sessions: map[int64]*session{}, jobs: map[string][]byte{},
+		moments: moments{asked: o.At}, others: map[string]bool{}}
+}
+
+// Span returns the stamps of the first and the last transaction; zero if there was none.
+func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp }
+
+// Zxid returns the last transaction.
+func (m *Machine) Zxid() int64 { return m.clock.zxid }
+
+// Elsewhere returns nodes outside of the root that have locks below them, some of them.
+func (m *Machine) Elsewhere() (roots []string) {
+	for root := range m.others {
+		roots = append(roots, root)
+	}
+	return roots
+}
+
+// Elapsed returns the time of an event since the first transaction, by the leaders' clocks
+// without their known steps. Steps may become known later: ask after [Machine.End].
+func (m *Machine) Elapsed(e Event) time.Duration {
+	return m.clock.between(point{}, point{e.Zxid, e.mono})
+}
+
+// Begin gives the Machine the nodes of a snapshot of that transaction, in any order, before the first
+// call of Apply. Of a node that the snapshot shows although it was created later, the log will tell.
+func (m *Machine) Begin(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
+	for n, err := range nodes {
+		if err != nil {
+			return err
+		}
+		if n.Czxid <= snapshot {
+			m.begin(&n)
+		}
+	}
+	return nil
+}
+
+func (m *Machine) begin(n *txnlog.Node) {
+	if m.o.Jobs != "" {
+		if job, ok := strings.CutPrefix(n.Path, m.o.Jobs+"/"); ok {
+			if m.matchesJob(job) {
+				m.jobs[job] = append([]byte(nil), n.Data...)
+			}
+			return
+		}
+	}
+	name, ok := m.name(n.Path)
+	if !ok {
+		return
+	}
+	lock, node := split(name)
+	if entry, ok := znode.Parse(node); ok && lock != znode.Inbox {
+		if m.o.Match(lock) {
+			m.found(lock, entry, n)
+		}
+		return
+	}
+	if _, ok := znode.AnchorOf(node); ok {
+		if a, err := znode.DecodeAnchor(n.Data); err == nil && m.o.Match(lock) {
+			m.queue(lock).rules.Capacity = a.Capacity()
+		}
+		return
+	}
+	if p, err := znode.DecodeParent(n.Data); err == nil && m.o.Match(name) && isLock(p.Kind) {
+		m.queue(name).setParent(n.Data, p)
+	}
+}
+
+// found adds an entry that was created before the log begins, or in a gap.
+func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender {
+	q := m.queue(lock)
+	stat := znode.Stat{Czxid: n.Czxid, Mzxid: n.Mzxid, Ctime: n.Ctime.UnixMilli(), Mtime: n.Mtime.UnixMilli(), Version: n.Version, EphemeralOwner: n.EphemeralOwner}
+	c := &contender{Entry: znode.ReadEntry(name, n.Data, stat), written: point{zxid: n.Mzxid}, stamp: n.Mtime, session: n.EphemeralOwner}
+	if c.Leased() {
+		c.client, c.recorded = clientOf(&c.Record), c.Granted()
+	}
+	q.add(c)
+	m.touch(q)
+	return c
+}
+
+// Gap tells the Machine that transactions are missing here. Entries of which nothing is seen after
+// it are given up when their leases are over.
+func (m *Machine) Gap() {
+	for _, q := range m.locks {
+		for _, c := range q.entries {
+			c.doubted = true
+		}
+	}
+}
+
+// Apply goes on to the next transaction. It keeps nothing of t.
+func (m *Machine) Apply(t *txnlog.Txn) {
+	if m.first.IsZero() {
+		m.start(t)
+	}
+	m.moments.before(m, t)
+	m.txn = t
+	if e, ok := m.clock.advance(t.Zxid, t.Time); ok {
+		m.emit(e)
+	}
+	wrote := false
+	for i := range t.Ops {
+		op := &t.Ops[i]
+		switch op.Kind {
+		case txnlog.OpCreate:
+			m.create(op)
+		case txnlog.OpSetData:
+			m.set(op)
+			wrote = true
+		case txnlog.OpDelete:
+			m.delete(op.Path)
+		case txnlog.OpCloseSession:
+			m.closed(op)
+		}
+	}
+	if s := m.sessions[t.Session]; s != nil && wrote {
+		s.knew = t.Zxid
+	}
+	m.settle(t.Time)
+}
+
+// start takes the nodes that were there before the first transaction as its state.
+func (m *Machine) start(t *txnlog.Txn) {
+	m.first = t.Time
+	m.clock.zxid = t.Zxid - 1
+	for _, q := range m.locks {
+		for _, c := range q.entries {
+			c.written.mono = min(0, c.stamp.Sub(t.Time))
+		}
+	}
+	m.settle(t.Time)
+}
+
+// End tells what follows from the last stamp: the leases that have ended by then.
+func (m *Machine) End() {
+	for _, q := range m.locks {
+		for _, e := range q.entries {
+			m.lapse(q, e)
+		}
+	}
+	m.moments.end(m)
+}
+
+// settle admits the contenders whose turn has come with this transaction.
+func (m *Machine) settle(stamp time.Time) {
+	for _, q := range m.touched {
+		q.touched = false
+		m.admit(q, stamp)
+	}
+	m.touched = m.touched[:0]
+}
+
+func (m *Machine) touch(q *queue) {
+	if !q.touched {
+		q.touched = true
+		m.touched = append(m.touched, q)
+	}
+}
+
+// name returns the part of a path below the root.
+func (m *Machine) name(path string) (string, bool) {
+	root := len(m.o.Root)
+	if len(path) > root+1 && path[root] == '/' && path[:root] == m.o.Root {
+		return path[root+1:], true
+	}
+	return "", false
+}
+
+// split splits a name at its last slash.
+func split(name string) (above, node string) {
+	i := max(0, strings.LastIndexByte(name, '/'))
+	return name[:i], strings.TrimPrefix(name[i:], "/")
+}
+
+// isLock reports whether a node of that kind is a lock's.
+func isLock(k znode.Kind) bool { return k == znode.Mutex || k == znode.RW || k == znode.Semaphore }
+
+// event returns an event of the present transaction.
+func (m *Machine) event(kind Kind, lock string) Event {
+	t := m.txn
+	return Event{Kind: kind, Zxid: t.Zxid, Time: t.Time, Session: t.Session, Lock: lock, mono: m.clock.mono}
+}
+
+// by returns what is known of the client of the present transaction.
+func (m *Machine) by() Client {
+	if s := m.sessions[m.txn.Session]; s != nil {
+		return s.client
+	}
+	return Client{}
+}
+
+// knows records that the present session is of that client.
+func (m *Machine) knows(lock string, c Client) *session {
+	s := m.sessions[m.txn.Session]
+	if s == nil {
+		s = &session{}
+		m.sessions[m.txn.Session] = s
+	}
+	if c.Known() {
+		s.client = c
+	}
+	s.reaps = s.reaps || m.o.Reaper != "" && lock == m.o.Reaper
+	return s
+}
+
+// create is a node that was created.
+func (m *Machine) create(op *txnlog.Op) {
+	if m.job(op) {
+		return
+	}
+	name, ok := m.name(op.Path)
+	if !ok {
+		m.elsewhere(op)
+		return
+	}
+	lock, node := split(name)
+	if lock == znode.Inbox {
+		m.revoke(node, op)
+		return
+	}
+	if entry, ok := znode.Parse(node); ok {
+		m.join(lock, entry, op)
+		return
+	}
+	if _, ok := znode.AnchorOf(node); ok {
+		if a, err := znode.DecodeAnchor(op.Data); err == nil && m.o.Match(lock) {
+			m.capacity(m.queue(lock), a.Capacity())
+		}
+		return
+	}
+	p, err := znode.DecodeParent(op.Data)
+	if err == nil && isLock(p.Kind) && m.o.Match(name) {
+		q := m.queue(name)
+		q.setParent(op.Data, p)
+		e := m.event(Made, name)
+		e.Of = string(p.Kind)
+		q.made = e // told when the transaction has shown its permits, and whose session it is
+		m.touch(q)
+	}
+}
+
+// elsewhere notes where there are locks that are not below the root.
+func (m *Machine) elsewhere(op *txnlog.Op) {
+	above, node := split(op.Path)
+	if len(m.others) >= 8 || !strings.HasPrefix(node, "anchor-") {
+		return
+	}
+	if _, ok := znode.AnchorOf(node); !ok {
+		return
+	}
+	root, _ := split(above)
+	if root != "" {
+		m.others[root] = true
+	}
+}
+
+// set is data that was written.
+func (m *Machine) set(op *txnlog.Op) {
+	if m.job(op) {
+		return
+	}
+	name, ok := m.name(op.Path)
+	if !ok {
+		return
+	}
+	if q := m.locks[name]; q != nil && string(q.raw) == string(op.Data) {
+		return // a join wrote the same data for the reply
+	}
+	lock, node := split(name)
+	if lock == znode.Inbox {
+		m.revoke(node, op)
+		return
+	}
+	if entry, ok := znode.Parse(node); ok {
+		m.write(lock, entry, op)
+		return
+	}
+	if _, ok := znode.AnchorOf(node); ok {
+		if a, err := znode.DecodeAnchor(op.Data); err == nil && m.o.Match(lock) {
+			m.capacity(m.queue(lock), a.Capacity())
+		}
+		return
+	}
+	p, err := znode.DecodeParent(op.Data)
+	if err != nil || !isLock(p.Kind) || !m.o.Match(name) {
+		return
+	}
+	q := m.queue(name)
+	fresh := q.raw == nil || p.Adopted && !q.adopted
+	q.setParent(op.Data, p)
+	if fresh {
+		e := m.event(Adopted, name)
+		e.Of, e.By = string(p.Kind), m.by()
+		m.emit(e)
+	}
+	m.touch(q)
+}
+
+// delete is a node that was deleted.
+func (m *Machine) delete(path string) {
+	name, ok := m.name(path)
+	if !ok {
+		return
+	}
+	if q := m.locks[name]; q != nil {
+		if q.raw != nil {
+			e := m.event(Deleted, name)
+			e.Of, e.By = string(q.rules.Kind), m.by()
+			m.tell(q, e)
+		}
+		delete(m.locks, name)
+		return
+	}
+	lock, node := split(name)
+	q := m.locks[lock]
+	if q == nil {
+		return
+	}
+	if i := q.find(node); i >= 0 {
+		m.left(q, q.entries[i], false)
+		q.remove(i)
+		m.touch(q)
+		m.forget(q)
+	}
+}
+
+// closed is a session that has ended, with its nodes.
+func (m *Machine) closed(op *txnlog.Op) {
+	for _, path := range op.Ended {
+		name, ok := m.name(path)
+		if !ok {
+			continue
+		}
+		lock, node := split(name)
+		if q := m.locks[lock]; q != nil {
+			m.end(q, q.find(node))
+		}
+	}
+	if op.Ended == nil { // a log of a release that does not name them
+		for _, q := range m.ephemeral() {
+			for i := len(q.entries) - 1; i >= 0; i-- {
+				if q.entries[i].Stat.EphemeralOwner == m.txn.Session {
+					m.end(q, i)
+				}
+			}
+		}
+	}
+	delete(m.sessions, m.txn.Session)
+}
+
+// end removes the entry of a session that has ended.
+func (m *Machine) end(q *queue, i int) {
+	if i < 0 {
+		return
+	}
+	m.left(q, q.entries[i], true)
+	q.remove(i)
+	m.touch(q)
+	m.forget(q)
+}
+
+// ephemeral returns the locks that have entries which end with their session.
+func (m *Machine) ephemeral() (all []*queue) {
+	for _, q := range m.locks {
+		if q.ephemeral > 0 {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// forget drops a lock that the log shows nothing of but entries which have gone.
+func (m *Machine) forget(q *queue) {
+	if len(q.entries) == 0 && q.raw == nil {
+		delete(m.locks, q.name)
+	}
+}
+
+// queue returns the lock of that name.
+func (m *Machine) queue(name string) *queue {
+	q := m.locks[name]
+	if q == nil {
+		q = &queue{name: name, rules: znode.Rules{Kind: znode.Mutex}}
+		m.locks[name] = q
+	}
+	return q
+}
