@@ -1,4 +1,3 @@
-// Package txnlog reads ZooKeeper's transaction logs and snapshots.
 package txnlog
 
 import "time"
@@ -33,11 +32,13 @@ const (
 type Op struct {
 	Kind      OpKind
 	Path      string        // all but the sessions' and OpError
-	Data      []byte        // OpCreate, OpSetData
-	ACL       []ACL         // OpCreate, OpSetACL
+	Data      []byte        // OpCreate, OpSetData, OpReconfig
+	ACL       []ACL         // OpCreate, OpSetACL; shared between operations: do not change it
 	Ephemeral bool          // OpCreate: the owner is Txn.Session
-	Version   int32         // OpSetData, OpSetACL, OpCheck: the node's version afterwards
-	CVersion  int32         // OpCreate: the parent's child version afterwards; -1 if the log lacks it
+	Container bool          // OpCreate: the server deletes the node after its last child has gone
+	TTL       time.Duration // OpCreate: the server deletes the node if it is childless and unchanged for so long; 0: it stays
+	Version   int32         // OpSetData, OpReconfig: the node's version afterwards; OpSetACL: its ACL's; OpCheck: the node's
+	CVersion  int32         // OpCreate: the parent's Node.CVersion afterwards; -1 if the log lacks it
 	Timeout   time.Duration // OpBeginSession
 	Ended     []string      // OpCloseSession: the ephemeral nodes that it deletes, if the log names them (3.6 and later)
 	Err       int32         // OpError: ZooKeeper's code
@@ -50,15 +51,21 @@ type ACL struct {
 	ID     string
 }
 
-// Node is one znode of a snapshot.
+// Node is one znode of a snapshot or of a State.
 type Node struct {
-	Path           string
-	Data           []byte
-	Czxid          int64 // the transaction that made it
-	Mzxid          int64 // the last that wrote its data
-	Pzxid          int64 // the last that added or removed a child
-	Ctime, Mtime   time.Time
-	Version        int32
+	Path         string
+	Data         []byte
+	ACL          []ACL // shared between nodes: do not change it
+	Czxid        int64 // the transaction that made it
+	Mzxid        int64 // the last that wrote its data
+	Pzxid        int64 // the last that added or removed a child
+	Ctime, Mtime time.Time
+	Version      int32
+	// CVersion counts the children that were ever created. A client's Stat shows twice that, less
+	// the number of children.
 	CVersion       int32
-	EphemeralOwner int64 // 0 if the node is persistent
+	AVersion       int32
+	EphemeralOwner int64         // 0 if the node is not ephemeral
+	Container      bool          // the server deletes it after its last child has gone
+	TTL            time.Duration // see Op.TTL
 }

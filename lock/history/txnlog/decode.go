@@ -1,0 +1,295 @@
+package txnlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Types of transactions that have no OpKind of their own.
+const (
+	typeMulti           = 14
+	typeCreate2         = 15
+	typeCreateContainer = 19
+	typeDeleteContainer = 20
+	typeCreateTTL       = 21
+)
+
+const (
+	headerSize = 32 // TxnHeader: session, cxid, zxid, time, type
+	digestSize = 12 // TxnDigest: version, digest of the tree; since 3.6
+	maxACLs    = 1024
+)
+
+// header is the fixed beginning of a transaction.
+type header struct {
+	session int64
+	cxid    int32
+	zxid    int64
+	time    int64 // Unix milliseconds
+	kind    int32
+}
+
+func decodeHeader(b []byte) header {
+	return header{
+		session: int64(binary.BigEndian.Uint64(b)),
+		cxid:    int32(binary.BigEndian.Uint32(b[8:])),
+		zxid:    int64(binary.BigEndian.Uint64(b[12:])),
+		time:    int64(binary.BigEndian.Uint64(b[20:])),
+		kind:    int32(binary.BigEndian.Uint32(b[28:])),
+	}
+}
+
+// decoder reads ZooKeeper's serialization (jute) from bytes. After a failure, err is set and all
+// reads return zero values.
+type decoder struct {
+	b    []byte
+	err  error
+	acls map[string][]ACL // those seen, by their bytes
+}
+
+var errShort = errors.New("the record ends too early")
+
+func (d *decoder) take(n int) []byte {
+	if d.err != nil || n < 0 || n > len(d.b) {
+		if d.err == nil {
+			d.err = errShort
+		}
+		return nil
+	}
+	b := d.b[:n:n]
+	d.b = d.b[n:]
+	return b
+}
+
+func (d *decoder) int32() int32 {
+	if b := d.take(4); b != nil {
+		return int32(binary.BigEndian.Uint32(b))
+	}
+	return 0
+}
+
+func (d *decoder) int64() int64 {
+	if b := d.take(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+func (d *decoder) bool() bool {
+	b := d.take(1)
+	return b != nil && b[0] != 0
+}
+
+// buffer returns bytes of d's input; nil if the log has none (length -1).
+func (d *decoder) buffer() []byte {
+	n := d.int32()
+	if n == -1 {
+		return nil
+	}
+	return d.take(int(n))
+}
+
+func (d *decoder) string() string { return string(d.buffer()) }
+
+// acl returns an access control list, which is shared by all that are equal.
+func (d *decoder) acl() []ACL {
+	start := d.b
+	n := int(d.int32())
+	if n > len(d.b)/12 {
+		d.err = errShort
+		return nil
+	}
+	for range n {
+		d.take(4)
+		d.buffer()
+		d.buffer()
+	}
+	if d.err != nil || n <= 0 {
+		return nil
+	}
+	raw := start[:len(start)-len(d.b)]
+	if list, ok := d.acls[string(raw)]; ok {
+		return list
+	}
+	list := make([]ACL, n)
+	sub := decoder{b: raw[4:]}
+	for i := range list {
+		list[i] = ACL{Perms: sub.int32(), Scheme: sub.string(), ID: sub.string()}
+	}
+	if d.acls != nil && len(d.acls) < maxACLs {
+		d.acls[string(raw)] = list
+	}
+	return list
+}
+
+// errType is the error of a transaction of unknown type.
+type errType int32
+
+func (e errType) Error() string { return fmt.Sprintf("unknown type %d", int32(e)) }
+
+// decodeTxn decodes a whole transaction. What it returns shares no memory with b, but the access
+// control lists may be in acls. The rest has what follows the record.
+func decodeTxn(b []byte, acls map[string][]ACL) (t Txn, rest []byte, err error) {
+	if len(b) < headerSize {
+		return Txn{}, nil, errShort
+	}
+	h := decodeHeader(b)
+	t = Txn{Zxid: h.zxid, Time: time.UnixMilli(h.time), Session: h.session, Cxid: h.cxid}
+	d := &decoder{b: b[headerSize:], acls: acls}
+	switch {
+	case h.kind == typeMulti:
+		t.Ops = d.multi()
+	case h.kind == int32(OpCloseSession):
+		t.Ops = []Op{{Kind: OpCloseSession, Ended: d.ended()}}
+	default:
+		t.Ops = []Op{d.op(h.kind)}
+	}
+	if d.err != nil {
+		return Txn{}, nil, d.err
+	}
+	return t, d.b, nil
+}
+
+// multi decodes the operations of a multi; of one that failed, the error that made it fail.
+func (d *decoder) multi() []Op {
+	n := int(d.int32())
+	if n > len(d.b)/8 {
+		d.err = errShort
+		return nil
+	}
+	ops := make([]Op, 0, max(n, 0))
+	for range n {
+		kind := d.int32()
+		data := d.buffer()
+		if d.err != nil {
+			return nil
+		}
+		sub := decoder{b: data, acls: d.acls}
+		op := sub.op(kind)
+		if sub.err != nil {
+			d.err = sub.err
+			return nil
+		}
+		// The operations before the one that failed stand in the log as if they had succeeded.
+		if op.Kind == OpError && op.Err != 0 {
+			ops = append(ops[:0], op)
+			d.skipOps(n)
+			return ops
+		}
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// skipOps skips the remaining operations of a multi, of which there are fewer than n.
+func (d *decoder) skipOps(n int) {
+	for range n {
+		rest := d.b
+		kind := d.int32()
+		d.buffer()
+		if d.err != nil || kind != int32(OpError) {
+			d.b, d.err = rest, nil // that was the digest
+			return
+		}
+	}
+}
+
+// ended decodes the paths of a CloseSessionTxn. Releases before 3.6, and later ones by their
+// configuration, write none, and then a digest may follow at once.
+func (d *decoder) ended() []string {
+	if len(d.b) == 0 {
+		return nil
+	}
+	try := *d
+	n := int(try.int32())
+	if n < 0 || n > len(try.b)/4 {
+		return nil
+	}
+	paths := make([]string, n)
+	for i := range paths {
+		paths[i] = try.string()
+		if try.err != nil || len(paths[i]) == 0 || paths[i][0] != '/' {
+			return nil
+		}
+	}
+	d.b = try.b
+	return paths
+}
+
+// op decodes one operation, other than a multi or the end of a session.
+func (d *decoder) op(kind int32) Op {
+	op := Op{Kind: OpKind(kind)}
+	switch kind {
+	case int32(OpCreate), typeCreate2, typeCreateContainer, typeCreateTTL:
+		op.Kind = OpCreate
+		op.Path = d.string()
+		op.Data = bytes.Clone(d.buffer())
+		op.ACL = d.acl()
+		d.createFlags(kind, &op)
+	case int32(OpDelete), typeDeleteContainer:
+		op.Kind = OpDelete
+		op.Path = d.string()
+	case int32(OpSetData), int32(OpReconfig):
+		op.Path = d.string()
+		op.Data = bytes.Clone(d.buffer())
+		op.Version = d.int32()
+	case int32(OpSetACL):
+		op.Path = d.string()
+		op.ACL = d.acl()
+		op.Version = d.int32()
+	case int32(OpCheck):
+		op.Path = d.string()
+		op.Version = d.int32() - 1 // the leader logs the version that a write would have made
+	case int32(OpBeginSession):
+		op.Timeout = time.Duration(d.int32()) * time.Millisecond
+	case int32(OpError):
+		op.Err = d.int32()
+	default:
+		d.err = errType(kind)
+	}
+	return op
+}
+
+// createFlags decodes the end of a create, which its type determines.
+func (d *decoder) createFlags(kind int32, op *Op) {
+	switch kind {
+	case typeCreateContainer:
+		op.Container = true
+		op.CVersion = d.int32()
+	case typeCreateTTL:
+		op.CVersion = d.int32()
+		ms := d.int64()
+		op.TTL = time.Duration(min(max(ms, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	default:
+		op.Ephemeral = d.bool()
+		if d.err == nil && len(d.b) < 4 {
+			op.CVersion = -1 // written by a release before 3.4
+			return
+		}
+		op.CVersion = d.int32()
+	}
+}
+
+// sameTxn reports whether two payloads are the same transaction. Its digest may be different: a
+// server computes it from its own tree.
+func sameTxn(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	if !bytes.Equal(a[:headerSize], b[:headerSize]) {
+		return false
+	}
+	_, restA, errA := decodeTxn(a, nil)
+	_, restB, errB := decodeTxn(b, nil)
+	if errA != nil || errB != nil {
+		return false
+	}
+	if decodeHeader(a).kind == int32(OpCloseSession) {
+		return true // a server of 3.5 leaves out the paths
+	}
+	return bytes.Equal(a[:len(a)-len(restA)], b[:len(b)-len(restB)])
+}

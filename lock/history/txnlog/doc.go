@@ -1,0 +1,58 @@
+// Package txnlog reads ZooKeeper's transaction logs and snapshots, those of ZooKeeper 3.4 to 3.10.
+//
+// A server keeps in the folder version-2 of its dataDir (and dataLogDir) every write that the
+// ensemble ordered, with the time by the leader's clock. [Open] takes such folders of one or
+// several servers of an ensemble, and [Log.Txns] returns the transactions of all of them in their
+// order, each once:
+//
+//	l, err := txnlog.Open("/var/lib/zookeeper/version-2")
+//	...
+//	for txn, err := range l.Txns(txnlog.Range{Since: since, Until: until}) {
+//		if err != nil {
+//			fmt.Fprintln(os.Stderr, err) // a *Problem: the reading goes on
+//			continue
+//		}
+//		...
+//	}
+//
+// The files may be written by a running server meanwhile, or be a copy from a broken machine.
+// They are opened for reading only, and what can be read is read: damage, gaps and disagreement
+// between servers are each a [Problem] in their place among the transactions.
+//
+// # State
+//
+// A transaction tells what it changes, not what was there before. The state before the first
+// transaction comes from a snapshot: [Log.SnapshotsFor] returns those that a range can follow,
+// and a [State] applies transactions to one.
+//
+// A snapshot is fuzzy: the server goes on writing while it saves its nodes, so the snapshot of
+// zxid S has all of the transactions up to S and some of the later ones. The rule for a consumer:
+// apply all transactions after S in their order, where a create of a node that exists, and a
+// delete or write of one that does not, change nothing. State does so. It is exact only once it
+// has applied the latest transaction that the snapshot shows ([State.Exact]); before that it may
+// have nodes of the future.
+//
+// # What a log can tell
+//
+//   - Every write that took effect, in its order, and with the session that asked for it; also
+//     writes that the leader refused (OpError), though not what they tried.
+//   - When the leader ordered it, by its clock, in milliseconds. The clocks of two leaders may
+//     differ, and a clock may be stepped: times need not rise where zxids do.
+//   - Which ephemeral nodes ended with a session: by name since 3.6, before that only to one who
+//     knows all nodes ([State.Apply] fills them in).
+//
+// # What it cannot tell
+//
+//   - Reads, watches, pings, and where a client was connected; no addresses, no user names.
+//   - When a server or a client learned of a write, or whether the reply arrived.
+//   - Whether a session was closed by its client or expired: both are OpCloseSession.
+//   - With a single folder of an ensemble: whether its last transactions were committed. A server
+//     logs a proposal before the majority has, and a new leader may discard it; then the server
+//     truncates its log when it comes back, but a folder copied before that still has it. Other
+//     servers' folders tell: one whose log goes on with the next epoch directly after the
+//     transaction before proves that it was discarded (ProblemUncommitted).
+//   - That a log lost the end of an epoch, if all folders lost it: the next epoch begins with
+//     counter 1 whatever the last one came to.
+//   - The ensemble's identity: the field dbid is the same in all ensembles (0). Folders of another
+//     one show by other transactions at the same zxids (ProblemOtherEnsemble).
+package txnlog

@@ -1,0 +1,175 @@
+package txnlog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Log has the transaction logs and snapshots of an ensemble's servers. It only lists the files,
+// as they were when it was opened: each iteration reads them anew. Its methods may be used
+// concurrently if Progress allows it.
+type Log struct {
+	// Progress, if not nil, is told during an iteration how many bytes are read, of how many in
+	// all. It is called in the iterating goroutine, about once a megabyte. Set it before.
+	Progress func(read, total int64)
+
+	dirs  []string
+	logs  []*logFile  // by first zxid
+	snaps []*Snapshot // by zxid
+}
+
+// Range is a part of the log. Its zero value is all of it.
+type Range struct {
+	From, To int64 // zxids, inclusive; 0: no bound
+	// Since and Until are times by the leader's clock, inclusive; zero: no bound. The range begins
+	// with the first transaction of that time or later and ends with the last one of that time or
+	// earlier, in zxid's order. Between them, stamps may be out of bounds if the clock was stepped.
+	Since, Until time.Time
+}
+
+// Epoch returns the number of the leader's term, which the zxid begins with.
+func Epoch(zxid int64) int64 { return zxid >> 32 }
+
+// counter returns the number of the transaction within its epoch; the first is 1.
+func counter(zxid int64) int64 { return zxid & 0xffffffff }
+
+// File describes one file, for listings.
+type File struct {
+	Path     string
+	Snapshot bool
+	Zxid     int64     // of the first transaction, or of the snapshot
+	Time     time.Time // of the first transaction; zero if unknown, or for a snapshot
+	Size     int64     // bytes, including preallocated ones
+}
+
+// logFile is one transaction log.
+type logFile struct {
+	path  string
+	dir   int // index in Log.dirs
+	first int64
+	time  time.Time // of the first entry; zero if unknown
+	size  int64
+}
+
+// Open finds the transaction logs and snapshots in folders: each is a version-2, or the dataDir or
+// dataLogDir that has it, or a single file. It fails if one does not exist or has none. The files
+// are read later.
+func Open(dirs ...string) (*Log, error) {
+	l := &Log{}
+	if len(dirs) == 0 {
+		return nil, errors.New("no folder of transaction logs")
+	}
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		if err := l.add(dir, seen); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(l.logs, func(a, b *logFile) int { return cmp.Compare(a.first, b.first) })
+	slices.SortStableFunc(l.snaps, func(a, b *Snapshot) int { return cmp.Compare(a.Zxid, b.Zxid) })
+	return l, nil
+}
+
+// add lists one folder.
+func (l *Log) add(dir string, seen map[string]bool) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("transaction logs: %w", err)
+	}
+	names := []string{filepath.Base(dir)}
+	if info.IsDir() {
+		if sub, err := os.Stat(filepath.Join(dir, "version-2")); err == nil && sub.IsDir() {
+			dir = filepath.Join(dir, "version-2")
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return fmt.Errorf("transaction logs: %w", err)
+		}
+		names = names[:0]
+		for _, e := range entries {
+			if !e.IsDir() {
+				names = append(names, e.Name())
+			}
+		}
+	} else {
+		dir = filepath.Dir(dir)
+	}
+	index := slices.Index(l.dirs, filepath.Clean(dir))
+	if index < 0 {
+		index = len(l.dirs)
+		l.dirs = append(l.dirs, filepath.Clean(dir))
+	}
+	found := false
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		kind, zxid, compression, ok := parseName(name)
+		if !ok {
+			continue
+		}
+		found = true
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			real = path
+		}
+		if seen[real] {
+			continue
+		}
+		seen[real] = true
+		info, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // purged by the running server
+		}
+		var size int64
+		if err == nil {
+			size = info.Size()
+		}
+		if kind == "log" {
+			l.logs = append(l.logs, newLogFile(path, index, zxid, size))
+		} else {
+			l.snaps = append(l.snaps, &Snapshot{Path: path, Zxid: zxid, Size: size, dir: index, compression: compression})
+		}
+	}
+	if !found {
+		return fmt.Errorf("transaction logs: no log.* or snapshot.* of ZooKeeper in %q", dir)
+	}
+	return nil
+}
+
+// parseName splits a file's name: log.<zxid>, snapshot.<zxid>, snapshot.<zxid>.gz.
+func parseName(name string) (kind string, zxid int64, compression string, ok bool) {
+	parts := strings.Split(name, ".")
+	if len(parts) < 2 || len(parts) > 3 || parts[0] != "log" && parts[0] != "snapshot" {
+		return "", 0, "", false
+	}
+	if len(parts) == 3 {
+		compression = parts[2]
+		if parts[0] == "log" || compression != "gz" && compression != "snappy" {
+			return "", 0, "", false
+		}
+	}
+	n, err := strconv.ParseUint(parts[1], 16, 63)
+	return parts[0], int64(n), compression, err == nil
+}
+
+// Dirs returns the folders, without repetition, in Open's order; for each the version-2.
+func (l *Log) Dirs() []string { return slices.Clone(l.dirs) }
+
+// Files returns all files, logs first, in the order of zxids.
+func (l *Log) Files() []File {
+	var files []File
+	for _, f := range l.logs {
+		files = append(files, File{Path: f.path, Zxid: f.first, Time: f.time, Size: f.size})
+	}
+	for _, s := range l.snaps {
+		files = append(files, File{Path: s.Path, Snapshot: true, Zxid: s.Zxid, Size: s.Size})
+	}
+	return files
+}

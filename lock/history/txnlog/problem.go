@@ -1,0 +1,137 @@
+package txnlog
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ProblemKind is a class of problems.
+type ProblemKind int
+
+const (
+	// ProblemTruncated: a file ends within an entry, or what follows the last entry is none. A
+	// server that crashed, or is just writing, leaves this: it is normal at a log's end.
+	ProblemTruncated ProblemKind = iota + 1
+	// ProblemDamaged: bytes of a file are no entries, and readable ones follow. What they held may
+	// be in another folder; if not, a ProblemGap follows.
+	ProblemDamaged
+	// ProblemGap: no folder has the transactions from Zxid to Until.
+	ProblemGap
+	// ProblemDisagree: the folders Dirs have different transactions at the zxids from Zxid to
+	// Until, Count of them. Txns returns those of most folders, or else of the one named first to
+	// Open.
+	ProblemDisagree
+	// ProblemUncommitted: only the folders Dirs have the transactions from Zxid to Until, and the
+	// log of another folder proves that the next leader discarded them. Txns leaves them out.
+	ProblemUncommitted
+	// ProblemUnconfirmed: only the folders Dirs have the transactions from Zxid to Until; the
+	// others end before, or go on with a later epoch without a proof. They may have been
+	// discarded. Txns returns them.
+	ProblemUnconfirmed
+	// ProblemOtherEnsemble: the folder in Dirs is of another ensemble than the one named first. Txns
+	// leaves it out from here on.
+	ProblemOtherEnsemble
+	// ProblemUnsupported: a file's format, or a transaction's type, is unknown. The transaction is
+	// left out.
+	ProblemUnsupported
+	// ProblemUnreadable: a file cannot be opened or read, or is not what its name says.
+	ProblemUnreadable
+	// ProblemDisorder: a file has zxids that do not rise. Txns leaves out the lower ones.
+	ProblemDisorder
+)
+
+var problemNames = map[ProblemKind]string{
+	ProblemTruncated: "truncated", ProblemDamaged: "damaged", ProblemGap: "gap",
+	ProblemDisagree: "disagree", ProblemUncommitted: "uncommitted",
+	ProblemUnconfirmed: "unconfirmed", ProblemOtherEnsemble: "other ensemble",
+	ProblemUnsupported: "unsupported", ProblemUnreadable: "unreadable", ProblemDisorder: "disorder",
+}
+
+// String returns the kind's name: "truncated", "damaged", ...
+func (k ProblemKind) String() string {
+	if name, ok := problemNames[k]; ok {
+		return name
+	}
+	return fmt.Sprintf("ProblemKind(%d)", int(k))
+}
+
+// Problem is something in the files that keeps transactions from being read or believed. It is
+// never the end of the reading.
+type Problem struct {
+	Kind   ProblemKind
+	File   string   // the file's path; "" if it concerns folders
+	Dirs   []string // folders that it concerns, as found by Open
+	Offset int64    // in File, of the first byte concerned
+	Bytes  int64    // number of bytes of File that were skipped
+	Zxid   int64    // the first transaction concerned; for damage the last one before it; 0: unknown
+	Until  int64    // the last transaction concerned; for damage the first one after it; 0: unknown
+	Count  int64    // number of transactions concerned; 0: unknown
+	Type   int32    // ProblemUnsupported: the transaction's type
+	Err    error    // the cause, or what is wrong; may be nil
+}
+
+// Lost reports whether transactions that took effect may be missing from what Txns returns.
+func (p *Problem) Lost() bool {
+	switch p.Kind {
+	case ProblemGap, ProblemUnsupported, ProblemUnreadable, ProblemDisorder, ProblemDisagree:
+		return true
+	}
+	return false
+}
+
+// Unwrap returns Err.
+func (p *Problem) Unwrap() error { return p.Err }
+
+// Error describes the problem in one line: where, what, which transactions.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File + ": ")
+	}
+	switch p.Kind {
+	case ProblemTruncated:
+		fmt.Fprintf(&b, "ends within an entry at byte %d, after zxid %s: %d bytes are unreadable", p.Offset, hex(p.Zxid), p.Bytes)
+	case ProblemDamaged:
+		fmt.Fprintf(&b, "damaged: bytes %d to %d are unreadable", p.Offset, p.Offset+p.Bytes)
+		if p.Until != 0 {
+			fmt.Fprintf(&b, ", between zxid %s and %s", hex(p.Zxid), hex(p.Until))
+		}
+	case ProblemGap:
+		fmt.Fprintf(&b, "gap: no folder has %s", p.transactions())
+	case ProblemDisagree:
+		fmt.Fprintf(&b, "the servers disagree: %s differ between %s", p.transactions(), strings.Join(p.Dirs, " and "))
+	case ProblemUncommitted:
+		fmt.Fprintf(&b, "never committed, left out: %s, only in %s; the next leader discarded them", p.transactions(), strings.Join(p.Dirs, ", "))
+	case ProblemUnconfirmed:
+		fmt.Fprintf(&b, "maybe not committed: %s, only in %s", p.transactions(), strings.Join(p.Dirs, ", "))
+	case ProblemOtherEnsemble:
+		fmt.Fprintf(&b, "%s is of another ensemble, left out: other transactions from zxid %s on", strings.Join(p.Dirs, ", "), hex(p.Zxid))
+	case ProblemUnsupported:
+		b.WriteString("unsupported")
+		if p.Zxid != 0 {
+			fmt.Fprintf(&b, ": transaction %s of type %d at byte %d", hex(p.Zxid), p.Type, p.Offset)
+		}
+	case ProblemUnreadable:
+		b.WriteString("unreadable")
+	case ProblemDisorder:
+		fmt.Fprintf(&b, "zxid %s follows %s at byte %d; lower ones are left out", hex(p.Until), hex(p.Zxid), p.Offset)
+	}
+	if p.Err != nil {
+		fmt.Fprintf(&b, ": %v", p.Err)
+	}
+	return b.String()
+}
+
+func (p *Problem) transactions() string {
+	text := "transaction " + hex(p.Zxid)
+	if p.Until > p.Zxid {
+		text = fmt.Sprintf("transactions %s to %s", hex(p.Zxid), hex(p.Until))
+	}
+	if p.Count > 1 {
+		text += fmt.Sprintf(" (%d)", p.Count)
+	}
+	return text
+}
+
+// hex writes a zxid as ZooKeeper does.
+func hex(zxid int64) string { return fmt.Sprintf("%#x", uint64(zxid)) }

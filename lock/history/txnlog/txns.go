@@ -1,0 +1,152 @@
+package txnlog
+
+import (
+	"fmt"
+	"iter"
+	"os"
+	"time"
+)
+
+// Txns returns the range's transactions in the order of their zxids, each once, merged from all
+// folders. An error is a *Problem and stands, with a zero Txn, where it was met: the iteration goes
+// on after it. The caller may keep transactions. Memory is bounded by a buffer for each folder, and
+// the largest transactions.
+//
+// Files that end before the range, or begin after it, are not read. If Until is set, the file that
+// has its end is read twice.
+func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
+	return func(yield func(Txn, error) bool) {
+		m := newMerge(l, r)
+		defer m.close()
+		acls := map[string][]ACL{}
+		for {
+			e, ok := m.next()
+			for _, p := range m.takeProblems() {
+				if !yield(Txn{}, p) {
+					return
+				}
+			}
+			if !ok {
+				return
+			}
+			t, _, err := decodeTxn(e.payload, acls)
+			if err != nil {
+				err = &Problem{
+					Kind: ProblemUnsupported, File: m.current.path, Offset: e.offset, Zxid: e.zxid, Until: e.zxid, Count: 1,
+					Type: decodeHeader(e.payload).kind, Err: err,
+				}
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
+	}
+}
+
+// openScanner opens a log for reading.
+func (f *logFile) open(report func(*Problem), read func(int)) (*os.File, *scanner) {
+	file, err := os.Open(f.path)
+	if err != nil {
+		report(&Problem{Kind: ProblemUnreadable, File: f.path, Zxid: f.first, Err: err})
+		return nil, nil
+	}
+	s, err := newScanner(file, f.path, report, read)
+	if err != nil {
+		report(err.(*Problem))
+		file.Close()
+		return nil, nil
+	}
+	return file, s
+}
+
+// newLogFile describes a log by its name and its first entry.
+func newLogFile(path string, dir int, zxid, size int64) *logFile {
+	f := &logFile{path: path, dir: dir, first: zxid, size: size}
+	file, err := os.Open(path)
+	if err != nil {
+		return f // told when it is read
+	}
+	defer file.Close()
+	head := make([]byte, fileHeaderSize+frameSize+headerSize)
+	if n, _ := file.ReadAt(head, 0); n < len(head) {
+		return f
+	}
+	// A file that was renamed, or whose first entry is damaged, is known by its name.
+	if h := decodeHeader(head[fileHeaderSize+frameSize:]); h.zxid == zxid {
+		f.time = time.UnixMilli(h.time)
+	}
+	return f
+}
+
+// needed returns the files to read, and the last zxid of the range (0: no bound; -1: it is empty).
+func (l *Log) needed(r Range) (files []*logFile, to int64) {
+	to = r.To
+	if !r.Until.IsZero() {
+		last := l.lastUntil(r.Until)
+		if last == 0 {
+			return nil, -1
+		}
+		if to == 0 || last < to {
+			to = last
+		}
+	}
+	following := l.following()
+	started := map[int]bool{}
+	for _, f := range l.logs {
+		next := following[f]
+		switch {
+		case to != 0 && f.first > to:
+			continue
+		case next != nil && next.first <= r.From:
+			continue
+		case !started[f.dir] && next != nil && !next.time.IsZero() && next.time.Before(r.Since):
+			continue
+		}
+		started[f.dir] = true
+		files = append(files, f)
+	}
+	return files, to
+}
+
+// following returns for each log the next one of its folder.
+func (l *Log) following() map[*logFile]*logFile {
+	next := map[*logFile]*logFile{}
+	last := map[int]*logFile{}
+	for _, f := range l.logs {
+		if prev := last[f.dir]; prev != nil {
+			next[prev] = f
+		}
+		last[f.dir] = f
+	}
+	return next
+}
+
+// lastUntil returns the zxid of the last transaction that is not after a time; 0 if there is none.
+func (l *Log) lastUntil(until time.Time) int64 {
+	files := map[int]*logFile{}
+	for _, f := range l.logs {
+		if !f.time.IsZero() && !f.time.After(until) || f.time.IsZero() && files[f.dir] == nil {
+			files[f.dir] = f
+		}
+	}
+	var last int64
+	ms := until.UnixMilli()
+	for _, f := range files {
+		file, s := f.open(func(*Problem) {}, nil)
+		if s == nil {
+			continue
+		}
+		for e, ok := s.next(); ok; e, ok = s.next() {
+			if e.time <= ms {
+				last = max(last, e.zxid)
+			}
+		}
+		file.Close()
+	}
+	return last
+}
+
+// String describes the range's bounds.
+func (r Range) String() string {
+	return fmt.Sprintf("%s..%s %v..%v", hex(r.From), hex(r.To), r.Since, r.Until)
+}
