@@ -23,9 +23,10 @@ type point struct {
 // place is where the clock may have been stepped: right before the transaction.
 type place struct {
 	point
-	rose time.Duration // how much the stamps rose there
-	torn bool          // they fell, or another leader stamped
-	told bool          // an event told so
+	stamp time.Time
+	rose  time.Duration // how much the stamps rose there
+	torn  bool          // they fell, or another leader stamped
+	told  bool          // an event told so
 }
 
 // step is a step of the leader's clock.
@@ -58,7 +59,7 @@ func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
 		if len(c.places) == maxPlaces {
 			c.places = append(c.places[:0], c.places[maxPlaces/2:]...)
 		}
-		c.places = append(c.places, place{c.point, rose, elected || rose < 0, back})
+		c.places = append(c.places, place{c.point, stamp, rose, elected || rose < 0, back})
 	}
 	e := Event{Kind: Clock, Zxid: zxid, Time: stamp, Prev: prev, Step: min(0, rose), mono: c.mono}
 	if elected {
@@ -91,7 +92,7 @@ func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
 	p := &c.places[at]
 	told := p.told
 	c.steps, p.told = append(c.steps, step{p.zxid, by}), true
-	return Event{Kind: Clock, Zxid: p.zxid, Time: c.stamp, Step: by, mono: p.mono}, !told
+	return Event{Kind: Clock, Zxid: p.zxid, Time: p.stamp, Step: by, mono: p.mono}, !told
 }
 
 // stepped returns the sum of the known steps after the transaction from, until to.

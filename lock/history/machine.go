@@ -2,6 +2,8 @@ package history
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,9 +32,12 @@ type Machine struct {
 	sessions map[int64]*session
 	jobs     map[string][]byte // the last record of each job
 	moments  moments
+	seen     bool     // anything of a matching lock
 	touched  []*queue // by the present transaction
 	first    time.Time
-	others   map[string]bool // roots of other locks in the log
+	others   map[string]bool  // roots of other locks in the log
+	unasked  map[string]bool  // names of locks that do not match, a few
+	nameless map[int64]Client // sessions that removed entries, and whose they are, as it turned out
 	txn      *txnlog.Txn
 }
 
@@ -52,7 +57,7 @@ func New(o Options, emit func(Event)) *Machine {
 		o.Grace = func(string) time.Duration { return 0 }
 	}
 	return &Machine{o: o, emit: emit, locks: map[string]*queue{}, sessions: map[int64]*session{}, jobs: map[string][]byte{},
-		moments: moments{asked: o.At}, others: map[string]bool{}}
+		moments: moments{asked: o.At}, others: map[string]bool{}, unasked: map[string]bool{}, nameless: map[int64]Client{}}
 }
 
 // Span returns the stamps of the first and the last transaction; zero if there was none.
@@ -61,12 +66,26 @@ func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp
 // Zxid returns the last transaction.
 func (m *Machine) Zxid() int64 { return m.clock.zxid }
 
-// Elsewhere returns nodes outside of the root that have locks below them, some of them.
-func (m *Machine) Elsewhere() (roots []string) {
-	for root := range m.others {
-		roots = append(roots, root)
+// Elsewhere returns nodes outside of the root that have locks below them, a few, sorted.
+func (m *Machine) Elsewhere() []string { return slices.Sorted(maps.Keys(m.others)) }
+
+// Others returns names of locks that do not match the options, a few, sorted.
+func (m *Machine) Others() []string { return slices.Sorted(maps.Keys(m.unasked)) }
+
+// Resolve returns the event by what was learned after it: whose session it was that removed an
+// entry.
+func (m *Machine) Resolve(e Event) Event {
+	by := m.nameless[e.Session]
+	switch {
+	case e.Kind != Removed || e.By.Known() || !by.Known():
+	case by == e.Who && e.In:
+		e.Kind, e.Reason = Released, ""
+	case by == e.Who:
+		e.Kind, e.Reason = Withdrawn, ""
+	default:
+		e.By, e.Reason = by, byAnother
 	}
-	return roots
+	return e
 }
 
 // Elapsed returns the time of an event since the first transaction, by the leaders' clocks
@@ -132,6 +151,16 @@ func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender
 	m.touch(q)
 	return c
 }
+
+// Reset forgets the nodes of a snapshot whose reading has failed.
+func (m *Machine) Reset() {
+	clear(m.locks)
+	clear(m.jobs)
+	m.touched = nil
+}
+
+// Seen reports whether there was anything of a matching lock.
+func (m *Machine) Seen() bool { return m.seen }
 
 // Gap tells the Machine that transactions are missing here. Entries of which nothing is seen after
 // it are given up when their leases are over.
@@ -253,6 +282,9 @@ func (m *Machine) knows(lock string, c Client) *session {
 	}
 	if c.Known() {
 		s.client = c
+		if _, asked := m.nameless[m.txn.Session]; asked {
+			m.nameless[m.txn.Session] = c
+		}
 	}
 	s.reaps = s.reaps || m.o.Reaper != "" && lock == m.o.Reaper
 	return s
@@ -278,7 +310,11 @@ func (m *Machine) create(op *txnlog.Op) {
 		return
 	}
 	if _, ok := znode.AnchorOf(node); ok {
-		if a, err := znode.DecodeAnchor(op.Data); err == nil && m.o.Match(lock) {
+		if !m.o.Match(lock) {
+			if len(m.unasked) < fewNames {
+				m.unasked[lock] = true
+			}
+		} else if a, err := znode.DecodeAnchor(op.Data); err == nil {
 			m.capacity(m.queue(lock), a.Capacity())
 		}
 		return
@@ -294,10 +330,13 @@ func (m *Machine) create(op *txnlog.Op) {
 	}
 }
 
+// fewNames is how many names of other locks are kept.
+const fewNames = 8
+
 // elsewhere notes where there are locks that are not below the root.
 func (m *Machine) elsewhere(op *txnlog.Op) {
 	above, node := split(op.Path)
-	if len(m.others) >= 8 || !strings.HasPrefix(node, "anchor-") {
+	if len(m.others) >= fewNames || !strings.HasPrefix(node, "anchor-") {
 		return
 	}
 	if _, ok := znode.AnchorOf(node); !ok {
@@ -437,6 +476,7 @@ func (m *Machine) queue(name string) *queue {
 	if q == nil {
 		q = &queue{name: name, rules: znode.Rules{Kind: znode.Mutex}}
 		m.locks[name] = q
+		m.seen = true
 	}
 	return q
 }

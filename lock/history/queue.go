@@ -285,13 +285,20 @@ func (m *Machine) lapse(q *queue, c *contender) {
 	}
 }
 
+// Reasons of Removed.
+const (
+	byUnknown = "by a session that wrote no entry: by hand, unless it is a new session of the entry's client"
+	byAnother = "by another client, during the lease"
+)
+
 // left is an entry that was deleted, or whose session has ended.
 func (m *Machine) left(q *queue, c *contender, ended bool) {
 	m.lapse(q, c)
 	e := m.about(Removed, q, c)
 	e.Late = c.lapsed
 	s := m.sessions[m.txn.Session]
-	own := m.txn.Session == c.session || s != nil && s.client.Known() && s.client == c.client
+	unknown := s == nil || !s.client.Known()
+	own := m.txn.Session == c.session || !unknown && s.client == c.client || unknown && c.session == 0 // as far as a log that begins later can tell
 	switch {
 	case ended:
 		e.Kind = SessionEnded
@@ -310,15 +317,16 @@ func (m *Machine) left(q *queue, c *contender, ended bool) {
 		if c.Record.Detached {
 			e.Reason = "by the client that broke it; no process had it"
 		}
-	case (s == nil || !s.client.Known()) && m.tidies(q.name):
+	case unknown && m.tidies(q.name):
 		e.Kind = Withdrawn // only clients delete the lock's node in the same transaction, and of others' entries only expired ones
 		if e.In {
 			e.Kind = Released
 		}
 	case !e.By.Known():
-		e.Reason = "by a session that wrote no entry: by hand, unless it is a new session of the entry's client"
+		e.Reason = byUnknown
+		m.nameless[m.txn.Session] = Client{}
 	default:
-		e.Reason = "by another client, during the lease"
+		e.Reason = byAnother
 	}
 	m.tell(q, e)
 }
