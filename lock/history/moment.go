@@ -147,6 +147,11 @@ func (c *moments) end(m *Machine) {
 			f.Locks[j].judge(&m.clock, f.last, f.after)
 		}
 	}
+	shown := make([]bool, len(c.asked))
+	for _, f := range c.found {
+		shown[f.Index] = shown[f.Index] || f.Where != Skipped
+	}
+	c.found = slices.DeleteFunc(c.found, func(f found) bool { return f.Where == Skipped && shown[f.Index] })
 	slices.SortStableFunc(c.found, func(a, b found) int { return a.Index - b.Index })
 }
 
