@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -52,7 +53,7 @@ LOCK is a lock's name or a pattern, as for holdfast ls; without it the locks are
 with what stands out. --at tells who held it at a moment: a time or a zxid.
 
 Times are stamps of ZooKeeper's leader. They are written and read in UTC, or with --local
-in this machine's zone: 03:12 (the last one before now), 2026-11-26T03:12:05, or 2h for
+in this machine's zone: 03:12 (the last one in the logs), 2026-11-26T03:12:05, or 2h for
 two hours ago. If the leader's clock was stepped, or another server led, the output says
 so; a zxid is exact.
 
@@ -101,13 +102,10 @@ type inquiry struct {
 }
 
 // inquire checks the flags.
-func (f *historyFlags) inquire(cfg *policy.Config, name string, now time.Time) (q inquiry, err error) {
+func (f *historyFlags) inquire(cfg *policy.Config, name string, now, end time.Time) (q inquiry, err error) {
 	what, err := chosen(name)
 	if err != nil {
 		return q, err
-	}
-	if len(f.logs) == 0 {
-		return q, app.Usage("--logs is missing: name the folder version-2 of a ZooKeeper server, as in --logs /var/lib/zookeeper/version-2")
 	}
 	if f.asJSON && f.html != "" {
 		return q, app.Usage("--json and --html: choose one")
@@ -119,11 +117,11 @@ func (f *historyFlags) inquire(cfg *policy.Config, name string, now time.Time) (
 	if f.local {
 		zone = time.Local
 	}
-	now = now.In(zone)
+	now, end = now.In(zone), end.In(zone)
 	q.report = incident.Options{Root: cfg.Root, What: name, Owner: f.owner, Zone: zone, Overview: name == "" && f.owner == ""}
 	for flag, to := range map[string]*time.Time{"since": &q.report.Since, "until": &q.report.Until} {
 		if given := map[string]string{"since": f.since, "until": f.until}[flag]; given != "" {
-			if *to, err = parseWhen(given, now); err != nil {
+			if *to, err = parseWhen(given, now, end); err != nil {
 				return q, app.Usage("--%s %w", flag, err)
 			}
 		}
@@ -138,7 +136,7 @@ func (f *historyFlags) inquire(cfg *policy.Config, name string, now time.Time) (
 		if a.Zxid, isZxid, err = parseZxid(given); err != nil {
 			return q, app.Usage("--at %w", err)
 		} else if !isZxid {
-			if a.Time, err = parseWhen(given, now); err != nil {
+			if a.Time, err = parseWhen(given, now, end); err != nil {
 				return q, app.Usage("--at %w", err)
 			}
 		}
@@ -168,13 +166,17 @@ func (f *historyFlags) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	app.TellRoots(cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
-	q, err := f.inquire(cfg, name, time.Now())
-	if err != nil {
-		return err
+	if len(f.logs) == 0 {
+		return app.Usage("--logs is missing: name the folder version-2 of a ZooKeeper server, as in --logs /var/lib/zookeeper/version-2")
 	}
 	logs, err := txnlog.Open(f.logs...)
 	if err != nil {
 		return fmt.Errorf("--logs: %w", err)
+	}
+	now := time.Now()
+	q, err := f.inquire(cfg, name, now, f.end(logs, now))
+	if err != nil {
+		return err
 	}
 	q.report.Dirs = logs.Dirs()
 	r := incident.New(q.report)
@@ -209,6 +211,33 @@ func (f *historyFlags) run(cmd *cobra.Command, name string) error {
 		return fmt.Errorf("not all could be read, the first is %w", lost)
 	}
 	return nil
+}
+
+// end returns the highest stamp of the logs' last two files, to which times of day refer; now if no
+// time needs it.
+func (f *historyFlags) end(logs *txnlog.Log, now time.Time) time.Time {
+	if !slices.ContainsFunc(append(f.at, f.since, f.until), timeOfDay) {
+		return now
+	}
+	var starts []int64
+	for _, file := range logs.Files() {
+		if !file.Snapshot {
+			starts = append(starts, file.Zxid)
+		}
+	}
+	if starts = slices.Compact(starts); len(starts) == 0 {
+		return now
+	}
+	var end time.Time
+	for t, err := range logs.Txns(txnlog.Range{From: starts[max(0, len(starts)-2)]}) {
+		if err == nil && t.Time.After(end) { // problems are told when all is read
+			end = t.Time
+		}
+	}
+	if end.IsZero() {
+		return now
+	}
+	return end
 }
 
 // read has the machine follow the logs. lost is the first problem by which transactions may be
@@ -287,7 +316,7 @@ func (q inquiry) why(m *history.Machine, r *incident.Report, stream *incident.St
 		s += "; they have " + strings.Join(others, ", ")
 	}
 	if roots := m.Elsewhere(); len(roots) > 0 {
-		s += "; there are locks below " + strings.Join(roots, ", ") + ": is --root to name that?"
+		s += "; there are locks below " + strings.Join(roots, ", ") + ": is --root to name that, or a node above it?"
 	}
 	return s
 }

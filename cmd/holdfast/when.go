@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,9 +17,17 @@ var (
 		"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02 15:04:05.999999999"}
 )
 
-// parseWhen parses a time of the past. One without a date is the last time of day like this before
-// now, and without a zone it is in that of now.
-func parseWhen(s string, now time.Time) (time.Time, error) {
+// timeOfDay reports whether a time has no date.
+func timeOfDay(s string) bool {
+	return slices.ContainsFunc(dayLayouts, func(layout string) bool {
+		_, err := time.Parse(layout, strings.TrimSpace(s))
+		return err == nil
+	})
+}
+
+// parseWhen parses a time of the past. One without a date is the last such time of day until end,
+// and without a zone it is in that of now.
+func parseWhen(s string, now, end time.Time) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	ago, isAgo := strings.CutPrefix(s, "ago ")
 	if before, ok := strings.CutSuffix(s, " ago"); ok {
@@ -43,11 +52,11 @@ func parseWhen(s string, now time.Time) (time.Time, error) {
 		if err != nil {
 			continue
 		}
-		y, m, d := now.Date()
+		y, m, d := end.Date()
 		at := func(d int) time.Time {
 			return time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location())
 		}
-		if today := at(d); !today.After(now) {
+		if today := at(d); !today.After(end) {
 			return today, nil
 		}
 		return at(d - 1), nil

@@ -14,16 +14,16 @@ func TestParseWhen(t *testing.T) {
 		"2026-11-20": "2026-11-20T00:00:00Z", "2026-11-20T03:12": "2026-11-20T03:12:00Z", "2026-11-20 03:12:05.25": "2026-11-20T03:12:05.25Z",
 		"2026-11-20T03:12:05+02:00": "2026-11-20T01:12:05Z", "2h": "2026-11-26T07:30:00Z", "ago 2h": "2026-11-26T07:30:00Z", "90s ago": "2026-11-26T09:28:30Z",
 	} {
-		got, err := parseWhen(s, now)
+		got, err := parseWhen(s, now, now)
 		if err != nil || got.UTC().Format(time.RFC3339Nano) != want {
 			t.Errorf("%q: %v, %v, want %s", s, got, err, want)
 		}
 	}
-	if got, err := parseWhen("03:12", now.In(berlin)); err != nil || got.UTC().Format(time.RFC3339) != "2026-11-26T02:12:00Z" {
+	if got, err := parseWhen("03:12", now.In(berlin), now.In(berlin)); err != nil || got.UTC().Format(time.RFC3339) != "2026-11-26T02:12:00Z" {
 		t.Errorf("in another zone: %v, %v", got, err)
 	}
 	for _, s := range []string{"", "3", "25:00", "-2h", "yesterday", "2026-13-01"} {
-		if got, err := parseWhen(s, now); err == nil || !strings.Contains(err.Error(), "must be a time of day") {
+		if got, err := parseWhen(s, now, now); err == nil || !strings.Contains(err.Error(), "must be a time of day") {
 			t.Errorf("%q: %v, %v", s, got, err)
 		}
 	}

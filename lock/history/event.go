@@ -81,7 +81,7 @@ type Event struct {
 	Kind    Kind
 	Zxid    int64     // the transaction
 	Time    time.Time // its stamp, by the leader's clock
-	Session int64     // that made the transaction
+	Session int64     // that made the transaction; Granted: 0 if that is not the entry's
 
 	Lock  string // name, relative to the root
 	Entry string // name of the entry's node

@@ -67,7 +67,12 @@ func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp
 func (m *Machine) Zxid() int64 { return m.clock.zxid }
 
 // Elsewhere returns nodes outside of the root that have locks below them, a few, sorted.
-func (m *Machine) Elsewhere() []string { return slices.Sorted(maps.Keys(m.others)) }
+func (m *Machine) Elsewhere() []string {
+	all := slices.Sorted(maps.Keys(m.others))
+	return slices.DeleteFunc(slices.Clone(all), func(root string) bool {
+		return slices.ContainsFunc(all, func(above string) bool { return strings.HasPrefix(root, above+"/") })
+	})
+}
 
 // Others returns names of locks that do not match the options, a few, sorted.
 func (m *Machine) Others() []string { return slices.Sorted(maps.Keys(m.unasked)) }
@@ -335,14 +340,15 @@ const fewNames = 8
 
 // elsewhere notes where there are locks that are not below the root.
 func (m *Machine) elsewhere(op *txnlog.Op) {
-	above, node := split(op.Path)
-	if len(m.others) >= fewNames || !strings.HasPrefix(node, "anchor-") {
+	root, node := split(op.Path)
+	if len(m.others) >= fewNames || !strings.HasPrefix(node, "anchor-") && !znode.Reserved(node) {
 		return
 	}
-	if _, ok := znode.AnchorOf(node); !ok {
+	if _, ok := znode.AnchorOf(node); ok {
+		root, _ = split(root) // or a node above
+	} else if !znode.Reserved(node) {
 		return
 	}
-	root, _ := split(above)
 	if root != "" {
 		m.others[root] = true
 	}

@@ -146,7 +146,7 @@ func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 		stat.EphemeralOwner = t.Session
 	}
 	matches := m.o.Match(lock)
-	if !matches && m.by().Known() && lock != m.o.Reaper {
+	if !matches && m.by().Known() && lock != m.o.Reaper || m.scratch(lock) {
 		return
 	}
 	e := &contender{Entry: znode.ReadEntry(name, op.Data, stat), written: m.clock.point, stamp: t.Time, session: t.Session}
@@ -163,6 +163,18 @@ func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	joined.Role = e.role(q.rules.Kind)
 	m.tell(q, joined)
 	m.touch(q)
+}
+
+// scratch reports whether the transaction creates and deletes the lock's node: clients sample the
+// leader's clock, and test servers, by such writes.
+func (m *Machine) scratch(lock string) bool {
+	var made, deleted bool
+	for _, op := range m.txn.Ops {
+		if name, ok := m.name(op.Path); ok && name == lock {
+			made, deleted = made || op.Kind == txnlog.OpCreate, deleted || op.Kind == txnlog.OpDelete
+		}
+	}
+	return made && deleted
 }
 
 // estimated notes whose session wrote the entry, and learns of the leader's clock from the
@@ -386,7 +398,9 @@ func (m *Machine) admit(q *queue, stamp time.Time) {
 			}
 			c.since = stamp
 			e := m.about(Granted, q, c)
-			e.By = Client{} // that of the one that left is no news
+			if e.By = (Client{}); e.Session != c.session {
+				e.Session = 0 // that of the one that left
+			}
 			m.emit(e)
 			m.record(q, c)
 		}

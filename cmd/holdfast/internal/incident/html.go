@@ -140,8 +140,8 @@ func (r *Report) HTML(w io.Writer) error {
 		if on := row.Time.In(r.Zone).Format("Monday, 2006-01-02 MST"); on != day {
 			day, out.Day = on, on
 		}
-		if row.Lane > 0 {
-			out.Entry = fmt.Sprintf("#%d", row.Lane)
+		if row.Number > 0 {
+			out.Entry = fmt.Sprintf("#%d", row.Number)
 		}
 		if !row.Kind.Derived() {
 			if out.Zxid = hex(row.Zxid); row.Session != 0 {
@@ -171,10 +171,7 @@ func (r *Report) draw(l *Lock) picture {
 		to = from + time.Second
 	}
 	x := func(at time.Duration) int { return int(float64(at-from) / float64(to-from) * pictureWidth) }
-	layout := "15:04:05"
-	if to-from < 20*time.Second {
-		layout = "15:04:05.0"
-	}
+	layout := layoutOf(to - from)
 	const ticks = 4
 	for i := range ticks + 1 {
 		at := from + (to-from)*time.Duration(i)/ticks

@@ -38,10 +38,11 @@ type Report struct {
 	Moments     []history.Moment
 	Owned       bool // there was an event of the owner
 
-	open  map[string]int // index of the row of an entry's renewals
-	locks map[string]*Lock
-	terms []history.Event // changes of the clock
-	m     *history.Machine
+	open    map[string]int // index of the row of an entry's renewals
+	locks   map[string]*Lock
+	numbers map[string]*numbers
+	terms   []history.Event // changes of the clock
+	m       *history.Machine
 }
 
 // Row is an event, or several renewals of one entry in a row.
@@ -49,8 +50,9 @@ type Row struct {
 	history.Event
 	Count int       // of renewals
 	To    time.Time // of the last one
-	Lane  int       // number of the entry, from 1; 0: none
-	at    time.Duration
+	// Number is that of the entry among the lock's in the log, from 1; 0: it has none.
+	Number int
+	at     time.Duration
 }
 
 // Lock is one lock of a report.
@@ -103,38 +105,56 @@ func New(o Options) *Report {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
-	return &Report{Options: o, open: map[string]int{}, locks: map[string]*Lock{}}
+	return &Report{Options: o, open: map[string]int{}, locks: map[string]*Lock{}, numbers: map[string]*numbers{}}
 }
 
 // Add adds an event, in the order in which the machine emits them.
 func (r *Report) Add(e history.Event) {
+	number := r.number(e)
 	if e.Kind.Ensemble() {
 		r.terms = append(r.terms, e)
 	} else if !r.owns(e) {
 		return
 	}
 	r.Owned = r.Owned || !e.Kind.Ensemble()
-	number := r.live(e)
-	if !r.Since.IsZero() && e.Time.Before(r.Since) || !r.Until.IsZero() && e.Time.After(r.Until) || r.Overview && !standsOut(e) {
+	r.live(e, number)
+	if !r.Since.IsZero() && e.Time.Before(r.Since) || !r.Until.IsZero() && e.Time.After(r.Until) || r.Overview && !standsOut(e) || r.folds(e) {
 		return
 	}
-	key := e.Lock + "/" + e.Entry
-	if e.Kind == history.Renewed && !e.Late {
-		if i, ok := r.open[key]; ok {
-			row := &r.Rows[i]
-			row.Count, row.To, row.Lease = row.Count+1, e.Time, e.Lease
-			return
-		}
-	}
-	delete(r.open, key)
 	if len(r.Rows) >= maxRows {
 		r.Cut++
 		return
 	}
-	r.Rows = append(r.Rows, Row{Event: e, Count: 1, To: e.Time, Lane: number})
-	if e.Kind == history.Renewed && !e.Late {
+	r.Rows = append(r.Rows, Row{Event: e, Count: 1, To: e.Time, Number: number})
+	if key := e.Lock + "/" + e.Entry; e.Kind == history.Renewed && !e.Late {
 		r.open[key] = len(r.Rows) - 1
+	} else {
+		delete(r.open, key)
 	}
+}
+
+// folds adds an event to an earlier row, if it needs none of its own: a renewal after others, and
+// the record of a grant in a write that has a row.
+func (r *Report) folds(e history.Event) bool {
+	switch e.Kind {
+	case history.Renewed:
+		i, ok := r.open[e.Lock+"/"+e.Entry]
+		if !ok || e.Late {
+			return false
+		}
+		row := &r.Rows[i]
+		row.Count, row.To, row.Lease = row.Count+1, e.Time, e.Lease
+		return true
+	case history.Recorded:
+		for i := len(r.Rows) - 1; i >= 0 && r.Rows[i].Zxid == e.Zxid; i-- {
+			if row := &r.Rows[i]; row.Event.Entry == e.Entry && row.Lock == e.Lock && !row.Kind.Derived() {
+				row.At = e.At
+				delete(r.open, e.Lock+"/"+e.Entry) // the next renewal gets a row of its own
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // standsOut reports whether an overview shows the event.
@@ -149,10 +169,38 @@ func standsOut(e history.Event) bool {
 	return false
 }
 
-// live follows the entry's life, and returns its number.
-func (r *Report) live(e history.Event) int {
-	if e.Lock == "" {
+// number returns the number of an event's entry.
+func (r *Report) number(e history.Event) int {
+	if e.Entry == "" || r.Overview || e.Kind == history.RevokeAsked && r.numbers[e.Lock] == nil {
 		return 0
+	}
+	all := r.numbers[e.Lock]
+	if all == nil {
+		all = &numbers{open: map[string]int{}}
+		r.numbers[e.Lock] = all
+	}
+	n := all.open[e.Entry]
+	if n == 0 && e.Kind != history.RevokeAsked {
+		all.last++
+		n = all.last
+		all.open[e.Entry] = n
+	}
+	if e.Kind.Ends() {
+		delete(all.open, e.Entry)
+	}
+	return n
+}
+
+// numbers are those of a lock's entries.
+type numbers struct {
+	last int
+	open map[string]int // of the entries that are there
+}
+
+// live follows the lives of locks and entries.
+func (r *Report) live(e history.Event, number int) {
+	if e.Lock == "" {
+		return
 	}
 	l := r.locks[e.Lock]
 	if l == nil {
@@ -160,29 +208,25 @@ func (r *Report) live(e history.Event) int {
 		r.locks[e.Lock] = l
 		r.Locks = append(r.Locks, l)
 	}
-	if e.Time.After(l.Last) {
-		l.Last = e.Time
-	}
-	if e.Of != "" {
+	if l.Last = e.Time; e.Of != "" {
 		l.Kind = e.Of
 	}
 	l.count(e)
-	if e.Entry == "" || r.Overview {
-		return 0
+	if number == 0 {
+		return
 	}
 	lane := l.open[e.Entry]
 	if lane == nil {
 		if e.Kind == history.RevokeAsked {
-			return 0
+			return
 		}
-		lane = &Lane{Number: len(l.Lanes) + 1, Entry: e.Entry}
+		lane = &Lane{Number: number, Entry: e.Entry}
 		l.open[e.Entry], l.Lanes = lane, append(l.Lanes, lane)
 	}
 	lane.follow(e)
 	if e.Kind.Ends() {
 		delete(l.open, e.Entry)
 	}
-	return lane.Number
 }
 
 func (l *Lock) count(e history.Event) {

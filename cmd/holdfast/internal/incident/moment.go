@@ -26,8 +26,12 @@ func (p *printer) moment(m history.Moment) {
 
 // note2 prints a text, indented by two.
 func (p *printer) note2(s string) {
-	for _, line := range fold(text.Printable(s), max(38, min(98, cmpOr(p.width, 100)-2))) {
-		p.line("  %s", line)
+	for i, line := range fold(text.Printable(s), max(36, min(96, cmpOr(p.width, 100)-4))) {
+		indent := "  "
+		if i > 0 {
+			indent = "    "
+		}
+		p.line("%s%s", indent, line)
 	}
 }
 
@@ -97,12 +101,12 @@ func (p *printer) state(s history.State) {
 	}
 	for i, h := range s.Waiters {
 		if i == 8 {
-			p.note2(fmt.Sprintf("and %d more", len(s.Waiters)-i))
+			p.note2(fmt.Sprintf("%s: and %d more waiters", name, len(s.Waiters)-i))
 			break
 		}
-		t := fmt.Sprintf("%d. in the queue: %s", i+1, h.Client)
+		t := fmt.Sprintf("%s: waiter %d: %s", name, i+1, h.Client)
 		if !h.Client.Known() {
-			t = fmt.Sprintf("%d. in the queue: another library's entry %s", i+1, h.Entry)
+			t = fmt.Sprintf("%s: waiter %d: another library's entry %s", name, i+1, h.Entry)
 		}
 		if h.Left < 0 {
 			t += ", whose lease had ended"

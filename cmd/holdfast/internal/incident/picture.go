@@ -141,10 +141,7 @@ func endChar(k history.Kind) string {
 
 // axis draws the times.
 func (p *printer) axis(wide, canvas int, from, to time.Duration) {
-	layout := "15:04:05"
-	if to-from < 20*time.Second {
-		layout = "15:04:05.0"
-	}
+	layout := layoutOf(to - from)
 	ticks := max(1, min(6, canvas/16))
 	line := []rune(strings.Repeat(" ", canvas+2))
 	for i := range ticks {
@@ -153,6 +150,19 @@ func (p *printer) axis(wide, canvas int, from, to time.Duration) {
 		copy(line[i*canvas/ticks:], []rune(label))
 	}
 	p.line("%s  %s", strings.Repeat(" ", wide), p.paint(text.Dim, strings.TrimRight(string(line[:canvas]), " ")))
+}
+
+// layoutOf returns the layout of the times of an axis that shows so much.
+func layoutOf(d time.Duration) string {
+	switch {
+	case d < 2*time.Second:
+		return "15:04:05.000"
+	case d < 20*time.Second:
+		return "15:04:05.0"
+	case d < 48*time.Hour:
+		return "15:04:05"
+	}
+	return "01-02 15:04"
 }
 
 // breaks marks where stamps do not go on.

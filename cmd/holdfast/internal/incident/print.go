@@ -58,11 +58,12 @@ func (r *Report) Print(w io.Writer, width int, colour bool) error {
 		}
 		return p.err
 	}
-	p.span()
-	switch {
-	case len(r.Rows) == 0 && len(r.Locks) == 0 || r.Why != "":
+	if r.Why != "" {
 		p.line("%s", text.Printable(r.Why))
 		return p.err
+	}
+	p.span()
+	switch {
 	case r.Overview:
 		p.line("")
 		p.overview()
@@ -174,8 +175,8 @@ func (p *printer) rows(inLine bool) (t text.Table, notes []string) {
 			cells = append(cells, text.Cell{Text: text.Head(text.Printable(row.Lock), 30)})
 		}
 		var entry, zxid, session string
-		if row.Lane > 0 {
-			entry = fmt.Sprintf("#%d", row.Lane)
+		if row.Number > 0 {
+			entry = fmt.Sprintf("#%d", row.Number)
 		}
 		if !row.Kind.Derived() { // no transaction says it
 			zxid = hex(row.Zxid)

@@ -62,6 +62,9 @@ func (r *Report) say(row Row) string {
 		}
 	case history.Granted:
 		s = join("nothing excludes it from here", until)
+		if !e.At.IsZero() {
+			s = join("nothing excludes it from here, as its client recorded", until)
+		}
 	case history.Recorded:
 		s = "its client recorded the grant of " + r.clock(e.At)
 	case history.Renewed:
@@ -129,7 +132,10 @@ func (r *Report) say(row Row) string {
 		s = r.sayClock(e)
 	}
 	if e.Early {
-		s = join(s, "before the grace was over, by these stamps")
+		s = join(s, "sooner than the grace of its policy, by these stamps")
+	}
+	if !e.At.IsZero() && e.Kind != history.Granted && e.Kind != history.Recorded {
+		s = join("its client recorded the grant of "+r.clock(e.At), s)
 	}
 	if e.Late && e.Kind == history.Released {
 		s = join(s, "after the end of its lease")
