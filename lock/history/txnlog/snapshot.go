@@ -1,16 +1,28 @@
 package txnlog
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"hash"
+	"hash/adler32"
+	"io"
 	"iter"
+	"math"
+	"os"
+	"slices"
 	"time"
 )
 
-// Snapshot is a snapshot file: all nodes and sessions as of Zxid, and maybe some later changes.
+// Snapshot is a snapshot file: all nodes and sessions as of Zxid, and maybe some later changes. It
+// may be plain, or compressed by gzip or Snappy.
 type Snapshot struct {
 	Path string
 	Zxid int64
-	Size int64
+	Size int64 // bytes of the file
 
 	dir         int
 	compression string // "", "gz", "snappy"
@@ -23,20 +35,277 @@ type Session struct {
 }
 
 // Snapshots returns all snapshots, in the order of their zxids.
-func (l *Log) Snapshots() []*Snapshot { return append([]*Snapshot(nil), l.snaps...) }
+func (l *Log) Snapshots() []*Snapshot { return slices.Clone(l.snaps) }
 
-// SnapshotsFor returns the snapshots that the range can follow, the newest first: the state before
-// the range is that snapshot, and all transactions from Snapshot.Zxid + 1 on. An empty ensemble
-// needs none.
-func (l *Log) SnapshotsFor(r Range) []*Snapshot { return nil }
-
-// Sessions returns the sessions that were open.
-func (s *Snapshot) Sessions() iter.Seq2[Session, error] {
-	return func(yield func(Session, error) bool) { yield(Session{}, errors.New("not yet")) }
+// SnapshotsFor returns the snapshots that are older than the range's first transaction, the newest
+// first. The state before the range is that of one of them and all transactions after
+// Snapshot.Zxid, up to the range. Files that are visibly incomplete are left out; others may prove
+// damaged when they are read, so have the next one ready.
+func (l *Log) SnapshotsFor(r Range) []*Snapshot {
+	start := r.From
+	if files, _ := l.needed(r); len(files) > 0 {
+		start = max(start, files[0].first)
+	} else if start == 0 {
+		start = math.MaxInt64
+	}
+	var fit []*Snapshot
+	for _, s := range l.snaps {
+		if s.Zxid < start && s.whole() {
+			fit = append(fit, s)
+		}
+	}
+	slices.Reverse(fit)
+	return fit
 }
 
-// Nodes returns all nodes, parents before their children. An error ends the iteration: the snapshot
-// is incomplete or damaged, and another one should be used.
+// whole reports whether the file ends as a snapshot does, as far as that is cheap to see.
+func (s *Snapshot) whole() bool {
+	f, err := os.Open(s.Path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if s.compression != "" {
+		return s.Size > 0
+	}
+	end := make([]byte, 5)
+	if _, err := f.ReadAt(end, s.Size-int64(len(end))); err != nil {
+		return false
+	}
+	return bytes.Equal(end, []byte{0, 0, 0, 1, '/'})
+}
+
+// Sessions returns the sessions that were open. An error ends the iteration; it is a *Problem.
+func (s *Snapshot) Sessions() iter.Seq2[Session, error] {
+	return func(yield func(Session, error) bool) {
+		r, err := s.open()
+		if err != nil {
+			yield(Session{}, err)
+			return
+		}
+		defer r.file.Close()
+		stopped := false
+		r.sessions(func(session Session) bool {
+			stopped = !yield(session, nil)
+			return !stopped
+		})
+		if err := r.problem(); err != nil && !stopped {
+			yield(Session{}, err)
+		}
+	}
+}
+
+// Nodes returns all nodes, parents before their children. The caller may keep them. An error ends
+// the iteration: a *Problem which says that the snapshot is incomplete or damaged; its last nodes
+// may be wrong then, and another snapshot should be used. Memory is bounded by the largest node and
+// the number of different access control lists.
 func (s *Snapshot) Nodes() iter.Seq2[Node, error] {
-	return func(yield func(Node, error) bool) { yield(Node{}, errors.New("not yet")) }
+	return func(yield func(Node, error) bool) {
+		r, err := s.open()
+		if err != nil {
+			yield(Node{}, err)
+			return
+		}
+		defer r.file.Close()
+		r.sessions(func(Session) bool { return true })
+		acls := r.acls()
+		for {
+			n, ok := r.node(acls)
+			if !ok {
+				break
+			}
+			if !yield(n, nil) {
+				return
+			}
+		}
+		r.seal()
+		if err := r.problem(); err != nil {
+			yield(Node{}, err)
+		}
+	}
+}
+
+// snapshotReader reads a snapshot's records. After a failure err is set, and all reads return zero
+// values.
+type snapshotReader struct {
+	snap   *Snapshot
+	file   *os.File
+	in     *bufio.Reader
+	sum    hash.Hash32
+	offset int64 // in the uncompressed bytes
+	err    error
+	small  [8]byte
+}
+
+// open opens the file and reads its header.
+func (s *Snapshot) open() (*snapshotReader, error) {
+	f, err := os.Open(s.Path)
+	if err != nil {
+		return nil, &Problem{Kind: ProblemUnreadable, File: s.Path, Zxid: s.Zxid, Err: err}
+	}
+	r := &snapshotReader{snap: s, file: f, sum: adler32.New()}
+	var in io.Reader = bufio.NewReaderSize(f, chunkSize)
+	switch s.compression {
+	case "gz":
+		in, err = gzip.NewReader(in)
+	case "snappy":
+		in, err = newSnappyReader(in)
+	}
+	if err != nil {
+		f.Close()
+		return nil, &Problem{Kind: ProblemTruncated, File: s.Path, Zxid: s.Zxid, Err: fmt.Errorf("%s: %w", s.compression, err)}
+	}
+	r.in = bufio.NewReaderSize(in, chunkSize)
+	magic := r.take(4)
+	if r.err == nil && string(magic) != "ZKSN" {
+		f.Close()
+		return nil, &Problem{Kind: ProblemUnreadable, File: s.Path, Zxid: s.Zxid, Err: errors.New("not a snapshot: it does not begin with ZKSN")}
+	}
+	if v := r.int32(); r.err == nil && v != 2 {
+		f.Close()
+		return nil, &Problem{Kind: ProblemUnsupported, File: s.Path, Zxid: s.Zxid, Err: fmt.Errorf("version %d of the snapshot's format; this program reads 2", v)}
+	}
+	r.int64() // dbid
+	return r, nil
+}
+
+// problem returns the failure so far as a *Problem, or nil.
+func (r *snapshotReader) problem() error {
+	if r.err == nil {
+		return nil
+	}
+	kind := ProblemDamaged
+	if errors.Is(r.err, io.EOF) || errors.Is(r.err, io.ErrUnexpectedEOF) {
+		kind = ProblemTruncated
+	}
+	return &Problem{Kind: kind, File: r.snap.Path, Offset: r.offset, Zxid: r.snap.Zxid, Err: r.err}
+}
+
+// take reads n bytes. Up to 8 of them are valid until the next read; more are the caller's.
+func (r *snapshotReader) take(n int) []byte {
+	if r.err != nil {
+		return nil
+	}
+	if n < 0 || n > maxEntry {
+		r.err = fmt.Errorf("a length of %d bytes", n)
+		return nil
+	}
+	var b []byte
+	switch {
+	case n <= len(r.small):
+		b = r.small[:n]
+		_, r.err = io.ReadFull(r.in, b)
+	case n <= 1<<20:
+		b = make([]byte, n)
+		_, r.err = io.ReadFull(r.in, b)
+	default:
+		// Grows with what the file has, so a hostile length costs no more than the file.
+		var grown bytes.Buffer
+		_, r.err = io.CopyN(&grown, r.in, int64(n))
+		b = grown.Bytes()
+	}
+	if r.err != nil {
+		return nil
+	}
+	r.offset += int64(n)
+	r.sum.Write(b)
+	return b
+}
+
+func (r *snapshotReader) int32() int32 {
+	if b := r.take(4); b != nil {
+		return int32(binary.BigEndian.Uint32(b))
+	}
+	return 0
+}
+
+func (r *snapshotReader) int64() int64 {
+	if b := r.take(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+func (r *snapshotReader) time() time.Time { return time.UnixMilli(r.int64()) }
+
+func (r *snapshotReader) buffer() []byte {
+	n := r.int32()
+	if r.err != nil || n == -1 {
+		return nil
+	}
+	b := r.take(int(n))
+	if n <= int32(len(r.small)) && b != nil {
+		return append(make([]byte, 0, n), b...)
+	}
+	return b
+}
+
+func (r *snapshotReader) string() string { return string(r.buffer()) }
+
+// sessions reads the open sessions, until yield returns false.
+func (r *snapshotReader) sessions(yield func(Session) bool) {
+	for n := r.int32(); n > 0 && r.err == nil; n-- {
+		s := Session{ID: r.int64(), Timeout: time.Duration(r.int32()) * time.Millisecond}
+		if r.err == nil && !yield(s) {
+			return
+		}
+	}
+}
+
+// openACL is the list that a server does not save: everybody may do everything.
+var openACL = []ACL{{Perms: 31, Scheme: "world", ID: "anyone"}}
+
+// acls reads the access control lists, by the numbers that nodes refer to.
+func (r *snapshotReader) acls() map[int64][]ACL {
+	lists := map[int64][]ACL{-1: openACL}
+	for n := r.int32(); n > 0 && r.err == nil; n-- {
+		id := r.int64()
+		var list []ACL
+		for m := r.int32(); m > 0 && r.err == nil; m-- {
+			list = append(list, ACL{Perms: r.int32(), Scheme: r.string(), ID: r.string()})
+		}
+		lists[id] = list
+	}
+	return lists
+}
+
+// node reads the next node; false after the last one.
+func (r *snapshotReader) node(acls map[int64][]ACL) (Node, bool) {
+	path := r.string()
+	if r.err != nil || path == "/" {
+		return Node{}, false
+	}
+	if path == "" {
+		path = "/"
+	}
+	n := Node{Path: path, Data: r.buffer(), ACL: acls[r.int64()]}
+	n.Czxid, n.Mzxid = r.int64(), r.int64()
+	n.Ctime, n.Mtime = r.time(), r.time()
+	n.Version, n.CVersion, n.AVersion = r.int32(), r.int32(), r.int32()
+	n.setOwner(r.int64())
+	n.Pzxid = r.int64()
+	if r.err == nil && path[0] != '/' {
+		r.err = fmt.Errorf("node %.100q: its path does not begin with a slash", path)
+	}
+	return n, r.err == nil
+}
+
+// setOwner sets what the server saves in a node's field ephemeralOwner.
+func (n *Node) setOwner(owner int64) {
+	switch u := uint64(owner); {
+	case owner == math.MinInt64:
+		n.Container = true
+	case u>>40 == 0xff0000:
+		n.TTL = time.Duration(u&0xff_ffff_ffff) * time.Millisecond
+	default:
+		n.EphemeralOwner = owner
+	}
+}
+
+// seal verifies the checksum after the nodes. What later releases put behind it is not read.
+func (r *snapshotReader) seal() {
+	want := int64(r.sum.Sum32())
+	if got := r.int64(); r.err == nil && got != want {
+		r.err = fmt.Errorf("the checksum is %#x, that of the content is %#x", got, want)
+	}
 }
