@@ -183,7 +183,7 @@ func (r *Report) draw(l *Lock) picture {
 	}
 	for _, e := range r.terms {
 		if at := r.m.Elapsed(e); at >= from && at <= to {
-			p.Breaks = append(p.Breaks, tick{X: x(at), Label: nameOf(e.Kind), Title: r.sayClock(e)})
+			p.Breaks = append(p.Breaks, tick{X: x(at), Label: r.clock(e.Time) + " " + nameOf(e.Kind), Title: r.sayClock(e)})
 		}
 	}
 	for i, lane := range lanes {

@@ -212,7 +212,7 @@ func (r *Report) live(e history.Event, number int) {
 		l.Kind = e.Of
 	}
 	l.count(e)
-	if number == 0 {
+	if number == 0 || r.Owner != "" && e.Who.Owner != r.Owner {
 		return
 	}
 	lane := l.open[e.Entry]

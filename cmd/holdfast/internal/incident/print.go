@@ -100,8 +100,8 @@ func (p *printer) span() {
 		return
 	}
 	p.line("The logs go from %s", p.Report.moment(p.First))
-	p.line("            to %s, zxid %s.", p.Report.moment(p.Last), hex(p.Zxid))
-	p.line("Times are stamps of ZooKeeper's leader.")
+	p.line("            to %s.", p.Report.moment(p.Last))
+	p.line("Times are the leader's stamps. The last zxid is %s.", hex(p.Zxid))
 }
 
 // overview prints a line for each lock.
@@ -127,21 +127,22 @@ func (p *printer) overview() {
 }
 
 // events prints the rows: in one line each if the width allows it, else the sentences get lines of
-// their own.
+// their own. On a narrow terminal, hosts and process ids go there too.
 func (p *printer) events() {
-	for _, inLine := range []bool{true, false} {
-		t, notes := p.rows(inLine)
+	for _, f := range []form{{inLine: true}, {}, {brief: true}} {
+		t, notes := p.rows(f)
 		columns := len(t.Rows[0])
-		for p.width > 0 && t.Width() > p.width && columns > 4 && !inLine {
+		least := columns - 2 // without zxids and sessions
+		for p.width > 0 && t.Width() > p.width && columns > least && !f.inLine {
 			columns--
 			t.Keep(columns)
 		}
-		if inLine && p.width > 0 && t.Width() > p.width {
+		if p.width > 0 && t.Width() > p.width && !f.brief {
 			continue
 		}
 		for i, line := range t.Lines() {
 			p.line("%s", line)
-			if !inLine && notes[i] != "" {
+			if !f.inLine && notes[i] != "" {
 				p.note(notes[i])
 			}
 		}
@@ -149,16 +150,25 @@ func (p *printer) events() {
 	}
 }
 
+// form is how the rows are printed.
+type form struct {
+	inLine bool // the sentences are a column
+	brief  bool // clients are told by their owners' names
+}
+
 // rows returns the table of the rows, and the sentence of each line.
-func (p *printer) rows(inLine bool) (t text.Table, notes []string) {
+func (p *printer) rows(f form) (t text.Table, notes []string) {
 	several := len(p.Locks) > 1
-	t = text.Table{Colour: p.colour}
+	t = text.Table{Colour: p.colour, Widest: []int{len("15:04:05.000")}} // days have lines of their own
 	head := []string{"TIME", "EVENT"}
 	if several {
 		head = append(head, "LOCK")
 	}
-	head = append(head, "ENTRY", "CLIENT", "ZXID", "SESSION")
-	if inLine {
+	if !p.Overview {
+		head = append(head, "ENTRY")
+	}
+	head = append(head, "CLIENT", "ZXID", "SESSION")
+	if f.inLine {
 		head = append(head, "WHAT")
 	}
 	t.Head(head...)
@@ -172,11 +182,14 @@ func (p *printer) rows(inLine bool) (t text.Table, notes []string) {
 		}
 		cells := []text.Cell{{Text: p.clock(row.Time)}, {Text: nameOf(row.Kind), Style: styles[row.Kind]}}
 		if several {
-			cells = append(cells, text.Cell{Text: text.Head(text.Printable(row.Lock), 30)})
+			cells = append(cells, text.Cell{Text: text.Tail(text.Printable(row.Lock), map[bool]int{true: 12, false: 30}[f.brief])})
 		}
 		var entry, zxid, session string
 		if row.Number > 0 {
 			entry = fmt.Sprintf("#%d", row.Number)
+		}
+		if !p.Overview {
+			cells = append(cells, text.Cell{Text: entry})
 		}
 		if !row.Kind.Derived() { // no transaction says it
 			zxid = hex(row.Zxid)
@@ -184,12 +197,19 @@ func (p *printer) rows(inLine bool) (t text.Table, notes []string) {
 				session = hex(row.Session)
 			}
 		}
-		cells = append(cells, text.Cells(entry, who(row.Who), zxid, session)...)
-		if inLine {
-			cells = append(cells, text.Cell{Text: p.say(row)})
+		client, note := who(row.Who), p.say(row)
+		if f.brief {
+			if c := row.Who; c.Host != "" || c.PID != 0 {
+				note = join(note, fmt.Sprintf("%s, pid %d", text.Printable(c.Host), c.PID))
+			}
+			client = text.Head(text.Printable(row.Who.Owner), 18)
+		}
+		cells = append(cells, text.Cells(client, zxid, session)...)
+		if f.inLine {
+			cells = append(cells, text.Cell{Text: note})
 		}
 		t.Add(cells...)
-		notes = append(notes, p.say(row))
+		notes = append(notes, note)
 	}
 	return t, notes
 }

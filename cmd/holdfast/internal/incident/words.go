@@ -153,9 +153,9 @@ func (r *Report) sayClock(e history.Event) string {
 	case e.Step < 0 && !e.Prev.IsZero():
 		return fmt.Sprintf("the leader's clock was stepped back: stamps fall from %s by %s", r.clock(e.Prev), short(-e.Step))
 	case e.Step < 0:
-		return fmt.Sprintf("stamps fall behind by %s: a client knew the time before", short(-e.Step))
+		return fmt.Sprintf("the leader's clock was stepped back by %s: a client that knew the time shows it", short(-e.Step))
 	}
-	return fmt.Sprintf("stamps run ahead by %s: a client knew the time before", short(e.Step))
+	return fmt.Sprintf("the leader's clock was stepped ahead by %s: a client that knew the time shows it", short(e.Step))
 }
 
 func join(parts ...string) string {
