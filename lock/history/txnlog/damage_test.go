@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -261,22 +262,27 @@ func TestGrowing(t *testing.T) {
 	whole, _ := scanAll(data)
 	written := int(whole[len(whole)-1].offset) + 200
 	for cut := 100_000; cut < written; cut += 997 {
-		g := &growing{data: data, sizes: []int{cut, cut + 300, cut + 9000, min(cut+20_000, len(data)), len(data)}}
-		var problems []*Problem
-		s, err := newScanner(g, "log.1", func(p *Problem) { problems = append(problems, p) }, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var last int64
-		for e, ok := s.next(); ok; e, ok = s.next() {
-			if e.zxid != last+1 {
-				t.Fatalf("zxid %d after %d", e.zxid, last)
+		// Once it is read before the rest was written; or several times.
+		for _, sizes := range [][]int{{cut, len(data)}, {cut, cut + 300, cut + 9000, min(cut+20_000, len(data)), len(data)}} {
+			var problems []*Problem
+			s, err := newScanner(&growing{data: data, sizes: slices.Clone(sizes)}, "log.1", func(p *Problem) { problems = append(problems, p) }, nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-			last = e.zxid
-		}
-		for _, p := range problems {
-			if p.Kind != ProblemTruncated {
-				t.Fatalf("cut at %d: %v", cut, p)
+			var last int64
+			for e, ok := s.next(); ok; e, ok = s.next() {
+				if e.zxid != last+1 {
+					t.Fatalf("zxid %d after %d", e.zxid, last)
+				}
+				last = e.zxid
+			}
+			if len(sizes) == 2 && (last != 3000 || len(problems) > 0) {
+				t.Fatalf("cut at %d: read up to %d of 3000, problems %v", cut, last, problems)
+			}
+			for _, p := range problems {
+				if p.Kind != ProblemTruncated {
+					t.Fatalf("cut at %d: %v", cut, p)
+				}
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package txnlog
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"slices"
 )
@@ -52,7 +53,23 @@ type folder struct {
 
 func newMerge(l *Log, r Range) *merge {
 	m := &merge{log: l, rng: r, folders: make([]folder, len(l.dirs))}
-	m.files, m.to = l.needed(r)
+	m.to = r.To
+	if !r.Until.IsZero() {
+		around := l.around(r.Until)
+		for _, f := range append(around, l.needed(r, r.To)...) { // not exact yet
+			m.total += f.size
+		}
+		last := lastUntil(around, r.Until, m.progress)
+		if last == 0 {
+			last = -1 // the range is empty
+		}
+		if m.to == 0 || last < m.to {
+			m.to = last
+		}
+		m.total = m.read
+	}
+	m.files = l.needed(r, m.to)
+	m.files = m.sameEnsemble(m.files)
 	for _, f := range m.files {
 		m.total += f.size
 	}
@@ -272,7 +289,14 @@ func (m *merge) gap(previous, zxid int64) {
 	if Epoch(zxid) != Epoch(first) {
 		first = Epoch(zxid)<<32 + 1
 	}
-	if first < zxid {
-		m.report(&Problem{Kind: ProblemGap, Zxid: first, Until: zxid - 1, Count: zxid - first})
+	if first >= zxid {
+		return
 	}
+	p := &Problem{Kind: ProblemGap, Zxid: first, Until: zxid - 1, Count: zxid - first}
+	for _, s := range m.log.snaps {
+		if s.Zxid >= first-1 && s.Zxid < zxid {
+			p.Err = fmt.Errorf("%s shows the state there", s.Path)
+		}
+	}
+	m.report(p)
 }

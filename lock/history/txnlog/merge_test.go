@@ -64,6 +64,14 @@ func TestSeveralFolders(t *testing.T) {
 			{named(zx(1, 1)): file(slices.Concat(e1[:4], other[4:7], e1[7:])...), named(zx(2, 1)): file(e2...)},
 		}, "1/1-10 2/1-10", "disagree 1/5-1/7 #0 #1"},
 		{"another ensemble", []files{whole, {named(zx(1, 1)): file(other...)}}, "1/1-10 2/1-10", "other ensemble 1/1-0/0 #1"},
+		{"another ensemble, of other epochs", []files{
+			{named(zx(9000, 1)): file(run(9000, 1, 3, "data")...)},
+			{named(zx(8000, 1)): file(setData(zx(8000, 1), start.Add(9030*time.Hour), "x"))},
+		}, "9000/1-3", "other ensemble 8000/1-0/0 #1"},
+		{"epochs of a year", []files{
+			{named(zx(9000, 1)): file(run(9000, 1, 3, "data")...)},
+			{named(zx(8000, 1)): file(run(8000, 1, 3, "data")...)},
+		}, "8000/1-3 9000/1-3", ""},
 		{"the next epoch without the last proposals", []files{
 			{named(zx(1, 1)): file(e1...), snapNamed(0): nil},
 			{named(zx(1, 1)): file(e1[:7]...), named(zx(2, 1)): file(e2...), snapNamed(0): nil},
@@ -324,6 +332,23 @@ func TestProgress(t *testing.T) {
 	}
 	if last != size || total != size || calls < 4 {
 		t.Errorf("told of %d of %d bytes in %d calls; the files have %d", last, total, calls, size)
+	}
+}
+
+// TestKeep keeps transactions over later ones, of several buffers.
+func TestKeep(t *testing.T) {
+	var records [][]byte
+	for i := range int64(6000) {
+		records = append(records, setData(i+1, start, fmt.Sprintf("%0200d", i+1)))
+	}
+	txns, _ := collect(mustOpen(t, write(t, map[string][]byte{"log.1": file(records...)})), Range{})
+	if len(txns) != len(records) {
+		t.Fatalf("%d transactions, want %d", len(txns), len(records))
+	}
+	for _, txn := range txns {
+		if want := fmt.Sprintf("%0200d", txn.Zxid); txn.Ops[0].Path != "/n" || string(txn.Ops[0].Data) != want {
+			t.Fatalf("transaction %d is %+v", txn.Zxid, txn)
+		}
 	}
 }
 

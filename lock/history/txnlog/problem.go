@@ -107,7 +107,10 @@ func (p *Problem) Error() string {
 	case ProblemUnconfirmed:
 		fmt.Fprintf(&b, "maybe not committed: %s, only in %s", p.transactions(), strings.Join(p.Dirs, ", "))
 	case ProblemOtherEnsemble:
-		fmt.Fprintf(&b, "%s is of another ensemble, left out: other transactions from zxid %s on", strings.Join(p.Dirs, ", "), hex(p.Zxid))
+		fmt.Fprintf(&b, "%s is of another ensemble, left out from zxid %s on", strings.Join(p.Dirs, ", "), hex(p.Zxid))
+		if p.Count > 0 {
+			b.WriteString(", where its transactions are others")
+		}
 	case ProblemUnsupported:
 		b.WriteString("unsupported")
 		if p.Zxid != 0 {

@@ -43,7 +43,7 @@ func (l *Log) Snapshots() []*Snapshot { return slices.Clone(l.snaps) }
 // damaged when they are read, so have the next one ready.
 func (l *Log) SnapshotsFor(r Range) []*Snapshot {
 	start := r.From
-	if files, _ := l.needed(r); len(files) > 0 {
+	if files := l.needed(r, r.To); len(files) > 0 {
 		start = max(start, files[0].first)
 	} else if start == 0 {
 		start = math.MaxInt64
