@@ -97,6 +97,14 @@ func TestMoments(t *testing.T) {
 			at:   ask(15*sec, 29*sec),
 			want: []string{"0 within l=x", "0 within l=x", "1 within l=x"},
 		},
+		"the last stamp of a leader, and right after it": {
+			write: func(l *tape) {
+				l.take(1, "l", "x").after(time.Hour).renew(1, "l", "x", 0)
+				l.leader().after(-time.Hour+sec).renew(1, "l", "x", 0).do(1, del(e("l", 0))...)
+			},
+			at:   ask(time.Hour, time.Hour+2*sec, 2*time.Hour),
+			want: []string{"0 within l=x", "1 skipped l=x", "2 after"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newTape()
