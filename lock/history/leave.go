@@ -25,7 +25,7 @@ func (m *Machine) left(q *queue, c *contender, ended bool) {
 	switch {
 	case ended:
 		e.Kind = SessionEnded
-	case own && m.txn.Session != c.breaker:
+	case own:
 		e.Kind, e.By = Withdrawn, Client{}
 		if e.In {
 			e.Kind = Released

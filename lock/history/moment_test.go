@@ -156,12 +156,16 @@ func TestSnapshot(t *testing.T) {
 		node(anchorPath("l"), znode.AnchorData{}.Encode(), 1, -time.Hour),
 		node(e("l", 0), l.record("x"), 1, -5*time.Second),
 		node(e("l", 1), l.record("y"), 1<<32+11, 0), // of the future
+		node(e("n", 0), l.record("z"), 1<<32+12, 0), // as well
 		node("/elsewhere", nil, 1, 0),
 	}
-	m, events := l.play(Options{At: ask(2 * time.Second)}, begin...)
+	m, events := l.play(Options{At: ask(2*time.Second, -time.Second)}, begin...)
 	want := []string{"0s joined l y", "5s renewed l x", "6s released l x", "6s granted l y"}
 	if got := briefs(events); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if got, want := told(m.Moments()[1]), "1 before l=x"; got != want {
+		t.Errorf("at the beginning: %q, want %q", got, want)
 	}
 	s := m.Moments()[0].Locks[0]
 	if h := s.Holders[0]; h.Client.Owner != "x" || !h.Since.IsZero() || h.Left != 23*time.Second || len(s.Waiters) != 1 {
