@@ -1,0 +1,388 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/incident"
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/history"
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
+)
+
+type historyFlags struct {
+	*app.Flags
+	logs         []string
+	since, until string
+	at           []string
+	owner, jobs  string
+	html         string
+	asJSON       bool
+	local        bool
+}
+
+// around is how much of the log around the asked time is read: leases, clients' sessions and
+// steps of the clock show there.
+const around = 10 * time.Minute
+
+func newHistory(flags *app.Flags) *cobra.Command {
+	f := &historyFlags{Flags: flags}
+	cmd := &cobra.Command{
+		Use:        "history [LOCK] --logs DIR",
+		SuggestFor: []string{"log", "postmortem", "who", "events"},
+		Short:      "Tell what happened to locks, from ZooKeeper's own log",
+		Long: `Tell what happened to locks, from the transaction logs of ZooKeeper's servers: who
+joined, held and waited, whose lease ended, who purged, broke or deleted an entry. No
+server is asked, and the folders are only read: name the version-2 of a server's dataDir
+and dataLogDir, or copies. With the folders of several servers (--logs again) gaps are
+filled, and writes that were never committed are left out.
+
+LOCK is a lock's name or a pattern, as for holdfast ls; without it the locks are listed,
+with what stands out. --at tells who held it at a moment: a time or a zxid.
+
+Times are stamps of ZooKeeper's leader. They are written and read in UTC, or with --local
+in this machine's zone: 03:12 (the last one in the logs), 2026-11-26T03:12:05, or 2h for
+two hours ago. If the leader's clock was stepped, or another server led, the output says
+so; a zxid is exact.
+
+A log tells who may have held a lock, not when a client believed that it did: that is
+from granted until released, and at the latest until the end of its lease.
+
+Exit status: 1 if a file could not be read, or there was nothing to tell.`,
+		Example: `  holdfast history orders/42 --logs version-2 --since 03:00 --until 03:30
+  holdfast history orders/42 --logs server1 --logs server2 --at 03:12
+  holdfast history --logs version-2 --owner shop-7 --html incident.html
+  holdfast history --logs version-2 --json | jq -c '.events[] | select(.by)'`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeName(flags),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			return f.run(cmd, name)
+		},
+	}
+	set := cmd.Flags()
+	set.StringArrayVar(&f.logs, "logs", nil, "`folder` with the logs and snapshots of a server, or one file; again for others")
+	set.Var((*app.Given)(&f.since), "since", "`time` from which on to tell")
+	set.Var((*app.Given)(&f.until), "until", "`time` until which to tell")
+	set.StringArrayVar(&f.at, "at", nil, "tell who held the lock at this `time` or zxid; again for others")
+	set.Var((*app.Given)(&f.owner), "owner", "only what the client of this `name` did, and what was done to it")
+	set.Var((*app.Given)(&f.html), "html", "write a page to this `file`")
+	set.BoolVar(&f.asJSON, "json", false, "print one JSON document")
+	set.BoolVar(&f.local, "local", false, "times are in this machine's zone, not in UTC")
+	addJobs(cmd, &f.jobs)
+	for _, name := range []string{"logs", "html"} {
+		if err := cmd.MarkFlagFilename(name); err != nil {
+			panic(err) // there is no such flag
+		}
+	}
+	return cmd
+}
+
+// inquiry is what is asked of the logs.
+type inquiry struct {
+	machine history.Options
+	report  incident.Options
+	exact   string // the lock's name, if it is no pattern
+	span    txnlog.Range
+}
+
+// inquire checks the flags.
+func (f *historyFlags) inquire(cfg *policy.Config, name string, now, end time.Time) (q inquiry, err error) {
+	what, err := chosen(name)
+	if err != nil {
+		return q, err
+	}
+	if f.asJSON && f.html != "" {
+		return q, app.Usage("--json and --html: choose one")
+	}
+	if f.html != "" && len(f.at) > 0 {
+		return q, app.Usage("--at and --html: choose one")
+	}
+	zone := time.UTC
+	if f.local {
+		zone = time.Local
+	}
+	now, end = now.In(zone), end.In(zone)
+	q.report = incident.Options{Root: cfg.Root, What: name, Owner: f.owner, Zone: zone, Overview: name == "" && f.owner == ""}
+	for flag, to := range map[string]*time.Time{"since": &q.report.Since, "until": &q.report.Until} {
+		if given := map[string]string{"since": f.since, "until": f.until}[flag]; given != "" {
+			if *to, err = parseWhen(given, now, end); err != nil {
+				return q, app.Usage("--%s %w", flag, err)
+			}
+		}
+	}
+	since, until := q.report.Since, q.report.Until
+	if !since.IsZero() && !until.IsZero() && until.Before(since) {
+		return q, app.Usage("--until %s: is before --since %s", until.Format(time.RFC3339), since.Format(time.RFC3339))
+	}
+	for _, given := range f.at {
+		a := history.Asked{}
+		var isZxid bool
+		if a.Zxid, isZxid, err = parseZxid(given); err != nil {
+			return q, app.Usage("--at %w", err)
+		} else if !isZxid {
+			if a.Time, err = parseWhen(given, now, end); err != nil {
+				return q, app.Usage("--at %w", err)
+			}
+		}
+		q.machine.At = append(q.machine.At, a)
+	}
+	if !since.IsZero() && len(f.at) == 0 {
+		q.span.Since = since.Add(-around)
+	}
+	if !until.IsZero() && len(f.at) == 0 {
+		q.span.Until = until.Add(around)
+	}
+	q.machine.Root, q.machine.Jobs, q.machine.Reaper = cfg.Root, f.jobs, cmp.Or(cfg.Reaper.Lock, reaper.DefaultLock)
+	q.machine.Grace = func(lock string) time.Duration { return cfg.Policies.For(lock).Grace }
+	switch {
+	case what.match != nil:
+		q.machine.Match = what.match
+	case name != "":
+		q.exact = name
+		q.machine.Match = func(lock string) bool { return lock == name || strings.HasPrefix(lock, name+"/") }
+	}
+	return q, nil
+}
+
+func (f *historyFlags) run(cmd *cobra.Command, name string) error {
+	cfg, err := f.Load(cmd.Context())
+	if err != nil {
+		return err
+	}
+	app.TellRoots(cfg, app.Logger(cfg.Log, cmd.ErrOrStderr()))
+	if len(f.logs) == 0 {
+		return app.Usage("--logs is missing: name the folder version-2 of a ZooKeeper server, as in --logs /var/lib/zookeeper/version-2")
+	}
+	logs, err := txnlog.Open(f.logs...)
+	if err != nil {
+		return fmt.Errorf("--logs: %w", err)
+	}
+	now := time.Now()
+	q, err := f.inquire(cfg, name, now, f.end(logs, now))
+	if err != nil {
+		return err
+	}
+	q.report.Dirs = logs.Dirs()
+	r := incident.New(q.report)
+	var stream *incident.Stream
+	if f.asJSON {
+		stream = incident.NewStream(cmd.OutOrStdout(), q.report)
+	}
+	var m *history.Machine
+	var failed error // a write of the output
+	m = history.New(q.machine, func(e history.Event) {
+		switch {
+		case len(q.machine.At) > 0:
+		case stream != nil:
+			failed = stream.Add(m, e)
+		default:
+			r.Add(e)
+		}
+	})
+	lost, err := f.read(cmd, logs, q, m, r, &failed)
+	if err != nil {
+		return err
+	}
+	r.Finish(m)
+	r.Why = q.why(m, r, stream)
+	if err := f.print(cmd, r, m, stream); err != nil {
+		return err
+	}
+	switch {
+	case r.Why != "":
+		return &app.Exit{Status: app.StatusFailed, Err: errors.New("")}
+	case lost != nil:
+		return fmt.Errorf("not all could be read, the first is %w", lost)
+	}
+	return nil
+}
+
+// end returns the highest stamp of the logs' last two files, to which times of day refer; now if no
+// time needs it.
+func (f *historyFlags) end(logs *txnlog.Log, now time.Time) time.Time {
+	if !slices.ContainsFunc(append(f.at, f.since, f.until), timeOfDay) {
+		return now
+	}
+	var starts []int64
+	for _, file := range logs.Files() {
+		if !file.Snapshot {
+			starts = append(starts, file.Zxid)
+		}
+	}
+	if starts = slices.Compact(starts); len(starts) == 0 {
+		return now
+	}
+	var end time.Time
+	for t, err := range logs.Txns(txnlog.Range{From: starts[max(0, len(starts)-2)]}) {
+		if err == nil && t.Time.After(end) { // problems are told when all is read
+			end = t.Time
+		}
+	}
+	if end.IsZero() {
+		return now
+	}
+	return end
+}
+
+// read has the machine follow the logs. lost is the first problem by which transactions may be
+// missing.
+func (f *historyFlags) read(cmd *cobra.Command, logs *txnlog.Log, q inquiry, m *history.Machine, r *incident.Report, failed *error) (lost, err error) {
+	errs := cmd.ErrOrStderr()
+	done := showReading(errs, logs)
+	defer func() { done() }()
+	warn := func(err error) {
+		r.Warnings = append(r.Warnings, err.Error())
+		var p *txnlog.Problem
+		if errors.As(err, &p) && p.Lost() && lost == nil {
+			lost = err
+		}
+	}
+	for _, s := range logs.SnapshotsFor(q.span) {
+		if q.span.Since.IsZero() && s.Zxid > 0 && len(logs.Files()) > 0 && !logs.Files()[0].Snapshot && logs.Files()[0].Zxid <= 1 {
+			break // the logs have it all
+		}
+		err := m.Begin(s.Zxid, s.Nodes())
+		if err == nil {
+			q.span.From = s.Zxid + 1
+			break
+		}
+		warn(err)
+		m.Reset()
+	}
+	q.span.Since = time.Time{} // the state before it is needed, too
+	for t, err := range logs.Txns(q.span) {
+		switch {
+		case cmd.Context().Err() != nil:
+			return lost, fmt.Errorf("reading the logs: %w", cmd.Context().Err())
+		case *failed != nil:
+			return lost, *failed
+		case err != nil:
+			warn(err)
+			var p *txnlog.Problem
+			if errors.As(err, &p) && p.Kind == txnlog.ProblemGap {
+				m.Gap()
+			}
+		default:
+			m.Apply(&t)
+		}
+	}
+	m.End()
+	return lost, nil
+}
+
+// why says why there is nothing to tell; "" if there is something.
+func (q inquiry) why(m *history.Machine, r *incident.Report, stream *incident.Stream) string {
+	first, last := m.Span()
+	if first.IsZero() {
+		return "the logs have no transactions" + map[bool]string{true: " at that time", false: ""}[!q.report.Since.IsZero() || !q.report.Until.IsZero()]
+	}
+	seen := m.Seen()
+	if q.report.Owner != "" {
+		seen = r.Owned || stream != nil && stream.Owned
+	}
+	if seen {
+		if stream == nil && len(r.Rows) == 0 && len(q.machine.At) == 0 {
+			return "nothing happened at that time: the logs go from " + first.In(q.report.Zone).Format(time.DateTime) + " to " + last.In(q.report.Zone).Format("2006-01-02 15:04:05 MST")
+		}
+		return ""
+	}
+	what := "no locks below " + q.report.Root
+	switch {
+	case q.report.Owner != "":
+		what = "no client " + q.report.Owner
+	case q.exact != "":
+		what = "no lock " + q.exact
+	case q.report.What != "":
+		what = "no lock that matches " + q.report.What
+	}
+	s := fmt.Sprintf("%s in these logs, which go from %s to %s", what, first.In(q.report.Zone).Format(time.DateTime), last.In(q.report.Zone).Format("2006-01-02 15:04:05 MST"))
+	if others := m.Others(); len(others) > 0 {
+		s += "; they have " + strings.Join(others, ", ")
+	}
+	if roots := m.Elsewhere(); len(roots) > 0 {
+		s += "; there are locks below " + strings.Join(roots, ", ") + ": is --root to name that, or a node above it?"
+	}
+	return s
+}
+
+// print prints the answer.
+func (f *historyFlags) print(cmd *cobra.Command, r *incident.Report, m *history.Machine, stream *incident.Stream) error {
+	for _, w := range r.Warnings {
+		if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.Root().Name(), text.Printable(w)); err != nil {
+			return err
+		}
+	}
+	out := cmd.OutOrStdout()
+	switch {
+	case stream != nil:
+		return stream.Close(m, r)
+	case f.html != "" && r.Why == "":
+		if err := writeFile(f.html, func(w io.Writer) error { return r.HTML(w) }); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+		_, err := fmt.Fprintf(out, "%s: %s of %s\n", f.html, text.Count(len(r.Rows), "row", "rows"), text.Count(len(r.Locks), "lock", "locks"))
+		return err
+	}
+	return r.Print(out, width(out), coloured(cmd))
+}
+
+// writeFile writes a file as a whole, or leaves the one that was there.
+func writeFile(name string, write func(io.Writer) error) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	if err := errors.Join(write(tmp), tmp.Chmod(0o644), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), name)
+}
+
+// showReading shows the progress of reading logs on a terminal, until end is called.
+func showReading(errs io.Writer, logs *txnlog.Log) (end func()) {
+	if !app.IsTerminal(errs) {
+		return func() {}
+	}
+	var bar *progressbar.ProgressBar
+	began := time.Now()
+	var once atomic.Bool
+	logs.Progress = func(read, total int64) {
+		if time.Since(began) < barInterval {
+			return
+		}
+		if bar == nil {
+			bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(errs), progressbar.OptionSetDescription("reading"),
+				progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(30),
+				progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(barInterval))
+		}
+		_ = bar.Set64(min(read, total-1)) // reaching the maximum would finish the bar
+	}
+	return func() {
+		if bar != nil && once.CompareAndSwap(false, true) {
+			_ = bar.Clear() // if the terminal refuses it, only the bar stays
+		}
+	}
+}

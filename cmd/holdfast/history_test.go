@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+)
+
+// The logs of two of three servers, which TestHistory of package integration has left: a killed
+// holder, a leader whose clock is stepped by an hour, a break, a node deleted by hand, an election.
+const (
+	incidentLogs = "testdata/incident"
+	incidentRoot = "/it-7472e92e4a8df3a6"
+)
+
+// incidentArgs returns the arguments of history for those logs, with more.
+func incidentArgs(more ...string) []string {
+	args := []string{"history", "--root", incidentRoot}
+	for _, server := range []string{"server-1", "server-3"} {
+		args = append(args, "--logs", filepath.Join(incidentLogs, server))
+	}
+	return append(args, more...)
+}
+
+func runHistory(t *testing.T, args []string) (out, errs string, status int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	status = run(t.Context(), args, strings.NewReader(""), &o, &e)
+	return o.String(), e.String(), status
+}
+
+// TestHistoryGolden checks the outputs of a real incident.
+func TestHistoryGolden(t *testing.T) {
+	for file, args := range map[string][]string{
+		"history.txt":          incidentArgs("orders/42"),
+		"history-overview.txt": incidentArgs(),
+		"history-owner.txt":    incidentArgs("--owner", "shop-3"),
+		"history-window.txt":   incidentArgs("orders/42", "--since", "2026-11-26T11:53:20", "--until", "2026-11-26T11:53:31"),
+		"history-at.txt":       incidentArgs("orders/42", "--at", "11:53:18.5", "--at", "2026-11-26T11:53:30.148Z", "--at", "12:20", "--at", "0x100000044", "--at", "2026-11-26T11:00", "--at", "2026-11-27"),
+		"history.json":         incidentArgs("orders/*", "--json"),
+		"history-at.json":      incidentArgs("orders/42", "--json", "--at", "11:53:18.5"),
+	} {
+		out, errs, status := runHistory(t, args)
+		if status != 0 || errs != "" {
+			t.Errorf("%s: status %d: %s", file, status, errs)
+		}
+		golden(t, file, []byte(out))
+	}
+}
+
+// TestHistoryMoments: of the moments at which the incident was planted, the logs of one server tell
+// the right holder, whether a moment is named by its time or by its transaction.
+func TestHistoryMoments(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(incidentLogs, "moments.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t") // time, zxid, owner, pid, what
+		for _, at := range fields[:2] {
+			if at == "" {
+				continue
+			}
+			asked++
+			out, errs, status := runHistory(t, incidentArgs("orders/42", "--json", "--at", at))
+			var doc struct {
+				Moments []struct {
+					Where string
+					Locks []struct {
+						Holders []struct {
+							Client struct {
+								Owner string
+								PID   int
+							}
+						}
+					}
+				}
+			}
+			if err := json.Unmarshal([]byte(out), &doc); err != nil || status != 0 || len(doc.Moments) != 1 {
+				t.Fatalf("%s: %v, status %d, %s\n%s", at, err, status, errs, out)
+			}
+			var got []string
+			for _, l := range doc.Moments[0].Locks {
+				for _, h := range l.Holders {
+					if fields[3] != "0" {
+						h.Client.Owner = fmt.Sprint(h.Client.PID)
+					}
+					got = append(got, h.Client.Owner)
+				}
+			}
+			want := fields[2]
+			if fields[3] != "0" {
+				want = fields[3]
+			}
+			if strings.Join(got, " ") != want || doc.Moments[0].Where != "within" {
+				t.Errorf("%s, at %s: held by %q, want %q; %s", fields[4], at, got, want, doc.Moments[0].Where)
+			}
+		}
+	}
+	if asked < 20 {
+		t.Errorf("only %d moments", asked)
+	}
+}
+
+// TestHistoryPage: the page names no other file, and runs no script.
+func TestHistoryPage(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "incident.html")
+	for range 2 { // the second one replaces the first
+		out, errs, status := runHistory(t, incidentArgs("orders/42", "--html", file))
+		if status != 0 || !strings.Contains(out, "1 lock") {
+			t.Fatalf("status %d: %s%s", status, out, errs)
+		}
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Content-Security-Policy", "default-src &#39;none&#39;", "What happened to orders/42", "hangs since the step", "<svg"} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("%q is not in the page", want)
+		}
+	}
+	if found := regexp.MustCompile(`<script|https?:|src="|href=|url\(| style="`).Find(page); found != nil {
+		t.Errorf("the page has %q", found)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+// TestHistoryOfNothing: an empty answer says why.
+func TestHistoryOfNothing(t *testing.T) {
+	empty := t.TempDir()
+	for want, args := range map[string][]string{
+		"no lock orders/43 in these logs, which go from 2026-11-26 11:53:17 to 2026-11-26 11:54:32 UTC; they have orders/42\n": incidentArgs("orders/43"),
+		"no lock that matches x/* in these logs":                                    incidentArgs("x/*"),
+		"no client nobody in these logs":                                            incidentArgs("--owner", "nobody"),
+		"nothing happened at that time: the logs go from":                           incidentArgs("orders/42", "--since", "2026-11-26T13:00"),
+		"there are locks below " + incidentRoot + "/orders: is --root to name that": {"history", "--logs", incidentLogs + "/server-1"},
+	} {
+		if out, _, status := runHistory(t, args); status != app.StatusFailed || !strings.Contains(out, want) {
+			t.Errorf("%q: status %d, %q; want %q", args, status, out, want)
+		}
+	}
+	if out, _, status := runHistory(t, incidentArgs("orders/43", "--json")); status != app.StatusFailed || !json.Valid([]byte(out)) || !strings.Contains(out, `"none": "no lock orders/43`) {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if _, errs, status := runHistory(t, []string{"history", "--logs", empty}); status != app.StatusFailed || !strings.Contains(errs, empty) {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}
+
+// TestHistoryDamage: what can be read is read, and what cannot is told.
+func TestHistoryDamage(t *testing.T) {
+	log := filepath.Join("server-1", "log.100000001")
+	whole, err := os.ReadFile(filepath.Join(incidentLogs, log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(whole)
+	at := bytes.Index(whole, []byte("hangs since the step"))
+	copy(damaged[at:], "HANGS")
+	for name, c := range map[string]struct {
+		log    []byte
+		says   string
+		status int
+		event  string // that is told nevertheless
+	}{
+		"cut off": {whole[:len(whole)/2], "warning: ", 0, "granted   #3"},
+		"damaged": {damaged, "warning: ", app.StatusFailed, "granted   #6"},
+		"no log":  {[]byte("not a log"), "warning: ", app.StatusFailed, ""},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(log)), c.log, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, errs, status := runHistory(t, []string{"history", "orders/42", "--root", incidentRoot, "--logs", dir})
+		if status != c.status || !strings.Contains(errs, c.says) || !strings.Contains(out, c.event) {
+			t.Errorf("%s: status %d\n%s\n%s", name, status, errs, out)
+		}
+		// With the folder of another server nothing is missing.
+		out, errs, _ = runHistory(t, []string{"history", "orders/42", "--root", incidentRoot, "--logs", dir, "--logs", filepath.Join(incidentLogs, "server-3"), "--at", "0x100000044"})
+		if !strings.Contains(out, "held by shop-4") {
+			t.Errorf("%s, with another server: %s\n%s", name, errs, out)
+		}
+	}
+}
+
+// TestHistoryUsage: mistakes name the flag, the value and the rule.
+func TestHistoryUsage(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--logs is missing":                     {"history", "orders/42"},
+		`lock name "/x"`:                        incidentArgs("/x"),
+		`--since "noon": must be a time of day`: incidentArgs("--since", "noon"),
+		`--at "0xg": is no zxid`:                incidentArgs("--at", "0xg"),
+		"is before --since":                     incidentArgs("--since", "2026-11-26", "--until", "2026-11-25"),
+		"--json and --html: choose one":         incidentArgs("--json", "--html", "x.html"),
+		"--at and --html: choose one":           incidentArgs("--at", "03:12", "--html", "x.html"),
+	} {
+		if _, errs, status := runHistory(t, args); status != app.StatusUsage || !strings.Contains(errs, want) {
+			t.Errorf("%q: status %d, %q; want %q", args, status, errs, want)
+		}
+	}
+	if _, errs, status := runHistory(t, incidentArgs("orders/42", "--html", filepath.Join(t.TempDir(), "none", "x.html"))); status != app.StatusFailed || !strings.Contains(errs, "--html") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	if err := run(t.Context(), incidentArgs("orders/42"), strings.NewReader(""), failing{}, io.Discard); err != app.StatusFailed {
+		t.Errorf("a full disk: status %d", err)
+	}
+}
+
+// failing fails each write.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }

@@ -1,0 +1,168 @@
+package incident
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/lock/history"
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+const (
+	logs = "../../testdata/incident/server-1"
+	root = "/it-7472e92e4a8df3a6"
+)
+
+// report reads the logs of a real incident.
+func report(t *testing.T, o Options, at ...history.Asked) *Report {
+	t.Helper()
+	l, err := txnlog.Open(logs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Root = root
+	r := New(o)
+	m := history.New(history.Options{Root: root, At: at}, r.Add)
+	for txn, err := range l.Txns(txnlog.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Apply(&txn)
+	}
+	m.End()
+	r.Finish(m)
+	return r
+}
+
+// TestWidth: on a terminal of 60 columns or more no line is wider.
+func TestWidth(t *testing.T) {
+	for _, o := range []Options{{What: "orders/42"}, {Overview: true}, {Owner: "shop-3"}} {
+		for _, width := range []int{60, 80, 100, 200} {
+			var out bytes.Buffer
+			if err := report(t, o).Print(&out, width, false); err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(out.String()) {
+				if n := text.Width(strings.TrimSuffix(line, "\n")); n > width {
+					t.Errorf("%+v: %d of %d columns: %s", o, n, width, line)
+				}
+			}
+		}
+	}
+}
+
+// TestColours: with colors the text is the same.
+func TestColours(t *testing.T) {
+	var plain, coloured bytes.Buffer
+	r := report(t, Options{What: "orders/42"}, history.Asked{Zxid: 0x100000044})
+	r.Moments = nil
+	if err := r.Print(&plain, 100, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Print(&coloured, 100, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(coloured.String(), ""); got != plain.String() || got == coloured.String() {
+		t.Errorf("got\n%s\nwant\n%s", got, &plain)
+	}
+}
+
+// hostile returns a report of a lock whose clients wrote what disturbs terminals and pages.
+func hostile(t *testing.T, add func(*history.Machine, history.Event)) *Report {
+	t.Helper()
+	const evil = "</style><script>alert(1)</script>\x1b[2J\u202e\"'&\n{{.}}"
+	r := New(Options{Root: "/locks", What: "l"})
+	var m *history.Machine
+	m = history.New(history.Options{Root: "/locks", Reaper: ""}, func(e history.Event) { r.Add(e); add(m, e) })
+	name := "/locks/l/9f86d081884c7d65-lock-0000000000"
+	rec := znode.Record{Version: znode.Version, Owner: evil, Host: evil, PID: 1, TTL: 1000}
+	broken := rec
+	broken.Broken = &znode.Broken{Owner: evil, Host: evil, Reason: evil}
+	start := time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC)
+	for i, op := range []txnlog.Op{
+		{Kind: txnlog.OpCreate, Path: name, Data: rec.Encode()},
+		{Kind: txnlog.OpSetData, Path: name, Data: broken.Encode()},
+		{Kind: txnlog.OpSetData, Path: name, Data: []byte(evil)},
+		{Kind: txnlog.OpDelete, Path: name},
+	} {
+		m.Apply(&txnlog.Txn{Zxid: int64(1<<32 + i + 1), Time: start.Add(time.Duration(i) * 100 * time.Millisecond), Session: 1, Ops: []txnlog.Op{op}})
+	}
+	m.End()
+	r.Warnings = []string{evil}
+	r.Finish(m)
+	return r
+}
+
+// TestHostile: what clients wrote is data: on terminals, in pages and in JSON.
+func TestHostile(t *testing.T) {
+	var document bytes.Buffer
+	s := NewStream(&document, Options{Root: "/locks"})
+	r := hostile(t, func(m *history.Machine, e history.Event) {
+		if err := s.Add(m, e); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.Close(r.m, r); err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Events []struct{ Client struct{ Owner string } }
+	}
+	if err := json.Unmarshal(document.Bytes(), &doc); err != nil || len(doc.Events) == 0 || !strings.Contains(doc.Events[0].Client.Owner, "<script>") {
+		t.Errorf("%v: %s", err, &document)
+	}
+	var terminal, page bytes.Buffer
+	if err := r.Print(&terminal, 80, false); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(terminal.String(), "\x1b\u202e") || !strings.Contains(terminal.String(), "alert(1)") {
+		t.Errorf("%q", &terminal)
+	}
+	if err := r.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(page.String(), "<script"); n > 0 || strings.Count(page.String(), "</style>") != 1 || !strings.Contains(page.String(), "&lt;script&gt;") {
+		t.Errorf("%d scripts, in\n%s", n, &page)
+	}
+}
+
+// TestFolds: renewals in a row are one row; events of other entries do not part them.
+func TestFolds(t *testing.T) {
+	r := New(Options{})
+	m := history.New(history.Options{Root: "/locks"}, r.Add)
+	rec := func(owner string) []byte {
+		return (&znode.Record{Version: znode.Version, Owner: owner, TTL: 30_000}).Encode()
+	}
+	node := func(i int) string { return fmt.Sprintf("/locks/l/9f86d081884c7d65-lock-%010d", i) }
+	n := int64(1 << 32)
+	do := func(session int64, op txnlog.Op) {
+		n++
+		m.Apply(&txnlog.Txn{Zxid: n, Time: time.UnixMilli((n - 1<<32) * 1000), Session: session, Ops: []txnlog.Op{op}})
+	}
+	for i := range 2 {
+		do(int64(i+1), txnlog.Op{Kind: txnlog.OpCreate, Path: node(i), Data: rec(fmt.Sprint(i))})
+	}
+	for range 5 {
+		for i := range 2 {
+			do(int64(i+1), txnlog.Op{Kind: txnlog.OpSetData, Path: node(i), Data: rec(fmt.Sprint(i))})
+		}
+	}
+	m.End()
+	r.Finish(m)
+	var got []string
+	for _, row := range r.Rows {
+		got = append(got, fmt.Sprintf("%s %s %d #%d", row.Kind, row.Who.Owner, row.Count, row.Number))
+	}
+	want := []string{"joined 0 1 #1", "granted 0 1 #1", "joined 1 1 #2", "renewed 0 5 #1", "renewed 1 5 #2"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

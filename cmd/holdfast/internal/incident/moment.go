@@ -1,0 +1,120 @@
+package incident
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/lock/history"
+)
+
+// moment prints who held the locks at a moment.
+func (p *printer) moment(m history.Moment) {
+	asked := "zxid " + hex(m.Asked.Zxid)
+	if !m.Asked.Time.IsZero() {
+		asked = p.Report.moment(m.Asked.Time)
+	}
+	p.line("%s", p.paint(text.Bold, asked))
+	p.note2(p.where(m))
+	for _, s := range m.Locks {
+		p.state(s)
+	}
+	if len(m.Locks) == 0 {
+		p.note2(p.none(m))
+	}
+}
+
+// note2 prints a text, indented by two.
+func (p *printer) note2(s string) {
+	for i, line := range fold(text.Printable(s), max(36, min(96, cmpOr(p.width, 100)-4))) {
+		indent := "  "
+		if i > 0 {
+			indent = "    "
+		}
+		p.line("%s%s", indent, line)
+	}
+}
+
+// where says where in the log the moment is.
+func (r *Report) where(m history.Moment) string {
+	after := fmt.Sprintf("after zxid %s of %s", hex(m.Zxid), r.clock(m.Time))
+	switch m.Where {
+	case history.Before:
+		if r.First.IsZero() {
+			return "the logs have no transactions"
+		}
+		return "the logs begin later, at " + r.moment(r.First)
+	case history.After:
+		return fmt.Sprintf("the logs end earlier, at %s: this is the state then, zxid %s", r.moment(r.Last), hex(m.Zxid))
+	case history.Skipped:
+		return after + ": no stamp shows this time; the leader's clock was stepped over it, or another leader came"
+	}
+	return after
+}
+
+// none says that no lock was held.
+func (r *Report) none(m history.Moment) string {
+	switch {
+	case r.Why != "":
+		return r.Why
+	case m.Where == history.Before:
+		return "who held it then is not known"
+	}
+	return "no client held it or waited for it"
+}
+
+// state prints a lock.
+func (p *printer) state(s history.State) {
+	name := text.Printable(s.Lock)
+	if len(s.Holders) == 0 {
+		p.note2(name + ": no client held it")
+	}
+	for _, h := range s.Holders {
+		t := fmt.Sprintf("%s: held by %s", name, h.Client)
+		if !h.Client.Known() {
+			t = fmt.Sprintf("%s: held by another library's entry %s", name, h.Entry)
+		}
+		if h.Role != "" {
+			t += ", " + h.Role
+		}
+		if h.Since.IsZero() {
+			t += ", since before the logs begin"
+		} else {
+			t += ", since " + p.at(h.Since, h.Granted)
+		}
+		if !h.Lease.IsZero() {
+			t += fmt.Sprintf("; last written %s, lease until %s, %s left", p.clock(h.Written), p.clock(h.Lease), short(h.Left))
+		}
+		if h.Recorded.IsZero() && !h.Lease.IsZero() {
+			t += "; its client had not recorded the grant yet"
+		}
+		if h.Detached {
+			t += "; detached: no process had it"
+		}
+		if h.Broken != "" {
+			t += "; broken " + h.Broken
+		}
+		p.note2(t)
+	}
+	for _, h := range s.Lapsed {
+		p.note2(fmt.Sprintf("%s: in the way: the entry of %s, whose lease ended at %s", name, h.Client, p.clock(h.Lease)))
+	}
+	for i, h := range s.Waiters {
+		if i == 8 {
+			p.note2(fmt.Sprintf("%s: and %d more waiters", name, len(s.Waiters)-i))
+			break
+		}
+		t := fmt.Sprintf("%s: waiter %d: %s", name, i+1, h.Client)
+		if !h.Client.Known() {
+			t = fmt.Sprintf("%s: waiter %d: another library's entry %s", name, i+1, h.Entry)
+		}
+		if h.Left < 0 {
+			t += ", whose lease had ended"
+		}
+		p.note2(t)
+	}
+}
+
+func (r *Report) at(t time.Time, zxid int64) string {
+	return fmt.Sprintf("%s (zxid %s)", r.clock(t), hex(zxid))
+}

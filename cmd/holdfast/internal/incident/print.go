@@ -1,0 +1,271 @@
+package incident
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/lock/history"
+)
+
+const (
+	// maxPictures is the number of locks that get a picture.
+	maxPictures = 8
+	// maxLanes is the number of entries in a picture.
+	maxLanes = 24
+	// maxCanvas bounds the width of a picture.
+	maxCanvas = 120
+)
+
+// printer prints until the first error.
+type printer struct {
+	*Report
+	w      io.Writer
+	width  int // 0: without limit
+	colour bool
+	err    error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+func (p *printer) table(t *text.Table) {
+	if p.err == nil {
+		p.err = t.Print(p.w)
+	}
+}
+
+func (p *printer) paint(s text.Style, t string) string {
+	if !p.colour {
+		return t
+	}
+	return s.Paint(t)
+}
+
+// Print prints the report for people. width is that of the terminal; 0 means without limit.
+func (r *Report) Print(w io.Writer, width int, colour bool) error {
+	p := &printer{Report: r, w: w, width: width, colour: colour}
+	if len(r.Asked()) > 0 {
+		for i, m := range r.Moments {
+			if i > 0 {
+				p.line("")
+			}
+			p.moment(m)
+		}
+		return p.err
+	}
+	if r.Why != "" {
+		p.line("%s", text.Printable(r.Why))
+		return p.err
+	}
+	p.span()
+	switch {
+	case r.Overview:
+		p.line("")
+		p.overview()
+	default:
+		pictures := 0
+		for _, l := range r.Locks {
+			if len(l.Lanes) > 0 && pictures < maxPictures {
+				pictures++
+				p.line("")
+				p.picture(l)
+			}
+		}
+		if more := len(r.Locks) - pictures; more > 0 && pictures == maxPictures {
+			p.line("\n%s without a picture: name one", text.Count(more, "more lock", "more locks"))
+		}
+		if pictures > 0 {
+			p.legend()
+		}
+	}
+	if len(r.Rows) > 0 {
+		p.line("")
+		p.events()
+	}
+	p.remarks()
+	return p.err
+}
+
+// Asked returns the moments, if there were any in the question.
+func (r *Report) Asked() []history.Moment { return r.Moments }
+
+// span says which part of time the logs cover.
+func (p *printer) span() {
+	if p.First.IsZero() {
+		return
+	}
+	p.line("The logs go from %s", p.Report.moment(p.First))
+	p.line("            to %s.", p.Report.moment(p.Last))
+	p.line("Times are the leader's stamps. The last zxid is %s.", hex(p.Zxid))
+}
+
+// overview prints a line for each lock.
+func (p *printer) overview() {
+	t := text.Table{Widest: []int{40}, Colour: p.colour}
+	t.Head("LOCK", "JOINED", "HELD", "EXPIRED", "BROKEN", "REMOVED", "LAST", "KIND")
+	number := func(n int, s text.Style) text.Cell {
+		if n == 0 {
+			return text.Cell{Text: "-", Style: text.Dim}
+		}
+		return text.Cell{Text: fmt.Sprint(n), Style: s}
+	}
+	for _, l := range p.Locks {
+		t.Add(text.Cell{Text: text.Printable(l.Name)}, number(l.Joins, ""), number(l.Holds, ""), number(l.Purged, text.Red), number(l.Broken, text.Red),
+			number(l.Removed, text.Red), text.Cell{Text: l.Last.In(p.Zone).Format("01-02 15:04:05")}, text.Cell{Text: l.Kind})
+	}
+	for _, narrower := range []func(){func() { t.Keep(7) }, func() { t.Widest[0] = 1 }, func() { t.Keep(6) }} {
+		if p.width > 0 && t.Width() > p.width {
+			narrower()
+		}
+	}
+	p.table(&t)
+}
+
+// events prints the rows: in one line each if the width allows it, else the sentences get lines of
+// their own. On a narrow terminal, hosts and process ids go there too.
+func (p *printer) events() {
+	for _, f := range []form{{inLine: true}, {}, {brief: true}} {
+		t, notes := p.rows(f)
+		columns := len(t.Rows[0])
+		least := columns - 2 // without zxids and sessions
+		for p.width > 0 && t.Width() > p.width && columns > least && !f.inLine {
+			columns--
+			t.Keep(columns)
+		}
+		if p.width > 0 && t.Width() > p.width && !f.brief {
+			continue
+		}
+		for i, line := range t.Lines() {
+			p.line("%s", line)
+			if !f.inLine && notes[i] != "" {
+				p.note(notes[i])
+			}
+		}
+		return
+	}
+}
+
+// form is how the rows are printed.
+type form struct {
+	inLine bool // the sentences are a column
+	brief  bool // clients are told by their owners' names
+}
+
+// rows returns the table of the rows, and the sentence of each line.
+func (p *printer) rows(f form) (t text.Table, notes []string) {
+	several := len(p.Locks) > 1
+	t = text.Table{Colour: p.colour, Widest: []int{len("15:04:05.000")}} // days have lines of their own
+	head := []string{"TIME", "EVENT"}
+	if several {
+		head = append(head, "LOCK")
+	}
+	if !p.Overview {
+		head = append(head, "ENTRY")
+	}
+	head = append(head, "CLIENT", "ZXID", "SESSION")
+	if f.inLine {
+		head = append(head, "WHAT")
+	}
+	t.Head(head...)
+	notes = append(notes, "")
+	day := ""
+	for _, row := range p.Rows {
+		if d := row.Time.In(p.Zone).Format("2006-01-02 MST"); d != day {
+			day = d
+			t.Add(text.Cell{Text: d, Style: text.Dim})
+			notes = append(notes, "")
+		}
+		cells := []text.Cell{{Text: p.clock(row.Time)}, {Text: nameOf(row.Kind), Style: styles[row.Kind]}}
+		if several {
+			cells = append(cells, text.Cell{Text: text.Tail(text.Printable(row.Lock), map[bool]int{true: 12, false: 30}[f.brief])})
+		}
+		var entry, zxid, session string
+		if row.Number > 0 {
+			entry = fmt.Sprintf("#%d", row.Number)
+		}
+		if !p.Overview {
+			cells = append(cells, text.Cell{Text: entry})
+		}
+		if !row.Kind.Derived() { // no transaction says it
+			zxid = hex(row.Zxid)
+			if row.Session != 0 {
+				session = hex(row.Session)
+			}
+		}
+		client, note := who(row.Who), p.say(row)
+		if f.brief {
+			if c := row.Who; c.Host != "" || c.PID != 0 {
+				note = join(note, fmt.Sprintf("%s, pid %d", text.Printable(c.Host), c.PID))
+			}
+			client = text.Head(text.Printable(row.Who.Owner), 18)
+		}
+		cells = append(cells, text.Cells(client, zxid, session)...)
+		if f.inLine {
+			cells = append(cells, text.Cell{Text: note})
+		}
+		t.Add(cells...)
+		notes = append(notes, note)
+	}
+	return t, notes
+}
+
+// note prints a sentence below its row, broken to the width.
+func (p *printer) note(s string) {
+	const indent = 14
+	width := 76
+	if p.width > 0 {
+		width = min(width, max(20, p.width-indent))
+	}
+	for _, line := range fold(s, width) {
+		p.line("%s%s", strings.Repeat(" ", indent), p.paint(text.Dim, line))
+	}
+}
+
+// fold breaks a text into lines.
+func fold(s string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(s) {
+		if line != "" && text.Width(line)+1+text.Width(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// remarks says what a log cannot tell, once.
+func (p *printer) remarks() {
+	p.line("")
+	if p.Cut > 0 {
+		p.line("%s: choose a lock, --since or --until.", text.Count(p.Cut, "more event is not shown", "more events are not shown"))
+	}
+	for _, s := range Remarks {
+		for _, line := range fold(s, max(40, min(80, cmpOr(p.width, 80)))) {
+			p.line("%s", p.paint(text.Dim, line))
+		}
+	}
+}
+
+// Remarks are what a reader must know of each report.
+var Remarks = []string{
+	"A client may have believed that it held the lock from granted until it released, and at the latest until the end of its lease. A log cannot tell more.",
+	"Logs have no addresses of clients: names, hosts and process ids are what clients wrote into their entries. Goroutines of one process share an entry, and hand it on without a write.",
+}
+
+func cmpOr(a, b int) int {
+	if a != 0 {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,111 @@
+package history
+
+import (
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+const (
+	// minStep is the shortest step of the clock that is told. A write can be in flight for a few
+	// seconds, which looks like a step.
+	minStep = 10 * time.Second
+	// maxPlaces is the number of places that are remembered.
+	maxPlaces = 256
+)
+
+// point is a transaction, and the sum of what stamps have risen by until then.
+type point struct {
+	zxid int64
+	mono time.Duration
+}
+
+// place is where the clock may have been stepped: right before the transaction.
+type place struct {
+	point
+	stamp time.Time
+	rose  time.Duration // how much the stamps rose there
+	torn  bool          // they fell, or another leader stamped
+	told  bool          // an event told so
+}
+
+// step is a step of the leader's clock.
+type step struct {
+	zxid int64
+	by   time.Duration // of which the stamps show more than has passed; negative: less
+}
+
+// clock follows the stamps.
+type clock struct {
+	point
+	stamp  time.Time // of the last transaction; zero: none yet
+	places []place
+	steps  []step
+}
+
+// advance goes on to a transaction. It returns an event if another leader stamped it, or if the
+// clock was stepped back.
+func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
+	before, prev := c.zxid, c.stamp
+	c.zxid, c.stamp = zxid, stamp
+	if prev.IsZero() {
+		return Event{}, false
+	}
+	rose := stamp.Sub(prev)
+	c.mono += max(0, rose)
+	elected := znode.Epoch(zxid) != znode.Epoch(before)
+	back := rose <= -time.Second // less is that of a clock which is slewed, or of a leap second
+	if elected || back || rose >= minStep {
+		if len(c.places) == maxPlaces {
+			c.places = append(c.places[:0], c.places[maxPlaces/2:]...)
+		}
+		c.places = append(c.places, place{c.point, stamp, rose, elected || rose < 0, back})
+	}
+	e := Event{Kind: Clock, Zxid: zxid, Time: stamp, Prev: prev, Step: min(0, rose), mono: c.mono}
+	if elected {
+		e.Kind = Leader
+	}
+	return e, elected || back
+}
+
+// learn compares the present stamp with a client's estimate of the leader's time from before it
+// sent the write. since is the last transaction by which the client knew the clock. It returns an
+// event if the difference proves a step that was not known.
+func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
+	skew := c.stamp.Sub(estimate)
+	if skew.Abs() < minStep {
+		return Event{}, false
+	}
+	by, at := skew-c.stepped(since, c.zxid), -1
+	for i := len(c.places) - 1; i >= 0 && c.places[i].zxid > since; i-- {
+		p := c.places[i]
+		by -= min(0, p.rose) // what the stamps fell by is left out already
+		switch {
+		case at >= 0 && c.places[at].torn:
+		case p.torn, at < 0 && (skew < 0 || p.rose > skew-minStep):
+			at = i
+		}
+	}
+	if by.Abs() < minStep || at < 0 {
+		return Event{}, false // known; or the write was in flight for long, or the estimate was wrong
+	}
+	p := &c.places[at]
+	told := p.told
+	c.steps, p.told = append(c.steps, step{p.zxid, by}), true
+	return Event{Kind: Clock, Zxid: p.zxid, Time: p.stamp, Step: by, mono: p.mono}, !told
+}
+
+// stepped returns the sum of the known steps after the transaction from, until to.
+func (c *clock) stepped(from, to int64) (sum time.Duration) {
+	for _, s := range c.steps {
+		if s.zxid > from && s.zxid <= to {
+			sum += s.by
+		}
+	}
+	return sum
+}
+
+// between returns the time from a to b, without the known steps.
+func (c *clock) between(a, b point) time.Duration {
+	return max(0, b.mono-a.mono-c.stepped(a.zxid, b.zxid))
+}

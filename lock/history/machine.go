@@ -1,0 +1,263 @@
+package history
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Options are what a [Machine] looks for.
+type Options struct {
+	Root   string                          // node below which the locks are, such as /locks
+	Jobs   string                          // node below which package schedule records jobs; "": nowhere
+	Reaper string                          // name of the lock of the active reaper; "": sweeps are told as purges
+	Match  func(name string) bool          // of locks and jobs; nil: all
+	Grace  func(name string) time.Duration // of the lock's policy; nil: none
+	At     []Asked                         // the moments that are asked for
+}
+
+// Machine tells what happened to locks, from one transaction after the other. It needs memory for
+// the nodes of the matching locks that exist, and for the sessions. It is not safe for concurrent
+// use.
+type Machine struct {
+	o        Options
+	emit     func(Event)
+	clock    clock
+	locks    map[string]*queue
+	sessions map[int64]*session
+	jobs     map[string][]byte // the last record of each job
+	moments  moments
+	seen     bool     // anything of a matching lock
+	touched  []*queue // by the present transaction
+	first    time.Time
+	others   map[string]bool  // roots of other locks in the log
+	unasked  map[string]bool  // names of locks that do not match, a few
+	nameless map[int64]Client // sessions that removed entries, and whose they are, as it turned out
+	txn      *txnlog.Txn
+}
+
+// session is what is known of a session.
+type session struct {
+	client Client
+	reaps  bool  // its client is, or was, the active reaper
+	knew   int64 // its last write: by the reply it knew the leader's clock
+}
+
+// New returns a Machine that calls emit for each event. The options' functions must not be slow.
+func New(o Options, emit func(Event)) *Machine {
+	if o.Match == nil {
+		o.Match = func(string) bool { return true }
+	}
+	if o.Grace == nil {
+		o.Grace = func(string) time.Duration { return 0 }
+	}
+	return &Machine{o: o, emit: emit, locks: map[string]*queue{}, sessions: map[int64]*session{}, jobs: map[string][]byte{},
+		moments: moments{asked: o.At}, others: map[string]bool{}, unasked: map[string]bool{}, nameless: map[int64]Client{}}
+}
+
+// Span returns the stamps of the first and the last transaction; zero if there was none.
+func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp }
+
+// Zxid returns the last transaction.
+func (m *Machine) Zxid() int64 { return m.clock.zxid }
+
+// Elsewhere returns nodes outside of the root that have locks below them, a few, sorted.
+func (m *Machine) Elsewhere() []string {
+	all := slices.Sorted(maps.Keys(m.others))
+	return slices.DeleteFunc(slices.Clone(all), func(root string) bool {
+		return slices.ContainsFunc(all, func(above string) bool { return strings.HasPrefix(root, above+"/") })
+	})
+}
+
+// Others returns names of locks that do not match the options, a few, sorted.
+func (m *Machine) Others() []string { return slices.Sorted(maps.Keys(m.unasked)) }
+
+// Resolve returns the event by what was learned after it: whose session it was that removed an
+// entry.
+func (m *Machine) Resolve(e Event) Event {
+	by := m.nameless[e.Session]
+	switch {
+	case e.Kind != Removed || e.By.Known() || !by.Known():
+	case by == e.Who && e.In:
+		e.Kind, e.Reason = Released, ""
+	case by == e.Who:
+		e.Kind, e.Reason = Withdrawn, ""
+	default:
+		e.By, e.Reason = by, byAnother
+	}
+	return e
+}
+
+// Elapsed returns the time of an event since the first transaction, by the leaders' clocks
+// without their known steps. Steps may become known later: ask after [Machine.End].
+func (m *Machine) Elapsed(e Event) time.Duration {
+	return m.clock.between(point{}, point{e.Zxid, e.mono})
+}
+
+// Begin gives the Machine the nodes of a snapshot of that transaction, in any order, before the first
+// call of Apply. Of a node that the snapshot shows although it was created later, the log will tell.
+func (m *Machine) Begin(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
+	for n, err := range nodes {
+		if err != nil {
+			return err
+		}
+		if n.Czxid <= snapshot {
+			m.begin(&n)
+		}
+	}
+	return nil
+}
+
+// Reset forgets the nodes of a snapshot whose reading has failed.
+func (m *Machine) Reset() {
+	clear(m.locks)
+	clear(m.jobs)
+	m.touched = nil
+}
+
+// Seen reports whether there was anything of a matching lock.
+func (m *Machine) Seen() bool { return m.seen }
+
+// Gap tells the Machine that transactions are missing here. Entries of which nothing is seen after
+// it are given up when their leases are over.
+func (m *Machine) Gap() {
+	for _, q := range m.locks {
+		for _, c := range q.entries {
+			c.doubted = true
+		}
+	}
+}
+
+// Apply goes on to the next transaction. It keeps nothing of t.
+func (m *Machine) Apply(t *txnlog.Txn) {
+	if m.first.IsZero() {
+		m.start(t)
+	}
+	m.moments.before(m, t)
+	m.txn = t
+	if e, ok := m.clock.advance(t.Zxid, t.Time); ok {
+		m.emit(e)
+	}
+	wrote := false
+	for i := range t.Ops {
+		op := &t.Ops[i]
+		switch op.Kind {
+		case txnlog.OpCreate:
+			m.create(op)
+		case txnlog.OpSetData:
+			m.set(op)
+			wrote = true
+		case txnlog.OpDelete:
+			m.delete(op.Path)
+		case txnlog.OpCloseSession:
+			m.closed(op)
+		}
+	}
+	if s := m.sessions[t.Session]; s != nil && wrote {
+		s.knew = t.Zxid
+	}
+	m.settle(t.Time)
+}
+
+// start takes the nodes that were there before the first transaction as its state.
+func (m *Machine) start(t *txnlog.Txn) {
+	m.first = t.Time
+	m.clock.zxid = t.Zxid - 1
+	for _, q := range m.locks {
+		for _, c := range q.entries {
+			c.written.mono = min(0, c.stamp.Sub(t.Time))
+		}
+	}
+	m.settle(t.Time)
+}
+
+// End tells what follows from the last stamp: the leases that have ended by then.
+func (m *Machine) End() {
+	for _, q := range m.locks {
+		for _, e := range q.entries {
+			m.lapse(q, e)
+		}
+	}
+	m.moments.end(m)
+}
+
+// settle admits the contenders whose turn has come with this transaction.
+func (m *Machine) settle(stamp time.Time) {
+	for _, q := range m.touched {
+		q.touched = false
+		m.admit(q, stamp)
+	}
+	m.touched = m.touched[:0]
+}
+
+func (m *Machine) touch(q *queue) {
+	if !q.touched {
+		q.touched = true
+		m.touched = append(m.touched, q)
+	}
+}
+
+// name returns the part of a path below the root.
+func (m *Machine) name(path string) (string, bool) {
+	root := len(m.o.Root)
+	if len(path) > root+1 && path[root] == '/' && path[:root] == m.o.Root {
+		return path[root+1:], true
+	}
+	return "", false
+}
+
+// split splits a name at its last slash.
+func split(name string) (above, node string) {
+	i := max(0, strings.LastIndexByte(name, '/'))
+	return name[:i], strings.TrimPrefix(name[i:], "/")
+}
+
+// isLock reports whether a node of that kind is a lock's.
+func isLock(k znode.Kind) bool { return k == znode.Mutex || k == znode.RW || k == znode.Semaphore }
+
+// event returns an event of the present transaction.
+func (m *Machine) event(kind Kind, lock string) Event {
+	t := m.txn
+	return Event{Kind: kind, Zxid: t.Zxid, Time: t.Time, Session: t.Session, Lock: lock, mono: m.clock.mono}
+}
+
+// by returns what is known of the client of the present transaction.
+func (m *Machine) by() Client {
+	if s := m.sessions[m.txn.Session]; s != nil {
+		return s.client
+	}
+	return Client{}
+}
+
+// knows records that the present session is of that client.
+func (m *Machine) knows(lock string, c Client) *session {
+	s := m.sessions[m.txn.Session]
+	if s == nil {
+		s = &session{}
+		m.sessions[m.txn.Session] = s
+	}
+	if c.Known() {
+		s.client = c
+		if _, asked := m.nameless[m.txn.Session]; asked {
+			m.nameless[m.txn.Session] = c
+		}
+	}
+	s.reaps = s.reaps || m.o.Reaper != "" && lock == m.o.Reaper
+	return s
+}
+
+// queue returns the lock of that name.
+func (m *Machine) queue(name string) *queue {
+	q := m.locks[name]
+	if q == nil {
+		q = &queue{name: name, rules: znode.Rules{Kind: znode.Mutex}}
+		m.locks[name] = q
+		m.seen = true
+	}
+	return q
+}

@@ -1,0 +1,224 @@
+package history
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Asked is a moment that is asked for: a time by the leader's clock, or right after a transaction.
+type Asked struct {
+	Time time.Time
+	Zxid int64 // if Time is zero
+}
+
+// Moment is the state of the matching locks at a moment. If the leader's clock was stepped back, it
+// showed some times twice: then there are several moments for one that was asked for.
+type Moment struct {
+	Asked Asked
+	Index int       // of the asked moment in the options
+	Zxid  int64     // the last transaction until then; 0: none
+	Time  time.Time // its stamp
+	Where Where
+	Locks []State // with contenders, sorted by name
+}
+
+// Where is where a moment is in the log.
+type Where string
+
+// The places of moments.
+const (
+	Within  Where = "within"
+	Before  Where = "before"  // the log begins later: the state is unknown, unless a snapshot shows it
+	After   Where = "after"   // the log ends earlier: the state is that of its end
+	Skipped Where = "skipped" // no stamp shows that time: the leader's clock was stepped over it, or another leader came
+)
+
+// State is a lock at a moment.
+type State struct {
+	Lock    string
+	Kind    znode.Kind
+	Permits int32
+	Holders []Holder // whose leases had not ended
+	Lapsed  []Holder // that were in, whose leases had ended: the lock was not free, and no client held it
+	Waiters []Holder
+}
+
+// Holder is a contender at a moment.
+type Holder struct {
+	Entry    string
+	Client   Client
+	Role     string
+	Since    time.Time // when nothing excluded it any more; zero: a waiter, or since before the log begins
+	Granted  int64     // that transaction; 0: as above
+	Recorded time.Time // the grant, as its client recorded it; zero: not recorded by then
+	Written  time.Time // stamp of its last write
+	Write    int64     // that transaction
+	Lease    time.Time // the end of the lease; zero: it has none, because the entry is another library's
+	Left     time.Duration
+	Broken   string // by whom and why
+	Detached bool
+
+	ttl time.Duration
+	at  point
+}
+
+// moments collects the moments that are asked for.
+type moments struct {
+	asked []Asked
+	found []found
+}
+
+// found is a moment, and where it is between two transactions.
+type found struct {
+	Moment
+	last  point         // the transaction before
+	next  int64         // the one after it
+	rose  time.Duration // from one stamp to the other
+	after time.Duration // from the stamp before to the moment
+}
+
+// afterLast is how long after the last stamp of a leader, or before its clock was stepped back, a
+// moment is still taken to be there.
+const afterLast = time.Minute
+
+// before notes the moments between the last transaction and the next one.
+func (c *moments) before(m *Machine, t *txnlog.Txn) {
+	prev, last := m.clock.stamp, m.clock.zxid
+	for i, a := range c.asked {
+		byZxid := a.Time.IsZero()
+		switch {
+		case prev.IsZero():
+			if byZxid && a.Zxid < t.Zxid || !byZxid && a.Time.Before(t.Time) {
+				c.add(m, i, Before, t)
+			}
+		case byZxid && a.Zxid >= last && a.Zxid < t.Zxid, !byZxid && !a.Time.Before(prev) && a.Time.Before(t.Time):
+			c.add(m, i, Within, t)
+		case byZxid || a.Time.Before(prev) || !t.Time.Before(prev): // but where stamps fall, a time right after the last one may have been
+		case a.Time.Equal(prev):
+			c.add(m, i, Within, t)
+		case a.Time.Sub(prev) <= afterLast:
+			c.add(m, i, Skipped, t)
+		}
+	}
+}
+
+// add notes the present state, as that of a moment before the next transaction, if there is one.
+func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
+	f := found{Moment: Moment{Asked: c.asked[i], Index: i, Where: where}, last: m.clock.point, next: m.clock.zxid}
+	if stamp := m.clock.stamp; !stamp.IsZero() {
+		f.Zxid, f.Moment.Time = m.clock.zxid, stamp
+		if !f.Asked.Time.IsZero() {
+			f.after = max(0, f.Asked.Time.Sub(stamp))
+		}
+		f.rose = f.after
+		if next != nil {
+			if f.next = next.Zxid; next.Time.After(stamp) {
+				f.rose = next.Time.Sub(stamp)
+			}
+		}
+	}
+	for name, q := range m.locks {
+		if len(q.entries) > 0 && m.o.Match(name) {
+			f.Locks = append(f.Locks, q.state())
+		}
+	}
+	slices.SortFunc(f.Locks, func(a, b State) int { return strings.Compare(a.Lock, b.Lock) })
+	c.found = append(c.found, f)
+}
+
+// end notes the moments after the last transaction, and judges the leases at all moments: by now
+// the steps of the clock are known.
+func (c *moments) end(m *Machine) {
+	seen := make([]bool, len(c.asked))
+	for _, f := range c.found {
+		seen[f.Index] = true
+	}
+	for i, a := range c.asked {
+		switch {
+		case seen[i]:
+		case m.first.IsZero():
+			c.add(m, i, Before, nil)
+		case a.Time.IsZero() && a.Zxid == m.clock.zxid, !a.Time.IsZero() && a.Time.Equal(m.clock.stamp):
+			c.add(m, i, Within, nil)
+		default:
+			c.add(m, i, After, nil)
+		}
+	}
+	for i := range c.found {
+		f := &c.found[i]
+		passed := f.rose - max(0, m.clock.stepped(f.last.zxid, f.next))
+		if f.after > passed {
+			f.after, f.Where = max(0, passed), Skipped
+		}
+		for j := range f.Locks {
+			f.Locks[j].judge(&m.clock, f.last, f.after)
+		}
+	}
+	shown := make([]bool, len(c.asked))
+	for _, f := range c.found {
+		shown[f.Index] = shown[f.Index] || f.Where != Skipped
+	}
+	c.found = slices.DeleteFunc(c.found, func(f found) bool { return f.Where == Skipped && shown[f.Index] })
+	slices.SortStableFunc(c.found, func(a, b found) int { return a.Index - b.Index })
+}
+
+// judge tells what is left of the leases a time after a transaction.
+func (s *State) judge(c *clock, last point, after time.Duration) {
+	for i := range s.Waiters {
+		s.Waiters[i].judge(c, last, after)
+	}
+	all := s.Holders
+	s.Holders = nil
+	for _, h := range all {
+		if h.judge(c, last, after); h.Left < 0 {
+			s.Lapsed = append(s.Lapsed, h)
+		} else {
+			s.Holders = append(s.Holders, h)
+		}
+	}
+}
+
+func (h *Holder) judge(c *clock, last point, after time.Duration) {
+	if h.ttl > 0 {
+		h.Left = h.ttl - c.between(h.at, last) - after
+	}
+}
+
+// Moments returns the moments that were asked for, after [Machine.End], in their order.
+func (m *Machine) Moments() (all []Moment) {
+	for _, f := range m.moments.found {
+		all = append(all, f.Moment)
+	}
+	return all
+}
+
+// state returns the contenders, all that are in as holders.
+func (q *queue) state() State {
+	s := State{Lock: q.name, Kind: q.rules.Kind, Permits: q.rules.Capacity}
+	for _, c := range q.entries {
+		h := Holder{Entry: c.Node, Client: c.client, Role: c.role(q.rules.Kind), Written: c.stamp, Write: c.written.zxid,
+			Lease: c.ends(), Detached: c.Record.Detached, at: c.written}
+		if c.Leased() {
+			h.ttl = c.TTL()
+		}
+		if c.Record.Broken != nil {
+			h.Broken = c.Record.Broken.String()
+		}
+		if c.Granted() {
+			h.Recorded = time.UnixMilli(c.Record.AcquiredAt)
+		}
+		if !c.in {
+			s.Waiters = append(s.Waiters, h)
+			continue
+		}
+		if h.Since = c.since; !c.since.IsZero() {
+			h.Granted = c.granted.zxid
+		}
+		s.Holders = append(s.Holders, h)
+	}
+	return s
+}

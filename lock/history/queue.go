@@ -1,0 +1,194 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// queue is a lock with its contenders.
+type queue struct {
+	name      string
+	raw       []byte // data of its node; nil: unknown
+	adopted   bool
+	rules     znode.Rules
+	entries   []*contender // sorted
+	names     []znode.Name // theirs
+	ephemeral int          // contenders that end with their session
+	made      Event        // not told yet, if it has a kind
+	touched   bool
+}
+
+// contender is an entry.
+type contender struct {
+	znode.Entry
+	client   Client
+	written  point // the last write by its owner, from which the lease counts
+	stamp    time.Time
+	session  int64 // that wrote it last as its owner
+	in       bool
+	granted  point     // if in: when nothing excluded it any more
+	since    time.Time // its stamp; zero: before the log begins
+	recorded bool
+	risk     bool  // AtRisk was told, for this lease
+	lapsed   bool  // Expired was told, for this lease
+	breaker  int64 // the session that broke it
+	doubted  bool  // not seen since a gap in the log
+
+	raw     []byte // data of the last write by its owner, if it is Leased
+	expires [2]int // where the number of its expires_at begins and ends; 0: nowhere
+}
+
+func (q *queue) setParent(data []byte, p znode.Parent) {
+	q.raw, q.adopted, q.rules.Kind = append(q.raw[:0], data...), p.Adopted, p.Kind
+}
+
+func (q *queue) find(node string) int {
+	return slices.IndexFunc(q.names, func(n znode.Name) bool { return n.Node == node })
+}
+
+// add adds a contender at its place. One of the same name is replaced: a snapshot may show a node
+// of a later transaction.
+func (q *queue) add(e *contender) {
+	if i := q.find(e.Node); i >= 0 {
+		q.remove(i)
+	}
+	i := len(q.entries)
+	for i > 0 && znode.CompareAt(q.names[i-1], q.entries[i-1].Stat.Czxid, e.Name, e.Stat.Czxid) > 0 {
+		i--
+	}
+	q.entries, q.names = slices.Insert(q.entries, i, e), slices.Insert(q.names, i, e.Name)
+	if e.Stat.EphemeralOwner != 0 {
+		q.ephemeral++
+	}
+}
+
+func (q *queue) remove(i int) {
+	if q.entries[i].Stat.EphemeralOwner != 0 {
+		q.ephemeral--
+	}
+	q.entries, q.names = slices.Delete(q.entries, i, i+1), slices.Delete(q.names, i, i+1)
+}
+
+// candidate reports whether the entry stands for election: it leads only once its grant is
+// recorded.
+func (e *contender) candidate() bool {
+	_, ok := e.Record.Metadata[znode.ValueKey]
+	return ok && e.Err == nil
+}
+
+// role returns what the entry asks for.
+func (e *contender) role(k znode.Kind) string {
+	switch {
+	case e.Role == znode.Shared:
+		return "reads"
+	case e.Role == znode.Writer:
+		return "writes"
+	case e.candidate():
+		return fmt.Sprintf("priority %d", e.Priority())
+	case k == znode.Semaphore && e.Permits > 1:
+		return fmt.Sprintf("%d permits", e.Permits)
+	case k == znode.Semaphore:
+		return "1 permit"
+	}
+	return ""
+}
+
+// ends returns the end of the entry's lease by the clock of the leader that stamped it; zero if it
+// has none.
+func (e *contender) ends() time.Time {
+	if !e.Leased() {
+		return time.Time{}
+	}
+	return e.stamp.Add(e.TTL())
+}
+
+// tell emits an event of a lock, after the one that its node was made.
+func (m *Machine) tell(q *queue, e Event) {
+	m.tellMade(q)
+	m.emit(e)
+}
+
+func (m *Machine) tellMade(q *queue) {
+	if e := q.made; e.Kind != "" {
+		q.made, e.By = Event{}, m.by()
+		m.emit(e)
+	}
+}
+
+// capacity is the number of permits of an anchor.
+func (m *Machine) capacity(q *queue, to int32) {
+	from := q.rules.Capacity
+	q.rules.Capacity = to
+	m.touch(q)
+	if q.made.Kind != "" {
+		q.made.To = to
+		return
+	}
+	if from != to && from != 0 {
+		e := m.event(Permits, q.name)
+		e.From, e.To, e.By = from, to, m.by()
+		m.tell(q, e)
+	}
+}
+
+// admit tells which contenders are in now.
+func (m *Machine) admit(q *queue, stamp time.Time) {
+	m.tellMade(q)
+	m.giveUp(q)
+	for i, c := range q.entries {
+		if !c.in && !q.turn(i) {
+			break
+		}
+		if !c.in && m.enters(c) {
+			c.in, c.granted = true, m.clock.point
+			if m.txn == nil {
+				continue // it was in before the log begins, as far as is known
+			}
+			c.since = stamp
+			e := m.about(Granted, q, c)
+			if e.By = (Client{}); e.Session != c.session {
+				e.Session = 0 // that of the one that left
+			}
+			m.emit(e)
+			m.record(q, c)
+		}
+	}
+}
+
+// giveUp removes the entries that were not seen since a gap, once their leases are over.
+func (m *Machine) giveUp(q *queue) {
+	for i := len(q.entries) - 1; i >= 0; i-- {
+		c := q.entries[i]
+		if !c.doubted || !c.Leased() || m.clock.between(c.written, m.clock.point) <= c.TTL()+m.o.Grace(q.name) {
+			continue
+		}
+		if m.txn != nil {
+			e := m.about(Vanished, q, c)
+			e.Session, e.By = 0, Client{}
+			m.tell(q, e)
+		}
+		q.remove(i)
+	}
+}
+
+// turn reports whether nothing excludes the contender of that index any more.
+func (q *queue) turn(i int) bool {
+	ahead := znode.WaitsFor(q.names, i, q.rules)
+	return ahead < 0 || q.rules.Kind == znode.RW && q.names[i].Role == znode.Shared && q.entries[ahead].Shares()
+}
+
+// enters reports whether the client of an entry whose turn has come may enter.
+func (m *Machine) enters(c *contender) bool {
+	switch {
+	case c.Overflowed():
+		return false
+	case !c.Leased():
+		return !c.Ours() // damaged ones are only in the way
+	case c.candidate() && !c.Granted():
+		return false
+	}
+	return m.clock.between(c.written, m.clock.point) <= c.TTL()
+}
