@@ -19,6 +19,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -62,6 +64,8 @@ type torture struct {
 
 	stuck []string // workers that did not end in time
 	left  []string // nodes below the root at the end
+
+	findings *audit.Findings // of the servers' transaction logs
 
 	mu   sync.Mutex
 	died []string // workers that ended unexpectedly
@@ -161,7 +165,35 @@ func (t *torture) run(ctx context.Context) (err error) {
 	if err := t.list(); err != nil {
 		return err
 	}
+	if err := t.audit(); err != nil {
+		return err
+	}
 	return t.collectLogs()
+}
+
+// audit audits the servers' transaction logs. With violations it keeps the logs.
+func (t *torture) audit() error {
+	var dirs []string
+	for _, s := range t.ensemble.Servers() {
+		dirs = append(dirs, s.DataDir())
+	}
+	logs, err := txnlog.Open(dirs...)
+	if err != nil {
+		return err
+	}
+	skew := 2 * clockOff
+	if !t.clocks {
+		skew = time.Millisecond
+	}
+	t.findings = audit.Logs(logs, time.Time{}, audit.Options{Grace: grace, Skew: skew})
+	if len(t.findings.Violations) == 0 {
+		return nil
+	}
+	for i, dir := range dirs {
+		to := filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed), fmt.Sprintf("server-%d", i+1), "version-2")
+		err = errors.Join(err, os.CopyFS(to, os.DirFS(dir)))
+	}
+	return err
 }
 
 // collectLogs reads the logs of workers, the reaper and servers before they are deleted.
