@@ -185,9 +185,8 @@ func (t *torture) audit() error {
 	if !t.clocks {
 		skew = time.Millisecond
 	}
-	t.findings = audit.Logs(logs, time.Time{}, audit.Options{Grace: grace, Skew: skew})
-	if len(t.findings.Violations) == 0 {
-		return nil
+	if t.findings, err = audit.Logs(t.ctx, logs, time.Time{}, audit.Options{Grace: grace, Skew: skew}); err != nil || len(t.findings.Violations) == 0 {
+		return err
 	}
 	for i, dir := range dirs {
 		to := filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed), fmt.Sprintf("server-%d", i+1), "version-2")

@@ -4,7 +4,8 @@
 //
 //	l, err := txnlog.Open("/var/lib/zookeeper/version-2")
 //	...
-//	found := audit.Logs(l, time.Time{}, audit.Options{})
+//	found, err := audit.Logs(ctx, l, time.Time{}, audit.Options{})
+//	...
 //	for _, v := range found.Violations {
 //		fmt.Println(v)
 //	}

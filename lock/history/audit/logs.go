@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -24,8 +25,8 @@ type Findings struct {
 // Logs audits the logs of one or several servers of an ensemble, from the first transaction since
 // that time on; zero: from the beginning. It begins with a snapshot if the log does not show the
 // ensemble's first transaction. Transactions that no folder has are a gap, behind which the audit
-// begins anew, in the middle.
-func Logs(l *txnlog.Log, since time.Time, o Options) *Findings {
+// begins anew, in the middle. It fails only if ctx ends.
+func Logs(ctx context.Context, l *txnlog.Log, since time.Time, o Options) (*Findings, error) {
 	f := &Findings{}
 	r := txnlog.Range{Since: since}
 	var initial []txnlog.Node
@@ -45,6 +46,8 @@ func Logs(l *txnlog.Log, since time.Time, o Options) *Findings {
 	for txn, err := range l.Txns(r) {
 		var p *txnlog.Problem
 		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
 		case err == nil:
 			a.Apply(&txn)
 			continue
@@ -62,7 +65,7 @@ func Logs(l *txnlog.Log, since time.Time, o Options) *Findings {
 	if f.Disagree != 0 {
 		f.Violations = slices.DeleteFunc(f.Violations, func(v Violation) bool { return v.Zxid >= f.Disagree })
 	}
-	return f
+	return f, nil
 }
 
 // nodesOf reads a snapshot.
