@@ -53,6 +53,7 @@ var rules = []rule{
 	{`^reaper --config \S+( --listen \S+)?( |$)`, (*console).daemon, ""},
 	{`^holdfast (top|ls .*--watch)`, (*console).daemon, ""},
 	{`^holdfast doctor`, (*console).doctor, ""},
+	{`^holdfast history `, (*console).history, ""},
 	{`^(holdfast|reaper|HOLDFAST_\w+=\S+ holdfast) `, (*console).run, ""},
 }
 
@@ -187,6 +188,23 @@ func (c *console) doctor(command string) error {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
+}
+
+// incidentTimes are times in the logs that the tests have, in place of those of the documents.
+var incidentTimes = strings.NewReplacer("03:00", "2026-11-26T11:53", "03:30", "2026-11-26T11:54", "03:12", "11:53:19", "server-2", "server-3")
+
+// history runs holdfast history on the logs of an incident.
+func (c *console) history(command string) error {
+	logs, err := filepath.Abs("../cmd/holdfast/testdata/incident")
+	if err != nil {
+		return err
+	}
+	for _, server := range []string{"server-1", "server-3"} {
+		if err := os.Symlink(filepath.Join(logs, server), filepath.Join(c.dir, server)); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
+	return c.run(incidentTimes.Replace(command) + " --root /it-7472e92e4a8df3a6")
 }
 
 // daemon runs a command that does not end, until its first line of output, and stops it.

@@ -370,3 +370,33 @@ func TestEvents(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkApply follows renewals of a thousand holds, and handoffs of a contended lock.
+func BenchmarkApply(b *testing.B) {
+	l := newTape()
+	for i := range 1000 {
+		l.take(int64(i+1), fmt.Sprintf("held/%d", i), fmt.Sprintf("client-%d", i))
+	}
+	l.take(5001, "busy", "x").join(5002, "busy", "y", 1)
+	size := 0
+	granted := func(r *znode.Record) { r.AcquiredAt = epoch0.UnixMilli() }
+	for i := range 20_000 {
+		l.after(5*time.Millisecond).renew(int64(i%1000+1), fmt.Sprintf("held/%d", i%1000), fmt.Sprintf("client-%d", i%1000), 0, granted)
+	}
+	for i := range int32(1000) {
+		l.after(time.Millisecond).do(int64(5001+i%2), append(del(e("busy", i)), create(e("busy", i+2), l.record("x")), set(lockPath("busy"), parent(znode.Mutex)))...)
+	}
+	for _, t := range l.txns {
+		size += 100
+		for _, op := range t.Ops {
+			size += len(op.Path) + len(op.Data) + 60
+		}
+	}
+	b.SetBytes(int64(size))
+	for b.Loop() {
+		m := New(Options{Root: "/locks"}, func(Event) {})
+		for i := range l.txns {
+			m.Apply(&l.txns[i])
+		}
+	}
+}

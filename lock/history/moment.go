@@ -131,7 +131,7 @@ func (c *moments) end(m *Machine) {
 		case seen[i]:
 		case m.first.IsZero():
 			c.add(m, i, Before, nil)
-		case a.Time.IsZero() && a.Zxid == m.clock.zxid:
+		case a.Time.IsZero() && a.Zxid == m.clock.zxid, !a.Time.IsZero() && a.Time.Equal(m.clock.stamp):
 			c.add(m, i, Within, nil)
 		default:
 			c.add(m, i, After, nil)

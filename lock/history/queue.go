@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,6 +39,9 @@ type contender struct {
 	lapsed   bool  // Expired was told, for this lease
 	breaker  int64 // the session that broke it
 	doubted  bool  // not seen since a gap in the log
+
+	raw     []byte // data of the last write by its owner, if it is Leased
+	expires [2]int // where the number of its expires_at begins and ends; 0: nowhere
 }
 
 func (q *queue) setParent(data []byte, p znode.Parent) {
@@ -157,6 +161,9 @@ func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	if !matches {
 		return
 	}
+	if e.Leased() {
+		e.keep(op.Data)
+	}
 	q := m.queue(lock)
 	q.add(e)
 	joined := m.about(Joined, q, e)
@@ -222,12 +229,15 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 	before := c.Entry
 	stat := c.Stat
 	stat.Mzxid, stat.Mtime, stat.Version = t.Zxid, t.Time.UnixMilli(), op.Version
-	after := znode.ReadEntry(name, op.Data, stat)
+	after, ok := c.renewal(op.Data, stat)
+	if !ok {
+		after = znode.ReadEntry(name, op.Data, stat)
+	}
 	if !c.in || after.Record.Shared {
 		m.touch(q)
 	}
 	if !after.Leased() {
-		c.Entry = after
+		c.Entry, c.raw = after, nil
 		if name.Ours() {
 			e := m.about(Overwritten, q, c)
 			if after.Err != nil {
@@ -238,6 +248,7 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 		return
 	}
 	if b := after.Record.Broken; b != nil {
+		c.raw = nil
 		again := before.Record.Broken != nil
 		c.Entry, c.breaker = after, t.Session
 		m.knows("", Client{b.Owner, b.Host, b.PID})
@@ -248,11 +259,50 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 		}
 		return
 	}
-	m.renew(q, c, after)
+	m.renew(q, c, after, op.Data, ok)
 }
 
-// renew is an entry that its owner wrote.
-func (m *Machine) renew(q *queue, c *contender, after znode.Entry) {
+// expiresKey comes before the number in a record that changes with each renewal.
+var expiresKey = []byte(`"expires_at":`)
+
+// keep keeps a record, to recognize the next renewal without decoding it.
+func (c *contender) keep(data []byte) {
+	c.raw, c.expires = append(c.raw[:0], data...), [2]int{}
+	if i := bytes.Index(data, expiresKey); i >= 0 {
+		begin := i + len(expiresKey)
+		c.expires = [2]int{begin, begin + digits(data[begin:])}
+	}
+}
+
+// digits returns the number of digits at the beginning.
+func digits(b []byte) (n int) {
+	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// renewal returns the entry after a write whose data is that of the last one, but for expires_at.
+// It is not needed, but most writes are renewals, and decoding them takes most of the time.
+func (c *contender) renewal(data []byte, stat znode.Stat) (znode.Entry, bool) {
+	begin, end := c.expires[0], c.expires[1]
+	if len(c.raw) == 0 || begin == end || len(data) <= begin || !bytes.Equal(data[:begin], c.raw[:begin]) {
+		return znode.Entry{}, false
+	}
+	n := digits(data[begin:])
+	if n == 0 || n > 15 || !bytes.Equal(data[begin+n:], c.raw[end:]) {
+		return znode.Entry{}, false
+	}
+	e := c.Entry
+	e.Stat, e.Record.ExpiresAt = stat, 0
+	for _, d := range data[begin : begin+n] {
+		e.Record.ExpiresAt = e.Record.ExpiresAt*10 + int64(d-'0')
+	}
+	return e, true
+}
+
+// renew is an entry that its owner wrote. With plain, only expires_at has changed.
+func (m *Machine) renew(q *queue, c *contender, after znode.Entry, data []byte, plain bool) {
 	t := m.txn
 	before := c.Entry
 	m.estimated(q.name, &contender{Entry: after, client: clientOf(&after.Record)})
@@ -260,6 +310,9 @@ func (m *Machine) renew(q *queue, c *contender, after znode.Entry) {
 	late, again := c.lapsed, c.written.zxid == t.Zxid
 	c.Entry, c.client, c.session = after, clientOf(&after.Record), t.Session
 	c.written, c.stamp, c.risk, c.lapsed = m.clock.point, t.Time, false, false
+	if !plain {
+		c.keep(data)
+	}
 	if again {
 		return // an attach writes twice
 	}

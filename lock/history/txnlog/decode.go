@@ -93,6 +93,17 @@ func (d *decoder) buffer() []byte {
 	return d.take(int(n))
 }
 
+// data returns a copy of a buffer.
+func (d *decoder) data() []byte {
+	b := d.buffer()
+	if b == nil {
+		return nil
+	}
+	data := make([]byte, len(b))
+	copy(data, b)
+	return data
+}
+
 func (d *decoder) string() string { return string(d.buffer()) }
 
 // acl returns an access control list, which is shared by all that are equal.
@@ -227,7 +238,7 @@ func (d *decoder) op(kind int32) Op {
 	case int32(OpCreate), typeCreate2, typeCreateContainer, typeCreateTTL:
 		op.Kind = OpCreate
 		op.Path = d.string()
-		op.Data = bytes.Clone(d.buffer())
+		op.Data = d.data()
 		op.ACL = d.acl()
 		d.createFlags(kind, &op)
 	case int32(OpDelete), typeDeleteContainer:
@@ -235,7 +246,7 @@ func (d *decoder) op(kind int32) Op {
 		op.Path = d.string()
 	case int32(OpSetData), int32(OpReconfig):
 		op.Path = d.string()
-		op.Data = bytes.Clone(d.buffer())
+		op.Data = d.data()
 		op.Version = d.int32()
 	case int32(OpSetACL):
 		op.Path = d.string()
@@ -288,8 +299,9 @@ func sameTxn(a, b []byte) bool {
 	if errA != nil || errB != nil {
 		return false
 	}
-	if decodeHeader(a).kind == int32(OpCloseSession) {
-		return true // a server of 3.5 leaves out the paths
+	switch OpKind(decodeHeader(a).kind) {
+	case OpCloseSession, OpError: // 3.5 leaves out the paths; a leader of 3.9 may log another code than its followers
+		return true
 	}
 	return bytes.Equal(a[:len(a)-len(restA)], b[:len(b)-len(restB)])
 }

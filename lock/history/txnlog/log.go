@@ -22,6 +22,7 @@ type Log struct {
 	Progress func(read, total int64)
 
 	dirs  []string
+	real  []string    // dirs without symbolic links
 	logs  []*logFile  // by first zxid
 	snaps []*Snapshot // by zxid
 }
@@ -102,10 +103,15 @@ func (l *Log) add(dir string, seen map[string]bool) error {
 	} else {
 		dir = filepath.Dir(dir)
 	}
-	index := slices.Index(l.dirs, filepath.Clean(dir))
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return fmt.Errorf("transaction logs: %w", err)
+	}
+	index := slices.Index(l.real, real)
 	if index < 0 {
 		index = len(l.dirs)
 		l.dirs = append(l.dirs, filepath.Clean(dir))
+		l.real = append(l.real, real)
 	}
 	found := false
 	for _, name := range names {
@@ -115,14 +121,11 @@ func (l *Log) add(dir string, seen map[string]bool) error {
 			continue
 		}
 		found = true
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			real = path
-		}
-		if seen[real] {
+		if file := filepath.Join(real, name); seen[file] {
 			continue
+		} else {
+			seen[file] = true
 		}
-		seen[real] = true
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // purged by the running server

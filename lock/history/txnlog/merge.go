@@ -14,11 +14,12 @@ type merge struct {
 	files []*logFile // not open yet, by first zxid
 	open  []*source
 
-	current *source // of the entry that next returned
-	used    []*source
-	last    int64 // zxid of the last entry that next passed; 0: none
-	started bool  // an entry in the range was seen
+	current *source   // of the entry that next returned
+	group   []*source // those at the lowest zxid, by folder
+	last    int64     // zxid of the last entry that next passed; 0: none
+	started bool      // an entry in the range was seen
 	folders []folder
+	foreign bool // some folder is of another ensemble
 
 	problems    []*Problem
 	disagree    *Problem // the run of differing transactions so far
@@ -44,6 +45,9 @@ type folder struct {
 	first   int64 // first zxid that differs
 	foreign bool  // it is of another ensemble
 	hurt    bool  // there were unreadable bytes after last
+	lost    int64 // the last zxid that it should have and lacks
+
+	nextEpoch int64 // the first zxid of the next epoch that was looked for
 }
 
 func newMerge(l *Log, r Range) *merge {
@@ -91,16 +95,16 @@ func (m *merge) next() (entry, bool) {
 			m.finish()
 			return entry{}, false
 		}
-		m.used = group
 		zxid := group[0].cur.zxid
-		if m.discarded(zxid, group) {
+		without := m.discardedBy(zxid, group)
+		if without >= 0 && !m.survived(zxid, group) {
 			if zxid >= m.rng.From {
 				m.extend(&m.uncommitted, ProblemUncommitted, zxid, group)
 			}
 			continue
 		}
 		m.flush(&m.uncommitted)
-		chosen := m.choose(group)
+		chosen := m.choose(group, without)
 		previous := m.last
 		m.last = zxid
 		for _, s := range group {
@@ -132,10 +136,15 @@ func (m *merge) inRange(e entry) bool {
 
 // advance goes to the next entries of the sources that were used, and closes those at their ends.
 func (m *merge) advance() {
-	for _, s := range m.used {
+	over := false
+	for _, s := range m.group {
 		m.step(s)
+		over = over || s.cur.payload == nil
 	}
-	m.used = nil
+	m.group = m.group[:0]
+	if !over && !m.foreign {
+		return
+	}
 	m.open = slices.DeleteFunc(m.open, func(s *source) bool {
 		if s.cur.payload != nil && !m.folders[s.dir].foreign {
 			return false
@@ -184,14 +193,16 @@ func (m *merge) lowest() []*source {
 		return nil
 	}
 	low := m.min()
-	var group []*source
+	m.group = m.group[:0]
 	for _, s := range m.open {
 		if s.cur.zxid == low {
-			group = append(group, s)
+			m.group = append(m.group, s)
 		}
 	}
-	slices.SortStableFunc(group, func(a, b *source) int { return cmp.Compare(a.dir, b.dir) })
-	return group
+	if len(m.group) > 1 {
+		slices.SortStableFunc(m.group, func(a, b *source) int { return cmp.Compare(a.dir, b.dir) })
+	}
+	return m.group
 }
 
 func (m *merge) min() int64 {
@@ -216,129 +227,6 @@ func (m *merge) head(dir int) int64 {
 		}
 	}
 	return head
-}
-
-// choose returns the source to believe: of the content that most folders have, the first one.
-func (m *merge) choose(group []*source) *source {
-	if len(group) == 1 {
-		m.flush(&m.disagree)
-		return group[0]
-	}
-	votes := make([]int, len(group))
-	best := 0
-	for i, s := range group {
-		for _, o := range group {
-			if s == o || sameTxn(s.cur.payload, o.cur.payload) {
-				votes[i]++
-			}
-		}
-		if votes[i] > votes[best] {
-			best = i
-		}
-	}
-	chosen := group[best]
-	if votes[best] == len(group) {
-		for _, s := range group {
-			m.folders[s.dir].same++
-		}
-		m.flush(&m.disagree)
-		return chosen
-	}
-	m.differ(chosen, group)
-	return chosen
-}
-
-// foreignAfter is the number of differing transactions, with none that is the same, after which a
-// folder is taken for one of another ensemble.
-const foreignAfter = 3
-
-// differ records that the group's sources disagree.
-func (m *merge) differ(chosen *source, group []*source) {
-	m.extend(&m.disagree, ProblemDisagree, chosen.cur.zxid, group)
-	for _, s := range group {
-		f := &m.folders[s.dir]
-		if s.dir == chosen.dir || sameTxn(s.cur.payload, chosen.cur.payload) {
-			continue
-		}
-		f.differs++
-		if f.first == 0 {
-			f.first = chosen.cur.zxid
-		}
-		if f.same == 0 && f.differs >= foreignAfter {
-			f.foreign = true
-			m.disagree = nil
-			m.report(&Problem{Kind: ProblemOtherEnsemble, Dirs: []string{m.log.dirs[s.dir]}, Zxid: f.first, Count: int64(f.differs)})
-		}
-	}
-}
-
-// discarded reports whether a folder without the transaction proves that it was never committed:
-// the folder has the transaction before, and the next one that it has begins a later epoch.
-func (m *merge) discarded(zxid int64, group []*source) bool {
-	if m.last == 0 {
-		return false
-	}
-	for dir := range m.folders {
-		if m.has(group, dir) || m.folders[dir].foreign {
-			continue
-		}
-		if m.folders[dir].last == m.last && !m.folders[dir].hurt && m.skipped(dir, zxid) {
-			return true
-		}
-	}
-	return false
-}
-
-// skipped reports whether the folder goes on with a later epoch than zxid's, and neither a missing
-// part nor a snapshot explains that it lacks zxid.
-func (m *merge) skipped(dir int, zxid int64) bool {
-	head := m.head(dir)
-	if head == 0 || Epoch(head) <= Epoch(zxid) || counter(head) != 1 {
-		return false
-	}
-	// A follower far behind gets a snapshot instead of the transactions.
-	snapshots := false
-	for _, s := range m.log.snaps {
-		if s.dir == dir {
-			snapshots = true
-			if s.Zxid > m.folders[dir].last && s.Zxid < head {
-				return false
-			}
-		}
-	}
-	return snapshots
-}
-
-func (m *merge) has(group []*source, dir int) bool {
-	return slices.ContainsFunc(group, func(s *source) bool { return s.dir == dir })
-}
-
-// confirm notes a transaction that only half of the folders have, or fewer, and that the others do
-// not confirm: they have ended, or go on with a later epoch.
-func (m *merge) confirm(zxid int64, group []*source) {
-	have, lack := 0, 0
-	for dir := range m.folders {
-		f := &m.folders[dir]
-		switch head := m.head(dir); {
-		case f.foreign:
-		case m.has(group, dir):
-			have++
-		case f.last == 0 && head == 0: // it has no logs at all
-		case head == 0 || Epoch(head) > Epoch(zxid):
-			lack++
-		default:
-			have++ // it goes on in this epoch: what it lacks came in a snapshot, or is damaged
-		}
-	}
-	if m.unconfirmed != nil && Epoch(m.unconfirmed.Until) != Epoch(zxid) {
-		m.flush(&m.unconfirmed)
-	}
-	if lack == 0 || have > lack {
-		// Then those before it in this epoch are committed, too.
-		m.unconfirmed = nil
-		return
-	}
-	m.extend(&m.unconfirmed, ProblemUnconfirmed, zxid, group)
 }
 
 // extend adds a transaction to a run of problems.

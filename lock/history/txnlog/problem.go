@@ -18,11 +18,13 @@ const (
 	// ProblemGap: no folder has the transactions from Zxid to Until.
 	ProblemGap
 	// ProblemDisagree: the folders Dirs have different transactions at the zxids from Zxid to
-	// Until, Count of them. Txns returns those of most folders, or else of the one named first to
-	// Open.
+	// Until, Count of them; or one of them has none there although it took part in the next epoch as
+	// the others did. The servers have diverged. Txns returns the transactions of most folders, or
+	// else of the one named first to Open.
 	ProblemDisagree
 	// ProblemUncommitted: only the folders Dirs have the transactions from Zxid to Until, and the
-	// log of another folder proves that the next leader discarded them. Txns leaves them out.
+	// log of another folder proves that the next leader discarded them. Txns leaves them out. Servers
+	// before 3.8.6 and 3.9.5 may discard even what they had committed (ZOOKEEPER-4646).
 	ProblemUncommitted
 	// ProblemUnconfirmed: only the folders Dirs have the transactions from Zxid to Until; the
 	// others end before, or go on with a later epoch without a proof. They may have been
@@ -101,7 +103,7 @@ func (p *Problem) Error() string {
 	case ProblemDisagree:
 		fmt.Fprintf(&b, "the servers disagree: %s differ between %s", p.transactions(), strings.Join(p.Dirs, " and "))
 	case ProblemUncommitted:
-		fmt.Fprintf(&b, "never committed, left out: %s, only in %s; the next leader discarded them", p.transactions(), strings.Join(p.Dirs, ", "))
+		fmt.Fprintf(&b, "discarded by the next leader, left out: %s, only in %s", p.transactions(), strings.Join(p.Dirs, ", "))
 	case ProblemUnconfirmed:
 		fmt.Fprintf(&b, "maybe not committed: %s, only in %s", p.transactions(), strings.Join(p.Dirs, ", "))
 	case ProblemOtherEnsemble:

@@ -16,6 +16,9 @@ const (
 	// maxEntry bounds an entry. The server's default for a request is 1 MiB, but the end of a session
 	// may name many nodes, and jute.maxbuffer can be raised.
 	maxEntry = 128 << 20
+	// maxResync bounds the entries that are looked for behind damage, where any bytes may seem to be
+	// a length.
+	maxResync = 8 << 20
 )
 
 // entry is one entry of a log.
@@ -265,18 +268,22 @@ func (s *scanner) resync(offset, bad int64) {
 	s.report(&Problem{Kind: ProblemTruncated, File: s.path, Offset: bad, Bytes: max(end-bad, 0), Zxid: s.last})
 }
 
-// plausible reports cheaply whether an entry may begin at pos. The header must be in the buffer.
+// plausible reports cheaply whether an entry may begin at pos, and adds its length to spent. The
+// header must be in the buffer.
 func (s *scanner) plausible(spent *int64) bool {
 	b := s.buf[s.pos:]
 	if b[0]|b[1]|b[2]|b[3] != 0 {
 		return false
 	}
-	n := int32(binary.BigEndian.Uint32(b[8:]))
-	if n < headerSize || n > maxEntry {
+	n := int(int32(binary.BigEndian.Uint32(b[8:])))
+	if n < headerSize || n > maxResync {
 		return false
 	}
 	h := decodeHeader(b[frameSize:])
 	if h.zxid <= s.last || h.time <= 0 || h.time > 1<<43 {
+		return false
+	}
+	if ok, err := s.need(frameSize + n + 1); !ok || err != nil || s.buf[s.pos+frameSize+n] != 'B' {
 		return false
 	}
 	*spent += int64(n)

@@ -13,7 +13,7 @@ import (
 // the largest transactions.
 //
 // Files that end before the range, or begin after it, are not read. If Until is set, the file that
-// has its end is read twice.
+// has its end is read twice, and the one after it once.
 func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
 	return func(yield func(Txn, error) bool) {
 		m := newMerge(l, r)
@@ -122,28 +122,42 @@ func (l *Log) following() map[*logFile]*logFile {
 }
 
 // lastUntil returns the zxid of the last transaction that is not after a time; 0 if there is none.
+// For each folder it reads the last file that begins in time, and the next one: there the clock may
+// have been set back.
 func (l *Log) lastUntil(until time.Time) int64 {
-	files := map[int]*logFile{}
+	last := map[int]*logFile{}
 	for _, f := range l.logs {
-		if !f.time.IsZero() && !f.time.After(until) || f.time.IsZero() && files[f.dir] == nil {
-			files[f.dir] = f
+		if last[f.dir] == nil || !f.time.IsZero() && !f.time.After(until) {
+			last[f.dir] = f
 		}
 	}
-	var last int64
+	following := l.following()
+	var zxid int64
 	ms := until.UnixMilli()
-	for _, f := range files {
-		file, s := f.open(func(*Problem) {}, nil)
-		if s == nil {
-			continue
-		}
-		for e, ok := s.next(); ok; e, ok = s.next() {
-			if e.time <= ms {
-				last = max(last, e.zxid)
+	for _, f := range last {
+		for _, f := range []*logFile{f, following[f]} {
+			if f != nil {
+				f.scan(func(e entry) bool {
+					if e.time <= ms {
+						zxid = max(zxid, e.zxid)
+					}
+					return true
+				})
 			}
 		}
-		file.Close()
 	}
-	return last
+	return zxid
+}
+
+// scan reads a log's entries, as far as it can, until visit returns false.
+func (f *logFile) scan(visit func(entry) bool) {
+	file, s := f.open(func(*Problem) {}, nil)
+	if s == nil {
+		return
+	}
+	defer file.Close()
+	for e, ok := s.next(); ok && visit(e); e, ok = s.next() {
+	}
 }
 
 // String describes the range's bounds.

@@ -1,0 +1,279 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/schedule"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// ask returns the moments at these times of the tape.
+func ask(times ...time.Duration) (all []Asked) {
+	for _, d := range times {
+		all = append(all, Asked{Time: epoch0.Add(d)})
+	}
+	return all
+}
+
+// told returns a moment in a line: where it is, and for each lock the owners of its holders, of the
+// lapsed in brackets, and the waiters after a colon.
+func told(m Moment) string {
+	s := fmt.Sprintf("%d %s", m.Index, m.Where)
+	owners := func(all []Holder) string {
+		var names []string
+		for _, h := range all {
+			names = append(names, h.Client.Owner)
+		}
+		return strings.Join(names, ",")
+	}
+	for _, l := range m.Locks {
+		s += " " + l.Lock + "=" + owners(l.Holders)
+		if len(l.Lapsed) > 0 {
+			s += "[" + owners(l.Lapsed) + "]"
+		}
+		if len(l.Waiters) > 0 {
+			s += ":" + owners(l.Waiters)
+		}
+	}
+	return s
+}
+
+// TestMoments checks who held a lock at a time.
+func TestMoments(t *testing.T) {
+	sec := time.Second
+	for name, c := range map[string]struct {
+		write func(l *tape)
+		at    []Asked
+		want  []string
+	}{
+		"before, in between, after": {
+			write: func(l *tape) {
+				l.take(1, "l", "x").after(10*sec).join(2, "l", "y", 1).after(10*sec).do(1, del(e("l", 0))...).after(5*sec).renew(2, "l", "y", 1)
+			},
+			at:   ask(-sec, 0, 5*sec, 10*sec, 19*sec, 20*sec, 24*sec, 26*sec),
+			want: []string{"0 before", "1 within l=x", "2 within l=x", "3 within l=x:y", "4 within l=x:y", "5 within l=y", "6 within l=y", "7 after l=y"},
+		},
+		"by zxid": {
+			write: func(l *tape) { l.take(1, "l", "x").join(2, "l", "y", 1).do(1, del(e("l", 0))...) },
+			at:    []Asked{{Zxid: 5}, {Zxid: 1<<32 + 1}, {Zxid: 1<<32 + 2}, {Zxid: 1<<32 + 3}, {Zxid: 1<<32 + 4}},
+			want:  []string{"0 before", "1 within l=x", "2 within l=x:y", "3 within l=y", "4 after l=y"},
+		},
+		"the lease has ended, its entry is there": {
+			write: func(l *tape) {
+				l.take(1, "l", "x").join(2, "l", "y", 1).after(20*sec).renew(2, "l", "y", 1).after(15*sec).do(2, del(e("l", 0))...)
+			},
+			at:   ask(29*sec, 31*sec, 35*sec, 70*sec),
+			want: []string{"0 within l=x:y", "1 within l=[x]:y", "2 within l=y", "3 after l=[y]"},
+		},
+		"stepped ahead: the lease goes on, and no stamp shows the times between": {
+			write: func(l *tape) {
+				l.take(1, "l", "x").after(10*sec).renew(1, "l", "x", 0).after(5*sec + time.Hour)
+				l.do(9, set("/elsewhere", nil)).after(5 * sec)
+				l.ahead = time.Hour
+				l.renew(1, "l", "x", 0)
+			},
+			at:   ask(12*sec, 30*time.Minute, time.Hour+17*sec),
+			want: []string{"0 within l=x", "1 skipped l=x", "2 within l=x"},
+		},
+		"stepped back: a time comes twice": {
+			write: func(l *tape) {
+				l.take(1, "l", "x").after(20*sec).renew(1, "l", "x", 0).do(1, del(e("l", 0))...).after(-20*sec).do(9, set("/elsewhere", nil)).after(20*sec).do(9, set("/elsewhere", nil))
+			},
+			at:   ask(10 * sec),
+			want: []string{"0 within l=x", "0 within"},
+		},
+		"an election by a clock behind": {
+			write: func(l *tape) {
+				l.take(1, "l", "x").after(20*sec).renew(1, "l", "x", 0)
+				l.leader().after(-10*sec).renew(1, "l", "x", 0).after(20*sec).do(1, del(e("l", 0))...)
+			},
+			at:   ask(15*sec, 29*sec),
+			want: []string{"0 within l=x", "0 within l=x", "1 within l=x"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newTape()
+			c.write(l)
+			m, _ := l.play(Options{At: c.at})
+			var got []string
+			for _, moment := range m.Moments() {
+				got = append(got, told(moment))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %q\nwant %q", got, c.want)
+			}
+		})
+	}
+	m, _ := newTape().play(Options{At: ask(0)})
+	if got := m.Moments(); len(got) != 1 || got[0].Where != Before {
+		t.Errorf("in an empty log: %+v", got)
+	}
+}
+
+// TestHolder checks what is told of a holder and of a waiter.
+func TestHolder(t *testing.T) {
+	l := newTape()
+	l.take(1, "l", "x").after(10*time.Second).renew(1, "l", "x", 0, l.granted).join(2, "l", "y", 1)
+	m, _ := l.play(Options{At: ask(12 * time.Second)})
+	s := m.Moments()[0].Locks[0]
+	want := Holder{Entry: path.Base(e("l", 0)), Client: Client{"x", "node-x", 1}, Since: epoch0, Granted: 1<<32 + 1, Recorded: epoch0.Add(10 * time.Second).Local(),
+		Written: epoch0.Add(10 * time.Second), Write: 1<<32 + 2, Lease: epoch0.Add(40 * time.Second), Left: 28 * time.Second}
+	got := s.Holders[0]
+	got.ttl, got.at = 0, point{}
+	if got != want || s.Kind != znode.Mutex || s.Waiters[0].Left != 28*time.Second || !s.Waiters[0].Since.IsZero() {
+		t.Errorf("%+v, want %+v; %+v", got, want, s)
+	}
+}
+
+// node returns a node of a snapshot.
+func node(path string, data []byte, zxid int64, stamp time.Duration) txnlog.Node {
+	return txnlog.Node{Path: path, Data: data, Czxid: zxid, Mzxid: zxid, Ctime: epoch0.Add(stamp), Mtime: epoch0.Add(stamp)}
+}
+
+// TestSnapshot: the log goes on where a snapshot ends. Nodes of later transactions are left to the
+// log.
+func TestSnapshot(t *testing.T) {
+	l := newTape()
+	l.zxid += 10
+	l.join(2, "l", "y", 1).after(5*time.Second).renew(1, "l", "x", 0).after(time.Second).do(1, del(e("l", 0))...)
+	begin := []txnlog.Node{
+		node(lockPath("l"), parent(znode.Mutex), 1, -time.Hour),
+		node(anchorPath("l"), znode.AnchorData{}.Encode(), 1, -time.Hour),
+		node(e("l", 0), l.record("x"), 1, -5*time.Second),
+		node(e("l", 1), l.record("y"), 1<<32+11, 0), // of the future
+		node("/elsewhere", nil, 1, 0),
+	}
+	m, events := l.play(Options{At: ask(2 * time.Second)}, begin...)
+	want := []string{"0s joined l y", "5s renewed l x", "6s released l x", "6s granted l y"}
+	if got := briefs(events); !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	s := m.Moments()[0].Locks[0]
+	if h := s.Holders[0]; h.Client.Owner != "x" || !h.Since.IsZero() || h.Left != 23*time.Second || len(s.Waiters) != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestWithoutSnapshot: entries of which a log shows no join are told of from their first write.
+func TestWithoutSnapshot(t *testing.T) {
+	l := newTape()
+	l.renew(1, "l", "x", 0, l.granted).after(time.Second).do(1, del(e("l", 0))...).do(2, del(e("m", 0))...)
+	_, events := l.play(Options{})
+	want := []string{"0s renewed l x", "0s granted l x", "1s released l x"}
+	if got := briefs(events); !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+// TestGap: an entry that is not seen after a gap is given up when its lease is over; one that is
+// seen stays.
+func TestGap(t *testing.T) {
+	l := newTape()
+	l.take(1, "l", "x").join(2, "l", "y", 1)
+	gap := len(l.txns)
+	l.after(20*time.Second).renew(2, "l", "y", 1, l.granted).after(20*time.Second).renew(2, "l", "y", 1, l.granted)
+	var events []Event
+	m := New(Options{Root: "/locks"}, func(e Event) { events = append(events, e) })
+	for i := range l.txns {
+		if i == gap {
+			m.Gap()
+		}
+		m.Apply(&l.txns[i])
+	}
+	want := []string{"20s renewed l y", "40s renewed l y", "40s vanished l x", "40s granted l y", "40s recorded l y"}
+	if got := briefs(events); !slices.Equal(got[4:], want) {
+		t.Errorf("got %q\nwant %q", got[4:], want)
+	}
+}
+
+// TestResolve: whose session removed an entry may show later.
+func TestResolve(t *testing.T) {
+	l := newTape()
+	l.take(1, "l", "x").join(2, "l", "y", 1).do(7, del(e("l", 0))...).do(8, del(e("l", 1))...).take(7, "m", "x").take(8, "n", "z")
+	m, events := l.play(Options{})
+	var got []string
+	for _, e := range events {
+		if e = m.Resolve(e); e.Kind.Ends() {
+			got = append(got, brief(e))
+		}
+	}
+	if want := []string{"0s released l x", "0s removed l y by=z: by another client, during the lease"}; !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+// TestOthers: names are kept for a question that finds nothing.
+func TestOthers(t *testing.T) {
+	l := newTape()
+	l.take(1, "a", "x").take(1, "b/c", "x").do(1, create("/app/locks/d/"+znode.Anchor(gen), nil)).do(1, create("/app/locks/.revoke", nil)).do(1, create("/b/anchor-", nil))
+	m, events := l.play(Options{Match: func(name string) bool { return name == "z" }})
+	if len(events) > 0 || m.Seen() || !slices.Equal(m.Others(), []string{"a", "b/c"}) || !slices.Equal(m.Elsewhere(), []string{"/app/locks"}) {
+		t.Error(briefs(events), m.Seen(), m.Others(), m.Elsewhere())
+	}
+	if len(m.locks) > 0 {
+		t.Errorf("it keeps locks that nobody asked for: %v", m.locks)
+	}
+}
+
+// TestMemory: what is kept does not grow with the log.
+func TestMemory(t *testing.T) {
+	l := newTape()
+	for i := range 500 {
+		session := int64(i + 1)
+		l.do(session, txnlog.Op{Kind: txnlog.OpBeginSession}).take(session, fmt.Sprint(i), "x").after(time.Minute)
+		l.do(session, del(e(fmt.Sprint(i), 0), anchorPath(fmt.Sprint(i)), lockPath(fmt.Sprint(i)))...)
+		l.do(session, txnlog.Op{Kind: txnlog.OpCloseSession})
+	}
+	m, _ := l.play(Options{})
+	if len(m.locks) > 0 || len(m.sessions) > 0 || len(m.clock.places) > maxPlaces {
+		t.Errorf("%d locks, %d sessions, %d places", len(m.locks), len(m.sessions), len(m.clock.places))
+	}
+}
+
+// TestPlainRenewal: a renewal that is not decoded gives the same entry.
+func TestPlainRenewal(t *testing.T) {
+	name, _ := znode.Parse(path.Base(e("l", 0)))
+	l := newTape()
+	tricky := func(r *znode.Record) { r.Owner, r.Metadata = `"expires_at":7`, map[string]string{"expires_at": "9"} }
+	c := &contender{Entry: znode.ReadEntry(name, l.record("x", tricky), znode.Stat{})}
+	c.keep(l.record("x", tricky))
+	l.after(time.Hour)
+	stat := znode.Stat{Version: 3}
+	got, ok := c.renewal(l.record("x", tricky), stat)
+	if want := znode.ReadEntry(name, l.record("x", tricky), stat); !ok || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v\n%+v, want\n%+v", ok, got, want)
+	}
+	for _, other := range [][]byte{l.record("x", tricky, l.granted), l.record("y"), nil, []byte("{"), l.record("x", tricky)[:60]} {
+		if _, ok := c.renewal(other, stat); ok {
+			t.Errorf("taken for a renewal: %s", other)
+		}
+	}
+}
+
+// TestJobRecord: the record of a job is read as package schedule writes it.
+func TestJobRecord(t *testing.T) {
+	status := schedule.Status{Job: "nightly", Upto: epoch0, Version: 1, Skipped: &schedule.Skipped{First: epoch0, Last: epoch0.Add(time.Hour), Why: schedule.Missing},
+		Runs: []schedule.Run{{Tick: epoch0, Attempt: 2, Outcome: schedule.Failed, Error: "disk full", Started: epoch0, Owner: "x", Host: "h", PID: 7, Token: "t", Lock: "jobs/nightly"}}}
+	data, err := json.Marshal(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newTape()
+	l.do(1, create(schedule.DefaultPath+"/nightly", data))
+	_, events := l.play(Options{Jobs: schedule.DefaultPath, Match: func(name string) bool { return name == "jobs/nightly" }})
+	want := []string{"0s tick jobs/nightly: ticks from 2026-11-26T03:00:00Z until 2026-11-26T04:00:00Z never run: missed",
+		"0s tick jobs/nightly x: tick 2026-11-26T03:00:00Z: failed, attempt 2: disk full"}
+	if got := briefs(events); !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if e := events[1]; e.Who != (Client{"x", "h", 7}) || e.Lock != "jobs/nightly" {
+		t.Errorf("%+v", e)
+	}
+}

@@ -1,0 +1,173 @@
+package txnlog
+
+import (
+	"math"
+	"slices"
+)
+
+// This file judges what one folder has and another one has not, or has otherwise.
+
+// choose returns the source to believe: of the content that most folders have, the first one. The
+// folder without (-1: none) is one that lost the transaction.
+func (m *merge) choose(group []*source, without int) *source {
+	if len(group) == 1 && without < 0 {
+		m.flush(&m.disagree)
+		return group[0]
+	}
+	votes := make([]int, len(group))
+	best := 0
+	for i, s := range group {
+		for _, o := range group {
+			if s == o || sameTxn(s.cur.payload, o.cur.payload) {
+				votes[i]++
+			}
+		}
+		if votes[i] > votes[best] {
+			best = i
+		}
+	}
+	chosen := group[best]
+	switch {
+	case votes[best] < len(group):
+		m.differ(chosen, group)
+	case without >= 0:
+		m.folders[without].lost = chosen.cur.zxid
+		m.extend(&m.disagree, ProblemDisagree, chosen.cur.zxid, append(group[:len(group):len(group)], &source{dir: without}))
+	default:
+		m.flush(&m.disagree)
+		for _, s := range group {
+			m.folders[s.dir].same++
+		}
+	}
+	return chosen
+}
+
+// foreignAfter is the number of differing transactions, with none that is the same, after which a
+// folder is taken for one of another ensemble.
+const foreignAfter = 3
+
+// differ records that the group's sources disagree.
+func (m *merge) differ(chosen *source, group []*source) {
+	m.extend(&m.disagree, ProblemDisagree, chosen.cur.zxid, group)
+	for _, s := range group {
+		f := &m.folders[s.dir]
+		if s.dir == chosen.dir || sameTxn(s.cur.payload, chosen.cur.payload) {
+			continue
+		}
+		f.differs++
+		if f.first == 0 {
+			f.first = chosen.cur.zxid
+		}
+		if f.same == 0 && f.differs >= foreignAfter {
+			f.foreign, m.foreign = true, true
+			m.disagree = nil
+			m.report(&Problem{Kind: ProblemOtherEnsemble, Dirs: []string{m.log.dirs[s.dir]}, Zxid: f.first, Count: int64(f.differs)})
+		}
+	}
+}
+
+// discardedBy returns a folder without the transaction whose leader discarded it: the folder has the
+// transaction before, and the next one that it has begins a later epoch. -1: there is none.
+func (m *merge) discardedBy(zxid int64, group []*source) int {
+	if m.last == 0 {
+		return -1
+	}
+	for dir := range m.folders {
+		if m.has(group, dir) || m.folders[dir].foreign {
+			continue
+		}
+		if f := &m.folders[dir]; (f.last == m.last || f.lost == m.last) && !f.hurt && m.skipped(dir, zxid) {
+			return dir
+		}
+	}
+	return -1
+}
+
+// skipped reports whether the folder goes on with a later epoch than zxid's, and neither a missing
+// part nor a snapshot explains that it lacks zxid.
+func (m *merge) skipped(dir int, zxid int64) bool {
+	head := m.head(dir)
+	if head == 0 || Epoch(head) <= Epoch(zxid) || counter(head) != 1 {
+		return false
+	}
+	// A follower far behind gets a snapshot instead of the transactions.
+	snapshots := false
+	for _, s := range m.log.snaps {
+		if s.dir == dir {
+			snapshots = true
+			if s.Zxid > m.folders[dir].last && s.Zxid < head {
+				return false
+			}
+		}
+	}
+	return snapshots
+}
+
+// survived reports whether a source's folder goes on with the first transaction of a later epoch.
+// Then the transaction was committed: the next leader has a follower truncate its log before that.
+func (m *merge) survived(zxid int64, group []*source) bool {
+	return slices.ContainsFunc(group, func(s *source) bool {
+		next := &m.folders[s.dir].nextEpoch
+		if Epoch(*next) <= Epoch(zxid) {
+			*next = m.nextEpoch(s.dir, Epoch(zxid))
+		}
+		return counter(*next) == 1
+	})
+}
+
+// nextEpoch returns the first zxid after an epoch that a folder has; if there is none, one that no
+// folder can have.
+func (m *merge) nextEpoch(dir int, epoch int64) int64 {
+	var next int64
+	files := m.log.logs
+	for i, f := range files {
+		later := slices.IndexFunc(files[i+1:], func(g *logFile) bool { return g.dir == dir })
+		if f.dir != dir || later >= 0 && Epoch(files[i+1+later].first) <= epoch {
+			continue
+		}
+		f.scan(func(e entry) bool {
+			if Epoch(e.zxid) > epoch {
+				next = e.zxid
+			}
+			return next == 0
+		})
+		if next != 0 {
+			return next
+		}
+	}
+	return math.MaxInt64
+}
+
+func (m *merge) has(group []*source, dir int) bool {
+	return slices.ContainsFunc(group, func(s *source) bool { return s.dir == dir })
+}
+
+// confirm notes a transaction that only half of the folders have, or fewer, and that nothing
+// confirms: the others end in this epoch, or go on with a later one.
+func (m *merge) confirm(zxid int64, group []*source) {
+	if len(group) == len(m.folders) && m.unconfirmed == nil {
+		return
+	}
+	have, lack := 0, 0
+	for dir := range m.folders {
+		f := &m.folders[dir]
+		switch head := m.head(dir); {
+		case f.foreign:
+		case m.has(group, dir):
+			have++
+		case head == 0 && Epoch(f.last) == Epoch(zxid), Epoch(head) > Epoch(zxid) && f.last != 0:
+			lack++
+		case Epoch(head) == Epoch(zxid):
+			have++ // what it lacks came in a snapshot, or is damaged
+		}
+	}
+	if m.unconfirmed != nil && Epoch(m.unconfirmed.Until) != Epoch(zxid) {
+		m.flush(&m.unconfirmed)
+	}
+	if lack == 0 || have > lack || m.survived(zxid, group) {
+		// Then those before it in this epoch are committed, too.
+		m.unconfirmed = nil
+		return
+	}
+	m.extend(&m.unconfirmed, ProblemUnconfirmed, zxid, group)
+}

@@ -1,0 +1,120 @@
+package txnlog
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// benchBytes is the size of the log that BenchmarkTxns reads: HOLDFAST_LOG_MB, default 128 MB.
+func benchBytes(b *testing.B) int64 {
+	mb := int64(128)
+	if text := os.Getenv("HOLDFAST_LOG_MB"); text != "" {
+		if _, err := fmt.Sscan(text, &mb); err != nil {
+			b.Fatalf("HOLDFAST_LOG_MB=%q: %v", text, err)
+		}
+	}
+	return mb << 20
+}
+
+// lockTraffic writes a log of joins, grants, renewals and releases, as locks make them.
+func lockTraffic(b *testing.B, path string, size int64) (txns int) {
+	f, err := os.Create(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	written, zxid := int64(fileHeaderSize), zx(1, 0)
+	w.Write(file())
+	acl := str(str(u32(u32(nil, 1), 31), "world"), "anyone")
+	data := `{"v":1,"owner":"shop-7","host":"shop-7.example.com","pid":4711,"ttl_ms":30000,"expires_at":1700000000000,"acquired_at":1699999970000` + strings.Repeat(" ", 40) + `}`
+	op := func(list []byte, kind int32, body []byte) []byte {
+		return append(u32(u32(list, kind), int32(len(body))), body...)
+	}
+	for written < size {
+		zxid++
+		entry := fmt.Sprintf("/locks/orders/%d/%016x-lock-%010d", zxid%997, zxid, zxid%1000)
+		at := start.Add(time.Duration(zxid&0xffffffff) * time.Millisecond)
+		var r []byte
+		switch zxid % 4 {
+		case 0: // join
+			list := op(u32(nil, 2), 1, u32(append(append(str(str(nil, entry), data), acl...), 0), int32(zxid)))
+			list = op(list, 5, u32(str(str(nil, entry[:20]), data[:90]), 1))
+			r = record(zxid, at, typeMulti, list)
+		case 1, 2: // renewal
+			r = record(zxid, at, 5, u32(str(str(nil, entry), data), 2))
+		case 3: // release
+			list := op(u32(nil, 2), 2, str(nil, entry))
+			list = op(list, 5, u32(str(str(nil, entry[:20]), data[:90]), 1))
+			r = record(zxid, at, typeMulti, list)
+		}
+		r = u64(u32(r, 2), zxid*7919) // digest
+		e := frame(r)
+		if _, err := w.Write(e); err != nil {
+			b.Fatal(err)
+		}
+		written += int64(len(e))
+		txns++
+	}
+	if err := w.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		b.Fatal(err)
+	}
+	return txns
+}
+
+// BenchmarkTxns reads a log, and reports beside it the bare read of the same file in the same
+// buffers, the memory in use meanwhile, and the allocations of a transaction.
+func BenchmarkTxns(b *testing.B) {
+	dir := b.TempDir()
+	path := filepath.Join(dir, named(zx(1, 1)))
+	size := benchBytes(b)
+	want := lockTraffic(b, path, size)
+	l := mustOpen(b, dir)
+	var bare, full time.Duration
+	var heap uint64
+	b.ReportAllocs()
+	for b.Loop() {
+		begin := time.Now()
+		f, err := os.Open(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		// WriterTo and ReaderFrom would avoid the copy to this process.
+		if _, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{f}, make([]byte, chunkSize)); err != nil {
+			b.Fatal(err)
+		}
+		f.Close()
+		bare += time.Since(begin)
+
+		begin = time.Now()
+		n := 0
+		for _, err := range l.Txns(Range{}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			if n++; n == want/2 {
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				heap = max(heap, m.HeapInuse)
+			}
+		}
+		if n != want {
+			b.Fatalf("%d transactions, want %d", n, want)
+		}
+		full += time.Since(begin)
+	}
+	mb := float64(size) / 1e6 * float64(b.N)
+	b.ReportMetric(mb/full.Seconds(), "MB/s")
+	b.ReportMetric(mb/bare.Seconds(), "bare-MB/s")
+	b.ReportMetric(float64(heap)/1e6, "heap-MB")
+	b.ReportMetric(float64(want), "txns")
+}

@@ -1,0 +1,283 @@
+// Logs that are cut, flipped, or overwritten: what can be read is read, and the rest is told.
+
+package txnlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// goldenLogs returns logs of an old and a new server.
+func goldenLogs(t *testing.T) map[string][]byte {
+	logs := map[string][]byte{}
+	for _, version := range []string{"3.4.14", "3.9.5"} {
+		dir, _ := unpack(t, version, "")
+		for _, f := range mustOpen(t, dir).logs {
+			data, err := os.ReadFile(f.path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			logs[version+"/"+filepath.Base(f.path)] = data
+		}
+	}
+	return logs
+}
+
+// TestCut cuts a log at each byte: all entries before the cut are read, and it is told unless the
+// cut is between two entries.
+func TestCut(t *testing.T) {
+	for name, data := range goldenLogs(t) {
+		whole, problems := scanAll(data)
+		if len(whole) == 0 || len(problems) > 0 {
+			t.Fatalf("%s: %d entries, problems %v", name, len(whole), problems)
+		}
+		ends := map[int]int{fileHeaderSize: 0} // number of entries by the offset where the last one ends
+		for i, e := range whole {
+			ends[int(e.offset)+frameSize+len(e.payload)+1] = i + 1
+		}
+		want := 0
+		for cut := range len(data) + 1 {
+			n, clean := ends[cut]
+			if clean {
+				want = n
+			}
+			entries, problems := scanAll(data[:cut])
+			if len(entries) != want {
+				t.Fatalf("%s cut at %d: %d entries, want %d", name, cut, len(entries), want)
+			}
+			last := whole[max(want-1, 0)]
+			at := int(last.offset) + frameSize + len(last.payload) + 1
+			if want == 0 {
+				at = fileHeaderSize
+			}
+			if cut > at && allZero(data[at:cut]) {
+				clean = true // as preallocated
+			}
+			switch {
+			case clean && len(problems) == 0:
+			case !clean && len(problems) == 1 && problems[0].Kind == ProblemTruncated:
+			default:
+				t.Fatalf("%s cut at %d, between entries: %v, problems %v", name, cut, clean, problems)
+			}
+		}
+	}
+}
+
+// TestFlip flips bits of each byte of a log: only the entry that has the byte is lost, and that is
+// told.
+func TestFlip(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	for name, data := range goldenLogs(t) {
+		whole, _ := scanAll(data)
+		for at := fileHeaderSize; at < len(data); at++ {
+			flipped := bytes.Clone(data)
+			flipped[at] ^= byte(1 + random.IntN(255))
+			entries, problems := scanAll(flipped)
+			var want []entry
+			for _, e := range whole {
+				if at < int(e.offset) || at >= int(e.offset)+frameSize+len(e.payload)+1 {
+					want = append(want, e)
+				}
+			}
+			if !sameEntries(entries, want) || len(want) != len(whole)-1 {
+				t.Fatalf("%s flipped at %d (seed %d): %d entries, want %d of %d", name, at, seed, len(entries), len(want), len(whole))
+			}
+			if len(problems) != 1 || problems[0].Kind != ProblemDamaged && problems[0].Kind != ProblemTruncated {
+				t.Fatalf("%s flipped at %d (seed %d): problems %v", name, at, seed, problems)
+			}
+		}
+		for at := range 8 {
+			flipped := bytes.Clone(data)
+			flipped[at] ^= 1
+			if entries, problems := scanAll(flipped); len(entries) > 0 || len(problems) != 1 {
+				t.Fatalf("%s flipped at %d: %d entries, problems %v", name, at, len(entries), problems)
+			}
+		}
+	}
+}
+
+func sameEntries(a, b []entry) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].offset != b[i].offset || !bytes.Equal(a[i].payload, b[i].payload) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestOverwritten overwrites a part of a log by zeros, or by noise.
+func TestOverwritten(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	data := file(run(0, 1, 2000, "some data of a usual length")...)
+	whole, _ := scanAll(data)
+	padded := append(bytes.Clone(data), make([]byte, 1<<20)...)
+	if entries, problems := scanAll(padded); len(entries) != len(whole) || len(problems) > 0 {
+		t.Fatalf("preallocated: %d entries, problems %v", len(entries), problems)
+	}
+	for range 50 {
+		broken := bytes.Clone(padded)
+		from := fileHeaderSize + random.IntN(len(data)-fileHeaderSize)
+		size := random.IntN(min(20_000, len(data)-from))
+		zeros := random.IntN(2) == 0
+		for i := from; i < from+size; i++ {
+			broken[i] = 0
+			if !zeros {
+				broken[i] = byte(random.Uint32())
+			}
+		}
+		var want []entry
+		for _, e := range whole {
+			if end := int(e.offset) + frameSize + len(e.payload) + 1; bytes.Equal(broken[e.offset:end], data[e.offset:end]) {
+				want = append(want, e)
+			}
+		}
+		entries, problems := scanAll(broken)
+		if !sameEntries(entries, want) {
+			t.Fatalf("seed %d: %d bytes at %d overwritten by zeros (%v): %d entries, want %d", seed, size, from, zeros, len(entries), len(want))
+		}
+		if len(want) < len(whole)-1 && len(problems) != 1 {
+			t.Errorf("seed %d: problems %v", seed, problems)
+		}
+	}
+}
+
+// TestDamageIsMended reads what is damaged in one folder from another.
+func TestDamageIsMended(t *testing.T) {
+	data := file(run(0, 1, 100, "data")...)
+	whole, _ := scanAll(data)
+	broken := bytes.Clone(data)
+	for _, i := range []int{20, 21, 22, 70} {
+		broken[whole[i].offset+40] ^= 0xff
+	}
+	a := write(t, map[string][]byte{"log.1": broken})
+	b := write(t, map[string][]byte{"log.1": data})
+	txns, problems := collect(mustOpen(t, a, b), Range{})
+	if got := zxids(txns); got != "0/1-100" {
+		t.Errorf("transactions %s", got)
+	}
+	if len(problems) != 2 || problems[0].Kind != ProblemDamaged || problems[0].Lost() {
+		t.Errorf("problems %v: want the damage in two places", problems)
+	}
+
+	txns, problems = collect(mustOpen(t, a), Range{})
+	if got := zxids(txns); got != "0/1-20 0/24-70 0/72-100" {
+		t.Errorf("transactions %s", got)
+	}
+	var kinds []ProblemKind
+	for _, p := range problems {
+		kinds = append(kinds, p.Kind)
+	}
+	if len(kinds) != 4 || kinds[1] != ProblemGap || problems[1].Zxid != 21 || problems[1].Until != 23 || problems[1].Count != 3 {
+		t.Errorf("problems %v: want damage and a gap, twice", problems)
+	}
+}
+
+// TestHostileLength has lengths that the file cannot hold: nothing is allocated for them.
+func TestHostileLength(t *testing.T) {
+	data := file(run(0, 1, 3, "data")...)
+	for _, n := range []uint32{maxEntry, maxEntry + 1, 1 << 31, 0xffffffff, 33, 0} {
+		broken := binary.BigEndian.AppendUint64(bytes.Clone(data), 12345)
+		broken = append(binary.BigEndian.AppendUint32(broken, n), "tail"...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		entries, problems := scanAll(broken)
+		runtime.ReadMemStats(&after)
+		if len(entries) != 3 || len(problems) != 1 || problems[0].Kind != ProblemTruncated {
+			t.Errorf("length %d: %d entries, problems %v", n, len(entries), problems)
+		}
+		if used := after.TotalAlloc - before.TotalAlloc; used > 4<<20 {
+			t.Errorf("length %d: %d bytes allocated", n, used)
+		}
+	}
+	for _, count := range []int32{1 << 30, -5} {
+		r := record(1, start, typeMulti, u32(nil, count))
+		if txn, _, err := decodeTxn(r, nil); err == nil && len(txn.Ops) > 0 {
+			t.Errorf("a multi of %d operations: %v", count, txn)
+		}
+		r = record(1, start, int32(OpSetACL), u32(str(nil, "/n"), count))
+		if _, _, err := decodeTxn(r, nil); err == nil {
+			t.Errorf("a list of %d entries is accepted", count)
+		}
+	}
+}
+
+// TestManyFalseBeginnings has garbage that looks like the beginnings of large entries: reading gives
+// up before it becomes slow.
+func TestManyFalseBeginnings(t *testing.T) {
+	data := file(run(0, 1, 3, "data")...)
+	head := record(100, start, 5, nil)
+	for range 20_000 {
+		b := u32(u64(nil, 1), 1<<19)
+		data = append(append(data, b...), head...)
+	}
+	data = append(data, bytes.Repeat([]byte{'B'}, 1<<20)...)
+	entries, problems := scanAll(data)
+	if len(entries) != 3 || len(problems) != 1 || problems[0].Kind != ProblemDamaged {
+		t.Errorf("%d entries, problems %v", len(entries), problems)
+	}
+}
+
+// TestDisorder has a zxid twice in a file.
+func TestDisorder(t *testing.T) {
+	records := append(run(0, 1, 5, "data"), run(0, 4, 8, "other")...)
+	dir := write(t, map[string][]byte{"log.1": file(records...)})
+	txns, problems := collect(mustOpen(t, dir), Range{})
+	if got := zxids(txns); got != "0/1-8" {
+		t.Errorf("transactions %s", got)
+	}
+	if len(problems) != 1 || problems[0].Kind != ProblemDisorder || problems[0].Until != 4 {
+		t.Errorf("problems %v", problems)
+	}
+}
+
+// growing is a file that a server writes: it has more each time it is read.
+type growing struct {
+	data  []byte
+	sizes []int
+}
+
+func (g *growing) ReadAt(p []byte, off int64) (int, error) {
+	size := g.sizes[0]
+	if len(g.sizes) > 1 {
+		g.sizes = g.sizes[1:]
+	}
+	shown := append(bytes.Clone(g.data[:size]), make([]byte, len(g.data)-size)...)
+	return bytes.NewReader(shown).ReadAt(p, off)
+}
+
+// TestGrowing reads a log while a server writes it into preallocated zeros.
+func TestGrowing(t *testing.T) {
+	data := append(file(run(0, 1, 3000, "some data of a usual length")...), make([]byte, 600<<10)...)
+	whole, _ := scanAll(data)
+	written := int(whole[len(whole)-1].offset) + 200
+	for cut := 100_000; cut < written; cut += 997 {
+		g := &growing{data: data, sizes: []int{cut, cut + 300, cut + 9000, min(cut+20_000, len(data)), len(data)}}
+		var problems []*Problem
+		s, err := newScanner(g, "log.1", func(p *Problem) { problems = append(problems, p) }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last int64
+		for e, ok := s.next(); ok; e, ok = s.next() {
+			if e.zxid != last+1 {
+				t.Fatalf("zxid %d after %d", e.zxid, last)
+			}
+			last = e.zxid
+		}
+		for _, p := range problems {
+			if p.Kind != ProblemTruncated {
+				t.Fatalf("cut at %d: %v", cut, p)
+			}
+		}
+	}
+}
