@@ -139,28 +139,46 @@ func auditStatus(f *audit.Findings) error {
 	return nil
 }
 
-// auditedDocument is the output of audit as JSON.
+// auditedDocument is the output of audit as JSON. Zxids are hexadecimal.
 type auditedDocument struct {
-	Violations []audit.Violation  `json:"violations"`
+	Violations []auditedViolation `json:"violations"`
 	Verdicts   int                `json:"verdicts"`
 	Judged     map[audit.Rule]int `json:"judged"`
 	Unjudged   map[string]int     `json:"unjudged"`
 	Txns       int64              `json:"transactions"`
-	First      int64              `json:"first"`
-	Last       int64              `json:"last"`
+	First      string             `json:"first,omitempty"`
+	Last       string             `json:"last,omitempty"`
 	From       time.Time          `json:"from,omitzero"`
 	Until      time.Time          `json:"until,omitzero"`
 	InMiddle   bool               `json:"in_middle"`
 	Snapshot   string             `json:"snapshot,omitempty"`
-	Disagree   int64              `json:"disagree,omitempty"`
+	Disagree   string             `json:"disagree,omitempty"`
 	Problems   []string           `json:"problems"`
 }
 
+type auditedViolation struct {
+	Rule  audit.Rule `json:"rule"`
+	Zxid  string     `json:"zxid"`
+	Time  time.Time  `json:"time"`
+	Path  string     `json:"path"`
+	Other string     `json:"other,omitempty"`
+	Text  string     `json:"text"`
+}
+
 func auditDocument(f *audit.Findings) auditedDocument {
+	hex := func(zxid int64) string {
+		if zxid == 0 {
+			return ""
+		}
+		return fmt.Sprintf("0x%x", zxid)
+	}
 	d := auditedDocument{
-		Violations: append([]audit.Violation{}, f.Violations...), Verdicts: f.Total(), Judged: f.Judged, Unjudged: f.Unjudged,
-		Txns: f.Txns, First: f.First, Last: f.Last, From: f.From.UTC(), Until: f.Until.UTC(),
-		InMiddle: f.InMiddle, Snapshot: f.Snapshot, Disagree: f.Disagree, Problems: []string{},
+		Violations: []auditedViolation{}, Verdicts: f.Total(), Judged: f.Judged, Unjudged: f.Unjudged,
+		Txns: f.Txns, First: hex(f.First), Last: hex(f.Last), From: f.From.UTC(), Until: f.Until.UTC(),
+		InMiddle: f.InMiddle, Snapshot: f.Snapshot, Disagree: hex(f.Disagree), Problems: []string{},
+	}
+	for _, v := range f.Violations {
+		d.Violations = append(d.Violations, auditedViolation{v.Rule, hex(v.Zxid), v.Time.UTC(), v.Path, hex(v.Other), v.Text})
 	}
 	for _, p := range f.Problems {
 		d.Problems = append(d.Problems, p.Error())

@@ -15,7 +15,8 @@ type Audit struct {
 	opts    Options
 	report  Report
 	settled int64     // the last transaction that the initial nodes may show: judge only later ones
-	since   time.Time // judge only transactions from then on
+	since   time.Time // judge only from the first transaction of that time on
+	judges  bool
 
 	txn  *txnlog.Txn   // the present one
 	real time.Duration // by Options.Clock
@@ -61,6 +62,7 @@ func (a *Audit) Apply(x *txnlog.Txn) {
 	a.clock(x)
 	a.txn = &txnlog.Txn{Zxid: x.Zxid, Time: x.Time, Session: x.Session, Ops: x.Ops}
 	a.report.saw(x)
+	a.judges = a.judges || x.Zxid > a.settled && !x.Time.Before(a.since)
 	_, known := a.sessions[x.Session]
 	s := a.session(x.Session)
 	if !known {

@@ -52,12 +52,12 @@ type Options struct {
 
 // Violation is a write that the protocol does not permit.
 type Violation struct {
-	Rule  Rule      `json:"rule"`
-	Zxid  int64     `json:"zxid"`  // of the write
-	Time  time.Time `json:"time"`  // of the write, by the leader's clock
-	Path  string    `json:"path"`  // of the written node
-	Other int64     `json:"other"` // zxid of the earlier write that it conflicts with; 0: none
-	Text  string    `json:"text"`
+	Rule  Rule
+	Zxid  int64     // of the write
+	Time  time.Time // of the write, by the leader's clock
+	Path  string    // of the written node
+	Other int64     // zxid of the earlier write that it conflicts with; 0: none
+	Text  string
 }
 
 // String returns the violation in one line.
@@ -118,7 +118,6 @@ func (a *Audit) Report() *Report {
 // Reasons why a write is not judged.
 const (
 	byBeginning  = "nodes from before the log"
-	bySnapshot   = "writes that the snapshot may show already"
 	byClock      = "deletes and attaches over a change of the leader, or a step of its clock"
 	bySession    = "deletes of living entries whose owner's session had ended"
 	byContenders = "grants of locks whose contenders, kind or permits are not known"
@@ -129,9 +128,7 @@ const (
 // conflicts with it, or nil.
 func (a *Audit) judge(rule Rule, ok bool, n, other *node, format string, args ...any) {
 	switch {
-	case a.txn.Time.Before(a.since):
-	case a.txn.Zxid <= a.settled:
-		a.skip(bySnapshot)
+	case !a.judges:
 	case ok:
 		a.report.Judged[rule]++
 	default:
@@ -148,7 +145,7 @@ func (a *Audit) violation(rule Rule, n, other *node, format string, args ...any)
 }
 
 func (a *Audit) found(v Violation) {
-	if v.Zxid <= a.settled || v.Time.Before(a.since) {
+	if !a.judges {
 		return
 	}
 	a.report.Judged[v.Rule]++
@@ -157,7 +154,7 @@ func (a *Audit) found(v Violation) {
 
 // skip counts a write that cannot be judged.
 func (a *Audit) skip(why string) {
-	if !a.txn.Time.Before(a.since) {
+	if a.judges {
 		a.report.Unjudged[why]++
 	}
 }
