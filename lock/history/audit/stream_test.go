@@ -216,3 +216,41 @@ func TestRealLog(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsOfALog: a log that is cut anywhere has no violations, whether the audit begins in the
+// middle, after a gap, or with a snapshot, which may show some of the next transactions already.
+func TestPartsOfALog(t *testing.T) {
+	log := play(t)
+	state := txnlog.NewState(nil)
+	for i := range log {
+		nodes := slices.Collect(state.Nodes())
+		for name, r := range map[string]*audit.Report{
+			"in the middle":    judged(log[i:], nil, audit.Options{Grace: grace}),
+			"with a snapshot":  judged(log[i:], append([]txnlog.Node{}, nodes...), audit.Options{Grace: grace}),
+			"a fuzzy snapshot": judged(log[max(0, i-7):], append([]txnlog.Node{}, nodes...), audit.Options{Grace: grace}),
+		} {
+			for _, v := range r.Violations {
+				t.Errorf("from 0x%x on, %s: %v", log[i].Zxid, name, v)
+			}
+			if name == "in the middle" && r.InMiddle != (i > 0) {
+				t.Errorf("from 0x%x on: in the middle: %v", log[i].Zxid, r.InMiddle)
+			}
+			if i < len(log)/2 && r.Total() == 0 {
+				t.Errorf("from 0x%x on, %s: nothing was judged; not judged: %v", log[i].Zxid, name, r.Unjudged)
+			}
+		}
+		gap := audit.New([]txnlog.Node{}, audit.Options{Grace: grace})
+		for j := range log {
+			if j == i {
+				gap.Gap()
+			}
+			if j < i-5 || j >= i {
+				gap.Apply(&log[j])
+			}
+		}
+		for _, v := range gap.Report().Violations {
+			t.Errorf("with a gap before 0x%x: %v", log[i].Zxid, v)
+		}
+		state.Apply(&log[i])
+	}
+}
