@@ -174,7 +174,7 @@ func (e *Ensemble) Heal() {
 
 // Stop stops all servers, as [Server.Stop] does.
 func (e *Ensemble) Stop() error {
-	err := e.each((*Server).Stop)
+	err := stopServers(e.servers)
 	e.links.each((*Relay).Close)
 	return err
 }
