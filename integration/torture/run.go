@@ -104,7 +104,8 @@ func (t *torture) main(ctx context.Context) int {
 	return exitFailed
 }
 
-// diverged returns a server's log line that its data differs from the leader's, or "". ZooKeeper
+// diverged returns a server's log line that its data differs from the leader's, or where their
+// transaction logs differ; "" if they do not. ZooKeeper
 // 3.8.0 can lose or keep transactions if servers are killed while they synchronize. The clients'
 // results prove nothing then.
 func (t *torture) diverged() string {
@@ -117,6 +118,9 @@ func (t *torture) diverged() string {
 				return name + ": " + strings.TrimSpace(line)
 			}
 		}
+	}
+	if t.findings != nil && t.findings.Disagree != 0 {
+		return fmt.Sprintf("the servers' transaction logs differ from 0x%x on", t.findings.Disagree)
 	}
 	return ""
 }
