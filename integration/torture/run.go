@@ -105,9 +105,8 @@ func (t *torture) main(ctx context.Context) int {
 }
 
 // diverged returns a server's log line that its data differs from the leader's, or where their
-// transaction logs differ; "" if they do not. ZooKeeper
-// 3.8.0 can lose or keep transactions if servers are killed while they synchronize. The clients'
-// results prove nothing then.
+// transaction logs differ; "" if they do not. ZooKeeper 3.8.0 can lose or keep transactions if
+// servers are killed while they synchronize. The clients' results prove nothing then.
 func (t *torture) diverged() string {
 	for _, name := range slices.Sorted(maps.Keys(t.logs)) {
 		if !strings.HasPrefix(name, "server-") {
