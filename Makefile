@@ -110,8 +110,8 @@ cover: ## coverage of the library and the reaper by the unit tests
 race10: bin/withzk ## all tests ten times in a row
 	bin/withzk go test -race -count 10 -timeout 200m ./...
 
-mutants: ## break the protocol on purpose, and see that the tests notice
-	go run ./integration/mutants
+mutants: ## break the protocol on purpose, and see that the tests notice (AUDIT=1: that the audit alone does)
+	go run ./integration/mutants $(if $(AUDIT),-audit)
 
 model: ## check the protocol's model with spin
 	go run ./integration/model

@@ -49,6 +49,7 @@ func testRunAtLeast(t *testing.T, bin string) {
 	p.line() // it may have ended by now
 	c.eventually("the guard is gone, and with it the command", func() bool { return len(c.processes("holdfast-guard", c.name)) == 0 })
 	entry := c.contenders(locks, c.name)[0].Path
+	c.byHand(entry)
 	if err := c.raw.Delete(entry, -1); err != nil {
 		t.Fatal(err)
 	}

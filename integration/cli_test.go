@@ -623,6 +623,7 @@ func testRunEntryRemoved(t *testing.T, bin string) {
 	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
 	pids := p.pids()
 	entry := c.contenders(c.client(), c.name)[0].Path
+	c.byHand(entry)
 	if err := c.raw.Delete(entry, -1); err != nil {
 		t.Fatal(err)
 	}
@@ -646,6 +647,7 @@ func testRunStuckStderr(t *testing.T, bin string) {
 			_ = p.Process.Signal(syscall.SIGTERM)
 		}, 128 + 15},
 		"lost": {"echo ready; exec sleep 1000", func(_ *exec.Cmd, entry string) {
+			c.byHand(entry)
 			if err := c.raw.Delete(entry, -1); err != nil {
 				t.Error(err)
 			}

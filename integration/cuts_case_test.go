@@ -161,10 +161,7 @@ func (c *cut) removeAdopted() {
 	if err != nil || len(children) > 1 {
 		c.Errorf("the adopted parent has the children %q, %v; want one anchor at most", children, err)
 	}
-	for _, child := range children {
-		err = errors.Join(err, c.raw.Delete(path+"/"+child, -1))
-	}
-	if err = errors.Join(err, c.raw.Delete(path, -1)); err != nil {
+	if err := c.deleteEmpty(path); err != nil {
 		c.Errorf("the adopted parent: %v", err)
 	}
 }

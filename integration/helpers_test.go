@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/rs/zerolog"
 )
@@ -54,6 +55,7 @@ func on(t testing.TB, servers []string) *bench {
 	t.Cleanup(cancel)
 	b := &bench{TB: t, ctx: ctx, servers: servers, root: "/it-" + znode.NewID()}
 	b.raw = steady{b.connect(), ctx}
+	zkserver.Root(t, b.root)
 	t.Cleanup(func() {
 		if left := b.nodes(); len(left) > 0 && !t.Failed() {
 			t.Errorf("left behind: %q", left)
@@ -61,6 +63,11 @@ func on(t testing.TB, servers []string) *bench {
 		b.wipe()
 	})
 	return b
+}
+
+// byHand says that the test deletes an entry by hand, which the audit of the server's log notices.
+func (b *bench) byHand(entry string) {
+	zkserver.Root(b, path.Dir(entry), audit.Purge, audit.Overlap)
 }
 
 // connect returns a plain connection, through the tap if one is given.

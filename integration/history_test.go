@@ -218,6 +218,7 @@ func (i *incident) plant() {
 	i.ask("shop-3 was broken", "shop-4", 0)
 
 	fifth := i.queued(i.named("shop-5"), i.lock, 2)
+	i.ensemble.byHand(hold.EntryPath())
 	if err := i.ensemble.raw.Delete(hold.EntryPath(), -1); err != nil { // by hand, as zkCli.sh does
 		i.ensemble.Fatal(err)
 	}

@@ -103,11 +103,13 @@ func (m *mixed) of(t *testing.T, name string) (*mixed, string) {
 			if _, anchor := znode.AnchorOf(c); !anchor { // an anchor stays in a kept or adopted parent
 				t.Errorf("left behind: %s", c)
 			}
-			err = errors.Join(err, b.raw.Delete(path+"/"+c, -1))
 		}
 		// Curator creates a container node, which the server deletes after it has been empty for a
 		// while.
-		if err = errors.Join(err, b.raw.Delete(path, -1)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err == nil {
+			err = b.deleteEmpty(path)
+		}
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Error(err)
 		}
 	})

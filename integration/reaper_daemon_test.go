@@ -20,6 +20,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
@@ -132,16 +134,20 @@ func testReaperFrozen(t *testing.T, bin string) {
 func (b *bench) removeReaperLock() bool {
 	b.Helper()
 	path := b.root + "/" + reaper.DefaultLock
+	zkserver.Root(b, path, audit.Purge)
 	children, _, err := b.raw.Children(path)
 	if err == zk.ErrNoNode {
 		return true
 	}
 	for _, child := range children {
+		if _, anchor := znode.AnchorOf(child); anchor {
+			continue
+		}
 		if err := b.raw.Delete(path+"/"+child, -1); err != nil && err != zk.ErrNoNode {
 			b.Fatal(err)
 		}
 	}
-	err = b.raw.Delete(path, -1)
+	err = b.deleteEmpty(path)
 	return err == nil || err == zk.ErrNoNode
 }
 

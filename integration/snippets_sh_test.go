@@ -55,6 +55,7 @@ var rules = []rule{
 	{`^holdfast doctor`, (*console).doctor, ""},
 	{`^holdfast .* \| jq `, (*console).piped, ""},
 	{`^holdfast history `, (*console).history, ""},
+	{`^holdfast audit `, (*console).audit, ""},
 	{`^(holdfast|reaper|HOLDFAST_\w+=\S+ holdfast) `, (*console).run, ""},
 }
 
@@ -204,6 +205,16 @@ var incidentTimes = strings.NewReplacer("03:00", "2026-11-26T11:53", "03:30", "2
 
 // history runs holdfast history on the logs of an incident.
 func (c *console) history(command string) error {
+	return c.onIncident(command + " --root /it-7472e92e4a8df3a6")
+}
+
+// audit runs holdfast audit on these logs, in which it finds a deletion by hand.
+func (c *console) audit(command string) error {
+	return c.onIncident(command + "; test $? = 3")
+}
+
+// onIncident runs a command where the logs of the incident are.
+func (c *console) onIncident(command string) error {
 	logs, err := filepath.Abs("../cmd/holdfast/testdata/incident")
 	if err != nil {
 		return err
@@ -213,7 +224,7 @@ func (c *console) history(command string) error {
 			return err
 		}
 	}
-	return c.run(incidentTimes.Replace(command) + " --root /it-7472e92e4a8df3a6")
+	return c.run(incidentTimes.Replace(command))
 }
 
 // daemon runs a command that does not end, until its first line of output, and stops it.

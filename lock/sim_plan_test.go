@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 )
 
 // kind is a kind of history. There are several, because fewer promises hold if more faults can
@@ -215,6 +216,9 @@ func (t tally) String() string {
 	var all []string
 	for _, thing := range things {
 		all = append(all, fmt.Sprint(t[thing], " ", thing))
+	}
+	for _, rule := range audit.Rules() {
+		all = append(all, fmt.Sprint(t["audited: "+string(rule)], " audited: ", rule))
 	}
 	return strings.Join(all, ", ")
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -122,6 +123,8 @@ type sim struct {
 	reigns    map[lock.Token]*reign    // leaderships, by token
 	values    int                      // number of values that candidates set
 	tally     tally
+
+	auditor *auditor
 }
 
 // random returns a source of random numbers for one part of the history. Each part has its own, so
@@ -175,8 +178,18 @@ func (s *sim) violated(format string, args ...any) {
 	s.violatedLocked(format, args...)
 }
 
-func (s *sim) violatedLocked(format string, args ...any) {
-	if s.closed {
+func (s *sim) violatedLocked(format string, args ...any) { s.fail(false, format, args...) }
+
+// violatedBy is violated; byAudit says that the audit has found it.
+func (s *sim) violatedBy(byAudit bool, format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail(byAudit, format, args...)
+}
+
+// fail fails the history; s.mu is held.
+func (s *sim) fail(byAudit bool, format string, args ...any) {
+	if s.closed || auditOnly && !byAudit {
 		return
 	}
 	s.closed = true
@@ -210,6 +223,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 				return time.Microsecond + between(delays[label], 0, s.slow)
 			},
 		})
+		s.auditor = newAuditor(s.Ensemble, s.grace, func(v audit.Violation) { s.violatedBy(true, "audit: %v", v) })
 		traces := os.Getenv("TRACE")
 		if traces != "" {
 			s.Trace(func(e locktest.Event) { s.say("%v", e) })
@@ -224,6 +238,9 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 				t.Logf("the last of the trace of seed %d:\n%s", seed, s.tail(400))
 			}
 			result = s.tally
+			for rule, n := range s.auditor.judged() {
+				result["audited: "+string(rule)] += n
+			}
 		}()
 		s.run()
 	})

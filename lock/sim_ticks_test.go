@@ -19,6 +19,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/schedule"
 )
@@ -162,7 +163,11 @@ func tickHistory(t *testing.T, seed uint64) (result counts) {
 			Members: 3, Seed: seed, ElectionTime: between(r, 0, time.Second),
 			Latency: func(string, string) time.Duration { return 10 * time.Microsecond },
 		})
+		auditor := newAuditor(s.Ensemble, s.grace, func(v audit.Violation) { s.failed("audit: %v", v) })
 		s.run(r)
+		for rule, n := range auditor.judged() {
+			s.tally["audited: "+string(rule)] += n
+		}
 		result = s.tally
 	})
 	return result
@@ -277,6 +282,12 @@ func (s *tickSim) count(thing string) {
 
 // violated fails the history, and ends it.
 func (s *tickSim) violated(format string, args ...any) {
+	if !auditOnly {
+		s.failed(format, args...)
+	}
+}
+
+func (s *tickSim) failed(format string, args ...any) {
 	s.stop()
 	s.Errorf("seed %d, %+v, interval %v, ttl %v: "+format, append([]any{s.seed, s.opts.Missed, s.interval, s.ttl}, args...)...)
 }

@@ -12,6 +12,7 @@
 //	holdfast policy   tells which policy applies to a lock, and why
 //	holdfast config   checks a configuration file, without a server
 //	holdfast doctor   looks for what is wrong with the servers and the configuration
+//	holdfast audit    checks ZooKeeper's own log against the protocol of the locks
 //	holdfast demo     shows the promises kept, on a real ZooKeeper
 //	holdfast dev      serves a ZooKeeper in memory, for development
 //	holdfast version  prints the version
@@ -59,7 +60,7 @@ more with run.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	flags.Add(cmd.PersistentFlags())
-	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newJobs(flags), newHistory(flags), newRevoke(flags), newBreak(flags), newSweep(flags),
+	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newJobs(flags), newHistory(flags), newAudit(), newRevoke(flags), newBreak(flags), newSweep(flags),
 		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), newDev(), newVersion())
 	cmd.InitDefaultCompletionCmd() // now, so that the help lists it
 	return cmd

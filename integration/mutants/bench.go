@@ -17,14 +17,20 @@ import (
 	"github.com/holdfast-io/holdfast/integration/repeatable"
 )
 
-// simulation is the test of random histories; SEED and SEEDS select them.
-const simulation = "TestSimulation"
+// simulation is the test of random histories; SEED and SEEDS select them. ticks is that of jobs,
+// with about as many ticks in a history as ticksOfSeed.
+const (
+	simulation  = "TestSimulation"
+	ticks       = "TestTicks"
+	ticksOfSeed = 250
+)
 
 // bench builds and tests mutants.
 type bench struct {
 	root  string // of the module
 	temp  string
-	seeds int // largest number of histories of the simulation; 0: do not run it
+	seeds int  // largest number of histories of the simulation; 0: do not run it
+	audit bool // only violations that the audit finds count, and only the simulation runs
 
 	runtime map[string]string // changed files of a Go runtime without random choices, by the original's path
 }
@@ -60,11 +66,11 @@ func (r result) String() string {
 
 // baseline checks that the unchanged code passes all tests that mutants must fail.
 func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
-	var tests []string
+	whole := mutant{name: "baseline"}
 	for _, m := range mutants {
-		tests = append(tests, m.tests...)
+		whole.tests = append(whole.tests, m.tests...)
 	}
-	r := b.test(ctx, mutant{name: "baseline", tests: tests})
+	r := b.test(ctx, whole)
 	switch {
 	case r.err != nil:
 		return r.err
@@ -80,7 +86,7 @@ func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 func (b *bench) try(ctx context.Context, m mutant) result {
 	r := b.test(ctx, m)
 	for _, name := range m.tests {
-		if r.err == nil && !slices.Contains(r.tests, name) {
+		if r.err == nil && !b.audit && !slices.Contains(r.tests, name) {
 			r.err = fmt.Errorf("%s does not notice that %s", name, m.breaks)
 		}
 	}
@@ -115,8 +121,9 @@ func (b *bench) test(ctx context.Context, m mutant) (r result) {
 		named["lock"] = nil
 	}
 	for _, t := range m.tests {
-		i := strings.LastIndexByte(t, '.')
-		named[t[:i]] = append(named[t[:i]], t[i+1:])
+		if i := strings.LastIndexByte(t, '.'); !b.audit {
+			named[t[:i]] = append(named[t[:i]], t[i+1:])
+		}
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(named)) {
 		binary := filepath.Join(b.temp, m.name+"."+strings.ReplaceAll(pkg, "/", "_")+".test")
@@ -128,7 +135,7 @@ func (b *bench) test(ctx context.Context, m mutant) (r result) {
 			return r
 		}
 		if pkg == "lock" && b.seeds > 0 {
-			if r.seed, r.says, r.err = b.simulate(ctx, binary); r.err != nil {
+			if r.seed, r.says, r.err = b.simulate(ctx, m, binary); r.err != nil {
 				return r
 			}
 		}
@@ -154,21 +161,28 @@ func (b *bench) test(ctx context.Context, m mutant) (r result) {
 }
 
 var (
-	failedSeed = regexp.MustCompile(`(?m)^ +--- FAIL: ` + simulation + `/seed=(\d+) `)
+	failedSeed = regexp.MustCompile(`(?m)^ +--- FAIL: (?:` + simulation + `|` + ticks + `)/seed=(\d+) `)
 	violation  = regexp.MustCompile(`_test\.go:\d+: (?:seed \d+: )?(.*)`)
 )
 
 // simulate returns the first seed that fails, and the simulation's output. It returns nothing if no
-// seed fails.
-func (b *bench) simulate(ctx context.Context, binary string) (seed, says string, err error) {
-	out, err := b.run(ctx, "lock", binary, "^"+simulation+"$", "SEED=1", fmt.Sprint("SEEDS=", b.seeds))
+// seed fails. Mutants of jobs are simulated with jobs if the audit is to notice them.
+func (b *bench) simulate(ctx context.Context, m mutant, binary string) (seed, says string, err error) {
+	test, env := simulation, []string{"SEED=1", fmt.Sprint("SEEDS=", b.seeds)}
+	if b.audit {
+		env = append(env, "AUDIT_ONLY=1")
+		if strings.HasPrefix(m.file, "patches/schedule/") {
+			test, env[1] = ticks, fmt.Sprint("TICKS=", ticksOfSeed*b.seeds)
+		}
+	}
+	out, err := b.run(ctx, "lock", binary, "^"+test+"$", env...)
 	if err != nil {
 		return "", "", err
 	}
 	if failed := failedSeed.FindSubmatch(out); failed != nil {
 		seed = string(failed[1])
-	} else if !out.has("PASS", simulation) {
-		return "", "", fmt.Errorf("%s did not run, or fails with no seed of its own", simulation)
+	} else if !out.has("PASS", test) {
+		return "", "", fmt.Errorf("%s did not run, or fails with no seed of its own", test)
 	}
 	if said := violation.FindSubmatch(out); seed != "" && said != nil {
 		says = string(said[1])

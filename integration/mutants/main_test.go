@@ -9,9 +9,12 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 )
 
 // TestPatchesApply: each patch applies to the present source and changes it. The tests that it
@@ -39,6 +42,9 @@ func TestPatchesApply(t *testing.T) {
 	for _, m := range mutants {
 		if _, err := b.overlay(m); err != nil {
 			t.Error(err)
+		}
+		if m.wire != "" && !slices.Contains(audit.Rules(), audit.Rule(m.wire)) {
+			t.Errorf("%s: the audit has no rule %s", m.file, m.wire)
 		}
 		for _, name := range m.tests {
 			pkg, test := path.Split(strings.ReplaceAll(name, ".", "/"))
@@ -78,13 +84,13 @@ func TestLoad(t *testing.T) {
 	)
 	fsys := fstest.MapFS{
 		"patches/time/z.patch":  {Data: []byte(good)},
-		"patches/y.patch":       {Data: []byte(good)},
+		"patches/y.patch":       {Data: []byte(breaks + tests + "wire: purge\n\n" + diff)},
 		"patches/README.md":     {Data: []byte("how to write one")},
 		"elsewhere/other.patch": {Data: []byte("none of these")},
 	}
 	want := []mutant{
 		{name: "z", breaks: "all locks are free", tests: []string{"lock.TestA", "lock/znode.TestB"}, file: "patches/time/z.patch", diff: diff},
-		{name: "y", breaks: "all locks are free", tests: []string{"lock.TestA", "lock/znode.TestB"}, file: "patches/y.patch", diff: diff},
+		{name: "y", breaks: "all locks are free", tests: []string{"lock.TestA", "lock/znode.TestB"}, wire: "purge", file: "patches/y.patch", diff: diff},
 	}
 	if got, err := load(fsys); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("loaded %+v, %v", got, err)
@@ -99,6 +105,7 @@ func TestLoad(t *testing.T) {
 		"test without package": breaks + "tests: TestA\n\n" + diff,
 		"test that is none":    breaks + "tests: lock.Lock\n\n" + diff,
 		"twice":                breaks + breaks + tests + "\n" + diff,
+		"wire without a rule":  breaks + tests + "wire: \n\n" + diff,
 		"another key":          breaks + "test: lock.TestA\n" + tests + "\n" + diff,
 		"no diff":              breaks + tests,
 		"diff without a/ b/":   breaks + tests + "\n" + "diff --git x x\n",

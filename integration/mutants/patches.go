@@ -21,12 +21,13 @@ type mutant struct {
 	name   string
 	breaks string   // clause that says what is broken
 	tests  []string // each of which notices: "lock.TestX"
+	wire   string   // rule of the audit that its writes break; "": it breaks none
 	file   string   // the patch file
 	diff   string   // contents of the file
 }
 
 var (
-	patchFile   = regexp.MustCompile(`^breaks: (\S.*)\ntests:((?: [\w/]+\.Test\w+)+)\n\n(diff --git a/(?s:.*))$`)
+	patchFile   = regexp.MustCompile(`^breaks: (\S.*)\ntests:((?: [\w/]+\.Test\w+)+)\n(?:wire: (\w+)\n)?\n(diff --git a/(?s:.*))$`)
 	changedFile = regexp.MustCompile(`(?m)^diff --git a/(\S+) b/`)
 )
 
@@ -44,14 +45,14 @@ func load(fsys fs.FS) ([]mutant, error) {
 		}
 		found := patchFile.FindStringSubmatch(string(data))
 		if found == nil {
-			return fmt.Errorf(`%s: want the line "breaks: CLAUSE", the line "tests: PACKAGE.TestX ...", an empty line, and what git diff prints`, file)
+			return fmt.Errorf(`%s: want the line "breaks: CLAUSE", the line "tests: PACKAGE.TestX ...", perhaps the line "wire: RULE", an empty line, and what git diff prints`, file)
 		}
 		name := strings.TrimSuffix(path.Base(file), ".patch")
 		if files[name] != "" {
 			return fmt.Errorf("%s: %s has the same name", file, files[name])
 		}
 		files[name] = file
-		mutants = append(mutants, mutant{name: name, breaks: found[1], tests: strings.Fields(found[2]), file: file, diff: found[3]})
+		mutants = append(mutants, mutant{name: name, breaks: found[1], tests: strings.Fields(found[2]), wire: found[3], file: file, diff: found[4]})
 		return nil
 	})
 	return mutants, err

@@ -111,6 +111,21 @@ func (t *torture) tellPromises(r *report, records []*record, byLock map[string][
 	r.none("workers that died by themselves", t.died)
 	r.none("workers stuck at the end", t.stuck)
 	r.none("nodes left", t.left)
+	t.tellAudit(r)
+}
+
+// tellAudit adds what the audit of the servers' transaction logs has found.
+func (t *torture) tellAudit(r *report) {
+	f := t.findings
+	r.add("writes audited", "%d verdicts on %d transactions; %d writes could not be judged", f.Total(), f.Txns, f.NotJudged())
+	if f.Total() == 0 {
+		r.wrong = append(r.wrong, "the audit judged nothing")
+	}
+	var all []string
+	for _, v := range f.Violations {
+		all = append(all, v.String())
+	}
+	r.none("writes that the protocol does not permit", all)
 }
 
 func (r *report) print(w io.Writer) {

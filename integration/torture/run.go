@@ -19,6 +19,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -63,6 +65,8 @@ type torture struct {
 	stuck []string // workers that did not end in time
 	left  []string // nodes below the root at the end
 
+	findings *audit.Findings // of the servers' transaction logs
+
 	mu   sync.Mutex
 	died []string // workers that ended unexpectedly
 }
@@ -100,9 +104,9 @@ func (t *torture) main(ctx context.Context) int {
 	return exitFailed
 }
 
-// diverged returns a server's log line that its data differs from the leader's, or "". ZooKeeper
-// 3.8.0 can lose or keep transactions if servers are killed while they synchronize. The clients'
-// results prove nothing then.
+// diverged returns a server's log line that its data differs from the leader's, or where their
+// transaction logs differ; "" if they do not. ZooKeeper 3.8.0 can lose or keep transactions if
+// servers are killed while they synchronize. The clients' results prove nothing then.
 func (t *torture) diverged() string {
 	for _, name := range slices.Sorted(maps.Keys(t.logs)) {
 		if !strings.HasPrefix(name, "server-") {
@@ -113,6 +117,9 @@ func (t *torture) diverged() string {
 				return name + ": " + strings.TrimSpace(line)
 			}
 		}
+	}
+	if t.findings != nil && t.findings.Disagree != 0 {
+		return fmt.Sprintf("the servers' transaction logs differ from 0x%x on", t.findings.Disagree)
 	}
 	return ""
 }
@@ -161,7 +168,34 @@ func (t *torture) run(ctx context.Context) (err error) {
 	if err := t.list(); err != nil {
 		return err
 	}
+	if err := t.audit(); err != nil {
+		return err
+	}
 	return t.collectLogs()
+}
+
+// audit audits the servers' transaction logs. With violations it keeps the logs.
+func (t *torture) audit() error {
+	var dirs []string
+	for _, s := range t.ensemble.Servers() {
+		dirs = append(dirs, s.DataDir())
+	}
+	logs, err := txnlog.Open(dirs...)
+	if err != nil {
+		return err
+	}
+	skew := 2 * clockOff
+	if !t.clocks {
+		skew = time.Millisecond
+	}
+	if t.findings, err = audit.Logs(t.ctx, logs, time.Time{}, audit.Options{Grace: grace, Skew: skew}); err != nil || len(t.findings.Violations) == 0 {
+		return err
+	}
+	for i, dir := range dirs {
+		to := filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed), fmt.Sprintf("server-%d", i+1), "version-2")
+		err = errors.Join(err, os.CopyFS(to, os.DirFS(dir)))
+	}
+	return err
 }
 
 // collectLogs reads the logs of workers, the reaper and servers before they are deleted.

@@ -196,10 +196,7 @@ func (e *Ensemble) Heal() {
 
 // Stop stops all servers, as [Server.Stop] does.
 func (e *Ensemble) Stop() error {
-	err := e.each((*Server).Stop)
-	for _, s := range e.removed {
-		err = errors.Join(err, s.Stop())
-	}
+	err := stopServers(slices.Concat(e.servers, e.removed))
 	e.links.each((*Relay).Close)
 	return err
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const (
@@ -108,6 +110,8 @@ type Server struct {
 	proc   *Process // nil while it does not run
 	paused bool
 	closed bool // by Stop
+
+	audited bool // its log is audited by Stop
 }
 
 // Start starts a server and waits until it answers. The context limits only the start; Stop ends
@@ -232,7 +236,30 @@ func (s *Server) awaitServing(ctx context.Context) error {
 // Stop stops the server and removes its folder. It kills a server that does not end in half a
 // minute. The error says that the server had died before, had to be killed, or that the folder
 // still exists; the server has ended in any case. A second Stop does nothing.
-func (s *Server) Stop() error {
+func (s *Server) Stop() error { return stopServers([]*Server{s}) }
+
+// stopServers stops servers of an ensemble, or one, audits their logs if they are to be, and removes
+// their folders.
+func stopServers(servers []*Server) error {
+	err := wait.All(len(servers), func(i int) error { return servers[i].end() })
+	var dirs []string
+	for _, s := range servers {
+		s.mu.Lock()
+		if s.audited {
+			dirs = append(dirs, s.DataDir())
+		}
+		s.audited = false
+		s.mu.Unlock()
+	}
+	err = errors.Join(err, auditLogs(dirs...))
+	for _, s := range servers {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+	}
+	return err
+}
+
+// end ends the server for good.
+func (s *Server) end() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -247,7 +274,7 @@ func (s *Server) Stop() error {
 		}
 		s.proc = nil
 	}
-	return errors.Join(err, os.RemoveAll(s.dir))
+	return err
 }
 
 // Kill ends the server with SIGKILL and waits for its end. Restart starts it again. Kill does

@@ -28,6 +28,9 @@ func Main(m interface{ Run() int }) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	stopShared := func() error { return nil }
+	if External() != nil && os.Getenv(EnvRoots) == "" && !Embedded() {
+		fmt.Fprintf(os.Stderr, "zkserver: the logs of %v are not audited: these tests have not started that server\n", External())
+	}
 	if External() == nil {
 		var err error
 		if stopShared, err = share(ctx); err != nil {
@@ -94,6 +97,9 @@ func EnsembleForTest(t testing.TB, n int, opts Options) *Ensemble {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, s := range e.servers {
+		s.audited = true
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, s := range e.servers {
@@ -113,7 +119,9 @@ var live sync.Map
 func stopAll() error {
 	e := new(Ensemble)
 	for s := range live.Range {
-		e.servers = append(e.servers, s.(*Server))
+		s := s.(*Server)
+		s.audited = false // perhaps in the midst of a test
+		e.servers = append(e.servers, s)
 	}
 	return e.Stop()
 }
@@ -168,7 +176,12 @@ func StartAny(ctx context.Context) (*Any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Any{Addr: s.Addr(), Home: found.Home, Stop: s.Stop}, nil
+	removeRoots, err := shareRoots()
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	s.audited = true
+	return &Any{Addr: s.Addr(), Home: found.Home, Stop: func() error { return errors.Join(s.Stop(), removeRoots()) }}, nil
 }
 
 // Env returns the environment variables that name the server to tests and commands.
@@ -176,6 +189,8 @@ func (a *Any) Env() []string {
 	env := []string{EnvServers + "=" + a.Addr}
 	if a.Missing != nil {
 		env = append(env, EnvEmbedded+"=1")
+	} else {
+		env = append(env, EnvRoots+"="+os.Getenv(EnvRoots))
 	}
 	return env
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
 
 // Options are the settings of an ensemble. The zero value is a single server without delays.
@@ -118,6 +120,7 @@ type Ensemble struct {
 	listeners []net.Listener // of Serve
 	intercept func(Request) Fault
 	tracer    func(Event)
+	observer  func(txnlog.Txn)
 }
 
 // New starts an ensemble. It fails if an option is invalid.

@@ -47,6 +47,7 @@ func (e *Ensemble) begin(session int64, taken *member) *txn {
 // it at once.
 func (e *Ensemble) commit(x *txn) {
 	e.txns++
+	e.observe(x)
 	e.leader.apply(x)
 	for _, m := range e.members {
 		if m.running && m != e.leader {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
 
 // A Node is a node in the result of [Ensemble.Dump].
@@ -53,6 +55,68 @@ func (e *Ensemble) Transactions() int64 {
 	e.lock()
 	defer e.unlock()
 	return e.txns
+}
+
+// Observe calls f for each later transaction, in the order of the log, as a reader of ZooKeeper's
+// transaction logs would find it; nil ends that. A transaction of [Ensemble.SetSequence], which no
+// server has, is left out. f is called with the ensemble locked, so it must not call the ensemble,
+// nor change the data.
+func (e *Ensemble) Observe(f func(txnlog.Txn)) {
+	e.lock()
+	defer e.unlock()
+	e.observer = f
+}
+
+// observe reports a transaction.
+func (e *Ensemble) observe(x *txn) {
+	if e.observer == nil {
+		return
+	}
+	t := txnlog.Txn{Zxid: x.zxid, Time: time.UnixMilli(x.time), Session: x.session, Cxid: x.cxid}
+	switch {
+	case x.ends:
+		end := txnlog.Op{Kind: txnlog.OpCloseSession}
+		for _, c := range x.changes {
+			end.Ended = append(end.Ended, c.path)
+		}
+		t.Ops = []txnlog.Op{end}
+	case x.begins > 0:
+		t.Ops = []txnlog.Op{{Kind: txnlog.OpBeginSession, Timeout: x.begins}}
+	case len(x.changes) > 0:
+		t.Ops = make([]txnlog.Op, len(x.changes))
+		for i := range x.changes {
+			if x.changes[i].code == opSetSequence {
+				return
+			}
+			t.Ops[i] = x.changes[i].logged()
+		}
+	default:
+		t.Ops = []txnlog.Op{{Kind: txnlog.OpError, Err: x.failure()}}
+	}
+	e.observer(t)
+}
+
+// logged returns a change as the transaction log has it.
+func (c *change) logged() txnlog.Op {
+	o := txnlog.Op{Kind: txnlog.OpKind(c.code), Path: c.path, Data: c.data, Version: c.version}
+	switch c.code {
+	case opCreate, opCreate2, opCreateContainer:
+		o.Kind, o.CVersion, o.Ephemeral = txnlog.OpCreate, c.cversion, c.owner != 0
+	}
+	for _, a := range c.acl {
+		o.ACL = append(o.ACL, txnlog.ACL{Perms: a.Perms, Scheme: a.Scheme, ID: a.ID})
+	}
+	return o
+}
+
+// failure returns the code of a transaction that failed.
+func (x *txn) failure() int32 {
+	for _, r := range x.results {
+		if r.err != codeOK {
+			return r.err
+		}
+	}
+	return codeOK
 }
 
 // Counts are counters of the connections of one label.

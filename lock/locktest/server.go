@@ -206,6 +206,7 @@ func (s *serverConn) rejected() int32 {
 // write makes the leader create a transaction for a request.
 func (s *serverConn) write(p pending) {
 	p.txn = s.e.begin(s.session, s.member)
+	p.txn.cxid = p.xid
 	p.zxid = p.txn.zxid
 	prep := preparer{
 		tree: s.e.leader.tree, quirks: s.e.opts.Quirks, session: s.session,

@@ -38,6 +38,7 @@ func (s *serverConn) handshake(r *request) {
 	sess := s.e.newSession(timeout)
 	s.attach(sess)
 	x := s.e.begin(sess.id, nil)
+	x.begins = sess.timeout
 	s.e.commit(x)
 	s.wait(pending{zxid: x.zxid, done: func() {
 		s.open = true

@@ -13,10 +13,12 @@ type txn struct {
 	time    int64     // milliseconds since 1970, by the leader's clock
 	taken   time.Time // time of the stamp by the test's clock
 	session int64
+	cxid    int32 // the client's number of the request; 0: none asked for it
 	changes []change
-	results []result // one for each operation
-	ends    bool     // the session ends with it
-	stale   bool     // results have the Stats from before
+	results []result      // one for each operation
+	begins  time.Duration // timeout of the session that begins with it; 0: none does
+	ends    bool          // the session ends with it
+	stale   bool          // results have the Stats from before
 }
 
 // A change is one step of a transaction that is known to succeed.
@@ -261,7 +263,7 @@ func (p *preparer) check(o *op) (change, int32) {
 	case !p.fits(o.version, n.version):
 		return change{}, codeBadVersion
 	}
-	return change{code: opCheck}, codeOK
+	return change{code: opCheck, path: o.path, version: n.version + 1}, codeOK // as PrepRequestProcessor logs it
 }
 
 // existing returns the node of an operation if the ACL permits the operation.

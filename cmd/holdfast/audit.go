@@ -1,0 +1,241 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+)
+
+// Exit statuses of audit, besides those of all commands.
+const (
+	statusViolations = 3
+	statusDisagree   = 4
+)
+
+// mostViolations is the number of violations that are printed as text.
+const mostViolations = 100
+
+type auditFlags struct {
+	logs        []string
+	since       string
+	grace, skew time.Duration
+	asJSON      bool
+	local       bool
+}
+
+func newAudit() *cobra.Command {
+	f := &auditFlags{}
+	cmd := &cobra.Command{
+		Use:        "audit --logs DIR",
+		SuggestFor: []string{"verify", "prove"},
+		Short:      "Check ZooKeeper's own log against the protocol of the locks",
+		Long: `Check what the transaction logs of ZooKeeper's servers say of locks against their
+protocol: never two holders, living entries deleted only by their owners or by holdfast
+break, tokens that rise, permits within the number, one leader at a time, a tick recorded
+once. No client is trusted, and no server is asked. Name the version-2 of a server's
+dataDir and dataLogDir, or copies; with the folders of several servers (--logs again) the
+audit also tells where the servers disagree. That is no fault of the locks.
+
+Each violation is printed with its zxid, the rule, and the zxid that it conflicts with;
+holdfast history tells what happened around it. The rules are described at
+https://pkg.go.dev/github.com/holdfast-io/holdfast/lock/history/audit. Writes that the
+log does not let it judge are counted: without a snapshot, those on nodes from before the
+log; and without --skew, purges over a change of ZooKeeper's leader.
+
+Exit status: 1 if nothing was judged or a file could not be read, ` + fmt.Sprint(statusViolations) + ` with violations,
+` + fmt.Sprint(statusDisagree) + ` if the servers disagree.`,
+		Example: `  holdfast audit --logs version-2
+  holdfast audit --logs server1 --logs server2 --logs server3 --skew 1s --since 2h
+  holdfast audit --logs version-2 --json | jq '.violations[].zxid'`,
+		Args: app.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	set := cmd.Flags()
+	set.StringArrayVar(&f.logs, "logs", nil, "`folder` with the logs and snapshots of a server, or one file; again for others")
+	set.Var((*app.Given)(&f.since), "since", "`time` from which on to judge, as of holdfast history")
+	set.DurationVar(&f.grace, "grace", lock.MinGrace, "the shortest grace of your locks: an entry that was purged earlier is a violation")
+	set.DurationVar(&f.skew, "skew", 0, "how far the clocks of two servers may differ; 0: unknown")
+	set.BoolVar(&f.asJSON, "json", false, "print one JSON document")
+	set.BoolVar(&f.local, "local", false, "times are in this machine's zone, not in UTC")
+	if err := cmd.MarkFlagFilename("logs"); err != nil {
+		panic(err) // there is no such flag
+	}
+	return cmd
+}
+
+func (f *auditFlags) run(cmd *cobra.Command) error {
+	switch {
+	case len(f.logs) == 0:
+		return app.Usage("--logs is missing: name the folder version-2 of a ZooKeeper server, as in --logs /var/lib/zookeeper/version-2")
+	case f.grace < lock.MinGrace:
+		return app.Usage("--grace %v: must be at least %v, as of a policy", f.grace, lock.MinGrace)
+	case f.skew < 0:
+		return app.Usage("--skew %v: must not be negative", f.skew)
+	}
+	logs, err := txnlog.Open(f.logs...)
+	if err != nil {
+		return fmt.Errorf("--logs: %w", err)
+	}
+	zone := time.UTC
+	if f.local {
+		zone = time.Local
+	}
+	var since time.Time
+	if f.since != "" {
+		now := time.Now().In(zone)
+		if since, err = parseWhen(f.since, now, (&historyFlags{since: f.since}).end(logs, now).In(zone)); err != nil {
+			return app.Usage("--since %w", err)
+		}
+	}
+	done := showReading(cmd.ErrOrStderr(), logs)
+	found, err := audit.Logs(cmd.Context(), logs, since, audit.Options{Grace: f.grace, Skew: f.skew})
+	done()
+	if err != nil {
+		return fmt.Errorf("reading the logs: %w", err)
+	}
+	for _, p := range found.Problems {
+		if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.Root().Name(), text.Printable(p.Error())); err != nil {
+			return err
+		}
+	}
+	if f.asJSON {
+		err = printJSON(cmd.OutOrStdout(), auditDocument(found))
+	} else {
+		err = printAudit(cmd.OutOrStdout(), found, zone, coloured(cmd))
+	}
+	if err != nil {
+		return err
+	}
+	return auditStatus(found)
+}
+
+// auditStatus returns the error of a command that has found this.
+func auditStatus(f *audit.Findings) error {
+	violations := text.Count(len(f.Violations), "violation", "violations")
+	switch {
+	case f.Disagree != 0 && len(f.Violations) == 0:
+		return &app.Exit{Status: statusDisagree, Err: fmt.Errorf("the servers disagree on their data from 0x%x on, which is no fault of the locks: what came later was not judged", f.Disagree)}
+	case len(f.Violations) > 0:
+		return &app.Exit{Status: statusViolations, Err: errors.New(violations)}
+	case f.Total() == 0:
+		return errors.New("nothing was judged: these logs have no locks of Holdfast, or none that they tell enough of")
+	}
+	for _, p := range f.Problems {
+		if p.Lost() {
+			return fmt.Errorf("no violations, but not all could be read, the first is %w", p)
+		}
+	}
+	return nil
+}
+
+// auditedDocument is the output of audit as JSON. Zxids are hexadecimal.
+type auditedDocument struct {
+	Violations []auditedViolation `json:"violations"`
+	Verdicts   int                `json:"verdicts"`
+	Judged     map[audit.Rule]int `json:"judged"`
+	Unjudged   map[string]int     `json:"unjudged"`
+	Txns       int64              `json:"transactions"`
+	First      string             `json:"first,omitempty"`
+	Last       string             `json:"last,omitempty"`
+	From       time.Time          `json:"from,omitzero"`
+	Until      time.Time          `json:"until,omitzero"`
+	InMiddle   bool               `json:"in_middle"`
+	Snapshot   string             `json:"snapshot,omitempty"`
+	Disagree   string             `json:"disagree,omitempty"`
+	Problems   []string           `json:"problems"`
+}
+
+type auditedViolation struct {
+	Rule  audit.Rule `json:"rule"`
+	Zxid  string     `json:"zxid"`
+	Time  time.Time  `json:"time"`
+	Path  string     `json:"path"`
+	Other string     `json:"other,omitempty"`
+	Text  string     `json:"text"`
+}
+
+func auditDocument(f *audit.Findings) auditedDocument {
+	hex := func(zxid int64) string {
+		if zxid == 0 {
+			return ""
+		}
+		return fmt.Sprintf("0x%x", zxid)
+	}
+	d := auditedDocument{
+		Violations: []auditedViolation{}, Verdicts: f.Total(), Judged: f.Judged, Unjudged: f.Unjudged,
+		Txns: f.Txns, First: hex(f.First), Last: hex(f.Last), From: f.From.UTC(), Until: f.Until.UTC(),
+		InMiddle: f.InMiddle, Snapshot: f.Snapshot, Disagree: hex(f.Disagree), Problems: []string{},
+	}
+	for _, v := range f.Violations {
+		d.Violations = append(d.Violations, auditedViolation{v.Rule, hex(v.Zxid), v.Time.UTC(), v.Path, hex(v.Other), v.Text})
+	}
+	for _, p := range f.Problems {
+		d.Problems = append(d.Problems, p.Error())
+	}
+	return d
+}
+
+// printAudit prints the verdicts by rule, what was not judged, and the violations.
+func printAudit(w io.Writer, f *audit.Findings, zone *time.Location, colour bool) error {
+	const layout = "2006-01-02 15:04:05 MST"
+	if f.Txns > 0 {
+		if _, err := fmt.Fprintf(w, "transactions 0x%x to 0x%x, %s to %s\n\n", f.First, f.Last, f.From.In(zone).Format(layout), f.Until.In(zone).Format(layout)); err != nil {
+			return err
+		}
+	}
+	violated := map[audit.Rule]int{}
+	for _, v := range f.Violations {
+		violated[v.Rule]++
+	}
+	table := text.Table{Widest: []int{12}, Colour: colour}
+	table.Head("RULE", "VERDICTS", "VIOLATIONS")
+	for _, rule := range audit.Rules() {
+		if n := f.Judged[rule]; n > 0 {
+			cell := text.Cell{Text: fmt.Sprint(violated[rule])}
+			if violated[rule] > 0 {
+				cell.Style = text.Red
+			}
+			table.Add(append(text.Cells(string(rule), fmt.Sprint(n)), cell)...)
+		}
+	}
+	if f.Total() > 0 {
+		if err := table.Print(w); err != nil {
+			return err
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(f.Unjudged)) {
+		if _, err := fmt.Fprintf(w, "not judged: %d %s\n", f.Unjudged[why], why); err != nil {
+			return err
+		}
+	}
+	if f.InMiddle {
+		if _, err := fmt.Fprintln(w, "not judged: who was ahead of whom in locks from before the log, which begins in the middle, or has a gap, without a snapshot"); err != nil {
+			return err
+		}
+	}
+	for i, v := range f.Violations {
+		if i == mostViolations {
+			_, err := fmt.Fprintf(w, "and %d more: --json prints all\n", len(f.Violations)-i)
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s%s %s\n", map[bool]string{true: "\n"}[i == 0], v.Time.In(zone).Format("15:04:05.000"), text.Printable(v.String())); err != nil {
+			return err
+		}
+	}
+	if len(f.Violations) == 0 && f.Disagree == 0 && f.Total() > 0 {
+		_, err := fmt.Fprintf(w, "\nno violations in %s\n", text.Count(f.Total(), "verdict", "verdicts"))
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+)
+
+// EnvRoots names the file with the roots of tests, see [Root]. The process that starts the shared
+// server sets it; empty: the server's log is not audited.
+const EnvRoots = "HOLDFAST_ROOTS"
+
+// The transaction logs of servers that tests start are audited when they stop (package audit): those
+// of [ForTest] and [EnsembleForTest], and the shared one. Servers that HOLDFAST_ZOOKEEPER names are
+// not audited, unless "withzk" has started them: their logs are elsewhere.
+
+// roots has the lines of this process for tests on servers of their own.
+var roots struct {
+	sync.Mutex
+	lines []string
+}
+
+// Root says that a test works below that path, so that a failed audit names it. breaks are the rules
+// that it breaks there on purpose, for example because it deletes entries by hand.
+func Root(t testing.TB, path string, breaks ...audit.Rule) {
+	t.Helper()
+	line := path + "\t" + t.Name()
+	for _, rule := range breaks {
+		line += "\t" + string(rule)
+	}
+	roots.Lock()
+	defer roots.Unlock()
+	roots.lines = append(roots.lines, line)
+	if file := os.Getenv(EnvRoots); file != "" {
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+		if err == nil {
+			_, err = fmt.Fprintln(f, line)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			t.Errorf("zkserver: %s: %v", EnvRoots, err)
+		}
+	}
+}
+
+// shareRoots creates the file for [EnvRoots], for the tests on a shared server.
+func shareRoots() (remove func() error, err error) {
+	f, err := os.CreateTemp("", "holdfast-roots-")
+	if err != nil {
+		return nil, err
+	}
+	os.Setenv(EnvRoots, f.Name())
+	return func() error {
+		os.Unsetenv(EnvRoots)
+		return os.Remove(f.Name())
+	}, f.Close()
+}
+
+// auditLogs audits the logs of the servers with these folders. Violations that tests cause on
+// purpose are none.
+func auditLogs(dirs ...string) error {
+	dirs = slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
+		files, err := filepath.Glob(filepath.Join(dir, "log.*"))
+		return err != nil || len(files) == 0 // it never served
+	})
+	if len(dirs) == 0 {
+		return nil
+	}
+	logs, err := txnlog.Open(dirs...)
+	if err != nil {
+		return fmt.Errorf("zkserver: audit: %w", err)
+	}
+	found, err := audit.Logs(context.Background(), logs, time.Time{}, audit.Options{})
+	if err != nil {
+		return fmt.Errorf("zkserver: audit: %w", err)
+	}
+	roots.Lock()
+	known := slices.Clone(roots.lines)
+	roots.Unlock()
+	if file := os.Getenv(EnvRoots); file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("zkserver: %s: %w", EnvRoots, err)
+		}
+		known = append(known, strings.Split(strings.TrimSpace(string(text)), "\n")...)
+	}
+	var errs []error
+	for _, v := range found.Violations {
+		test, meant := whose(known, v)
+		if !meant {
+			errs = append(errs, fmt.Errorf("%s: audit: %v", test, v))
+		}
+	}
+	if len(errs) > 10 {
+		errs = append(errs[:10], fmt.Errorf("and %d more", len(errs)-10))
+	}
+	return errors.Join(errs...)
+}
+
+// whose returns the test that works at the path of a violation, and whether it means to cause it.
+func whose(lines []string, v audit.Violation) (test string, meant bool) {
+	test = "a test"
+	for _, line := range lines {
+		fields := strings.Split(line, "\t")
+		if len(fields) < 2 || v.Path != fields[0] && !strings.HasPrefix(v.Path, strings.TrimSuffix(fields[0], "/")+"/") {
+			continue
+		}
+		test, meant = fields[1], meant || slices.Contains(fields[2:], string(v.Rule))
+	}
+	return test, meant
+}

@@ -1,0 +1,173 @@
+package audit
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Audit is the state machine. Make one with [New]. It is not safe for concurrent use.
+type Audit struct {
+	tree
+	opts    Options
+	report  Report
+	settled int64     // the last transaction that the initial nodes may show: judge only later ones
+	since   time.Time // judge only from the first transaction of that time on
+	judges  bool
+
+	txn  *txnlog.Txn   // the present one
+	real time.Duration // by Options.Clock
+	now  time.Duration // between two writes it moves on by all the time that any judge may have counted
+	gaps int           // number of times at which now may have moved on by too little
+
+	steady  time.Duration // the time in which servers served, at most; a longer pause may be a standstill
+	led     time.Duration // of it, when the present leader began to lead
+	pending []*removal    // deletions that later transactions tell about
+}
+
+// New returns an audit of a log that begins with these nodes, for example a snapshot's, in any
+// order. Use an empty slice for an ensemble without data. With nil the log begins in the middle,
+// unless its first transaction is the first one of an ensemble.
+func New(initial []txnlog.Node, o Options) *Audit {
+	a := &Audit{tree: newTree(), opts: o, report: newReport(o)}
+	a.report.InMiddle = initial == nil
+	initial = slices.Clone(initial)
+	slices.SortFunc(initial, func(x, y txnlog.Node) int { return strings.Compare(x.Path, y.Path) })
+	for _, n := range initial {
+		a.settled = max(a.settled, n.Czxid, n.Mzxid, n.Pzxid)
+		if old := a.nodes[n.Path]; old != nil { // the root, for example
+			old.fill(n.Data)
+			continue
+		}
+		added, _ := a.add(n.Path, n.Data, moment{zxid: n.Mzxid, gaps: -1}) // how long ago is unknown
+		if added.entry != nil {
+			added.entry.Stat.Czxid = n.Czxid
+		}
+		if n.EphemeralOwner != 0 {
+			a.own(added, n.EphemeralOwner)
+		}
+	}
+	return a
+}
+
+// Apply judges the next transaction, which must have a higher zxid than the last one. It keeps none
+// of the transaction's memory but strings.
+func (a *Audit) Apply(x *txnlog.Txn) {
+	if a.report.Txns == 0 && x.Zxid&0xffffffff == 1 && znode.Epoch(x.Zxid) <= 1 {
+		a.report.InMiddle = false
+	}
+	a.clock(x)
+	a.txn = &txnlog.Txn{Zxid: x.Zxid, Time: x.Time, Session: x.Session, Ops: x.Ops}
+	a.report.saw(x)
+	a.judges = a.judges || x.Zxid > a.settled && !x.Time.Before(a.since)
+	_, known := a.sessions[x.Session]
+	s := a.session(x.Session)
+	if !known {
+		s.since, s.open = a.steady, a.report.InMiddle || a.settled > 0 // it may have begun earlier
+	}
+	for i := range x.Ops {
+		switch o := &x.Ops[i]; o.Kind {
+		case txnlog.OpBeginSession:
+			s.open, s.timeout, s.since = true, o.Timeout, a.steady
+		case txnlog.OpCloseSession:
+			for p := range s.ephemerals {
+				a.delete(p, true)
+			}
+			a.resolve()
+			s.open = false
+			delete(a.sessions, x.Session)
+		case txnlog.OpCreate:
+			a.create(o)
+		case txnlog.OpSetData:
+			a.set(o)
+		case txnlog.OpDelete:
+			a.delete(o.Path, false)
+		}
+	}
+	a.held()
+}
+
+// Gap says that transactions are missing before the next one. The audit goes on in the middle.
+func (a *Audit) Gap() {
+	a.resolve()
+	a.tree, a.pending, a.report.InMiddle = newTree(), nil, true
+	a.gaps++
+}
+
+// clock moves now on. While one server leads, and its clock does not go back, the stamps show the
+// time; over a change of the leader they do not.
+func (a *Audit) clock(x *txnlog.Txn) {
+	var real, passed time.Duration
+	if a.opts.Clock != nil {
+		t := a.opts.Clock(x)
+		real, a.real = t-a.real, t
+	}
+	if a.txn == nil {
+		return
+	}
+	stamps, led := x.Time.Sub(a.txn.Time), znode.Epoch(x.Zxid) == znode.Epoch(a.txn.Zxid)
+	switch {
+	case a.opts.Clock != nil && led:
+		passed = max(real, stamps, 0)
+	case a.opts.Clock != nil:
+		passed = max(real, 0)
+	case led && stamps >= 0:
+		passed = stamps
+	case !led && a.opts.Skew > 0:
+		passed = max(stamps, 0) + a.opts.Skew
+	default:
+		a.gaps++
+	}
+	a.now += passed
+	before := a.steady
+	if a.steady += min(passed, 5*time.Second); !led || stamps < 0 {
+		a.led = a.steady
+	}
+	if len(a.pending) > 0 && a.steady/time.Second > before/time.Second {
+		a.resolve()
+	}
+}
+
+func (a *Audit) moment() moment {
+	return moment{zxid: a.txn.Zxid, session: a.txn.Session, now: a.now, gaps: a.gaps}
+}
+
+// lasted reports whether the lease of an entry and the grace may have ended for a judge, and the
+// longest time that a judge may have counted since its last write. It returns unknown if now does
+// not show that.
+func (a *Audit) lasted(n *node) (over, unknown bool, counted time.Duration) {
+	counted = a.now - n.written.now
+	over = counted+time.Millisecond >= n.entry.TTL()+a.report.Grace
+	return over, !over && n.written.gaps != a.gaps, counted
+}
+
+// stays reports whether the client of the session s still has it, and so is not the client of the
+// other session. A client may begin a new session before its old one has expired. But by now the
+// old one would have. A leader, and a server that starts, give each session its timeout again.
+func (a *Audit) stays(s, other *session) bool {
+	if s == nil || !s.open {
+		return false
+	}
+	timeout := s.timeout
+	if timeout == 0 {
+		timeout = 40 * time.Second // the longest that servers grant by default
+	}
+	return a.steady-max(other.since, a.led) > 3*timeout+5*time.Second
+}
+
+// resolve judges the deletions whose entry's owner has kept its session.
+func (a *Audit) resolve() {
+	a.pending = slices.DeleteFunc(a.pending, func(r *removal) bool {
+		if r.proven = a.stays(r.owner, r.by); r.proven {
+			for _, v := range r.violations {
+				a.found(v)
+			}
+		} else if !r.owner.open {
+			a.skip(bySession)
+		}
+		return r.proven || !r.owner.open
+	})
+}

@@ -1,0 +1,449 @@
+// Logs that the protocol does not permit: a real log with small edits.
+
+package audit_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// editor edits a log. Its a, b and other are the sessions of the clients of that name.
+type editor struct {
+	*testing.T
+	log         []txnlog.Txn
+	a, b, other int64
+}
+
+func edit(t *testing.T, log []txnlog.Txn) *editor {
+	e := &editor{T: t, log: cloned(log)}
+	e.a = e.log[e.nth(1, txnlog.OpCreate, "/locks/mutex/")].Session
+	e.b = e.log[e.nth(2, txnlog.OpCreate, "/locks/mutex/", "-lock-")].Session
+	e.other = e.log[e.nth(1, txnlog.OpCreate, "/locks/theirs")].Session
+	return e
+}
+
+// nth returns the index of the nth transaction with such an operation on a path that has the texts.
+func (e *editor) nth(n int, kind txnlog.OpKind, texts ...string) int {
+	e.Helper()
+	for i, x := range e.log {
+		if e.op(x, kind, texts...) != nil {
+			if n--; n == 0 {
+				return i
+			}
+		}
+	}
+	e.Fatalf("the log has too few operations %d on %q", kind, texts)
+	return 0
+}
+
+// op returns the operation of a transaction on a path that has the texts; nil if there is none.
+func (e *editor) op(x txnlog.Txn, kind txnlog.OpKind, texts ...string) *txnlog.Op {
+	for i, o := range x.Ops {
+		if o.Kind == kind && !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(o.Path, text) }) {
+			return &x.Ops[i]
+		}
+	}
+	return nil
+}
+
+// cut removes a transaction.
+func (e *editor) cut(i int) { e.log = slices.Delete(e.log, i, i+1) }
+
+// cutOp removes an operation from a transaction, and returns its zxid.
+func (e *editor) cutOp(i int, kind txnlog.OpKind, texts ...string) int64 {
+	e.Helper()
+	x := &e.log[i]
+	o := *e.op(*x, kind, texts...)
+	x.Ops = slices.DeleteFunc(x.Ops, func(p txnlog.Op) bool { return p.Kind == kind && p.Path == o.Path })
+	return x.Zxid
+}
+
+// after inserts a transaction, and returns its zxid.
+func (e *editor) after(i int, session int64, ops ...txnlog.Op) int64 {
+	x := txnlog.Txn{Zxid: e.log[i].Zxid + 1, Time: e.log[i].Time, Session: session, Ops: ops}
+	e.log = slices.Insert(e.log, i+1, x)
+	return x.Zxid
+}
+
+// record changes the record in the nth write of the entry with that sequence, and returns the
+// write's zxid.
+func (e *editor) record(n int, kind txnlog.OpKind, lock, sequence string, change func(*znode.Record)) int64 {
+	e.Helper()
+	x := e.log[e.nth(n, kind, "/locks/"+lock+"/", sequence)]
+	for i := range x.Ops {
+		if o := &x.Ops[i]; o.Kind == kind && strings.Contains(o.Path, "/locks/"+lock+"/") && strings.HasSuffix(o.Path, sequence) {
+			o.Data = recordOf(e.T, o.Data, change)
+		}
+	}
+	return x.Zxid
+}
+
+// grantOf returns the index of the first write with the grant of the entry with that sequence.
+func (e *editor) grantOf(lock, sequence string) int {
+	e.Helper()
+	for n := 1; ; n++ {
+		i := e.nth(n, set, "/locks/"+lock+"/", sequence)
+		granted := false
+		recordOf(e.T, e.op(e.log[i], set, "/locks/"+lock+"/", sequence).Data, func(r *znode.Record) { granted = r.Granted() })
+		if granted {
+			return i
+		}
+	}
+}
+
+func recordOf(t *testing.T, data []byte, change func(*znode.Record)) []byte {
+	t.Helper()
+	r, err := znode.DecodeRecord(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(&r)
+	return r.Encode()
+}
+
+// last returns the last write of the entry before the transaction, with another record.
+func (e *editor) last(i int, lock, sequence string, change func(*znode.Record)) txnlog.Op {
+	e.Helper()
+	for ; i >= 0; i-- {
+		for _, kind := range []txnlog.OpKind{txnlog.OpSetData, txnlog.OpCreate} {
+			if o := e.op(e.log[i], kind, "/locks/"+lock+"/", sequence); o != nil {
+				return txnlog.Op{Kind: txnlog.OpSetData, Path: o.Path, Data: recordOf(e.T, o.Data, change)}
+			}
+		}
+	}
+	e.Fatalf("%s has no entry %s", lock, sequence)
+	return txnlog.Op{}
+}
+
+// changeJob changes the record of the job in the nth transaction that writes it.
+func (e *editor) changeJob(n int, old, new string) int64 {
+	e.Helper()
+	x := e.log[e.nth(n, txnlog.OpSetData, "/holdfast-jobs/export")]
+	o := e.op(x, txnlog.OpSetData, "/holdfast-jobs/export")
+	if !strings.Contains(string(o.Data), old) {
+		e.Fatalf("%s has no %s", o.Data, old)
+	}
+	o.Data = []byte(strings.Replace(string(o.Data), old, new, 1))
+	return x.Zxid
+}
+
+// rename renames nodes of a lock.
+func (e *editor) rename(lock, from, to string) {
+	for i := range e.log {
+		for k := range e.log[i].Ops {
+			if o := &e.log[i].Ops[k]; strings.HasPrefix(o.Path, lock) {
+				o.Path = strings.Replace(o.Path, from, to, 1)
+			}
+		}
+	}
+}
+
+// later moves all transactions from i on into the next epoch.
+func (e *editor) later(i int) {
+	for ; i < len(e.log); i++ {
+		e.log[i].Zxid += 1 << 32
+	}
+}
+
+const (
+	create = txnlog.OpCreate
+	set    = txnlog.OpSetData
+	del    = txnlog.OpDelete
+	check  = txnlog.OpCheck
+)
+
+func grant(r *znode.Record) { r.AcquiredAt = 1 }
+func same(*znode.Record)    {}
+
+// broken has the logs. Each edit returns the zxid of the first write that is not permitted.
+var broken = []struct {
+	name string
+	rule audit.Rule
+	edit func(e *editor) int64
+	opts audit.Options
+}{
+	{name: "a grant while the holder holds", rule: audit.Exclusion, edit: func(e *editor) int64 {
+		i := e.nth(1, set, "/locks/mutex/", "0002") // b's renewal
+		return e.after(i, e.b, e.last(i, "mutex", "0002", grant))
+	}},
+	{name: "a grant after an unlock that never was", rule: audit.Exclusion, edit: func(e *editor) int64 {
+		e.cut(e.nth(1, del, "/locks/mutex/", "0001"))
+		return e.log[e.grantOf("mutex", "0002")].Zxid
+	}},
+	{name: "a join that claims the grant", rule: audit.Exclusion, edit: func(e *editor) int64 {
+		return e.record(1, create, "mutex", "0002", grant)
+	}},
+	{name: "a reader beside a writer", rule: audit.Exclusion, edit: func(e *editor) int64 {
+		return e.record(1, set, "pages", "0002", grant)
+	}},
+	{name: "a reader beside a writer that never shared", rule: audit.Exclusion, edit: func(e *editor) int64 {
+		notShared := func(r *znode.Record) { r.Shared = false }
+		for n := range 3 {
+			e.record(1+n, set, "shared", "0001", notShared)
+		}
+		return e.log[e.grantOf("shared", "0002")].Zxid
+	}},
+	{name: "a grant at the counter's end", rule: audit.Exclusion, edit: func(e *editor) int64 {
+		e.rename("/locks/mutex/", "-lock-0000000002", "-lock-2147483647")
+		return e.log[e.grantOf("mutex", "2147483647")].Zxid
+	}},
+	{name: "more permits than there are", rule: audit.Permits, edit: func(e *editor) int64 {
+		e.cut(e.nth(1, del, "/locks/slots/", "-2-lock-"))
+		return e.log[e.grantOf("slots", "0002")].Zxid
+	}},
+	{name: "a grant of a permit that waits", rule: audit.Permits, edit: func(e *editor) int64 {
+		return e.record(1, create, "slots", "0002", grant)
+	}},
+	{name: "two leaders", rule: audit.Leader, edit: func(e *editor) int64 {
+		e.cut(e.nth(1, del, "/locks/chair/", "0001"))
+		return e.log[e.grantOf("chair", "0002")].Zxid
+	}},
+	{name: "a living holder purged", rule: audit.Purge, edit: func(e *editor) int64 {
+		i := e.nth(1, del, "/locks/mutex/", "0001")
+		e.log[i].Session = e.b
+		return e.log[i].Zxid
+	}},
+	{name: "a living waiter purged", rule: audit.Purge, edit: func(e *editor) int64 {
+		i := e.nth(1, del, "/locks/ledger/", "0002")
+		e.log[i].Session = e.a
+		return e.log[i].Zxid
+	}},
+	{name: "a dead holder purged before its lease has ended", rule: audit.Purge, edit: func(e *editor) int64 {
+		i := e.nth(1, del, "/locks/dead/", "0001")
+		for j := range e.log { // the session lives on
+			if x := &e.log[j]; x.Session == e.log[e.nth(1, create, "/locks/dead/")].Session && x.Ops[0].Kind == txnlog.OpCloseSession {
+				x.Ops = []txnlog.Op{{Kind: txnlog.OpError, Err: -101}}
+			}
+		}
+		e.record(1, create, "dead", "0001", func(r *znode.Record) { r.TTL = 12_000 })
+		return e.log[i].Zxid
+	}},
+	{name: "a dead holder purged within its grace", rule: audit.Purge, edit: func(e *editor) int64 {
+		i := e.nth(1, del, "/locks/dead/", "0001")
+		for j := range e.log {
+			if x := &e.log[j]; x.Session == e.log[e.nth(1, create, "/locks/dead/")].Session && x.Ops[0].Kind == txnlog.OpCloseSession {
+				x.Ops = []txnlog.Op{{Kind: txnlog.OpError, Err: -101}}
+			}
+		}
+		e.log[i].Time = e.log[i].Time.Add(-500 * time.Millisecond)
+		return e.log[i].Zxid
+	}},
+	{name: "a living holder purged after a change of the leader", rule: audit.Purge, opts: audit.Options{Skew: time.Millisecond}, edit: func(e *editor) int64 {
+		i := e.nth(1, del, "/locks/mutex/", "0001")
+		e.log[i].Session = e.b
+		e.later(i)
+		return e.log[i].Zxid
+	}},
+	{name: "a node deleted by hand", rule: audit.Purge, edit: func(e *editor) int64 {
+		i := e.nth(1, set, "/locks/mutex/", "0002")
+		path := e.op(e.log[e.nth(1, create, "/locks/mutex/", "-lock-")], create, "-lock-").Path
+		e.after(i, 0x77, txnlog.Op{Kind: txnlog.OpBeginSession, Timeout: timeout})
+		zxid := e.after(i+1, 0x77, txnlog.Op{Kind: del, Path: path})
+		e.cut(e.nth(2, del, "/locks/mutex/", "0001"))
+		return zxid
+	}},
+	{name: "a detached entry deleted before anybody attached", rule: audit.Purge, edit: func(e *editor) int64 {
+		i := e.nth(1, set, "/locks/moved/")
+		return e.after(i, e.b, txnlog.Op{Kind: del, Path: e.log[i].Ops[0].Path})
+	}},
+	{name: "a token that falls", rule: audit.Token, edit: func(e *editor) int64 {
+		late := e.nth(2, create, "/locks/mutex/", "-lock-") // b's entry gets a higher sequence, and a's is made after it
+		first := e.nth(1, create, "/locks/mutex/", "-lock-")
+		anchor := e.op(e.log[first], create, "anchor").Path
+		a := *e.op(e.log[first], create, "-lock-")
+		a.Path = strings.Replace(a.Path, "0000000001", "0000000000", 1)
+		e.after(late, e.a, txnlog.Op{Kind: check, Path: anchor}, a)
+		for j := late + 2; j < len(e.log); j++ {
+			for k := range e.log[j].Ops {
+				o := &e.log[j].Ops[k]
+				o.Path = strings.Replace(o.Path, a.Path[:len(a.Path)-10]+"0000000001", a.Path, 1)
+			}
+		}
+		e.after(late+1, e.a, txnlog.Op{Kind: del, Path: a.Path[:len(a.Path)-10] + "0000000001"})
+		return e.log[e.grantOf("mutex", "0002")].Zxid
+	}},
+	{name: "an entry written by another client", rule: audit.Owner, edit: func(e *editor) int64 {
+		return e.record(1, set, "mutex", "0001", func(r *znode.Record) { r.Owner = "b" })
+	}},
+	{name: "an entry with another attempt", rule: audit.Owner, edit: func(e *editor) int64 {
+		return e.record(1, set, "mutex", "0001", func(r *znode.Record) { r.Attempt = "0123456789abcdef" })
+	}},
+	{name: "an entry renewed in a session that is not its owner's", rule: audit.Owner, edit: func(e *editor) int64 {
+		i := e.nth(4, set, "/locks/pages/", "0002")
+		e.log[i].Session = e.a
+		return e.log[i].Zxid
+	}},
+	{name: "a hold detached by another client", rule: audit.Owner, edit: func(e *editor) int64 {
+		i := e.nth(1, set, "/locks/moved/")
+		e.log[i].Session = e.b
+		return e.log[i].Zxid
+	}},
+	{name: "a hold attached to that its owner has", rule: audit.Attach, edit: func(e *editor) int64 {
+		e.cut(e.nth(1, set, "/locks/moved/"))
+		return e.log[e.nth(1, set, "/locks/moved/")].Zxid
+	}},
+	{name: "an attach that writes once", rule: audit.Attach, edit: func(e *editor) int64 {
+		i := e.nth(2, set, "/locks/moved/")
+		e.log[i].Ops = e.log[i].Ops[:1]
+		return e.log[i].Zxid
+	}},
+	{name: "an attach that leaves out an incarnation", rule: audit.Attach, edit: func(e *editor) int64 {
+		return e.record(2, set, "moved", "0001", func(r *znode.Record) { r.Incarnation = 2 })
+	}},
+	{name: "a force-release that writes once", rule: audit.Break, edit: func(e *editor) int64 {
+		i := e.nth(1, set, "/locks/broken/")
+		e.log[i].Ops = e.log[i].Ops[:1]
+		return e.log[i].Zxid
+	}},
+	{name: "a force-release that changes the lease", rule: audit.Break, edit: func(e *editor) int64 {
+		return e.record(1, set, "broken", "0001", func(r *znode.Record) { r.TTL = 1 })
+	}},
+	{name: "a force-release that is taken back", rule: audit.Break, edit: func(e *editor) int64 {
+		i := e.nth(1, set, "/locks/broken/")
+		return e.after(i, e.a, e.last(i, "broken", "0001", func(r *znode.Record) { r.Broken = nil }))
+	}},
+	{name: "a grant taken back", rule: audit.Record, edit: func(e *editor) int64 {
+		return e.record(1, set, "mutex", "0001", func(r *znode.Record) { r.AcquiredAt = 0 })
+	}},
+	{name: "a downgrade taken back", rule: audit.Record, edit: func(e *editor) int64 {
+		return e.record(2, set, "shared", "0001", func(r *znode.Record) { r.Shared = false })
+	}},
+	{name: "a record overwritten", rule: audit.Record, edit: func(e *editor) int64 {
+		i := e.nth(1, set, "/locks/mutex/", "0001")
+		e.log[i].Ops[0].Data = []byte("free")
+		return e.log[i].Zxid
+	}},
+	{name: "a transaction of a waiter", rule: audit.Holder, edit: func(e *editor) int64 {
+		i := e.nth(1, set, "/locks/ledger/", "0002") // b waits
+		w := e.last(i, "ledger", "0002", same)
+		return e.after(i, e.b, w, txnlog.Op{Kind: create, Path: "/paid-again"}, w)
+	}},
+	{name: "a join without a check of the anchor", rule: audit.Generation, edit: func(e *editor) int64 {
+		return e.cutOp(e.nth(2, create, "/locks/mutex/", "-lock-"), check, "anchor")
+	}},
+	{name: "a parent without an anchor", rule: audit.Generation, edit: func(e *editor) int64 {
+		return e.cutOp(e.nth(1, create, "/locks/mutex/anchor"), create, "anchor")
+	}},
+	{name: "a parent's kind changed in use", rule: audit.Generation, edit: func(e *editor) int64 {
+		x := e.log[e.nth(2, create, "/locks/mutex/", "-lock-")]
+		o := e.op(x, set, "/locks/mutex")
+		o.Data = []byte(strings.Replace(string(o.Data), `"mutex"`, `"rw"`, 1))
+		return x.Zxid
+	}},
+	{name: "a node adopted without an anchor", rule: audit.Generation, edit: func(e *editor) int64 {
+		return e.cutOp(e.nth(1, create, "/locks/found/anchor"), create, "anchor")
+	}},
+	{name: "an empty node adopted without the mark", rule: audit.Generation, edit: func(e *editor) int64 {
+		x := e.log[e.nth(1, create, "/locks/found/anchor")]
+		o := e.op(x, set, "/locks/found")
+		o.Data = []byte(strings.Replace(string(o.Data), `,"adopted":true`, "", 1))
+		return x.Zxid
+	}},
+	{name: "an anchor deleted alone", rule: audit.Empty, edit: func(e *editor) int64 {
+		i := e.nth(1, set, "/locks/mutex/", "0001")
+		return e.after(i, e.a, txnlog.Op{Kind: del, Path: e.op(e.log[e.nth(1, create, "/locks/mutex/anchor")], create, "anchor").Path})
+	}},
+	{name: "a parent deleted with an entry", rule: audit.Empty, edit: func(e *editor) int64 {
+		e.cut(e.nth(1, del, "/locks/mutex/", "0002"))
+		return e.log[e.nth(1, del, "/locks/mutex/anchor")].Zxid
+	}},
+	{name: "another program's node deleted after its adoption", rule: audit.Empty, edit: func(e *editor) int64 {
+		i := e.nth(1, del, "/locks/found/_c_")
+		return e.after(i, e.a, txnlog.Op{Kind: del, Path: e.op(e.log[e.nth(1, create, "/locks/found/anchor")], create, "anchor").Path}, txnlog.Op{Kind: del, Path: "/locks/found"})
+	}},
+	{name: "permits taken away without an entry", rule: audit.Resize, edit: func(e *editor) int64 {
+		return e.cutOp(e.nth(1, set, "/locks/resized/anchor"), del, "-2-lock-")
+	}},
+	{name: "permits taken away that are in use", rule: audit.Resize, edit: func(e *editor) int64 {
+		e.rename("/locks/resized/", "-lock-0000000001", "-3-lock-0000000001")
+		return e.log[e.nth(1, set, "/locks/resized/anchor")].Zxid
+	}},
+	{name: "another original number of permits", rule: audit.Resize, edit: func(e *editor) int64 {
+		x := e.log[e.nth(1, set, "/locks/resized/anchor")]
+		e.op(x, set, "anchor").Data = znode.AnchorData{Permits: 2}.Encode()
+		return x.Zxid
+	}},
+	{name: "another program's data overwritten", rule: audit.Foreign, edit: func(e *editor) int64 {
+		i := e.nth(1, create, "/locks/theirs")
+		id := "0123456789abcdef"
+		return e.after(i, e.a, txnlog.Op{Kind: create, Path: "/locks/theirs/" + znode.Anchor(id), Data: znode.AnchorData{}.Encode()},
+			txnlog.Op{Kind: set, Path: "/locks/theirs", Data: znode.Parent{Kind: znode.Mutex, Generation: id}.Encode()})
+	}},
+	{name: "another library's entry deleted", rule: audit.Foreign, edit: func(e *editor) int64 {
+		i := e.nth(1, del, "/locks/found/_c_")
+		e.log[i].Session = e.b
+		return e.log[i].Zxid
+	}},
+	{name: "a tick recorded by nobody who holds", rule: audit.Tick, edit: func(e *editor) int64 {
+		i := e.nth(1, set, "/holdfast-jobs/export")
+		e.log[i].Ops = []txnlog.Op{*e.op(e.log[i], set, "/holdfast-jobs/export")}
+		return e.log[i].Zxid
+	}},
+	{name: "a tick recorded twice", rule: audit.Tick, edit: func(e *editor) int64 {
+		return e.changeJob(3, `"tick":"2000-01-01T00:01:50Z"`, `"tick":"2000-01-01T00:01:48Z"`)
+	}},
+	{name: "recorded ticks that go back", rule: audit.Tick, edit: func(e *editor) int64 {
+		return e.changeJob(2, `"upto":"2000-01-01T00:01:48Z"`, `"upto":"2000-01-01T00:01:46Z"`)
+	}},
+	{name: "a node created twice", rule: audit.Log, edit: func(e *editor) int64 {
+		i := e.nth(1, create, "/locks/theirs")
+		return e.after(i, e.other, e.log[i].Ops[0])
+	}},
+	{name: "a missing node deleted", rule: audit.Log, edit: func(e *editor) int64 {
+		i := e.nth(1, create, "/locks/theirs")
+		return e.after(i, e.other, txnlog.Op{Kind: del, Path: "/nowhere"})
+	}},
+}
+
+func TestBrokenLogs(t *testing.T) {
+	log := play(t)
+	for _, tt := range broken {
+		t.Run(tt.name, func(t *testing.T) {
+			e := edit(t, log)
+			want := tt.edit(e)
+			opts := tt.opts
+			opts.Grace = grace
+			r := judged(e.log, []txnlog.Node{}, opts)
+			if len(r.Violations) == 0 {
+				t.Fatalf("nothing was found; wanted %s at 0x%x; not judged: %v, pending %d", tt.rule, want, r.Unjudged, r.Pending)
+			}
+			slices.SortStableFunc(r.Violations, func(a, b audit.Violation) int { return int(a.Zxid - b.Zxid) })
+			if v := r.Violations[0]; v.Rule != tt.rule || v.Zxid != want {
+				t.Errorf("found %v; wanted %s at 0x%x", r.Violations, tt.rule, want)
+			}
+			t.Log(r.Violations[0])
+		})
+	}
+	t.Logf("%d broken logs", len(broken))
+}
+
+// TestOverlap: a hold whose entry another client has deleted overlaps with the next one.
+func TestOverlap(t *testing.T) {
+	e := edit(t, play(t))
+	i := e.nth(1, del, "/locks/mutex/", "0001")
+	e.log[i].Session = e.b
+	r := judged(e.log, []txnlog.Node{}, audit.Options{})
+	if v := r.Violations; len(v) != 2 || v[0].Rule != audit.Purge || v[1].Rule != audit.Overlap || v[1].Zxid != e.log[e.grantOf("mutex", "0002")].Zxid {
+		t.Errorf("found %v", v)
+	}
+}
+
+// TestDocHasRules: the package's doc has all rules.
+func TestDocHasRules(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range audit.Rules() {
+		if !strings.Contains(string(doc), "\n//\t"+string(rule)+" ") {
+			t.Errorf("doc.go lacks the rule %s", rule)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+// Package audit judges what ZooKeeper's transaction log says of locks against the protocol. It
+// trusts no client: it knows the log, the format of package znode, and the rules below, and nothing
+// of the code that makes the writes.
+//
+//	l, err := txnlog.Open("/var/lib/zookeeper/version-2")
+//	...
+//	found, err := audit.Logs(ctx, l, time.Time{}, audit.Options{})
+//	...
+//	for _, v := range found.Violations {
+//		fmt.Println(v)
+//	}
+//	if found.Total() == 0 {
+//		fmt.Println("nothing was judged")
+//	}
+//
+// An [Audit] is a state machine: it begins with nodes, and takes each transaction in turn.
+//
+// # Rules
+//
+//	rule        what the protocol permits                                             source
+//	exclusion   a record shows a grant only if no contender ahead excludes its entry  znode: Admission
+//	permits     the same, of a semaphore: those up to it ask for at most the permits  znode: Admission
+//	leader      the same, of an election: one candidate leads                         queue: Semaphores, elections
+//	overlap     no grant before the lease of a hold ends that another client deleted  lock: guarantees 1, 2
+//	token       tokens rise; a reader's is above those of the writers before it       lock: guarantee 6
+//	delete      an entry is deleted by its owner                                      queue: Leaving
+//	purge       or by another client, if its lease and the grace may have ended       znode: When an entry has expired
+//	owner       its owner writes it: owner, host, pid and attempt stay                queue: Lost replies
+//	attach      another client attaches if it is detached or expired, writes twice,   queue: Detach and attach
+//	            and raises the incarnation by one
+//	break       a force-release writes its mark twice, and nothing else, and that     admin: Tree.Break
+//	            stays; then any client may delete the entry
+//	record      a grant, a downgrade and a detach are not taken back                  znode: Data of an entry
+//	holder      a holder's transaction is that of a client that is in                 lock: Hold.Txn
+//	generation  a parent comes with its anchor, and its data stays; a join of that    znode: Generation and anchor
+//	            generation checks the anchor; an empty node is marked as adopted
+//	empty       nodes go without nodes below them, an anchor with its parent, and an  queue: Leaving
+//	            adopted parent only at the counter's end
+//	resize      permits are taken away with an entry that had got them                queue: Semaphores, elections
+//	foreign     other programs' data and other libraries' entries stay                znode: Names of entries
+//	tick        a tick's run is recorded once, in a transaction of the job's holder,  schedule: What is recorded
+//	            and recorded ticks do not go back
+//	log         the log does not contradict itself                                    -
+//
+// A client may hold a lock without a record of the grant for up to a third of its TTL. Such a hold
+// does not show in the log, only its entry. So the rules on deletions matter most: if no entry goes
+// too early, no contender gets in too early.
+//
+// # When a purge could be right
+//
+// A judge counts from the entry's last write, by one leader's stamps or by its own clock. The audit
+// adds up the most that any judge can have counted:
+//
+//   - While one server leads, and its clock does not go back, that is the difference of the stamps.
+//   - Over a change of the leader, or a step back of its clock, the log does not show the time. Such
+//     a deletion is not judged, unless [Options].Skew says how far the leaders' clocks may differ.
+//   - The grace is not in the log. [Options].Grace is the shortest one that a client has.
+//
+// # Whose session it was
+//
+// A log has sessions, not clients. An entry deleted in the session that wrote it last was deleted by
+// its owner. Another session may be its owner's next one. But if the first session is still open
+// when it would have expired without its client, the client has kept it: then another client has
+// deleted the entry. If it has ended, nothing is known.
+//
+// # What is not judged
+//
+// [Report].Unjudged counts it, by reason. A log that begins in the middle, without a snapshot, does
+// not show who was ahead, the permits, nor earlier sessions. A gap in the log has the same effect
+// from there on. Nodes of other programs are ignored, and so are entries of other libraries, of
+// format 1 and of newer releases, unless one of our clients deletes them.
+package audit

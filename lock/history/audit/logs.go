@@ -1,0 +1,90 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+)
+
+// Findings are what an audit of servers' logs has found.
+type Findings struct {
+	Report
+	// Problems are those of the files, in the order in which they were met.
+	Problems []*txnlog.Problem
+	// Disagree is the first transaction at which the servers' logs differ; 0: they agree. Later
+	// violations are left out: the clients worked on data that was not the same.
+	Disagree int64
+	// Snapshot is the file that the audit begins with; "": the log's first transaction.
+	Snapshot string
+}
+
+// Logs audits the logs of one or several servers of an ensemble, from the first transaction since
+// that time on; zero: from the beginning. It begins with a snapshot if the log does not show the
+// ensemble's first transaction. Transactions that no folder has are a gap, behind which the audit
+// begins anew, in the middle. It fails only if ctx ends.
+func Logs(ctx context.Context, l *txnlog.Log, since time.Time, o Options) (*Findings, error) {
+	f := &Findings{}
+	r := txnlog.Range{Since: since}
+	var initial []txnlog.Node
+	for _, s := range l.SnapshotsFor(r) {
+		if nodes, err := nodesOf(s); err != nil {
+			f.problem(s, err)
+		} else {
+			initial, f.Snapshot, r = nodes, s.Path, txnlog.Range{From: s.Zxid + 1}
+			break
+		}
+	}
+	if initial == nil {
+		r = txnlog.Range{}
+	}
+	a := New(initial, o)
+	a.since = since
+	for txn, err := range l.Txns(r) {
+		var p *txnlog.Problem
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err == nil:
+			a.Apply(&txn)
+			continue
+		case !errors.As(err, &p):
+			p = &txnlog.Problem{Kind: txnlog.ProblemUnreadable, Err: err}
+		}
+		f.Problems = append(f.Problems, p)
+		if p.Kind == txnlog.ProblemDisagree {
+			f.Disagree = cmp.Or(f.Disagree, p.Zxid)
+		} else if p.Lost() {
+			a.Gap()
+		}
+	}
+	f.Report = *a.Report()
+	if f.Disagree != 0 {
+		f.Violations = slices.DeleteFunc(f.Violations, func(v Violation) bool { return v.Zxid >= f.Disagree })
+	}
+	return f, nil
+}
+
+// nodesOf reads a snapshot.
+func nodesOf(s *txnlog.Snapshot) ([]txnlog.Node, error) {
+	nodes := []txnlog.Node{}
+	for n, err := range s.Nodes() {
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// problem notes a snapshot that cannot be read.
+func (f *Findings) problem(s *txnlog.Snapshot, err error) {
+	var p *txnlog.Problem
+	if !errors.As(err, &p) {
+		p = &txnlog.Problem{Kind: txnlog.ProblemUnreadable, File: s.Path, Err: err}
+	}
+	f.Problems = append(f.Problems, p)
+}

@@ -1,0 +1,169 @@
+package audit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+)
+
+// Rule is a rule of the protocol, see the package's doc.
+type Rule string
+
+// The rules. The package's doc says what each permits, and why.
+const (
+	Exclusion  Rule = "exclusion"
+	Permits    Rule = "permits"
+	Leader     Rule = "leader"
+	Overlap    Rule = "overlap"
+	Token      Rule = "token"
+	Delete     Rule = "delete"
+	Purge      Rule = "purge"
+	Owner      Rule = "owner"
+	Attach     Rule = "attach"
+	Break      Rule = "break"
+	Record     Rule = "record"
+	Holder     Rule = "holder"
+	Generation Rule = "generation"
+	Empty      Rule = "empty"
+	Resize     Rule = "resize"
+	Foreign    Rule = "foreign"
+	Tick       Rule = "tick"
+	Log        Rule = "log"
+)
+
+// Rules returns all rules, in the order of the package's doc.
+func Rules() []Rule {
+	return []Rule{Exclusion, Permits, Leader, Overlap, Token, Delete, Purge, Owner, Attach, Break, Record, Holder, Generation, Empty, Resize, Foreign, Tick, Log}
+}
+
+// Options are the settings of an audit. The zero value knows nothing of the clocks.
+type Options struct {
+	// Grace is the shortest grace of any policy. 0 means the shortest that a policy may have, 100
+	// ms. With the real one the audit also notices entries that were purged within their grace.
+	Grace time.Duration
+	// Skew is the largest difference between the clocks of two leaders, if it is known; 0: it is
+	// not. Without it no verdict over a change of the leader is judged.
+	Skew time.Duration
+	// Clock returns the true time of a transaction, since any fixed time. It is for simulations,
+	// whose leaders' clocks are wrong. nil: there are only the leaders' stamps.
+	Clock func(*txnlog.Txn) time.Duration
+}
+
+// Violation is a write that the protocol does not permit.
+type Violation struct {
+	Rule  Rule
+	Zxid  int64     // of the write
+	Time  time.Time // of the write, by the leader's clock
+	Path  string    // of the written node
+	Other int64     // zxid of the earlier write that it conflicts with; 0: none
+	Text  string
+}
+
+// String returns the violation in one line.
+func (v Violation) String() string {
+	s := fmt.Sprintf("0x%x %s: %s: %s", v.Zxid, v.Rule, v.Path, v.Text)
+	if v.Other != 0 {
+		s += fmt.Sprintf(" (0x%x)", v.Other)
+	}
+	return s
+}
+
+// Report is what an audit has found.
+type Report struct {
+	Violations []Violation
+	Judged     map[Rule]int   // number of verdicts, by rule; violations included
+	Unjudged   map[string]int // number of writes that could not be judged, by reason
+	Pending    int            // deletions of living entries that only later transactions tell about
+	Txns       int64
+	First      int64 // zxid of the first transaction
+	Last       int64
+	From       time.Time // its time, by the leader's clock
+	Until      time.Time
+	InMiddle   bool // the log begins in the middle: contenders and permits from before are unknown
+	Grace      time.Duration
+}
+
+func newReport(o Options) Report {
+	if o.Grace == 0 {
+		o.Grace = 100 * time.Millisecond
+	}
+	return Report{Judged: map[Rule]int{}, Unjudged: map[string]int{}, Grace: o.Grace}
+}
+
+func (r *Report) saw(x *txnlog.Txn) {
+	if r.Txns == 0 {
+		r.First, r.From = x.Zxid, x.Time
+	}
+	r.Txns++
+	r.Last, r.Until = x.Zxid, x.Time
+}
+
+// Total returns the number of verdicts. An audit of none has shown nothing. The rules on the log
+// itself do not count.
+func (r *Report) Total() int {
+	n := -r.Judged[Log]
+	for _, count := range r.Judged {
+		n += count
+	}
+	return n
+}
+
+// Report returns what the audit has found so far.
+func (a *Audit) Report() *Report {
+	a.report.Pending = len(a.pending)
+	return &a.report
+}
+
+// Reasons why a write is not judged.
+const (
+	byBeginning  = "nodes from before the log"
+	byClock      = "deletes and attaches over a change of the leader, or a step of its clock"
+	bySession    = "deletes of living entries whose owner's session had ended"
+	byContenders = "grants of locks whose contenders, kind or permits are not known"
+	byFormat     = "entries without a record of this format"
+)
+
+// judge counts a verdict on a write of n, and notes a violation. other is the node whose last write
+// conflicts with it, or nil.
+func (a *Audit) judge(rule Rule, ok bool, n, other *node, format string, args ...any) {
+	switch {
+	case !a.judges:
+	case ok:
+		a.report.Judged[rule]++
+	default:
+		a.found(a.violation(rule, n, other, format, args...))
+	}
+}
+
+func (a *Audit) violation(rule Rule, n, other *node, format string, args ...any) Violation {
+	v := Violation{Rule: rule, Zxid: a.txn.Zxid, Time: a.txn.Time, Path: n.path, Text: fmt.Sprintf(format, args...)}
+	if other != nil {
+		v.Other = other.written.zxid
+	}
+	return v
+}
+
+func (a *Audit) found(v Violation) {
+	if !a.judges {
+		return
+	}
+	a.report.Judged[v.Rule]++
+	a.report.Violations = append(a.report.Violations, v)
+}
+
+// skip counts a write that cannot be judged.
+func (a *Audit) skip(why string) {
+	if a.judges {
+		a.report.Unjudged[why]++
+	}
+}
+
+// NotJudged returns the number of writes that could not be judged.
+func (r *Report) NotJudged() int {
+	n := r.Pending
+	for _, count := range r.Unjudged {
+		n += count
+	}
+	return n
+}

@@ -1,0 +1,304 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// in reports whether a contender is in, by the rule of [znode.WaitsFor]; otherwise it returns the
+// one to wait for. permits is the number of a semaphore's permits; nil: the present one. It returns
+// unknown if the lock's kind, its permits or the contenders ahead are not known.
+func (a *Audit) in(n *node, permits *znode.AnchorData) (in, unknown bool, ahead *node) {
+	s := n.up.lock
+	rules := znode.Rules{Kind: s.Kind}
+	switch s.Kind {
+	case znode.Mutex, znode.RW:
+	case znode.Semaphore:
+		anchor := s.anchors[s.Generation]
+		if permits != nil {
+			anchor = *permits
+		}
+		if rules.Capacity = anchor.Capacity(); rules.Capacity == 0 {
+			return false, true, nil
+		}
+	default:
+		return false, true, nil
+	}
+	at := znode.WaitsFor(s.names, slices.Index(s.queue, n), rules)
+	if at < 0 || s.Kind == znode.RW && n.entry.Role == znode.Shared && s.names[at].Role == znode.Writer && s.queue[at].entry.Shares() {
+		return true, n.up.hidden, nil
+	}
+	return false, false, s.queue[at]
+}
+
+// granted judges an entry whose record shows the grant for the first time.
+func (a *Audit) granted(n *node) {
+	e, s := n.entry, n.up.lock
+	rule := Exclusion
+	if _, elected := e.Record.Metadata[znode.ValueKey]; elected {
+		rule = Leader
+	} else if s.Kind == znode.Semaphore {
+		rule = Permits
+	}
+	switch in, unknown, ahead := a.in(n, nil); {
+	case e.Overflowed():
+		a.judge(rule, false, n, nil, "an entry from the counter's end is granted")
+		return
+	case unknown:
+		a.skip(byContenders)
+		return
+	case !in:
+		a.judge(rule, false, n, ahead, "granted behind %s, which is %s", ahead.path, map[bool]string{true: "granted, too", false: "still there"}[ahead.entry.Granted()])
+		return
+	}
+	if a.judge(rule, true, n, nil, ""); s.Kind == znode.Semaphore {
+		return
+	}
+	shared := e.Role == znode.Shared
+	s.lost = slices.DeleteFunc(s.lost, func(r *removal) bool { return a.now >= r.end || r.gaps != a.gaps })
+	for _, r := range s.lost {
+		if v := a.violation(Overlap, n, r.node, "granted %v before the lease of %s ends", r.end-a.now, r.path); shared && r.entry.Role == znode.Shared {
+		} else if r.proven {
+			a.found(v)
+		} else {
+			r.violations = append(r.violations, v)
+		}
+	}
+	is, last := token{e.Stat.Czxid, e.TokenSequence(), n}, s.highest[0]
+	if shared {
+		last = s.highest[1]
+	}
+	a.judge(Token, is.above(last), n, last.node, "granted with the token %#x.%d after %#x.%d", is.czxid, is.seq, last.czxid, last.seq)
+	for i, t := range s.highest {
+		if is.above(t) && (i == 0 || !shared) {
+			s.highest[i] = is
+		}
+	}
+}
+
+func (a *Audit) create(o *txnlog.Op) {
+	if old := a.nodes[o.Path]; old != nil {
+		a.judge(Log, old.hidden, old, old, "created although it is there")
+		a.remove(old)
+	}
+	n, above := a.add(o.Path, o.Data, a.moment())
+	if a.judge(Log, above || a.report.InMiddle, n, nil, "created below a node that is not there"); n.up == nil {
+		return
+	}
+	if o.Ephemeral {
+		a.own(n, a.txn.Session)
+	}
+	generation, anchor := znode.AnchorOf(path.Base(o.Path))
+	switch s := n.up.lock; {
+	case anchor: // one of another generation is a guard of the reaper, or the parent is adopted
+		a.judge(Generation, generation != s.Generation || a.has(txnlog.OpCreate, n.up.path) || a.has(txnlog.OpSetData, n.up.path), n, n.up, "an anchor is created, and its parent is not")
+	case n.entry != nil && n.entry.Leased():
+		a.session(a.txn.Session).ours = true
+		if at := n.up.path + "/" + znode.Anchor(s.Generation); n.entry.Tag == s.Generation {
+			a.judge(Generation, a.has(txnlog.OpCheck, at) || a.has(txnlog.OpCreate, at), n, n.up, "an entry of its parent's generation joins without a check of the anchor")
+		}
+		if n.entry.Granted() {
+			a.granted(n)
+		}
+	case n.entry == nil && n.lock != nil && n.lock.Generation != "":
+		a.judge(Generation, a.has(txnlog.OpCreate, n.path+"/"+znode.Anchor(n.lock.Generation)), n, nil, "a lock's parent is created without its anchor")
+	case n.job != nil:
+		a.recorded(n, &none)
+	}
+}
+
+func (a *Audit) set(o *txnlog.Op) {
+	n := a.nodes[o.Path]
+	if n == nil || n.hidden && n.written.zxid == 0 {
+		a.skip(byBeginning)
+		if n != nil {
+			n.fill(o.Data)
+		} else if n, _ = a.add(o.Path, o.Data, a.moment()); !a.report.InMiddle {
+			a.judge(Log, false, n, nil, "written although it is not there")
+		}
+		n.hidden, n.written = true, a.moment()
+		return
+	}
+	generation, anchor := znode.AnchorOf(path.Base(n.path))
+	switch {
+	case n.entry != nil:
+		a.write(n, o.Data)
+		return
+	case anchor:
+		a.resize(n, generation, o.Data)
+	default:
+		was, foreign, job := n.state().Parent, n.foreign, cmp.Or(n.job, &none)
+		if n.fill(o.Data); n.job != nil {
+			a.recorded(n, job)
+		} else {
+			a.adopt(n, was, foreign)
+		}
+	}
+	n.written = a.moment()
+}
+
+// adopt judges a write of a node that is no entry.
+func (a *Audit) adopt(n *node, was znode.Parent, foreign bool) {
+	is := n.lock.Parent
+	_, anchored := n.lock.anchors[was.Generation]
+	switch {
+	case a.has(txnlog.OpCreate, n.path):
+	case anchored:
+		a.judge(Generation, was == is, n, n, "the data of a lock with an anchor changes from %+v to %+v", was, is)
+	case is.Generation == "" || is == was:
+	case foreign:
+		a.judge(Foreign, false, n, n, "another program's data is overwritten")
+	default:
+		adopted := was.Kind == "" || was.Adopted
+		a.judge(Generation, is.Adopted == adopted && a.has(txnlog.OpCreate, n.path+"/"+znode.Anchor(is.Generation)), n, n, "%+v is adopted as %+v, without an anchor or the right mark", was, is)
+	}
+}
+
+// resize judges a write of an anchor: a change of a semaphore's number of permits.
+func (a *Audit) resize(n *node, generation string, data []byte) {
+	s := n.up.lock
+	was := s.anchors[generation]
+	is, err := znode.DecodeAnchor(data)
+	s.anchors[generation] = is
+	less := was.Capacity() - is.Capacity()
+	ok := err == nil && is.Permits == was.Permits && (less <= 0 || slices.ContainsFunc(s.queue, func(e *node) bool {
+		in, _, _ := a.in(e, &was)
+		return in && max(1, e.entry.Permits) >= less && a.has(txnlog.OpDelete, e.path)
+	}))
+	a.judge(Resize, ok, n, n, "the permits change from %+v to %+v without an entry that has got those", was, is)
+}
+
+// write judges a write of an entry.
+func (a *Audit) write(n *node, data []byte) {
+	next, again := znode.ReadEntry(n.entry.Name, data, n.entry.Stat), n.written.zxid == a.txn.Zxid
+	was, is, owner := n.entry.Record, next.Record, n.written.session
+	switch own := owner == a.txn.Session || !a.stays(a.sessions[owner], a.session(a.txn.Session)); {
+	case !n.entry.Leased():
+		a.skip(byFormat)
+	case !next.Leased():
+		a.judge(Record, false, n, n, "an entry's record is overwritten: %v", next.Err)
+	case again: // twice in one transaction
+	case was.Broken != nil || is.Broken != nil:
+		was.Metadata, is.Broken, is.Metadata = nil, nil, nil // the mark may replace the metadata
+		a.judge(Break, was.Broken == nil && a.twice(n) && fmt.Sprint(is) == fmt.Sprint(was), n, n, "a force-release writes a mark, twice, and nothing else")
+	case (is.Incarnation != was.Incarnation || is.Attachment != was.Attachment) && is.Detached: // a client that has attached may put it back
+		a.judge(Owner, own && was.Incarnation-is.Incarnation <= 1 && is.Incarnation <= was.Incarnation, n, n, "detached by another client, or from incarnation %d to %d", was.Incarnation, is.Incarnation)
+	case is.Incarnation != was.Incarnation || is.Attachment != was.Attachment:
+		a.judge(Attach, a.twice(n) && is.Incarnation == was.Incarnation+1, n, n, "an attach writes twice, and incarnation %d after %d", is.Incarnation, was.Incarnation)
+		if over, unknown, counted := a.lasted(n); unknown && !was.Detached {
+			a.skip(byClock)
+		} else {
+			a.judge(Attach, over || was.Detached, n, n, "attached, without a detach, %v after its last write; its lease is %v, and the grace %v", counted, n.entry.TTL(), a.report.Grace)
+		}
+	default:
+		same := is.Owner == was.Owner && is.Host == was.Host && is.PID == was.PID && is.Attempt == was.Attempt
+		a.judge(Owner, own && same, n, n, "written by another client")
+		a.judge(Record, (is.Granted() || !was.Granted()) && (is.Shared || !was.Shared) && (is.Detached || !was.Detached), n, n, "the record takes back a grant, a downgrade or a detach")
+	}
+	n.entry, n.written = &next, a.moment()
+	if next.Record.Broken != nil {
+		n.written.session = owner
+	} else if next.Leased() {
+		a.session(a.txn.Session).ours = true
+	}
+	if was.AcquiredAt == 0 && next.Granted() {
+		a.granted(n)
+	}
+}
+
+// twice reports whether the transaction writes a node twice: then no write of a former owner, which
+// expects an earlier version, can follow.
+func (a *Audit) twice(n *node) bool {
+	writes := 0
+	for _, o := range a.txn.Ops {
+		if o.Kind == txnlog.OpSetData && o.Path == n.path {
+			writes++
+		}
+	}
+	return writes == 2
+}
+
+// delete judges the deletion of a node; ended says that it has ended with its session.
+func (a *Audit) delete(p string, ended bool) {
+	n := a.nodes[p]
+	if n == nil || n.hidden && n.written.zxid == 0 {
+		if a.skip(byBeginning); n != nil {
+			a.remove(n)
+		} else if !a.report.InMiddle {
+			a.judge(Log, false, &node{path: p}, nil, "deleted although it is not there")
+		}
+		return
+	}
+	defer a.remove(n)
+	a.judge(Empty, n.children == 0, n, nil, "deleted with %d nodes below it", n.children)
+	generation, anchor := znode.AnchorOf(path.Base(p))
+	switch s := n.lock; {
+	case anchor:
+		a.judge(Empty, generation != n.up.lock.Generation || a.has(txnlog.OpDelete, n.up.path), n, n.up, "an anchor is deleted, and its parent is not")
+	case n.entry != nil && !ended:
+		a.removed(n)
+	case s != nil && s.Adopted && a.session(a.txn.Session).ours:
+		a.judge(Empty, s.spent, n, n, "a node that Holdfast did not create is deleted")
+	}
+}
+
+// removed judges the deletion of an entry.
+func (a *Audit) removed(n *node) {
+	e, by, owner := n.entry, a.session(a.txn.Session), a.sessions[n.written.session]
+	over, unknown, counted := a.lasted(n)
+	switch {
+	case !e.Leased():
+		if creator := a.sessions[n.creator]; !e.Ours() && by.ours && creator != nil && creator.open && creator != by {
+			a.judge(Foreign, false, n, n, "another library's entry is deleted")
+		} else {
+			a.skip(byFormat)
+		}
+	case owner == by:
+		a.judge(Delete, true, n, nil, "")
+	case e.Record.Broken != nil:
+		a.judge(Break, true, n, nil, "")
+	case over:
+		a.judge(Purge, true, n, nil, "")
+	case unknown:
+		a.skip(byClock)
+	case owner == nil || !owner.open:
+		a.skip(bySession)
+	default:
+		r := &removal{node: n, by: by, owner: owner, end: n.written.now + e.TTL(), gaps: n.written.gaps}
+		r.violations = []Violation{a.violation(Purge, n, n, "deleted %v after its last write, in session %#x; its owner has %#x, its lease is %v, and the grace %v",
+			counted, a.txn.Session, n.written.session, e.TTL(), a.report.Grace)}
+		if e.Granted() {
+			n.up.lock.lost = append(n.up.lock.lost, r)
+		}
+		a.pending = append(a.pending, r)
+		a.resolve()
+	}
+}
+
+// held judges a transaction of a holder, which writes its entry before and after its operations.
+func (a *Audit) held() {
+	if ops := a.txn.Ops; isHeld(ops) {
+		if n := a.nodes[ops[0].Path]; n == nil || n.entry == nil || !n.entry.Leased() {
+		} else if in, unknown, ahead := a.in(n, nil); unknown {
+			a.skip(byContenders)
+		} else {
+			a.judge(Holder, in, n, ahead, "a transaction of a client that does not hold the lock")
+		}
+	}
+}
+
+// isHeld reports whether the operations are of the form of a holder's transaction.
+func isHeld(ops []txnlog.Op) bool {
+	last := len(ops) - 1
+	return last >= 2 && ops[0].Kind == txnlog.OpSetData && ops[last].Kind == txnlog.OpSetData && ops[0].Path == ops[last].Path
+}
+
+// has reports whether the transaction has such an operation.
+func (a *Audit) has(kind txnlog.OpKind, path string) bool {
+	return slices.ContainsFunc(a.txn.Ops, func(o txnlog.Op) bool { return o.Kind == kind && o.Path == path })
+}

@@ -1,0 +1,256 @@
+// A real log, for the tests that break it: clients of all kinds of locks, on an ensemble in memory.
+
+package audit_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/robfig/cron/v3"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/schedule"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	ttl     = 10 * time.Second
+	grace   = time.Second
+	timeout = 4 * time.Second
+)
+
+// scene has two clients, a and b, and a connection of another program.
+type scene struct {
+	*bubble.World
+	a, b  *lock.Client
+	other *zk.Conn
+	wg    sync.WaitGroup
+}
+
+func (s *scene) dial(owner string) *lock.Client {
+	s.Helper()
+	c, err := lock.Dial(s.Ctx, s.Servers(), lock.WithDialer(s.Dialer(owner)), lock.WithTTL(ttl), lock.WithGrace(grace),
+		lock.WithSessionTimeout(timeout), lock.WithOwner(owner))
+	s.ok(err)
+	return c
+}
+
+func (s *scene) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// hold lets one client hold a lock for seven seconds and then another one, which waits meanwhile.
+// In that time a hold is renewed.
+func (s *scene) hold(first, second func() (*lock.Hold, error)) {
+	s.Helper()
+	h, err := first()
+	s.ok(err)
+	s.wg.Go(func() {
+		h, err := second()
+		s.ok(err)
+		time.Sleep(7 * time.Second)
+		s.ok(h.Unlock())
+	})
+	time.Sleep(7 * time.Second)
+	s.ok(h.Unlock())
+	s.wg.Wait()
+	time.Sleep(2 * time.Second) // the parent goes
+}
+
+// play uses all kinds of locks, and returns the log.
+func play(t *testing.T) (log []txnlog.Txn) {
+	t.Helper()
+	bubble.Run(t, locktest.Options{}, 5*time.Second, func(b *bubble.World) {
+		b.Observe(func(x txnlog.Txn) { log = append(log, x) })
+		s := &scene{World: b}
+		s.a, s.b, s.other = s.dial("a"), s.dial("b"), s.Plain("other", timeout, new(zk.DNSHostProvider))
+		s.locks()
+		s.entries()
+		s.others()
+		s.job()
+		s.ok(s.a.Close())
+		s.ok(s.b.Close())
+	})
+	for i := range log { // room for more
+		log[i].Zxid = (log[i].Zxid-1)*10 + 1
+	}
+	return log
+}
+
+func (s *scene) locks() {
+	s.hold(func() (*lock.Hold, error) { return s.a.Mutex("mutex").Lock(s.Ctx) },
+		func() (*lock.Hold, error) { return s.b.Mutex("mutex").Lock(s.Ctx) })
+	s.hold(func() (*lock.Hold, error) { return s.a.RWMutex("pages").Lock(s.Ctx) },
+		func() (*lock.Hold, error) { return s.b.RWMutex("pages").RLock(s.Ctx) })
+	s.hold(func() (*lock.Hold, error) { return s.a.Semaphore("slots", 2).Acquire(s.Ctx, 2) },
+		func() (*lock.Hold, error) { return s.b.Semaphore("slots", 2).Acquire(s.Ctx, 1) })
+
+	lead := func(c *lock.Client, value string) func() (*lock.Hold, error) {
+		return func() (*lock.Hold, error) {
+			l, err := c.Election("chair").Campaign(s.Ctx, value)
+			if err != nil {
+				return nil, err
+			}
+			return l.Hold, nil
+		}
+	}
+	s.hold(lead(s.a, "A"), lead(s.b, "B"))
+
+	h, err := s.a.RWMutex("shared").Lock(s.Ctx)
+	s.ok(err)
+	s.ok(h.Downgrade(s.Ctx))
+	reader, err := s.b.RWMutex("shared").RLock(s.Ctx)
+	s.ok(err)
+	time.Sleep(7 * time.Second)
+	s.ok(h.Unlock())
+	s.ok(reader.Unlock())
+
+	h, err = s.a.Semaphore("resized", 4).Acquire(s.Ctx, 1)
+	s.ok(err)
+	s.ok(s.b.Semaphore("resized", 4).Resize(s.Ctx, 2))
+	s.ok(h.Unlock())
+}
+
+func (s *scene) entries() {
+	h, err := s.a.Mutex("moved").Lock(s.Ctx)
+	s.ok(err)
+	ticket, err := h.Detach(s.Ctx, ttl)
+	s.ok(err)
+	h, err = s.b.Attach(s.Ctx, ticket)
+	s.ok(err)
+	s.ok(h.Unlock())
+
+	h, err = s.a.Mutex("broken").Lock(s.Ctx)
+	s.ok(err)
+	br, err := admin.New(s.b).Break(s.Ctx, h.EntryPath(), znode.Broken{Owner: "b", Reason: "test"})
+	s.ok(err)
+	s.ok(br.Wait(s.Ctx, lock.Policy{TTL: ttl, Grace: grace}))
+	_ = h.Unlock()
+
+	h, err = s.a.Mutex("ledger").Lock(s.Ctx)
+	s.ok(err)
+	s.ok(h.Txn(s.Ctx, lock.OpCreate("/paid", []byte("42"), 0, zk.WorldACL(zk.PermAll))))
+	waits, cancel := context.WithCancel(s.Ctx)
+	s.wg.Go(func() { _, _ = s.b.Mutex("ledger").Lock(waits) })
+	time.Sleep(5 * time.Second)
+	cancel()
+	s.wg.Wait()
+	s.ok(h.Unlock())
+
+	dies := s.dial("c")
+	_, err = dies.Mutex("dead").Lock(s.Ctx)
+	s.ok(err)
+	s.ok(s.Partition("c"))
+	h, err = s.b.Mutex("dead").Lock(s.Ctx)
+	s.ok(err)
+	s.ok(h.Unlock())
+	_ = dies.Close()
+}
+
+func (s *scene) others() {
+	acl := zk.WorldACL(zk.PermAll)
+	for path, data := range map[string]string{"/locks/found": "", "/locks/theirs": "10.0.0.1"} {
+		_, err := s.other.Create(path, []byte(data), 0, acl)
+		s.ok(err)
+	}
+	h, err := s.a.Mutex("found").Lock(s.Ctx)
+	s.ok(err)
+	path, err := s.other.Create("/locks/found/_c_0000-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, acl)
+	s.ok(err)
+	time.Sleep(5 * time.Second)
+	s.ok(h.Unlock())
+	s.ok(s.other.Delete(path, -1))
+	time.Sleep(2 * time.Second)
+}
+
+func (s *scene) job() {
+	job, err := schedule.New(s.a, "export", cron.Every(2*time.Second), schedule.Options{})
+	s.ok(err)
+	ctx, cancel := context.WithTimeout(s.Ctx, 7*time.Second)
+	defer cancel()
+	_ = job.Run(ctx, func(context.Context, *schedule.Turn) error { return nil })
+}
+
+// judged audits a log.
+func judged(log []txnlog.Txn, initial []txnlog.Node, o audit.Options) *audit.Report {
+	a := audit.New(initial, o)
+	for i := range log {
+		a.Apply(&log[i])
+	}
+	return a.Report()
+}
+
+// cloned returns a copy of a log whose operations may be changed.
+func cloned(log []txnlog.Txn) []txnlog.Txn {
+	log = slices.Clone(log)
+	for i := range log {
+		log[i].Ops = slices.Clone(log[i].Ops)
+	}
+	return log
+}
+
+func TestRealLog(t *testing.T) {
+	r := judged(play(t), []txnlog.Node{}, audit.Options{Grace: grace})
+	for _, v := range r.Violations {
+		t.Error(v)
+	}
+	t.Logf("%d transactions, judged %v, not judged %v, pending %d", r.Txns, r.Judged, r.Unjudged, r.Pending)
+	for _, rule := range audit.Rules() {
+		if rule != audit.Overlap && rule != audit.Foreign && rule != audit.Log && r.Judged[rule] == 0 {
+			t.Errorf("nothing was judged by the rule %s", rule)
+		}
+	}
+}
+
+// TestPartsOfALog: a log that is cut anywhere has no violations, whether the audit begins in the
+// middle, after a gap, or with a snapshot, which may show some of the next transactions already.
+func TestPartsOfALog(t *testing.T) {
+	log := play(t)
+	state := txnlog.NewState(nil)
+	for i := range log {
+		nodes := slices.Collect(state.Nodes())
+		for name, r := range map[string]*audit.Report{
+			"in the middle":    judged(log[i:], nil, audit.Options{Grace: grace}),
+			"with a snapshot":  judged(log[i:], append([]txnlog.Node{}, nodes...), audit.Options{Grace: grace}),
+			"a fuzzy snapshot": judged(log[max(0, i-7):], append([]txnlog.Node{}, nodes...), audit.Options{Grace: grace}),
+		} {
+			for _, v := range r.Violations {
+				t.Errorf("from 0x%x on, %s: %v", log[i].Zxid, name, v)
+			}
+			if name == "in the middle" && r.InMiddle != (i > 0) {
+				t.Errorf("from 0x%x on: in the middle: %v", log[i].Zxid, r.InMiddle)
+			}
+			if i < len(log)/2 && r.Total() == 0 {
+				t.Errorf("from 0x%x on, %s: nothing was judged; not judged: %v", log[i].Zxid, name, r.Unjudged)
+			}
+		}
+		gap := audit.New([]txnlog.Node{}, audit.Options{Grace: grace})
+		for j := range log {
+			if j == i {
+				gap.Gap()
+			}
+			if j < i-5 || j >= i {
+				gap.Apply(&log[j])
+			}
+		}
+		for _, v := range gap.Report().Violations {
+			t.Errorf("with a gap before 0x%x: %v", log[i].Zxid, v)
+		}
+		state.Apply(&log[i])
+	}
+}

@@ -1,0 +1,176 @@
+package audit
+
+import (
+	"path"
+	"slices"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// tree is what the log has shown of the data and the sessions. It judges nothing.
+type tree struct {
+	nodes    map[string]*node
+	sessions map[int64]*session
+}
+
+// node is a node of ZooKeeper. The tree keeps the data of those of Holdfast.
+type node struct {
+	path     string
+	up       *node // the node above
+	children int
+	hidden   bool // what it has, and what is below it, may be from before the log
+	foreign  bool // it has data that is not Holdfast's
+	creator  int64
+	written  moment
+	entry    *znode.Entry // of a contender
+	lock     *lockState   // nil until it has a contender, an anchor, or Holdfast's data
+	job      *job         // nil unless it is the record of a job
+}
+
+// moment is the last write of a node.
+type moment struct {
+	zxid, session int64
+	now           time.Duration // see Audit.now
+	gaps          int
+}
+
+// lockState is what the tree knows of a lock, or of an ancestor.
+type lockState struct {
+	znode.Parent
+	anchors map[string]znode.AnchorData // by generation
+	queue   []*node                     // contenders, in their order
+	names   []znode.Name                // of the queue
+	spent   bool                        // the counter of its children has reached the end
+	highest [2]token                    // of the grants so far: of all, and of writers
+	lost    []*removal                  // of granted entries, whose leases have not ended
+}
+
+// token is a fencing token without the local handoffs, and the grant's record.
+type token struct {
+	czxid int64
+	seq   int32
+	*node
+}
+
+func (t token) above(o token) bool { return t.czxid > o.czxid || t.czxid == o.czxid && t.seq > o.seq }
+
+// removal is a deletion of a living entry, in a session that may be the next one of its owner.
+type removal struct {
+	*node                    // the entry
+	by, owner  *session      // that deleted it, and that had written it last
+	end        time.Duration // of its lease, see Audit.now
+	gaps       int
+	proven     bool        // it was not its owner
+	violations []Violation // if it was not
+}
+
+// session is the session of a client.
+type session struct {
+	open       bool          // it has begun, as the log shows, and not ended
+	ours       bool          // it has made an entry of Holdfast
+	timeout    time.Duration // 0: unknown
+	since      time.Duration // when it began, or was seen first, see Audit.steady
+	ephemerals map[string]bool
+}
+
+func newTree() tree {
+	t := tree{nodes: map[string]*node{}, sessions: map[int64]*session{}}
+	for _, p := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
+		t.add(p, nil, moment{})
+	}
+	return t
+}
+
+// add adds a node. It returns false if the node above is not there; then it adds that too.
+func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
+	n = &node{path: p, creator: m.session, written: m}
+	t.nodes[p] = n
+	if p == "/" {
+		return n, true
+	}
+	if n.up, above = t.nodes[path.Dir(p)]; !above {
+		n.up = &node{path: path.Dir(p), hidden: true}
+		t.nodes[n.up.path] = n.up
+	}
+	n.up.children++
+	base := path.Base(p)
+	if generation, ok := znode.AnchorOf(base); ok {
+		n.up.state().anchors[generation], _ = znode.DecodeAnchor(data)
+	} else if name, ok := znode.Parse(base); ok {
+		e := znode.ReadEntry(name, data, znode.Stat{Czxid: m.zxid})
+		n.entry = &e
+		n.up.state().join(n)
+	} else {
+		n.fill(data)
+	}
+	return n, above
+}
+
+// own makes a node end with a session.
+func (t *tree) own(n *node, owner int64) {
+	if n.entry != nil {
+		n.entry.Stat.EphemeralOwner = owner
+	}
+	s := t.session(owner)
+	if s.ephemerals == nil {
+		s.ephemerals = map[string]bool{}
+	}
+	s.ephemerals[n.path] = true
+}
+
+// session returns the state of a session, which it adds if it is not known.
+func (t *tree) session(id int64) *session {
+	s := t.sessions[id]
+	if s == nil {
+		s = &session{}
+		t.sessions[id] = s
+	}
+	return s
+}
+
+// fill takes the data of a node that is neither an entry nor an anchor.
+func (n *node) fill(data []byte) {
+	n.job = jobOf(data)
+	parent, err := znode.DecodeParent(data)
+	if n.foreign = err != nil && n.job == nil; !n.foreign && parent.Kind != "" {
+		n.state().Parent = parent
+	} else if n.lock != nil {
+		n.lock.Parent = znode.Parent{}
+	}
+}
+
+// state returns the state of the lock, which it adds.
+func (n *node) state() *lockState {
+	if n.lock == nil {
+		n.lock = &lockState{anchors: map[string]znode.AnchorData{}}
+	}
+	return n.lock
+}
+
+// join adds a contender to the queue.
+func (s *lockState) join(n *node) {
+	at, _ := slices.BinarySearchFunc(s.queue, n, func(x, y *node) int {
+		return znode.CompareAt(x.entry.Name, x.entry.Stat.Czxid, y.entry.Name, y.entry.Stat.Czxid)
+	})
+	s.queue, s.names = slices.Insert(s.queue, at, n), slices.Insert(s.names, at, n.entry.Name)
+	s.spent = s.spent || n.entry.Overflowed()
+}
+
+// remove removes a node.
+func (t *tree) remove(n *node) {
+	delete(t.nodes, n.path)
+	if n.up == nil {
+		return
+	}
+	n.up.children--
+	if n.entry != nil && n.entry.Stat.EphemeralOwner != 0 {
+		delete(t.session(n.entry.Stat.EphemeralOwner).ephemerals, n.path)
+	}
+	if s := n.up.lock; n.entry != nil {
+		at := slices.Index(s.queue, n)
+		s.queue, s.names = slices.Delete(s.queue, at, at+1), slices.Delete(s.names, at, at+1)
+	} else if generation, ok := znode.AnchorOf(path.Base(n.path)); ok {
+		delete(s.anchors, generation)
+	}
+}
