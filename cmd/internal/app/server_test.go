@@ -79,22 +79,21 @@ func (noKDC) Start(context.Context, string) (lock.SASLExchange, error) {
 // TestDialWithSASL: an error of SASL is not taken for one of the network. If it is not due to the
 // credentials, it matches ErrUnavailable, so that waiting commands try again.
 func TestDialWithSASL(t *testing.T) {
-	kerberos = func(policy.SASL) (lock.SASL, error) { return noKDC{}, nil }
-	t.Cleanup(func() { kerberos = nil })
 	t.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
 	for _, test := range []struct {
-		sasl   policy.SASL
+		sasl   *policy.SASL
+		also   []lock.Option
 		denied bool
 		says   string
 	}{
-		{policy.SASL{Mechanism: policy.DigestMD5, User: "u", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}, true, "the server has no SASL"},
-		{policy.SASL{Mechanism: policy.GSSAPI}, false, "no KDC answers"},
+		{&policy.SASL{Mechanism: policy.DigestMD5, User: "u", PasswordEnv: "HOLDFAST_TEST_PASSWORD"}, nil, true, "the server has no SASL"},
+		{nil, []lock.Option{lock.WithSASL(noKDC{})}, false, "no KDC answers"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ens := locktest.Start(t, locktest.Options{})
 			cfg := policy.Default()
-			cfg.ZooKeeper.Servers, cfg.ZooKeeper.SASL = ens.Servers(), &test.sasl
-			_, err := Dial(t.Context(), cfg, zerolog.Nop(), lock.WithDialer(ens.Dialer("a")))
+			cfg.ZooKeeper.Servers, cfg.ZooKeeper.SASL = ens.Servers(), test.sasl
+			_, err := Dial(t.Context(), cfg, zerolog.Nop(), append(test.also, lock.WithDialer(ens.Dialer("a")))...)
 			if !errors.Is(err, lock.ErrSASL) || errors.Is(err, lock.ErrDenied) != test.denied || errors.Is(err, lock.ErrUnavailable) == test.denied ||
 				!strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "Is a server running there") || Status(t.Context(), err) != StatusFailed {
 				t.Errorf("status %d: %v", Status(t.Context(), err), err)

@@ -3,9 +3,13 @@
 // of the code that makes the writes.
 //
 //	l, err := txnlog.Open("/var/lib/zookeeper/version-2")
-//	...
+//	if err != nil {
+//		return err
+//	}
 //	found, err := audit.Logs(ctx, l, time.Time{}, audit.Options{})
-//	...
+//	if err != nil {
+//		return err
+//	}
 //	for _, v := range found.Violations {
 //		fmt.Println(v)
 //	}

@@ -210,7 +210,7 @@ func TestSASLComesFirst(t *testing.T) {
 			s.mu.Lock()
 			s.ended = i == 1
 			s.mu.Unlock()
-			c.own.live.Close()
+			c.own.live.Load().Close()
 			time.Sleep(time.Second)
 		}
 		if err := c.Close(time.Second); err != nil {
@@ -417,7 +417,7 @@ func TestSASLDeniedLater(t *testing.T) {
 		}
 		defer c.Close(time.Second)
 		denied.Store(true)
-		c.own.live.Close()
+		c.own.live.Load().Close()
 		time.Sleep(sessionTimeout)
 		mustBe(t, c.Refused(), ErrUnavailable, ErrSASL, ErrDenied)
 		if n := len(s.records()); n > 20 {
