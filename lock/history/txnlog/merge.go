@@ -176,11 +176,8 @@ func (m *merge) advance() {
 // step reads the next entry of a source; without one, its payload is nil.
 func (m *merge) step(s *source) {
 	e, ok := s.next()
-	if s.hurt || !ok && s.scanner.hurt {
+	if e.hurt || !ok && s.hurt {
 		m.folders[s.dir].hurt = true
-	}
-	if !ok {
-		e = entry{}
 	}
 	s.cur = e
 }

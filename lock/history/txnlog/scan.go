@@ -29,6 +29,7 @@ type entry struct {
 	zxid    int64
 	time    int64  // Unix milliseconds
 	sum     uint32 // Adler-32 of the payload
+	hurt    bool   // there were unreadable bytes before it
 	payload []byte // header, record, digest; valid until the scanner's next entry
 }
 
@@ -118,6 +119,7 @@ func (s *scanner) next() (entry, bool) {
 			s.report(&Problem{Kind: ProblemUnreadable, File: s.path, Offset: s.offset(), Zxid: s.last, Err: err})
 			s.done, s.hurt = true, true
 		case state == entryGood:
+			e.hurt = s.hurt
 			if s.accept(e) {
 				return e, true
 			}
