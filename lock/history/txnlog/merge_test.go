@@ -104,6 +104,10 @@ func TestSeveralFolders(t *testing.T) {
 			{named(zx(1, 1)): file(slices.Concat(e1, e2)...), snapNamed(0): nil},
 			{named(zx(1, 1)): file(e1[:7]...), named(zx(2, 1)): file(e2...), snapNamed(0): nil},
 		}, "1/1-10 2/1-10", "disagree 1/8-1/10 #0 #1"},
+		{"the end of the epoch is damaged in one", []files{
+			{named(zx(1, 1)): file(e1...), snapNamed(0): nil},
+			{named(zx(1, 1)): flipped(file(slices.Concat(e1, e2)...), 7, 8, 9), snapNamed(0): nil},
+		}, "1/1-10 2/1-10", "damaged 1/7-2/1; unconfirmed 1/8-1/10 #0"},
 		{"copied at different times", []files{whole, {named(zx(1, 1)): file(e1...), named(zx(2, 1)): file(e2[:4]...)}}, "1/1-10 2/1-10", "unconfirmed 2/5-2/10 #0"},
 		{"missing in one, which then goes on in the same epoch", []files{
 			{named(zx(1, 1)): file(e1...)},

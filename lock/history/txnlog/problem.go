@@ -40,7 +40,8 @@ const (
 	ProblemUnsupported
 	// ProblemUnreadable: a file cannot be opened or read, or is not what its name says.
 	ProblemUnreadable
-	// ProblemDisorder: a file has zxids that do not rise. Txns leaves out the lower ones.
+	// ProblemDisorder: a file has the zxid Until after the higher one Zxid, with a transaction that
+	// the server had not logged so before. Txns leaves it out, and further ones in the file.
 	ProblemDisorder
 )
 

@@ -257,7 +257,7 @@ func (r *snapshotReader) sessions(yield func(Session) bool) {
 	}
 }
 
-// openACL is the list that a server does not save: everybody may do everything.
+// openACL is the list that a server does not save. It permits everything to all clients.
 var openACL = []ACL{{Perms: 31, Scheme: "world", ID: "anyone"}}
 
 // acls reads the access control lists, by the numbers that nodes refer to.
