@@ -152,6 +152,8 @@ var packages = map[string]string{
 	"lock":     module + "/lock",
 	"admin":    module + "/lock/admin",
 	"fence":    module + "/lock/fence",
+	"audit":    module + "/lock/history/audit",
+	"history":  module + "/lock/history",
 	"txnlog":   module + "/lock/history/txnlog",
 	"kerberos": module + "/lock/kerberos",
 	"locktest": module + "/lock/locktest",
