@@ -40,8 +40,8 @@
 //     writes that the leader refused (OpError), though not what they tried.
 //   - When the leader ordered it, by its clock, in milliseconds. The clocks of two leaders may
 //     differ, and a clock may be stepped: times need not rise where zxids do.
-//   - Which ephemeral nodes ended with a session: by name since 3.6, before that only to one who
-//     knows all nodes ([State.Apply] fills them in).
+//   - Which ephemeral nodes ended with a session: since 3.6 the log names them. Before that,
+//     [State.Apply] fills in those that the state has.
 //
 // # What it cannot tell
 //

@@ -56,6 +56,9 @@ func TestSeveralFolders(t *testing.T) {
 		{"the beginning of an epoch is missing", []files{
 			{named(zx(1, 1)): file(e1...), named(zx(2, 4)): file(e2[3:]...)},
 		}, "1/1-10 2/4-10", "gap 2/1-2/3"},
+		{"goes on after a snapshot", []files{
+			{named(zx(1, 1)): file(e1...), named(zx(2, 4)): file(e2[3:]...), snapNamed(zx(2, 3)): nil, snapNamed(zx(2, 2)): nil, snapNamed(zx(1, 10)): nil, snapNamed(zx(2, 4)): nil},
+		}, "1/1-10 2/4-10", "gap 2/1-2/3"},
 		{"an epoch without a write", []files{
 			{named(zx(1, 1)): file(e1...), named(zx(4, 1)): file(run(4, 1, 2, "data")...)},
 		}, "1/1-10 4/1-2", ""},
@@ -101,6 +104,10 @@ func TestSeveralFolders(t *testing.T) {
 			{named(zx(1, 1)): file(slices.Concat(e1, e2)...), snapNamed(0): nil},
 			{named(zx(1, 1)): file(e1[:7]...), named(zx(2, 1)): file(e2...), snapNamed(0): nil},
 		}, "1/1-10 2/1-10", "disagree 1/8-1/10 #0 #1"},
+		{"the end of the epoch is damaged in one", []files{
+			{named(zx(1, 1)): file(e1...), snapNamed(0): nil},
+			{named(zx(1, 1)): flipped(file(slices.Concat(e1, e2)...), 7, 8, 9), snapNamed(0): nil},
+		}, "1/1-10 2/1-10", "damaged 1/7-2/1; unconfirmed 1/8-1/10 #0"},
 		{"copied at different times", []files{whole, {named(zx(1, 1)): file(e1...), named(zx(2, 1)): file(e2[:4]...)}}, "1/1-10 2/1-10", "unconfirmed 2/5-2/10 #0"},
 		{"missing in one, which then goes on in the same epoch", []files{
 			{named(zx(1, 1)): file(e1...)},
@@ -127,6 +134,12 @@ func TestSeveralFolders(t *testing.T) {
 				t.Errorf("problems %s, want %s", got, test.told)
 			}
 			for _, p := range problems {
+				if p.Snapshot != nil && p.Snapshot.Zxid != zx(2, 3) {
+					t.Errorf("snapshot %v", p.Snapshot)
+				}
+				if p.Kind == ProblemGap && (p.Snapshot != nil) != strings.HasSuffix(test.name, "snapshot") {
+					t.Errorf("snapshot %v of %v", p.Snapshot, p)
+				}
 				if text := p.Error(); text == "" || strings.Contains(text, "%!") {
 					t.Errorf("message %q", text)
 				}
