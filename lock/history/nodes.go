@@ -43,6 +43,9 @@ func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender
 	q := m.queue(lock)
 	stat := znode.Stat{Czxid: n.Czxid, Mzxid: n.Mzxid, Ctime: n.Ctime.UnixMilli(), Mtime: n.Mtime.UnixMilli(), Version: n.Version, EphemeralOwner: n.EphemeralOwner}
 	c := &contender{Entry: znode.ReadEntry(name, n.Data, stat), written: point{zxid: n.Mzxid}, stamp: n.Mtime, session: n.EphemeralOwner}
+	if !m.clock.stamp.IsZero() { // else start does that
+		c.written.mono = m.clock.mono + n.Mtime.Sub(m.clock.stamp)
+	}
 	if c.Leased() {
 		c.client, c.recorded = clientOf(&c.Record), c.Granted()
 	}
