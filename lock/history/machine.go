@@ -32,6 +32,7 @@ type Machine struct {
 	sessions map[int64]*session
 	jobs     map[string][]byte // the last record of each job
 	moments  moments
+	mortal   bool     // there was an entry that ends with its session
 	seen     bool     // anything of a matching lock
 	touched  []*queue // by the present transaction
 	first    time.Time

@@ -50,6 +50,7 @@ func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender
 		c.client, c.recorded = clientOf(&c.Record), c.Granted()
 	}
 	q.add(c)
+	m.mortal = m.mortal || n.EphemeralOwner != 0
 	m.touch(q)
 	return c
 }
@@ -195,7 +196,7 @@ func (m *Machine) closed(op *txnlog.Op) {
 			m.end(q, q.find(node))
 		}
 	}
-	if op.Ended == nil { // a log of a release that does not name them
+	if op.Ended == nil && m.mortal { // a log of a release that does not name them
 		for _, q := range m.ephemeral() {
 			for i := len(q.entries) - 1; i >= 0; i-- {
 				if q.entries[i].Stat.EphemeralOwner == m.txn.Session {
