@@ -277,8 +277,15 @@ func (f *historyFlags) read(cmd *cobra.Command, logs *txnlog.Log, q inquiry, m *
 		case err != nil:
 			warn(err)
 			var p *txnlog.Problem
-			if errors.As(err, &p) && p.Kind == txnlog.ProblemGap {
-				m.Gap()
+			if !errors.As(err, &p) || p.Kind != txnlog.ProblemGap {
+				continue
+			}
+			m.Gap()
+			if s := p.Snapshot; s != nil {
+				if err := m.Resume(s.Zxid, s.Nodes()); err != nil {
+					warn(err)
+					m.Gap()
+				}
 			}
 		default:
 			m.Apply(&t)

@@ -44,6 +44,7 @@ func TestHistoryGolden(t *testing.T) {
 		"history-overview.txt": incidentArgs(),
 		"history-owner.txt":    incidentArgs("--owner", "shop-3"),
 		"history-window.txt":   incidentArgs("orders/42", "--since", "2026-11-26T11:53:20", "--until", "2026-11-26T11:53:31"),
+		"history-since.txt":    incidentArgs("orders/42", "--since", "12:54:24"), // before another leader's stamps fall
 		"history-at.txt":       incidentArgs("orders/42", "--at", "11:53:18.5", "--at", "2026-11-26T11:53:30.148Z", "--at", "12:20", "--at", "0x100000044", "--at", "2026-11-26T11:00", "--at", "2026-11-27"),
 		"history.json":         incidentArgs("orders/*", "--json"),
 		"history-at.json":      incidentArgs("orders/42", "--json", "--at", "11:53:18.5"),

@@ -53,6 +53,7 @@ func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	}
 	q := m.queue(lock)
 	q.add(e)
+	m.mortal = m.mortal || op.Ephemeral
 	joined := m.about(Joined, q, e)
 	joined.Role = e.role(q.rules.Kind)
 	m.tell(q, joined)

@@ -32,6 +32,7 @@ type Machine struct {
 	sessions map[int64]*session
 	jobs     map[string][]byte // the last record of each job
 	moments  moments
+	mortal   bool     // there was an entry that ends with its session
 	seen     bool     // anything of a matching lock
 	touched  []*queue // by the present transaction
 	first    time.Time
@@ -124,11 +125,66 @@ func (m *Machine) Reset() {
 func (m *Machine) Seen() bool { return m.seen }
 
 // Gap tells the Machine that transactions are missing here. Entries of which nothing is seen after
-// it are given up when their leases are over.
+// it are given up when their leases are over. See [Machine.Resume].
 func (m *Machine) Gap() {
 	for _, q := range m.locks {
 		for _, c := range q.entries {
 			c.doubted = true
+		}
+	}
+}
+
+// Resume has the Machine go on, after [Machine.Gap], with the state that a snapshot of the time of
+// the gap shows. After an error call Gap again: the state is partly that of the snapshot.
+func (m *Machine) Resume(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
+	there := map[string]bool{} // names of entries and locks' nodes
+	for n, err := range nodes {
+		if err != nil {
+			return err
+		}
+		if name, ok := m.name(n.Path); ok && n.Czxid <= snapshot {
+			there[name] = true
+			m.resume(name, &n)
+		}
+	}
+	for name, q := range m.locks {
+		for i := len(q.entries) - 1; i >= 0; i-- {
+			if !there[name+"/"+q.names[i].Node] {
+				m.vanish(q, i)
+			}
+		}
+		if !there[name] && len(q.entries) == 0 {
+			delete(m.locks, name)
+		}
+		m.touch(q)
+	}
+	return nil
+}
+
+// resume takes one node of a snapshot in place of what was known of it.
+func (m *Machine) resume(name string, n *txnlog.Node) {
+	lock, node := split(name)
+	q := m.locks[lock]
+	if _, ok := znode.Parse(node); !ok || q == nil {
+		m.begin(n)
+		return
+	}
+	i := q.find(node)
+	if i < 0 {
+		m.begin(n)
+		if i = q.find(node); i < 0 {
+			return
+		}
+	}
+	c := q.entries[i]
+	if c.doubted = false; n.Mzxid > c.written.zxid {
+		stat := c.Stat
+		stat.Mzxid, stat.Mtime, stat.Version = n.Mzxid, n.Mtime.UnixMilli(), n.Version
+		c.Entry, c.raw = znode.ReadEntry(c.Name, n.Data, stat), nil
+		c.expires, c.stamp, c.session, c.risk, c.lapsed = [2]int{}, n.Mtime, 0, false, false
+		c.written = point{n.Mzxid, m.clock.mono + n.Mtime.Sub(m.clock.stamp)}
+		if c.Leased() {
+			c.client = clientOf(&c.Record)
 		}
 	}
 }

@@ -205,6 +205,50 @@ func TestGap(t *testing.T) {
 	}
 }
 
+// TestResume: after a gap a snapshot shows what is there: who has gone, who came, and who has renewed.
+func TestResume(t *testing.T) {
+	l := newTape()
+	l.take(1, "l", "x").join(2, "l", "y", 1).take(3, "gone", "z")
+	gap := len(l.txns)
+	l.zxid += 100
+	l.after(40*time.Second).renew(2, "l", "y", 1).after(time.Second).do(4, del(e("l", 2))...)
+	var events []Event
+	m := New(Options{Root: "/locks"}, func(e Event) { events = append(events, e) })
+	for i := range l.txns {
+		if i == gap {
+			m.Gap()
+			snapshot := []txnlog.Node{node(lockPath("l"), parent(znode.Mutex), 1<<32+1, 0), node(e("l", 1), l.record("y"), 1<<32+2, 30*time.Second),
+				node(e("l", 2), l.record("w"), 1<<32+60, 20*time.Second), node(e("n", 0), l.record("v"), 1<<32+102, time.Minute)}
+			snapshot[1].Mzxid = 1<<32 + 70
+			err := m.Resume(1<<32+80, func(yield func(txnlog.Node, error) bool) {
+				for _, n := range snapshot {
+					if !yield(n, nil) {
+						return
+					}
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.Apply(&l.txns[i])
+	}
+	var got []string
+	for _, e := range events {
+		if e.Zxid >= 1<<32+3 && e.Kind != Made && e.Kind != Joined && !(e.Kind == Granted && e.Lock == "gone") {
+			got = append(got, brief(e))
+		}
+	}
+	slices.Sort(got[:2]) // those of several locks, in any order
+	want := []string{"0s vanished gone z", "0s vanished l x", "40s renewed l y", "40s granted l y", "41s withdrawn l w"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if len(m.locks) != 1 {
+		t.Errorf("%d locks are kept", len(m.locks))
+	}
+}
+
 // TestResolve: whose session removed an entry may show later.
 func TestResolve(t *testing.T) {
 	l := newTape()

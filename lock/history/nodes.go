@@ -43,10 +43,14 @@ func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender
 	q := m.queue(lock)
 	stat := znode.Stat{Czxid: n.Czxid, Mzxid: n.Mzxid, Ctime: n.Ctime.UnixMilli(), Mtime: n.Mtime.UnixMilli(), Version: n.Version, EphemeralOwner: n.EphemeralOwner}
 	c := &contender{Entry: znode.ReadEntry(name, n.Data, stat), written: point{zxid: n.Mzxid}, stamp: n.Mtime, session: n.EphemeralOwner}
+	if !m.clock.stamp.IsZero() { // else start does that
+		c.written.mono = m.clock.mono + n.Mtime.Sub(m.clock.stamp)
+	}
 	if c.Leased() {
 		c.client, c.recorded = clientOf(&c.Record), c.Granted()
 	}
 	q.add(c)
+	m.mortal = m.mortal || n.EphemeralOwner != 0
 	m.touch(q)
 	return c
 }
@@ -192,7 +196,7 @@ func (m *Machine) closed(op *txnlog.Op) {
 			m.end(q, q.find(node))
 		}
 	}
-	if op.Ended == nil { // a log of a release that does not name them
+	if op.Ended == nil && m.mortal { // a log of a release that does not name them
 		for _, q := range m.ephemeral() {
 			for i := len(q.entries) - 1; i >= 0; i-- {
 				if q.entries[i].Stat.EphemeralOwner == m.txn.Session {

@@ -165,13 +165,18 @@ func (m *Machine) giveUp(q *queue) {
 		if !c.doubted || !c.Leased() || m.clock.between(c.written, m.clock.point) <= c.TTL()+m.o.Grace(q.name) {
 			continue
 		}
-		if m.txn != nil {
-			e := m.about(Vanished, q, c)
-			e.Session, e.By = 0, Client{}
-			m.tell(q, e)
-		}
-		q.remove(i)
+		m.vanish(q, i)
 	}
+}
+
+// vanish removes an entry of which nothing is known since a gap.
+func (m *Machine) vanish(q *queue, i int) {
+	if m.txn != nil {
+		e := m.about(Vanished, q, q.entries[i])
+		e.Session, e.By = 0, Client{}
+		m.tell(q, e)
+	}
+	q.remove(i)
 }
 
 // turn reports whether nothing excludes the contender of that index any more.

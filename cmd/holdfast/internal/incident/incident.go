@@ -38,6 +38,7 @@ type Report struct {
 	Moments     []history.Moment
 	Owned       bool // there was an event of the owner
 
+	part    part
 	open    map[string]int // index of the row of an entry's renewals
 	locks   map[string]*Lock
 	numbers map[string]*numbers
@@ -118,7 +119,7 @@ func (r *Report) Add(e history.Event) {
 	}
 	r.Owned = r.Owned || !e.Kind.Ensemble()
 	r.live(e, number)
-	if !r.Since.IsZero() && e.Time.Before(r.Since) || !r.Until.IsZero() && e.Time.After(r.Until) || r.Overview && !standsOut(e) || r.folds(e) {
+	if !r.part.has(r.Options, e) || r.Overview && !standsOut(e) || r.folds(e) {
 		return
 	}
 	if len(r.Rows) >= maxRows {
@@ -155,6 +156,16 @@ func (r *Report) folds(e history.Event) bool {
 		}
 	}
 	return false
+}
+
+// part follows the asked part of time. As with the logs it begins with the first transaction of
+// that time: later ones belong to it, whatever a clock that was stepped back stamped on them.
+type part struct{ begun bool }
+
+func (p *part) has(o Options, e history.Event) bool {
+	early := !o.Since.IsZero() && e.Time.Before(o.Since)
+	p.begun = p.begun || !early
+	return p.begun && !(early && e.Kind.Derived()) && (o.Until.IsZero() || !e.Time.After(o.Until))
 }
 
 // standsOut reports whether an overview shows the event.
@@ -318,10 +329,11 @@ func (r *Report) window(l *Lock) (from, to time.Duration) {
 		to = max(to, row.at)
 	}
 	if !r.Since.IsZero() {
-		from = r.elapsed(r.Since)
+		from, _ = r.places(r.Since, r.Since)
 	}
 	if !r.Until.IsZero() {
-		return from, max(from, min(r.elapsed(r.Until), r.elapsed(r.Last)))
+		_, until := r.places(r.Until, r.Until)
+		return from, max(from, until)
 	}
 	for _, lane := range l.Lanes {
 		to = max(to, r.until(lane))
@@ -329,15 +341,33 @@ func (r *Report) window(l *Lock) (from, to time.Duration) {
 	return from, to
 }
 
-// elapsed returns about where in the log a stamp is: the last such place.
-func (r *Report) elapsed(stamp time.Time) time.Duration {
-	terms := r.pieces()
-	for i := len(terms) - 1; i > 0; i-- {
-		if p := terms[i]; !stamp.Before(p.stamp) {
-			return p.at + stamp.Sub(p.stamp)
+// ended returns the place of the log's end.
+func (r *Report) ended() time.Duration {
+	all := r.pieces()
+	last := all[len(all)-1]
+	return last.at + r.Last.Sub(last.stamp)
+}
+
+// places returns where in the log the events of a part begin and end: at the first stamp that is not
+// before since, and the last one that is not after until.
+func (r *Report) places(since, until time.Time) (from, to time.Duration) {
+	pieces, ends := r.pieces(), []time.Duration{}
+	for _, p := range pieces[1:] {
+		ends = append(ends, p.at)
+	}
+	ends = append(ends, r.ended())
+	from = r.ended()
+	for i := len(pieces) - 1; i >= 0; i-- {
+		if at := pieces[i].at + since.Sub(pieces[i].stamp); at <= ends[i] {
+			from = max(at, pieces[i].at)
 		}
 	}
-	return max(0, stamp.Sub(terms[0].stamp))
+	for i, p := range pieces {
+		if at := p.at + until.Sub(p.stamp); at >= p.at {
+			to = min(at, ends[i])
+		}
+	}
+	return from, to
 }
 
 // stamp returns what the leader's clock showed at a place of the log.

@@ -59,6 +59,34 @@ func TestWidth(t *testing.T) {
 	}
 }
 
+// TestLongNames: names of any length leave the columns in their places.
+func TestLongNames(t *testing.T) {
+	r := New(Options{Owner: strings.Repeat("long-", 40)})
+	m := history.New(history.Options{Root: "/locks"}, r.Add)
+	for i := range 3 {
+		rec := znode.Record{Version: znode.Version, Owner: r.Owner, Host: strings.Repeat("host.", 30), PID: 1, TTL: 30_000}
+		node := fmt.Sprintf("/locks/%s/%d/9f86d081884c7d65-lock-0000000000", strings.Repeat("注文", 20), i)
+		m.Apply(&txnlog.Txn{Zxid: int64(1<<32 + i), Time: time.UnixMilli(int64(i) * 1000), Session: 1, Ops: []txnlog.Op{{Kind: txnlog.OpCreate, Path: node, Data: rec.Encode()}}})
+	}
+	m.End()
+	r.Finish(m)
+	for _, width := range []int{60, 80, 120} {
+		var out bytes.Buffer
+		if err := r.Print(&out, width, false); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			title := strings.HasPrefix(line, "注文")
+			if n := text.Width(strings.TrimSuffix(line, "\n")); n > width && !title && !strings.Contains(line, "host.host") {
+				t.Errorf("%d of %d columns: %s", n, width, line)
+			}
+		}
+		if !strings.Contains(out.String(), "granted") {
+			t.Error(out.String())
+		}
+	}
+}
+
 // TestColours: with colors the text is the same.
 func TestColours(t *testing.T) {
 	var plain, coloured bytes.Buffer
@@ -164,5 +192,29 @@ func TestFolds(t *testing.T) {
 	want := []string{"joined 0 1 #1", "granted 0 1 #1", "joined 1 1 #2", "renewed 0 5 #1", "renewed 1 5 #2"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestPlaces: a part of time begins at the first stamp that is not before it, and ends at the last
+// one that is not after it, also where the clock was stepped.
+func TestPlaces(t *testing.T) {
+	r := report(t, Options{What: "orders/42"})
+	at := func(s string) time.Time {
+		stamp, err := time.Parse(time.RFC3339, "2026-11-26T"+s+"Z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stamp
+	}
+	for _, c := range []struct{ since, until, from, to string }{
+		{"11:53:20", "11:53:30", "11:53:20.000", "11:53:30.000"},
+		{"10:00:00", "14:00:00", "11:53:17.667", "11:54:32.807"},
+		{"12:00:00", "12:53:40", "12:53:31.018", "11:54:32.807"}, // later stamps, of another leader, are not after it either
+		{"12:54:20", "11:54:30", "12:54:20.000", "11:54:30.000"},
+	} {
+		from, to := r.places(at(c.since), at(c.until))
+		if got := r.clock(r.stamp(from)) + " " + r.clock(r.stamp(to)); got != c.from+" "+c.to {
+			t.Errorf("%s until %s: %s, want %s %s", c.since, c.until, got, c.from, c.to)
+		}
 	}
 }

@@ -147,6 +147,7 @@ type Stream struct {
 	held []history.Event
 	any  bool
 	err  error
+	part part
 
 	Owned bool // there was an event of the owner
 }
@@ -181,7 +182,7 @@ func (s *Stream) Add(m *history.Machine, e history.Event) error {
 		return s.err
 	}
 	s.Owned = s.Owned || !e.Kind.Ensemble()
-	if !o.Since.IsZero() && e.Time.Before(o.Since) || !o.Until.IsZero() && e.Time.After(o.Until) {
+	if !s.part.has(o, e) {
 		return s.err
 	}
 	if len(s.held) == lookAhead {

@@ -36,7 +36,7 @@ func (r *Report) stretches(lane *Lane, from, to time.Duration) (all []stretch) {
 			all = append(all, stretch{stage: s.Stage, from: a, to: b})
 		}
 	}
-	logEnd := r.elapsed(r.Last)
+	logEnd := r.ended()
 	if n := len(all); n > 0 && lane.End == nil && all[n-1].to > logEnd { // the lease goes on beyond the log
 		s := all[n-1]
 		all[n-1].to = max(s.from, logEnd)

@@ -202,7 +202,7 @@ func (p *printer) rows(f form) (t text.Table, notes []string) {
 			if c := row.Who; c.Host != "" || c.PID != 0 {
 				note = join(note, fmt.Sprintf("%s, pid %d", text.Printable(c.Host), c.PID))
 			}
-			client = text.Head(text.Printable(row.Who.Owner), 18)
+			client = text.Head(text.Printable(row.Who.Owner), map[bool]int{true: 10, false: 16}[several])
 		}
 		cells = append(cells, text.Cells(client, zxid, session)...)
 		if f.inLine {
