@@ -145,6 +145,59 @@ func TestAnyOfSeveralGranted(t *testing.T) {
 	})
 }
 
+// TestAnyKeepsNoSecondGrant: two locks come free in the same moment, by handoffs within a client, so
+// that a waiter for any of them gets both. It keeps one. The other one goes to the client that waits
+// for it, or comes later, although the waiter's client keeps unused locks.
+func TestAnyKeepsNoSecondGrant(t *testing.T) {
+	forEach(t, locktest.Options{}, map[string]struct {
+		idle time.Duration
+		next bool
+	}{
+		"given back": {0, false}, "given to the next": {0, true},
+		"kept unused": {time.Hour, false}, "kept unused while others wait": {time.Hour, true},
+	}, func(w *world, c struct {
+		idle time.Duration
+		next bool
+	}) {
+		seen := new(observed)
+		a := w.dial("a", riding(c.idle), lock.WithObserver(seen))
+		b := w.client("b")
+		seconds := 0
+		for range 50 {
+			held := []*lock.Hold{w.lock(a, "x"), w.lock(a, "y")}
+			ch := start(func() (*lock.Hold, error) { return a.LockAny(w.ctx, "x", "y") })
+			w.until("the waiter waits for both", func() bool { return a.Stats().Waiters == 2 })
+			behind := map[string]<-chan taken{}
+			if c.next {
+				behind["x"], behind["y"] = w.queue(w.ctx, b, "x"), w.queue(w.ctx, b, "y")
+			}
+			settle()
+			seen.take()
+			w.unlock(held...) // hands both on before a waiter runs
+			got := w.expect(ch).hold
+			other := map[string]string{"x": "y", "y": "x"}[got.Name()]
+			events, _ := seen.take()
+			for _, e := range events {
+				if e.Kind == lock.EventAcquired && e.Lock == other {
+					seconds++
+				}
+			}
+			w.alive(got)
+			equal(w, "holds", a.Stats().Holds, 1)
+			equal(w, "keeps the other one", a.Stats().Waiters == 1, c.idle > 0 && !c.next)
+			if !c.next {
+				behind[other] = start(func() (*lock.Hold, error) { return b.Mutex(other).Lock(w.ctx) })
+			}
+			w.unlock(w.expect(behind[other]).hold, got)
+			if c.next {
+				w.unlock(w.expect(behind[got.Name()]).hold)
+			}
+		}
+		isTrue(w, seconds > 0, "no lock was granted beside another one")
+		w.nothingLost(a, b)
+	})
+}
+
 func TestNamesOfAny(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
 // anyKey is the context key of an anyCall.
@@ -125,7 +124,7 @@ func (p *process) nothingElse(label string, call *anyCall, got *lock.Hold, over 
 // the client waits for any of them. Under faults, a client may not know.
 func (p *process) watchFree(label string, c *client, names []string) (stop func()) {
 	ctx, stop := context.WithCancel(p.served)
-	if p.kind != calm {
+	if !p.quiet() {
 		return stop
 	}
 	p.wg.Go(func() {
@@ -150,13 +149,22 @@ func (p *process) watchFree(label string, c *client, names []string) (stop func(
 	return stop
 }
 
-// free reports whether nothing is in a client's way to a lock.
+// free reports whether nothing is in a client's way to a lock: there is no hold, and no entry but one
+// of the client, which is its own place in the queue.
 func (s *sim) free(c *client, name string) bool {
 	s.mu.Lock()
 	held := len(s.open[name]) > 0
 	s.mu.Unlock()
-	return !held && !slices.ContainsFunc(s.Dump("/locks/"+name), func(n locktest.Node) bool {
-		record, ours := recordOf(n)
-		return isContender(n.Path[strings.LastIndexByte(n.Path, '/')+1:]) && !(ours && record.Owner == c.owner)
-	})
+	ours, others := 0, 0
+	for _, n := range s.Dump("/locks/" + name) {
+		record, ok := recordOf(n)
+		switch {
+		case !isContender(n.Path[strings.LastIndexByte(n.Path, '/')+1:]):
+		case ok && record.Owner == c.owner && !record.Detached:
+			ours++
+		default:
+			others++
+		}
+	}
+	return !held && ours <= 1 && others == 0
 }
