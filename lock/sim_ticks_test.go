@@ -54,19 +54,6 @@ func TestTicks(t *testing.T) {
 	t.Logf("from seed %d on: %s", first, total)
 }
 
-// TestTicksSeeds runs histories of TestTicks that once failed.
-func TestTicksSeeds(t *testing.T) {
-	for seed, showed := range map[uint64]string{
-		46: "replicas that slept for a minute, because the client had dropped the sample of the time that they asked for",
-	} {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			if tickHistory(t, seed); t.Failed() {
-				t.Logf("this seed once showed %s", showed)
-			}
-		})
-	}
-}
-
 // counts are the numbers of events.
 type counts map[string]int
 
