@@ -152,6 +152,7 @@ var packages = map[string]string{
 	"lock":     module + "/lock",
 	"admin":    module + "/lock/admin",
 	"fence":    module + "/lock/fence",
+	"txnlog":   module + "/lock/history/txnlog",
 	"locktest": module + "/lock/locktest",
 	"policy":   module + "/lock/policy",
 	"schedule": module + "/lock/schedule",

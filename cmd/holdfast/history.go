@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/history"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 	"github.com/holdfast-io/holdfast/lock/policy"
+	"github.com/holdfast-io/holdfast/reaper"
 )
 
 type historyFlags struct {
@@ -148,7 +150,7 @@ func (f *historyFlags) inquire(cfg *policy.Config, name string, now, end time.Ti
 	if !until.IsZero() && len(f.at) == 0 {
 		q.span.Until = until.Add(around)
 	}
-	q.machine.Root, q.machine.Jobs, q.machine.Reaper = cfg.Root, f.jobs, cfg.Reaper.Lock
+	q.machine.Root, q.machine.Jobs, q.machine.Reaper = cfg.Root, f.jobs, cmp.Or(cfg.Reaper.Lock, reaper.DefaultLock)
 	q.machine.Grace = func(lock string) time.Duration { return cfg.Policies.For(lock).Grace }
 	switch {
 	case what.match != nil:
@@ -275,8 +277,15 @@ func (f *historyFlags) read(cmd *cobra.Command, logs *txnlog.Log, q inquiry, m *
 		case err != nil:
 			warn(err)
 			var p *txnlog.Problem
-			if errors.As(err, &p) && p.Kind == txnlog.ProblemGap {
-				m.Gap()
+			if !errors.As(err, &p) || p.Kind != txnlog.ProblemGap {
+				continue
+			}
+			m.Gap()
+			if s := p.Snapshot; s != nil {
+				if err := m.Resume(s.Zxid, s.Nodes()); err != nil {
+					warn(err)
+					m.Gap()
+				}
 			}
 		default:
 			m.Apply(&t)

@@ -159,6 +159,42 @@ func TestHistoryOfNothing(t *testing.T) {
 	}
 }
 
+// TestHistoryDamage: what can be read is read, and what cannot is told.
+func TestHistoryDamage(t *testing.T) {
+	log := filepath.Join("server-1", "log.100000001")
+	whole, err := os.ReadFile(filepath.Join(incidentLogs, log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(whole)
+	at := bytes.Index(whole, []byte("hangs since the step"))
+	copy(damaged[at:], "HANGS")
+	for name, c := range map[string]struct {
+		log    []byte
+		says   string
+		status int
+		event  string // that is told nevertheless
+	}{
+		"cut off": {whole[:len(whole)/2], "warning: ", 0, "granted   #3"},
+		"damaged": {damaged, "warning: ", app.StatusFailed, "granted   #6"},
+		"no log":  {[]byte("not a log"), "warning: ", app.StatusFailed, ""},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(log)), c.log, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, errs, status := runHistory(t, []string{"history", "orders/42", "--root", incidentRoot, "--logs", dir})
+		if status != c.status || !strings.Contains(errs, c.says) || !strings.Contains(out, c.event) {
+			t.Errorf("%s: status %d\n%s\n%s", name, status, errs, out)
+		}
+		// With the folder of another server nothing is missing.
+		out, errs, _ = runHistory(t, []string{"history", "orders/42", "--root", incidentRoot, "--logs", dir, "--logs", filepath.Join(incidentLogs, "server-3"), "--at", "0x100000044"})
+		if !strings.Contains(out, "held by shop-4") {
+			t.Errorf("%s, with another server: %s\n%s", name, errs, out)
+		}
+	}
+}
+
 // TestHistoryUsage: mistakes name the flag, the value and the rule.
 func TestHistoryUsage(t *testing.T) {
 	for want, args := range map[string][]string{

@@ -32,9 +32,6 @@ func newTape() *tape { return &tape{zxid: 1 << 32} }
 // after lets time pass.
 func (l *tape) after(d time.Duration) *tape { l.now += d; return l }
 
-// at goes to a time.
-func (l *tape) at(d time.Duration) *tape { l.now = d; return l }
-
 // leader begins a new epoch.
 func (l *tape) leader() *tape { l.zxid = (l.zxid>>32 + 1) << 32; return l }
 

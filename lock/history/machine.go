@@ -113,50 +113,6 @@ func (m *Machine) Begin(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) err
 	return nil
 }
 
-func (m *Machine) begin(n *txnlog.Node) {
-	if m.o.Jobs != "" {
-		if job, ok := strings.CutPrefix(n.Path, m.o.Jobs+"/"); ok {
-			if m.matchesJob(job) {
-				m.jobs[job] = append([]byte(nil), n.Data...)
-			}
-			return
-		}
-	}
-	name, ok := m.name(n.Path)
-	if !ok {
-		return
-	}
-	lock, node := split(name)
-	if entry, ok := znode.Parse(node); ok && lock != znode.Inbox {
-		if m.o.Match(lock) {
-			m.found(lock, entry, n)
-		}
-		return
-	}
-	if _, ok := znode.AnchorOf(node); ok {
-		if a, err := znode.DecodeAnchor(n.Data); err == nil && m.o.Match(lock) {
-			m.queue(lock).rules.Capacity = a.Capacity()
-		}
-		return
-	}
-	if p, err := znode.DecodeParent(n.Data); err == nil && m.o.Match(name) && isLock(p.Kind) {
-		m.queue(name).setParent(n.Data, p)
-	}
-}
-
-// found adds an entry that was created before the log begins, or in a gap.
-func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender {
-	q := m.queue(lock)
-	stat := znode.Stat{Czxid: n.Czxid, Mzxid: n.Mzxid, Ctime: n.Ctime.UnixMilli(), Mtime: n.Mtime.UnixMilli(), Version: n.Version, EphemeralOwner: n.EphemeralOwner}
-	c := &contender{Entry: znode.ReadEntry(name, n.Data, stat), written: point{zxid: n.Mzxid}, stamp: n.Mtime, session: n.EphemeralOwner}
-	if c.Leased() {
-		c.client, c.recorded = clientOf(&c.Record), c.Granted()
-	}
-	q.add(c)
-	m.touch(q)
-	return c
-}
-
 // Reset forgets the nodes of a snapshot whose reading has failed.
 func (m *Machine) Reset() {
 	clear(m.locks)
@@ -168,11 +124,66 @@ func (m *Machine) Reset() {
 func (m *Machine) Seen() bool { return m.seen }
 
 // Gap tells the Machine that transactions are missing here. Entries of which nothing is seen after
-// it are given up when their leases are over.
+// it are given up when their leases are over. See [Machine.Resume].
 func (m *Machine) Gap() {
 	for _, q := range m.locks {
 		for _, c := range q.entries {
 			c.doubted = true
+		}
+	}
+}
+
+// Resume has the Machine go on, after [Machine.Gap], with the state that a snapshot of the time of
+// the gap shows. After an error call Gap again: the state is partly that of the snapshot.
+func (m *Machine) Resume(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
+	there := map[string]bool{} // names of entries and locks' nodes
+	for n, err := range nodes {
+		if err != nil {
+			return err
+		}
+		if name, ok := m.name(n.Path); ok && n.Czxid <= snapshot {
+			there[name] = true
+			m.resume(name, &n)
+		}
+	}
+	for name, q := range m.locks {
+		for i := len(q.entries) - 1; i >= 0; i-- {
+			if !there[name+"/"+q.names[i].Node] {
+				m.vanish(q, i)
+			}
+		}
+		if !there[name] && len(q.entries) == 0 {
+			delete(m.locks, name)
+		}
+		m.touch(q)
+	}
+	return nil
+}
+
+// resume takes one node of a snapshot in place of what was known of it.
+func (m *Machine) resume(name string, n *txnlog.Node) {
+	lock, node := split(name)
+	q := m.locks[lock]
+	if _, ok := znode.Parse(node); !ok || q == nil {
+		m.begin(n)
+		return
+	}
+	i := q.find(node)
+	if i < 0 {
+		m.begin(n)
+		if i = q.find(node); i < 0 {
+			return
+		}
+	}
+	c := q.entries[i]
+	if c.doubted = false; n.Mzxid > c.written.zxid {
+		stat := c.Stat
+		stat.Mzxid, stat.Mtime, stat.Version = n.Mzxid, n.Mtime.UnixMilli(), n.Version
+		c.Entry, c.raw = znode.ReadEntry(c.Name, n.Data, stat), nil
+		c.expires, c.stamp, c.session, c.risk, c.lapsed = [2]int{}, n.Mtime, 0, false, false
+		c.written = point{n.Mzxid, m.clock.mono + n.Mtime.Sub(m.clock.stamp)}
+		if c.Leased() {
+			c.client = clientOf(&c.Record)
 		}
 	}
 }
@@ -293,187 +304,6 @@ func (m *Machine) knows(lock string, c Client) *session {
 	}
 	s.reaps = s.reaps || m.o.Reaper != "" && lock == m.o.Reaper
 	return s
-}
-
-// create is a node that was created.
-func (m *Machine) create(op *txnlog.Op) {
-	if m.job(op) {
-		return
-	}
-	name, ok := m.name(op.Path)
-	if !ok {
-		m.elsewhere(op)
-		return
-	}
-	lock, node := split(name)
-	if lock == znode.Inbox {
-		m.revoke(node, op)
-		return
-	}
-	if entry, ok := znode.Parse(node); ok {
-		m.join(lock, entry, op)
-		return
-	}
-	if _, ok := znode.AnchorOf(node); ok {
-		if !m.o.Match(lock) {
-			if len(m.unasked) < fewNames {
-				m.unasked[lock] = true
-			}
-		} else if a, err := znode.DecodeAnchor(op.Data); err == nil {
-			m.capacity(m.queue(lock), a.Capacity())
-		}
-		return
-	}
-	p, err := znode.DecodeParent(op.Data)
-	if err == nil && isLock(p.Kind) && m.o.Match(name) {
-		q := m.queue(name)
-		q.setParent(op.Data, p)
-		e := m.event(Made, name)
-		e.Of = string(p.Kind)
-		q.made = e // told when the transaction has shown its permits, and whose session it is
-		m.touch(q)
-	}
-}
-
-// fewNames is how many names of other locks are kept.
-const fewNames = 8
-
-// elsewhere notes where there are locks that are not below the root.
-func (m *Machine) elsewhere(op *txnlog.Op) {
-	root, node := split(op.Path)
-	if len(m.others) >= fewNames || !strings.HasPrefix(node, "anchor-") && !znode.Reserved(node) {
-		return
-	}
-	if _, ok := znode.AnchorOf(node); ok {
-		root, _ = split(root) // or a node above
-	} else if !znode.Reserved(node) {
-		return
-	}
-	if root != "" {
-		m.others[root] = true
-	}
-}
-
-// set is data that was written.
-func (m *Machine) set(op *txnlog.Op) {
-	if m.job(op) {
-		return
-	}
-	name, ok := m.name(op.Path)
-	if !ok {
-		return
-	}
-	if q := m.locks[name]; q != nil && string(q.raw) == string(op.Data) {
-		return // a join wrote the same data for the reply
-	}
-	lock, node := split(name)
-	if lock == znode.Inbox {
-		m.revoke(node, op)
-		return
-	}
-	if entry, ok := znode.Parse(node); ok {
-		m.write(lock, entry, op)
-		return
-	}
-	if _, ok := znode.AnchorOf(node); ok {
-		if a, err := znode.DecodeAnchor(op.Data); err == nil && m.o.Match(lock) {
-			m.capacity(m.queue(lock), a.Capacity())
-		}
-		return
-	}
-	p, err := znode.DecodeParent(op.Data)
-	if err != nil || !isLock(p.Kind) || !m.o.Match(name) {
-		return
-	}
-	q := m.queue(name)
-	fresh := q.raw == nil || p.Adopted && !q.adopted
-	q.setParent(op.Data, p)
-	if fresh {
-		e := m.event(Adopted, name)
-		e.Of, e.By = string(p.Kind), m.by()
-		m.emit(e)
-	}
-	m.touch(q)
-}
-
-// delete is a node that was deleted.
-func (m *Machine) delete(path string) {
-	name, ok := m.name(path)
-	if !ok {
-		return
-	}
-	if q := m.locks[name]; q != nil {
-		if q.raw != nil {
-			e := m.event(Deleted, name)
-			e.Of, e.By = string(q.rules.Kind), m.by()
-			m.tell(q, e)
-		}
-		delete(m.locks, name)
-		return
-	}
-	lock, node := split(name)
-	q := m.locks[lock]
-	if q == nil {
-		return
-	}
-	if i := q.find(node); i >= 0 {
-		m.left(q, q.entries[i], false)
-		q.remove(i)
-		m.touch(q)
-		m.forget(q)
-	}
-}
-
-// closed is a session that has ended, with its nodes.
-func (m *Machine) closed(op *txnlog.Op) {
-	for _, path := range op.Ended {
-		name, ok := m.name(path)
-		if !ok {
-			continue
-		}
-		lock, node := split(name)
-		if q := m.locks[lock]; q != nil {
-			m.end(q, q.find(node))
-		}
-	}
-	if op.Ended == nil { // a log of a release that does not name them
-		for _, q := range m.ephemeral() {
-			for i := len(q.entries) - 1; i >= 0; i-- {
-				if q.entries[i].Stat.EphemeralOwner == m.txn.Session {
-					m.end(q, i)
-				}
-			}
-		}
-	}
-	delete(m.sessions, m.txn.Session)
-}
-
-// end removes the entry of a session that has ended.
-func (m *Machine) end(q *queue, i int) {
-	if i < 0 {
-		return
-	}
-	m.left(q, q.entries[i], true)
-	q.remove(i)
-	m.touch(q)
-	m.forget(q)
-}
-
-// ephemeral returns the locks that have entries which end with their session.
-func (m *Machine) ephemeral() (all []*queue) {
-	for _, q := range m.locks {
-		if q.ephemeral > 0 {
-			all = append(all, q)
-		}
-	}
-	return all
-}
-
-// forget drops a lock that the log shows nothing of but entries which have gone.
-func (m *Machine) forget(q *queue) {
-	if len(q.entries) == 0 && q.raw == nil {
-		delete(m.locks, q.name)
-	}
 }
 
 // queue returns the lock of that name.

@@ -34,7 +34,7 @@ const (
 	Within  Where = "within"
 	Before  Where = "before"  // the log begins later: the state is unknown, unless a snapshot shows it
 	After   Where = "after"   // the log ends earlier: the state is that of its end
-	Skipped Where = "skipped" // no stamp shows that time: the leader's clock was stepped over it
+	Skipped Where = "skipped" // no stamp shows that time: the leader's clock was stepped over it, or another leader came
 )
 
 // State is a lock at a moment.
@@ -81,6 +81,10 @@ type found struct {
 	after time.Duration // from the stamp before to the moment
 }
 
+// afterLast is how long after the last stamp of a leader, or before its clock was stepped back, a
+// moment is still taken to be there.
+const afterLast = time.Minute
+
 // before notes the moments between the last transaction and the next one.
 func (c *moments) before(m *Machine, t *txnlog.Txn) {
 	prev, last := m.clock.stamp, m.clock.zxid
@@ -93,6 +97,11 @@ func (c *moments) before(m *Machine, t *txnlog.Txn) {
 			}
 		case byZxid && a.Zxid >= last && a.Zxid < t.Zxid, !byZxid && !a.Time.Before(prev) && a.Time.Before(t.Time):
 			c.add(m, i, Within, t)
+		case byZxid || a.Time.Before(prev) || !t.Time.Before(prev): // but where stamps fall, a time right after the last one may have been
+		case a.Time.Equal(prev):
+			c.add(m, i, Within, t)
+		case a.Time.Sub(prev) <= afterLast:
+			c.add(m, i, Skipped, t)
 		}
 	}
 }
@@ -107,7 +116,9 @@ func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
 		}
 		f.rose = f.after
 		if next != nil {
-			f.next, f.rose = next.Zxid, next.Time.Sub(stamp)
+			if f.next = next.Zxid; next.Time.After(stamp) {
+				f.rose = next.Time.Sub(stamp)
+			}
 		}
 	}
 	for name, q := range m.locks {
@@ -139,7 +150,7 @@ func (c *moments) end(m *Machine) {
 	}
 	for i := range c.found {
 		f := &c.found[i]
-		passed := f.rose - m.clock.stepped(f.last.zxid, f.next)
+		passed := f.rose - max(0, m.clock.stepped(f.last.zxid, f.next))
 		if f.after > passed {
 			f.after, f.Where = max(0, passed), Skipped
 		}

@@ -97,6 +97,14 @@ func TestMoments(t *testing.T) {
 			at:   ask(15*sec, 29*sec),
 			want: []string{"0 within l=x", "0 within l=x", "1 within l=x"},
 		},
+		"the last stamp of a leader, and right after it": {
+			write: func(l *tape) {
+				l.take(1, "l", "x").after(time.Hour).renew(1, "l", "x", 0)
+				l.leader().after(-time.Hour+sec).renew(1, "l", "x", 0).do(1, del(e("l", 0))...)
+			},
+			at:   ask(time.Hour, time.Hour+2*sec, 2*time.Hour),
+			want: []string{"0 within l=x", "1 skipped l=x", "2 after"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newTape()
@@ -148,12 +156,16 @@ func TestSnapshot(t *testing.T) {
 		node(anchorPath("l"), znode.AnchorData{}.Encode(), 1, -time.Hour),
 		node(e("l", 0), l.record("x"), 1, -5*time.Second),
 		node(e("l", 1), l.record("y"), 1<<32+11, 0), // of the future
+		node(e("n", 0), l.record("z"), 1<<32+12, 0), // as well
 		node("/elsewhere", nil, 1, 0),
 	}
-	m, events := l.play(Options{At: ask(2 * time.Second)}, begin...)
+	m, events := l.play(Options{At: ask(2*time.Second, -time.Second)}, begin...)
 	want := []string{"0s joined l y", "5s renewed l x", "6s released l x", "6s granted l y"}
 	if got := briefs(events); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if got, want := told(m.Moments()[1]), "1 before l=x"; got != want {
+		t.Errorf("at the beginning: %q, want %q", got, want)
 	}
 	s := m.Moments()[0].Locks[0]
 	if h := s.Holders[0]; h.Client.Owner != "x" || !h.Since.IsZero() || h.Left != 23*time.Second || len(s.Waiters) != 1 {
@@ -190,6 +202,50 @@ func TestGap(t *testing.T) {
 	want := []string{"20s renewed l y", "40s renewed l y", "40s vanished l x", "40s granted l y", "40s recorded l y"}
 	if got := briefs(events); !slices.Equal(got[4:], want) {
 		t.Errorf("got %q\nwant %q", got[4:], want)
+	}
+}
+
+// TestResume: after a gap a snapshot shows what is there: who has gone, who came, and who has renewed.
+func TestResume(t *testing.T) {
+	l := newTape()
+	l.take(1, "l", "x").join(2, "l", "y", 1).take(3, "gone", "z")
+	gap := len(l.txns)
+	l.zxid += 100
+	l.after(40*time.Second).renew(2, "l", "y", 1).after(time.Second).do(4, del(e("l", 2))...)
+	var events []Event
+	m := New(Options{Root: "/locks"}, func(e Event) { events = append(events, e) })
+	for i := range l.txns {
+		if i == gap {
+			m.Gap()
+			snapshot := []txnlog.Node{node(lockPath("l"), parent(znode.Mutex), 1<<32+1, 0), node(e("l", 1), l.record("y"), 1<<32+2, 30*time.Second),
+				node(e("l", 2), l.record("w"), 1<<32+60, 20*time.Second), node(e("n", 0), l.record("v"), 1<<32+102, time.Minute)}
+			snapshot[1].Mzxid = 1<<32 + 70
+			err := m.Resume(1<<32+80, func(yield func(txnlog.Node, error) bool) {
+				for _, n := range snapshot {
+					if !yield(n, nil) {
+						return
+					}
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.Apply(&l.txns[i])
+	}
+	var got []string
+	for _, e := range events {
+		if e.Zxid >= 1<<32+3 && e.Kind != Made && e.Kind != Joined && !(e.Kind == Granted && e.Lock == "gone") {
+			got = append(got, brief(e))
+		}
+	}
+	slices.Sort(got[:2]) // those of several locks, in any order
+	want := []string{"0s vanished gone z", "0s vanished l x", "40s renewed l y", "40s granted l y", "41s withdrawn l w"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	if len(m.locks) != 1 {
+		t.Errorf("%d locks are kept", len(m.locks))
 	}
 }
 

@@ -1,11 +1,56 @@
 package txnlog
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // This file judges what one folder has and another one has not, or has otherwise.
+
+// clockError is by how much clocks of one ensemble's leaders are never apart.
+const clockError = 24 * time.Hour
+
+// sameEnsemble leaves out the files of folders whose zxids are all lower than those of the first
+// folder although their times are all later, or the other way round: those of another ensemble. If
+// zxids are in both, their transactions tell.
+func (m *merge) sameEnsemble(files []*logFile) []*logFile {
+	type span struct{ first, last *logFile }
+	spans := map[int]span{}
+	for _, f := range m.log.logs { // by zxid
+		if f.time.IsZero() {
+			continue
+		}
+		s := spans[f.dir]
+		if s.first == nil {
+			s.first = f
+		}
+		s.last = f
+		spans[f.dir] = s
+	}
+	mine, ok := spans[0]
+	if !ok {
+		return files
+	}
+	for dir := 1; dir < len(m.folders); dir++ {
+		s, ok := spans[dir]
+		if !ok {
+			continue
+		}
+		lower := s.last.first < mine.first.first && s.first.time.After(mine.last.time.Add(clockError))
+		higher := s.first.first > mine.last.first && s.last.time.Before(mine.first.time.Add(-clockError))
+		if lower || higher {
+			m.folders[dir].foreign = true
+			m.report(&Problem{
+				Kind: ProblemOtherEnsemble, Dirs: []string{m.log.dirs[dir]}, Zxid: s.first.first,
+				Err: fmt.Errorf("its times contradict its zxids: %#x is of %v, and %#x of %v in %s",
+					s.first.first, s.first.time.UTC(), mine.first.first, mine.first.time.UTC(), m.log.dirs[0]),
+			})
+		}
+	}
+	return slices.DeleteFunc(files, func(f *logFile) bool { return m.folders[f.dir].foreign })
+}
 
 // choose returns the source to believe: of the content that most folders have, the first one. The
 // folder without (-1: none) is one that lost the transaction.
@@ -125,7 +170,7 @@ func (m *merge) nextEpoch(dir int, epoch int64) int64 {
 		if f.dir != dir || later >= 0 && Epoch(files[i+1+later].first) <= epoch {
 			continue
 		}
-		f.scan(func(e entry) bool {
+		f.scan(nil, func(e entry) bool {
 			if Epoch(e.zxid) > epoch {
 				next = e.zxid
 			}

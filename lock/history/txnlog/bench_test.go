@@ -3,6 +3,7 @@ package txnlog
 import (
 	"bufio"
 	"fmt"
+	"hash/adler32"
 	"io"
 	"os"
 	"path/filepath"
@@ -117,4 +118,41 @@ func BenchmarkTxns(b *testing.B) {
 	b.ReportMetric(mb/bare.Seconds(), "bare-MB/s")
 	b.ReportMetric(float64(heap)/1e6, "heap-MB")
 	b.ReportMetric(float64(want), "txns")
+}
+
+// BenchmarkSnapshot reads a snapshot of half a million nodes.
+func BenchmarkSnapshot(b *testing.B) {
+	data := u32(append([]byte("ZKSN"), 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0), 0) // no sessions
+	data = u32(data, 0)                                                        // no access control lists
+	const nodes = 500_000
+	for i := range int64(nodes) {
+		path := fmt.Sprintf("/locks/orders/%d/%016x-lock-%010d", i%997, i, i%1000)
+		if i == 0 {
+			path = ""
+		}
+		data = str(str(data, path), strings.Repeat("some data ", 20))
+		data = u64(u64(u64(u64(u64(data, -1), i), i), start.UnixMilli()), start.UnixMilli())
+		data = u64(u64(u32(u32(u32(data, 1), 2), 3), 0), i)
+	}
+	data = str(data, "/")
+	data = str(u64(data, int64(adler32.Checksum(data))), "/")
+	path := filepath.Join(b.TempDir(), "snapshot.1")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	s := &Snapshot{Path: path, Zxid: 1, Size: int64(len(data))}
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		for _, err := range s.Nodes() {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != nodes {
+			b.Fatalf("%d nodes, want %d", n, nodes)
+		}
+	}
 }

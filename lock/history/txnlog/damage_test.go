@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -151,6 +152,62 @@ func TestOverwritten(t *testing.T) {
 	}
 }
 
+// TestHoles reads sparse files: preallocated, and with entries or a torn one around a hole.
+func TestHoles(t *testing.T) {
+	records := run(0, 1, 100, "data")
+	first, second := file(records[:50]...), file(records[50:]...)[fileHeaderSize:]
+	const hole = 1 << 30
+	for _, test := range []struct {
+		name  string
+		parts map[int64][]byte
+		want  string
+		told  []ProblemKind
+	}{
+		{"preallocated", map[int64][]byte{0: first, 2 * hole: nil}, "0/1-50", nil},
+		{"torn", map[int64][]byte{0: append(bytes.Clone(first), second[:30]...), 2 * hole: nil}, "0/1-50", []ProblemKind{ProblemTruncated}},
+		{"entries after it", map[int64][]byte{0: first, hole: second, 2 * hole: nil}, "0/1-100", []ProblemKind{ProblemDamaged}},
+		{"entries after a torn one", map[int64][]byte{0: append(bytes.Clone(first), second[:30]...), hole: second, 2 * hole: nil}, "0/1-100", []ProblemKind{ProblemDamaged}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := write(t, map[string][]byte{"log.1": nil})
+			f, err := os.OpenFile(filepath.Join(dir, "log.1"), os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			for at, data := range test.parts {
+				if data == nil {
+					err = f.Truncate(at)
+				} else {
+					_, err = f.WriteAt(data, at)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if data, ok := nextData(f, int64(len(first))+1<<20); ok && data < hole {
+				t.Skip("the file system has no sparse files")
+			} else if !ok {
+				t.Skip("holes cannot be found here")
+			}
+			l := mustOpen(t, dir)
+			var told int64
+			l.Progress = func(read, total int64) { told = read }
+			txns, problems := collect(l, Range{})
+			var kinds []ProblemKind
+			for _, p := range problems {
+				kinds = append(kinds, p.Kind)
+			}
+			if got := zxids(txns); got != test.want || !slices.Equal(kinds, test.told) {
+				t.Errorf("transactions %s, want %s; problems %v", got, test.want, problems)
+			}
+			if told != 2*hole {
+				t.Errorf("told of %d bytes of %d", told, 2*hole)
+			}
+		})
+	}
+}
+
 // TestDamageIsMended reads what is damaged in one folder from another.
 func TestDamageIsMended(t *testing.T) {
 	data := file(run(0, 1, 100, "data")...)
@@ -227,16 +284,31 @@ func TestManyFalseBeginnings(t *testing.T) {
 	}
 }
 
-// TestDisorder has a zxid twice in a file.
+// TestDisorder has a server log zxids again: the same transactions, as servers do that come back, or
+// others.
 func TestDisorder(t *testing.T) {
-	records := append(run(0, 1, 5, "data"), run(0, 4, 8, "other")...)
-	dir := write(t, map[string][]byte{"log.1": file(records...)})
-	txns, problems := collect(mustOpen(t, dir), Range{})
-	if got := zxids(txns); got != "0/1-8" {
-		t.Errorf("transactions %s", got)
-	}
-	if len(problems) != 1 || problems[0].Kind != ProblemDisorder || problems[0].Until != 4 {
-		t.Errorf("problems %v", problems)
+	all := run(0, 1, 20, "data")
+	for _, test := range []struct {
+		name  string
+		files map[string][]byte
+		told  bool
+	}{
+		{"the same", map[string][]byte{"log.1": file(slices.Concat(all[:10], all[7:])...)}, false},
+		{"the same as in an earlier file", map[string][]byte{"log.1": file(all[:10]...), "log.b": file(slices.Concat(all[10:12], all[4:])...)}, false},
+		{"the same again in the next file", map[string][]byte{"log.1": file(all[:12]...), "log.b": file(all[10:]...)}, false},
+		{"others", map[string][]byte{"log.1": file(slices.Concat(all[:10], run(0, 8, 10, "other"), all[10:])...)}, true},
+		{"others, before the file", map[string][]byte{"log.3": file(slices.Concat(all[2:10], all[:2], all[10:])...)}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := mustOpen(t, write(t, test.files))
+			txns, problems := collect(l, Range{From: 3})
+			if got := zxids(txns); got != "0/3-20" {
+				t.Errorf("transactions %s", got)
+			}
+			if told := len(problems) == 1 && problems[0].Kind == ProblemDisorder; told != test.told || len(problems) > 1 {
+				t.Errorf("problems %v", problems)
+			}
+		})
 	}
 }
 
@@ -261,22 +333,27 @@ func TestGrowing(t *testing.T) {
 	whole, _ := scanAll(data)
 	written := int(whole[len(whole)-1].offset) + 200
 	for cut := 100_000; cut < written; cut += 997 {
-		g := &growing{data: data, sizes: []int{cut, cut + 300, cut + 9000, min(cut+20_000, len(data)), len(data)}}
-		var problems []*Problem
-		s, err := newScanner(g, "log.1", func(p *Problem) { problems = append(problems, p) }, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var last int64
-		for e, ok := s.next(); ok; e, ok = s.next() {
-			if e.zxid != last+1 {
-				t.Fatalf("zxid %d after %d", e.zxid, last)
+		// Once it is read before the rest was written; or several times.
+		for _, sizes := range [][]int{{cut, len(data)}, {cut, cut + 300, cut + 9000, min(cut+20_000, len(data)), len(data)}} {
+			var problems []*Problem
+			s, err := newScanner(&growing{data: data, sizes: slices.Clone(sizes)}, "log.1", func(p *Problem) { problems = append(problems, p) }, nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-			last = e.zxid
-		}
-		for _, p := range problems {
-			if p.Kind != ProblemTruncated {
-				t.Fatalf("cut at %d: %v", cut, p)
+			var last int64
+			for e, ok := s.next(); ok; e, ok = s.next() {
+				if e.zxid != last+1 {
+					t.Fatalf("zxid %d after %d", e.zxid, last)
+				}
+				last = e.zxid
+			}
+			if len(sizes) == 2 && (last != 3000 || len(problems) > 0) {
+				t.Fatalf("cut at %d: read up to %d of 3000, problems %v", cut, last, problems)
+			}
+			for _, p := range problems {
+				if p.Kind != ProblemTruncated {
+					t.Fatalf("cut at %d: %v", cut, p)
+				}
 			}
 		}
 	}

@@ -6,13 +6,15 @@
 // order, each once:
 //
 //	l, err := txnlog.Open("/var/lib/zookeeper/version-2")
-//	...
-//	for txn, err := range l.Txns(txnlog.Range{Since: since, Until: until}) {
+//	if err != nil {
+//		return err
+//	}
+//	for txn, err := range l.Txns(txnlog.Range{Since: time.Now().Add(-time.Hour)}) {
 //		if err != nil {
 //			fmt.Fprintln(os.Stderr, err) // a *Problem: the reading goes on
 //			continue
 //		}
-//		...
+//		fmt.Println(txn.Time, txn.Session, txn.Ops)
 //	}
 //
 // The files may be written by a running server meanwhile, or be a copy from a broken machine.
@@ -38,8 +40,8 @@
 //     writes that the leader refused (OpError), though not what they tried.
 //   - When the leader ordered it, by its clock, in milliseconds. The clocks of two leaders may
 //     differ, and a clock may be stepped: times need not rise where zxids do.
-//   - Which ephemeral nodes ended with a session: by name since 3.6, before that only to one who
-//     knows all nodes ([State.Apply] fills them in).
+//   - Which ephemeral nodes ended with a session: since 3.6 the log names them. Before that,
+//     [State.Apply] fills in those that the state has.
 //
 // # What it cannot tell
 //
@@ -47,10 +49,12 @@
 //   - When a server or a client learned of a write, or whether the reply arrived.
 //   - Whether a session was closed by its client or expired: both are OpCloseSession.
 //   - With a single folder of an ensemble: whether its last transactions were committed. A server
-//     logs a proposal before the majority has, and a new leader may discard it; then the server
-//     truncates its log when it comes back, but a folder copied before that still has it. Other
-//     servers' folders tell: one whose log goes on with the next epoch directly after the
-//     transaction before proves that it was discarded (ProblemUncommitted).
+//     logs a proposal before the majority has, and the next leader may discard it. When the server
+//     comes back it truncates its log, or gets a snapshot and keeps the proposal in its log for good.
+//     Other servers' folders tell: one whose log goes on with the next epoch directly after the
+//     transaction before proves that it was discarded (ProblemUncommitted). So read the folders of
+//     all servers. Followers of 3.4 save a snapshot in each election, which hides this; then their
+//     leader's folder tells.
 //   - That a log lost the end of an epoch, if all folders lost it: the next epoch begins with
 //     counter 1 whatever the last one came to.
 //   - The ensemble's identity: the field dbid is the same in all ensembles (0). Folders of another

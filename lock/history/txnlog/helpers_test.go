@@ -112,3 +112,13 @@ func scanAll(data []byte) (entries []entry, problems []*Problem) {
 	}
 	return entries, problems
 }
+
+// flipped damages entries of a log, by their indexes.
+func flipped(data []byte, indexes ...int) []byte {
+	entries, _ := scanAll(data)
+	data = bytes.Clone(data)
+	for _, i := range indexes {
+		data[entries[i].offset+frameSize] ^= 0xff
+	}
+	return data
+}

@@ -39,6 +39,8 @@ type source struct {
 
 // folder is what is known of one folder while reading.
 type folder struct {
+	files   []*logFile // not open yet, by first zxid
+	seen    recent
 	last    int64 // its last zxid that was passed
 	same    int   // number of transactions that it shares with others
 	differs int   // and that differ from others', or are never its own
@@ -52,9 +54,26 @@ type folder struct {
 
 func newMerge(l *Log, r Range) *merge {
 	m := &merge{log: l, rng: r, folders: make([]folder, len(l.dirs))}
-	m.files, m.to = l.needed(r)
+	m.to = r.To
+	if !r.Until.IsZero() {
+		around := l.around(r.Until)
+		for _, f := range append(around, l.needed(r, r.To)...) { // not exact yet
+			m.total += f.size
+		}
+		last := lastUntil(around, r.Until, m.progress)
+		if last == 0 {
+			last = -1 // the range is empty
+		}
+		if m.to == 0 || last < m.to {
+			m.to = last
+		}
+		m.total = m.read
+	}
+	m.files = l.needed(r, m.to)
+	m.files = m.sameEnsemble(m.files)
 	for _, f := range m.files {
 		m.total += f.size
+		m.folders[f.dir].files = append(m.folders[f.dir].files, f)
 	}
 	return m
 }
@@ -157,11 +176,8 @@ func (m *merge) advance() {
 // step reads the next entry of a source; without one, its payload is nil.
 func (m *merge) step(s *source) {
 	e, ok := s.next()
-	if s.hurt || !ok && s.scanner.hurt {
+	if e.hurt || !ok && s.hurt {
 		m.folders[s.dir].hurt = true
-	}
-	if !ok {
-		e = entry{}
 	}
 	s.cur = e
 }
@@ -171,6 +187,7 @@ func (m *merge) lowest() []*source {
 	for len(m.files) > 0 && (len(m.open) == 0 || m.files[0].first <= m.min()) {
 		f := m.files[0]
 		m.files = m.files[1:]
+		m.folders[f.dir].files = m.folders[f.dir].files[1:]
 		if m.folders[f.dir].foreign {
 			continue
 		}
@@ -181,6 +198,7 @@ func (m *merge) lowest() []*source {
 			m.progress(int(f.size - (m.read - before)))
 			continue
 		}
+		sc.seen = &m.folders[f.dir].seen
 		s := &source{scanner: sc, file: file, dir: f.dir}
 		m.step(s)
 		if s.cur.payload == nil {
@@ -221,10 +239,8 @@ func (m *merge) head(dir int) int64 {
 			head = s.cur.zxid
 		}
 	}
-	for _, f := range m.files {
-		if f.dir == dir && (head == 0 || f.first < head) {
-			head = f.first
-		}
+	if next := m.folders[dir].files; len(next) > 0 && (head == 0 || next[0].first < head) {
+		head = next[0].first
 	}
 	return head
 }
@@ -272,7 +288,14 @@ func (m *merge) gap(previous, zxid int64) {
 	if Epoch(zxid) != Epoch(first) {
 		first = Epoch(zxid)<<32 + 1
 	}
-	if first < zxid {
-		m.report(&Problem{Kind: ProblemGap, Zxid: first, Until: zxid - 1, Count: zxid - first})
+	if first >= zxid {
+		return
 	}
+	p := &Problem{Kind: ProblemGap, Zxid: first, Until: zxid - 1, Count: zxid - first}
+	for _, s := range m.log.snaps {
+		if s.Zxid >= first-1 && s.Zxid < zxid {
+			p.Snapshot = s
+		}
+	}
+	m.report(p)
 }

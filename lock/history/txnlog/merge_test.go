@@ -56,6 +56,9 @@ func TestSeveralFolders(t *testing.T) {
 		{"the beginning of an epoch is missing", []files{
 			{named(zx(1, 1)): file(e1...), named(zx(2, 4)): file(e2[3:]...)},
 		}, "1/1-10 2/4-10", "gap 2/1-2/3"},
+		{"goes on after a snapshot", []files{
+			{named(zx(1, 1)): file(e1...), named(zx(2, 4)): file(e2[3:]...), snapNamed(zx(2, 3)): nil, snapNamed(zx(2, 2)): nil, snapNamed(zx(1, 10)): nil, snapNamed(zx(2, 4)): nil},
+		}, "1/1-10 2/4-10", "gap 2/1-2/3"},
 		{"an epoch without a write", []files{
 			{named(zx(1, 1)): file(e1...), named(zx(4, 1)): file(run(4, 1, 2, "data")...)},
 		}, "1/1-10 4/1-2", ""},
@@ -64,6 +67,14 @@ func TestSeveralFolders(t *testing.T) {
 			{named(zx(1, 1)): file(slices.Concat(e1[:4], other[4:7], e1[7:])...), named(zx(2, 1)): file(e2...)},
 		}, "1/1-10 2/1-10", "disagree 1/5-1/7 #0 #1"},
 		{"another ensemble", []files{whole, {named(zx(1, 1)): file(other...)}}, "1/1-10 2/1-10", "other ensemble 1/1-0/0 #1"},
+		{"another ensemble, of other epochs", []files{
+			{named(zx(9000, 1)): file(run(9000, 1, 3, "data")...)},
+			{named(zx(8000, 1)): file(setData(zx(8000, 1), start.Add(9030*time.Hour), "x"))},
+		}, "9000/1-3", "other ensemble 8000/1-0/0 #1"},
+		{"epochs of a year", []files{
+			{named(zx(9000, 1)): file(run(9000, 1, 3, "data")...)},
+			{named(zx(8000, 1)): file(run(8000, 1, 3, "data")...)},
+		}, "8000/1-3 9000/1-3", ""},
 		{"the next epoch without the last proposals", []files{
 			{named(zx(1, 1)): file(e1...), snapNamed(0): nil},
 			{named(zx(1, 1)): file(e1[:7]...), named(zx(2, 1)): file(e2...), snapNamed(0): nil},
@@ -93,6 +104,10 @@ func TestSeveralFolders(t *testing.T) {
 			{named(zx(1, 1)): file(slices.Concat(e1, e2)...), snapNamed(0): nil},
 			{named(zx(1, 1)): file(e1[:7]...), named(zx(2, 1)): file(e2...), snapNamed(0): nil},
 		}, "1/1-10 2/1-10", "disagree 1/8-1/10 #0 #1"},
+		{"the end of the epoch is damaged in one", []files{
+			{named(zx(1, 1)): file(e1...), snapNamed(0): nil},
+			{named(zx(1, 1)): flipped(file(slices.Concat(e1, e2)...), 7, 8, 9), snapNamed(0): nil},
+		}, "1/1-10 2/1-10", "damaged 1/7-2/1; unconfirmed 1/8-1/10 #0"},
 		{"copied at different times", []files{whole, {named(zx(1, 1)): file(e1...), named(zx(2, 1)): file(e2[:4]...)}}, "1/1-10 2/1-10", "unconfirmed 2/5-2/10 #0"},
 		{"missing in one, which then goes on in the same epoch", []files{
 			{named(zx(1, 1)): file(e1...)},
@@ -119,6 +134,12 @@ func TestSeveralFolders(t *testing.T) {
 				t.Errorf("problems %s, want %s", got, test.told)
 			}
 			for _, p := range problems {
+				if p.Snapshot != nil && p.Snapshot.Zxid != zx(2, 3) {
+					t.Errorf("snapshot %v", p.Snapshot)
+				}
+				if p.Kind == ProblemGap && (p.Snapshot != nil) != strings.HasSuffix(test.name, "snapshot") {
+					t.Errorf("snapshot %v of %v", p.Snapshot, p)
+				}
 				if text := p.Error(); text == "" || strings.Contains(text, "%!") {
 					t.Errorf("message %q", text)
 				}
@@ -324,6 +345,23 @@ func TestProgress(t *testing.T) {
 	}
 	if last != size || total != size || calls < 4 {
 		t.Errorf("told of %d of %d bytes in %d calls; the files have %d", last, total, calls, size)
+	}
+}
+
+// TestKeep keeps transactions over later ones, of several buffers.
+func TestKeep(t *testing.T) {
+	var records [][]byte
+	for i := range int64(6000) {
+		records = append(records, setData(i+1, start, fmt.Sprintf("%0200d", i+1)))
+	}
+	txns, _ := collect(mustOpen(t, write(t, map[string][]byte{"log.1": file(records...)})), Range{})
+	if len(txns) != len(records) {
+		t.Fatalf("%d transactions, want %d", len(txns), len(records))
+	}
+	for _, txn := range txns {
+		if want := fmt.Sprintf("%0200d", txn.Zxid); txn.Ops[0].Path != "/n" || string(txn.Ops[0].Data) != want {
+			t.Fatalf("transaction %d is %+v", txn.Zxid, txn)
+		}
 	}
 }
 

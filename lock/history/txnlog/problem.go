@@ -15,7 +15,9 @@ const (
 	// ProblemDamaged: bytes of a file are no entries, and readable ones follow. What they held may
 	// be in another folder; if not, a ProblemGap follows.
 	ProblemDamaged
-	// ProblemGap: no folder has the transactions from Zxid to Until.
+	// ProblemGap: no folder has the transactions from Zxid to Until. A server that is far behind gets
+	// a snapshot from its leader instead of transactions. Then that is Snapshot, and the last
+	// transactions before the gap may have been discarded.
 	ProblemGap
 	// ProblemDisagree: the folders Dirs have different transactions at the zxids from Zxid to
 	// Until, Count of them; or one of them has none there although it took part in the next epoch as
@@ -38,7 +40,8 @@ const (
 	ProblemUnsupported
 	// ProblemUnreadable: a file cannot be opened or read, or is not what its name says.
 	ProblemUnreadable
-	// ProblemDisorder: a file has zxids that do not rise. Txns leaves out the lower ones.
+	// ProblemDisorder: a file has the zxid Until after the higher one Zxid, with a transaction that
+	// the server had not logged so before. Txns leaves it out, and further ones in the file.
 	ProblemDisorder
 )
 
@@ -70,6 +73,9 @@ type Problem struct {
 	Count  int64    // number of transactions concerned; 0: unknown
 	Type   int32    // ProblemUnsupported: the transaction's type
 	Err    error    // the cause, or what is wrong; may be nil
+	// Snapshot is, for a ProblemGap, the newest snapshot of the time of the gap. To go on with the
+	// right state, load it. nil: there is none.
+	Snapshot *Snapshot
 }
 
 // Lost reports whether transactions that took effect may be missing from what Txns returns.
@@ -100,6 +106,9 @@ func (p *Problem) Error() string {
 		}
 	case ProblemGap:
 		fmt.Fprintf(&b, "gap: no folder has %s", p.transactions())
+		if p.Snapshot != nil {
+			fmt.Fprintf(&b, "; %s shows the state at %s", p.Snapshot.Path, hex(p.Snapshot.Zxid))
+		}
 	case ProblemDisagree:
 		fmt.Fprintf(&b, "the servers disagree: %s differ between %s", p.transactions(), strings.Join(p.Dirs, " and "))
 	case ProblemUncommitted:
@@ -107,7 +116,10 @@ func (p *Problem) Error() string {
 	case ProblemUnconfirmed:
 		fmt.Fprintf(&b, "maybe not committed: %s, only in %s", p.transactions(), strings.Join(p.Dirs, ", "))
 	case ProblemOtherEnsemble:
-		fmt.Fprintf(&b, "%s is of another ensemble, left out: other transactions from zxid %s on", strings.Join(p.Dirs, ", "), hex(p.Zxid))
+		fmt.Fprintf(&b, "%s is of another ensemble, left out from zxid %s on", strings.Join(p.Dirs, ", "), hex(p.Zxid))
+		if p.Count > 0 {
+			b.WriteString(", where its transactions are others")
+		}
 	case ProblemUnsupported:
 		b.WriteString("unsupported")
 		if p.Zxid != 0 {

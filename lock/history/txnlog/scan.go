@@ -2,11 +2,13 @@ package txnlog
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/adler32"
 	"io"
+	"slices"
 )
 
 const (
@@ -26,6 +28,8 @@ type entry struct {
 	offset  int64
 	zxid    int64
 	time    int64  // Unix milliseconds
+	sum     uint32 // Adler-32 of the payload
+	hurt    bool   // there were unreadable bytes before it
 	payload []byte // header, record, digest; valid until the scanner's next entry
 }
 
@@ -44,12 +48,13 @@ type scanner struct {
 	last    int64 // zxid of the last entry; 0: none
 	hurt    bool  // unreadable bytes since the last entry
 	swapped bool  // a disorder was reported
+	seen    *recent
 	done    bool
 }
 
 // newScanner reads the file's header. If it is none, the error is a *Problem.
 func newScanner(f io.ReaderAt, path string, report func(*Problem), read func(int)) (*scanner, error) {
-	s := &scanner{f: f, path: path, report: report, read: read}
+	s := &scanner{f: f, path: path, report: report, read: read, seen: new(recent)}
 	got, err := s.need(fileHeaderSize)
 	switch {
 	case err != nil:
@@ -114,6 +119,7 @@ func (s *scanner) next() (entry, bool) {
 			s.report(&Problem{Kind: ProblemUnreadable, File: s.path, Offset: s.offset(), Zxid: s.last, Err: err})
 			s.done, s.hurt = true, true
 		case state == entryGood:
+			e.hurt = s.hurt
 			if s.accept(e) {
 				return e, true
 			}
@@ -130,15 +136,54 @@ func (s *scanner) next() (entry, bool) {
 	return entry{}, false
 }
 
-// accept checks an entry's place in the order.
+// accept checks an entry's place in the order. A server that comes back logs again what it gets
+// from its leader, also if it had it.
 func (s *scanner) accept(e entry) bool {
 	if e.zxid > s.last {
 		s.last, s.hurt = e.zxid, false
+		s.seen.add(e)
 		return true
 	}
-	if !s.swapped {
+	if !s.seen.has(e) && !s.swapped {
 		s.swapped = true
 		s.report(&Problem{Kind: ProblemDisorder, File: s.path, Offset: e.offset, Zxid: s.last, Until: e.zxid})
+	}
+	return false
+}
+
+// recent has the checksums of a folder's latest entries. More than a server logs again: a leader has
+// the last 500 transactions at hand, and reads others from its log up to a third of a snapshot's size.
+type recent struct {
+	ring []checksum
+	next int
+}
+
+type checksum struct {
+	zxid int64
+	sum  uint32
+	size int32
+}
+
+const maxRecent = 1 << 15
+
+func (r *recent) add(e entry) {
+	c := checksum{e.zxid, e.sum, int32(len(e.payload))}
+	if len(r.ring) < maxRecent {
+		r.ring = append(r.ring, c)
+		return
+	}
+	r.ring[r.next] = c
+	r.next = (r.next + 1) % maxRecent
+}
+
+// has reports whether an equal entry was added lately. The zxids rise.
+func (r *recent) has(e entry) bool {
+	older, newer := r.ring[r.next:], r.ring[:r.next]
+	for _, part := range [][]checksum{older, newer} {
+		i, ok := slices.BinarySearchFunc(part, e.zxid, func(c checksum, zxid int64) int { return cmp.Compare(c.zxid, zxid) })
+		if ok {
+			return part[i] == checksum{e.zxid, e.sum, int32(len(e.payload))}
+		}
 	}
 	return false
 }
@@ -181,7 +226,7 @@ func (s *scanner) parse() (entry, entryState, error) {
 		return entry{}, entryBad, nil
 	}
 	h := decodeHeader(payload)
-	e := entry{offset: s.offset(), zxid: h.zxid, time: h.time, payload: payload}
+	e := entry{offset: s.offset(), zxid: h.zxid, time: h.time, sum: uint32(sum), payload: payload}
 	s.pos += size
 	return e, entryGood, nil
 }
@@ -201,10 +246,12 @@ func (s *scanner) padding() {
 			s.done = true
 			return
 		}
-		zeros := leadingZeros(s.buf[s.pos:])
-		s.pos += zeros
+		s.pos += leadingZeros(s.buf[s.pos:])
 		if s.pos < len(s.buf) {
 			break
+		}
+		if data, ok := nextData(s.f, s.offset()); ok && data > s.offset() {
+			s.seek(data)
 		}
 	}
 	// The checksum of an entry begins with four zeros, and may go on with more.
@@ -251,6 +298,9 @@ func (s *scanner) resync(offset, bad int64) {
 		}
 		if zeros := leadingZeros(s.buf[s.pos:]); zeros > frameSize {
 			s.pos += zeros - frameSize
+			if data, ok := nextData(s.f, s.offset()); ok && data > s.start+int64(len(s.buf)) {
+				s.seek(data - frameSize) // the checksum may begin with zeros
+			}
 			continue
 		}
 		if s.buf[s.pos] != 0 {

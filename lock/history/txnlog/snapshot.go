@@ -43,7 +43,7 @@ func (l *Log) Snapshots() []*Snapshot { return slices.Clone(l.snaps) }
 // damaged when they are read, so have the next one ready.
 func (l *Log) SnapshotsFor(r Range) []*Snapshot {
 	start := r.From
-	if files, _ := l.needed(r); len(files) > 0 {
+	if files := l.needed(r, r.To); len(files) > 0 {
 		start = max(start, files[0].first)
 	} else if start == 0 {
 		start = math.MaxInt64
@@ -134,7 +134,7 @@ type snapshotReader struct {
 	sum    hash.Hash32
 	offset int64 // in the uncompressed bytes
 	err    error
-	small  [8]byte
+	small  [256]byte
 }
 
 // open opens the file and reads its header.
@@ -181,7 +181,8 @@ func (r *snapshotReader) problem() error {
 	return &Problem{Kind: kind, File: r.snap.Path, Offset: r.offset, Zxid: r.snap.Zxid, Err: r.err}
 }
 
-// take reads n bytes. Up to 8 of them are valid until the next read; more are the caller's.
+// take reads n bytes. If they fit into small, they are valid until the next read; otherwise they are
+// the caller's.
 func (r *snapshotReader) take(n int) []byte {
 	if r.err != nil {
 		return nil
@@ -226,21 +227,25 @@ func (r *snapshotReader) int64() int64 {
 	return 0
 }
 
-func (r *snapshotReader) time() time.Time { return time.UnixMilli(r.int64()) }
-
 func (r *snapshotReader) buffer() []byte {
 	n := r.int32()
 	if r.err != nil || n == -1 {
 		return nil
 	}
 	b := r.take(int(n))
-	if n <= int32(len(r.small)) && b != nil {
-		return append(make([]byte, 0, n), b...)
+	if int(n) <= len(r.small) && b != nil {
+		b = append(make([]byte, 0, n), b...)
 	}
 	return b
 }
 
-func (r *snapshotReader) string() string { return string(r.buffer()) }
+func (r *snapshotReader) string() string {
+	n := r.int32()
+	if r.err != nil || n == -1 {
+		return ""
+	}
+	return string(r.take(int(n)))
+}
 
 // sessions reads the open sessions, until yield returns false.
 func (r *snapshotReader) sessions(yield func(Session) bool) {
@@ -252,7 +257,7 @@ func (r *snapshotReader) sessions(yield func(Session) bool) {
 	}
 }
 
-// openACL is the list that a server does not save: everybody may do everything.
+// openACL is the list that a server does not save. It permits everything to all clients.
 var openACL = []ACL{{Perms: 31, Scheme: "world", ID: "anyone"}}
 
 // acls reads the access control lists, by the numbers that nodes refer to.
@@ -278,17 +283,26 @@ func (r *snapshotReader) node(acls map[int64][]ACL) (Node, bool) {
 	if path == "" {
 		path = "/"
 	}
-	n := Node{Path: path, Data: r.buffer(), ACL: acls[r.int64()]}
-	n.Czxid, n.Mzxid = r.int64(), r.int64()
-	n.Ctime, n.Mtime = r.time(), r.time()
-	n.Version, n.CVersion, n.AVersion = r.int32(), r.int32(), r.int32()
-	n.setOwner(r.int64())
-	n.Pzxid = r.int64()
-	if r.err == nil && path[0] != '/' {
+	if path[0] != '/' {
 		r.err = fmt.Errorf("node %.100q: its path does not begin with a slash", path)
 	}
-	return n, r.err == nil
+	n := Node{Path: path, Data: r.buffer()}
+	d := decoder{b: r.take(statSize)}
+	if r.err != nil {
+		return Node{}, false
+	}
+	n.ACL = acls[d.int64()]
+	n.Czxid, n.Mzxid = d.int64(), d.int64()
+	n.Ctime, n.Mtime = time.UnixMilli(d.int64()), time.UnixMilli(d.int64())
+	n.Version, n.CVersion, n.AVersion = d.int32(), d.int32(), d.int32()
+	n.setOwner(d.int64())
+	n.Pzxid = d.int64()
+	return n, true
 }
+
+// statSize is the length of what a node has after its data: the number of its access control list,
+// and StatPersisted.
+const statSize = 68
 
 // setOwner sets what the server saves in a node's field ephemeralOwner.
 func (n *Node) setOwner(owner int64) {

@@ -43,7 +43,7 @@ func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
 	}
 }
 
-// openScanner opens a log for reading.
+// open opens a log for reading.
 func (f *logFile) open(report func(*Problem), read func(int)) (*os.File, *scanner) {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -78,18 +78,8 @@ func newLogFile(path string, dir int, zxid, size int64) *logFile {
 	return f
 }
 
-// needed returns the files to read, and the last zxid of the range (0: no bound; -1: it is empty).
-func (l *Log) needed(r Range) (files []*logFile, to int64) {
-	to = r.To
-	if !r.Until.IsZero() {
-		last := l.lastUntil(r.Until)
-		if last == 0 {
-			return nil, -1
-		}
-		if to == 0 || last < to {
-			to = last
-		}
-	}
+// needed returns the files that have the range up to a zxid (0: no bound).
+func (l *Log) needed(r Range, to int64) (files []*logFile) {
 	following := l.following()
 	started := map[int]bool{}
 	for _, f := range l.logs {
@@ -105,7 +95,7 @@ func (l *Log) needed(r Range) (files []*logFile, to int64) {
 		started[f.dir] = true
 		files = append(files, f)
 	}
-	return files, to
+	return files
 }
 
 // following returns for each log the next one of its folder.
@@ -121,10 +111,9 @@ func (l *Log) following() map[*logFile]*logFile {
 	return next
 }
 
-// lastUntil returns the zxid of the last transaction that is not after a time; 0 if there is none.
-// For each folder it reads the last file that begins in time, and the next one: there the clock may
-// have been set back.
-func (l *Log) lastUntil(until time.Time) int64 {
+// around returns the files in which the last transaction that is not after a time may be: for each
+// folder the last one that begins in time, and the next one, where the clock may have been set back.
+func (l *Log) around(until time.Time) (files []*logFile) {
 	last := map[int]*logFile{}
 	for _, f := range l.logs {
 		if last[f.dir] == nil || !f.time.IsZero() && !f.time.After(until) {
@@ -132,26 +121,34 @@ func (l *Log) lastUntil(until time.Time) int64 {
 		}
 	}
 	following := l.following()
+	for _, f := range last {
+		files = append(files, f)
+		if next := following[f]; next != nil {
+			files = append(files, next)
+		}
+	}
+	return files
+}
+
+// lastUntil returns the highest zxid in the files whose time is not after the bound; 0 if there is
+// none.
+func lastUntil(files []*logFile, until time.Time, read func(int)) int64 {
 	var zxid int64
 	ms := until.UnixMilli()
-	for _, f := range last {
-		for _, f := range []*logFile{f, following[f]} {
-			if f != nil {
-				f.scan(func(e entry) bool {
-					if e.time <= ms {
-						zxid = max(zxid, e.zxid)
-					}
-					return true
-				})
+	for _, f := range files {
+		f.scan(read, func(e entry) bool {
+			if e.time <= ms {
+				zxid = max(zxid, e.zxid)
 			}
-		}
+			return true
+		})
 	}
 	return zxid
 }
 
 // scan reads a log's entries, as far as it can, until visit returns false.
-func (f *logFile) scan(visit func(entry) bool) {
-	file, s := f.open(func(*Problem) {}, nil)
+func (f *logFile) scan(read func(int), visit func(entry) bool) {
+	file, s := f.open(func(*Problem) {}, read)
 	if s == nil {
 		return
 	}

@@ -47,7 +47,7 @@ func (r *Report) where(m history.Moment) string {
 	case history.After:
 		return fmt.Sprintf("the logs end earlier, at %s: this is the state then, zxid %s", r.moment(r.Last), hex(m.Zxid))
 	case history.Skipped:
-		return after + ": the leader's clock was stepped over this time"
+		return after + ": no stamp shows this time; the leader's clock was stepped over it, or another leader came"
 	}
 	return after
 }

@@ -1,0 +1,249 @@
+package history
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// about returns an event of the present transaction about an entry.
+func (m *Machine) about(kind Kind, q *queue, c *contender) Event {
+	e := m.event(kind, q.name)
+	e.Entry, e.Who, e.In, e.Lease = c.Node, c.client, c.in, c.ends()
+	if c.Leased() {
+		e.TTL = c.TTL()
+	}
+	if by := m.by(); by != c.client {
+		e.By = by
+	}
+	return e
+}
+
+// derived returns an event that follows from the last write of an entry, that much later.
+func (m *Machine) derived(kind Kind, q *queue, c *contender, later time.Duration) Event {
+	return Event{Kind: kind, Zxid: c.written.zxid, Time: c.stamp.Add(later), Session: c.session, Lock: q.name, Entry: c.Node,
+		Who: c.client, In: c.in, Lease: c.ends(), TTL: c.TTL(), mono: c.written.mono + later}
+}
+
+func clientOf(r *znode.Record) Client { return Client{r.Owner, r.Host, r.PID} }
+
+// join is an entry that was created.
+func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
+	t := m.txn
+	stat := znode.Stat{Czxid: t.Zxid, Mzxid: t.Zxid, Ctime: t.Time.UnixMilli(), Mtime: t.Time.UnixMilli()}
+	if op.Ephemeral {
+		stat.EphemeralOwner = t.Session
+	}
+	matches := m.o.Match(lock)
+	if !matches && m.by().Known() && lock != m.o.Reaper || m.scratch(lock) {
+		return
+	}
+	e := &contender{Entry: znode.ReadEntry(name, op.Data, stat), written: m.clock.point, stamp: t.Time, session: t.Session}
+	if e.Leased() {
+		e.client = clientOf(&e.Record)
+		m.estimated(lock, e)
+	}
+	if !matches {
+		return
+	}
+	if e.Leased() {
+		e.keep(op.Data)
+	}
+	q := m.queue(lock)
+	q.add(e)
+	joined := m.about(Joined, q, e)
+	joined.Role = e.role(q.rules.Kind)
+	m.tell(q, joined)
+	m.touch(q)
+}
+
+// scratch reports whether the transaction creates and deletes the lock's node: clients sample the
+// leader's clock, and test servers, by such writes.
+func (m *Machine) scratch(lock string) bool {
+	var made, deleted bool
+	for _, op := range m.txn.Ops {
+		if name, ok := m.name(op.Path); ok && name == lock {
+			made, deleted = made || op.Kind == txnlog.OpCreate, deleted || op.Kind == txnlog.OpDelete
+		}
+	}
+	return made && deleted
+}
+
+// estimated notes whose session wrote the entry, and learns of the leader's clock from the
+// estimate in its record.
+func (m *Machine) estimated(lock string, e *contender) {
+	s := m.knows(lock, e.client)
+	if s.knew == 0 || e.Record.ExpiresAt == 0 {
+		return
+	}
+	if step, ok := m.clock.learn(s.knew, time.UnixMilli(e.Record.ExpiresAt-e.Record.TTL)); ok {
+		m.emit(step)
+	}
+}
+
+// write is an entry that was written.
+func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
+	t := m.txn
+	q, matches := m.locks[lock], m.o.Match(lock)
+	i := -1
+	if q != nil {
+		i = q.find(name.Node)
+	}
+	if i < 0 {
+		if !matches && m.by().Known() && lock != m.o.Reaper {
+			return
+		}
+		r, err := znode.DecodeRecord(op.Data)
+		if err != nil || !name.Ours() {
+			return
+		}
+		if !matches {
+			if r.Broken == nil { // whose session it is is of use for other locks
+				m.knows(lock, clientOf(&r))
+			}
+			return
+		}
+		// Created before the log begins, or in a gap.
+		m.found(lock, name, &txnlog.Node{Data: op.Data, Mtime: t.Time, Version: op.Version}).written = m.clock.point
+		q = m.locks[lock]
+		i = q.find(name.Node)
+		q.entries[i].written.zxid--
+	}
+	c := q.entries[i]
+	c.doubted = false
+	before := c.Entry
+	stat := c.Stat
+	stat.Mzxid, stat.Mtime, stat.Version = t.Zxid, t.Time.UnixMilli(), op.Version
+	after, ok := c.renewal(op.Data, stat)
+	if !ok {
+		after = znode.ReadEntry(name, op.Data, stat)
+	}
+	if !c.in || after.Record.Shared {
+		m.touch(q)
+	}
+	if !after.Leased() {
+		c.Entry, c.raw = after, nil
+		if name.Ours() {
+			e := m.about(Overwritten, q, c)
+			if after.Err != nil {
+				e.Reason = after.Err.Error()
+			}
+			m.tell(q, e)
+		}
+		return
+	}
+	if b := after.Record.Broken; b != nil {
+		c.raw = nil
+		again := before.Record.Broken != nil
+		c.Entry, c.breaker = after, t.Session
+		m.knows("", Client{b.Owner, b.Host, b.PID})
+		if !again { // a break writes twice
+			e := m.about(Broken, q, c)
+			e.By, e.Reason = Client{b.Owner, b.Host, b.PID}, b.Reason
+			m.tell(q, e)
+		}
+		return
+	}
+	m.renew(q, c, after, op.Data, ok)
+}
+
+// expiresKey comes before the number in a record that changes with each renewal.
+var expiresKey = []byte(`"expires_at":`)
+
+// keep keeps a record, to recognize the next renewal without decoding it.
+func (c *contender) keep(data []byte) {
+	c.raw, c.expires = append(c.raw[:0], data...), [2]int{}
+	if i := bytes.Index(data, expiresKey); i >= 0 {
+		begin := i + len(expiresKey)
+		c.expires = [2]int{begin, begin + digits(data[begin:])}
+	}
+}
+
+// digits returns the number of digits at the beginning.
+func digits(b []byte) (n int) {
+	for n < len(b) && b[n] >= '0' && b[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// renewal returns the entry after a write whose data is that of the last one, but for expires_at.
+// It is not needed, but most writes are renewals, and decoding them takes most of the time.
+func (c *contender) renewal(data []byte, stat znode.Stat) (znode.Entry, bool) {
+	begin, end := c.expires[0], c.expires[1]
+	if len(c.raw) == 0 || begin == end || len(data) <= begin || !bytes.Equal(data[:begin], c.raw[:begin]) {
+		return znode.Entry{}, false
+	}
+	n := digits(data[begin:])
+	if n == 0 || n > 15 || !bytes.Equal(data[begin+n:], c.raw[end:]) {
+		return znode.Entry{}, false
+	}
+	e := c.Entry
+	e.Stat, e.Record.ExpiresAt = stat, 0
+	for _, d := range data[begin : begin+n] {
+		e.Record.ExpiresAt = e.Record.ExpiresAt*10 + int64(d-'0')
+	}
+	return e, true
+}
+
+// renew is an entry that its owner wrote. With plain, only expires_at has changed.
+func (m *Machine) renew(q *queue, c *contender, after znode.Entry, data []byte, plain bool) {
+	t := m.txn
+	before := c.Entry
+	m.estimated(q.name, &contender{Entry: after, client: clientOf(&after.Record)})
+	m.lapse(q, c)
+	late, again := c.lapsed, c.written.zxid == t.Zxid
+	c.Entry, c.client, c.session = after, clientOf(&after.Record), t.Session
+	c.written, c.stamp, c.risk, c.lapsed = m.clock.point, t.Time, false, false
+	if !plain {
+		c.keep(data)
+	}
+	if again {
+		return // an attach writes twice
+	}
+	kind := Renewed
+	switch was, is := before.Record, after.Record; {
+	case is.Detached && !was.Detached:
+		kind = Detached
+	case is.Incarnation != was.Incarnation:
+		kind = Attached
+	case is.Shared && !was.Shared:
+		kind = Shared
+	}
+	e := m.about(kind, q, c)
+	e.Late = late
+	if kind == Attached {
+		e.By = clientOf(&before.Record) // from which it was taken
+	}
+	m.tell(q, e)
+	m.record(q, c)
+}
+
+// lapse tells of an entry's lease as far as it has gone by without a write.
+func (m *Machine) lapse(q *queue, c *contender) {
+	if !c.Leased() {
+		return
+	}
+	lasted, ttl := m.clock.between(c.written, m.clock.point), c.TTL()
+	if c.in && !c.risk && lasted > ttl/2+ttl/20 { // a renewal that was due at a third can take a little
+		c.risk = true
+		m.tell(q, m.derived(AtRisk, q, c, ttl/2))
+	}
+	if !c.lapsed && lasted > ttl {
+		c.lapsed = true
+		m.tell(q, m.derived(Expired, q, c, ttl))
+	}
+}
+
+// record tells once that the entry's record has the grant.
+func (m *Machine) record(q *queue, c *contender) {
+	if !c.in || c.recorded || !c.Granted() {
+		return
+	}
+	c.recorded = true
+	e := m.about(Recorded, q, c)
+	e.At = time.UnixMilli(c.Record.AcquiredAt)
+	m.tell(q, e)
+}

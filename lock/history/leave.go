@@ -1,0 +1,79 @@
+package history
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// Reasons of Removed.
+const (
+	byUnknown = "by a session that wrote no entry: by hand, unless it is a new session of the entry's client"
+	byAnother = "by another client, during the lease"
+)
+
+// left is an entry that was deleted, or whose session has ended.
+func (m *Machine) left(q *queue, c *contender, ended bool) {
+	m.lapse(q, c)
+	e := m.about(Removed, q, c)
+	e.Late = c.lapsed
+	s := m.sessions[m.txn.Session]
+	unknown := s == nil || !s.client.Known()
+	own := m.txn.Session == c.session || !unknown && s.client == c.client || unknown && c.session == 0 // as far as a log that begins later can tell
+	switch {
+	case ended:
+		e.Kind = SessionEnded
+	case own:
+		e.Kind, e.By = Withdrawn, Client{}
+		if e.In {
+			e.Kind = Released
+		}
+		e.Again = m.rejoins(q.name)
+	case c.lapsed && s != nil && s.reaps:
+		e.Kind, e.Early = Swept, m.early(q, c)
+	case c.lapsed:
+		e.Kind, e.Early = Purged, m.early(q, c)
+	case c.breaker != 0 && m.txn.Session == c.breaker:
+		e.Reason = "by the client that broke it, before the end of the lease"
+		if c.Record.Detached {
+			e.Reason = "by the client that broke it; no process had it"
+		}
+	case unknown && m.tidies(q.name):
+		e.Kind = Withdrawn // only clients delete the lock's node in the same transaction, and of others' entries only expired ones
+		if e.In {
+			e.Kind = Released
+		}
+	case !e.By.Known():
+		e.Reason = byUnknown
+		m.nameless[m.txn.Session] = Client{}
+	default:
+		e.Reason = byAnother
+	}
+	m.tell(q, e)
+}
+
+// early reports whether an expired entry was deleted before the grace was over.
+func (m *Machine) early(q *queue, c *contender) bool {
+	return m.clock.between(c.written, m.clock.point) < c.TTL()+m.o.Grace(q.name)
+}
+
+// rejoins reports whether the transaction also creates an entry of the lock.
+func (m *Machine) rejoins(lock string) bool {
+	return slices.ContainsFunc(m.txn.Ops, func(op txnlog.Op) bool {
+		name, ok := m.name(op.Path)
+		above, node := split(name)
+		_, entry := znode.Parse(node)
+		return ok && op.Kind == txnlog.OpCreate && above == lock && entry
+	})
+}
+
+// tidies reports whether the transaction also deletes the lock's anchor.
+func (m *Machine) tidies(lock string) bool {
+	return slices.ContainsFunc(m.txn.Ops, func(op txnlog.Op) bool {
+		name, ok := m.name(op.Path)
+		above, node := split(name)
+		return ok && op.Kind == txnlog.OpDelete && above == lock && strings.HasPrefix(node, "anchor-")
+	})
+}

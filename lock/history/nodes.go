@@ -1,0 +1,236 @@
+package history
+
+import (
+	"strings"
+
+	"github.com/holdfast-io/holdfast/lock/history/txnlog"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+func (m *Machine) begin(n *txnlog.Node) {
+	if m.o.Jobs != "" {
+		if job, ok := strings.CutPrefix(n.Path, m.o.Jobs+"/"); ok {
+			if m.matchesJob(job) {
+				m.jobs[job] = append([]byte(nil), n.Data...)
+			}
+			return
+		}
+	}
+	name, ok := m.name(n.Path)
+	if !ok {
+		return
+	}
+	lock, node := split(name)
+	if entry, ok := znode.Parse(node); ok && lock != znode.Inbox {
+		if m.o.Match(lock) {
+			m.found(lock, entry, n)
+		}
+		return
+	}
+	if _, ok := znode.AnchorOf(node); ok {
+		if a, err := znode.DecodeAnchor(n.Data); err == nil && m.o.Match(lock) {
+			m.queue(lock).rules.Capacity = a.Capacity()
+		}
+		return
+	}
+	if p, err := znode.DecodeParent(n.Data); err == nil && m.o.Match(name) && isLock(p.Kind) {
+		m.queue(name).setParent(n.Data, p)
+	}
+}
+
+// found adds an entry that was created before the log begins, or in a gap.
+func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender {
+	q := m.queue(lock)
+	stat := znode.Stat{Czxid: n.Czxid, Mzxid: n.Mzxid, Ctime: n.Ctime.UnixMilli(), Mtime: n.Mtime.UnixMilli(), Version: n.Version, EphemeralOwner: n.EphemeralOwner}
+	c := &contender{Entry: znode.ReadEntry(name, n.Data, stat), written: point{zxid: n.Mzxid}, stamp: n.Mtime, session: n.EphemeralOwner}
+	if !m.clock.stamp.IsZero() { // else start does that
+		c.written.mono = m.clock.mono + n.Mtime.Sub(m.clock.stamp)
+	}
+	if c.Leased() {
+		c.client, c.recorded = clientOf(&c.Record), c.Granted()
+	}
+	q.add(c)
+	m.touch(q)
+	return c
+}
+
+// create is a node that was created.
+func (m *Machine) create(op *txnlog.Op) {
+	if m.job(op) {
+		return
+	}
+	name, ok := m.name(op.Path)
+	if !ok {
+		m.elsewhere(op)
+		return
+	}
+	lock, node := split(name)
+	if lock == znode.Inbox {
+		m.revoke(node, op)
+		return
+	}
+	if entry, ok := znode.Parse(node); ok {
+		m.join(lock, entry, op)
+		return
+	}
+	if _, ok := znode.AnchorOf(node); ok {
+		if !m.o.Match(lock) {
+			if len(m.unasked) < fewNames {
+				m.unasked[lock] = true
+			}
+		} else if a, err := znode.DecodeAnchor(op.Data); err == nil {
+			m.capacity(m.queue(lock), a.Capacity())
+		}
+		return
+	}
+	p, err := znode.DecodeParent(op.Data)
+	if err == nil && isLock(p.Kind) && m.o.Match(name) {
+		q := m.queue(name)
+		q.setParent(op.Data, p)
+		e := m.event(Made, name)
+		e.Of = string(p.Kind)
+		q.made = e // told when the transaction has shown its permits, and whose session it is
+		m.touch(q)
+	}
+}
+
+// fewNames is how many names of other locks are kept.
+const fewNames = 8
+
+// elsewhere notes where there are locks that are not below the root.
+func (m *Machine) elsewhere(op *txnlog.Op) {
+	root, node := split(op.Path)
+	if len(m.others) >= fewNames || !strings.HasPrefix(node, "anchor-") && !znode.Reserved(node) {
+		return
+	}
+	if _, ok := znode.AnchorOf(node); ok {
+		root, _ = split(root) // or a node above
+	} else if !znode.Reserved(node) {
+		return
+	}
+	if root != "" {
+		m.others[root] = true
+	}
+}
+
+// set is data that was written.
+func (m *Machine) set(op *txnlog.Op) {
+	if m.job(op) {
+		return
+	}
+	name, ok := m.name(op.Path)
+	if !ok {
+		return
+	}
+	if q := m.locks[name]; q != nil && string(q.raw) == string(op.Data) {
+		return // a join wrote the same data for the reply
+	}
+	lock, node := split(name)
+	if lock == znode.Inbox {
+		m.revoke(node, op)
+		return
+	}
+	if entry, ok := znode.Parse(node); ok {
+		m.write(lock, entry, op)
+		return
+	}
+	if _, ok := znode.AnchorOf(node); ok {
+		if a, err := znode.DecodeAnchor(op.Data); err == nil && m.o.Match(lock) {
+			m.capacity(m.queue(lock), a.Capacity())
+		}
+		return
+	}
+	p, err := znode.DecodeParent(op.Data)
+	if err != nil || !isLock(p.Kind) || !m.o.Match(name) {
+		return
+	}
+	q := m.queue(name)
+	fresh := q.raw == nil || p.Adopted && !q.adopted
+	q.setParent(op.Data, p)
+	if fresh {
+		e := m.event(Adopted, name)
+		e.Of, e.By = string(p.Kind), m.by()
+		m.emit(e)
+	}
+	m.touch(q)
+}
+
+// delete is a node that was deleted.
+func (m *Machine) delete(path string) {
+	name, ok := m.name(path)
+	if !ok {
+		return
+	}
+	if q := m.locks[name]; q != nil {
+		if q.raw != nil {
+			e := m.event(Deleted, name)
+			e.Of, e.By = string(q.rules.Kind), m.by()
+			m.tell(q, e)
+		}
+		delete(m.locks, name)
+		return
+	}
+	lock, node := split(name)
+	q := m.locks[lock]
+	if q == nil {
+		return
+	}
+	if i := q.find(node); i >= 0 {
+		m.left(q, q.entries[i], false)
+		q.remove(i)
+		m.touch(q)
+		m.forget(q)
+	}
+}
+
+// closed is a session that has ended, with its nodes.
+func (m *Machine) closed(op *txnlog.Op) {
+	for _, path := range op.Ended {
+		name, ok := m.name(path)
+		if !ok {
+			continue
+		}
+		lock, node := split(name)
+		if q := m.locks[lock]; q != nil {
+			m.end(q, q.find(node))
+		}
+	}
+	if op.Ended == nil { // a log of a release that does not name them
+		for _, q := range m.ephemeral() {
+			for i := len(q.entries) - 1; i >= 0; i-- {
+				if q.entries[i].Stat.EphemeralOwner == m.txn.Session {
+					m.end(q, i)
+				}
+			}
+		}
+	}
+	delete(m.sessions, m.txn.Session)
+}
+
+// end removes the entry of a session that has ended.
+func (m *Machine) end(q *queue, i int) {
+	if i < 0 {
+		return
+	}
+	m.left(q, q.entries[i], true)
+	q.remove(i)
+	m.touch(q)
+	m.forget(q)
+}
+
+// ephemeral returns the locks that have entries which end with their session.
+func (m *Machine) ephemeral() (all []*queue) {
+	for _, q := range m.locks {
+		if q.ephemeral > 0 {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// forget drops a lock that the log shows nothing of but entries which have gone.
+func (m *Machine) forget(q *queue) {
+	if len(q.entries) == 0 && q.raw == nil {
+		delete(m.locks, q.name)
+	}
+}
