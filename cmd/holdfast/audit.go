@@ -56,7 +56,7 @@ log; and without --skew, purges over a change of ZooKeeper's leader.
 Exit status: 1 if nothing was judged or a file could not be read, ` + fmt.Sprint(statusViolations) + ` with violations,
 ` + fmt.Sprint(statusDisagree) + ` if the servers disagree.`,
 		Example: `  holdfast audit --logs version-2
-  holdfast audit --logs server1 --logs server2 --logs server3 --skew 1s --since 2h
+  holdfast audit --logs server1 --logs server2 --skew 1s --since 2h
   holdfast audit --logs version-2 --json | jq '.violations[].zxid'`,
 		Args: app.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
