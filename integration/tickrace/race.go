@@ -156,7 +156,9 @@ type event struct {
 // disturb carries out all faults. When it returns, all replicas and servers run.
 func (r *race) disturb(ctx context.Context, began time.Time) error {
 	var events []event
-	say := func(what any) { fmt.Fprintf(r.out, "tickrace: %s: %v\n", time.Now().UTC().Format("15:04:05.000"), what) }
+	say := func(what any) {
+		fmt.Fprintf(r.out, "tickrace: %s: %v\n", time.Now().UTC().Format("15:04:05.000"), what)
+	}
 	faults := planFaults(r.Seed, r.Duration)
 	for _, f := range faults {
 		events = append(events, event{f.at, func() error { say(f); return r.strike(f) }}, event{f.at + f.lasts, func() error { return r.heal(f) }})
