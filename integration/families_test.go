@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // figure is one measured quantity.
@@ -101,5 +102,73 @@ func TestFamilies(t *testing.T) {
 	}
 	if compared < 56 {
 		t.Errorf("only %d figures compared", compared)
+	}
+}
+
+// raced is a result of integration/tickrace.
+type raced struct {
+	Seed     uint64
+	Duration time.Duration
+	Servers  int
+	Groups   []struct {
+		Group                                         string
+		AtLeastOnce                                   bool
+		Once, Twice, Again, Interrupted, Missed, Late int
+		Latest                                        time.Duration
+	}
+}
+
+// TestFamiliesOfJobs compares the tables of jobs in lock/FAMILIES.md with the results of
+// integration/tickrace: one of the races on one ZooKeeper server, one of those on several.
+func TestFamiliesOfJobs(t *testing.T) {
+	var one, several []raced
+	for line := range strings.Lines(text(t, "tickrace/results.jsonl")) {
+		var r raced
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Duration < 10*time.Minute {
+			t.Errorf("the race with seed %d lasted %v", r.Seed, r.Duration)
+		}
+		if r.Servers == 1 {
+			one = append(one, r)
+		} else {
+			several = append(several, r)
+		}
+	}
+	page := text(t, "../lock/FAMILIES.md")
+	if len(one) < 2 {
+		t.Fatalf("there are %d results on one server, want 2", len(one))
+	}
+	for _, races := range [][]raced{one, several} {
+		if len(races) == 0 {
+			continue
+		}
+		for i, g := range races[0].Groups {
+			cell := func(get func(i int, r raced) string) string {
+				var all []string
+				for _, r := range races {
+					all = append(all, get(i, r))
+				}
+				return strings.Join(all, " / ")
+			}
+			again := "–"
+			if g.AtLeastOnce {
+				again = cell(func(i int, r raced) string { return fmt.Sprint(r.Groups[i].Again) })
+			}
+			row := "| " + strings.Join([]string{
+				g.Group,
+				cell(func(i int, r raced) string { return fmt.Sprint(r.Groups[i].Once) }),
+				cell(func(i int, r raced) string { return fmt.Sprint(r.Groups[i].Twice) }),
+				again,
+				cell(func(i int, r raced) string { return fmt.Sprint(r.Groups[i].Interrupted) }),
+				cell(func(i int, r raced) string { return fmt.Sprint(r.Groups[i].Missed) }),
+				cell(func(i int, r raced) string { return fmt.Sprint(r.Groups[i].Late) }),
+				cell(func(i int, r raced) string { return fmt.Sprintf("%.1f s", r.Groups[i].Latest.Seconds()) }),
+			}, " | ") + " |\n"
+			if !strings.Contains(page, row) {
+				t.Errorf("lock/FAMILIES.md must have the row\n%s", row)
+			}
+		}
 	}
 }

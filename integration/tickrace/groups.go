@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -45,6 +46,14 @@ type fault struct {
 	replica int
 	kill    bool          // SIGKILL, and a new process afterwards; else SIGSTOP and SIGCONT
 	lasts   time.Duration // until it runs again
+}
+
+func (f fault) String() string {
+	what := "stopped"
+	if f.kill {
+		what = "killed"
+	}
+	return fmt.Sprintf("replica %d of each group is %s for %v", f.replica, what, f.lasts.Round(time.Millisecond))
 }
 
 // mostDown is how many replicas of a group are down at once, at most.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -155,9 +156,12 @@ type event struct {
 // disturb carries out all faults. When it returns, all replicas and servers run.
 func (r *race) disturb(ctx context.Context, began time.Time) error {
 	var events []event
+	say := func(what any) {
+		fmt.Fprintf(r.out, "tickrace: %s: %v\n", time.Now().UTC().Format("15:04:05.000"), what)
+	}
 	faults := planFaults(r.Seed, r.Duration)
 	for _, f := range faults {
-		events = append(events, event{f.at, func() error { return r.strike(f) }}, event{f.at + f.lasts, func() error { return r.heal(f) }})
+		events = append(events, event{f.at, func() error { say(f); return r.strike(f) }}, event{f.at + f.lasts, func() error { return r.heal(f) }})
 	}
 	for at := progressEvery; at < r.Duration; at += progressEvery {
 		events = append(events, event{at, func() error { return r.progress(began) }})
@@ -168,6 +172,7 @@ func (r *race) disturb(ctx context.Context, began time.Time) error {
 	if r.Servers > 1 {
 		for _, at := range planRestarts(r.Seed, r.Duration) {
 			events = append(events, event{at, func() error {
+				say("the leader and Redis are killed")
 				servers.Go(func() { failed <- r.killLeader(ctx) })
 				servers.Go(func() { failed <- r.redis.restart(ctx) })
 				return nil
@@ -259,6 +264,11 @@ func (r *race) settle(ctx context.Context, first, last time.Time) (result, error
 		if err != nil {
 			return result{}, err
 		}
+		if time.Now().After(end) {
+			if err := r.showMissed(first, last); err != nil {
+				return result{}, err
+			}
+		}
 		waits := slices.ContainsFunc(got, func(f figures) bool { return f.Ours && f.pending() > 0 })
 		if !waits || time.Now().After(end) {
 			kinds := map[string]int{}
@@ -271,6 +281,30 @@ func (r *race) settle(ctx context.Context, first, last time.Time) (result, error
 			return result{settings: r.settings, ZooKeeper: version.String(), Faults: kinds, Groups: got}, nil
 		}
 	}
+}
+
+// showMissed prints the lines about the ticks around those that package schedule missed.
+func (r *race) showMissed(first, last time.Time) error {
+	for _, t := range r.teams {
+		text, err := os.ReadFile(t.log)
+		if err != nil || !t.Ours {
+			return err
+		}
+		for tick := first; !tick.After(last); tick = tick.Add(interval) {
+			if n, err := count(string(text), t.group, tick, tick); err != nil || n.Missed == 0 {
+				continue
+			}
+			fmt.Fprintf(r.out, "tickrace: %s missed %s, %d; the log of the ticks around it:\n", t.Name, tick.UTC().Format("15:04:05"), tick.UnixNano())
+			for line := range strings.Lines(string(text)) {
+				var word string
+				var near int64
+				if _, err := fmt.Sscan(line, &word, &near); err == nil && tick.Sub(time.Unix(0, near)).Abs() <= 3*interval {
+					fmt.Fprint(r.out, "  ", line)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // count reads the logs of all groups.

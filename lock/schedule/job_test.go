@@ -231,6 +231,45 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// TestCrashIsToldInDoubt: the replica that notices a crash is cut off as it records that. The crash
+// is told nevertheless.
+func TestCrashIsToldInDoubt(t *testing.T) {
+	simulate(t, func(w *world) {
+		onTheMinute()
+		time.Sleep(time.Second)
+		w.start(w.job(w.dial("a"), schedule.Options{}), w.note("a", time.Hour))
+		time.Sleep(60 * time.Second)
+		told := 0 // by b
+		report := func(r schedule.Run) {
+			if r.Owner == "a" && r.Outcome == schedule.Unfinished {
+				told++
+			}
+		}
+		w.start(w.job(w.dial("b", lock.WithSessionTimeout(time.Minute)), schedule.Options{Report: report}), w.note("b", 0))
+		time.Sleep(time.Second)
+		if err := w.Partition("a"); err != nil {
+			t.Fatal(err)
+		}
+		cut := false
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if cut || r.Label != "b" || r.Op != "multi" || !slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasPrefix(p, schedule.DefaultPath) }) {
+				return locktest.Fault{}
+			}
+			cut = true
+			if err := w.Partition("b"); err != nil {
+				t.Error(err)
+			}
+			return locktest.Fault{Delay: time.Second} // it is applied, and b does not learn it
+		})
+		time.Sleep(40 * time.Second)
+		w.Heal("b")
+		time.Sleep(20 * time.Second)
+		if !cut || told != 1 {
+			t.Errorf("cut off %v, told %d times", cut, told)
+		}
+	})
+}
+
 // TestCrashedWaiter: a replica that crashes while it waits for the run of another one delays no tick.
 func TestCrashedWaiter(t *testing.T) {
 	simulate(t, func(w *world) {

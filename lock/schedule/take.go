@@ -119,6 +119,9 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 			if err == errChanged {
 				continue
 			}
+			if errors.Is(err, lock.ErrInDoubt) { // if it was applied, no other replica tells it
+				j.tell(crashed...)
+			}
 			return t, err
 		}
 		j.tell(crashed...)
