@@ -92,6 +92,7 @@ func TestAnyInTurn(t *testing.T) {
 
 		w.unlock(h.Hold("y"))
 		got := w.isOf(w.expect(first).hold, "y")
+		w.hasEntries("x", 4) // of the holder, and of those that still wait
 		w.waits(onX, onY, second, third)
 		w.unlock(h.Hold("x"))
 		x := w.expect(onX).hold
