@@ -163,11 +163,22 @@ func (b *bench) nodes() []string {
 // mark returns the path of the mark of the leader's epoch.
 func (b *bench) mark() string { return b.root + "/" + znode.EpochMark }
 
-// wipe deletes the root.
+// wipe deletes the root. What is left below it goes in one transaction, as an anchor may only go with
+// its parent.
 func (b *bench) wipe() {
 	b.Helper()
+	longestFirst := func(a, c string) int { return len(c) - len(a) }
+	var ops []any
+	for _, p := range slices.SortedFunc(slices.Values(b.nodes()), longestFirst) {
+		ops = append(ops, &zk.DeleteRequest{Path: p, Version: -1})
+	}
+	if len(ops) > 0 {
+		if _, err := b.raw.Multi(ops...); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			b.Logf("delete all below %s at once: %v", b.root, err)
+		}
+	}
 	paths := append([]string{b.root, b.mark(), b.root + "/" + znode.Inbox}, b.nodes()...)
-	slices.SortFunc(paths, func(a, c string) int { return len(c) - len(a) })
+	slices.SortFunc(paths, longestFirst)
 	for _, p := range paths {
 		if err := b.raw.Delete(p, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			b.Errorf("delete %s: %v", p, err)

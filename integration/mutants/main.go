@@ -14,8 +14,9 @@
 // does not compile, panics, or names a test that passes.
 //
 // With -audit only the mutants run whose patch files have a line "wire: RULE": what they write, the
-// protocol does not permit. Only the simulation runs, and only what the audit of the servers' log
-// finds counts (package lock/history/audit). It must notice 90 % of them.
+// protocol does not permit. Only what the audit of the servers' log finds counts (package
+// lock/history/audit): in the simulation, or else in those of the named tests that are of package
+// lock. It must notice 90 % of them.
 //
 // At the end, a table in Markdown shows what caught each mutant. The exit status is 1 if a mutant
 // survived or a patch was wrong, and 2 for bad usage.
@@ -147,9 +148,6 @@ func (b bench) tryAll(ctx context.Context, mutants []mutant, out io.Writer) []re
 	wg.Wait()
 	return results
 }
-
-// auditRule matches what the simulation says of a violation that the audit has found.
-var auditRule = regexp.MustCompile(`audit: 0x[0-9a-f]+ (\w+): `)
 
 // printTable prints the results, and returns how many mutants were caught. The error describes the
 // others.

@@ -175,6 +175,14 @@ func (s *scene) others() {
 	time.Sleep(5 * time.Second)
 	s.ok(h.Unlock())
 	s.ok(s.other.Delete(path, -1))
+	for _, path := range []string{"/alive", "/alive", "/alive-to-the-end"} { // deleted, and by the end of the session
+		_, err = s.other.Create(path, nil, zk.FlagEphemeral, acl)
+		s.ok(err)
+		if path == "/alive" {
+			s.ok(s.other.Delete(path, -1))
+		}
+	}
+	s.other.Close()
 	time.Sleep(2 * time.Second)
 }
 

@@ -22,6 +22,7 @@ type node struct {
 	hidden   bool // what it has, and what is below it, may be from before the log
 	foreign  bool // it has data that is not Holdfast's
 	creator  int64
+	owner    int64 // the session that it ends with; 0: none
 	written  moment
 	entry    *znode.Entry // of a contender
 	lock     *lockState   // nil until it has a contender, an anchor, or Holdfast's data
@@ -109,7 +110,7 @@ func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
 
 // own makes a node end with a session.
 func (t *tree) own(n *node, owner int64) {
-	if n.entry != nil {
+	if n.owner = owner; n.entry != nil {
 		n.entry.Stat.EphemeralOwner = owner
 	}
 	s := t.session(owner)
@@ -164,8 +165,8 @@ func (t *tree) remove(n *node) {
 		return
 	}
 	n.up.children--
-	if n.entry != nil && n.entry.Stat.EphemeralOwner != 0 {
-		delete(t.session(n.entry.Stat.EphemeralOwner).ephemerals, n.path)
+	if s := t.sessions[n.owner]; s != nil {
+		delete(s.ephemerals, n.path)
 	}
 	if s := n.up.lock; n.entry != nil {
 		at := slices.Index(s.queue, n)
