@@ -67,6 +67,8 @@ func (t *Ticks) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 			select {
 			case <-r.end:
 			case <-ctx.Done():
+			}
+			if ctx.Err() != nil { // even if the job has ended, too
 				r.err = context.Cause(ctx)
 			}
 			return r.err
