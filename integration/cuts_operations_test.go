@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -44,8 +45,13 @@ func belowParent(do func(*cut)) func(*cut) {
 		c.alone = true
 		c.makeRoot()
 		generation := znode.NewID()
-		c.create(c.root+"/"+c.name, string(znode.Parent{Kind: znode.Mutex, Generation: generation}.Encode()), 0)
-		c.create(c.path(znode.Anchor(generation)), string(znode.AnchorData{}.Encode()), 0)
+		parent := znode.Parent{Kind: znode.Mutex, Generation: generation}
+		acl := zk.WorldACL(zk.PermAll)
+		_, err := c.raw.Multi(&zk.CreateRequest{Path: c.root + "/" + c.name, Data: parent.Encode(), Acl: acl},
+			&zk.CreateRequest{Path: c.path(znode.Anchor(generation)), Data: znode.AnchorData{}.Encode(), Acl: acl})
+		if err != nil {
+			c.Fatal(err)
+		}
 		do(c)
 	}
 }
@@ -54,10 +60,17 @@ func belowParent(do func(*cut)) func(*cut) {
 func adopting(data string, do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.makeRoot()
-		c.create(c.root+"/"+c.name, data, 0)
-		c.adopted = data == ""
+		if c.create(c.root+"/"+c.name, data, 0); data == "" {
+			c.adopt()
+		}
 		do(c)
 	}
+}
+
+// adopt says that the lock's node existed before Holdfast, and stays until the test deletes it.
+func (c *cut) adopt() {
+	c.adopted = true
+	zkserver.Root(c, c.root, audit.Empty)
 }
 
 // makeRoot creates the root and the lock's ancestors.
@@ -114,7 +127,7 @@ func (c *cut) hitOrSoon() {
 func adoptBehindOthers(c *cut) {
 	c.makeRoot()
 	c.create(c.root+"/"+c.name, "", 0)
-	c.adopted = true
+	c.adopt()
 	theirs := c.create(c.path("_c_0123456789abcdef0123456789abcdef-lock-"), "", zk.FlagEphemeral|zk.FlagSequence)
 	c.begin()
 	c.helpers.Go(func() {

@@ -164,32 +164,21 @@ func TestSASLOverReconnects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(100 * time.Millisecond):
-				cuts.cut()
-			}
-		}
-	}()
 	var work sync.WaitGroup
-	for _, client := range []*lock.Client{c, c, other} {
+	for i, client := range []*lock.Client{c, c, other} {
 		work.Go(func() {
 			for range 100 {
 				if err := client.Mutex("shared").Do(ctx, func(context.Context) error { return nil }); err != nil {
 					t.Error(err)
 					return
 				}
+				if i == 0 {
+					cuts.cut()
+				}
 			}
 		})
 	}
 	work.Wait()
-	close(stop)
-	<-stopped
 	if err := hold.Extend(ctx, long); err != nil {
 		t.Errorf("the hold: %v", err)
 	}
@@ -198,7 +187,7 @@ func TestSASLOverReconnects(t *testing.T) {
 	}
 	cuts.mu.Lock()
 	t.Logf("%d connections", cuts.n)
-	if cuts.n < 4 {
+	if cuts.n < 50 { // a cut may find the connection of the one before not yet made again
 		t.Errorf("%d connections", cuts.n)
 	}
 	cuts.mu.Unlock()

@@ -120,3 +120,9 @@ func (c *answered) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Multi sends a transaction once it has a server.
+func (s steady) Multi(ops ...any) (res []zk.MultiResponse, err error) {
+	s.again(func() error { res, err = s.Conn.Multi(ops...); return err }, zk.ErrConnectionClosed)
+	return res, err
+}

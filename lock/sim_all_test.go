@@ -99,9 +99,10 @@ func takeSome[H any](ctx context.Context, p *process, r *rand.Rand, wait, try fu
 	case 2: // gives up while a request is in flight
 		ctx, over = context.WithTimeout(ctx, between(r, 0, 6*p.slow))
 	default: // a wait without a deadline must be served, also after the last fault
+		life := ctx
 		waits, cancel := context.WithCancel(p.served)
-		stop := context.AfterFunc(ctx, func() {
-			if errors.Is(context.Cause(ctx), errKilled) {
+		stop := context.AfterFunc(life, func() {
+			if errors.Is(context.Cause(life), errKilled) {
 				cancel()
 			}
 		})

@@ -60,7 +60,8 @@ func (c *Conn) follow() {
 			c.cfg.Log.Warn().AnErr("why", err).Strs("servers", c.own.hosts.known()).
 				Msg("cannot follow the ensemble's configuration: going on with the known servers")
 		}
-		timer := time.NewTimer(c.cfg.Jitter(lookAgain, lookAgain/4))
+		again := c.own.hosts.lookAgain()
+		timer := time.NewTimer(c.cfg.Jitter(again, again/4))
 		select {
 		case <-changed:
 		case <-timer.C:
@@ -132,14 +133,16 @@ func (h *hosts) known() []string {
 }
 
 // isRemoved reports whether the server at an address was a member, and is not any more. A server
-// that never was one, such as a load balancer, is not removed; nor is a server by which the client
-// is connected because no member answers.
+// that never was one, such as a load balancer, is not removed; nor, for a while, is a server by which
+// the client is connected because no member answered.
 func (h *hosts) isRemoved(address string) bool {
 	h.mu.Lock()
 	server, ok := h.names[address]
 	members, removed := h.members, slices.Clone(h.removed)
-	skip := h.fallback || len(removed) == 0 || h.settled == address
-	h.settled = address
+	skip := h.fallback && h.cfg.Now() < h.stayTill || len(removed) == 0 || h.settled == address
+	if !skip {
+		h.settled = address
+	}
 	h.mu.Unlock()
 	if skip {
 		return false
@@ -153,5 +156,23 @@ func (h *hosts) isRemoved(address string) bool {
 		return false
 	}
 	was, _, _ := h.lookUp(removed)
-	return slices.Contains(was, address) || slices.Contains(removed, server)
+	if !slices.Contains(was, address) && !slices.Contains(removed, server) {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fallback {
+		h.fallback, h.stale, h.failures = false, true, 0
+	}
+	return true
+}
+
+// lookAgain returns the time until the next look at the members.
+func (h *hosts) lookAgain() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fallback {
+		return min(max(h.stayTill-h.cfg.Now(), time.Second), lookAgain)
+	}
+	return lookAgain
 }

@@ -208,21 +208,43 @@ func TestFollowFallsBack(t *testing.T) {
 	})
 }
 
-// TestFollowFallsBackToARemovedServer: a removed server still serves its clients.
+// TestFollowFallsBackToARemovedServer: a removed server still serves its clients. They try the
+// members again, less and less often.
 func TestFollowFallsBackToARemovedServer(t *testing.T) {
 	follow(t, []int{0}, func(w *following) {
 		all := w.Servers()
 		w.members(1, all[0])
 		w.Until("the client knows the member", func() bool { return w.follows() })
 		w.members(2, "198.51.100.1:2181")
+		tried := func() int { return len(w.log.of("no member of the ensemble answers")) }
+		w.Until("it has left the server, and returned", func() bool { return tried() == 1 && w.server() == all[0] })
+		time.Sleep(time.Minute)
+		if n := tried(); n < 2 || n > 4 {
+			w.Errorf("tried %d times in the first minute", n)
+		}
+		time.Sleep(12 * time.Hour)
+		if n := tried(); n < 12 || n > 25 {
+			w.Errorf("tried %d times in half a day", n)
+		}
+	})
+}
+
+// TestFollowLeavesARemovedServerLater: no member answers, as in an election, and the client is at a
+// removed server again. It leaves when a member answers.
+func TestFollowLeavesARemovedServerLater(t *testing.T) {
+	follow(t, []int{0}, func(w *following) {
+		all := w.Servers()
+		w.members(1, all[0])
+		w.Until("the client knows the member", func() bool { return w.follows() })
+		if err := w.Partition("a", all[1:]...); err != nil {
+			w.Fatal(err)
+		}
+		w.members(2, all[1])
 		w.Until("it has left the server, and returned", func() bool {
 			return len(w.log.of("no member of the ensemble answers")) == 1 && w.server() == all[0]
 		})
-		since := w.conn.LastOutage()
-		time.Sleep(time.Hour)
-		if w.conn.LastOutage() != since {
-			w.Error("it did not stay")
-		}
+		w.Heal("a")
+		w.Until("it is at the member", func() bool { return w.server() == all[1] })
 	})
 }
 

@@ -27,6 +27,13 @@ const mostBurst = 8
 // too: an election takes less.
 const fallbackAfter = 3 * time.Second
 
+// A client that then is at a server that is no member any more tries the members again after
+// leastStay, and if none answers after twice the time, up to mostStay.
+const (
+	leastStay = 10 * time.Second
+	mostStay  = time.Hour
+)
+
 // lookup resolves a name.
 type lookup func(ctx context.Context, host string) ([]string, error)
 
@@ -58,6 +65,8 @@ type hosts struct {
 	failures int           // number of tries since the members changed, or a server answered
 	failing  time.Duration // monotonic time of the first of these tries
 	fallback bool          // no member answered: try the configured servers, too
+	stay     time.Duration // time for which the next fallback stays at a removed server
+	stayTill time.Duration // monotonic time of the end of that
 	settled  string        // the address that isRemoved last judged
 }
 
@@ -88,7 +97,8 @@ func (h *hosts) Next() (address string, wait bool) {
 		h.failing = now
 	}
 	if h.members != nil && !h.stale && !h.fallback && h.failures >= len(h.addresses) && now-h.failing >= fallbackAfter {
-		h.fallback, h.stale = true, true
+		h.fallback, h.stale, h.stay = true, true, min(max(2*h.stay, leastStay), mostStay)
+		h.stayTill = now + h.stay
 		if others := h.others(); len(others) > 0 {
 			h.cfg.Log.Warn().Strs("members", h.members.Servers).Strs("servers", others).Msg("no member of the ensemble answers: trying the configured servers, too")
 		}
@@ -123,6 +133,9 @@ func (h *hosts) Connected() {
 	h.triesThisRound, h.failures, h.settled = 1, 0, ""
 	if h.fallback && h.next > 0 && slices.Contains(h.members.Servers, h.names[h.addresses[h.next-1]]) {
 		h.fallback, h.stale = false, true
+	}
+	if !h.fallback {
+		h.stay = 0
 	}
 	if now := h.cfg.Now(); now >= h.refillAt {
 		h.burst, h.refillAt = mostBurst, now+pauseTime
