@@ -43,6 +43,18 @@ func (e *editor) nth(n int, kind txnlog.OpKind, texts ...string) int {
 	return 0
 }
 
+// lastly returns the index of the last such transaction before the one at end.
+func (e *editor) lastly(end int, kind txnlog.OpKind, texts ...string) int {
+	e.Helper()
+	for i := end - 1; i >= 0; i-- {
+		if e.op(e.log[i], kind, texts...) != nil {
+			return i
+		}
+	}
+	e.Fatalf("the log has no operation %d on %q", kind, texts)
+	return 0
+}
+
 // op returns the operation of a transaction on a path that has the texts; nil if there is none.
 func (e *editor) op(x txnlog.Txn, kind txnlog.OpKind, texts ...string) *txnlog.Op {
 	for i, o := range x.Ops {
@@ -233,7 +245,12 @@ var broken = []struct {
 				x.Ops = []txnlog.Op{{Kind: txnlog.OpError, Err: -101}}
 			}
 		}
-		e.log[i].Time = e.log[i].Time.Add(-500 * time.Millisecond)
+		early := e.log[e.lastly(i, create, "/locks/dead/", "0001")].Time.Add(ttl + grace - 10*time.Millisecond)
+		for j := range e.log[:i+1] { // the clock is not to go back
+			if x := &e.log[j]; x.Time.After(early) {
+				x.Time = early
+			}
+		}
 		return e.log[i].Zxid
 	}},
 	{name: "a living holder purged after a change of the leader", rule: audit.Purge, opts: audit.Options{Skew: time.Millisecond}, edit: func(e *editor) int64 {
@@ -277,7 +294,7 @@ var broken = []struct {
 		return e.record(1, set, "mutex", "0001", func(r *znode.Record) { r.Attempt = "0123456789abcdef" })
 	}},
 	{name: "an entry renewed in a session that is not its owner's", rule: audit.Owner, edit: func(e *editor) int64 {
-		i := e.nth(4, set, "/locks/pages/", "0002")
+		i := e.lastly(len(e.log), set, "/locks/pages/", "0002")
 		e.log[i].Session = e.a
 		return e.log[i].Zxid
 	}},
@@ -314,7 +331,10 @@ var broken = []struct {
 		return e.record(1, set, "mutex", "0001", func(r *znode.Record) { r.AcquiredAt = 0 })
 	}},
 	{name: "a downgrade taken back", rule: audit.Record, edit: func(e *editor) int64 {
-		return e.record(2, set, "shared", "0001", func(r *znode.Record) { r.Shared = false })
+		x := e.log[e.lastly(len(e.log), set, "/locks/shared/", "0001")] // a renewal
+		o := e.op(x, set, "/locks/shared/", "0001")
+		o.Data = recordOf(e.T, o.Data, func(r *znode.Record) { r.Shared = false })
+		return x.Zxid
 	}},
 	{name: "a record overwritten", rule: audit.Record, edit: func(e *editor) int64 {
 		i := e.nth(1, set, "/locks/mutex/", "0001")
