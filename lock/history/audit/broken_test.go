@@ -55,10 +55,17 @@ func (e *editor) lastly(end int, kind txnlog.OpKind, texts ...string) int {
 	return 0
 }
 
-// op returns the operation of a transaction on a path that has the texts; nil if there is none.
+// op returns the operation of a transaction on a path that has the texts, and ends with those that
+// are a sequence; nil if there is none.
 func (e *editor) op(x txnlog.Txn, kind txnlog.OpKind, texts ...string) *txnlog.Op {
 	for i, o := range x.Ops {
-		if o.Kind == kind && !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(o.Path, text) }) {
+		lacks := func(text string) bool {
+			if strings.Trim(text, "0123456789") == "" { // it may also be in an id
+				return !strings.HasSuffix(o.Path, text)
+			}
+			return !strings.Contains(o.Path, text)
+		}
+		if o.Kind == kind && !slices.ContainsFunc(texts, lacks) {
 			return &x.Ops[i]
 		}
 	}
