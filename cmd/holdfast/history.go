@@ -128,6 +128,9 @@ func (f *historyFlags) inquire(cfg *policy.Config, name string, now, end time.Ti
 			}
 		}
 	}
+	if q.report.Until.Before(q.report.Since) && timeOfDay(f.until) { // later than the logs' end
+		q.report.Until = q.report.Until.AddDate(0, 0, 1)
+	}
 	since, until := q.report.Since, q.report.Until
 	if !since.IsZero() && !until.IsZero() && until.Before(since) {
 		return q, app.Usage("--until %s: is before --since %s", until.Format(time.RFC3339), since.Format(time.RFC3339))

@@ -57,6 +57,19 @@ func TestHistoryGolden(t *testing.T) {
 	}
 }
 
+// TestHistoryAfterItsEnd: a time right after the logs' end is there, though an earlier leader's clock
+// skipped that time of day; --until may be later than the end.
+func TestHistoryAfterItsEnd(t *testing.T) {
+	out, errs, status := runHistory(t, incidentArgs("orders/42", "--at", "11:54:32.807", "--at", "11:54:33"))
+	if status != 0 || strings.Count(out, "no client held it or waited for it") != 2 || !strings.Contains(out, "the logs end earlier") {
+		t.Errorf("status %d, %s\n%s", status, errs, out)
+	}
+	out, errs, status = runHistory(t, incidentArgs("orders/42", "--since", "12:54:20", "--until", "12:59"))
+	if status != 0 || !strings.Contains(out, "removed") {
+		t.Errorf("status %d, %s\n%s", status, errs, out)
+	}
+}
+
 // TestHistoryMoments: of the moments at which the incident was planted, the logs of one server tell
 // the right holder, whether a moment is named by its time or by its transaction.
 func TestHistoryMoments(t *testing.T) {

@@ -133,16 +133,20 @@ func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
 // end notes the moments after the last transaction, and judges the leases at all moments: by now
 // the steps of the clock are known.
 func (c *moments) end(m *Machine) {
-	seen := make([]bool, len(c.asked))
-	for _, f := range c.found {
-		seen[f.Index] = true
+	for i := range c.found {
+		c.found[i].skip(&m.clock)
 	}
 	for i, a := range c.asked {
+		seen, skipped := false, true
+		for _, f := range c.found {
+			seen, skipped = seen || f.Index == i, skipped && (f.Index != i || f.Where == Skipped)
+		}
+		late := a.Time.Sub(m.clock.stamp) // a time that a stepped clock skipped may also be one of the log's end
 		switch {
-		case seen[i]:
+		case seen && (!skipped || a.Time.IsZero() || late < 0 || late > afterLast):
 		case m.first.IsZero():
 			c.add(m, i, Before, nil)
-		case a.Time.IsZero() && a.Zxid == m.clock.zxid, !a.Time.IsZero() && a.Time.Equal(m.clock.stamp):
+		case a.Time.IsZero() && a.Zxid == m.clock.zxid, !a.Time.IsZero() && late == 0:
 			c.add(m, i, Within, nil)
 		default:
 			c.add(m, i, After, nil)
@@ -150,10 +154,6 @@ func (c *moments) end(m *Machine) {
 	}
 	for i := range c.found {
 		f := &c.found[i]
-		passed := f.rose - max(0, m.clock.stepped(f.last.zxid, f.next))
-		if f.after > passed {
-			f.after, f.Where = max(0, passed), Skipped
-		}
 		for j := range f.Locks {
 			f.Locks[j].judge(&m.clock, f.last, f.after)
 		}
@@ -164,6 +164,14 @@ func (c *moments) end(m *Machine) {
 	}
 	c.found = slices.DeleteFunc(c.found, func(f found) bool { return f.Where == Skipped && shown[f.Index] })
 	slices.SortStableFunc(c.found, func(a, b found) int { return a.Index - b.Index })
+}
+
+// skip notes that the clock was stepped over the moment.
+func (f *found) skip(c *clock) {
+	passed := f.rose - max(0, c.stepped(f.last.zxid, f.next))
+	if f.after > passed {
+		f.after, f.Where = max(0, passed), Skipped
+	}
 }
 
 // judge tells what is left of the leases a time after a transaction.

@@ -66,7 +66,7 @@ func (r *Report) say(row Row) string {
 			s = join("nothing excludes it from here, as its client recorded", until)
 		}
 	case history.Recorded:
-		s = "its client recorded the grant of " + r.clock(e.At)
+		s = "its client recorded the grant, by its estimate of " + r.clock(e.At)
 	case history.Renewed:
 		switch {
 		case row.Count > 1:
@@ -135,7 +135,7 @@ func (r *Report) say(row Row) string {
 		s = join(s, "sooner than the grace of its policy, by these stamps")
 	}
 	if !e.At.IsZero() && e.Kind != history.Granted && e.Kind != history.Recorded {
-		s = join("its client recorded the grant of "+r.clock(e.At), s)
+		s = join("its client recorded the grant, by its estimate of "+r.clock(e.At), s)
 	}
 	if e.Late && e.Kind == history.Released {
 		s = join(s, "after the end of its lease")
@@ -153,9 +153,9 @@ func (r *Report) sayClock(e history.Event) string {
 	case e.Step < 0 && !e.Prev.IsZero():
 		return fmt.Sprintf("the leader's clock was stepped back: stamps fall from %s by %s", r.clock(e.Prev), short(-e.Step))
 	case e.Step < 0:
-		return fmt.Sprintf("the leader's clock was stepped back by %s: a client that knew the time shows it", short(-e.Step))
+		return fmt.Sprintf("the leader's clock was stepped back by %s before this write, as its client's own clock shows", short(-e.Step))
 	}
-	return fmt.Sprintf("the leader's clock was stepped ahead by %s: a client that knew the time shows it", short(e.Step))
+	return fmt.Sprintf("the leader's clock was stepped ahead by %s before this write, as its client's own clock shows", short(e.Step))
 }
 
 func join(parts ...string) string {
