@@ -155,11 +155,14 @@ func (d *demo) list(ctx context.Context, path string) []string {
 	return nodes
 }
 
-// remove removes all nodes of the demo.
+// remove removes all nodes of the demo, in one transaction: a lock goes with its anchor.
 func (d *demo) remove(ctx context.Context) {
-	for _, node := range slices.Backward(d.list(ctx, string(d.Base))) {
-		err := d.tree.Delete(ctx, []admin.Deletion{{Path: node, Version: -1}})
-		if !errors.Is(err, zk.ErrNoNode) {
+	for nodes := d.list(ctx, string(d.Base)); len(nodes) > 0; nodes = d.list(ctx, string(d.Base)) {
+		var all []admin.Deletion
+		for _, node := range slices.Backward(nodes) {
+			all = append(all, admin.Deletion{Path: node, Version: -1})
+		}
+		if err := d.tree.Delete(ctx, all); !errors.Is(err, zk.ErrNoNode) { // a client may just have deleted one
 			check(err)
 		}
 	}
