@@ -212,13 +212,18 @@ func (t tally) missing(histories int) []string {
 	})
 }
 
+// rareRules are those of which 1,000 histories may show no case.
+var rareRules = []audit.Rule{audit.Foreign, audit.Overlap, audit.Tick}
+
 func (t tally) String() string {
 	var all []string
 	for _, thing := range things {
 		all = append(all, fmt.Sprint(t[thing], " ", thing))
 	}
 	for _, rule := range audit.Rules() {
-		all = append(all, fmt.Sprint(t["audited: "+string(rule)], " audited: ", rule))
+		if n := t["audited: "+string(rule)]; n > 0 || !slices.Contains(rareRules, rule) {
+			all = append(all, fmt.Sprint(n, " audited: ", rule))
+		}
 	}
 	return strings.Join(all, ", ")
 }
