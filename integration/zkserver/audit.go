@@ -67,7 +67,8 @@ func shareRoots() (remove func() error, err error) {
 }
 
 // auditLogs audits the logs of the servers with these folders. Violations that tests cause on
-// purpose are none.
+// purpose are none. If the logs of several servers contradict themselves, it says so, and nothing
+// else.
 func auditLogs(dirs ...string) error {
 	dirs = slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
 		files, err := filepath.Glob(filepath.Join(dir, "log.*"))
@@ -93,6 +94,11 @@ func auditLogs(dirs ...string) error {
 			return fmt.Errorf("zkserver: %s: %w", EnvRoots, err)
 		}
 		known = append(known, strings.Split(strings.TrimSpace(string(text)), "\n")...)
+	}
+	if i := slices.IndexFunc(found.Violations, func(v audit.Violation) bool { return v.Rule == audit.Log }); i >= 0 && len(dirs) > 1 {
+		// Servers that were killed while they synchronized, see MayDiverge.
+		fmt.Fprintln(os.Stderr, "zkserver: the servers' logs contradict themselves, so their audit proves nothing:", found.Violations[i])
+		return nil
 	}
 	var errs []error
 	for _, v := range found.Violations {
