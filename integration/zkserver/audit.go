@@ -67,9 +67,9 @@ func shareRoots() (remove func() error, err error) {
 }
 
 // auditLogs audits the logs of the servers with these folders. Violations that tests cause on
-// purpose are none. If the logs of several servers contradict themselves, it says so, and nothing
-// else.
-func auditLogs(dirs ...string) error {
+// purpose are none. If the servers may diverge and their logs contradict themselves, it says so, and
+// nothing else.
+func auditLogs(mayDiverge bool, dirs ...string) error {
 	dirs = slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
 		files, err := filepath.Glob(filepath.Join(dir, "log.*"))
 		return err != nil || len(files) == 0 // it never served
@@ -95,8 +95,7 @@ func auditLogs(dirs ...string) error {
 		}
 		known = append(known, strings.Split(strings.TrimSpace(string(text)), "\n")...)
 	}
-	if i := slices.IndexFunc(found.Violations, func(v audit.Violation) bool { return v.Rule == audit.Log }); i >= 0 && len(dirs) > 1 {
-		// Servers that were killed while they synchronized, see MayDiverge.
+	if i := slices.IndexFunc(found.Violations, func(v audit.Violation) bool { return v.Rule == audit.Log }); i >= 0 && mayDiverge {
 		fmt.Fprintln(os.Stderr, "zkserver: the servers' logs contradict themselves, so their audit proves nothing:", found.Violations[i])
 		return nil
 	}
@@ -111,6 +110,17 @@ func auditLogs(dirs ...string) error {
 		errs = append(errs[:10], fmt.Errorf("and %d more", len(errs)-10))
 	}
 	return errors.Join(errs...)
+}
+
+// mayDiverge reports whether the servers are an ensemble of a version that [Version.MayDiverge].
+// Only a server that answers can say so.
+func mayDiverge(servers []*Server) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	return len(servers) > 1 && slices.ContainsFunc(servers, func(s *Server) bool {
+		v, err := s.Version(ctx)
+		return err == nil && v.MayDiverge()
+	})
 }
 
 // whose returns the test that works at the path of a violation, and whether it means to cause it.

@@ -241,6 +241,7 @@ func (s *Server) Stop() error { return stopServers([]*Server{s}) }
 // stopServers stops servers of an ensemble, or one, audits their logs if they are to be, and removes
 // their folders.
 func stopServers(servers []*Server) error {
+	diverge := mayDiverge(servers)
 	err := wait.All(len(servers), func(i int) error { return servers[i].end() })
 	var dirs []string
 	for _, s := range servers {
@@ -251,7 +252,7 @@ func stopServers(servers []*Server) error {
 		s.audited = false
 		s.mu.Unlock()
 	}
-	err = errors.Join(err, auditLogs(dirs...))
+	err = errors.Join(err, auditLogs(diverge, dirs...))
 	for _, s := range servers {
 		err = errors.Join(err, os.RemoveAll(s.dir))
 	}
