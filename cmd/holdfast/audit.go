@@ -220,7 +220,7 @@ func printAudit(w io.Writer, f *audit.Findings, zone *time.Location, colour bool
 		}
 	}
 	if f.InMiddle {
-		if _, err := fmt.Fprintln(w, "not judged: who was ahead of whom in locks from before the log, which begins in the middle, or has a gap, without a snapshot"); err != nil {
+		if _, err := fmt.Fprintln(w, "not judged: the order of the contenders of locks from before the log, which begins in the middle, or has a gap, without a snapshot"); err != nil {
 			return err
 		}
 	}

@@ -159,7 +159,7 @@ func (d pageData) LastAt(l *Lock) string { return d.Report.moment(l.Last) }
 // stageClasses are the classes of stages in the page's style.
 var stageClasses = map[Stage]string{Waits: "waits", Holds: "holds", AtRisk: "risk", Lapsed: "lapsed"}
 
-// draw draws who was in a lock and who waited.
+// draw draws a lock's holders and waiters.
 func (r *Report) draw(l *Lock) picture {
 	from, to := r.window(l)
 	lanes, more := r.shown(l, from, to, 4*maxLanes)

@@ -63,7 +63,7 @@ func (r *Report) shown(l *Lock, from, to time.Duration, most int) (lanes []*Lane
 	return lanes, more
 }
 
-// picture draws who was in and who waited.
+// picture draws the holders and the waiters.
 func (p *printer) picture(l *Lock) {
 	from, to := p.window(l)
 	lanes, more := p.shown(l, from, to, maxLanes)
@@ -73,7 +73,7 @@ func (p *printer) picture(l *Lock) {
 	}
 	p.line("%s", title)
 	if len(lanes) == 0 || from < 0 {
-		p.line("  nobody was in it or waited for it at that time")
+		p.line("  no client held it or waited for it at that time")
 		return
 	}
 	if to <= from {
