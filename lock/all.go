@@ -38,7 +38,7 @@ const MaxAll = 64
 type All struct {
 	client *Client
 	each   []recipe // by name
-	err    error    // of a name or an option
+	err    error    // the first mistake in a name or an option; every method returns it
 }
 
 // All returns the mutexes of these names, to be taken together. The names must differ; there are

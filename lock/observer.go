@@ -273,7 +273,7 @@ func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
 	case change.AtRisk():
 		c.logRisk(e, change)
 	case change.Lost():
-		if !heldTogether(e) { // otherwise each of its holds counts
+		if !heldTogether(e) { // those that share an entry are counted one by one, by tenancy.tell
 			c.lost.Add(1)
 		}
 		c.logLoss(e, change)

@@ -232,7 +232,7 @@ func WithPriority(n int) LockOption {
 // see [Stats]. [Client.Close] waits up to a second until all lines are handled.
 func WithSlog(log *slog.Logger) Option {
 	return clientOption(func(c *config) error {
-		if log == nil || log.Handler() == nil { // of a zero Logger
+		if log == nil || log.Handler() == nil { // a zero slog.Logger has no handler
 			return invalid("logger", nil, "must not be nil: leave the option out to log nothing")
 		}
 		c.log = outbox.FromSlog(log)

@@ -55,9 +55,10 @@ type Policy struct {
 	// LocalWindow is the time for which the goroutines of one client that make the same request
 	// hand an entry off among themselves, first come, first served, while other contenders wait.
 	// If none waits, they hand it off without limit. A handoff costs no request. Other processes
-	// wait for that much longer, and for one more hold, for each entry ahead of them. It is at most a second, and at most a
-	// third of the lock's TTL. Default [DefaultLocalWindow]. With [NoLocalWindow] the entry
-	// leaves at each Unlock, and the next goroutine joins at the end of the queue.
+	// wait for that much longer, and for one more hold, for each entry ahead of them. It is at most
+	// a second, and at most a third of the lock's TTL. Default [DefaultLocalWindow]. With
+	// [NoLocalWindow] the entry leaves at each Unlock, and the next goroutine joins at the end of
+	// the queue.
 	LocalWindow time.Duration
 	// Idle is the time for which an unused entry is kept after its last Unlock if there is no
 	// other contender. Until then this client can take the lock again without a request. When

@@ -15,7 +15,7 @@ type Verdict int
 
 // The verdicts. Only nodes with Expired, Orphan, Ancestor and Moot are deleted.
 const (
-	Live        Verdict = iota // in use, or its lease has not ended
+	Live        Verdict = iota // in use, within its lease and the grace, or a request that is still valid
 	Expired                    // an entry of ours past its lease and the grace
 	Orphan                     // a lock's parent of ours without children but its anchor, past orphan_after
 	Ancestor                   // an empty ancestor of ours, past orphan_after

@@ -60,8 +60,8 @@ func (r *report) charts() []chart {
 	})
 }
 
-// rows returns the peers' medians of a figure of an experiment, below a heading. It returns nil if
-// the experiment was not measured.
+// rows returns a heading, then the median of a figure for each peer that takes accepts. It returns
+// nil if the experiment was not measured.
 func (r *report) rows(heading, workload, experiment string, figure int, takes func(*peer) bool) []row {
 	one := r.find(workload, experiment)
 	if one == nil {

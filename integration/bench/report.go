@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// describe describes the machine and the versions of the measurement.
+// describe returns a text on the machine and the versions that were measured.
 func describe(b *bench, peers []*peer) string {
 	clients := []string{zkserver.ClientVersion()}
 	for _, p := range peers {

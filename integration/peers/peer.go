@@ -48,7 +48,7 @@ const patience = 30 * time.Second
 type Peer struct {
 	*zkserver.Worker
 	gone  chan struct{} // closed when the peer's output ends
-	ended error         // reason of that end; set when gone is closed
+	ended error         // why it ended; read it only after gone is closed
 
 	mu      sync.Mutex
 	waiting map[string]chan zkserver.Line // for the answers, by "CLIENT COMMAND"

@@ -45,7 +45,7 @@ type fault struct {
 	at      time.Duration // since the start
 	replica int
 	kill    bool          // SIGKILL, and a new process afterwards; else SIGSTOP and SIGCONT
-	lasts   time.Duration // until it runs again
+	lasts   time.Duration // from the fault until the replica runs again
 }
 
 func (f fault) String() string {

@@ -25,8 +25,8 @@ type place struct {
 	point
 	stamp time.Time
 	rose  time.Duration // how much the stamps rose there
-	torn  bool          // they fell, or another leader stamped
-	told  bool          // an event told so
+	torn  bool          // the stamps fell, or a new leader stamped
+	told  bool          // an event has reported it
 }
 
 // step is a step of the leader's clock.

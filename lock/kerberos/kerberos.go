@@ -46,8 +46,8 @@ import (
 
 // Config has the settings of a [Mechanism]. The zero value uses the credential cache of this user.
 type Config struct {
-	// Principal is the client's, as name@REALM or name/host@REALM; without a realm, it is of
-	// default_realm in krb5.conf. It is required with Keytab. With a credential cache, the default
+	// Principal is the client's, as name@REALM or name/host@REALM. Without a realm, default_realm
+	// of krb5.conf applies. It is required with Keytab. With a credential cache, the default
 	// is the cache's principal, and another one is refused.
 	Principal string
 	// Keytab is the file with the principal's keys. Without one, a credential cache is used.

@@ -22,7 +22,7 @@ type Config struct {
 	Log       Log       `key:"log"`
 	Policies  *Set      `key:"policies"`
 	Reaper    Reaper    `key:"reaper"`
-	Status    Status    `key:"reaper"`          // what the reaper serves
+	Status    Status    `key:"reaper"`          // the status page; its keys are below reaper, too
 	Roots     []Root    `key:"roots" least:"1"` // the reaper's roots; none: Root alone
 
 	from *decoder // the file; nil: none. A pointer, because logs must not print its content.

@@ -36,9 +36,9 @@ type TLS struct {
 	path string // of its key in the file; "" is zookeeper.tls
 }
 
-// The methods below hide the names of a password's file and variable, and of a key's file. A user
-// may have put the secret itself there by mistake. Logs and marshalled configurations must not show
-// it.
+// The methods below hide the names of the password file, the password variable and the key file: a
+// user may have put the secret itself there by mistake. Logs and marshalled configurations must not
+// show it.
 
 const redacted = "[redacted]"
 

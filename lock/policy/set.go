@@ -92,7 +92,7 @@ func NewSet(policies ...Policy) (*Set, error) {
 	return s, nil
 }
 
-// newSet fills in the defaults and checks the rules, for the list with that path. It skips values
+// newSet fills in the defaults and checks the rules. list is the key of the policies, for messages. It skips values
 // that m already has a mistake about.
 func newSet(policies []Policy, list string, m *mistakes) *Set {
 	if len(policies) > maxPolicies {

@@ -48,7 +48,7 @@ func decodeHeader(b []byte) header {
 type decoder struct {
 	b    []byte
 	err  error
-	acls map[string][]ACL // those seen, by their bytes
+	acls map[string][]ACL // by their encoding, so that equal ones are shared
 }
 
 var errShort = errors.New("the record ends too early")

@@ -39,7 +39,7 @@ type scanner struct {
 	f      io.ReaderAt
 	path   string
 	report func(*Problem)
-	read   func(n int) // told of bytes that were read; may be nil
+	read   func(n int) // called with the number of bytes that were read; may be nil
 
 	buf     []byte
 	start   int64 // offset of buf in the file
@@ -258,7 +258,7 @@ func (s *scanner) padding() {
 	candidate := max(from+1, s.offset()-frameSize)
 	s.seek(from)
 	if _, state, _ := s.parse(); state == entryGood {
-		// The server wrote on meanwhile.
+		// No damage: the server was still writing this entry.
 		s.seek(from)
 		return
 	}

@@ -202,8 +202,8 @@ func (b bounds) narrowed(next sample) bounds {
 
 // ObserveMark takes the Stat of the epoch's mark, a node that is written once in each epoch. Only
 // its stamp counts: a client that writes it, deletes it or hides it from us can only cause delay.
-// A mark of another epoch means that this epoch has none. A mark that is younger than our own
-// first sample adds nothing: if its stamp is earlier, the clock was set back in between.
+// A mark of another epoch means that this epoch has none. A mark that was written after our
+// first sample is not used: if its stamp is earlier, the clock was set back in between.
 func (c *Ensemble) ObserveMark(mzxid, mtime int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -153,7 +153,8 @@ func (b *Inbox) run() {
 				told = time.Now()
 				b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not hear that they are asked for")
 			}
-			if again = time.After(deafFor); changed == nil { // there is no list: a handle that listens meanwhile gets its request with the next one
+			// Without a list, a handle that listens meanwhile gets its request with the next one.
+			if again = time.After(deafFor); changed == nil {
 				wake = nil
 			}
 		}

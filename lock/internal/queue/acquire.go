@@ -38,7 +38,7 @@ type likeness struct {
 	metadata                          string
 }
 
-// likeness returns the likeness of the request that a resting entry was made for.
+// likeness returns the likeness of the request that a sole hold's entry was made for.
 func (e *Entry) likeness() likeness {
 	r := Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
 	return r.likeness()
@@ -262,9 +262,9 @@ func (c *contender) grant(ctx context.Context, e *Entry) error {
 	}
 }
 
-// next returns a new entry for the node of an unlocked one. It waits until no write of the
+// successor returns a new entry for the node of an unlocked one. It waits until no write of the
 // unlocked entry is in flight.
-func (e *Entry) next(ctx context.Context) (*Entry, error) {
+func (e *Entry) successor(ctx context.Context) (*Entry, error) {
 	n := &Entry{
 		Kind: e.Kind, queue: e.queue, lock: e.lock, place: e.place, czxid: e.czxid,
 		parentVersion: e.parentVersion, generated: e.generated, alone: e.alone, adopted: e.adopted, keepParent: e.keepParent,
@@ -279,7 +279,7 @@ func (e *Entry) next(ctx context.Context) (*Entry, error) {
 // passable reports whether another goroutine can continue an unlocked entry.
 func (e *Entry) passable() bool { return e.Passable() && e.Pass < math.MaxInt32 }
 
-// noWait is a context that has ended.
+// noWait is a context that has ended: with it, a call fails where it would have to wait.
 var noWait = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

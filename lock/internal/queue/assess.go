@@ -124,7 +124,7 @@ func (r *resumption) before(zxid int64, outage time.Duration, q *Queue) bool {
 	if r.zxid == 0 || r.outage != outage {
 		sampled, since := q.Clock.Sampled()
 		if since < outage {
-			return true // the last sample is older than the outage
+			return true // no sample since the outage: zxid may be older
 		}
 		r.outage, r.zxid = outage, sampled
 	}

@@ -90,8 +90,8 @@ func (d *detachment) attempt(ctx context.Context) error {
 		return zkconn.Final(d.removed())
 	case err != nil:
 		return zkconn.Final(err)
-	case bytes.Equal(n.Data, d.record), // the reply was lost
-		found.Detached && found.Incarnation == d.e.Incarnation: // and another client has attached and put it back since
+	case bytes.Equal(n.Data, d.record), // ours; the reply was lost
+		found.Detached && found.Incarnation == d.e.Incarnation: // or another client attached and put it back since
 		return nil
 	case n.Stat.Version == d.acknowledged, d.pending != nil && bytes.Equal(n.Data, d.pending):
 		d.version = n.Stat.Version

@@ -78,6 +78,9 @@
 // A contender enters only if half of its lease is left and its entry was written in the present
 // session. Otherwise it renews, then lists.
 //
+// A try, and a barging request, list before they join. They join only if no live contender is in the
+// way, and withdraw if they then have to wait. A barging waiter has no entry.
+//
 // # Waiting and purging
 //
 // A waiter watches its predecessor; permits.go has the rule for semaphores. Behind a foreign entry,

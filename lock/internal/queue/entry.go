@@ -19,9 +19,9 @@ type Entry struct {
 
 	queue *Queue
 	lock  *lockState // nil: no other goroutine can continue the entry
-	place *placed    // the place that has the entry; nil while it rests. Guarded by the lock state
+	place *placed    // the place that has the entry; nil for a sole hold. Guarded by the lock state
 
-	// Settings of its request while it rests, see lockState.soleHold.
+	// Settings of the request of a sole hold, see lockState.soleHold.
 	window               int32 // ms
 	barging, keepsParent bool
 

@@ -20,7 +20,7 @@ func (p *placed) dropPlace() {
 	e.window, e.barging, e.keepsParent = int32(p.like.Window/time.Millisecond), p.like.Barging, p.like.KeepParent
 }
 
-// restorePlace creates the place of a resting entry again if the request can share the entry;
+// restorePlace creates the place of a sole hold's entry again if the request can share the entry;
 // s.mu is held.
 func (s *lockState) restorePlace(q *Queue, r *Request) {
 	e := s.soleHold
@@ -61,7 +61,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 		p.begin(e, place.Exchange, place.Use{})
 		return true
 	case place.Keep:
-		n, err := e.next(noWait)
+		n, err := e.successor(noWait)
 		if err == nil {
 			p.Store(n, e)
 			p.keptSince = q.Clock.Mono()
@@ -77,7 +77,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 func (p *placed) pass(e *Entry) {
 	use := p.Use(e)
 	p.Drop(e)
-	n, err := e.next(noWait)
+	n, err := e.successor(noWait)
 	if err != nil {
 		e.handedOff.Store(true)
 		p.begin(e, place.Pass, use)
@@ -111,7 +111,7 @@ func (e *Entry) Unplace() {
 	}
 }
 
-// clearSoleHold ends the rest of an entry that leaves; its lock state is locked.
+// clearSoleHold forgets the sole hold of an entry that leaves; its lock state is locked.
 func (q *Queue) clearSoleHold(e *Entry) {
 	if s := e.lock; s.soleHold == e {
 		s.soleHold = nil

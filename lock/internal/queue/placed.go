@@ -221,7 +221,7 @@ func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e 
 	case place.Exchange:
 		return c.exchange(ctx, before)
 	case place.Pass:
-		if e, err = before.next(ctx); err == nil {
+		if e, err = before.successor(ctx); err == nil {
 			return e, position{admitted: true}, nil
 		}
 		before.handedOff.Store(false)
@@ -277,8 +277,8 @@ func (p *placed) serve(e *Entry, use place.Use) bool {
 	return true
 }
 
-// goOn starts the joins that are needed, and looks for other contenders if they
-// matter; lock.mu is held.
+// goOn brings the place up to date after a change: it starts the joins that are needed, watches for
+// other contenders, and drops a place that is not needed. lock.mu is held.
 func (p *placed) goOn() {
 	for p.NeedsJoin() {
 		p.begin(nil, place.Enter, place.Use{})

@@ -122,7 +122,8 @@ func (h *hosts) forget() {
 	}
 }
 
-// known returns the servers to try first.
+// known returns the members of the ensemble once they were read, and the configured servers until
+// then.
 func (h *hosts) known() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
