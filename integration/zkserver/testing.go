@@ -206,8 +206,9 @@ func NeedReal(t testing.TB) {
 	}
 }
 
-// NotRun skips a test because the machine lacks something. It appends the reason and the test,
-// separated by a tab, to the file in HOLDFAST_NOT_RUN, which make test prints at its end.
+// NotRun skips a test because the machine lacks something, or because another target of make runs
+// it. It appends the reason and the test, separated by a tab, to the file in HOLDFAST_NOT_RUN, which
+// make test prints at its end.
 func NotRun(t testing.TB, reason string, args ...any) {
 	t.Helper()
 	reason = strings.Join(strings.Fields(fmt.Sprintf(reason, args...)), " ")
