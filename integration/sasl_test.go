@@ -53,19 +53,10 @@ func dialSASL(t testing.TB, server, user string, opts ...lock.Option) *lock.Clie
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := lock.Dial(ctx, []string{server}, append([]lock.Option{
+	return dial(t, ctx, []string{server}, append([]lock.Option{
 		lock.WithSASLDigest(user, saslUsers[user]), lock.WithTTL(long), lock.WithGrace(grace), lock.WithSessionTimeout(20 * time.Second),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t))),
 	}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return c
 }
 
 // TestStrangerWithoutSASL: over TLS, / is closed, and the locks belong to a SASL user. A client
@@ -83,34 +74,19 @@ func TestStrangerWithoutSASL(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := s.client(lock.WithRoot(root), lock.WithSASLDigest("svc", saslUsers["svc"]))
-	if r, err := admin.CheckServer(s.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil {
-		t.Errorf("CheckServer: %+v, %v", r, err)
-	}
-	hold, err := ours.Mutex("orders/42").Lock(s.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := s.contender(ours)
-	stranger := s.authority.Issue(t, "stranger")
-	s.denyRaw(s.raw(stranger), root, hold.EntryPath())
-	s.denyRaw(s.raw(stranger, "svc:"+saslUsers["svc"]), root, hold.EntryPath()) // by the scheme digest
-	s.denyLibrary(root, hold)
-	s.denyLibrary(root, hold, lock.WithSASLDigest("other", saslUsers["other"]))
-	s.denyReaper(root, stranger)
-	if after := s.contender(ours); after.Token != before.Token || after.Path != before.Path {
-		t.Errorf("the entry is %+v, was %+v", after, before)
-	}
-	if err := hold.Extend(s.ctx, long); err != nil {
-		t.Errorf("our own renewal: %v", err)
-	}
-	for _, a := range must(admin.New(ours).ACL(s.ctx, hold.EntryPath()))(t) {
-		if a != saslACL("svc")[0] {
-			t.Errorf("the entry's ACL has %+v", a)
+	s.unharmed(ours, func(hold *lock.Hold) {
+		stranger := s.authority.Issue(t, "stranger")
+		s.denyRaw(s.raw(stranger), root, hold.EntryPath())
+		s.denyRaw(s.raw(stranger, "svc:"+saslUsers["svc"]), root, hold.EntryPath()) // by the scheme digest
+		s.denyLibrary(root, hold)
+		s.denyLibrary(root, hold, lock.WithSASLDigest("other", saslUsers["other"]))
+		s.denyReaper(root, stranger)
+		for _, a := range must(admin.New(ours).ACL(s.ctx, hold.EntryPath()))(t) {
+			if a != saslACL("svc")[0] {
+				t.Errorf("the entry's ACL has %+v", a)
+			}
 		}
-	}
-	if err := hold.Unlock(); err != nil {
-		t.Errorf("unlock: %v", err)
-	}
+	})
 }
 
 // must returns a function that returns the value, or fails the test.
