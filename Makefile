@@ -33,6 +33,7 @@ TEST := go test -race -timeout 60m
 
 FUZZTIME ?= 30s
 TICKET ?= 1m
+RENEWALS ?= 10
 
 .PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks tickrace mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
@@ -80,8 +81,8 @@ hosts: bin/withzk ## the locks of goose, golang-migrate, gocron, Vault and Dapr 
 kazoo: ## the tests of kazoo, a client in Python, on the ensemble of holdfast dev
 	HOLDFAST_KAZOO=1 $(TEST) -count=1 -v ./integration/kazoo
 
-kerberos: bin/withzk ## a hold through ten logins with Kerberos tickets of TICKET (1m)
-	bin/withzk $(TEST) -count=1 ./integration -run TestHoldOutlivesTickets -ticket $(TICKET)
+kerberos: bin/withzk ## a hold through tickets of Kerberos that live TICKET (1m) and are replaced RENEWALS (10) times
+	bin/withzk $(TEST) -count=1 ./integration -run TestHoldOutlivesTickets -ticket $(TICKET) -renewals $(RENEWALS)
 
 versions: bin/withzk ## the tests on servers of several versions (VERSIONS="dir..."), as a table
 	go run ./integration/versions $(VERSIONS)

@@ -16,10 +16,7 @@ func TestClocksHoursApart(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"ahead": 5 * time.Hour, "behind": -5 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			clock, err := zkserver.NewClock(t.Context(), t.TempDir(), ahead)
-			if err != nil {
-				t.Fatal(err)
-			}
+			clock := zkserver.ClockForTest(t, ahead)
 			s := zkserver.ForTest(t, zkserver.Options{Env: clock.Env()})
 			b := on(t, []string{s.Addr()})
 			c := b.client()

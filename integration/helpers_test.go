@@ -97,13 +97,19 @@ func (b *bench) client(opts ...lock.Option) *lock.Client {
 		lock.WithUnlockTimeout(patience),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(b.TB)).Level(zerolog.WarnLevel).With().Timestamp().Logger()),
 	}, opts...)
-	c, err := lock.Dial(b.ctx, b.servers, opts...)
+	return dial(b, b.ctx, b.servers, opts...)
+}
+
+// dial returns a client that the end of the test closes.
+func dial(t testing.TB, ctx context.Context, servers []string, opts ...lock.Option) *lock.Client {
+	t.Helper()
+	c, err := lock.Dial(ctx, servers, opts...)
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	b.Cleanup(func() {
+	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
-			b.Errorf("close: %v", err)
+			t.Errorf("close: %v", err)
 		}
 	})
 	return c

@@ -105,15 +105,8 @@ func newIncident(t *testing.T, bin string) *incident {
 	i := &incident{clocks: map[*zkserver.Server]*zkserver.Clock{}, lock: "orders/42"}
 	opts := zkserver.Options{Installation: installation}
 	var clocks []*zkserver.Clock
-	for n := range 3 {
-		dir := filepath.Join(t.TempDir(), fmt.Sprint(n))
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		clock, err := zkserver.NewClock(t.Context(), dir, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for range 3 {
+		clock := zkserver.ClockForTest(t, 0)
 		clocks, opts.MemberEnv = append(clocks, clock), append(opts.MemberEnv, clock.Env())
 	}
 	i.ensemble = &ensemble{members: zkserver.EnsembleForTest(t, 3, opts)}

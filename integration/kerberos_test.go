@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,15 +21,17 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/kerberos"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
 // Tests of Kerberos on a real server and a real KDC, over TLS.
 
-// ticketLife is the life of the tickets in TestHoldOutlivesTickets.
-var ticketLife = flag.Duration("ticket", 6*time.Second, "life of the tickets in TestHoldOutlivesTickets, in whole seconds, at least 6s")
+// ticketLife and renewals are the size of TestHoldOutlivesTickets.
+var (
+	ticketLife = flag.Duration("ticket", 6*time.Second, "life of the tickets in TestHoldOutlivesTickets, in whole seconds, at least 6s")
+	renewals   = flag.Int("renewals", 3, "logins in TestHoldOutlivesTickets that come by time; others follow cuts of the connection")
+)
 
 // kerberized is a server that authenticates clients by Kerberos, and its KDC. The clients are svc,
 // and other, whom no ACL names.
@@ -89,28 +92,12 @@ func TestKerberosStranger(t *testing.T) {
 	if err := administrator.Restrict("/", zk.DigestACL(zk.PermAll, "admin", "top secret")); err != nil {
 		t.Fatal(err)
 	}
-	ours := k.client(lock.WithRoot("/kerberos"), k.as("svc"))
-	if r, err := admin.CheckServer(k.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil {
-		t.Errorf("CheckServer: %+v, %v", r, err)
-	}
-	hold, err := ours.Mutex("orders/42").Lock(k.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := k.contender(ours)
-	k.denyRaw(k.raw(k.secure.ours), "/kerberos", hold.EntryPath())
-	k.denyLibrary("/kerberos", hold)
-	k.denyLibrary("/kerberos", hold, k.as("other"))
-	k.denyReaper("/kerberos", k.secure.ours, k.as("other"))
-	if after := k.contender(ours); after.Token != before.Token || after.Path != before.Path {
-		t.Errorf("the entry is %+v, was %+v", after, before)
-	}
-	if err := hold.Extend(k.ctx, long); err != nil {
-		t.Errorf("our own renewal: %v", err)
-	}
-	if err := hold.Unlock(); err != nil {
-		t.Errorf("unlock: %v", err)
-	}
+	k.unharmed(k.client(lock.WithRoot("/kerberos"), k.as("svc")), func(hold *lock.Hold) {
+		k.denyRaw(k.raw(k.secure.ours), "/kerberos", hold.EntryPath())
+		k.denyLibrary("/kerberos", hold)
+		k.denyLibrary("/kerberos", hold, k.as("other"))
+		k.denyReaper("/kerberos", k.secure.ours, k.as("other"))
+	})
 }
 
 // TestKerberosRequired: a server that requires SASL refuses clients without it, and the error says
@@ -135,9 +122,9 @@ func TestKerberosRequired(t *testing.T) {
 	}
 }
 
-// TestHoldOutlivesTickets: a hold lives through ten logins with tickets that end soon. Three come by
-// themselves, because the client connects anew before its ticket ends, and seven because the
-// connection is cut. Meanwhile another client finds the lock held.
+// TestHoldOutlivesTickets: a hold lives through ten logins or more with tickets that end soon. The
+// first ones come by time, because the client connects anew before its ticket ends; at least three
+// come because the connection is cut. Meanwhile another client finds the lock held.
 func TestHoldOutlivesTickets(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{TicketLife: *ticketLife})
@@ -147,33 +134,42 @@ func TestHoldOutlivesTickets(t *testing.T) {
 	}
 	defer relay.Close()
 	logins := &counted{SASL: k.mechanism("svc")}
+	var byTime atomic.Int64 // connections that the client ended for a newer ticket
+	hook := zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
+		if message == "connecting anew with a newer credential" {
+			byTime.Add(1)
+		}
+	})
 	through := *k.secure
 	through.secure = onLocalhost(relay.Addr())
-	ours := through.client(lock.WithSASL(logins))
+	ours := through.client(lock.WithSASL(logins), lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t)).Hook(hook)))
 	hold, err := ours.Mutex("orders/42").Lock(k.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	token := hold.Token()
 	rival := k.client(k.as("svc")).Mutex("orders/42")
-	for range 3 {
-		n := logins.count()
-		err := wait.Until(k.ctx, 10*(*ticketLife)+patience, "the client has a new ticket", func() (bool, error) {
+	begin := time.Now()
+	for i := range *renewals {
+		ended, tickets := byTime.Load(), logins.count()
+		err := wait.Until(k.ctx, 10*(*ticketLife)+patience, "the client ends its connection for a new ticket, and logs in with that", func() (bool, error) {
 			k.stillHeld(hold, rival) // the client looks at its ticket before each request
-			return logins.count() > n, nil
+			return byTime.Load() > ended && logins.count() > tickets, nil
 		})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, k.Log())
 		}
+		t.Logf("login %d by time, after %v", i+1, time.Since(begin).Round(time.Second))
 	}
-	for range 7 {
+	cuts := max(3, 10-*renewals)
+	for range cuts {
 		for n := logins.count(); logins.count() == n; {
 			relay.Cut()
 			k.stillHeld(hold, rival)
 		}
 	}
-	if n := logins.count(); n < 11 {
-		t.Errorf("%d tickets, want 11", n)
+	if n, want := logins.count(), 1+*renewals+cuts; n < want {
+		t.Errorf("%d tickets, want %d", n, want)
 	}
 	if hold.Token() != token {
 		t.Errorf("token %v, was %v", hold.Token(), token)
@@ -253,7 +249,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// counted counts the different tickets that a mechanism uses, by their ends.
+// counted counts the different tickets that servers have accepted from a mechanism, by their ends.
 type counted struct {
 	lock.SASL
 	mu   sync.Mutex
@@ -262,15 +258,28 @@ type counted struct {
 
 func (c *counted) Start(ctx context.Context, server string) (lock.SASLExchange, error) {
 	x, err := c.SASL.Start(ctx, server)
-	if err == nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.ends == nil {
-			c.ends = map[int64]bool{}
-		}
-		c.ends[x.Expires().Unix()] = true
+	if err != nil {
+		return nil, err
 	}
-	return x, err
+	return &countedExchange{x, c}, nil
+}
+
+type countedExchange struct {
+	lock.SASLExchange
+	by *counted
+}
+
+func (x *countedExchange) Next(challenge []byte) ([]byte, error) {
+	token, err := x.SASLExchange.Next(challenge)
+	if token == nil && err == nil { // the exchange is complete
+		x.by.mu.Lock()
+		defer x.by.mu.Unlock()
+		if x.by.ends == nil {
+			x.by.ends = map[int64]bool{}
+		}
+		x.by.ends[x.Expires().Unix()] = true
+	}
+	return token, err
 }
 
 func (c *counted) count() int {

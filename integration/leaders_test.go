@@ -174,11 +174,7 @@ func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	}
 	opts := zkserver.Options{Installation: installation}
 	for _, d := range ahead {
-		clock, err := zkserver.NewClock(t.Context(), t.TempDir(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		opts.MemberEnv = append(opts.MemberEnv, clock.Env())
+		opts.MemberEnv = append(opts.MemberEnv, zkserver.ClockForTest(t, d).Env())
 	}
 	e := &ensemble{members: zkserver.EnsembleForTest(t, len(ahead), opts), ahead: map[*zkserver.Server]time.Duration{}}
 	for i, s := range e.members.Servers() {
@@ -237,10 +233,7 @@ type stepping struct {
 
 func onStepping(t *testing.T) *stepping {
 	t.Helper()
-	clock, err := zkserver.NewClock(t.Context(), t.TempDir(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clock := zkserver.ClockForTest(t, 0)
 	s := &stepping{clock: clock, server: zkserver.ForTest(t, zkserver.Options{Env: clock.Env()})}
 	s.probe = on(t, []string{s.server.Addr()}).probe()
 	return s

@@ -53,19 +53,10 @@ func dialSASL(t testing.TB, server, user string, opts ...lock.Option) *lock.Clie
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := lock.Dial(ctx, []string{server}, append([]lock.Option{
+	return dial(t, ctx, []string{server}, append([]lock.Option{
 		lock.WithSASLDigest(user, saslUsers[user]), lock.WithTTL(long), lock.WithGrace(grace), lock.WithSessionTimeout(20 * time.Second),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(t))),
 	}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return c
 }
 
 // TestStrangerWithoutSASL: over TLS, / is closed, and the locks belong to a SASL user. A client
@@ -83,34 +74,19 @@ func TestStrangerWithoutSASL(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := s.client(lock.WithRoot(root), lock.WithSASLDigest("svc", saslUsers["svc"]))
-	if r, err := admin.CheckServer(s.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil {
-		t.Errorf("CheckServer: %+v, %v", r, err)
-	}
-	hold, err := ours.Mutex("orders/42").Lock(s.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := s.contender(ours)
-	stranger := s.authority.Issue(t, "stranger")
-	s.denyRaw(s.raw(stranger), root, hold.EntryPath())
-	s.denyRaw(s.raw(stranger, "svc:"+saslUsers["svc"]), root, hold.EntryPath()) // by the scheme digest
-	s.denyLibrary(root, hold)
-	s.denyLibrary(root, hold, lock.WithSASLDigest("other", saslUsers["other"]))
-	s.denyReaper(root, stranger)
-	if after := s.contender(ours); after.Token != before.Token || after.Path != before.Path {
-		t.Errorf("the entry is %+v, was %+v", after, before)
-	}
-	if err := hold.Extend(s.ctx, long); err != nil {
-		t.Errorf("our own renewal: %v", err)
-	}
-	for _, a := range must(admin.New(ours).ACL(s.ctx, hold.EntryPath()))(t) {
-		if a != saslACL("svc")[0] {
-			t.Errorf("the entry's ACL has %+v", a)
+	s.unharmed(ours, func(hold *lock.Hold) {
+		stranger := s.authority.Issue(t, "stranger")
+		s.denyRaw(s.raw(stranger), root, hold.EntryPath())
+		s.denyRaw(s.raw(stranger, "svc:"+saslUsers["svc"]), root, hold.EntryPath()) // by the scheme digest
+		s.denyLibrary(root, hold)
+		s.denyLibrary(root, hold, lock.WithSASLDigest("other", saslUsers["other"]))
+		s.denyReaper(root, stranger)
+		for _, a := range must(admin.New(ours).ACL(s.ctx, hold.EntryPath()))(t) {
+			if a != saslACL("svc")[0] {
+				t.Errorf("the entry's ACL has %+v", a)
+			}
 		}
-	}
-	if err := hold.Unlock(); err != nil {
-		t.Errorf("unlock: %v", err)
-	}
+	})
 }
 
 // must returns a function that returns the value, or fails the test.
@@ -126,24 +102,45 @@ func must[T any](value T, err error) func(t testing.TB) T {
 
 // cutter opens connections, and cuts them.
 type cutter struct {
+	opened chan struct{} // receives after a connection was opened; with space for one
+
 	mu   sync.Mutex
-	last net.Conn
+	open []net.Conn
 	n    int
 }
 
 func (c *cutter) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	nc, err := net.DialTimeout(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last, c.n = nc, c.n+1
-	return nc, err
+	c.open, c.n = append(c.open, nc), c.n+1
+	select {
+	case c.opened <- struct{}{}:
+	default:
+	}
+	return nc, nil
 }
 
-func (c *cutter) cut() {
+// cut cuts all connections, and waits until the client opens another.
+func (c *cutter) cut(ctx context.Context) error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.last != nil {
-		c.last.Close()
+	select {
+	case <-c.opened: // one of those that are cut
+	default:
+	}
+	for _, nc := range c.open {
+		nc.Close()
+	}
+	c.open = nil
+	c.mu.Unlock()
+	select {
+	case <-c.opened:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -155,7 +152,7 @@ func TestSASLOverReconnects(t *testing.T) {
 	opts := withSASL(t)
 	opts.JVMArgs = append(opts.JVMArgs, "-Dzookeeper.sessionRequireClientSASLAuth=true")
 	server := zkserver.ForTest(t, opts).Addr()
-	var cuts cutter
+	cuts := &cutter{opened: make(chan struct{}, 1)}
 	c := dialSASL(t, server, "svc", lock.WithDialer(cuts.dial))
 	other := dialSASL(t, server, "svc")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -164,33 +161,39 @@ func TestSASLOverReconnects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const times = 50
+	cutting, done := context.WithCancel(ctx)
 	var work sync.WaitGroup
-	for i, client := range []*lock.Client{c, c, other} {
+	for _, client := range []*lock.Client{c, c, other} {
 		work.Go(func() {
-			for range 100 {
+			for cutting.Err() == nil {
 				if err := client.Mutex("shared").Do(ctx, func(context.Context) error { return nil }); err != nil {
 					t.Error(err)
 					return
 				}
-				if i == 0 {
-					cuts.cut()
-				}
 			}
 		})
 	}
-	work.Wait()
-	if err := hold.Extend(ctx, long); err != nil {
-		t.Errorf("the hold: %v", err)
+	for range times {
+		if err := cuts.cut(ctx); err != nil {
+			t.Error(err)
+			break
+		}
+		if err := hold.Extend(ctx, long); err != nil {
+			t.Errorf("the hold: %v", err)
+		}
 	}
+	done()
+	work.Wait()
 	if err := hold.Unlock(); err != nil {
 		t.Error(err)
 	}
 	cuts.mu.Lock()
+	defer cuts.mu.Unlock()
 	t.Logf("%d connections", cuts.n)
-	if cuts.n < 50 { // a cut may find the connection of the one before not yet made again
-		t.Errorf("%d connections", cuts.n)
+	if cuts.n <= times {
+		t.Errorf("%d connections after %d cuts", cuts.n, times)
 	}
-	cuts.mu.Unlock()
 }
 
 // TestSASLMistakes: each mistake has an error that says what to do. Those of the credentials end

@@ -73,19 +73,10 @@ func (s *secure) tls(pair testpki.Pair) *tls.Config {
 // client connects a client to the TLS port.
 func (s *secure) client(opts ...lock.Option) *lock.Client {
 	s.Helper()
-	c, err := lock.Dial(s.ctx, []string{s.secure}, append([]lock.Option{
+	return dial(s, s.ctx, []string{s.secure}, append([]lock.Option{
 		lock.WithTLS(s.tls(s.ours)), lock.WithTTL(long), lock.WithGrace(grace), lock.WithSessionTimeout(20 * time.Second),
 		lock.WithLogger(zerolog.New(zerolog.NewTestWriter(s))),
 	}, opts...)...)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			s.Errorf("close: %v", err)
-		}
-	})
-	return c
 }
 
 // raw returns a plain connection over TLS, with the certificate and the credentials.
@@ -127,30 +118,38 @@ func TestStrangerCanDoNothing(t *testing.T) {
 	for root, option := range map[string]lock.Option{"/digest": lock.WithDigest("svc", "secret"), "/certificate": lock.WithACL(byCertificate...)} {
 		t.Run(root[1:], func(t *testing.T) {
 			s := &secure{t, s.ctx, s.authority, s.ours, s.plain, s.secure}
-			ours := s.client(lock.WithRoot(root), option)
-			if r, err := admin.CheckServer(s.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil || len(r.Servers) != 1 || r.Servers[0].Release == "" || r.Servers[0].Err != nil {
-				t.Errorf("CheckServer: %+v, %v", r, err)
-			}
-			hold, err := ours.Mutex("orders/42").Lock(s.ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			before := s.contender(ours)
-			s.denyRaw(s.raw(stranger), root, hold.EntryPath())
-			s.denyRaw(s.raw(stranger, "svc:guess"), root, hold.EntryPath())
-			s.denyLibrary(root, hold, lock.WithTLS(s.tls(stranger)))
-			s.denyLibrary(root, hold, lock.WithTLS(s.tls(stranger)), lock.WithDigest("svc", "guess"))
-			s.denyReaper(root, stranger)
-			if after := s.contender(ours); after.Token != before.Token || after.Path != before.Path {
-				t.Errorf("the entry is %+v, was %+v", after, before)
-			}
-			if err := hold.Extend(s.ctx, long); err != nil {
-				t.Errorf("our own renewal: %v", err)
-			}
-			if err := hold.Unlock(); err != nil {
-				t.Errorf("unlock: %v", err)
-			}
+			s.unharmed(s.client(lock.WithRoot(root), option), func(hold *lock.Hold) {
+				s.denyRaw(s.raw(stranger), root, hold.EntryPath())
+				s.denyRaw(s.raw(stranger, "svc:guess"), root, hold.EntryPath())
+				s.denyLibrary(root, hold, lock.WithTLS(s.tls(stranger)))
+				s.denyLibrary(root, hold, lock.WithTLS(s.tls(stranger)), lock.WithDigest("svc", "guess"))
+				s.denyReaper(root, stranger)
+			})
 		})
+	}
+}
+
+// unharmed has our client check the server and take orders/42, and calls harm, in which strangers
+// attack the lock. Then the entry must be as before, and our client renews it and unlocks.
+func (s *secure) unharmed(ours *lock.Client, harm func(hold *lock.Hold)) {
+	s.Helper()
+	if r, err := admin.CheckServer(s.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil || len(r.Servers) != 1 || r.Servers[0].Release == "" || r.Servers[0].Err != nil {
+		s.Errorf("CheckServer: %+v, %v", r, err)
+	}
+	hold, err := ours.Mutex("orders/42").Lock(s.ctx)
+	if err != nil {
+		s.Fatal(err)
+	}
+	before := s.contender(ours)
+	harm(hold)
+	if after := s.contender(ours); after.Token != before.Token || after.Path != before.Path {
+		s.Errorf("the entry is %+v, was %+v", after, before)
+	}
+	if err := hold.Extend(s.ctx, long); err != nil {
+		s.Errorf("our own renewal: %v", err)
+	}
+	if err := hold.Unlock(); err != nil {
+		s.Errorf("unlock: %v", err)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // documented returns the reaper's metrics with their labels from the doc of package status. A test
@@ -242,7 +244,7 @@ func TestAlerts(t *testing.T) {
 func TestAlertsFireAndClear(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skipf("no promtool, which Debian's package prometheus has: %v", err)
+		zkserver.NotRun(t, "needs promtool (apt-get install prometheus)")
 	}
 	if out, err := exec.CommandContext(t.Context(), promtool, "test", "rules", filepath.Join(folder, "prometheus", "alerts_test.yaml")).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

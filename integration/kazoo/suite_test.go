@@ -97,12 +97,12 @@ func standIn(config string) error {
 
 func TestSuite(t *testing.T) {
 	if os.Getenv("HOLDFAST_KAZOO") == "" {
-		t.Skip("two minutes that test the ensemble in memory only: make kazoo")
+		zkserver.NotRun(t, "left to make kazoo (two minutes, for the ensemble in memory only)")
 	}
 	python, err := foreign.KazooTests(t.Context())
 	switch {
 	case errors.Is(err, zkserver.ErrNotInstalled):
-		t.Skip(err)
+		zkserver.NotRun(t, "needs kazoo's tests: %v", err)
 	case err != nil:
 		t.Fatal(err)
 	}

@@ -44,6 +44,7 @@ type KDC struct {
 	Addr  string // 127.0.0.1:port
 
 	dir      string
+	clock    *zkserver.Clock // nil: this machine's
 	env      []string
 	programs programs
 	proc     *zkserver.Process
@@ -85,6 +86,9 @@ func ForTest(t testing.TB, opts Options) *KDC {
 	})
 	if errors.Is(err, zkserver.ErrNotInstalled) {
 		zkserver.NotRun(t, "needs a Kerberos KDC: %v", err)
+	}
+	if opts.Ahead != 0 {
+		k.clock = zkserver.ClockForTest(t, opts.Ahead)
 	}
 	if err == nil {
 		err = k.create(t.Context(), opts)
@@ -136,12 +140,8 @@ func (k *KDC) create(ctx context.Context, opts Options) error {
 	if _, err := k.run(ctx, k.programs.util, "-r", k.Realm, "-P", "master", "create", "-s"); err != nil {
 		return err
 	}
-	if opts.Ahead != 0 {
-		clock, err := zkserver.NewClock(ctx, k.dir, opts.Ahead)
-		if err != nil {
-			return err
-		}
-		k.env = append(k.env, clock.Env()...)
+	if k.clock != nil {
+		k.env = append(k.env, k.clock.Env()...)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/integration/wait"
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // ForTest starts a server of an empty database, on a Unix socket in a folder of its own, and returns
@@ -23,7 +24,7 @@ func ForTest(t *testing.T) (url string) {
 	t.Helper()
 	programs := find()
 	if programs == "" {
-		t.Skip("PostgreSQL is not installed (apt-get install postgresql)")
+		zkserver.NotRun(t, "needs PostgreSQL (apt-get install postgresql)")
 	}
 	dir, err := os.MkdirTemp("", "pg")
 	if err != nil {

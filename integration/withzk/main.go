@@ -197,6 +197,10 @@ func tellNotRun(path string) error {
 		}
 		text += "\n    " + strings.TrimSpace(test)
 	}
-	say("%d tests were not run:%s", len(lines), text)
+	count := "1 test was"
+	if len(lines) > 1 {
+		count = fmt.Sprintf("%d tests were", len(lines))
+	}
+	say("%s not run:%s", count, text)
 	return nil
 }

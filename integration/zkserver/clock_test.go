@@ -21,10 +21,7 @@ func near(off, want time.Duration) bool { return (off - want).Abs() < 10*time.Se
 
 // TestClockSteps steps a server's clock while it runs, and while it does not.
 func TestClockSteps(t *testing.T) {
-	clock, err := NewClock(t.Context(), t.TempDir(), -90*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	clock := ClockForTest(t, -90*time.Second)
 	s := ForTest(t, Options{Env: clock.Env()})
 	conn := connect(t, lasting, new(Tap), s.Addr())
 	create(t, conn, "/x", "", 0)

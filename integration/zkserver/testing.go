@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -206,8 +207,9 @@ func NeedReal(t testing.TB) {
 	}
 }
 
-// NotRun skips a test because the machine lacks something. It appends the reason and the test,
-// separated by a tab, to the file in HOLDFAST_NOT_RUN, which make test prints at its end.
+// NotRun skips a test because the machine lacks something, or because another target of make runs
+// it. It appends the reason and the test, separated by a tab, to the file in HOLDFAST_NOT_RUN, which
+// make test prints at its end.
 func NotRun(t testing.TB, reason string, args ...any) {
 	t.Helper()
 	reason = strings.Join(strings.Fields(fmt.Sprintf(reason, args...)), " ")
@@ -222,6 +224,19 @@ func NotRun(t testing.TB, reason string, args ...any) {
 		}
 	}
 	t.Skip("not run: " + reason)
+}
+
+// ClockForTest returns a clock, as [NewClock] does. The test is skipped if libfaketime is missing.
+func ClockForTest(t testing.TB, ahead time.Duration) *Clock {
+	t.Helper()
+	c, err := NewClock(t.Context(), t.TempDir(), ahead)
+	if errors.Is(err, ErrNotInstalled) {
+		NotRun(t, "needs libfaketime: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // AddrForTest starts a server for a test that only connects, and returns its address. Without a

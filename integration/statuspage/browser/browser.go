@@ -19,6 +19,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
 // Patience is the limit of every wait; on a busy machine a wait may take a minute.
@@ -35,7 +37,7 @@ func find(t *testing.T) string {
 			return path
 		}
 	}
-	t.Skip("THE PAGE IS NOT TESTED: no browser; install chromium (apt-get install chromium), or set HOLDFAST_BROWSER to the path of one")
+	zkserver.NotRun(t, "needs Chromium (apt-get install chromium, or its path in HOLDFAST_BROWSER)")
 	return ""
 }
 

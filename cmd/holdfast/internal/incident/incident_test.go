@@ -212,7 +212,7 @@ func TestPlaces(t *testing.T) {
 		{"12:00:00", "12:53:40", "12:53:31.018", "11:54:32.807"}, // later stamps, of another leader, are not after it either
 		{"12:54:20", "11:54:30", "12:54:20.000", "11:54:30.000"},
 	} {
-		from, to := r.places(at(c.since), at(c.until))
+		from, to := r.begin(at(c.since)), r.end(at(c.until))
 		if got := r.clock(r.stamp(from)) + " " + r.clock(r.stamp(to)); got != c.from+" "+c.to {
 			t.Errorf("%s until %s: %s, want %s %s", c.since, c.until, got, c.from, c.to)
 		}
