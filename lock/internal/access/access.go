@@ -16,8 +16,8 @@ type Client struct {
 	Clock *clock.Clock
 	Root  string // path below which the locks are
 	Check servercheck.Checker
-	Owner string // in its entries, as is Host
-	Host  string
+	Owner string   // owner in the client's records
+	Host  string   // host in the client's records
 	ACL   []zk.ACL // of the nodes that it creates
 }
 

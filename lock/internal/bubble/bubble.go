@@ -18,10 +18,9 @@ import (
 
 // Latency is the one-way time of a packet unless a test sets another.
 //
-// It is not 0 because of a data race in go-zookeeper v1.0.4. When it connects again,
-// sendSetWatches reads lastZxid while recvLoop may already write it, if the reply to a request
-// overtakes the setWatches. At worst that loses a change of a watched node, which the protocol
-// allows for.
+// It is not 0 because of a data race in go-zookeeper v1.0.4. After a reconnect its sendSetWatches
+// reads lastZxid while its recvLoop may already write it, if the reply to a request overtakes the
+// setWatches. At worst that loses a change of a watched node, which the protocol allows for.
 const Latency = time.Microsecond
 
 // World is an ensemble in memory, in virtual time.
@@ -31,15 +30,15 @@ type World struct {
 	Ctx context.Context // ends after the test's cleanups
 }
 
-// Run runs f in virtual time. Goroutines must end with f, or within the time after; otherwise the
-// test fails.
+// Run runs f in virtual time. The test fails if a goroutine runs for longer than the time after
+// once f and its cleanups have ended.
 func Run(t *testing.T, opts locktest.Options, after time.Duration, f func(w *World)) {
 	t.Helper()
 	if opts.Latency == nil {
 		opts.Latency = func(string, string) time.Duration { return Latency }
 	}
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour) // of virtual time
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour) // in virtual time
 		t.Cleanup(func() { time.Sleep(after) })                      // runs after all other cleanups
 		t.Cleanup(cancel)
 		f(&World{T: t, Ensemble: locktest.Start(t, opts), Ctx: ctx})
@@ -67,7 +66,7 @@ func (w *World) Plain(label string, timeout time.Duration, hosts zk.HostProvider
 	return z
 }
 
-// Silent is a logger for go-zookeeper.
+// Silent is a logger for go-zookeeper that discards all messages.
 type Silent struct{}
 
 // Printf does nothing.
@@ -81,7 +80,7 @@ func (w *World) Node(path string) (locktest.Node, bool) {
 	return locktest.Node{}, false
 }
 
-// Until lets time pass until the condition holds.
+// Until lets virtual time pass until the condition holds. After 500 seconds the test fails.
 func (w *World) Until(what string, condition func() bool) {
 	w.Helper()
 	for range 100_000 {

@@ -33,7 +33,7 @@ func (e *Entry) LeasedAt() clock.Instant {
 	return locked(e, func() clock.Instant { return e.lease.sent })
 }
 
-// tells returns the grant in the record; e.mu is held.
+// tells returns the grant for the record; e.mu is held.
 func (e *Entry) tells() Grant {
 	if e.acquired == 0 {
 		return Grant{}
@@ -41,7 +41,7 @@ func (e *Entry) tells() Grant {
 	return Grant{Acquired: e.acquired, Shared: e.shared}
 }
 
-// RecordNow returns the record that a write would leave at this moment, for errors.
+// RecordNow returns the record that a write would leave at this moment, for error messages.
 func (e *Entry) RecordNow() znode.Record {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()

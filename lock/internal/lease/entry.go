@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Entry is one contender's node in ZooKeeper with its lease, from its create on. Only the methods
-// here change it. They are safe for concurrent use.
+// Entry is one contender's node in ZooKeeper with its lease, from its create on. Only its methods
+// change it. They are safe for concurrent use.
 type Entry struct {
 	Path string // path of the node
 	Terms
@@ -21,44 +21,44 @@ type Entry struct {
 
 	Pass int32 // number of earlier local handoffs of the node, see Succeed
 
-	// Owned by the keeper.
-	index int32         // in the keeper's queue; -1: not in it
+	// The keeper's mutex guards these two.
+	index int32         // index in the keeper's queue; -1: not in it
 	due   time.Duration // monotonic time of the next tick
 
 	mu           sync.Mutex
 	state        State
 	recorded     bool                    // the grant is in the node
 	lapsed       bool                    // unlocked when the lease may have already ended
-	atRisk       bool                    // it was reported that the hold is at risk
-	shared       bool                    // of a writer that now only reads
-	pinned       bool                    // it must not be handed off locally
+	atRisk       bool                    // the owner was told that the hold is at risk
+	shared       bool                    // the hold is a writer's that now only reads
+	pinned       bool                    // the entry must not be handed off locally
 	transacted   bool                    // a user's transaction was begun with it
 	handles      int32                   // handles of the hold that are not unlocked yet
-	version      int32                   // of the data after the last acknowledged write
+	version      int32                   // data version of the node after the last acknowledged write
 	writesWanted uint32                  // number of the last write that a caller waits for
 	writesAcked  uint32                  // number of the last acknowledged write
-	ctx          context.Context         // of the hold, from the first call of Context on; before, the context with its values
-	cancel       context.CancelCauseFunc // of the hold's context; nil: no call of Context yet
-	nextTTL      time.Duration           // of the next write
-	lease        lease                   // of the last acknowledged write
-	session      int64                   // of the last acknowledged write
-	zxid         int64                   // of the last acknowledged write; 0: unknown
-	renewAt      time.Duration           // monotonic time
-	suspectSince time.Duration           // monotonic time at which a sleep of the machine made the lease doubtful; 0: it is not
-	granted      time.Duration           // monotonic time; 0: not granted
-	acquired     int64                   // Unix ms of ensemble time; 0: not granted
-	rare         *rarities               // nil: no such field is set
+	ctx          context.Context         // see Context; before its first call, only the values count
+	cancel       context.CancelCauseFunc // cancels ctx; nil: Context was not called yet
+	nextTTL      time.Duration           // length of the lease that the next write gives
+	lease        lease                   // lease by the last acknowledged write
+	session      int64                   // session of the last acknowledged write
+	zxid         int64                   // zxid of the last acknowledged write; 0: unknown
+	renewAt      time.Duration           // monotonic time of the next renewal
+	suspectSince time.Duration           // see expire; monotonic time, 0: not in doubt
+	granted      time.Duration           // monotonic time of the grant; 0: not granted
+	acquired     int64                   // the grant in Unix ms of ensemble time; 0: not granted
+	rare         *rarities               // nil: none of these fields is set
 	writing      *write                  // the write in flight or in doubt
-	why          error                   // reason of the end
-	changed      chan struct{}           // closed at the next change; nil if no goroutine waits
+	why          error                   // why the entry ended
+	changed      chan struct{}           // closed at the next change; nil: no goroutine waits
 }
 
 // Created has the results of the transaction that created an entry's node, or attached to it.
 type Created struct {
-	Sent    clock.Instant // before the write was handed over
-	Session int64         // of the write: the server of this session has seen it
-	Grant                 // the grant in its record
-	Version int32         // of the data; 0: the entry was created, not attached to
+	Sent    clock.Instant // just before the transaction was sent
+	Session int64         // its session, whose server has seen the node
+	Grant                 // the grant in the node's record
+	Version int32         // data version of the node; 0: it was created, not attached to
 }
 
 // Init sets up the entry of a node that was created with a record of these terms.
@@ -66,18 +66,18 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.Path, e.Terms, e.keeper, e.owner, e.index = path, t, k, owner, -1
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
 	e.renewAt = c.Sent.Mono + k.renewAfter(t.TTL)
-	e.zxid, _ = k.clock.Sampled() // by the reply to its create, or an earlier one
+	e.zxid, _ = k.clock.Sampled() // the zxid of the create, or an earlier one
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 }
 
-// InitEnded sets up an entry that has ended: for a node that must be deleted whatever its
-// version, or for none.
+// InitEnded sets up an entry that has already ended. If there is a node at path, it must be
+// deleted whatever its version.
 func (e *Entry) InitEnded(owner Owner, path string, t Terms, why error) {
 	e.Path, e.Terms, e.owner, e.index = path, t, owner, -1
 	e.state, e.why, e.version, e.ctx = Ended, why, -1, context.Background()
 }
 
-// change makes a change, and reports it once the entry is unlocked again.
+// change calls f with e.mu held. If f has changed the state, it then tells the owner, without e.mu.
 func (e *Entry) change(f func()) {
 	e.mu.Lock()
 	before := e.state
@@ -100,7 +100,7 @@ func (e *Entry) transition(to State, why error) {
 	if e.state = to; to == Ended {
 		e.why = why
 		e.keeper.remove(e)
-		e.withdrawWarnings() // before the end can be seen
+		e.withdrawWarnings() // before any goroutine learns of the end
 		if e.cancel != nil {
 			e.cancel(why)
 		}
@@ -111,8 +111,8 @@ func (e *Entry) transition(to State, why error) {
 	e.notify()
 }
 
-// Begin starts the renewals of an entry that has to wait. The values are those of its present
-// waiter's context.
+// Begin starts the renewals of an entry that has to wait. values is its waiter's context, see
+// [Entry.Values].
 func (e *Entry) Begin(values context.Context) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -126,8 +126,8 @@ func (e *Entry) Begin(values context.Context) {
 	})
 }
 
-// Grant turns a waiting entry into a hold; its context keeps the values of values. The grant is
-// recorded at the monotonic time record, or with the next renewal if that comes first. If the
+// Grant turns a waiting entry into a hold. The hold's context gets the values of values. The grant
+// is recorded at the monotonic time record, or with the next renewal if that comes first. If the
 // entry has ended, Grant returns the reason.
 func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Duration) (err error) {
 	acquired := e.keeper.clock.Millis(now)
@@ -152,8 +152,8 @@ func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Dur
 }
 
 // Reenter adds a handle on the hold. If the hold is in doubt, a write confirms it first. If the
-// hold has ended, Reenter returns the reason. It fails as ctx does, and with ErrShared if the
-// handle is for writing and the hold is not.
+// hold has ended, Reenter returns the reason. It fails as ctx does, and with ErrShared if toWrite
+// is set and the hold only reads.
 func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	for {
 		now := e.keeper.clock.Local()
@@ -203,9 +203,9 @@ func (e *Entry) Withdraw() (ended bool) {
 	return ended
 }
 
-// Detach ends the entry in this process alone. It returns the record for the node: with a lease
-// of ttl and that incarnation, for the client that attaches. If the entry had already ended, it
-// returns the reason.
+// Detach ends the entry in this process, but not its node. It returns the record to write, with a
+// lease of ttl and that incarnation, so that a client can attach. If the entry had already ended,
+// it returns the reason.
 func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why error) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -221,7 +221,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 	return record, why
 }
 
-// Lose ends a hold that its holder has not ended.
+// Lose ends a hold, for the reason why. It does nothing if the entry is not held.
 func (e *Entry) Lose(why error) {
 	e.change(func() {
 		if e.state == Held {
@@ -248,7 +248,7 @@ func (e *Entry) Vanished() {
 
 // Extend writes the entry with a lease of ttl, also in later renewals, and waits for the
 // acknowledgement. It fails as Refresh does. Then the write may have been applied, and the
-// earlier of the two ends of the lease counts.
+// earlier end of the old and the new lease counts.
 func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
 	if len(e.together()) > 0 && e.handles > 1 { // the other handles of the hold must not lose time
@@ -338,7 +338,7 @@ func (e *Entry) notify() {
 	}
 }
 
-// Pause waits for a while, or until the entry or ctx ends.
+// Pause waits for d. If the entry or ctx ends first, it returns the reason.
 func (e *Entry) Pause(ctx context.Context, d time.Duration) error {
 	limit, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -347,7 +347,7 @@ func (e *Entry) Pause(ctx context.Context, d time.Duration) error {
 }
 
 // Context returns the context of the hold. It ends with the entry. It carries the values given to
-// Grant, and those that with adds at the first call.
+// Grant, and those that the function with adds at the first call.
 func (e *Entry) Context(with func(context.Context) context.Context) context.Context {
 	e.mu.Lock()
 	defer e.mu.Unlock()

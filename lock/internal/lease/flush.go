@@ -25,14 +25,14 @@ type renewal struct {
 	*write
 }
 
-// size returns its approximate size in a transaction, in bytes.
+// size returns the approximate size of the renewal in a transaction, in bytes.
 func (r renewal) size() int { return len(r.data) + len(r.Path) + 64 }
 
 // flight is a batch of renewals in one transaction.
 type flight struct {
 	*Keeper
 	batch  []renewal
-	spread float64         // random factor of the next due time; the same for the whole batch, so that it stays together
+	spread float64         // random factor of the next due time; one for all, so the batch stays together
 	tried  bool            // an attempt of this batch may have been applied
 	before map[*write]bool // writes in doubt before this batch: another batch may have applied them
 }
@@ -51,9 +51,10 @@ func (k *Keeper) flush(ctx context.Context, batch []renewal) {
 }
 
 func (f *flight) fly(ctx context.Context) {
+	// The error is ignored: refused has logged it, or the client closes.
 	_ = f.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		return f.attempt(ctx)
-	}) // refused has logged the error, or the client closes
+	})
 }
 
 // attempt sends the writes that are still needed, in one transaction. Its error is for Retry.
@@ -113,7 +114,8 @@ func (f *flight) size() (bytes int) {
 	return bytes
 }
 
-// halve moves half of the batch to a transaction of its own. All attempts so far had both halves.
+// halve moves half of the batch to a transaction of its own. All attempts so far had both halves,
+// so that flight begins as a copy of this one.
 func (f *flight) halve(ctx context.Context) {
 	n, half := len(f.batch)/2, *f
 	f.batch, half.batch = f.batch[:n:n], f.batch[n:]
@@ -184,7 +186,7 @@ func (f *flight) resolveRenewal(ctx context.Context, b renewal, session int64, o
 		}
 		f.renewals.Add(uint64(len(f.batch)))
 		return true
-	default: // from an earlier batch, or from a transaction
+	default: // an earlier batch, or a user's transaction, has written these bytes
 		b.acknowledge(b.write, b.first, session, n.Stat.Version, n.Stat.Mzxid, f.next(b.write), f.clock.Local())
 		f.renewals.Add(1)
 	}

@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// earlyPart is the part of its TTL by which a renewal may come early to share a transaction with
-// others.
+// earlyPart limits how early a renewal may come to share a transaction: by TTL/earlyPart.
 const earlyPart = 16
 
 // heartbeat is the interval of checks for a suspend of the machine.
@@ -34,18 +33,18 @@ type Keeper struct {
 	clock *clock.Clock
 	log   zerolog.Logger
 	who   znode.Record                            // owner, host and pid of all records
-	vary  func(d, by time.Duration) time.Duration // d plus or minus at most by
+	vary  func(d, by time.Duration) time.Duration // returns d plus or minus at most by
 	run   func(func())                            // runs in the background; the closing client waits for it
 
-	together zkconn.Batch // renewals
-	renewals atomic.Uint64
-	wake     chan struct{} // one token: an entry is due before the timer
-	outage   atomic.Bool   // an outage has ended
-	term     atomic.Int64  // last term of the leader's clock in which all entries were renewed
+	together zkconn.Batch  // limits the transactions of renewals
+	renewals atomic.Uint64 // see Renewals
+	wake     chan struct{} // buffer of one: wakes Run before its timer
+	outage   atomic.Bool   // an outage has ended since the last renewOld
+	term     atomic.Int64  // newest term of the leader's clock that renewOld has seen
 
 	mu    sync.Mutex
 	queue dueQueue
-	armed time.Duration // monotonic time that the timer is set to
+	armed time.Duration // monotonic time at which the timer fires; Never: it is not set
 }
 
 // Options has the parts and settings of a keeper.
@@ -54,7 +53,7 @@ type Options struct {
 	Clock  *clock.Clock                            // receives the stamp of each renewal
 	Log    zerolog.Logger                          // receives refused renewals
 	Who    znode.Record                            // owner, host and pid of all records
-	Jitter func(d, by time.Duration) time.Duration // d plus or minus at most by
+	Jitter func(d, by time.Duration) time.Duration // returns d plus or minus at most by
 	Run    func(func())                            // runs in the background; the closing client waits for it
 }
 
@@ -66,9 +65,9 @@ func NewKeeper(o Options) *Keeper {
 	}
 }
 
-// Record encodes the record of an entry. Its expiry counts from the upper bound of the leader's
-// clock. If the bounds are wide, because the last sample is old, it is at most a quarter of the
-// grace later than by the lower bound.
+// Record encodes the record of an entry. Its expiry is a TTL after the upper bound of the leader's
+// clock. An old sample makes the bounds wide. Therefore it counts at most a quarter of the grace
+// above the lower bound.
 func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
 	r := k.who
 	r.Metadata, r.TTL, r.Attempt = t.Metadata, ttl.Milliseconds(), znode.FormatID(t.Attempt)
@@ -107,7 +106,8 @@ func (k *Keeper) Reconnected() {
 	k.nudge()
 }
 
-// observe takes the stamp of a write of ours.
+// observe passes the leader's stamp of one of our writes to the clock. If the stamp is of a new
+// term, it wakes Run to renew all entries.
 func (k *Keeper) observe(stat *zk.Stat, sent, received clock.Instant) {
 	k.clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
 	if k.clock.Now().Term > k.term.Load() {
@@ -165,7 +165,8 @@ func (k *Keeper) Run(ctx context.Context) {
 		k.tick(ctx, now)
 		k.mu.Lock()
 		k.armed = Never
-		if len(k.queue) > 0 || woken { // an ended entry is often followed by a new one: no need to wake
+		// A new entry often follows an ended one at once. With the timer still set, it need not wake us.
+		if len(k.queue) > 0 || woken {
 			k.armed = now.Mono + heartbeat
 			if len(k.queue) > 0 {
 				k.armed = min(k.armed, k.queue[0].due)

@@ -1,8 +1,8 @@
-// Package lease has the life of an entry from its create to its end: the lease that each write
-// gives the owner, and the renewals.
+// Package lease manages an entry from its create to its end: the lease that each write gives it,
+// and the renewals.
 //
-// A lease counts from the send of an acknowledged write. While it is unknown whether a write was
-// applied, the earlier of the two ends counts. The state of an entry only moves forward. Only
+// A lease counts from the send of an acknowledged write. While a write may have been applied, the
+// earlier end of the old and the new lease counts. The state of an entry only moves forward. Only
 // Entry.transition changes it, and does everything that follows from the change.
 package lease
 
@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// Reasons why an entry ended. Package lock exports the ones that end a hold.
+// Reasons why an entry ended, or why it refuses a request (ErrShared, ErrReentered). Package lock
+// exports the ones that end a hold.
 var (
 	// ErrUnlocked: its owner unlocked it.
 	ErrUnlocked = errors.New("not held: unlocked already")
@@ -23,7 +24,7 @@ var (
 	ErrWithdrawn = errors.New("withdrawn")
 	// ErrGone: another client removed a waiter's entry, or overwrote it.
 	ErrGone = errors.New("own entry is gone")
-	// ErrExpired: the lease ended before a renewal was acknowledged, or it was a fixed lease.
+	// ErrExpired: the lease ended. No renewal was acknowledged in time, or the lease was fixed.
 	ErrExpired = errors.New("lease expired")
 	// ErrRemoved: another client deleted the entry.
 	ErrRemoved = errors.New("entry was removed")
@@ -33,42 +34,43 @@ var (
 	ErrBroken = errors.New("hold was broken")
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = errors.New("max_hold reached")
-	// ErrShared: a hold for reading was asked to write.
+	// ErrShared: a handle for writing is refused, because the hold only reads.
 	ErrShared = errors.New("hold is for reading only")
-	// ErrReentered: a hold was asked to only read from now on, but another handle on it may
-	// write.
+	// ErrReentered: the hold cannot only read from now on, because another handle on it may write.
 	ErrReentered = errors.New("hold was taken more than once")
 	// ErrAttached: another client has attached to the entry, and so has written it.
 	ErrAttached = fmt.Errorf("%w: another client has attached to it", ErrTaken)
-	// ErrDetached: its owner left it to the client that attaches to it.
+	// ErrDetached: its owner detached it, so that another client can attach to it.
 	ErrDetached = errors.New("not held: detached")
 )
 
 // Terms are the conditions of an entry.
 type Terms struct {
-	TTL      time.Duration // of the first lease
-	Grace    time.Duration // time after its lease for which other clients leave an entry alone
-	MaxHold  time.Duration // 0: without limit
-	Fixed    bool          // it is not renewed
-	Detached bool          // no process has it: a client may attach to it
-	Attempt  uint64        // random, unique to the request that created the node
-	// Incarnation counts the earlier attaches of the entry.
-	Incarnation int32
-	Attachment  string            // random, unique to the present incarnation
-	Metadata    map[string]string // of the record; the map is never changed, see Entry.Describe
+	TTL         time.Duration // length of the first lease
+	Grace       time.Duration // other clients wait this long after the lease before they delete the entry
+	MaxHold     time.Duration // longest time of a hold; 0: no limit
+	Fixed       bool          // the lease is not renewed
+	Detached    bool          // no process owns the entry: a client may attach to it
+	Attempt     uint64        // random, unique to the request that created the node
+	Incarnation int32         // number of attaches to the entry since its create
+	Attachment  string        // random, unique to the present incarnation
+
+	// Metadata is the user's metadata in the record. The map is never changed: Entry.Describe
+	// replaces it.
+	Metadata map[string]string
 }
 
 // Grant is the part of a record about the grant.
 type Grant struct {
 	Acquired int64 // Unix ms of ensemble time; 0: not granted
-	Shared   bool  // of a writer that now only reads: readers may enter
+	Shared   bool  // the hold is a writer's that now only reads: readers may enter
 }
 
-// recordWithin is the time within which the grant of a locally handed off entry is recorded if
-// that is still wanted.
+// recordWithin is the time from a local handoff to the write of the grant into the record, if the
+// previous holder wanted that write and did not get it.
 const recordWithin = time.Millisecond
 
-// timerSlack is the lateness of a timer with which a hold still ends in time.
+// timerSlack is how late a timer may fire so that a hold still ends in time.
 const timerSlack = 5 * time.Millisecond
 
 // State is the state of an entry. It only moves forward.
@@ -79,16 +81,16 @@ const (
 	Queued  State = iota // created; not yet known whether its turn has come
 	Waiting              // another contender is ahead of it
 	Held                 // granted
-	Ended                // unlocked, withdrawn, lost or gone
+	Ended                // unlocked, withdrawn, detached or lost
 )
 
 // Change is a change of an entry's state or risk.
 type Change struct {
 	From, To State         // both Held: the hold has come at risk
-	Why      error         // reason of the end, or of the threat: an error of this package, or the owner's
-	Left     time.Duration // at risk: time for which the hold surely lasts
-	// Unanswered is, for a hold at risk, the time for which a write of the entry has been in
-	// flight; 0: there is none, or it was sent just now.
+	Why      error         // why the entry ended, or may end: an error of this package or from LossOf
+	Left     time.Duration // if at risk: time for which the hold surely lasts
+	// Unanswered is set for a hold at risk. It is the time for which a write of the entry has been
+	// in flight; 0: there is none, or it was sent just now.
 	Unanswered time.Duration
 }
 
@@ -117,11 +119,11 @@ type write struct {
 	data     []byte
 	ttl      time.Duration
 	acquired int64
-	wanted   uint32        // number of the last wanted write that it satisfies
-	first    clock.Instant // before the first attempt
+	wanted   uint32        // value of Entry.writesWanted that it satisfies
+	first    clock.Instant // just before the first attempt was sent
 	flying   bool          // a goroutine is sending it
 	doubt    bool          // an earlier attempt may have been applied
 	keepsEnd bool          // the write does not move the lease's end
-	raised   int32         // increase of the version; 0: unknown
-	by       *atomic.Bool  // handle of its transaction, see Entry.Txn; nil: none
+	raised   int32         // increase of the node's version by the write; 0: unknown
+	by       *atomic.Bool  // handle whose transaction it is part of, see Entry.Txn; nil: none
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// tick handles a due entry: it ends a hold whose time is over, or begins a write and returns it.
-// It schedules the next tick.
+// tick handles a due entry. It warns if the hold has come at risk, and ends a hold whose lease is
+// over. If a write is due, it begins and returns that. It schedules the next tick.
 func (e *Entry) tick(now clock.Instant) (begun *write) {
 	e.warn(now)
 	e.change(func() {
@@ -23,7 +23,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 			e.schedule(e.renewAt, now)
 			return
 		}
-		if e.writing == nil { // else resend the one in doubt, with the same bytes
+		if e.writing == nil { // otherwise the write in doubt is sent again, with the same bytes
 			e.writing = &write{
 				data: e.keeper.Record(&e.Terms, e.nextTTL, e.tells(), now),
 				ttl:  e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now,
@@ -43,7 +43,7 @@ func (e *Entry) attempt(w *write) (version int32, wanted bool) {
 	return e.version, e.state != Ended && e.writing == w
 }
 
-// suspect records that a write may have been applied.
+// suspect records that the outcome of a write is unknown.
 func (e *Entry) suspect(w *write) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +54,7 @@ func (e *Entry) suspect(w *write) {
 func (e *Entry) inDoubt(w *write) bool { return locked(e, func() bool { return w.doubt }) }
 
 // acknowledge handles the reply to a write that was sent at that time in that session. The
-// transaction zxid left the node's data at this version.
+// transaction zxid left the node's data at this version. The next write is due next after sent.
 func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version int32, zxid int64, next time.Duration, now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -87,8 +87,8 @@ func (e *Entry) scheduleNext(now clock.Instant) {
 	}
 }
 
-// postpone schedules the next try after a temporary failure, or after a write became needless. A
-// write in doubt is sent again; until its outcome is known, the lease may end at the time it set.
+// postpone schedules the next try after a write has failed for now, or became needless. A write in
+// doubt is sent again. Until its outcome is known, the lease may end as that write says.
 func (e *Entry) postpone(w *write) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -105,7 +105,7 @@ func (e *Entry) postpone(w *write) {
 }
 
 // renewNow schedules a renewal for now and returns true. It returns false if the lease is fixed,
-// or if onlyOlder is set and the last write is of this term.
+// or if onlyOlder is set and the last acknowledged write is of this term.
 func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // margin returns the part of the lease that is left when the hold comes at risk; e.mu is held.
 func (e *Entry) margin() time.Duration {
 	ttl := e.lease.ttl
-	if e.writing != nil { // a shorter lease counts from its send
+	if e.writing != nil { // a write that shortens the lease counts as soon as it is sent
 		ttl = min(ttl, e.writing.ttl)
 	}
 	return ttl / 2
@@ -31,8 +31,8 @@ func (e *Entry) threat() error {
 	return ErrExpired
 }
 
-// warn reports that the hold has come at risk, once until it is safe again. A hold whose time is
-// over is lost, not at risk.
+// warn tells the owner and the handles, once until the hold is safe again, that it has come at
+// risk. A hold whose lease is over is lost, not at risk.
 func (e *Entry) warn(now clock.Instant) {
 	e.mu.Lock()
 	if e.state != Held || e.Fixed || e.atRisk || !e.endsSoon(now) || now.Mono >= e.end() {
@@ -112,8 +112,8 @@ func (e *Entry) withdrawWarnings() {
 // Stall is an entry that should have been renewed.
 type Stall struct {
 	*Entry
-	For  time.Duration // since the last acknowledged write was sent
-	Left time.Duration // until it ends; negative if its time is over
+	For  time.Duration // time since the last acknowledged write was sent
+	Left time.Duration // time until the lease ends; negative if it has ended
 }
 
 // Stalls returns the number of holds and waits, the number of their entries that are not renewed

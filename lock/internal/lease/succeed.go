@@ -28,8 +28,8 @@ func (e *Entry) Pin() {
 	e.pinned = true
 }
 
-// PinAlone is Pin, and reports whether the hold has at most that many handles. No handle joins it
-// after that.
+// PinAlone does what Pin does, and reports whether the hold has at most that many handles.
+// AddHandle adds none afterwards.
 func (e *Entry) PinAlone(handles int32) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -37,10 +37,10 @@ func (e *Entry) PinAlone(handles int32) bool {
 	return e.handles <= handles
 }
 
-// Succeed sets up e as the next entry of before's node, and renews e from now on. before is an
-// unlocked entry of this process. No caller has e yet, and its turn is not decided. Its lease is
-// that of the last write, by e or before. Succeed waits until no write of before is in flight. It
-// fails with ErrNotQuiet, or as ctx does; then nothing has changed.
+// Succeed sets up e, which no caller has yet, as the next entry of before's node, and renews e from
+// now on. before is an unlocked entry of this process. e still has to be granted. Its lease is that
+// of the node's last write. Succeed waits until no write of before is in flight. It fails with
+// ErrNotQuiet, or as ctx does; then nothing has changed.
 func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	err := before.await(ctx, func() bool { return !before.passable() || before.writing == nil || !before.writing.flying })
 	if err != nil {
@@ -68,7 +68,7 @@ func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	return nil
 }
 
-// spoil records that the node has gone or is not ours any more. So it is not handed off locally,
+// spoil records that the node has gone or is another client's. Then it is not handed off locally,
 // even if this is learned only after the unlock; e.mu is held.
 func (e *Entry) spoil() {
 	if e.pinned = true; e.writing != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// AddHandle adds a handle on a shared hold. It refuses if the hold is in doubt or at risk, or its
-// lease is not that of its terms.
+// AddHandle adds a handle on a hold. It returns false if the hold has ended, or is pinned, in
+// doubt or at risk, or if Extend has changed its lease.
 func (e *Entry) AddHandle() bool {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -19,9 +19,9 @@ func (e *Entry) AddHandle() bool {
 	return true
 }
 
-// OnEnd registers cancel, which is called with the reason when the entry ends, or at once if it
-// has ended. nil unregisters the key. It is called with the entry locked. The caller chooses the
-// key.
+// OnEnd registers cancel under a key that the caller chooses. When the entry ends, or at once if it
+// has ended, cancel is called with the reason while the entry is locked. A nil cancel unregisters
+// the key.
 func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -66,12 +66,12 @@ type ending struct {
 
 // rarities are fields that few entries need. A client may have very many entries.
 type rarities struct {
-	onEnd []ending // of the share group
+	onEnd []ending // one for each hold of the share group
 	// warned has the channels of the handles that asked for warnings, each with a buffer of one.
 	warned map[any]chan time.Duration
 }
 
-// with returns the rarities for a change; e.mu is held.
+// with returns the rarities, made if there are none, to be changed; e.mu is held.
 func (e *Entry) with() *rarities {
 	if e.rare == nil {
 		e.rare = new(rarities)

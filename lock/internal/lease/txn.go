@@ -98,8 +98,8 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 // transaction of the handle can be applied any more, even if the entry lives on: it first settles
 // a transaction in flight or in doubt. If the handle is the last one, the entry ends at once.
 // Then Release only waits for a write that is not in doubt yet: the deletion settles a write in
-// doubt, sent again or not. If the outcome is not known at that end, Release fails with ErrInDoubt,
-// but still removes the handle.
+// doubt, sent again or not. If the outcome is not known at the time end, Release fails with
+// ErrInDoubt, but still removes the handle.
 func (e *Entry) Release(unlocked *atomic.Bool, end time.Time) (last bool, why error) {
 	if !locked(e, func() bool { return e.transacted }) {
 		return e.Unlock()
@@ -151,7 +151,8 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 				e.drop(w, k.clock.Local())
 				return false, zkconn.Final(err)
 			}
-			probable, _, _ := other.LastWrite() // any other version may be the write that detached it or took it
+			// A node of any other version may have been detached or taken over.
+			probable, _, _ := other.LastWrite()
 			op = &zk.CheckVersionRequest{Path: other.Path, Version: probable}
 		}
 		all = append(all, op)
@@ -162,7 +163,7 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	silent := time.AfterFunc(max(time.Second, w.ttl/3), k.conn.NoteOutage)
 	replies, err := k.conn.Multi(ctx, all...)
 	if !silent.Stop() {
-		k.conn.NoteOutage() // it has lasted until now
+		k.conn.NoteOutage() // the outage has lasted until now
 	}
 	received := k.clock.Local()
 	switch zkconn.OutcomeOf(err) {
@@ -180,7 +181,7 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	switch {
 	case op > 0 && op < last:
 		if _, depends := ops[op-1].(*Entry); depends && errors.Is(cause, zk.ErrBadVersion) {
-			return false, zkconn.Later(cause) // a renewal came between, or the other hold has ended
+			return false, zkconn.Later(cause) // the other hold was renewed meanwhile, or has ended
 		}
 		return false, zkconn.Final(zkconn.RefusedAt(op-1, cause))
 	case op < 0:
@@ -195,8 +196,8 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	return false, zkconn.Final(e.Err())
 }
 
-// taken handles a node whose version is not the known one, while no write of ours is in doubt. It
-// reads the node to find out whose write that was.
+// taken handles a node whose version is not the known one although no write of ours is in doubt. It
+// reads the node to find out which client wrote it, and ends the entry.
 func (e *Entry) taken(ctx context.Context) {
 	n, err := e.keeper.conn.GetSynced(ctx, e.Path)
 	if errors.Is(err, zk.ErrNoNode) {

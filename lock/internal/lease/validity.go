@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// end returns the time until which the entry is surely respected; e.mu is held. A write that
-// shortens the lease counts from its send, and while it may have been applied.
+// end returns the monotonic time until which other clients surely respect the entry; e.mu is held.
+// A write that shortens the lease counts from its send on, until it is known not to be applied.
 func (e *Entry) end() time.Duration {
 	end := e.lease.end()
 	if e.writing != nil {
@@ -33,7 +33,8 @@ func (e *Entry) timeLeft(now clock.Instant) time.Duration {
 	return e.end() - now.Mono - clock.Drift(e.lease.sent, now)
 }
 
-// Remaining returns the time for which the hold surely lasts; 0 if it is not valid.
+// Remaining returns the time for which the hold surely lasts; 0 if there is none. A hold in doubt
+// is then renewed at once.
 func (e *Entry) Remaining() time.Duration {
 	if e.keeper == nil {
 		return 0
@@ -51,7 +52,7 @@ func (e *Entry) Remaining() time.Duration {
 	return max(0, left)
 }
 
-// IsOver reports whether other clients may have purged the entry by now.
+// IsOver reports whether the lease may have ended, so other clients may have purged the entry.
 func (e *Entry) IsOver() bool {
 	if e.keeper == nil {
 		return true
@@ -136,8 +137,8 @@ func (e *Entry) LastWrite() (probable, acknowledged int32, pending []byte) {
 	return e.version + 1, e.version, e.writing.data
 }
 
-// Values returns a context with the values that the hold's context keeps, or will keep; without
-// values if the entry has neither waiter nor holder.
+// Values returns a context with the values that the hold's context has, or will have. It has none
+// if the entry has neither waiter nor holder.
 func (e *Entry) Values() context.Context {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,8 +148,8 @@ func (e *Entry) Values() context.Context {
 	return e.ctx
 }
 
-// expire ends a hold whose lease is over; e.mu is held, by change. If it is over only if the
-// machine was suspended, the hold gets the grace as time to be confirmed by a renewal.
+// expire ends a hold whose lease is over; e.mu is held, by change. A lease that is over only if
+// the machine was suspended is in doubt: a renewal has the time Grace to confirm it.
 func (e *Entry) expire(now clock.Instant) {
 	why := e.threat()
 	switch {
@@ -165,8 +166,8 @@ func (e *Entry) expire(now clock.Instant) {
 
 // lease is the lease from an acknowledged write of an entry.
 type lease struct {
-	sent clock.Instant // before the write was handed over
-	ttl  time.Duration // its length
+	sent clock.Instant // just before the write was sent
+	ttl  time.Duration
 }
 
 // end returns the time until which other clients surely respect the lease, on the local monotonic

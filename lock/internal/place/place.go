@@ -34,21 +34,21 @@ type Place[E comparable] struct {
 	Room   int           // entries that can be held at once: 1, or more with a semaphore
 	Free   int           // number of further entries that fit, by the last list
 
-	waiters list.List // of *Waiter[E]
+	waiters list.List // elements are *Waiter[E]
 	holds   []*hold[E]
 	joins   []*Join
-	kept    *E   // cached lease: unlocked, for the next waiter; nil: none
+	kept    *E   // cached lease: an unlocked entry for the next waiter; nil: none
 	alone   bool // a watch is set, and has shown no other contender
 }
 
 // Waiter is a goroutine that waits.
 type Waiter[E any] struct {
-	Served chan Turn[E] // buffer of one
-	For    any          // the owner's data
-	at     *list.Element
+	Served chan Turn[E]  // receives the result; has a buffer of one
+	For    any           // the owner's data
+	at     *list.Element // nil: it was served or canceled
 }
 
-// NewWaiter returns a waiter.
+// NewWaiter returns a waiter with the owner's data.
 func NewWaiter[E any](what any) *Waiter[E] {
 	return &Waiter[E]{Served: make(chan Turn[E], 1), For: what}
 }
@@ -171,7 +171,7 @@ func (p *Place[E]) Next() *Waiter[E] {
 	return w
 }
 
-// Return puts a waiter that could not be served back to the front.
+// Return puts a waiter that could not be served at the front.
 func (p *Place[E]) Return(w *Waiter[E]) { w.at = p.waiters.PushFront(w) }
 
 // Waiting returns the number of waiters.
@@ -262,7 +262,7 @@ func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	return Leave
 }
 
-// Store keeps an entry that continues before.
+// Store makes e the cached lease. e continues the released entry before.
 func (p *Place[E]) Store(e, before E) {
 	p.Drop(before)
 	p.kept = &e
@@ -284,8 +284,8 @@ func (p *Place[E]) Drop(e E) bool {
 	return false
 }
 
-// Contended says that there are other contenders. It reports whether a join must begin while an
-// entry is held.
+// Contended records that there are other contenders. It reports whether the caller must begin a
+// join although an entry is held.
 func (p *Place[E]) Contended() (join bool) {
 	for _, h := range p.holds {
 		h.contended = true
@@ -293,14 +293,14 @@ func (p *Place[E]) Contended() (join bool) {
 	return p.waiters.Len() > 0 && len(p.joins) == 0
 }
 
-// Alone says that there were no other contenders at that time. watched says that a watch shows
-// later ones.
+// Alone records that there were no other contenders at that time. watched says that a watch will
+// show later ones.
 func (p *Place[E]) Alone(at time.Duration, watched bool) {
 	p.reopen(at)
 	p.alone = watched
 }
 
-// Unwatched says that the watch has fired, or is not followed any more.
+// Unwatched records that the watch has fired, or that the caller does not follow it any more.
 func (p *Place[E]) Unwatched(now time.Duration) {
 	if p.alone {
 		p.alone = false
@@ -324,8 +324,8 @@ func (p *Place[E]) Entries() int {
 	return n
 }
 
-// CountDue reports whether a count of the contenders is due: goroutines wait for an entry that
-// another goroutine holds.
+// CountDue reports whether the caller must look for other contenders: goroutines wait for an entry
+// that another goroutine holds, and no join is in flight.
 func (p *Place[E]) CountDue() bool {
 	return len(p.holds) > 0 && p.waiters.Len() > 0 && len(p.joins) == 0
 }

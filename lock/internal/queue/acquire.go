@@ -14,8 +14,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// hasPlace reports whether a request can share its entry with other requests of this process. A
-// fixed lease, a candidate, and a reader without a window or with a limit to its hold cannot.
+// hasPlace reports whether a request can share its entry with other requests of this process. Not
+// if the lease is fixed, the entry is detached, or it is for a candidate. A reader must have a
+// window, and no limit to its hold.
 func (r *Request) hasPlace() bool {
 	return !r.Terms.Fixed && !r.Terms.Detached && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
 }
@@ -101,8 +102,8 @@ func (q *Queue) gaveUp(ctx context.Context, inTheWay *Blocked) error {
 	return err
 }
 
-// byItself runs a function that takes the lock with an entry of its own, in a goroutine. When ctx
-// ends the caller returns at once, and the result is undone.
+// byItself runs a function that takes the lock with an entry of its own, see [abandonable]. If ctx
+// ends first, an entry that the function still returns is withdrawn.
 func (q *Queue) byItself(ctx context.Context, r Request, run func(*contender, context.Context) (*Entry, error)) (*Entry, error) {
 	c := q.newContender(r)
 	return abandonable(ctx, q, []*contender{c}, func(ctx context.Context) (*Entry, error) {
@@ -181,8 +182,8 @@ func (c *contender) acquireBarging(ctx context.Context) (*Entry, error) {
 	return c.acquireBy(ctx, func(ctx context.Context) (*Entry, error) { return c.barge(ctx, nil) })
 }
 
-// acquireBy grants an entry that obtain returns. If the entry has gone by then, it obtains another
-// one.
+// acquireBy grants an entry that obtain returns. If the entry has gone by then, or must yield to a
+// candidate of a higher priority, it obtains another one.
 func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) (*Entry, error)) (*Entry, error) {
 	for {
 		e, err := obtain(ctx)
@@ -226,8 +227,8 @@ func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry,
 	}
 }
 
-// recordAfter is the time from a grant to its record. The record saves the next waiter a list.
-// Shorter holds end before.
+// recordAfter is the time from a grant to its record, which saves the next waiter a list. A
+// shorter hold ends without that write.
 const recordAfter = 300 * time.Microsecond
 
 // recordAt returns the time at which the grant of an entry is recorded. Two kinds of entries need
@@ -252,11 +253,11 @@ func (c *contender) grant(ctx context.Context, e *Entry) error {
 	}
 	for {
 		if err := e.Refresh(ctx); err != nil && e.Err() != nil {
-			return lease.ErrGone // before any goroutine had it
+			return lease.ErrGone // no goroutine has had the hold
 		} else if err != nil {
 			return err
 		}
-		if !e.IsOver() { // a late reply, or a machine that slept, can end it
+		if !e.IsOver() { // the lease may be over if the reply was late, or the machine suspended
 			return nil
 		}
 	}

@@ -14,11 +14,11 @@ type position struct {
 	// of it. It was first in a list, or joined as the first of two, or its record shows the
 	// grant.
 	predecessorHolds bool
-	predecessorGone  bool // it has certainly gone
+	predecessorGone  bool // the predecessor has certainly gone
 	shares           bool // the predecessor is a writer that only reads now, and so do we
 
-	target     string // of a semaphore: the entry that is as many permits ahead as there are
-	targetGone bool   // it has certainly gone
+	target     string // semaphore: the entry that is ahead by the whole number of permits; "": unknown
+	targetGone bool   // the target has certainly gone
 }
 
 // step is the next step of a contender.

@@ -21,7 +21,7 @@ import (
 // created anew by itself: if one has gone, all are withdrawn.
 type all struct {
 	*Queue
-	each   []*contender // by the names of their locks
+	each   []*contender // sorted by the names of the locks
 	trying bool
 	at     int // index of the failed request; -1: none in particular
 }
@@ -129,7 +129,7 @@ func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) 
 		return nil, nil, err
 	}
 	for i, e := range es {
-		if e.Name().Overflowed() { // wait for its rollover without entries at the other locks
+		if e.Name().Overflowed() { // withdraw from the other locks, and wait for the rollover of this one
 			a.at, es[i] = i, nil
 			a.withdrawAll(es)
 			e.Withdraw()
@@ -189,7 +189,7 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 		op -= len(d.ops)
 	}
 	if errors.Is(err, zkconn.ErrAgain) {
-		err = zkconn.Later(cause) // with jitter
+		err = zkconn.Later(cause) // with a random pause, because other clients change the parents, too
 	}
 	return nil, nil, err
 }

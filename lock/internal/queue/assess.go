@@ -15,10 +15,10 @@ import (
 // sighting is the last read of another contender's entry, and the conclusions from it.
 type sighting struct {
 	entry   znode.Entry
-	since   time.Duration   // monotonic time of the first read of this version: one way to prove expiry
-	changed <-chan zk.Event // of a watch; nil: there is none
+	since   time.Duration   // monotonic time of the first read of this version, for [znode.Entry.Judge]
+	changed <-chan zk.Event // watch on the entry; nil: none
 	expired bool
-	wait    time.Duration // time until the next check if it has not; negative: it has no lease
+	wait    time.Duration // time until the next check, unless expired; negative: it has no lease
 }
 
 // sightingOf returns the sighting of an entry that was just read; before is its last sighting.
@@ -44,8 +44,9 @@ func (c *contender) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Dura
 // proof gets the missing proof for a verdict on a write of that transaction.
 type proof func(ctx context.Context, knew znode.Now, mzxid int64) error
 
-// assess reads an entry and decides whether it has expired. It is the only function that reads,
-// judges, proves and reads again. It fails with zk.ErrNoNode if the entry has gone, and with
+// assess reads an entry and decides whether it has expired. If prove must get a proof for that, it
+// then reads the entry again. Only this function does all that. before is the entry's last sighting
+// or nil; watch asks for a watch. It fails with zk.ErrNoNode if the entry has gone, and with
 // zk.ErrNoAuth if an ACL forbids the read.
 func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, watch bool, prove proof) (*sighting, error) {
 	read := func() (node zkconn.Node, changed <-chan zk.Event, err error) {
@@ -69,7 +70,7 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 		if verdict != znode.Unproven && !(before.expired && try == 0 && c.Clock.Outdated()) {
 			return before, nil
 		}
-		if try == 3 { // the entry is written too often
+		if try == 3 { // the entry is written faster than it can be judged
 			before.wait = time.Second
 			return before, nil
 		}
@@ -110,8 +111,8 @@ func (c *contender) inTheWay(ctx context.Context, n znode.Name) error {
 // resumption is the first transaction known to be later than an outage.
 type resumption struct {
 	mu     sync.Mutex
-	outage time.Duration
-	zxid   int64
+	outage time.Duration // that outage, by LastOutage
+	zxid   int64         // that transaction; 0: none yet
 }
 
 // before reports whether there was an outage and the transaction may be older than its end.

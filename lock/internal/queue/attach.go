@@ -53,7 +53,7 @@ func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = a.wait(ctx, e, position{}); err == nil { // list for our place, even if it is the first
+	if err = a.wait(ctx, e, position{}); err == nil { // the place is unknown, so wait lists
 		err = a.grant(ctx, e)
 	}
 	if err == nil {
@@ -173,8 +173,8 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	first, session := a.Clock.Local(), a.Conn.Session()
 	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
 	sent, tried := first, false
-	var version int32 // of the data after our second write
-	var broken error  // the force-release since then, if any
+	var version int32 // data version of the node after our second write
+	var broken error  // a force-release since then; nil: none
 	err := a.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if tried {
 			sent, session = a.Clock.Local(), a.Conn.Session()
@@ -223,9 +223,9 @@ func (a *attachment) granted() lease.Grant {
 	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared}
 }
 
-// resolveAttach finds out whether our own write, whose reply was lost, caused the refusal of
-// another write on that version. No other client writes our bytes. If another client has
-// overwritten them since, only a force-release still has our mark.
+// resolveAttach finds out whether a write was refused because our own one, whose reply was lost,
+// was applied. It returns the node's version, and a force-release since. Otherwise it fails with
+// errWritten. No other client writes our bytes; only a force-release keeps our mark in its own.
 func (a *attachment) resolveAttach(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
 	n, err := a.Conn.GetSynced(ctx, a.path)
 	switch {

@@ -26,9 +26,9 @@ type emptyParent struct {
 	ops  []any // operations that delete the parent
 }
 
-// deletionOf returns the operations that delete a lock's parent and its anchor, as they were
-// read; none if the parent stays. The anchor proves that the parent is the same. A parent without
-// an anchor is left to the reaper.
+// deletionOf returns the operations that delete a lock's parent, as it was read, and its anchor;
+// none if the parent stays. spent says that its counter is at its end. The anchor proves that the
+// parent is the same. A parent without an anchor is left to the reaper.
 func deletionOf(path string, n zkconn.Node, spent bool) []any {
 	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
 	if node.Generation == "" || !node.Removable(true, spent) {

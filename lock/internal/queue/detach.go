@@ -60,8 +60,8 @@ type detachment struct {
 	e      *Entry
 	record []byte
 
-	version, acknowledged int32  // of the node's data: probably, and at least
-	pending               []byte // of a renewal of unknown outcome
+	version, acknowledged int32  // data version of the node: the probable one, and the last acknowledged
+	pending               []byte // data of a renewal of unknown outcome; nil: none
 	tried                 bool   // an attempt may have been applied
 }
 
@@ -90,9 +90,8 @@ func (d *detachment) attempt(ctx context.Context) error {
 		return zkconn.Final(d.removed())
 	case err != nil:
 		return zkconn.Final(err)
-	case bytes.Equal(n.Data, d.record), // ours; the reply was lost
-		found.Detached && found.Incarnation == d.e.Incarnation: // or another client attached and put it back since
-		return nil
+	case bytes.Equal(n.Data, d.record), found.Detached && found.Incarnation == d.e.Incarnation:
+		return nil // our reply was lost; another client may have attached since, and put it back
 	case n.Stat.Version == d.acknowledged, d.pending != nil && bytes.Equal(n.Data, d.pending):
 		d.version = n.Stat.Version
 		return zkconn.ErrAgain
@@ -108,9 +107,8 @@ func (d *detachment) removed() error {
 	return lease.ErrRemoved
 }
 
-// Enqueue joins the queue, or takes the lock if it is free, with an entry without an owner. The
-// first record already allows the holder of the ticket to attach. It fails as [Queue.Acquire]
-// does.
+// Enqueue joins the queue, or takes the lock if it is free, and returns a detached entry. Its first
+// record already allows the holder of the ticket to attach. It fails as [Queue.Acquire] does.
 func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
 	r.Terms.Detached = true
 	return q.byItself(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {

@@ -101,7 +101,7 @@
 //
 // # Leaving
 //
-//	alone, and not used again and again    Delete(E, v) Delete(anchor) Delete(P, version of the join)
+//	alone, the lock not in frequent use    Delete(E, v) Delete(anchor) Delete(P, version of the join)
 //	else                                   Delete(E, v)
 //	unlocked, goroutines wait              Delete(E, v) Check(anchor) Create(E') SetData(P)
 //

@@ -31,7 +31,8 @@ func (c *contender) yield(ctx context.Context, e *Entry) error {
 	} else if outranked {
 		return errOutranked
 	}
-	// That may have taken long. If our own entry is still there, no contender is ahead.
+	// outranked may have taken long, so wait checks the lease again. No contender is ahead as long as
+	// our entry is there.
 	return c.wait(ctx, e, position{admitted: true})
 }
 
@@ -48,8 +49,9 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 		}
 		var alive *Blocked
 		if err := c.inTheWay(ctx, n); errors.As(err, &alive) {
+			// If no client owns a damaged entry, or one of another version, it would block us for ever.
 			if alive.Entry != nil && !alive.Entry.Leased() {
-				continue // damaged, or of another version: if no client owns it, we would wait for it for ever
+				continue
 			}
 			c.Log.Info().Str("lock", c.Lock).Str("entry", e.Path).Str("to", alive.Path).Msg("yields to a candidate of a higher priority")
 			return true, nil

@@ -28,13 +28,13 @@ type Entry struct {
 	holders   atomic.Int32 // goroutines that have held it, together or in turn
 	handedOff atomic.Bool  // it was unlocked, and another goroutine has its node
 
-	// As found at the join; constant after that.
+	// The state at the join; constant after that.
 	czxid         int64
-	parentVersion int32 // of the parent's data
+	parentVersion int32 // data version of the parent
 	generated     bool  // the entry's name begins with the parent's generation
-	alone         bool  // no other contender was there
+	alone         bool  // there was no other contender
 	adopted       bool  // the parent is adopted
-	keepParent    bool  // the parent stays
+	keepParent    bool  // the parent stays when the entry leaves
 }
 
 // Czxid returns the transaction that created the entry. It is known once the entry is granted.
@@ -115,8 +115,8 @@ func (e *Entry) Changed(c lease.Change) {
 		e.Unplace()
 	}
 	switch {
-	case c.To == lease.Ended && c.From < lease.Held && e.Placed() && !errors.Is(c.Why, lease.ErrWithdrawn): // it was a cached lease
-		e.queue.removeIfBroken(e)
+	case c.To == lease.Ended && c.From < lease.Held && e.Placed() && !errors.Is(c.Why, lease.ErrWithdrawn):
+		e.queue.removeIfBroken(e) // it was a cached lease
 	case !c.Lost():
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrAttached):
 		e.queue.CheckParentLater(e)
@@ -134,7 +134,7 @@ func (c *contender) withdraw(e *Entry) {
 		c.Remove(e)
 	case errors.Is(e.Err(), lease.ErrAttached): // the node is another client's now
 		c.CheckParentLater(e)
-	default: // it may have been overwritten, or appear again, and would be ahead of us
+	default: // it may have been overwritten, or may appear again, and would be ahead of our next entry
 		c.CheckParentLater(e)
 		c.orphans.add(znode.FormatID(e.Attempt), c.Clock.Mono())
 		c.Remove(c.orphan(e.Name().Node))

@@ -22,7 +22,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	defer c.close(x.lock)
 	x.deletesParent = false
 	var inDoubt []*draft
-	var created lease.Created // of the first draft in doubt
+	var created lease.Created // values of the first draft in doubt
 	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		known := c.lock.believed()
 		if known.state != ours || known.kind != c.Kind || c.Barging || before.Name().Overflowed() {
@@ -55,7 +55,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	})
 	if err == nil && e == nil && len(inDoubt) > 0 { // an earlier attempt may have been applied
 		if e, err = c.resolveCreate(ctx, created, inDoubt...); zkconn.OutcomeOf(err) == zkconn.Retryable {
-			err = nil // none was, and none can be any more
+			err = nil // no attempt was applied, and none can be any more
 		}
 		inDoubt = nil
 	}

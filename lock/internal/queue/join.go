@@ -21,9 +21,9 @@ var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.M
 type draft struct {
 	parent   parent // the belief of the request
 	attempt  uint64
-	prefix   string // of the entry's name
+	prefix   string // name of the entry without the sequence
 	acquired int64  // grant in the first record; 0: none
-	since    int64  // a transaction known before the draft
+	since    int64  // a transaction that is older than the entry
 	ops      []any
 	at       int // index of the entry's create in ops
 }
@@ -48,7 +48,7 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 	case ours:
 		d.prefix = c.prefix(p.generation)
 		version := int32(-1)
-		if c.Kind == znode.Semaphore { // proves the number of permits
+		if c.Kind == znode.Semaphore { // the anchor's version proves the number of permits
 			version = p.anchorVersion
 		}
 		d.ops, d.at = []any{
@@ -99,7 +99,8 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
 	at := c.placeBy(d, e.Name(), contenders)
-	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore) // otherwise the entry waits for more permits
+	// A lone entry that is not admitted waits for more permits than there are.
+	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore)
 	c.lock.sawOthers(contenders > 1)
 	return e, at
 }
@@ -123,8 +124,8 @@ func (c *contender) placeBy(d *draft, own znode.Name, contenders int32) position
 // joiner is the state of a contender that joins.
 type joiner struct {
 	*contender
-	read       string // generation that a read has shown
-	anchorless string // generation without an anchor after that
+	read       string // generation that the last read has shown
+	anchorless string // generation that was read, but whose anchor a join did not find
 	denied     bool   // an ACL forbids to create the parent
 }
 
@@ -218,7 +219,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		return err
 	case is(zk.ErrNoChildrenForEphemerals):
 		return zkconn.Final(fmt.Errorf("%w: %s, or the node above it, is ephemeral and cannot have children", ErrForeign, j.parent))
-	case op == d.at && is(zk.ErrNodeExists): // the counter repeats its last number
+	case op == d.at && is(zk.ErrNodeExists): // the counter is at its end, and repeats its last number
 		return j.spent(ctx)
 	case d.parent.state == absent && op == 0 && is(zk.ErrNoNode):
 		if err := j.makeAncestors(ctx, j.parent); err != nil {

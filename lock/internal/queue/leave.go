@@ -22,8 +22,8 @@ type exit struct {
 	e    *Entry
 	lock *lockState
 
-	version, acknowledged int32  // of the node's data: probably, and at least
-	pending               []byte // of a write of unknown outcome
+	version, acknowledged int32  // data version of the node: the probable one, and the last acknowledged
+	pending               []byte // data of a write of unknown outcome; nil: none
 	deletesParent         bool   // delete the anchor and the parent in the same transaction
 	tried                 bool   // an attempt may have been applied
 }
@@ -130,14 +130,14 @@ func (x *exit) gone() {
 	x.lock.left(x.Clock.Mono())
 	if x.deletesParent {
 		x.lock.believe(parent{})
-		x.owe(x.e.parent(), true) // only to remember the time of its use
+		x.owe(x.e.parent(), true) // only to remember for a second that the lock was used
 		return
 	}
 	x.owe(x.e.parent(), x.e.keepParent && !x.e.Name().Overflowed())
 }
 
-// CheckParentLater is for an entry that another client has removed or written: the parent may now
-// be empty.
+// CheckParentLater is called when another client has removed or written an entry of ours: the
+// parent may now be empty.
 func (q *Queue) CheckParentLater(e *Entry) { q.owe(e.parent(), e.keepParent) }
 
 // LeaveAll lets entries of different locks leave, in one transaction if possible. It returns the
@@ -267,8 +267,8 @@ func (q *Queue) remove() {
 	}
 }
 
-// remove deletes the node of an entry. If that fails, it logs a warning. If another client has
-// removed the node, that is a success.
+// remove deletes the node of an entry, and logs a warning if that fails. If another client has
+// removed or written the node, it checks the parent later; a removed node is a success.
 func (x *exit) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), x.e.patience())
 	defer cancel()

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// lockState is the state that this process has of one lock: its belief about the parent, two
-// facts for the next release, and the places of its goroutines. It exists while it is in use, and
-// for a second after the last entry has left.
+// lockState is what this process knows of one lock: its belief about the parent, whether the next
+// release may delete that, and the places of its goroutines. It exists while it is in use, and for
+// a second after the last entry has left.
 type lockState struct {
 	name string
 
@@ -19,10 +19,11 @@ type lockState struct {
 	others   bool          // other contenders were seen
 	places   places
 	bargers  int    // barging goroutines that wait without a place
-	soleHold *Entry // held by one goroutine, without local waiters: it needs no place
+	soleHold *Entry // entry of one goroutine without local waiters, which needs no place; nil: none
 
-	users    int // guarded by the queue
-	watchers int // users that only watch; also guarded by the queue
+	// The queue's mutex guards these two.
+	users    int // calls of open without a close
+	watchers int // users that only watch
 }
 
 // open returns the state of a lock; return it with close. A kept parent probably exists, so it is

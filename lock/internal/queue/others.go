@@ -50,8 +50,8 @@ func (p *placed) followOthers() {
 		wait, watch = 0, true
 	}
 	var changed, resized <-chan zk.Event
-	var last, rest time.Duration // of the last list, and until the next one
-	var before int               // contenders at that time
+	var last, rest time.Duration // time of the last list, and the pause after it
+	var before int               // number of contenders in the last list
 	for p.listDue(wait, changed, resized) {
 		_ = pause(q.Closing, max(0, last+rest-q.Clock.Mono()))
 		resized = p.readRoom(watch)
@@ -64,11 +64,11 @@ func (p *placed) followOthers() {
 		} else {
 			children, stat, err = q.Conn.Children(q.Closing, path)
 		}
-		contenders := math.MaxInt // on an error, perhaps
+		contenders := math.MaxInt // after an error there may be others
 		if err == nil {
 			contenders = countContenders(children, stat)
 		}
-		if contenders > max(own, p.entries()) { // an own one comes or leaves
+		if contenders > max(own, p.entries()) { // own entries may have come or left since the list
 			p.foundOthers()
 			return
 		}

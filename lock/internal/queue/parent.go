@@ -30,7 +30,7 @@ type parent struct {
 	adopted    bool
 	unproven   bool // adopted, and we do not know yet whether its ACL lets us delete entries
 
-	// Of a semaphore: the data of the anchor, and its version.
+	// Only for a semaphore: the data of the anchor, and its version.
 	anchor        permits
 	anchorVersion int32
 }
@@ -119,7 +119,7 @@ func (c *contender) learnAnchor(p *parent, n zkconn.Node, err error) error {
 }
 
 // fits reports whether a semaphore's original or present number of permits is the contender's
-// number. If it attaches, its number was checked when the entry joined.
+// number. A contender that attaches fits: its number was checked when the entry joined.
 func (c *contender) fits(p permits) bool {
 	return c.Kind != znode.Semaphore || c.attaches || c.Capacity == p.made || c.Capacity == p.capacity()
 }
@@ -208,11 +208,11 @@ func (q *Queue) makeAncestors(ctx context.Context, path string) error {
 func (q *Queue) makeDir(ctx context.Context, path string) error {
 	if _, err := q.Conn.Get(ctx, path); !errors.Is(err, zk.ErrNoNode) {
 		if errors.Is(err, zk.ErrNoAuth) {
-			return nil // it is there
+			return nil // the node exists
 		}
 		return err
 	}
-	// The check needs READ: no node is made whose ACL locks its own client out, and everybody else.
+	// The check needs READ. So no node is created whose ACL excludes this client, or all clients.
 	err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		_, err := q.send(ctx, &zk.CreateRequest{Path: path, Data: znode.Parent{Kind: znode.Dir}.Encode(), Acl: q.ACL},
 			&zk.CheckVersionRequest{Path: path})
@@ -234,8 +234,8 @@ func (q *Queue) makeDir(ctx context.Context, path string) error {
 	return err
 }
 
-// LearnTime samples the leader's clock, unless it is known. If an ACL forbids that, it returns
-// nil.
+// LearnTime samples the leader's clock, unless it is known. It creates a missing root for that. If
+// an ACL forbids a sample, it returns nil.
 func (q *Queue) LearnTime(ctx context.Context) error {
 	for !q.Clock.Known() {
 		err := q.Clock.Sample(ctx)

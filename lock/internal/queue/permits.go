@@ -26,14 +26,14 @@ import (
 //     also watches the entry that is as many permits ahead as there are: if the holders leave in
 //     the order in which they came, there is room when that entry has gone.
 
-// fewHolders is the largest number of holders that are read or watched one by one.
+// fewHolders is the largest number of holders that a client reads or watches one by one.
 const fewHolders = 16
 
 // holdersAhead has the holders ahead of the first waiter, and the number of permits.
 type holdersAhead struct {
-	names    []znode.Name         // names that may still exist; no other contender is ahead
+	names    []znode.Name         // the entries ahead, some of which may have gone
 	seen     map[string]*sighting // by name; each has a watch
-	again    time.Time            // time of the next read of all
+	again    time.Time            // time of the next read of all of them
 	capacity int32
 	resized  <-chan zk.Event // watch on the number of permits
 }
@@ -143,7 +143,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 			return nil
 		case errors.Is(err, zk.ErrNoNode):
 			return w.unsettled(ctx)
-		case err != nil && !errors.Is(err, zk.ErrNoAuth): // the predecessor shows it later
+		case err != nil && !errors.Is(err, zk.ErrNoAuth): // if an ACL hides it, the predecessor must do
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func (w *waiter) followHolders(ctx context.Context) error {
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				c.drop(n)
-				reread = true // what has gone may have lowered the number
+				reread = true // if it belonged to a Resize, its deletion lowered the number
 				continue
 			case errors.Is(err, zk.ErrNoAuth):
 				readAgainIn(pollEvery)
@@ -238,7 +238,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 // purgeSome reads a few of many holders, chosen at random, and purges the expired ones.
 func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if w.purgeAt.IsZero() {
-		w.purgeAt = time.Now() // most waiters are first only for a moment
+		w.purgeAt = time.Now() // not at once: most waiters are first only for a moment
 	}
 	if time.Since(w.purgeAt) < w.Terms.TTL/4 {
 		return nil

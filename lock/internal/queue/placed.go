@@ -17,13 +17,13 @@ type placed struct {
 	queue   *Queue
 	lock    *lockState
 	like    Request
-	blocker *Blocked // the contender in the way of the join
+	blocker *Blocked // the contender in the way of the join; nil: none
 	waiting bool     // a join has to wait
-	waitsBy string   // with that entry; "": it has none
+	waitsBy string   // path of the entry that this join waits with; "": it has none
 	ahead   int      // entries ahead of that entry when the wait began
 
 	watching  bool          // a goroutine looks for other contenders
-	keptSince time.Duration // monotonic time
+	keptSince time.Duration // monotonic time from which the cached lease is unused
 }
 
 // errUnwanted ends a join that no goroutine waits for any more.
@@ -164,7 +164,7 @@ func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 	return nil
 }
 
-// begin starts a join, from an entry if one is given; lock.mu is held.
+// begin starts a join; lock.mu is held. from, how and use are for [contender.from] and the hold.
 func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Use: use}
@@ -213,7 +213,8 @@ func (p *placed) waits(entry string, ahead int) {
 	}
 }
 
-// from returns the entry that a join begins with; nil if it begins without one.
+// from returns the entry that a join begins with, and its position; nil if it begins without one.
+// how says what becomes of the entry before: the join takes it, continues it, or exchanges it.
 func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e *Entry, p position, err error) {
 	switch how {
 	case place.Take:

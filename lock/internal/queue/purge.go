@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// purgeBytes is the size of a transaction that deletes expired entries; every server accepts that
-// much.
+// purgeBytes limits the size of a transaction that deletes expired entries. Every server accepts
+// that much.
 const purgeBytes = 16 << 10
 
-// purgeBatch returns the number of expired entries that one transaction deletes.
+// purgeBatch returns the largest number of expired entries that one transaction deletes.
 func (c *contender) purgeBatch() int { return purgeBytes / (len(c.parent) + 100) }
 
 // purge lists once, deletes the run of expired entries next ahead, and sets our new position.
@@ -43,7 +43,7 @@ func (w *waiter) purge(ctx context.Context) error {
 			return w.unsettled(ctx)
 		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) || err == nil && !s.expired {
-			break // the waiter finds it when it follows
+			break // follow will handle the error, or wait for this contender
 		}
 		if err == nil {
 			dead = append(dead, s)

@@ -54,18 +54,18 @@ type Queue struct {
 type Options struct {
 	Conn   *zkconn.Conn   // sends all requests
 	Clock  *clock.Clock   // judges the entries of other clients
-	Keeper *lease.Keeper  // renews our own
+	Keeper *lease.Keeper  // renews our own entries
 	Log    zerolog.Logger // receives purges and problems
 	Tasks  *zkconn.Group  // counts background work; Close waits for it
 
 	Closing       context.Context // ends when the client closes; its cause is the error of calls
 	Root          string          // path below which the locks are
-	ACL           []zk.ACL        // of created nodes
-	UnlockTimeout time.Duration   // time for which a clean-up is retried after the entry's lease has ended
+	ACL           []zk.ACL        // ACL of created nodes
+	UnlockTimeout time.Duration   // a clean-up is retried for this long after the entry has expired
 	Random        *rand.Rand      // safe for concurrent use
 
-	// Waits is called when a request has to wait: with the entry at that path, or for a goroutine
-	// of this process (""). ahead is the number of contenders ahead; 0 means unknown.
+	// Waits is called when a request has to wait. entry is the path of the entry that it waits
+	// with; "": none so far. ahead is the number of contenders ahead; 0: unknown.
 	Waits func(values context.Context, r *Request, entry string, ahead int)
 	// LossOf returns the error of a lost hold. Observe receives each change of an entry's life,
 	// see [lease.Owner]. Purged receives each expired entry that this client deletes, and the
@@ -88,17 +88,17 @@ func New(o Options) *Queue {
 // Request is the request of one contender.
 type Request struct {
 	Lock       string          // name, relative to the root
-	Kind       znode.Kind      // of the lock
-	Role       znode.Role      // of the contender
-	Permits    int32           // number that it asks for, of a semaphore
-	Capacity   int32           // the semaphore's total, according to the contender
-	Priority   int32           // of a candidate, for a Mutex that is an election; 0: no candidate
-	Terms      lease.Terms     // of its entry
+	Kind       znode.Kind      // kind of the lock
+	Role       znode.Role      // access that it asks for
+	Permits    int32           // semaphore: number of permits that it asks for
+	Capacity   int32           // semaphore: total number of permits, as the caller believes
+	Priority   int32           // election (a Mutex): priority of the candidate; 0: no election
+	Terms      lease.Terms     // conditions of its entry
 	KeepParent bool            // the parent stays when the last entry leaves
 	Barging    bool            // it takes the lock when that is free, without a place in the queue
 	Window     time.Duration   // time of local handoffs while others wait
 	Idle       time.Duration   // time for which an unused entry is kept; 0: not kept
-	Values     context.Context // whose values the hold's context keeps
+	Values     context.Context // its values go into the hold's context
 }
 
 // rules returns the rules for the admission of contenders.
@@ -106,7 +106,8 @@ func (r *Request) rules(capacity int32) znode.Rules {
 	return znode.Rules{Kind: r.Kind, Capacity: capacity}
 }
 
-// prefix returns the name of the contender's entry without the sequence.
+// prefix returns the name of the contender's entry without the sequence. tag is its beginning, see
+// [znode.Name].
 func (r *Request) prefix(tag string) string {
 	switch {
 	case r.Kind == znode.Semaphore:
@@ -119,8 +120,8 @@ func (r *Request) prefix(tag string) string {
 
 // Blocked is an error with the contender in the way.
 type Blocked struct {
-	Path  string       // of its entry, or of the lock
-	Entry *znode.Entry // as it was read; nil: not read
+	Path  string       // path of its entry; if none is known, of the lock
+	Entry *znode.Entry // its entry as it was read; nil: not read
 }
 
 func (b *Blocked) Error() string { return "in the way: " + b.Path }
@@ -165,8 +166,8 @@ func (q *Queue) noteLeftBehind(why error) {
 	}
 }
 
-// patience returns the time for which the clean-up of an entry of these terms is retried. After
-// that the entry has expired.
+// patience returns the time for which the clean-up of an entry with these terms is retried:
+// UnlockTimeout longer than the entry needs to expire.
 func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
 
 // settled is the context of requests whose outcome is always awaited.
@@ -195,17 +196,17 @@ type contender struct {
 	parent string // path of the lock
 	lock   *lockState
 
-	placed  *placed        // that it joins for; nil: it joins for itself
-	trying  bool           // a try: it does not wait
+	placed  *placed        // place that it joins for; nil: it joins for one caller
+	trying  bool           // it does not wait: the call is a try
 	blocker func(*Blocked) // receives the contender in the way
-	seen    *sighting      // last contender in the way, if this one does not queue
+	seen    *sighting      // the contender in the way of a try or a barging request; nil: none so far
 
-	entriesAhead int                           // at the last count
+	entriesAhead int                           // number of entries ahead, at the last count
 	waiting      func(entry string, ahead int) // called when the contender has to wait with that entry
 
 	resizing int32 // number of permits when a resize began; 0: no resize
-	attaches bool  // to an entry whose number of permits was checked when it joined
-	immune   int32 // of a candidate: it does not yield to priorities up to this one
+	attaches bool  // it attaches to an entry, so the number of permits is not checked again
+	immune   int32 // as a candidate, it does not yield to priorities up to this one
 }
 
 // newContender returns a contender. The caller must close its lock state.
@@ -220,7 +221,7 @@ func (q *Queue) newContender(r Request) *contender {
 func (c *contender) path(n znode.Name) string { return c.parent + "/" + n.Node }
 
 // list returns the lock's contenders in order; none if there is no parent. caughtUp asks the
-// server to catch up with the leader first.
+// server to catch up with the leader first. The lock state learns the result.
 func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 	read := c.Conn.Children
 	if caughtUp {
@@ -241,7 +242,8 @@ func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, erro
 	return names, nil
 }
 
-// await waits for an event, for at most that long.
+// await waits for an event, for at most that long. It waits for readAgainAfter if that is shorter,
+// or if most is negative.
 func await(ctx context.Context, changed <-chan zk.Event, most time.Duration) error {
 	if most < 0 || most > readAgainAfter {
 		most = readAgainAfter
@@ -258,5 +260,5 @@ func await(ctx context.Context, changed <-chan zk.Event, most time.Duration) err
 	}
 }
 
-// pause waits for a while.
+// pause waits for d, but for readAgainAfter at most.
 func pause(ctx context.Context, d time.Duration) error { return await(ctx, nil, d) }

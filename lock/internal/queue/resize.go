@@ -30,9 +30,8 @@ func (q *Queue) Resize(ctx context.Context, r Request, to int32) error {
 }
 
 func (c *contender) resize(ctx context.Context, to int32) error {
-	known, err := zkconn.Synced(ctx, c.Conn, c.parent, func() (parent, error) { // a server that lags behind may show an older number
-		return c.readParent(ctx)
-	})
+	// A server that lags behind may show an older number.
+	known, err := zkconn.Synced(ctx, c.Conn, c.parent, func() (parent, error) { return c.readParent(ctx) })
 	if err != nil {
 		return err
 	}
@@ -69,7 +68,7 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 			return zkconn.Final(err)
 		case p.state != ours:
 			return zkconn.Final(errOvertaken)
-		case p.anchor.capacity() == to: // our lost reply, or another client
+		case p.anchor.capacity() == to: // we wrote it and lost the reply, or another client wrote it
 			return nil
 		case p.anchor.capacity()-to > free, to < p.anchor.capacity() && !e.Fresh(c.Conn.Session()):
 			return zkconn.Final(errOvertaken)

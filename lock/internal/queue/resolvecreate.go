@@ -50,8 +50,8 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, dr
 	return e, nil
 }
 
-// search looks for the entries of the drafts, the youngest first. It returns the entry that
-// exists, and its draft, or nil.
+// search looks for an entry that one of the drafts has created, among the youngest entries first.
+// It returns the entry and its draft, or nil.
 func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.Entry, of *draft, err error) {
 	names, err := c.list(ctx, true)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.E
 					return e, d, nil
 				}
 			}
-			if e.Stat.Czxid <= since { // all others are older still
+			if e.Stat.Czxid <= since { // it and the remaining ones are older than the first draft
 				return nil, nil, nil
 			}
 		}
@@ -97,8 +97,8 @@ func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.E
 	return nil, nil, nil
 }
 
-// removeByAttempt deletes an entry that an attempt has created and no goroutine waits for any
-// more.
+// removeByAttempt deletes the entry that one of the drafts may have created. No goroutine waits for
+// it any more.
 func (c *contender) removeByAttempt(drafts []*draft) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
 	defer cancel()
@@ -124,8 +124,8 @@ const orphanTime = time.Hour
 // or they were found missing. If one appears, the client that sees it deletes it.
 type orphans struct {
 	mu    sync.Mutex
-	since map[string]time.Duration // monotonic
-	order []string                 // by age
+	since map[string]time.Duration // monotonic time at which each attempt was added
+	order []string                 // the attempts, oldest first
 }
 
 func (o *orphans) add(attempt string, now time.Duration) {

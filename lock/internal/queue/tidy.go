@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// tidier has the parents that this client has to check: they may be empty since an entry left. It
-// checks them when this client has not used them for a second.
+// tidier has the parents that may be empty since an entry left. The client checks each one when it
+// has not used the lock for a second.
 type tidier struct {
 	mu      sync.Mutex
 	owed    map[string]*duty // by the path of the parent
@@ -23,10 +23,10 @@ type tidier struct {
 // duty is one such parent.
 type duty struct {
 	lock *lockState    // kept open meanwhile, for the belief about the parent
-	due  time.Duration // monotonic time
-	keep bool          // nothing to delete: only keep the state open until then
+	due  time.Duration // monotonic time of the check
+	keep bool          // there is nothing to check: only keep the state open until then
 
-	session int64 // in which the entry had gone
+	session int64 // session in which the entry had gone
 }
 
 // tidyBatch is the number of parents that one transaction deletes.
@@ -53,8 +53,8 @@ func (q *Queue) owe(path string, keep bool) {
 	}
 }
 
-// next removes and returns the duties that are due, and returns the time until the next one. If
-// there are none left, it ends the tidying.
+// next removes and returns the duties that are due, or all of them, and returns the time until the
+// next ones. If none is left, it ends the tidying.
 func (t *tidier) next(now time.Duration, all bool) (due map[string]*duty, wait time.Duration, done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +164,7 @@ func (q *Queue) postpone(path string, d *duty) {
 	t := &q.tidy
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.owed[path] != nil { // owed anew meanwhile
+	if t.owed[path] != nil { // another entry has left meanwhile
 		q.close(d.lock)
 		return
 	}

@@ -97,7 +97,7 @@ func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
 }
 
 // barge takes the lock when it is free: it tries each time that the last contender in the way has
-// gone. A given entry is ours already, or was unlocked by this process.
+// gone. If e is not nil, it is an entry of this process whose turn has come, and is used first.
 func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 	if e != nil {
 		if err = c.wait(ctx, e, position{admitted: true}); err == nil {
@@ -119,13 +119,13 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 		}
 		c.blocker(blocked)
 		c.dropKept(c.lock)
-		if c.lock.believed().state != ours { // contenders can be below a parent that is not usable for us
+		if c.lock.believed().state != ours { // fail if the contenders' parent is not usable for us
 			if _, err := c.readParent(ctx); err != nil {
 				return nil, err
 			}
 		}
 		wait := c.awaitFree
-		if blocked.Path == c.parent { // its counter is at its end; no contender is left
+		if blocked.Path == c.parent { // the parent's counter is at its end, and no contender is left
 			wait = func(ctx context.Context) error { return pause(ctx, pollEvery) }
 		}
 		if err := wait(ctx); err != nil {
@@ -205,8 +205,8 @@ func (w *waiter) clearPermits(ctx context.Context) error {
 	return w.roomOrBlocked(names, self)
 }
 
-// roomOrBlocked returns the Blocked of an entry that is not admitted, which names the contender in
-// the way: the last one that a try saw, or the entry right ahead.
+// roomOrBlocked returns the Blocked for an entry that is not admitted. It names the last contender
+// that a try found in the way, or the entry right ahead.
 func (w *waiter) roomOrBlocked(names []znode.Name, self int) error {
 	if self == 0 {
 		return &Blocked{Path: w.parent} // the entry asks for more permits than there are

@@ -19,10 +19,10 @@ type waiter struct {
 	p    position
 	seen *sighting // last read of the predecessor; nil: none
 
-	// Of a semaphore:
+	// Only for a semaphore:
 	ahead              *holdersAhead // nil: we are not the first waiter, or do not know it
 	grantedPredecessor string        // a predecessor whose record shows the grant
-	purgeAt            time.Time     // time of the last purge of a few holders
+	purgeAt            time.Time     // time of the last purgeSome that did something
 }
 
 // wait waits until the entry's turn has come. It fails when ctx ends, and with lease.ErrGone if
@@ -203,8 +203,9 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 }
 
 // awaitChange waits for a change of the predecessor, or of another entry. If most is not
-// negative, it waits for at most that time. A deletion event proves that the predecessor has
-// gone: the server sends it only if it had shown the predecessor before.
+// negative, it waits for at most that time. again says that the predecessor has not changed. A
+// deletion event proves that the predecessor has gone: the server sends it only if it had shown
+// the predecessor before.
 func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, other <-chan zk.Event) (again bool, err error) {
 	if most < 0 || most > readAgainAfter {
 		most = readAgainAfter
@@ -219,7 +220,7 @@ func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, o
 		select {
 		case event, open := <-changed:
 			if open {
-				<-changed // it is closed next; until then another read would wait for this same watch
+				<-changed // is closed next; until then, another read would get this same watch
 			}
 			w.p.predecessorGone = event.Type == zk.EventNodeDeleted
 			return false, nil
@@ -227,7 +228,7 @@ func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, o
 			if open {
 				<-other
 			}
-			// Only a semaphore asks for it.
+			// Only a semaphore's waiter uses this.
 			w.p.targetGone = event.Type == zk.EventNodeDeleted
 			return true, nil
 		case <-timer.C:

@@ -21,10 +21,10 @@ type Watcher struct {
 	*contender
 	first    znode.Name      // the first known entry of the queue; zero: unknown
 	youngest int64           // Czxid of the last holder
-	resets   int             // number of resets of the servers at that time
-	sessions int             // number of sessions of the client at that time
+	resets   int             // znode.Now.Resets when youngest was set
+	sessions int             // znode.Now.Sessions when youngest was set
 	changed  <-chan zk.Event // watch of the last read
-	most     time.Duration   // time for which the last read is good; negative: until it changes
+	most     time.Duration   // time for which the last read counts; negative: until it changes
 }
 
 // NewWatcher returns a watcher of the request's lock.
@@ -63,8 +63,8 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 			w.resets, w.sessions, w.youngest = now.Resets, now.Sessions, 0
 		}
 		switch w.most = s.wait; {
-		case first.Stat.Czxid < w.youngest: // the server lags behind the one before
-			if caughtUp { // or it has lost its data, which a sample shows
+		case first.Stat.Czxid < w.youngest: // the server lags behind the one before, or has lost data
+			if caughtUp { // a sample shows whether it has lost data
 				err = w.Clock.Sample(ctx)
 				if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
 					err = pause(ctx, pollEvery)
@@ -77,7 +77,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 			w.most = first.TTL() // a renewal can go unnoticed over a reconnect
 			return nil, nil
 		case s.expired:
-			caughtUp = true // perhaps our server has not heard of the last renewal yet
+			caughtUp = true // our server may lag behind the last renewal
 		case !first.Granted():
 			return nil, nil
 		default:

@@ -7,7 +7,7 @@ import (
 
 const (
 	leastBytes = 16 << 10    // every server takes that much
-	lessFor    = time.Minute // time of a lower limit after a lost transaction
+	lessFor    = time.Minute // a lost transaction lowers the limit for this time
 )
 
 // Batch limits the size of transactions with changes of one kind. The limit is a guess. A server
@@ -16,11 +16,11 @@ const (
 // It is never so small that an overloaded server, which loses connections for other reasons, gets
 // many more transactions. Its methods are safe for concurrent use.
 type Batch struct {
-	Most int // bytes, without losses
+	Most int // limit in bytes, unless a transaction was lost
 
 	mu    sync.Mutex
-	less  int
-	until time.Duration // monotonic time
+	less  int           // lower limit in bytes after a loss
+	until time.Duration // monotonic time at which the lower limit ends
 }
 
 // Limit returns the present limit of a transaction, in bytes.
@@ -42,7 +42,7 @@ func (b *Batch) Lost(bytes int, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	less := max(leastBytes, bytes/2)
-	if now < b.until { // a transaction sent before the last loss does not prove more
+	if now < b.until { // this one may have been sent before the last loss: it must not raise the limit
 		less = min(less, b.less)
 	}
 	b.less, b.until = less, now+lessFor

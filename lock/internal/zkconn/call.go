@@ -30,7 +30,7 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error)) (T, error) {
 	go func() {
 		defer c.calls.Leave()
 		value, err := f()
-		if !c.Owned() && endsConnection(err) { // no event shows the lost connection
+		if !c.Owned() && endsConnection(err) { // a borrowed connection has no event for that
 			c.noteDown()
 		}
 		done <- result{value, named(err)}

@@ -17,11 +17,11 @@ import (
 type Config struct {
 	Log            zerolog.Logger
 	SessionTimeout time.Duration        // 0: unknown, with a borrowed connection
-	Dialer         zk.Dialer            // nil: net.Dialer's
-	TLS            *tls.Config          // nil: plain text; without ServerName, the server's
+	Dialer         zk.Dialer            // nil: a net.Dialer
+	TLS            *tls.Config          // nil: plain text; empty ServerName: the host given to Dial
 	SASL           SASL                 // nil: none
 	Digests        []string             // credentials, "user:password"
-	Follow         bool                 // Dial: follow the ensemble's dynamic configuration
+	Follow         bool                 // Dial follows the ensemble's dynamic configuration
 	Now            func() time.Duration // this process's monotonic clock
 	Random         *rand.Rand           // safe for concurrent use
 
@@ -34,8 +34,8 @@ type Config struct {
 	// zxids and stamps are void.
 	Forgotten func()
 
-	lookup  lookup   // nil: the system's
-	servers []string // as given to Dial
+	lookup  lookup   // nil: the system's resolver
+	servers []string // the servers given to Dial
 }
 
 // Conn is a connection to ZooKeeper. All methods are safe for concurrent use.
@@ -43,23 +43,23 @@ type Conn struct {
 	zk  *zk.Conn
 	cfg Config
 
-	open  context.Context // ends when no more requests can be made; its cause is the reason
-	shut  context.CancelCauseFunc
-	calls Group // calls in flight, abandoned ones included
+	open  context.Context         // ends when no more requests can be made; its cause is the reason
+	shut  context.CancelCauseFunc // ends open
+	calls Group                   // calls in flight, abandoned ones included
 
 	inline atomic.Int32 // calls that run in their caller's goroutine
 
 	own     *ownership   // nil: borrowed
-	granted atomic.Int64 // session timeout that the server granted, of an owned connection, in ns
+	granted atomic.Int64 // session timeout in ns, as the server granted it; 0: borrowed
 	outage
 	probing atomic.Bool // a probe of a borrowed connection has no answer yet
 
-	transacts atomic.Bool // a reply to a transaction was complete
+	transacts atomic.Bool // a server has given a complete reply to a transaction
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each event of an owned session
 	watches map[watchKey]watch
-	sweepAt int           // number of watches at which fired ones are dropped
+	sweepAt int           // length of watches at which fired ones are dropped
 	lost    chan struct{} // closed and replaced when a borrowed connection may have lost its watches
 }
 
@@ -147,9 +147,9 @@ func (c *Conn) awaitSession(ctx context.Context) error {
 	}
 }
 
-// Close waits until the calls in flight have ended. If the connection is ours, it then ends the
-// session, which ends the remaining calls. It returns within the given time and a tenth of a
-// second; go-zookeeper's remaining work ends by itself.
+// Close waits for calls in flight for at most patience, and fails if some do not end. If the
+// connection is ours, it ends the session, and with it the remaining calls. It returns within
+// patience and a tenth of a second; go-zookeeper's remaining work ends by itself.
 func (c *Conn) Close(patience time.Duration) error {
 	end := time.Now().Add(patience)
 	idle := c.calls.Close()

@@ -27,18 +27,20 @@ func handshakeLimit(sessionTimeout time.Duration) time.Duration { return session
 type ownership struct {
 	events <-chan zk.Event // closed when all of go-zookeeper's goroutines have ended
 
-	life context.Context // lookups, dials and connections end with it
-	cut  context.CancelFunc
+	life context.Context    // ends lookups, dials and connections
+	cut  context.CancelFunc // ends life
 
 	closing sync.Once
 	closed  chan struct{} // closed when go-zookeeper's Close has returned
 
 	hosts *hosts
 
+	// The first unanswered handshake since the last answer, and the first refusal of our SASL
+	// credentials since they were accepted: monotonic time plus 1; 0: there was none.
+	unanswered, denied atomic.Int64
+
+	denials     int                      // refusals in a row; used only by the goroutine that dials
 	lastFailure atomic.Pointer[error]    // last failure to reach a server
-	unanswered  atomic.Int64             // monotonic time plus 1 of the first unanswered handshake; 0: the last one was answered
-	denied      atomic.Int64             // monotonic time plus 1 since when servers refuse our SASL credentials; 0: they do not
-	denials     int                      // number of them in a row; used only by the goroutine that dials
 	giveUp      context.CancelCauseFunc  // ends Dial
 	live        atomic.Pointer[liveConn] // the last connection
 
@@ -106,8 +108,8 @@ func (e *unreached) LastFailure() error { return e.why }
 // quietWait is the time after which Dial logs that it still waits.
 const quietWait = 3 * time.Second
 
-// tellWaiting logs the servers once if Dial takes longer than quietWait. The returned function
-// ends that.
+// tellWaiting logs the servers once if Dial takes longer than quietWait. Dial calls the returned
+// function when it has ended.
 func (c *Conn) tellWaiting(ctx context.Context, servers []string) (end func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(quietWait, func() {
@@ -144,7 +146,8 @@ func (c *Conn) firstSession(ctx context.Context) error {
 	return c.Ready(ctx)
 }
 
-// dialServer is go-zookeeper's dialer.
+// dialServer is go-zookeeper's dialer. It begins the SASL exchange, connects, makes the connection
+// secure, and returns it as a serverConn.
 func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.Conn, error) {
 	if last := c.own.live.Swap(nil); last != nil {
 		last.Close() // go-zookeeper does not, if the connection brought the session's end
@@ -198,8 +201,8 @@ func (d dialed) authenticated(err error) {
 	d.c.own.denials = 0
 }
 
-// noteDenied records why SASL failed. If the credentials are refused, tries during Dial end after
-// one for each address: a server may lock a user out who tries too often.
+// noteDenied records why SASL failed. If the credentials are refused, Dial gives up after as many
+// tries as there are addresses: a server may lock out a user after too many.
 func (c *Conn) noteDenied(err error) {
 	if c.noteFailure(err); !errors.Is(err, ErrDenied) {
 		return
@@ -210,10 +213,10 @@ func (c *Conn) noteDenied(err error) {
 	}
 }
 
-// unanswered reports whether to take the session for expired. It does if no server has answered a
-// handshake for longer than the session timeout, and this one has again closed the connection. A
-// server that knows less than go-zookeeper has seen does so, forever. By then the session has
-// ended on all servers that knew it, so a new session loses nothing more.
+// unanswered reports whether to take the session for expired: no server has answered a handshake
+// for longer than the session timeout. A server that knows less than go-zookeeper has seen always
+// closes the connection without an answer. By then the session has ended on all servers that knew
+// it, so a new session loses nothing more.
 func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 	causes := "its maxClientCnxns is reached, or it has no quorum"
 	if d.c.cfg.TLS == nil {
@@ -257,7 +260,7 @@ func (c *Conn) Refused() error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, *why)
 }
 
-// dialWithin dials until ctx ends.
+// dialWithin dials until ctx ends, also with a dialer that takes no context.
 func (c *Conn) dialWithin(ctx context.Context, network, address string, timeout time.Duration) (net.Conn, error) {
 	if c.cfg.Dialer == nil {
 		return (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, address)
@@ -293,17 +296,17 @@ type liveConn struct {
 	address  string
 	net.Conn             // over TLS, or plain
 	plain    net.Conn    // the connection below TLS
-	stop     func() bool // ends the wait for the owner's end
+	stop     func() bool // the owner's end closes the connection unless this was called
 }
 
-// Close closes it without TLS's close message, which could wait for a peer that does not read.
-// ZooKeeper sessions have their own.
+// Close closes the connection without TLS's close message, which could wait for a peer that does
+// not read. A ZooKeeper session has its own close message.
 func (c *liveConn) Close() error {
 	c.stop()
 	return c.plain.Close()
 }
 
-// of returns a server's error with its address, which the errors of package net mostly have.
+// of adds the server's address to an error, unless it is there: package net mostly adds it.
 func of(address string, err error) error {
 	if strings.Contains(err.Error(), address) {
 		return err
@@ -319,8 +322,8 @@ func (c *Conn) noteFailure(err error) {
 	}
 }
 
-// lastMoments is the wait for a session's end when no patience is left. After that, it is also
-// the wait for the end of the cut connection.
+// lastMoments is the least wait for the end of a session, and the wait for the end of the cut
+// connection after that.
 const lastMoments = 30 * time.Millisecond
 
 // disconnect ends the session, in an orderly way if there is time, and then all of go-zookeeper's
@@ -376,9 +379,9 @@ func (c *Conn) awaitPause() {
 	}
 }
 
-// leaveTime delays go-zookeeper for a moment when it is about to end for good. It answers the
-// requests that are queued by then. A later request, such as the last one of a concurrent Close,
-// would never be answered.
+// leaveTime delays go-zookeeper for a moment when it is about to end for good. go-zookeeper then
+// answers the requests that are queued, but no later one. The last request of a concurrent Close
+// must be queued by then.
 func (o *ownership) leaveTime() {
 	if o.life.Err() != nil {
 		time.Sleep(time.Millisecond)

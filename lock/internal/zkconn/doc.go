@@ -8,7 +8,7 @@
 //   - one watch per path, shared by the whole process, which fires within a bound
 //     ([Conn.Watch]);
 //   - a Sync and a read in one session ([Synced]);
-//   - outages ([Conn.LastOutage]), from the events of the session;
+//   - times without a session ([Conn.LastOutage]), from the events of the session;
 //   - one way to retry ([Conn.Retry]).
 //
 // The peculiarities (go-zookeeper v1.0.4):
@@ -25,16 +25,16 @@
 //     refuses them, go-zookeeper goes on without watches. If a server's limit is lower, the
 //     server cuts each connection. And after a first reply go-zookeeper asks for later changes
 //     only. So our connections do not forward these requests, and fire all watches. Their waiters
-//     read again, which sets the watches that are still needed. Only the connection itself paces
-//     these reads. A borrowed connection has no such hook. We poll it, fire its watches after
+//     read again, which sets the watches that are still needed. Nothing but the connection paces
+//     these reads. On a borrowed connection we cannot do that. We poll it, fire its watches after
 //     each outage that we notice, and read again after a minute at the latest.
 //   - A server that has seen less than go-zookeeper closes each handshake without an answer, and
 //     go-zookeeper retries forever. After the session timeout our connections answer for the
 //     server that the session has expired. Known zxids and stamps may then be void, so
 //     Config.Forgotten is called. A borrowed connection stays refused.
-//   - It notices Close only while it pauses between rounds of servers, and its Close waits for up
-//     to three seconds. So our Close ends its lookup, dial or connection, and then lets it pause
-//     ([hosts.Next]).
+//   - Without a connection it notices a Close only in its pause between rounds of servers, and
+//     its Close waits for up to three seconds. So our Close ends its lookup, dial or connection,
+//     and then makes it pause ([hosts.Next]).
 //   - Requests that are queued when a connection fails stay queued while servers are tried. A
 //     call that runs in its caller's goroutine must not wait for that ([Conn.stuck]).
 //   - It never closes a connection that told it of an expired session. Our next dial does.

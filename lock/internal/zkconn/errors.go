@@ -35,7 +35,7 @@ const (
 	Ambiguous                // it may have been applied, or may be applied later
 )
 
-// notSent is an error before a request was sent.
+// notSent is an error from before a request was sent.
 type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }
@@ -52,8 +52,8 @@ func (e abandoned) Unwrap() error { return e.error }
 // flight.
 func IsAbandoned(err error) bool { return errors.As(err, new(abandoned)) }
 
-// refusals are errors that a server answers with. For codes that go-zookeeper does not name the
-// error is "unknown error: <code>".
+// refusals are answers of a server that refuse a request. A code that go-zookeeper does not name
+// becomes the error "unknown error: <code>".
 var refusals = []error{
 	zk.ErrAPIError, zk.ErrNoNode, zk.ErrNoAuth, zk.ErrBadVersion, zk.ErrNoChildrenForEphemerals,
 	zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrInvalidACL, zk.ErrAuthFailed, zk.ErrBadArguments,
@@ -68,7 +68,7 @@ const (
 	codeNotSASL        = unnamedCode + "-124"
 )
 
-// codes are the meanings of the servers' codes that go-zookeeper does not name, or names too briefly.
+// codes has the meanings of answers that go-zookeeper does not name, or names too briefly.
 var codes = map[string]string{
 	unnamedCode + "-1":       "the server failed",
 	unnamedCode + "-5":       "the server could not read the request, or write the answer",
@@ -100,7 +100,7 @@ type namedError struct {
 func (e *namedError) Error() string { return e.meaning + ": " + e.error.Error() }
 func (e *namedError) Unwrap() error { return e.error }
 
-// Is reports whether the server denies all requests.
+// Is makes the answer of a server that requires SASL match ErrDenied and ErrSASL.
 func (e *namedError) Is(target error) bool {
 	return (target == ErrDenied || target == ErrSASL) && e.error.Error() == codeNotSASL
 }
@@ -122,7 +122,7 @@ func OutcomeOf(err error) Outcome {
 		return Ambiguous
 	case is(zk.ErrNoServer), sessionEnded(err), is(zk.ErrSessionMoved), innermost(err).Error() == codeThrottled:
 		return Retryable
-	case is(ErrUnsupported): // a node that was created nevertheless expires
+	case is(ErrUnsupported): // an entry that was created nevertheless expires
 		return Refused
 	case slices.ContainsFunc(refusals, is), strings.HasPrefix(innermost(err).Error(), unnamedCode):
 		return Refused

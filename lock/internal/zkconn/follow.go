@@ -19,7 +19,7 @@ func (c *Conn) Members(ctx context.Context) (Members, error) {
 	return c.members(node, err)
 }
 
-// members returns the members after a read of the configuration's node.
+// members decodes the result of a read of configNode, and explains its error.
 func (c *Conn) members(node Node, err error) (Members, error) {
 	var m Members
 	switch {
@@ -40,9 +40,9 @@ func (c *Conn) members(node Node, err error) (Members, error) {
 	return m, err
 }
 
-// follow follows the ensemble's dynamic configuration until the connection is closed. A watch
-// fires after a while even if nothing has changed, and after each loss of the connection; the timer
-// is for a node that cannot be read.
+// follow keeps the servers to try up to date with the ensemble's dynamic configuration, until the
+// connection is closed. Its watch also fires after a while, and after each loss of the connection.
+// The timer is for a node that cannot be read.
 func (c *Conn) follow() {
 	defer close(c.own.followed)
 	complaint := ""
@@ -71,8 +71,8 @@ func (c *Conn) follow() {
 	}
 }
 
-// take makes the members the servers to connect to. It leaves a server that is no member any more:
-// ZooKeeper keeps serving its clients until it is stopped.
+// take makes the members the servers to connect to. If the present server was removed, it closes
+// the connection: such a server serves its clients until it is stopped.
 func (c *Conn) take(m Members) {
 	h := c.own.hosts
 	if before, changed := h.follow(m); changed {
@@ -133,9 +133,9 @@ func (h *hosts) known() []string {
 	return h.configured
 }
 
-// isRemoved reports whether the server at an address was a member, and is not any more. A server
-// that never was one, such as a load balancer, is not removed; nor, for a while, is a server by which
-// the client is connected because no member answered.
+// isRemoved reports whether the server at an address is a former member. A server that never was a
+// member, such as a load balancer, is not removed. The server of a fallback counts as removed only
+// after stayTill; that ends the fallback.
 func (h *hosts) isRemoved(address string) bool {
 	h.mu.Lock()
 	server, ok := h.names[address]
@@ -168,7 +168,7 @@ func (h *hosts) isRemoved(address string) bool {
 	return true
 }
 
-// lookAgain returns the time until the next look at the members.
+// lookAgain returns the time until the members are read again.
 func (h *hosts) lookAgain() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

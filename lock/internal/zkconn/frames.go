@@ -16,7 +16,7 @@ const (
 
 	xidEvent = -1
 	xidPing  = -2
-	xidSASL  = -16 // go-zookeeper's own are not negative
+	xidSASL  = -16 // distinct: go-zookeeper's calls have xids that are not negative
 
 	codeAuthFailed   = -115
 	codeRequiresAuth = -124
@@ -49,7 +49,7 @@ func int32s(numbers ...int32) (b []byte) {
 // reply returns a server's reply to a request, without results.
 func reply(xid int32) []byte { return frame(int32s(xid, 0, 0, 0)) }
 
-// firings returns the events with which a server fires those watches.
+// firings returns the events by which a server would fire these watches.
 func firings(keys []watchKey) (frames []byte) {
 	for _, k := range keys {
 		head := int32s(xidEvent, -1, -1, 0, int32(k.event), int32(zk.StateSyncConnected), int32(len(k.path)))
@@ -90,7 +90,7 @@ func parseSetWatches(packet []byte) (xid int32, keys []watchKey, err error) {
 	return xid, keys, err
 }
 
-// handshake is the session and zxid in a client's first frame.
+// handshake is the session id and the last seen zxid in a client's first frame.
 type handshake struct{ session, zxid int64 }
 
 func parseHandshake(packet []byte) *handshake {

@@ -63,7 +63,7 @@ func (g *Group) Close() <-chan struct{} {
 // WaitFor reports whether the channel was closed within the time.
 func WaitFor(done <-chan struct{}, patience time.Duration) bool {
 	select {
-	case <-done: // however short the patience
+	case <-done: // even if there is no patience
 		return true
 	default:
 	}

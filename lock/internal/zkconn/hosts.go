@@ -18,17 +18,17 @@ const lookupTimeout = 3 * time.Second
 // pauseTime is the length of go-zookeeper's pause.
 const pauseTime = time.Second
 
-// mostBurst is the number of tries, in whole rounds, without a pause in the time of one pause
-// after lost connections. With a single server, one try may find the session about to end, one
+// mostBurst is the number of tries, in whole rounds, that lost connections may cost without a
+// pause, in each pauseTime. With a single server, one try may find the session about to end, one
 // that it has ended, one gets a new session, and others may break off.
 const mostBurst = 8
 
-// fallbackAfter is the time without an answer from a member until the configured servers are tried,
-// too: an election takes less.
+// fallbackAfter is the time after which the configured servers are tried, too, if no member
+// answers. An election takes less.
 const fallbackAfter = 3 * time.Second
 
-// A client that then is at a server that is no member any more tries the members again after
-// leastStay, and if none answers after twice the time, up to mostStay.
+// A client that this has led to a removed server tries the members again after leastStay. If none
+// answers, it tries again after twice that time, and so on up to mostStay.
 const (
 	leastStay = 10 * time.Second
 	mostStay  = time.Hour
@@ -46,27 +46,27 @@ type lookup func(ctx context.Context, host string) ([]string, error)
 type hosts struct {
 	ctx    context.Context // ends when the connection is closed
 	cfg    Config
-	failed func(error) // receives names that cannot be resolved
+	failed func(error) // receives the error of a name that cannot be resolved
 	stuck  func() bool // reports whether unsent requests must be answered
 
 	mu             sync.Mutex
 	salt           uint64            // makes this client's order of addresses differ
-	configured     []string          // as given to Dial
-	addresses      []string          // of this round, in this client's order
-	names          map[string]string // these addresses' servers
+	configured     []string          // the servers given to Dial
+	addresses      []string          // addresses of this round, in this client's order
+	names          map[string]string // the server of each address
 	next           int               // index of the next address
-	triesThisRound int               // number of tries, with the last good address
+	triesThisRound int               // number of tries; the last good address counts as one
 	burst          int               // number of tries allowed without a pause
-	refillAt       time.Duration     // monotonic time of the next refill
+	refillAt       time.Duration     // monotonic time from which burst may be set to mostBurst again
 
 	members  *Members      // nil: not followed, or not known yet
 	removed  []string      // former members
-	stale    bool          // the members changed since the round began
+	stale    bool          // the servers to try have changed since the round began
 	failures int           // number of tries since the members changed, or a server answered
 	failing  time.Duration // monotonic time of the first of these tries
 	fallback bool          // no member answered: try the configured servers, too
-	stay     time.Duration // time for which the next fallback stays at a removed server
-	stayTill time.Duration // monotonic time of the end of that
+	stay     time.Duration // time for which the last fallback may use a removed server
+	stayTill time.Duration // monotonic time at which stay is over
 	settled  string        // the address that isRemoved last judged
 }
 
@@ -88,7 +88,7 @@ func (h *hosts) Len() int {
 
 // Next returns the address to try, and whether go-zookeeper must first pause for a second: when
 // all addresses failed repeatedly. Before the pause go-zookeeper answers unsent requests, and
-// during it checks whether it was closed. So there is a pause for these two purposes, too.
+// during it checks whether it was closed. So Next also asks for a pause if either is needed.
 func (h *hosts) Next() (address string, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,11 +122,11 @@ func (h *hosts) Next() (address string, wait bool) {
 	return address, wait
 }
 
-// Connected says that the last address worked. When that connection is lost, the others are tried
-// first, and then all again without a pause. With go-zookeeper's own provider a client of a
+// Connected records that the last address worked. When that connection is lost, the others are
+// tried first, and then all again without a pause. With go-zookeeper's own provider a client of a
 // single server waits a second before it reconnects, and another second if its session has
-// expired. Connected allows this once in the time of a pause, so a server that keeps dropping its
-// clients is not overrun.
+// expired. Connected allows these tries once in each pauseTime, so a server that keeps dropping
+// its clients is not overrun.
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,7 +142,7 @@ func (h *hosts) Connected() {
 	}
 }
 
-// resolve begins a round; h.mu is held. The dialer gets the names that cannot be resolved now.
+// resolve begins a round; h.mu is held. A name that cannot be resolved is tried as an address.
 func (h *hosts) resolve() {
 	servers := h.configured
 	if h.members != nil {
@@ -157,7 +157,7 @@ func (h *hosts) resolve() {
 		for _, a := range addresses {
 			h.names[a] = names[a]
 		}
-		h.addresses = append(addresses, h.addresses...) // the members have just failed
+		h.addresses = append(addresses, h.addresses...) // first these: the members have just failed
 	}
 	h.next, h.stale = 0, false
 	for _, err := range unknown {

@@ -21,10 +21,10 @@ type Members struct {
 //	server.<id>=<host>:<port>:<port>[:<role>][|<further host>:...][;[<address for clients>][;<address for TLS>]]
 //	version=<hexadecimal>
 //
-// and those of groups and weights. An address is a port or host:port. Without a host, or with one
-// that stands for all of a machine's addresses, the server's own hosts count. Observers serve
-// clients, too. If tls is not "", the addresses are for TLS, with that port
-// unless the line has another: only ZooKeeper 3.10 tells it.
+// and those of groups and weights, which are ignored. An address is a port or host:port. Without a
+// host, or with one that stands for all of a machine's addresses, the server's own hosts count.
+// Observers serve clients, too. tls is "" for plain text. Otherwise it is the port for TLS, or
+// anyPort, of a line without an address for TLS: only ZooKeeper 3.10 has one.
 func parseMembers(text, tls string) (Members, error) {
 	var m Members
 	versioned := false
@@ -62,7 +62,7 @@ var (
 	errTLSPort    = errors.New("it has no address for TLS, which ZooKeeper tells from 3.10 on; before, the configured servers must all have the same port")
 )
 
-// clientAddresses returns the addresses for clients in a server's line.
+// clientAddresses returns the addresses for clients in a server's line. tls is parseMembers's.
 func clientAddresses(line, tls string) ([]string, error) {
 	parts := append(strings.Split(line, ";"), "", "")
 	var hosts []string
@@ -109,10 +109,10 @@ func splitClient(address string) (host, port string) {
 	return host, port
 }
 
-// anyPort stands for the port of servers that have different ones.
+// anyPort says that the servers have different ports.
 const anyPort = "*"
 
-// commonPort returns the port of all servers, or anyPort.
+// commonPort returns the port of all servers, or anyPort if they have different ones.
 func commonPort(servers []string) (port string) {
 	for i, s := range servers {
 		_, p, _ := net.SplitHostPort(s)

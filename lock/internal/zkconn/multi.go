@@ -10,10 +10,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Multi runs a transaction of creates, deletes, writes and checks (zk.CreateRequest and so on, as
-// pointers). It sends it once. If the server refused an operation, see [RefusedOp]; for other
-// errors see [OutcomeOf]. It fails with [ErrUnsupported] if the server does not know
-// transactions, or if the very first reply to one lacks the results.
+// Multi sends a transaction of creates, deletes, writes and checks (pointers to zk.CreateRequest
+// and so on), once. If the server refused an operation, see [RefusedOp]; for other errors see
+// [OutcomeOf]. It fails with [ErrUnsupported] if the server does not know transactions, or if the
+// very first reply to one lacks the results.
 func (c *Conn) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := c.Ready(ctx); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (c *Conn) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 }
 
 // failure returns the error of a failed transaction. The operations before the failed one have no
-// error, those after it "unknown error: -2". An error that is no refusal, such as an ended
+// error, later ones have "unknown error: -2". An error that is no refusal, such as an ended
 // session, applies to the whole transaction although the server reports it for the first
 // operation.
 func failure(replies []zk.MultiResponse, err error) error {

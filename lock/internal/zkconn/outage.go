@@ -10,11 +10,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// outage is the state of the times without a session. An owned connection learns of them by
-// events. A borrowed one is polled, and a request that fails with the connection counts too. A
-// caller that gave up does not.
+// outage records the times without a session. An owned connection learns of them by events. A
+// borrowed one is polled, and a request that fails with the connection counts too. A caller that
+// gave up does not.
 type outage struct {
-	began    atomic.Bool  // a caller may use the connection: there is no outage before the first session
+	began    atomic.Bool  // there was a session: a time without one before it is no outage
 	down     atomic.Bool  // there is no session now, as far as was noticed
 	lastDown atomic.Int64 // last monotonic time without a session, or with a silent server; -1: none
 	lastLost atomic.Int64 // last monotonic time without a session; -1: none
@@ -28,8 +28,8 @@ func (c *Conn) LastOutage() time.Duration {
 	return time.Duration(c.lastDown.Load())
 }
 
-// LastLost is LastOutage, but does not count times in which the server was only silent. A request
-// that was sent later was answered in the present session.
+// LastLost is like LastOutage, but does not count times in which the server was only silent. The
+// answer to a request that was sent later came in the present session.
 func (c *Conn) LastLost() time.Duration {
 	c.notice()
 	return time.Duration(c.lastLost.Load())
@@ -98,8 +98,8 @@ func (c *Conn) sessionEvent(e zk.Event) {
 // pollEvery is the interval of checks whether a borrowed connection has a session.
 const pollEvery = time.Second
 
-// poll checks whether a borrowed connection has a session, and still the same one, before its
-// state is used. An owned connection has events for that.
+// poll checks whether a borrowed connection has a session, and still the same one. It is called
+// before that state is used. An owned connection has events instead.
 func (c *Conn) poll() {
 	if c.Owned() {
 		return

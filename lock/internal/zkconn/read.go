@@ -106,7 +106,7 @@ func read[T any](ctx context.Context, c *Conn, f func() (T, error)) (value T, er
 		value, err = call(ctx, c, f)
 		return err
 	})
-	if IsAbandoned(err) { // there was a session
+	if IsAbandoned(err) { // the request was in flight, so there was a session: no ErrUnavailable
 		err = ContextError(ctx)
 	}
 	if err != nil {

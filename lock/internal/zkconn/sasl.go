@@ -30,8 +30,8 @@ type staleness interface{ Stale() error }
 
 // Limits of an exchange.
 const (
-	mostTokens = 8        // of the client; DIGEST-MD5 has 2, GSSAPI 3
-	mostToken  = 64 << 10 // bytes of a server's token; those of Kerberos have up to about 12 kB
+	mostTokens = 8        // tokens of the client; DIGEST-MD5 has 2, GSSAPI 3
+	mostToken  = 64 << 10 // bytes of a server's token; Kerberos has up to about 12 kB
 )
 
 var errNoSASL = fmt.Errorf("%w: the server has no SASL, that is no section Server in a JAAS configuration that it can read", ErrDenied)
@@ -115,16 +115,16 @@ func refusedToken(x SASLExchange, err error) error {
 	return err
 }
 
-// login is the SASL authentication of one connection: what is needed for it, and when the next one
-// is due.
+// login is the SASL authentication of one connection. It also finds out when there is a newer
+// credential.
 type login struct {
-	start  func(ctx context.Context) (SASLExchange, error) // another exchange with this server
-	first  SASLExchange
+	start  func(ctx context.Context) (SASLExchange, error) // begins another exchange with the server
+	first  SASLExchange                                    // the exchange for this connection
 	random func() float64
 	log    zerolog.Logger
-	life   context.Context // ends with the owner
+	life   context.Context // ends when the owner closes
 
-	until time.Time    // end of the credential; zero: none
+	until time.Time    // end of the credential; zero: it has none
 	next  atomic.Int64 // Unix time in ns at which to look for a newer credential; 0: never
 	ready atomic.Bool  // there is a newer credential
 }
@@ -162,16 +162,16 @@ func (l *login) run(server io.ReadWriter) error {
 	return nil
 }
 
-// Times between two tries to get a newer credential: the least, and that after the end of the
-// present one.
+// Times between two tries to get a newer credential: at least leastLogin, and lateLogin once the
+// present one has ended.
 const (
 	leastLogin = 5 * time.Second
 	lateLogin  = time.Minute
 )
 
 // schedule sets the time of the next try to get a newer credential: when about four fifths of the
-// time until the end of the present one are over. Clients that have logged in together do not do so
-// again.
+// time until the end of the present one are over. A random part spreads the clients that have
+// logged in at the same time.
 func (l *login) schedule() {
 	if l.until.IsZero() {
 		return

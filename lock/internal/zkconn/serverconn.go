@@ -45,21 +45,21 @@ var errNotZooKeeper = errors.New("not ZooKeeper")
 type serverConn struct {
 	net.Conn
 	reader  *bufio.Reader
-	limit   time.Time // for the first frame
+	limit   time.Time // deadline of the first frame
 	told    handshakes
-	overdue func() []watchKey // watches that must fire now
-	login   *login            // nil: none
+	overdue func() []watchKey // returns the watches that must fire now
+	login   *login            // nil: no SASL
 
-	asked   *handshake // nil: not sent yet
-	greeted bool
-	left    int    // bytes of the frame that is being read
-	reply   bool   // it is the reply to a request
-	ahead   []byte // frames that are read before it
+	asked   *handshake // the client's handshake; nil: not sent yet
+	greeted bool       // the first frame has arrived, or expired stands for it
+	left    int        // bytes to read of the present frame from the server
+	reply   bool       // that frame is the reply to a request
+	ahead   []byte     // our own frames, which go-zookeeper reads before that frame
 
 	mu      sync.Mutex
-	pending []byte        // our own frames for ahead
-	sent    int           // requests without a reply
-	idle    chan struct{} // closed when there are none; nil: not waited for
+	pending []byte        // our own frames that are not in ahead yet
+	sent    int           // number of requests without a reply; counted only with SASL
+	idle    chan struct{} // closed when sent is 0; nil: drain does not wait
 }
 
 // handshakes receives the results of handshakes.
@@ -129,7 +129,7 @@ func (c *serverConn) drain() {
 	WaitFor(idle, drainLimit)
 }
 
-// replied counts the replies to so many requests.
+// replied records that n requests have their replies, and ends a drain after the last one.
 func (c *serverConn) replied(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +142,7 @@ func (c *serverConn) replied(n int) {
 func (c *serverConn) Read(p []byte) (n int, err error) {
 	defer func() {
 		if err != nil {
-			c.replied(math.MaxInt32) // none will come
+			c.replied(math.MaxInt32) // no more replies will come
 		}
 	}()
 	if !c.greeted {
@@ -170,7 +170,8 @@ func (c *serverConn) Read(p []byte) (n int, err error) {
 // leastReply is the length of a reply's header. go-zookeeper does not check that it is there.
 const leastReply = 16
 
-// frame waits for the next frame, and refuses an impossible length. Our own frames come first.
+// frame waits for the next frame, and refuses an impossible length. It puts our own frames before
+// it; before the reply to a ping, also events that fire the overdue watches.
 func (c *serverConn) frame() error {
 	head, err := c.reader.Peek(4)
 	if err != nil {
@@ -194,7 +195,8 @@ func (c *serverConn) frame() error {
 	return nil
 }
 
-// greet waits for the first frame.
+// greet waits for the first frame, reports the result, and authenticates. If the owner takes the
+// session for expired, it makes an answer that says so.
 func (c *serverConn) greet() error {
 	timeout, err := c.greeting()
 	switch {

@@ -13,7 +13,7 @@ const (
 	// adds up to a third of the session timeout.
 	lookAgain = time.Minute
 
-	// fewWatches is the number of watches up to which fired ones are not dropped.
+	// fewWatches is the least number of remembered watches at which fired ones are dropped.
 	fewWatches = 64
 )
 
@@ -86,7 +86,8 @@ func (c *Conn) WatchMissing(ctx context.Context, path string) (<-chan zk.Event, 
 	return events, err
 }
 
-// share reads, and returns a watch: an existing one, or a new one that the read sets.
+// share reads a node and returns a watch. If there is a watch for the key, it reads by plain.
+// Otherwise it reads by arm, which sets one.
 func share[T any](ctx context.Context, c *Conn, key watchKey, plain func() (T, error), arm func() (T, <-chan zk.Event, error)) (T, <-chan zk.Event, error) {
 	events, lost := c.armed(key) // before the read, so no change and no outage is missed
 	if events != nil {
@@ -103,8 +104,8 @@ func share[T any](ctx context.Context, c *Conn, key watchKey, plain func() (T, e
 	return p.a, events, err
 }
 
-// armed returns the watch that has not fired yet, or nil. It also returns the channel that
-// reports the possible loss of watches set from now on.
+// armed returns the key's watch if it has not fired, or nil. It also returns the channel that is
+// closed when watches set from now on may have been lost.
 func (c *Conn) armed(key watchKey) (events <-chan zk.Event, lost <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +115,8 @@ func (c *Conn) armed(key watchKey) (events <-chan zk.Event, lost <-chan struct{}
 	return events, c.lost
 }
 
-// remember keeps a watch for other calls. It returns the channel to wait for.
+// remember keeps a watch for other calls, and now and then drops the fired ones. It returns the
+// channel to wait for.
 func (c *Conn) remember(key watchKey, events <-chan zk.Event, lost <-chan struct{}) <-chan zk.Event {
 	most := c.cfg.Jitter(lookAgain, lookAgain/4)
 	if !c.Owned() {
@@ -134,8 +136,8 @@ func (c *Conn) remember(key watchKey, events <-chan zk.Event, lost <-chan struct
 	return events
 }
 
-// relay replaces serverConn for a watch of a borrowed connection: it fires when the connection
-// was lost, and after a while.
+// relay does for a watch of a borrowed connection what serverConn does for others: the returned
+// channel also fires when the connection was lost or is closed, and after the time most.
 func (c *Conn) relay(events <-chan zk.Event, lost <-chan struct{}, most time.Duration) <-chan zk.Event {
 	relayed := make(chan zk.Event, 1)
 	go func() {
@@ -165,7 +167,7 @@ func (c *Conn) loseWatches() {
 	c.lost = make(chan struct{})
 }
 
-// overdue removes and returns the watches that have not fired for too long.
+// overdue removes and returns the watches that must fire although nothing has changed.
 func (c *Conn) overdue() (keys []watchKey) {
 	now := c.cfg.Now()
 	c.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// mostWords limits the answer to a four-letter word. The answer to srvr has about 300 bytes.
+// mostWords limits the answer to a four-letter word, in bytes. The answer to srvr has about 300.
 const mostWords = 64 << 10
 
 // Servers returns the servers given to Dial; none for a borrowed connection.
