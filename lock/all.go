@@ -30,14 +30,14 @@ const MaxAll = 64
 //	ctx ends, Close              all entries are withdrawn           Close: all holds end
 //	session lost or expired      all entries stay                    all holds last
 //	no renewal in time           queues again at the end of all      the hold is lost, and Context ends;
-//	  (of one is enough)           queues, with new entries            the others last until Unlock
+//	  (of any entry)               queues, with new entries            the others last until Unlock
 //	Client.Revoke of one         nothing                             its hold gets the request, and decides
 //	path refused (ErrForeign,    all entries are withdrawn; the
 //	  ErrKind, ErrDenied)          error names the lock
 //	process dies                 each entry blocks for its TTL and grace
 type All struct {
 	client *Client
-	each   []recipe // by name
+	each   []recipe // sorted by name
 	err    error    // the first mistake in a name or an option; every method returns it
 }
 
@@ -81,8 +81,8 @@ func (c *Client) mutexes(names []string, most int, opts []LockOption) (each []re
 	return each, err
 }
 
-// size returns roughly the most bytes of the operations that create the lock's entry: creates of
-// the parent, the anchor and the entry, and a write of the parent.
+// size estimates, rather too high, the bytes of the operations that create the lock's entry: creates
+// of the parent, the anchor and the entry, and a write of the parent.
 func (r *recipe) size() int {
 	c := r.client.cfg
 	size := 4*len(c.root+r.name) + len(c.owner+c.host) + 1<<10
@@ -108,11 +108,10 @@ func (a *All) Validate() error {
 }
 
 // Lock waits for its turn at all of the locks, and returns their holds. It fails as [Mutex.Lock]
-// does. Then it holds none of the locks, and has withdrawn its entries.
+// does. If it fails, it holds none of the locks, and has withdrawn its entries.
 //
-// With the context of holds of all of these locks it re-enters them. If ctx has holds of only
-// some of them, Lock fails with [ErrInvalid]: a holder that waits for more locks can cause a
-// deadlock.
+// If ctx carries holds of all of these locks, Lock re-enters them. If ctx carries holds of only some
+// of them, Lock fails with [ErrInvalid]: a holder that waits for more locks can cause a deadlock.
 func (a *All) Lock(ctx context.Context) (*Holds, error) {
 	return a.take(ctx, (*queue.Queue).AcquireAll)
 }
@@ -135,7 +134,8 @@ func (a *All) TryDo(ctx context.Context, f func(context.Context) error) (ran boo
 	return runUnlessHeld(ctx, func() (*Holds, error) { return a.TryLock(ctx) }, f)
 }
 
-// howAll is a method of [queue.Queue] that takes several locks.
+// howAll is a method of [queue.Queue] that takes several locks. If it fails, the int is the index of
+// the request that failed, or -1.
 type howAll func(*queue.Queue, context.Context, []queue.Request) ([]*queue.Entry, int, error)
 
 // requests returns the request for each lock, sorted by name.
@@ -173,7 +173,7 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 		requests[i].Values = c.asks(in)
 	}
 	es, at, err := how(c.queue, bound, requests)
-	if err == nil && c.open.Err() != nil { // closed just now
+	if err == nil && c.open.Err() != nil { // the client closed meanwhile
 		for _, e := range es {
 			e.Lose(ErrClosed)
 		}
@@ -211,7 +211,7 @@ func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	for i, e := range es {
 		if err := e.Reenter(bound, true); err != nil {
 			err = fmt.Errorf("lock %q: confirm the hold to re-enter: %w", e.Lock(), err)
-			if i > 0 { // handles exist already
+			if i > 0 { // undo the handles made so far
 				err = errors.Join(err, newHolds(a.client, es[:i]).Unlock())
 			}
 			return nil, err

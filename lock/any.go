@@ -16,11 +16,10 @@ const MaxAny = 64
 // seat, a worker's number. It has names and settings, and no state; taking it gives a [Hold],
 // whose Name says which lock it is. [Client.Mutex] and [Client.All] take the same locks.
 //
-// A free lock takes the requests of a [Mutex.TryLock] for it, and for each held lock before it. If
-// all locks are held, a waiter has an entry in each queue, first come, first served. The first
-// grant wins, and all other entries are withdrawn. If a second lock is granted in the same moment,
-// it is unlocked at once. Observers then see it acquired and released. In [Stats], a waiter counts
-// once for each lock.
+// Taking a free lock costs a [Mutex.TryLock] of it, and of each held lock before it. If all locks
+// are held, a waiter has an entry in each queue, first come, first served. The first grant wins, and
+// all other entries are withdrawn. If a second lock is granted in the same moment, it is unlocked at
+// once. Observers then see it acquired and released. In [Stats], a waiter counts once for each lock.
 //
 //	event                        while it waits                      while it holds
 //	ctx ends                     all entries are withdrawn           nothing: the hold has its own context
@@ -35,7 +34,7 @@ const MaxAny = 64
 type Any struct {
 	client *Client
 	each   []recipe // in the order of the names
-	err    error    // of a name or an option
+	err    error    // the first mistake in a name or an option; every method returns it
 }
 
 // Any returns the mutexes of these names, of which any one is to be taken. The names must differ;
@@ -62,21 +61,21 @@ func (a *Any) Validate() error {
 }
 
 // Lock waits until one of the locks comes free, and returns its hold. It fails as [Mutex.Lock]
-// does, with an error that names one of the locks. Then it holds none of them, and has withdrawn
-// its entries.
+// does, with an error that names one of the locks. If it fails, it holds none of them, and has
+// withdrawn its entries.
 //
-// With the context of a hold of one of the locks it re-enters that lock. To take a second one,
-// use a context without that hold.
+// If ctx carries a hold of one of the locks, Lock re-enters that lock. To take a second one, use a
+// context without that hold.
 func (a *Any) Lock(ctx context.Context) (*Hold, error) {
 	hold, err := a.TryLock(ctx)
-	if _, held := err.(*HeldError); held { // exactly this type: the call did not fail for another reason
+	if _, held := err.(*HeldError); held { // not errors.As: a wrapped HeldError has another reason
 		return a.await(ctx)
 	}
 	return hold, err
 }
 
-// TryLock returns the hold of the first lock that no other contender is in the way of. If there is
-// none, it returns the [HeldError] of the first lock. It does not wait, see [Mutex.TryLock].
+// TryLock takes the first lock without another contender in the way, and returns its hold. If there
+// is none, it returns the [HeldError] of the first lock. It does not wait, see [Mutex.TryLock].
 func (a *Any) TryLock(ctx context.Context) (*Hold, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
@@ -112,7 +111,7 @@ func (a *Any) await(ctx context.Context) (*Hold, error) {
 		hold *Hold
 		err  error
 	}
-	first, decided := make(chan result), make(chan struct{}) // unbuffered: one result is received
+	first, decided := make(chan result), make(chan struct{}) // unbuffered: one result is taken
 	defer close(decided)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

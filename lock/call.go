@@ -13,7 +13,7 @@ import (
 )
 
 // bind returns a context that ends with ctx, or when the client closes. If ctx can never end, a
-// call that has sent a request waits for the outcome even then.
+// call that has sent a request waits for the outcome even when the client closes.
 func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	if ctx.Done() == nil {
 		return zkconn.Uncancellable(c.open), func() {}
@@ -38,8 +38,8 @@ func checkContext(ctx context.Context, what, name string) error {
 	return nil
 }
 
-// enter begins a call. Close waits until the call ends it. The returned context ends with ctx, or
-// when the client closes.
+// enter begins a call. The caller must call end: Close waits for that. The context bound ends with
+// ctx, or when the client closes.
 func (c *Client) enter(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
 	if c.open.Err() != nil || !c.tasks.Enter() {
 		return nil, nil, fmt.Errorf("%s %q: %w", what, name, ErrClosed)
@@ -51,7 +51,7 @@ func (c *Client) enter(ctx context.Context, what, name string) (bound context.Co
 	}, nil
 }
 
-// begin checks the arguments of a call about the named lock, and then enters it.
+// begin checks the arguments of a call about the named lock, and then begins it as enter does.
 func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
 	if err := znode.CheckName(name); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -100,7 +100,7 @@ func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, 
 	c.warnStarved(r.Lock, r.Terms.TTL)
 	r.Values = c.asks(ctx)
 	e, err := how(c.queue, bound, r)
-	if err == nil && c.open.Err() != nil && !errors.Is(e.Err(), ErrDetached) { // closed just now
+	if err == nil && c.open.Err() != nil && !errors.Is(e.Err(), ErrDetached) { // the client closed meanwhile
 		e.Lose(ErrClosed)
 		err = ErrClosed
 	}
@@ -113,7 +113,8 @@ func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, 
 	return h, nil
 }
 
-// reenter returns another handle on the hold that ctx carries.
+// reenter returns another handle on the hold that ctx carries. With toWrite it fails with
+// lease.ErrShared if that is a hold for reading.
 func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite bool) (*Hold, error) {
 	t, _ := ctx.Value(tenant{c, e.Lock()}).(*tenancy)
 	if t != nil && t.e != e { // the context also carries the values of an earlier hold
@@ -130,7 +131,8 @@ func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite boo
 	return &Hold{client: c, e: e, t: t}, nil
 }
 
-// notTaken wraps the error of a call that did not get the named lock.
+// notTaken wraps the error of a call that did not get the named lock. If another contender was in
+// the way, the result is a HeldError.
 func notTaken(ctx context.Context, lock string, err error) error {
 	var inTheWay *queue.Blocked
 	switch {

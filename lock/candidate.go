@@ -17,9 +17,9 @@ var ErrNoLeader = errors.New("no candidate leads")
 // candidate.
 type Candidate struct {
 	Leads    bool   // it leads now
-	Value    string // given to Campaign or, later, to Proclaim
+	Value    string // the last one given to Campaign or Proclaim
 	Priority int    // see [WithPriority]
-	Token    Token  // of its leadership, now or in the future
+	Token    Token  // token of its leadership, present or future
 	Entry    string // path of its node
 	Owner    string // see [WithOwner]
 	Host     string
@@ -45,8 +45,8 @@ func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 }
 
 // Leader asks ZooKeeper for the leader. If there is none it returns [ErrNoLeader]. A candidate
-// whose lease and grace are over does not count as the leader, purged or not. Leader waits out an
-// outage until ctx ends, and fails with [ErrDenied] if an ACL forbids the read.
+// whose lease and grace are over does not count as the leader, even before its entry is purged.
+// Leader waits out an outage until ctx ends, and fails with [ErrDenied] if an ACL forbids the read.
 func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 	err = e.look(ctx, func(ctx context.Context, r queue.Request) error {
 		w := e.r.client.queue.NewWatcher(r)
@@ -76,7 +76,7 @@ func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) 
 	return all, err
 }
 
-// look runs a query of the election's state with a request for it.
+// look runs ask, a query of the election's state, as a call of the client.
 func (e *Election) look(ctx context.Context, ask func(context.Context, queue.Request) error) error {
 	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {

@@ -22,12 +22,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of the lines and events that wait for delivery. Very many holds may cause that many
-// events at once.
+// Limits of the log lines and events that wait for delivery. A client with very many holds may
+// cause that many events at once.
 const (
 	mostLines  = 1 << 10
 	mostEvents = 1 << 16
-	// tellFor is the longest time that Close waits for the delivery of lines and events.
+	// tellFor is the longest time that Close, or a Dial that fails, waits for their delivery.
 	tellFor = time.Second
 )
 
@@ -42,9 +42,9 @@ type Client struct {
 	keeper *lease.Keeper
 	queue  *queue.Queue
 	inbox  *inbox.Inbox
-	lost   atomic.Uint64
-	logs   *outbox.Outbox // of lines for cfg.log
-	events *outbox.Outbox // for the observers
+	lost   atomic.Uint64  // Stats.Lost
+	logs   *outbox.Outbox // lines for cfg.log
+	events *outbox.Outbox // events for the observers
 	outage outage
 
 	open    context.Context // ends when the client closes; its cause is ErrClosed
@@ -52,10 +52,10 @@ type Client struct {
 	tasks   zkconn.Group  // calls and background goroutines
 	closing atomic.Bool   // Close was called
 	closed  chan struct{} // closed at the end of Close
-	done    error         // of Close
+	done    error         // result of Close
 
 	mu     sync.Mutex
-	warned map[time.Duration]bool
+	warned map[time.Duration]bool // TTLs that warnStarved has logged
 }
 
 // Dial connects to a ZooKeeper ensemble and returns a client once there is a session. It waits for
@@ -129,7 +129,7 @@ func New(z *zk.Conn, opts ...Option) (*Client, error) {
 // newClient returns a client without a connection.
 func newClient(cfg *config) *Client {
 	c := &Client{cfg: cfg, warned: map[time.Duration]bool{}, closed: make(chan struct{}), logs: outbox.New(mostLines), events: outbox.New(mostEvents)}
-	cfg.log = c.logs.Logger(cfg.log) // never wait for the log's reader
+	cfg.log = c.logs.Logger(cfg.log) // so that no call waits for the logger
 	c.open, c.shut = context.WithCancelCause(context.Background())
 	return c
 }
@@ -207,7 +207,8 @@ func (c *Client) start() *Client {
 // Holds end at once, and others may enter. So unlock them before, or let their contexts end your
 // work.
 func (c *Client) Close() error {
-	if c.closing.Swap(true) { // virtual time does not pass while a goroutine waits for a sync.Once
+	// A sync.Once would stop the virtual time of a test whose goroutines wait for it.
+	if c.closing.Swap(true) {
 		<-c.closed
 		return c.done
 	}

@@ -47,7 +47,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if !h.t.alone() {
 		return Ticket{}, h.cannot("shares its entry with other readers of this client, and cannot be detached: take it with WithLocalWindow(0)")
 	}
-	ticket := h.ticket(ttl) // before the write: a client can attach at least until then
+	ticket := h.ticket(ttl) // before the write: the lease lasts at least as long as the ticket says
 	begun := c.clock.Mono()
 	done, err := c.queue.Detach(e, ttl)
 	if err != nil {
@@ -61,7 +61,8 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		err = zkconn.ContextError(bound)
 	}
 	switch {
-	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl): // the lease has ended, perhaps the one written for the ticket
+	// The lease has ended: the old one, or the one that was written for the ticket.
+	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl):
 		return Ticket{}, lossOf(e, ErrExpired)
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken), errors.Is(err, ErrBroken):
 		return Ticket{}, lossOf(e, err)
@@ -77,7 +78,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 // client can attach. If the hold has ended, Ticket returns the reason; for a leadership it
 // returns an [ErrInvalid].
 func (h *Hold) Ticket() (Ticket, error) {
-	if err := h.ended(); err != nil { // readers may still share the entry
+	if err := h.ended(); err != nil { // not Err: other readers may still share the entry
 		return Ticket{}, err
 	}
 	if err := h.mayMove(); err != nil {
@@ -161,9 +162,9 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 }
 
 // Attach continues a detached hold, or a place in a queue, with the same entry. The incarnation of
-// its token rises by one. It waits for its turn; a detached hold is held again at once. The options
-// are those of [Client.Mutex], for the ticket's lock. From now on they or the policy set the TTL,
-// and max_hold begins anew. If this client dies, the entry expires as any other does. A hold for
+// its token rises by one. Attach waits for its turn; a detached hold is held again at once. The
+// options are those of [Client.Mutex], for the ticket's lock. From now on they or the policy set the
+// TTL, and max_hold begins anew. If this client dies, the entry expires as any other does. A hold for
 // writing that was downgraded stays one for reading, even with an earlier ticket: see [Hold.Reads].
 // The number of permits stays the same.
 //

@@ -28,7 +28,8 @@ const MaxPriority = znode.MaxPermits
 //	Leadership.Resign         leads no more, and the next     one of them leads at once
 //	                          one leads
 //	a higher priority comes   goes on leading                 yield to it
-//	Client.Revoke             gets it by Revoked, and decides nothing
+//	Client.Revoke             gets it by Revoked,             nothing
+//	                          and decides
 //
 // A client can look up the leader without being a candidate: [Election.Leader] and
 // [Election.Observe] create no entry.
@@ -53,7 +54,7 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 	return e
 }
 
-// elects allows the options of an election, such as a priority.
+// elects marks the settings as those of an election, so that a priority is allowed.
 var elects = lockOption(func(s *settings) error {
 	s.elects = true
 	return nil

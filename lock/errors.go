@@ -94,7 +94,7 @@ func (e *HeldError) Error() string {
 		e.Lock, ErrHeld, printable(e.Owner), printable(e.Host), e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
 }
 
-// mostShown is the number of bytes that a message shows of another client's text.
+// mostShown is the most bytes that a message shows of another client's text.
 const mostShown = 1024
 
 // printable cuts another client's text if it is long, and quotes it if it could disturb a

@@ -26,7 +26,7 @@ type Hold struct {
 	e        *queue.Entry
 	t        *tenancy // nil unless the hold may share its entry with others
 	unlocked atomic.Bool
-	permits  int32 // total of its semaphore, as given
+	permits  int32 // the semaphore's total, as given to Client.Semaphore; 0: no semaphore
 }
 
 // Name returns the name of the lock.
@@ -76,8 +76,8 @@ func (h *Hold) Err() error {
 	return h.e.Err()
 }
 
-// check returns the reason if the hold or the context has ended. Each call with a context begins
-// with it.
+// check returns an error if the hold or the context has ended. Each call with a context begins with
+// it.
 func (h *Hold) check(ctx context.Context, what string) error {
 	if err := h.ended(); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 		return invalid("ttl", ttl, "must not be longer than max_ttl, %v", most)
 	}
 	err := h.e.Extend(ctx, ttl)
-	if err == nil || err == h.e.Err() { // its text has the lock already
+	if err == nil || err == h.e.Err() { // its text names the lock already
 		return err
 	}
 	return fmt.Errorf("extend %q: %w", h.Name(), err)
@@ -158,7 +158,7 @@ func (h *Hold) Unlock() error {
 		return ErrUnlocked
 	}
 	c := h.client
-	if c.tasks.Enter() { // before the hold ends: from then on Close leaves its entry to us
+	if c.tasks.Enter() { // before the hold ends, so that Close leaves the entry to this call
 		defer c.tasks.Leave()
 	}
 	end := time.Now().Add(c.cfg.unlockTimeout)
@@ -171,9 +171,10 @@ func (h *Hold) Unlock() error {
 	return c.left(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e))
 }
 
-// giveBack releases a handle that was just unlocked, once no transaction of it can be applied any
-// more, or at that end. It reports whether the entry must leave: the handle was the last one, and
-// the entry was not handed off locally. The error says why the hold had ended before.
+// giveBack releases a handle that was just unlocked. First it waits until no transaction of the
+// handle can be applied any more, or until end. It reports whether the entry must leave: the handle
+// was the last one, and the entry was not handed off locally. The error says why the hold had ended
+// before, or is an UnlockError because a transaction is in doubt.
 func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
 	h.deafen()
 	h.t.leave()

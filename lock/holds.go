@@ -17,7 +17,7 @@ import (
 // and token. All methods are safe for concurrent use.
 type Holds struct {
 	client *Client
-	each   []*Hold // by the names of their locks
+	each   []*Hold // sorted by the names of their locks
 
 	mu  sync.Mutex
 	ctx context.Context // nil before the first call of Context
@@ -57,7 +57,7 @@ func (hs *Holds) Context() context.Context {
 		end := func(why error) { cancel(why) }
 		for _, h := range hs.each {
 			one := h.Context()
-			if one.Err() != nil { // at once
+			if one.Err() != nil { // end hs.ctx now: AfterFunc does so a moment later
 				end(context.Cause(one))
 			}
 			context.AfterFunc(one, func() { end(context.Cause(one)) })

@@ -117,16 +117,16 @@ func (e Event) ReasonLabel() string {
 	return ""
 }
 
-// asked is the observers' state of a request.
+// asked is what the events of a request need to know of it.
 type asked struct {
 	at      time.Duration // monotonic time of the request
-	waiting atomic.Bool   // EventWaiting was reported, and no later event
+	waiting atomic.Bool   // EventWaiting was the last event of the request
 }
 
 // askedKey is the context key of a request's asked. It is set only if there are observers.
 type askedKey struct{}
 
-// asks returns ctx with the state of a request that begins now.
+// asks returns ctx with the asked of a request that begins now.
 func (c *Client) asks(ctx context.Context) context.Context {
 	if len(c.cfg.observers) == 0 {
 		return ctx
@@ -134,7 +134,7 @@ func (c *Client) asks(ctx context.Context) context.Context {
 	return context.WithValue(ctx, askedKey{}, &asked{at: c.clock.Mono()})
 }
 
-// askedBy returns the request's state in values, or an empty one if the entry has no request.
+// askedBy returns the asked that values carry, or an empty one.
 func askedBy(values context.Context) *asked {
 	a, ok := values.Value(askedKey{}).(*asked)
 	if !ok {
@@ -199,7 +199,7 @@ func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, grante
 	case change.From == lease.Held:
 		event.Kind = EventReleased
 	case change.From == lease.Waiting && change.To == lease.Ended:
-		if !asked.waiting.Swap(false) { // it was reported before
+		if !asked.waiting.Swap(false) { // EventWaiting was not reported, or its end was
 			return
 		}
 		event.Kind, event.Queued, event.Waited = EventWithdrawn, true, now-asked.at
@@ -209,7 +209,7 @@ func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, grante
 	c.notify(values, event)
 }
 
-// purged reports an expired entry that one of our requests has deleted.
+// purged reports an expired entry that a request of this client has deleted.
 func (c *Client) purged(r *queue.Request, path string) {
 	if len(c.cfg.observers) > 0 {
 		c.notify(r.Values, Event{Kind: EventPurged, Lock: r.Lock, Entry: path})
@@ -266,14 +266,15 @@ func (c *Client) Check() error {
 // entryChanged handles each change in the life of an entry: statistics, logs and observers.
 func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
-	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) { // after an unlock, Unlock calls ended
+	// After an unlock, giveBack calls ended, unless it hands the entry off.
+	if change.To == lease.Ended && !(e.Placed() && errors.Is(change.Why, ErrUnlocked)) {
 		c.ended(e, change.Why)
 	}
 	switch {
 	case change.AtRisk():
 		c.logRisk(e, change)
 	case change.Lost():
-		if !heldTogether(e) { // those that share an entry are counted one by one, by tenancy.tell
+		if !heldTogether(e) { // tenancy.tell counts holds that share an entry
 			c.lost.Add(1)
 		}
 		c.logLoss(e, change)

@@ -10,11 +10,11 @@ import (
 // [OpHeld]. An Op is immutable: it copies its data and ACL. It can be part of any number of
 // transactions.
 type Op struct {
-	request any // to send; nil: the zero Op
+	request any // the request to send; nil in the zero Op
 	path    string
-	size    int
-	flags   int32 // of a create
-	hold    *Hold // of an OpHeld
+	size    int   // in bytes, as MaxTxn counts
+	flags   int32 // flags of an OpCreate
+	hold    *Hold // the other hold of an OpHeld; nil: not an OpHeld
 }
 
 // OpCreate creates a node. Its flags are 0, [zk.FlagEphemeral], [zk.FlagSequence], or both.
@@ -44,8 +44,8 @@ func OpCheck(path string, version int32) Op {
 	return newOp(&zk.CheckVersionRequest{Path: path, Version: version}, path, nil)
 }
 
-// OpHeld has the transaction refused unless another hold of the same client lasts. From then on
-// that hold is not handed off locally. It must not be a reader's that shares its entry with
+// OpHeld changes nothing. The transaction is refused unless another hold of the same client lasts.
+// From then on that hold is not handed off locally. It must not be a reader's that shares its entry with
 // others ([WithLocalWindow]).
 func OpHeld(other *Hold) Op {
 	if other == nil {

@@ -26,7 +26,7 @@ const (
 	// DefaultUnlockTimeout is the longest time for which an unlock is retried.
 	DefaultUnlockTimeout = 10 * time.Second
 
-	// maxSessionTimeout is the longest that go-zookeeper can send, an int32 of milliseconds.
+	// maxSessionTimeout is the longest that go-zookeeper can send: an int32 of milliseconds.
 	maxSessionTimeout = math.MaxInt32 * time.Millisecond
 )
 
@@ -37,7 +37,7 @@ type Option interface{ setClient(*config) error }
 // invalid one.
 type LockOption interface{ setLock(*settings) error }
 
-// SharedOption is both. On a client it sets the default of the client's locks.
+// SharedOption is an [Option] and a [LockOption]. For a client it sets the default of its locks.
 type SharedOption interface {
 	Option
 	LockOption
@@ -134,7 +134,7 @@ func WithDigest(user, password string) Option {
 		if user == "" || password == "" {
 			return invalid("digest user", fmt.Sprintf("%q", user), "user and password must not be empty")
 		}
-		if strings.Contains(user, ":") { // would end the user's name early
+		if strings.Contains(user, ":") { // the server would take the rest for the password
 			return invalid("digest user", fmt.Sprintf("%q", user), "must not have a colon")
 		}
 		c.digests = append(c.digests, user+":"+password)
@@ -323,9 +323,9 @@ func WithTLS(cfg *tls.Config) Option {
 // Each server's line must have its address for clients (server.1=host:2888:3888;2181), which
 // clients can reach: do not use it behind a load balancer or a tunnel. With [WithTLS], servers
 // before ZooKeeper 3.10 do not tell the port; then all servers given to Dial must have the same
-// one, and all members are assumed to have it. If the configuration cannot be used, because a line
-// lacks the address, the server is a standalone one or older, or an ACL forbids to read the node,
-// the client warns of it once and goes on with the servers that it knows.
+// one, and all members are assumed to have it. The configuration cannot be used if a line lacks the
+// address, the server is standalone or too old, or an ACL forbids the read. Then the client logs a
+// warning, once, and goes on with the servers that it knows.
 func WithReconfiguration() Option {
 	return clientOption(func(c *config) error {
 		c.follow = true

@@ -18,10 +18,10 @@ const awayAfter = time.Second
 type outage struct {
 	mu       sync.Mutex
 	away     bool          // there is no session
-	since    time.Duration // monotonic time
-	told     bool          // the log has reported it
-	renewals uint64        // client's count when the first hold came at risk
-	atRisk   int           // holds, since then
+	since    time.Duration // monotonic time at which the session was found missing
+	told     bool          // the log has reported that ZooKeeper is away
+	renewals uint64        // the client's number of renewals when the first hold came at risk
+	atRisk   int           // holds that came at risk since then
 	lost     int           // holds whose lease has ended since then
 }
 
@@ -34,7 +34,7 @@ func (c *Client) watchSession() {
 		connected, changed := c.conn.SessionState()
 		c.sessionSeen(connected, &session)
 		var timer <-chan time.Time
-		if !connected || changed == nil { // a borrowed connection has no events
+		if !connected || changed == nil { // a borrowed connection does not report changes
 			look.Reset(awayAfter)
 			timer = look.C
 		}

@@ -15,7 +15,7 @@ type recipe struct {
 	name   string
 	kind   znode.Kind
 	settings
-	err error // of the name or an option
+	err error // the first mistake in the name or an option; every method returns it
 }
 
 // named is a recipe with the methods that all kinds of locks export.
@@ -41,7 +41,7 @@ func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe 
 // how is a method of [queue.Queue] that takes a lock.
 type how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)
 
-// acquire waits for the lock; try does not.
+// acquire waits for the lock. try fails with a [queue.Blocked] instead.
 var acquire, try how = (*queue.Queue).Acquire, (*queue.Queue).Try
 
 // errNoClient is the error of a lock that is the zero value of its type.
@@ -125,7 +125,7 @@ func runUnlessHeld[H held](ctx context.Context, try func() (H, error), f func(co
 		}
 	}
 	err = runHeld(ctx, try, run)
-	if _, held := err.(*HeldError); held && !ran { // exactly this type: the call did not fail for another reason
+	if _, held := err.(*HeldError); held && !ran { // not errors.As: a wrapped HeldError has another reason
 		err = nil
 	}
 	return ran, err

@@ -19,7 +19,8 @@ var ErrNotHeld = errors.New("lock is not held")
 
 // Revocation is a request to release a lock.
 type Revocation struct {
-	Owner  string // of the asking client, see [WithOwner]; that client states this and the next three
+	// The asking client states its owner (see [WithOwner]), host and process id, and the reason.
+	Owner  string
 	Host   string
 	PID    int
 	Reason string
@@ -88,13 +89,13 @@ func (h *Hold) Revoked() <-chan Revocation {
 	}
 	box, path := h.client.inbox, h.e.Path
 	ear := box.Listen(path, h, func() inbox.Ear { return make(ear, 1) }).(ear)
-	if h.unlocked.Load() { // meanwhile
+	if h.unlocked.Load() { // it was unlocked meanwhile
 		box.Forget(path, h)
 	}
 	if h.Err() != nil {
 		box.Forget(path, h)
 	}
-	if err := h.e.Err(); err != nil { // not only this handle
+	if err := h.e.Err(); err != nil { // the whole hold has ended, not only this handle
 		h.client.ended(h.e, err)
 	}
 	return ear
@@ -108,8 +109,8 @@ func (c *Client) ended(e *queue.Entry, why error) {
 	}
 }
 
-// deafen stops the delivery of risks and requests to an unlocked handle. An entry that was asked
-// for is not handed off locally: the next goroutine queues.
+// deafen stops the delivery of risks and requests to an unlocked handle. An entry whose release was
+// requested is not handed off locally: the next goroutine queues.
 func (h *Hold) deafen() {
 	h.e.Unwarn(h)
 	if h.client.inbox.Forget(h.e.Path, h) {
@@ -117,10 +118,10 @@ func (h *Hold) deafen() {
 	}
 }
 
-// ear is the channel of a handle.
+// ear is the channel that Revoked returns for a handle.
 type ear chan Revocation
 
-// Tell replaces an unreceived request. Only one call runs at a time.
+// Tell replaces an unreceived request. Only one call runs at a time, so the send does not block.
 func (e ear) Tell(r inbox.Request) {
 	select {
 	case <-e:

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// SASL authenticates a client to the servers by a mechanism of SASL, such as GSSAPI (package lock/kerberos). A
-// client runs one exchange on each new connection, before any other request. Implementations must
-// be safe for concurrent use.
+// SASL authenticates a client to the servers by a mechanism of SASL, such as GSSAPI (package
+// lock/kerberos). A client runs one exchange on each new connection, before any other request.
+// Implementations must be safe for concurrent use.
 type SASL interface {
 	// Start begins an exchange with a server, host:port; the host is the one given to Dial, not its
 	// address. It must return soon after ctx ends. An error that matches [ErrDenied] says that the
-	// credentials are wrong: [Dial] fails after as many of them as there are addresses. After any
-	// other error, and always after Dial, the client tries the next server.
+	// credentials are wrong: [Dial] fails after as many such errors as there are addresses. After
+	// any other error, and after any error once Dial has returned, the client tries the next server.
 	Start(ctx context.Context, server string) (SASLExchange, error)
 }
 
@@ -28,7 +28,7 @@ type SASL interface {
 //
 //	Advice() string
 //
-// the error of a token that the server refuses ends with that text: what to do.
+// that text ends the error for a token that the server refuses. It says what to do.
 type SASLExchange interface {
 	// Next takes the server's last token and returns the client's next one. The first challenge is
 	// nil; a later one is not, even if it is empty. A token of nil ends the exchange: both sides are

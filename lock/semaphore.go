@@ -96,7 +96,7 @@ func (s *Semaphore) permitsOf(ctx context.Context, n int) (queue.Request, error)
 	return r, err
 }
 
-// request checks the arguments of a call.
+// request checks a call, and returns its request. argument is the name of n in an error.
 func (s *Semaphore) request(ctx context.Context, argument string, n int) (queue.Request, error) {
 	r, err := s.r.request(ctx, znode.Exclusive)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 // config has all settings of a Client.
 type config struct {
 	root           string
-	policy         Policy // default of locks
-	policySet      bool   // an option has set a field of policy
-	policies       Policies
+	policy         Policy   // of all locks if policies is nil
+	policySet      bool     // an option has set a field of policy
+	policies       Policies // nil: policy applies
 	acl            []zk.ACL
 	digests        []string // "user:password"
 	owner, host    string
@@ -34,8 +34,8 @@ type config struct {
 	dialer         zk.Dialer
 	tls            *tls.Config // nil: plain text
 	sasl           zkconn.SASL // nil: none
-	saslACL        []zk.ACL    // of nodes, unless another one is given
-	follow         bool        // the ensemble's dynamic configuration
+	saslACL        []zk.ACL    // ACL of nodes if sasl is set, unless an option gives one
+	follow         bool        // follow the ensemble's dynamic reconfiguration
 	unsafeServer   bool        // accept a server that the check refuses
 	now            func() clock.Instant
 	random         *rand.Rand // safe for concurrent use
@@ -48,7 +48,7 @@ type settings struct {
 	fixed    bool // no renewal
 	barging  bool // no queue
 	elects   bool // it is an election
-	priority int  // of its candidates; 0: none given
+	priority int  // priority of the election's candidates; 0: none given
 }
 
 // terms returns the terms of the lock's entries.

@@ -2,13 +2,15 @@ package lock
 
 // Stats are a client's counters since it was made.
 type Stats struct {
-	Holds         int    // alive now, without waiters; readers that share an entry count one each
-	Waiters       int    // goroutines waiting now, and cached leases ([WithIdle])
-	Renewals      uint64 // rewrites of entries: renewals, and records of grants
-	Lost          uint64 // holds that ended before they were unlocked
-	Requeued      uint64 // times a waiter found its own entry gone and queued again
-	Purged        uint64 // expired entries of others deleted
-	Displacements uint64 // detected steps of the ZooKeeper leader's clock, or differences from the previous leader's clock
+	Holds    int    // present holds; each reader that shares an entry counts
+	Waiters  int    // goroutines waiting now, and cached leases ([WithIdle])
+	Renewals uint64 // rewrites of entries: renewals, and records of grants
+	Lost     uint64 // holds that ended before they were unlocked
+	Requeued uint64 // times a waiter found its own entry gone and queued again
+	Purged   uint64 // expired entries of others deleted
+	// Displacements are the detected steps of the ZooKeeper leader's clock, and the differences
+	// from the previous leader's clock.
+	Displacements uint64
 	DroppedLines  uint64 // log lines that the logger did not take in time: it blocks
 	DroppedEvents uint64 // events that the observers did not take in time
 }

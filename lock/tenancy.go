@@ -18,10 +18,10 @@ type tenancy struct {
 	client *Client
 	e      *queue.Entry
 	pass   int32
-	since  time.Duration // monotonic time
+	since  time.Duration // monotonic time of the grant
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	over   atomic.Bool // its end was reported
+	over   atomic.Bool // the end was reported
 
 	mu       sync.Mutex
 	handles  int
@@ -36,7 +36,7 @@ func heldTogether(e *queue.Entry) bool {
 	return e.Kind == znode.RW && e.Placed() && e.Name().Role == znode.Shared
 }
 
-// holdOf returns a hold of an entry that was just taken with these values.
+// holdOf returns a hold of an entry that was just taken. values is the context of the request.
 func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	h := &Hold{client: c, e: e}
 	if !heldTogether(e) {
@@ -47,7 +47,7 @@ func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	t.ctx, t.cancel = context.WithCancelCause(h.carriedBy(context.WithoutCancel(values)))
 	t.tell(lease.Change{To: lease.Held}) // before its end can be reported
 	e.OnEnd(t, t.cancel)
-	if change, atRisk := e.Risk(); atRisk { // reported before this hold could be told
+	if change, atRisk := e.Risk(); atRisk { // it was reported before this hold received reports
 		t.tell(change)
 	}
 	if t.ctx.Err() != nil {

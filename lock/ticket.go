@@ -20,18 +20,18 @@ import (
 type Ticket struct {
 	root, lock string
 	kind       znode.Kind
-	permits    int32 // total of its semaphore, as given
+	permits    int32 // the semaphore's total, as given to Client.Semaphore; 0: no semaphore
 	left       queue.Left
 }
 
 // ticketMark begins the text of a ticket; ticketVersion, the version of the format, follows.
 const ticketMark, ticketVersion = "holdfast-ticket", "1"
 
-// permitsMark stands between the kind and the number of permits.
+// permitsMark stands between the kind and the number of permits in a semaphore's ticket.
 const permitsMark = "="
 
-// ticket returns the ticket of a hold whose lease of this length begins now; with 0, of a hold
-// that is not detached.
+// ticket returns a ticket for the hold, whose lease of that length begins now. 0 means that the hold
+// is not detached.
 func (h *Hold) ticket(lasts time.Duration) Ticket {
 	c, e := h.client, h.e
 	t := Ticket{

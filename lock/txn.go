@@ -27,7 +27,7 @@ var ErrInDoubt = lease.ErrInDoubt
 type TxnError struct {
 	Lock  string // name of the lock
 	Index int    // index of the operation; the first is 0
-	Path  string // of the operation
+	Path  string // path of the operation
 	Err   error  // ZooKeeper's answer
 }
 
@@ -93,7 +93,7 @@ func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	case errors.Is(err, zk.ErrNoAuth):
 		err = fmt.Errorf("%w: the lock's ACL does not let us: %w", ErrDenied, err)
 	case err == e.Err():
-		return err // its text has the lock already
+		return err // its text names the lock already
 	}
 	return fmt.Errorf("lock %q: transaction: %w", e.Lock(), err)
 }
@@ -135,7 +135,7 @@ func (h *Hold) dependsOn(which string, op Op) error {
 	case other.e == h.e:
 		return invalid(which, "a hold of "+other.Name(), "must be another hold than that of the transaction")
 	}
-	other.e.Pin() // it is not handed off
+	other.e.Pin() // from now on it is not handed off
 	if !other.t.alone() {
 		return invalid(which, "a hold of "+other.Name(), "must not share its entry with other readers of this client: take it with WithLocalWindow(0)")
 	}

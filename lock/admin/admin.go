@@ -66,7 +66,7 @@ func (t Tree) Identity() Identity {
 	return Identity{Owner: t.c.Owner, Host: t.c.Host, PID: os.Getpid(), ACL: slices.Clone(t.c.ACL)}
 }
 
-// Get reads a node. Errors are those of [zk.Conn.Get].
+// Get reads a node. It fails as [zk.Conn.Get] does.
 func (t Tree) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, nil, err
@@ -75,7 +75,7 @@ func (t Tree) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
 	return n.Data, n.Stat, err
 }
 
-// Children lists a node. Errors are those of [zk.Conn.Children].
+// Children lists a node's children. It fails as [zk.Conn.Children] does.
 func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, nil, err
@@ -86,16 +86,16 @@ func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, er
 // Deletion is a node to delete if its data has that version and it has no children.
 type Deletion struct {
 	Path    string
-	Version int32 // of the data; -1 for any
+	Version int32 // version of the data; -1 for any
 }
 
 // RefusedError says which node of a transaction was refused. Nothing was changed.
 type RefusedError struct {
 	Index int    // index of the node in the request
 	Op    string // refused operation: "delete" or "guard"
-	Path  string // of the node
-	Err   error  // an error of [zk.Conn.Delete]'s or [zk.Conn.Create]'s
-	Lost  bool   // an earlier reply to the same transaction was lost: perhaps it was applied then
+	Path  string // path of the node
+	Err   error  // ZooKeeper's answer, such as [zk.ErrBadVersion]
+	Lost  bool   // an earlier try got no reply: perhaps it was applied
 }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err) }
@@ -209,8 +209,8 @@ func (t Tree) Monotonic() time.Duration {
 
 // Session is the state of a client's session with ZooKeeper.
 type Session struct {
-	ID        int64 // of the present or last session
-	Connected bool  // there is a session, as far as was noticed
+	ID        int64 // id of the present or last session
+	Connected bool  // there is a session, as far as the client knows
 	// Changed is closed when the state may have changed. It is nil for a client made by lock.New:
 	// poll instead.
 	Changed <-chan struct{}
@@ -239,7 +239,7 @@ func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znod
 
 // Contender is an entry of a lock, from a single read.
 type Contender struct {
-	Path  string     // of the entry
+	Path  string     // path of the entry
 	Token lock.Token // its fencing token, if it is granted
 	Read  Time       // ensemble time just before the read; Zxid 0: unknown, see [Tree.Now]
 	// Ours is false for an entry of another library, of format 1 or of a newer version, and for a
@@ -248,24 +248,29 @@ type Contender struct {
 	// Err says why an entry with a name of ours cannot be decoded: [znode.ErrOlder],
 	// [znode.ErrNewer], or [znode.ErrForeign] for a damaged one. Such an entry blocks the lock
 	// while it exists.
-	Err      error
-	Owner    string // from the record, as are the next three
+	Err error
+	// The entry's record has Owner, Host, PID and Metadata.
+	Owner    string
 	Host     string
 	PID      int
 	Metadata map[string]string
-	Shares   bool          // its writer now only reads
+	Shares   bool          // a writer's entry that was downgraded: it only reads
 	TTL      time.Duration // length of the lease after each write
 	Acquired time.Time     // in ensemble time; zero until the grant was recorded
 	Detached bool          // no process has it: a client may attach to it
-	Broken   string        // the client that force-released the hold, and its reason, see [Tree.Break]; "": none
-	Expires  time.Time     // end of the lease unless it is renewed, by the clock of the leader that stamped it
+	// Broken names the client that force-released the hold, and its reason, see [Tree.Break]; "":
+	// none did.
+	Broken string
+	// Expires is the end of the lease unless it is renewed, by the clock of the leader that stamped
+	// it.
+	Expires time.Time
 }
 
 // State is the state of a lock, read node by node: if the lock is in use, its parts may be from
 // slightly different times.
 type State struct {
 	Name       string      // "" for the root
-	Kind       znode.Kind  // "" if the node is not there, or not ours
+	Kind       znode.Kind  // "" if the node is missing, or foreign
 	Permits    int         // present number of a semaphore; 0: no semaphore
 	Contenders []Contender // in the order of their turn; empty if there are none
 	Children   []string    // names of children that are no contenders: nested locks, or other nodes
@@ -328,7 +333,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 }
 
 func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Contender, error) {
-	read := t.Estimate() // before the read: if a lease has ended by then, the read does not show a renewal
+	read := t.Estimate() // before the read: a lease that has ended by then was not renewed in time
 	data, stat, err := t.Get(ctx, path)
 	if err != nil {
 		return Contender{}, err

@@ -22,8 +22,8 @@ var ErrHandedOn = errors.New("another client has the entry now")
 type Breaking struct {
 	tree   Tree
 	path   string
-	before znode.Entry   // last record of its owner
-	read   time.Duration // time of the read on our monotonic clock
+	before znode.Entry   // the entry as its owner last wrote it
+	read   time.Duration // monotonic time at which before was read
 	mark   int32         // version of the node with the mark
 	gone   bool          // the entry has gone
 }
@@ -72,7 +72,7 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	switch {
 	case !entry.Leased():
 		return zkconn.Final(fmt.Errorf("%w: it is another library's, or of a newer version", lock.ErrForeign))
-	case entry.Record.Broken != nil: // by an earlier attempt, or another client
+	case entry.Record.Broken != nil: // an earlier attempt, or another client, has marked it
 		if b.mark = n.Stat.Version; b.before.Stat.Czxid == 0 || b.before.Stat.Version != b.mark-2 {
 			b.before, b.read = entry, b.tree.Monotonic()
 		}
@@ -80,7 +80,8 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	}
 	b.before, b.read = entry, b.tree.Monotonic()
 	mark := marked(entry.Record, by)
-	// Twice, as in an attach: an owner with a renewal in flight detaches on the version after it.
+	// Two writes, as in an attach: an owner with a renewal in doubt may delete the entry on the next
+	// version.
 	replies, err := conn.Multi(ctx,
 		&zk.SetDataRequest{Path: b.path, Data: mark, Version: n.Stat.Version},
 		&zk.SetDataRequest{Path: b.path, Data: mark, Version: n.Stat.Version + 1})
@@ -129,7 +130,8 @@ func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	}
 	for !b.gone {
 		conn := b.tree.c.Conn
-		changed, err := zkconn.Synced(ctx, conn, b.path, func() (<-chan zk.Event, error) { // as in attempt: there may be a new session
+		// As in attempt, a server that lags behind may not know the entry.
+		changed, err := zkconn.Synced(ctx, conn, b.path, func() (<-chan zk.Event, error) {
 			_, changed, err := conn.Watch(ctx, b.path)
 			return changed, err
 		})
@@ -206,8 +208,8 @@ func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool,
 	return t.remove(ctx, path, n.Stat.Version, p.KeepParent)
 }
 
-// judge judges an entry that was read at the given monotonic time. With Live it returns the time
-// until the next check.
+// judge judges an entry that was read at the monotonic time read. Unless the verdict is Expired, it
+// returns the time until the next check.
 func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Duration) (znode.Verdict, time.Duration, error) {
 	now := t.Estimate()
 	verdict, wait := e.Judge(now, grace, t.Monotonic()-read)

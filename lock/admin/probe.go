@@ -18,7 +18,7 @@ var ErrTooLong = errors.New("the server ends the connection at a request of that
 // mostCarried is the largest size for Carries. go-zookeeper sends requests of up to 1.5 MiB.
 const mostCarried = 1 << 20
 
-// ACL reads the access list of a node. Errors are those of [zk.Conn.GetACL].
+// ACL reads the access list of a node. It fails as [zk.Conn.GetACL] does.
 func (t Tree) ACL(ctx context.Context, path string) ([]zk.ACL, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
@@ -37,9 +37,9 @@ func (t Tree) SessionTimeout() time.Duration {
 }
 
 // Members returns the servers of the ensemble according to its dynamic configuration, as host:port
-// and sorted: for TLS, if the client uses it. It fails, for example, if the node /zookeeper/config may
-// not be read or does not tell the servers' addresses for clients, or if the server is a standalone
-// one or older than ZooKeeper 3.5.
+// and sorted. If the client uses TLS, the ports are those for TLS. Members fails, for example, if the
+// node /zookeeper/config cannot be read or lacks the servers' addresses for clients, or if the server
+// is standalone or older than ZooKeeper 3.5.
 func (t Tree) Members(ctx context.Context) ([]string, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err

@@ -14,11 +14,11 @@ type Revocation struct {
 	Reason string
 	Stat   *zk.Stat
 	Moot   bool  // stale: the entry has gone
-	Err    error // it cannot be decoded: then only Stat above is set
+	Err    error // why the request cannot be decoded; then only Stat is set too
 }
 
 // Revocation reads the request to the entry with that id, a child of the node [znode.Inbox] below
-// the root. Errors are those of [zk.Conn.Get].
+// the root. It fails as [zk.Conn.Get] does.
 func (t Tree) Revocation(ctx context.Context, id string) (Revocation, error) {
 	if err := t.check(ctx); err != nil {
 		return Revocation{}, err

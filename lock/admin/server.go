@@ -39,8 +39,8 @@ type ServerRelease struct {
 
 // CheckServer checks whether the server of the client's session supports the protocol, by
 // transactions below the root that leave nothing behind. It also asks each of the client's
-// servers for its release. It takes about a tenth of a second. It returns an error if neither was
-// possible: there was no session, or ctx ended.
+// servers for its release. It takes about a tenth of a second. It fails with [lock.ErrInvalid] if an
+// argument is nil, and if there was no session or ctx ended.
 func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error) {
 	c, ok := access.Of(client)
 	switch {
@@ -71,7 +71,7 @@ func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error)
 
 func (s ServerRelease) keeper() bool { return version{s.Release}.isKeeper() }
 
-// releases asks all servers concurrently.
+// releases asks all servers concurrently for their releases.
 func releases(ctx context.Context, c access.Client) []ServerRelease {
 	found := make([]ServerRelease, len(c.Conn.Servers()))
 	var asked sync.WaitGroup

@@ -92,7 +92,7 @@ type Gate struct {
 }
 
 type resource struct {
-	turn    chan struct{} // buffer of one: the call that runs
+	turn    chan struct{} // buffer of one; full while a call runs
 	highest lock.Token    // guarded by turn
 }
 
@@ -128,7 +128,8 @@ func (g *Gate) Do(ctx context.Context, name string, token lock.Token, f func() e
 	return f()
 }
 
-// Raise only shows a token: from then on earlier holders are refused. It fails as [Gate.Do] does.
+// Raise shows a token and does nothing else: from then on lower ones are refused. It fails as
+// [Gate.Do] does.
 func (g *Gate) Raise(ctx context.Context, name string, token lock.Token) error {
 	return g.Do(ctx, name, token, func() error { return nil })
 }

@@ -21,11 +21,11 @@ import (
 // choice of no security layer (RFC 4752).
 type exchange struct {
 	ticket *ticket
-	proof  types.Authenticator // as sent
-	key    types.EncryptionKey // of the tokens after mutual authentication
-	flags  byte                // of these tokens
-	step   int
-	stale  error // why the ticket is not a newer one; nil: it is
+	proof  types.Authenticator // the authenticator in the first token
+	key    types.EncryptionKey // key of the wrap tokens
+	flags  byte                // flags of the wrap tokens
+	step   int                 // number of calls of Next
+	stale  error               // why there is no newer ticket; nil: this one is fresh
 }
 
 func newExchange(t *ticket) (e *exchange, err error) {
@@ -38,7 +38,7 @@ func newExchange(t *ticket) (e *exchange, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// A key of this exchange's own, because others may use the same ticket.
+	// The exchange has its own key, because others may use the same ticket.
 	key, err := types.GenerateEncryptionKey(etype)
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (e *exchange) layer(token []byte) ([]byte, error) {
 	if offer[0]&noLayer == 0 {
 		return nil, denied(errors.New("the server insists on a security layer of SASL: set its javax.security.sasl.qop to auth, and use TLS"))
 	}
-	return e.wrap([]byte{noLayer, 0, 0, 0}) // without a name: the ticket's counts
+	return e.wrap([]byte{noLayer, 0, 0, 0}) // no authorization name: the ticket's name counts
 }
 
 // unwrap checks a token of the server, which is signed and not encrypted, and returns its content.

@@ -25,7 +25,7 @@ type principal struct {
 
 func (p principal) String() string { return p.name.PrincipalNameString() + "@" + p.realm }
 
-// parsePrincipal parses name@REALM or name/host@REALM. Without a realm, it is of the given one.
+// parsePrincipal parses name@REALM or name/host@REALM. If text has no realm, the given one applies.
 func parsePrincipal(text, realm string) (principal, error) {
 	name := text
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
@@ -40,8 +40,8 @@ func parsePrincipal(text, realm string) (principal, error) {
 // environment is a krb5.conf.
 type environment struct {
 	*config.Config
-	file  string
-	known map[string]string // of each realm, the KDC that answered last
+	file  string            // paths of the files that it was read from, as in PATH
+	known map[string]string // KDC that answered last, by realm
 }
 
 // realm returns the default realm; it may be empty.
@@ -56,7 +56,7 @@ func (e *environment) service(service, host, clientRealm string) principal {
 	return principal{types.PrincipalName{NameType: nametype.KRB_NT_SRV_HST, NameString: []string{service, host}}, realm}
 }
 
-// mostFile is the size limit of each file that is read.
+// mostFile is the size limit of each file that is read, in bytes.
 const mostFile = 16 << 20
 
 func readFile(path string) ([]byte, error) {
@@ -68,7 +68,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	data, err := os.ReadFile(path)
-	return slices.Clip(data), err // the library would read beyond its length
+	return slices.Clip(data), err // the library would read beyond the length, up to the capacity
 }
 
 // readConf reads the Kerberos configuration. As for MIT Kerberos, KRB5_CONFIG may list several
@@ -94,7 +94,8 @@ func readConf(setting string) (env *environment, err error) {
 		}
 		return nil, wrong(missing)
 	}
-	// The library merges no sections. It takes the last value, and leaves DNS alone by default.
+	// The library does not merge sections of one name, and does not ask DNS by default. A later
+	// dns_lookup_kdc replaces the first one.
 	text := "[libdefaults]\ndns_lookup_kdc = true\n" + strings.Join(sections["libdefaults"], "\n")
 	for _, name := range []string{"realms", "domain_realm"} {
 		text += "\n[" + name + "]\n" + strings.Join(sections[name], "\n")
@@ -131,7 +132,8 @@ func addSections(sections map[string][]string, file string, depth int) error {
 			if err := include(sections, rest, word == "includedir", depth); err != nil {
 				return fmt.Errorf("%s: %s: %w", file, line, err)
 			}
-		case section == "libdefaults" && strings.HasPrefix(line, "dns_canonicalize_hostname"): // may be "fallback", and has no effect
+		case section == "libdefaults" && strings.HasPrefix(line, "dns_canonicalize_hostname"):
+			// It has no effect, and the library fails on its value "fallback".
 		default:
 			sections[section] = append(sections[section], line)
 		}
@@ -139,7 +141,7 @@ func addSections(sections map[string][]string, file string, depth int) error {
 	return nil
 }
 
-// include adds a file, or all files of a folder whose names MIT Kerberos accepts.
+// include adds the file at, or all files of the folder at whose names MIT Kerberos accepts.
 func include(sections map[string][]string, at string, dir bool, depth int) error {
 	if !dir {
 		return addSections(sections, at, depth+1)
@@ -164,10 +166,10 @@ func include(sections map[string][]string, at string, dir bool, depth int) error
 	return nil
 }
 
-// readKeytab reads a keytab that has keys of the principal.
+// readKeytab reads a keytab. It fails if the keytab has no AES key of the client.
 func readKeytab(path string, client principal) (keys *keytab.Keytab, err error) {
 	remedy := fmt.Sprintf("make a keytab (kadmin: ktadd -k FILE %s) and name it in zookeeper.sasl.keytab (Keytab)", client)
-	defer func() { // the library's errors may show keys
+	defer func() { // the text of the library's panic may show keys
 		if r := recover(); r != nil {
 			keys, err = nil, fmt.Errorf("%s is no keytab: %s", path, remedy)
 		}
@@ -206,7 +208,7 @@ func readCache(setting, client, realm string) (t *ticket, err error) {
 	at := path(setting, "KRB5CCNAME", fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid()))
 	const remedy = "run kinit, name the cache in zookeeper.sasl.ccache (CCache) or KRB5CCNAME, or configure a keytab"
 	defer func() {
-		if r := recover(); r != nil { // also while kinit writes it
+		if r := recover(); r != nil { // perhaps kinit is writing the cache
 			t, err = nil, fmt.Errorf("%s is no credential cache, or incomplete: %s", at, remedy)
 		}
 	}()
@@ -257,13 +259,13 @@ type ticket struct {
 	client, service principal
 	key             types.EncryptionKey
 	start, end      time.Time
-	from            string // the file of a ticket of a credential cache
+	from            string // path of the credential cache that it is from, if any
 }
 
-// valid reports whether a service accepts the ticket.
+// valid reports whether there is a ticket that has not expired.
 func (t *ticket) valid(now time.Time) bool { return t != nil && now.Before(t.end) }
 
-// fresh reports whether not more than half of the ticket's time is over.
+// fresh reports whether less than half of the ticket's time is over.
 func (t *ticket) fresh(now time.Time) bool {
 	return t != nil && now.Before(t.end.Add(-t.end.Sub(t.start)/2))
 }

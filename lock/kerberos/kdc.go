@@ -23,10 +23,10 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// The exchanges with the KDC are here, and not those of the library's client: that takes no
-// context, renews tickets in a goroutine, and reduces the KDC's errors to text.
+// The exchanges with the KDC do not use the library's client: it takes no context, renews tickets in
+// a goroutine, and reduces the KDC's errors to text.
 
-// aes has the encryption types that are asked for. Java before 11 does not know the last two.
+// aes has the encryption types that the client requests. Java before 11 does not know the last two.
 var aes = []int32{
 	etypeID.AES256_CTS_HMAC_SHA1_96, etypeID.AES128_CTS_HMAC_SHA1_96,
 	etypeID.AES256_CTS_HMAC_SHA384_192, etypeID.AES128_CTS_HMAC_SHA256_128,
@@ -37,7 +37,7 @@ func loginService(realm string) principal {
 	return principal{types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}}, realm}
 }
 
-// logIn gets the client's ticket for further tickets with its key (RFC 4120, 3.1).
+// logIn gets a ticket-granting ticket for the client, with a key of the keytab (RFC 4120, 3.1).
 func logIn(ctx context.Context, env *environment, client principal, keys *keytab.Keytab) (t *ticket, err error) {
 	defer recovered(&err)
 	req, err := messages.NewASReqForTGT(client.realm, env.Config, client.name)
@@ -81,6 +81,7 @@ func sendLogin(ctx context.Context, env *environment, req messages.ASReq) ([]byt
 }
 
 // addProof adds the time, encrypted with the client's key, as the KDC requires before it answers.
+// refused has the KDC's hints.
 func addProof(req *messages.ASReq, client principal, keys *keytab.Keytab, refused *messages.KRBError) error {
 	etypes := req.ReqBody.EType
 	var hints types.PADataSequence
@@ -133,7 +134,7 @@ const mostReferrals = 5
 func requestService(ctx context.Context, env *environment, login *ticket, service principal) (t *ticket, err error) {
 	defer recovered(&err)
 	for range mostReferrals {
-		realm := login.service.name.NameString[1] // which the ticket opens
+		realm := login.service.name.NameString[1] // the realm whose KDC accepts login
 		want := service
 		if service.realm != realm {
 			want = principal{loginService(service.realm).name, realm}
@@ -217,8 +218,8 @@ func (e *noKDC) Error() string {
 
 func (e *noKDC) Unwrap() []error { return e.tries }
 
-// ask sends a request to the KDCs of a realm, one after the other, and returns the first answer. The
-// error is a [messages.KRBError] if that is one.
+// ask sends a request to the KDCs of a realm, one after the other, and returns the first answer. If
+// that is an error, ask fails with the [messages.KRBError]; if no KDC answers, with a noKDC.
 func ask(ctx context.Context, env *environment, realm string, request []byte) ([]byte, error) {
 	servers, err := kdcs(ctx, env, realm)
 	if err != nil {
@@ -331,7 +332,7 @@ func askUDP(c net.Conn, request []byte) ([]byte, error) {
 	return answer[:n], withoutAddress(err)
 }
 
-// withoutAddress returns an error of package net without the addresses, which stand before it.
+// withoutAddress returns an error of package net without the addresses, which the caller adds.
 func withoutAddress(err error) error {
 	if e := (*net.OpError)(nil); errors.As(err, &e) {
 		return e.Err
@@ -350,7 +351,7 @@ func skew(kdc time.Time, limit time.Duration) error {
 	return fmt.Errorf("this machine's clock is %v %s the KDC's, and Kerberos permits %v: synchronize both by NTP (KRB_AP_ERR_SKEW)", ahead, how, limit)
 }
 
-// explain adds what to do to an error of an exchange with the KDC about a principal.
+// explain adds a remedy to an error of an exchange with the KDC. about is the requested principal.
 func explain(err error, env *environment, client, about principal) error {
 	if lost := (*noKDC)(nil); errors.As(err, &lost) {
 		return fmt.Errorf("%w: see that one runs, that [realms] in %s names it, and that no firewall is in the way", err, env.file)

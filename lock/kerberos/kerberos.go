@@ -16,7 +16,7 @@
 //
 // The server's principal is zookeeper/HOST@REALM. HOST is the host as it stands in the list of
 // servers, in lower case: name the servers as their principals do. DNS is not asked for another
-// name, because whoever forges its answer could choose the server. REALM is the one that
+// name, because a forged answer could choose the server. REALM is the one that
 // [domain_realm] in krb5.conf has for the host, or else the client's.
 //
 // # Tickets
@@ -68,8 +68,8 @@ type Mechanism struct {
 	cfg  Config
 	turn chan struct{} // held by the goroutine that uses the fields below
 
-	login    *ticket            // from the keytab
-	services map[string]*ticket // by host
+	login    *ticket            // ticket of the last login with the keytab
+	services map[string]*ticket // tickets for the servers, by host
 	known    map[string]string  // KDC that answered last, by realm
 }
 
@@ -206,7 +206,7 @@ func (m *Mechanism) request(ctx context.Context, env *environment, client, servi
 	return requestService(ctx, env, login, service)
 }
 
-// denied marks an error that trying again does not mend.
+// denied marks an error that another try cannot mend.
 func denied(err error) error { return &deniedError{err} }
 
 type deniedError struct{ error }

@@ -25,7 +25,7 @@ type Config struct {
 	Status    Status    `key:"reaper"`          // the status page; its keys are below reaper, too
 	Roots     []Root    `key:"roots" least:"1"` // the reaper's roots; none: Root alone
 
-	from *decoder // the file; nil: none. A pointer, because logs must not print its content.
+	from *decoder // of the file; nil: none. A pointer, so that logs do not print the file's content.
 }
 
 // ZooKeeper has the servers of the ensemble and how to connect to them.
@@ -55,18 +55,19 @@ type Log struct {
 // Reaper has the settings of the reaper. A zero field means the default of package reaper, which
 // also checks the limits.
 type Reaper struct {
-	Schedule            string `key:"schedule" rule:"schedule"` // when policies without one of their own are swept
-	Concurrency         int    `key:"concurrency"`              // requests in flight
-	Batch               int    `key:"batch"`                    // deletes in one transaction
-	MaxDeletesPerSecond int    `key:"max_deletes_per_second"`   // of all sweeps together
-	Lock                string `key:"lock" rule:"name"`         // the lock that makes one reaper the active one
+	Schedule            string `key:"schedule" rule:"schedule"` // default schedule of the policies' sweeps
+	Concurrency         int    `key:"concurrency"`              // most requests in flight
+	Batch               int    `key:"batch"`                    // most deletes in one transaction
+	MaxDeletesPerSecond int    `key:"max_deletes_per_second"`   // limit of all sweeps together
+	Lock                string `key:"lock" rule:"name"`         // lock whose holder is the active reaper
 }
 
 // Status has the settings of the reaper's status page.
 type Status struct {
-	Listen   string   `key:"listen" rule:"listen"`        // address, as host:port; "", the default: nowhere
-	Hosts    []string `key:"hosts" rule:"host" least:"1"` // names by which it may be asked for, beside localhost and addresses
-	Metadata bool     `key:"show_metadata"`               // whether the metadata of entries is shown
+	Listen string `key:"listen" rule:"listen"` // host:port; "", the default: no status page
+	// Hosts are the host names that requests may have, beside localhost and IP addresses.
+	Hosts    []string `key:"hosts" rule:"host" least:"1"`
+	Metadata bool     `key:"show_metadata"` // whether the metadata of entries is shown
 }
 
 // Default returns the configuration of a file without keys, {}.
@@ -100,9 +101,8 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// Parse parses a configuration. Mistakes show filename, and a relative zookeeper.auth.password_file
-// is relative to its folder. Keys that data omits have their defaults. The error is a
-// [*ConfigError].
+// Parse parses a configuration. Mistakes show filename, and relative names of files in data are
+// relative to its folder. Keys that data omits have their defaults. The error is a [*ConfigError].
 func Parse(filename string, data []byte) (*Config, error) {
 	d, c := newDecoder(filename), Default()
 	d.guard(func() {

@@ -27,8 +27,8 @@ import (
 //	       password there by mistake.
 type decoder struct {
 	mistakes
-	folder    string   // start of relative paths in the file
-	passwords []string // environment variables that hold passwords
+	folder    string   // folder of the file, where relative paths begin
+	passwords []string // names of the environment variables that hold passwords
 }
 
 func newDecoder(filename string) *decoder {
@@ -58,7 +58,7 @@ func fieldOf(p any, tag reflect.StructTag) field {
 	return field{tag: tag, to: []reflect.Value{reflect.ValueOf(p).Elem()}}
 }
 
-// fieldsOf returns the fields of a struct that have a key. Those of embedded structs are among them.
+// fieldsOf returns the fields of a struct, and of its embedded structs, that have a key.
 func fieldsOf(v reflect.Value) (fields []field) {
 	if p, ok := v.Addr().Interface().(*lock.Policy); ok {
 		v = reflect.ValueOf((*lockPolicy)(p)).Elem()
@@ -166,12 +166,12 @@ func (d *decoder) list(f field, path string, n ast.Node) {
 	}
 }
 
-// mapping decodes a mapping that has no keys but those of the fields.
+// mapping decodes a mapping. Each key must be that of a field.
 func (d *decoder) mapping(fields []field, path string, n ast.Node) {
 	keys := keysOf(fields)
 	m, ok := n.(*ast.MappingNode)
 	if !ok {
-		if path == "" || slices.Contains(keys, "auth") { // it may be a password
+		if path == "" || slices.Contains(keys, "auth") { // the text may be a password
 			d.places[path] = place{d.places[path].position, redacted}
 		}
 		if key, _, colon := strings.Cut(n.GetToken().Value, ":"); colon && slices.Contains(keys, key) {
@@ -241,8 +241,8 @@ func within(n int, a, b string) bool {
 	return n > 0 && (within(n-1, a[1:], b[1:]) || within(n-1, a[1:], b) || within(n-1, a, b[1:]))
 }
 
-// The functions below decode a single value. They return the rule that the value breaks, if any,
-// and then store nothing.
+// The functions below decode a single value. If the value breaks a rule, they return the rule and
+// store nothing.
 
 func decodeText(to *string, n ast.Node, tag reflect.StructTag) error {
 	s, ok := n.(*ast.StringNode)

@@ -18,10 +18,10 @@ import (
 type Auth struct {
 	Scheme       string `key:"scheme" oneof:"digest"`                     // "digest"
 	User         string `key:"user" rule:"user" show:"never"`             // user name
-	PasswordFile string `key:"password_file" rule:"path" show:"never"`    // the file that holds the password
-	PasswordEnv  string `key:"password_env" rule:"variable" show:"never"` // the environment variable that holds it
+	PasswordFile string `key:"password_file" rule:"path" show:"never"`    // the password's file
+	PasswordEnv  string `key:"password_env" rule:"variable" show:"never"` // the password's environment variable
 
-	path string // of its key in the file; "" is zookeeper.auth
+	path string // path of its key in the file; "" means zookeeper.auth
 }
 
 // TLS has the settings of encrypted connections to the servers. The zero value trusts the machine's
@@ -29,11 +29,11 @@ type Auth struct {
 // key again, so you can replace them. If they cannot be read, the connection uses the last ones.
 type TLS struct {
 	CAFile     string `key:"ca_file" rule:"path"`               // certificates of the authorities to trust
-	CertFile   string `key:"cert_file" rule:"path"`             // our certificate, for servers that want one
-	KeyFile    string `key:"key_file" rule:"path" show:"never"` // its private key
+	CertFile   string `key:"cert_file" rule:"path"`             // the client's certificate, if servers require one
+	KeyFile    string `key:"key_file" rule:"path" show:"never"` // the private key of the certificate
 	ServerName string `key:"server_name" rule:"given"`          // name in the servers' certificates; default each server's own
 
-	path string // of its key in the file; "" is zookeeper.tls
+	path string // path of its key in the file; "" means zookeeper.tls
 }
 
 // The methods below hide the names of the password file, the password variable and the key file: a
@@ -45,7 +45,7 @@ const redacted = "[redacted]"
 // String returns the scheme and the user. It hides the password's file and variable.
 func (a Auth) String() string { return fmt.Sprintf("%s:%s:%s", a.Scheme, a.User, redacted) }
 
-// MarshalText is String, for JSON and YAML.
+// MarshalText returns what String does, for JSON and YAML.
 func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // String returns the files and the server name. It hides the key's file.
@@ -53,7 +53,7 @@ func (t TLS) String() string {
 	return fmt.Sprintf("{ca_file: %s, cert_file: %s, server_name: %s}", t.CAFile, t.CertFile, t.ServerName)
 }
 
-// MarshalText is String, for JSON and YAML.
+// MarshalText returns what String does, for JSON and YAML.
 func (t TLS) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // check checks that the keys fit together. It makes the paths absolute.
@@ -132,7 +132,7 @@ func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
 	return options, nil
 }
 
-// wrong returns an error about what a key below path names, with its position in the file.
+// wrong returns err as an error about the key below path, with the key's position in the file.
 func (c *Config) wrong(path, key string, err error) error {
 	key = path + "." + key
 	if c.from != nil && c.from.given(key) {
@@ -142,7 +142,7 @@ func (c *Config) wrong(path, key string, err error) error {
 	return fmt.Errorf("%s: %w", key, err)
 }
 
-// config returns the TLS configuration for [lock.WithTLS]. An error is about the key.
+// config returns the TLS configuration for [lock.WithTLS]. If it fails, key is the key at fault.
 func (t *TLS) config() (cfg *tls.Config, key string, err error) {
 	cfg = &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
 	if t.CAFile != "" {
@@ -168,7 +168,7 @@ func (t *TLS) config() (cfg *tls.Config, key string, err error) {
 	return cfg, key, err
 }
 
-// pair reads the certificate and its key. An error is about the key of the configuration.
+// pair reads the certificate and its private key. If it fails, key is the configuration key at fault.
 func (t *TLS) pair() (pair *tls.Certificate, key string, err error) {
 	cert, err := readFile(t.CertFile, false)
 	if err != nil {
@@ -196,8 +196,8 @@ func noCertificate(file string) error {
 }
 
 // password returns the password from the file, without the final line break, or from the
-// environment variable. An error is about the key. It shows neither the variable's name nor the name
-// of a missing file: either may be the password itself, put there by mistake.
+// environment variable. An error is about the configuration key. It shows neither the variable's
+// name nor that of a missing file: either may be the password itself, put there by mistake.
 func password(file, variable string) (password, key string, err error) {
 	if file == "" {
 		password = os.Getenv(variable)
@@ -216,7 +216,7 @@ const maxSecret = 64 << 10
 
 // readFile reads a file that the configuration names. A secret file must not be accessible to every
 // user. Its group may have access: Kubernetes (fsGroup) and systemd pass secrets to unprivileged
-// services in that way. An error about a missing secret file does not show its name.
+// services in that way. If a secret file cannot be opened, the error does not show its name.
 func readFile(path string, secret bool) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil && secret {

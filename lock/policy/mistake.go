@@ -14,7 +14,7 @@ import (
 type Mistake struct {
 	File   string // empty for policies that come from no file
 	Line   int    // from 1; 0 if the mistake has no place in a file
-	Column int    // from 1, in characters; 0 as with Line
+	Column int    // from 1, in characters; 0 if Line is 0
 	Key    string // the path of the key, such as policies[2].ttl
 	Value  string // what the file says there, if that helps and is no secret
 	Rule   string // the rule that the value breaks
@@ -59,9 +59,9 @@ type place struct {
 // mistakes collects mistakes.
 type mistakes struct {
 	file   string
-	places map[string]place // of every key that the file gives, by its path; nil without a file
+	places map[string]place // places of all keys that the file gives, by path; nil without a file
 	list   []Mistake
-	keys   map[string]bool
+	keys   map[string]bool // paths of the keys with a mistake
 }
 
 // add adds a mistake about the key with that path, at its value. It shows the value as the file has
@@ -93,7 +93,7 @@ func (m *mistakes) addAt(p position, key, value, rule string, args ...any) {
 // has reports whether the key with that path has a mistake already.
 func (m *mistakes) has(key string) bool { return m.keys[key] }
 
-// checkName checks the name of the i-th element of a list.
+// checkName checks the name of the i-th element of a list. names are those of all elements.
 func (m *mistakes) checkName(list string, i int, names []string) {
 	name, path := names[i], fmt.Sprintf("%s[%d]", list, i)
 	first := slices.Index(names, name)
@@ -110,7 +110,7 @@ func (m *mistakes) checkName(list string, i int, names []string) {
 	}
 }
 
-// err returns the mistakes as an error, in order. It returns nil if there are none.
+// err returns the mistakes as an error, in the order of the file. It returns nil if there are none.
 func (m *mistakes) err() error {
 	if len(m.list) == 0 {
 		return nil

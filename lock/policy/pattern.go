@@ -40,7 +40,7 @@ func MustPattern(text string) Pattern {
 	return p
 }
 
-// checkPattern returns the rule that the pattern breaks.
+// checkPattern returns the rule that the pattern breaks, if any.
 func checkPattern(text string) error {
 	if len(text) > znode.MaxName {
 		return fmt.Errorf("must have at most %d bytes, as a lock name has", znode.MaxName)

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Root is one of the roots that a reaper sweeps. A setting that it omits is that of the rest of the
-// file; see [Config.Each].
+// Root is one of the roots that a reaper sweeps. The rest of the file has the settings that it omits,
+// see [Config.Each].
 type Root struct {
-	Name      string     `key:"name" rule:"given"` // unique; logs, reports and metrics say it
+	Name      string     `key:"name" rule:"given"` // unique; shown in logs, reports and metrics
 	Root      string     `key:"root" rule:"root"`  // the node under which its locks are
 	ZooKeeper *ZooKeeper `key:"zookeeper"`         // nil: as in the rest of the file
 	Policies  *Set       `key:"policies"`          // nil: as in the rest of the file
@@ -69,7 +69,7 @@ func (c *Config) PasswordVariables() []string {
 
 // over returns z with its omitted settings taken from the rest of the file.
 func (z ZooKeeper) over(rest ZooKeeper) ZooKeeper {
-	if len(z.Servers) > 0 { // another ensemble, which is not to be shown the credentials
+	if len(z.Servers) > 0 { // another ensemble must not see the credentials
 		rest = ZooKeeper{Servers: z.Servers, SessionTimeout: rest.SessionTimeout}
 	}
 	rest.SessionTimeout = cmp.Or(z.SessionTimeout, rest.SessionTimeout)

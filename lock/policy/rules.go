@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// rules has the rules of texts, by the names in the tags of fields. A rule returns the value to
-// store.
+// rules has the rules of texts, by the names in the tags of fields. A rule checks a text and returns
+// the value to store.
 var rules = map[string]func(string) (string, error){
 	"cache":    checkCache,
 	"given":    same(notEmpty),
@@ -32,8 +32,8 @@ var rules = map[string]func(string) (string, error){
 	"variable": same(checkVariable),
 }
 
-// timeRules has the rules of durations. The rules of policies are those of [NewSet], except that
-// zero does not mean the default.
+// timeRules has the rules of durations. For policies, [NewSet] checks the limits; here zero does not
+// mean the default.
 var timeRules = map[string]func(time.Duration) (time.Duration, error){
 	"positive": func(t time.Duration) (time.Duration, error) {
 		return t, must(t != 0, "must be more than zero; delete the key for the default")
@@ -44,8 +44,8 @@ var timeRules = map[string]func(time.Duration) (time.Duration, error){
 		}
 		return t, must(t != lock.NoLocalWindow, "must be at least 0s")
 	},
-	// What go-zookeeper can send: an int32 of milliseconds. The server's own limits follow from
-	// its tick time.
+	// The longest that go-zookeeper can send is an int32 of milliseconds. The server's own limits
+	// follow from its tick time.
 	"session": func(t time.Duration) (time.Duration, error) {
 		return t, checkTime(t, 100*time.Millisecond, math.MaxInt32*time.Millisecond)
 	},
@@ -56,7 +56,7 @@ func same(check func(string) error) func(string) (string, error) {
 	return func(s string) (string, error) { return s, check(s) }
 }
 
-// must returns the rule as an error if it is broken.
+// must returns the rule as an error unless it is kept.
 func must(kept bool, rule string) error {
 	if kept {
 		return nil
@@ -99,8 +99,8 @@ func checkHost(host string) error {
 	return must(host != "" && !strings.ContainsAny(host, ":/@ "), "must be the name of a host, without a port")
 }
 
-// checkTime returns the rule that the duration breaks. Durations are whole milliseconds, as in the
-// entries.
+// checkTime returns the rule that the duration breaks, if any. Durations are whole milliseconds, as
+// in the entries.
 func checkTime(t, least, most time.Duration) error {
 	return cmp.Or(
 		must(t >= least, fmt.Sprintf("must be at least %v", least)),

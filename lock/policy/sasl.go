@@ -20,37 +20,37 @@ const (
 	GSSAPI    = "gssapi" // Kerberos
 )
 
-// SASL has the credentials with which each connection authenticates by SASL. Those of the other
+// SASL has the credentials with which each connection authenticates by SASL. The fields of the other
 // mechanism are empty.
 type SASL struct {
 	Mechanism string `key:"mechanism" oneof:"digest-md5 gssapi"` // DigestMD5 or GSSAPI
 
 	// With DigestMD5, exactly one of PasswordFile and PasswordEnv is set.
 	User         string `key:"user" rule:"given" show:"never"`            // user name
-	PasswordFile string `key:"password_file" rule:"path" show:"never"`    // the file that holds the password
-	PasswordEnv  string `key:"password_env" rule:"variable" show:"never"` // the environment variable that holds it
+	PasswordFile string `key:"password_file" rule:"path" show:"never"`    // the password's file
+	PasswordEnv  string `key:"password_env" rule:"variable" show:"never"` // the password's environment variable
 
 	// With GSSAPI, at most one of Keytab and CCache is set. With neither, the client uses the default
 	// credential cache.
-	Principal string `key:"principal" rule:"given"`             // the client's, as name@REALM; "" is that of the cache
+	Principal string `key:"principal" rule:"given"`             // the client's name@REALM; "" means the cache's
 	Keytab    string `key:"keytab" rule:"path" show:"never"`    // the file with the principal's keys
 	CCache    string `key:"ccache" rule:"cache"`                // the credential cache, a file
-	Service   string `key:"service" rule:"service"`             // of the servers' principals, SERVICE/HOST; default "zookeeper"
-	Krb5Conf  string `key:"krb5_conf" rule:"path" show:"never"` // the Kerberos configuration; "" is the machine's
+	Service   string `key:"service" rule:"service"`             // SERVICE in the servers' SERVICE/HOST; default "zookeeper"
+	Krb5Conf  string `key:"krb5_conf" rule:"path" show:"never"` // the Kerberos configuration; "" means the machine's
 
-	path string // of its key in the file; "" is zookeeper.sasl
+	path string // path of its key in the file; "" means zookeeper.sasl
 }
 
-// Kerberos returns the mechanism GSSAPI with these credentials. Package policy has none, so that it
-// does not import a Kerberos library.
+// Kerberos returns the mechanism GSSAPI with the given credentials. Package policy does not implement
+// it, and so imports no Kerberos library.
 type Kerberos func(SASL) (lock.SASL, error)
 
-// String returns the mechanism and the user. It hides what may be a secret, put there by mistake.
+// String returns the mechanism and the user. It hides the other fields, which may be secrets.
 func (s SASL) String() string {
 	return fmt.Sprintf("%s:%s:%s", s.Mechanism, s.User+s.Principal, redacted)
 }
 
-// MarshalText is String, for JSON and YAML.
+// MarshalText returns what String does, for JSON and YAML.
 func (s SASL) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // keysOfMechanism are the keys that belong to one mechanism.
@@ -94,7 +94,7 @@ func (s *SASL) check(d *decoder, path string) {
 	}
 }
 
-// option returns the option that authenticates by SASL. An error is about the key.
+// option returns the option that authenticates by SASL. If it fails, key is the key at fault.
 func (s *SASL) option(kerberos []Kerberos) (option lock.Option, key string, err error) {
 	if s.Mechanism == DigestMD5 {
 		password, key, err := password(s.PasswordFile, s.PasswordEnv)
@@ -130,14 +130,14 @@ func hideName(err error) error {
 }
 
 func checkMode(path string, info fs.FileInfo) error {
-	// Windows has no such bits; Go invents them.
+	// Windows has no mode bits; Go makes them up.
 	if mode := info.Mode().Perm(); mode&0o007 != 0 && runtime.GOOS != "windows" {
 		return fmt.Errorf("%s has mode %04o: any user of this machine could read or change it; chmod o= it", path, mode)
 	}
 	return nil
 }
 
-// checkCache refuses other kinds of credential caches than files.
+// checkCache returns the path of a credential cache. It refuses caches that are not files.
 func checkCache(s string) (string, error) {
 	path := strings.TrimPrefix(s, "FILE:")
 	kind, _, typed := strings.Cut(path, ":")

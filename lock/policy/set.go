@@ -92,8 +92,8 @@ func NewSet(policies ...Policy) (*Set, error) {
 	return s, nil
 }
 
-// newSet fills in the defaults and checks the rules. list is the key of the policies, for messages. It skips values
-// that m already has a mistake about.
+// newSet fills in the defaults and checks the rules. It adds the mistakes to m, and skips values that
+// m already has a mistake about. list is the key of the policies, for messages.
 func newSet(policies []Policy, list string, m *mistakes) *Set {
 	if len(policies) > maxPolicies {
 		m.add(list, "", "must be at most %d, not %d", maxPolicies, len(policies))
@@ -191,12 +191,11 @@ func (s *Set) checkReach(m *mistakes, list string) (reached []Pattern) {
 	return reached
 }
 
-// Policy returns the lock's settings for the lock of that name, relative to the root. It does not
-// allocate.
+// Policy returns the settings that the lock of that name, relative to the root, itself needs. It does
+// not allocate.
 func (s *Set) Policy(name string) lock.Policy { return s.For(name).Policy }
 
-// For returns the policy that applies to the lock of that name, relative to the
-// root.
+// For returns the policy that applies to the lock of that name, relative to the root.
 func (s *Set) For(name string) Policy {
 	if s != nil {
 		for i := range s.policies {
@@ -282,10 +281,10 @@ func splitZone(text string) (zone, spec string, err error) {
 }
 
 // fires reports whether the schedule ever fires. The cron package searches five years. The search
-// begins on a fixed date, so that the result does not depend on the day, and in a leap year.
+// begins on a fixed day of a leap year, so that the result does not depend on today's date.
 func fires(schedule cron.Schedule) bool {
 	if s, ok := schedule.(*cron.SpecSchedule); ok && (s.Minute == 0 || s.Hour == 0) {
-		return false // such as ",": looking would take long
+		return false // such as ",": the search would take long
 	}
 	return !schedule.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero()
 }

@@ -108,13 +108,13 @@ func (d *decoder) acceptText(data []byte) bool {
 func misindented(tokens token.Tokens, text string) (line int, rule string) {
 	lines := strings.Split(text, "\n")
 	open := []int{0} // the indentations of the blocks that a line can belong to
-	brackets := 0    // open ones, within which indentation means nothing
+	brackets := 0    // number of open brackets, within which indentation means nothing
 	before, beforeLine := token.MappingValueType, 0
 	for _, t := range tokens {
 		if t.Type == token.CommentType {
 			continue
 		}
-		if t.Position.Line > len(lines) { // a carriage return ended a line
+		if t.Position.Line > len(lines) { // the lexer also ends a line at a lone carriage return
 			return 0, ""
 		}
 		switch {
@@ -159,7 +159,7 @@ func misindented(tokens token.Tokens, text string) (line int, rule string) {
 // larger file could overflow its stack, which no program recovers from. The schema nests four deep.
 // The largest accepted set of policies, with all keys, has fewer tokens.
 const (
-	maxNesting = 20 // brackets and braces that are open, dashes in one line
+	maxNesting = 20 // open brackets and braces; dashes in one line
 	maxTokens  = 40_000
 )
 
@@ -180,8 +180,8 @@ func (d *decoder) acceptTokens(tokens token.Tokens) bool {
 	var (
 		line     int // line of the last token
 		refused  int // line of the last mistake, 0 for none
-		brackets int // number of open ones
-		dashes   int // in this line
+		brackets int // number of open brackets and braces
+		dashes   int // number of dashes in this line
 		count    int // number of tokens without comments
 	)
 	for _, t := range tokens {

@@ -7,20 +7,20 @@ type plan struct {
 	ticks
 	atLeastOnce bool
 	missed      Missed
-	limit       int // of RunAll
-	late        time.Duration
+	limit       int           // Options.Limit
+	late        time.Duration // Options.Late
 	overlap     Overlap
 }
 
 // moment is when a replica decides, in ensemble time.
 type moment struct {
 	now time.Time
-	// waited is the time from which on this replica waited for a run that has crashed; zero if
-	// none has. Ticks since then were not missed: they waited too.
+	// waited is the time since which this replica waited for a run that has crashed; zero if none
+	// has. Ticks since then were not missed: they waited too.
 	waited time.Time
 }
 
-// span is the time after one moment until another one, which belongs to it.
+// span is an interval of time, without its start (after) and with its end (until).
 type span struct{ after, until time.Time }
 
 func (s span) has(t time.Time) bool { return t.After(s.after) && !t.After(s.until) }

@@ -104,16 +104,16 @@ type Options struct {
 	Path string
 	// Lock has options of the job's locks, such as [lock.WithTTL].
 	Lock []lock.LockOption
-	// Report is called when a run has ended, on the replica that ran it. If that one has crashed,
-	// it is called on the replica that noticed. If that one only lost its hold, both call it. It
-	// may be called concurrently. Default none.
+	// Report is called when a run has ended, on the replica that ran it. If that replica has
+	// crashed, the one that noticed calls it. If it only lost its hold, both call it. Report may be
+	// called concurrently. Default none.
 	Report func(Run)
 }
 
 // Job is a job of a client. All methods are safe for concurrent use.
 type Job struct {
 	plan
-	name, path string // of the job, and of its node
+	name, path string // the job's name, and the path of its node
 	locks      *lock.Client
 	tree       admin.Tree
 	mutex      *lock.Mutex
@@ -147,7 +147,8 @@ func New(locks *lock.Client, name string, schedule cron.Schedule, opts Options) 
 	if err != nil {
 		return nil, err
 	}
-	// Any replica may run a tick. One that waits without an entry delays no other if it crashes.
+	// Any replica may run a tick. With barging it waits without an entry, so that its crash delays no
+	// other.
 	barging := append([]lock.LockOption{lock.WithBarging()}, opts.Lock...)
 	j := &Job{
 		plan: plan{newTicks(schedule), opts.AtLeastOnce, opts.Missed, opts.Limit, opts.Late, opts.Overlap},
@@ -178,7 +179,7 @@ func (j *Job) beside(tick time.Time) *lock.Mutex {
 	return j.locks.Mutex(fmt.Sprintf("ticks/%s/%d", j.name, tick.UnixNano()), j.lockOpts...)
 }
 
-// checkPath returns the node below which the records are.
+// checkPath returns the node below which the records are: path, or the default.
 func checkPath(tree admin.Tree, path string) (string, error) {
 	if path == "" {
 		path = DefaultPath

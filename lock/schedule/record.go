@@ -28,7 +28,7 @@ const (
 	Running    Outcome = "running"
 	Done       Outcome = "done"
 	Failed     Outcome = "failed"     // the function returned an error
-	Unfinished Outcome = "unfinished" // started and not finished: the replica crashed, lost its hold, or was interrupted
+	Unfinished Outcome = "unfinished" // the replica crashed, lost its hold, or was interrupted
 )
 
 // Run is the run of one tick. Times are ensemble time.
@@ -38,12 +38,12 @@ type Run struct {
 	Outcome Outcome   `json:"outcome"`
 	Error   string    `json:"error,omitempty"`
 	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"` // of an unfinished run: when another replica noticed
-	Owner   string    `json:"owner"`          // of the client, as in the entries of locks
+	Ended   time.Time `json:"ended,omitzero"` // if the run is unfinished: when another replica noticed
+	Owner   string    `json:"owner"`          // the client's owner, as in the entries of locks
 	Host    string    `json:"host,omitempty"`
 	PID     int       `json:"pid,omitempty"`
-	Token   string    `json:"token"` // of the run's hold
-	Lock    string    `json:"lock"`  // that the hold is of
+	Token   string    `json:"token"` // token of the run's hold
+	Lock    string    `json:"lock"`  // lock of the run's hold
 }
 
 // Reason is why ticks were skipped.
@@ -66,12 +66,12 @@ type Skipped struct {
 // Status is the record of a job, as its node has it. Times are ensemble time.
 type Status struct {
 	Job     string    `json:"job"`
-	Upto    time.Time `json:"upto"`               // no tick until then is run any more
+	Upto    time.Time `json:"upto"`               // ticks up to this time never run again
 	Next    time.Time `json:"next,omitzero"`      // the first tick after Upto
-	Skipped *Skipped  `json:"skipped,omitempty"`  // the last ticks that were skipped; nil: none were
-	Runs    []Run     `json:"runs,omitempty"`     // the last ones, the newest first
-	Path    string    `json:"path,omitempty"`     // of the node
-	Version int       `json:"holdfast,omitempty"` // of the format
+	Skipped *Skipped  `json:"skipped,omitempty"`  // the last ticks that were skipped; nil: none
+	Runs    []Run     `json:"runs,omitempty"`     // the last runs, the newest first
+	Path    string    `json:"path,omitempty"`     // path of the node
+	Version int       `json:"holdfast,omitempty"` // version of the format
 }
 
 // Last returns the last run, or false if there was none.
@@ -115,14 +115,14 @@ func (r *record) last() Run {
 	return run
 }
 
-// settle records a tick that replicas with AtLeastOnce have started, if this one has it not. It
-// reports whether the record has changed.
+// settle handles a replica with AtLeastOnce beside this one without it. A tick that the other has
+// started never runs again. settle reports whether the record has changed.
 func (r *record) settle(atLeastOnce bool) bool {
 	started := r.last().Tick
 	if atLeastOnce || !started.After(r.Upto) || r.Upto.IsZero() {
 		return false
 	}
-	r.Upto, r.Next = started, time.Time{} // Next was of the earlier Upto
+	r.Upto, r.Next = started, time.Time{} // Next belonged to the earlier Upto
 	return true
 }
 
@@ -133,8 +133,8 @@ func (r *record) skip(s *Skipped) {
 	}
 }
 
-// start adds a run, and returns it with its attempt. At most once, that also keeps the tick from
-// running again.
+// start adds a run, and returns it with its attempt. Without atLeastOnce the tick never runs again
+// from then on.
 func (r *record) start(run Run, atLeastOnce bool) Run {
 	run.Outcome, run.Attempt = Running, 1
 	if last := r.last(); last.Tick.Equal(run.Tick) {
@@ -148,8 +148,8 @@ func (r *record) start(run Run, atLeastOnce bool) Run {
 	return run
 }
 
-// finish records the end of a run, unless the record does not have it any more. A finished tick
-// never runs again.
+// finish records the end of a run, if the record still has the run. A finished tick never runs
+// again.
 func (r *record) finish(run Run) {
 	if run.Outcome != Unfinished && run.Tick.After(r.Upto) {
 		r.Upto = run.Tick

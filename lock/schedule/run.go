@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// precision is how far apart the bounds of ensemble time may be. An estimate gets so old in
-	// somewhat less than a minute.
+	// precision is how far apart the bounds of ensemble time may be. An estimate is that imprecise
+	// after somewhat less than a minute.
 	precision = 50 * time.Millisecond
-	// glance is how long a replica sleeps at most. The clock of a new leader may be ahead.
+	// glance is the longest time between two looks at the leader's clock: a new leader's may be ahead.
 	glance = time.Minute
-	// headStart is how long a replica that has not run the last tick waits at most before it tries
-	// to take the next one. So the replicas seldom try all at once.
+	// headStart is the longest wait of a replica that has not run the last tick, before it tries to
+	// take the next one. So the replicas seldom try all at once.
 	headStart = 50 * time.Millisecond
 )
 
-// ErrNoTick says that a schedule has no tick any more.
+// ErrNoTick says that a schedule has no later tick.
 var ErrNoTick = errors.New("the schedule has no tick")
 
 // Func is the work of a job. Its context ends with that of [Job.Run], or when the turn's hold is
@@ -35,7 +35,7 @@ type Func func(ctx context.Context, turn *Turn) error
 // Run runs f at each tick that this replica takes, until ctx ends. All replicas of a job call it.
 // It waits out an outage of ZooKeeper. It always returns an error: one that matches the cause of
 // ctx's end, or one that no wait mends, such as [ErrNoTick], [lock.ErrInvalid], [lock.ErrDenied] or
-// [lock.ErrClosed]. Before, it waits until its runs have ended. If f panics, the hold is unlocked,
+// [lock.ErrClosed]. It returns only after its runs have ended. If f panics, the hold is unlocked,
 // the run is unfinished, and Run panics, too.
 func (j *Job) Run(ctx context.Context, f Func) error { return j.loop(ctx, f, false) }
 
@@ -62,7 +62,7 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 		t, err := j.take(ctx, begin)
 		switch {
 		case err != nil && passes(err) && ctx.Err() == nil:
-			continue // Lock waits for ZooKeeper
+			continue // no pause is needed: Lock waits for ZooKeeper
 		case err != nil:
 			return err
 		}
@@ -148,7 +148,7 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 	}
 }
 
-// pause waits. The error names the tick that it waits for.
+// pause waits for d. If ctx ends first, the error names the tick.
 func (j *Job) pause(ctx context.Context, d time.Duration, tick time.Time) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -169,8 +169,8 @@ func (j *Job) now(ctx context.Context) (time.Time, error) {
 	return j.sample(ctx)
 }
 
-// sample is now from a new sample. If the session is lost meanwhile, the client drops the sample,
-// and what it knows is unknown or of an earlier leader.
+// sample returns ensemble time as now does, but from a new sample. If the session is lost meanwhile,
+// the client drops the sample: then the time is unknown or of an earlier leader, and sample repeats.
 func (j *Job) sample(ctx context.Context) (time.Time, error) {
 	for {
 		now, err := j.tree.Now(ctx)

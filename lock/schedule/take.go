@@ -14,13 +14,13 @@ import (
 type Turn struct {
 	Tick    time.Time
 	Attempt int        // 1, or more if earlier runs of the tick were not finished
-	Hold    *lock.Hold // of the job, for its token and for Hold.Txn; do not unlock it
+	Hold    *lock.Hold // hold of the run, for its token and Hold.Txn; do not unlock it
 
 	job *Job
 	run Run // as it was recorded
 }
 
-// taken is what came of the wait for the job's lock.
+// taken is the result of take.
 type taken struct {
 	turn *Turn     // nil: no tick is due
 	now  time.Time // ensemble time of the decision
@@ -33,7 +33,7 @@ func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (ta
 	if t, idle := j.idle(ctx); idle {
 		return t, nil
 	}
-	var came time.Time // zero: unknown
+	var came time.Time // ensemble time before the wait; zero: unknown
 	if e := j.tree.Estimate(); e.Zxid != 0 {
 		came = e.Earliest()
 	}
@@ -72,7 +72,7 @@ func (j *Job) idle(ctx context.Context) (t taken, idle bool) {
 // succeed.
 var errAgain = errors.New("the hold has ended")
 
-// takeHeld is take with the job's lock held.
+// takeHeld does the rest of take, once hold holds the job's lock. came is the time before the wait.
 func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, begin func(time.Time) time.Time) (taken, error) {
 	ctx, stop := during(ctx, hold)
 	defer stop()
@@ -119,7 +119,7 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 			if err == errChanged {
 				continue
 			}
-			if errors.Is(err, lock.ErrInDoubt) { // if it was applied, no other replica tells it
+			if errors.Is(err, lock.ErrInDoubt) { // if it was applied, no other replica reports the runs
 				j.tell(crashed...)
 			}
 			return t, err
@@ -170,8 +170,8 @@ func (j *Job) abandon(ctx context.Context, rec *record, now time.Time) (crashed 
 	return crashed, nil
 }
 
-// finish records what came of the run, and unlocks its hold. An unfinished run is recorded, too:
-// a later replica need not find out. If the hold is lost, only that replica can record it.
+// finish records the end of the run, and unlocks its hold. It also records that a run is unfinished,
+// so that no later replica has to find out. If the hold is lost, only a later replica can record it.
 func (t *Turn) finish(outcome Outcome, why error) {
 	run := t.run
 	run.Outcome = outcome

@@ -45,7 +45,7 @@ func (s ticks) any(after, until time.Time) bool {
 }
 
 // last returns the last tick after the first time and not after the second one; zero if there is
-// none. A year of seconds must not be walked, so it halves the time instead.
+// none. It searches by halving: walking over a year of seconds would take too long.
 func (s ticks) last(after, until time.Time) time.Time {
 	if !s.any(after, until) {
 		return time.Time{}
@@ -62,7 +62,7 @@ func (s ticks) last(after, until time.Time) time.Time {
 		}
 		none = start
 	}
-	for none.Sub(after) > 1 { // a tick is after the one, and none is after the other
+	for none.Sub(after) > 1 { // there is a tick in (after, until], and none in (none, until]
 		middle := after.Add(none.Sub(after) / 2)
 		if s.any(middle, until) {
 			after = middle

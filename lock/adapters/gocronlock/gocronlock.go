@@ -1,4 +1,4 @@
-// Package gocronlock has gocron take its locks here: of several processes with the same jobs, one
+// Package gocronlock makes gocron take Holdfast's locks: of several processes with the same jobs, one
 // runs each job. With a [Locker] any process may run a job, and each job has its own lock. With an
 // [Elector] the leader runs all jobs. With [Ticks] each tick of a schedule runs once.
 //
@@ -64,10 +64,10 @@ func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 // held is the lock of a running job.
 type held struct {
 	hold  *lock.Hold
-	until time.Time
+	until time.Time // end of the splay
 }
 
-// Unlock unlocks the lock, or has it unlocked when the splay is over.
+// Unlock unlocks the lock now, or in the background when the splay is over.
 func (h *held) Unlock(context.Context) error {
 	if left := time.Until(h.until); left > 0 {
 		time.AfterFunc(left, func() { _ = h.hold.Unlock() }) // the client logs a failure
@@ -87,7 +87,7 @@ type Elector struct {
 
 	mu         sync.Mutex
 	leadership *lock.Leadership // nil: does not lead
-	err        error            // that ended the candidacy
+	err        error            // why the candidacy ended
 }
 
 // NewElector joins the election with a value, such as the address of this process, and returns at

@@ -23,7 +23,7 @@ var ErrTaken = errors.New("another process has the tick")
 //
 // When gocron starts a run, Ticks takes the nearest tick, see [schedule.Job.Once]. So a tick never
 // runs twice, whatever the processes' clocks say. It is missed if no clock is right within half an
-// interval. gocron does not say whether a job failed: in the record its run is done.
+// interval. gocron does not say whether a job failed: the record says that its run is done.
 type Ticks struct {
 	jobs map[string]*schedule.Job
 }
@@ -59,7 +59,7 @@ func (t *Ticks) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	go func() {
 		defer cancel()
 		r.done <- job.Once(once, func(ctx context.Context, _ *schedule.Turn) error {
-			defer cancel() // one tick for each Lock
+			defer cancel() // Once must not run another tick
 			if !waits() {
 				return context.Cause(once)
 			}
@@ -87,9 +87,9 @@ func (t *Ticks) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 
 // run is a run of a job.
 type run struct {
-	begun, end chan struct{}
-	done       chan error
-	err        error // why it ended before the job did
+	begun, end chan struct{} // closed at the begin of the run, and by Unlock
+	done       chan error    // result of Once
+	err        error         // why the run's context ended before Unlock; nil: it did not
 }
 
 // Unlock records the end of the run. If the lock was lost before, it returns the [lock.LostError].

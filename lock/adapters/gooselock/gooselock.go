@@ -1,4 +1,4 @@
-// Package gooselock has goose take its lock here. If several processes start at once, one migrates
+// Package gooselock makes goose take a Holdfast lock. If several processes start at once, one migrates
 // the database. The others wait, and find nothing left to do. It works for any database of goose,
 // also those for which goose has no lock.
 package gooselock

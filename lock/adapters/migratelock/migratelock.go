@@ -1,4 +1,4 @@
-// Package migratelock has golang-migrate take its lock here. If several processes start at once,
+// Package migratelock makes golang-migrate take a Holdfast lock. If several processes start at once,
 // one migrates the database. The others wait, and find nothing left to do. It works for any
 // database of golang-migrate, also those whose drivers lock only within their process.
 package migratelock
@@ -16,14 +16,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Driver is a database driver whose lock is a mutex. The driver that it wraps does all the rest. It
-// uses its own lock only when it is made.
+// Driver is a database driver whose lock is a mutex. The driver that it wraps does all the rest. The
+// wrapped driver uses its own lock only when it is made.
 type Driver struct {
 	database.Driver
 	mutex *lock.Mutex
 	wait  time.Duration
 
-	locked atomic.Bool
+	locked atomic.Bool               // also while Lock waits
 	hold   atomic.Pointer[lock.Hold] // nil: not locked
 }
 

@@ -166,7 +166,7 @@ func (o *Observer) trace(ctx context.Context, e lock.Event, now time.Time) {
 	}
 	if e.Kind == lock.EventLost {
 		why := lock.ErrLost
-		if e.Reason != nil { // it comes from a client
+		if e.Reason != nil { // nil: the event does not come from a client
 			why = e.Reason
 		}
 		span.SetStatus(codes.Error, why.Error())

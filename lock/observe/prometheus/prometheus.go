@@ -54,7 +54,8 @@ func New(bounds ...float64) *Observer {
 	if len(bounds) == 0 {
 		bounds = buckets
 	}
-	bounds = slices.Compact(slices.Sorted(slices.Values(bounds))) // others make the first event panic
+	// Prometheus panics at the first event if bounds are unsorted or repeat.
+	bounds = slices.Compact(slices.Sorted(slices.Values(bounds)))
 	histogram := func(name, help string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "holdfast", Subsystem: "lock", Name: name, Help: help, Buckets: bounds}, []string{"policy"})
 	}
@@ -97,7 +98,7 @@ func (o *Observer) Collect(ch chan<- prometheus.Metric) {
 
 // Observe counts an event.
 func (o *Observer) Observe(_ context.Context, e lock.Event) {
-	e.Policy = strings.ToValidUTF8(e.Policy, "\uFFFD") // other labels make Prometheus panic
+	e.Policy = strings.ToValidUTF8(e.Policy, "\uFFFD") // Prometheus panics at invalid UTF-8
 	switch e.Kind {
 	case lock.EventWaiting:
 		o.waiting.WithLabelValues(e.Policy).Inc()

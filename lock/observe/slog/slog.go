@@ -27,7 +27,7 @@ func New(log *slog.Logger) *Observer { return &Observer{cmp.Or(log, slog.Default
 // Observe logs an event.
 func (o *Observer) Observe(ctx context.Context, e lock.Event) {
 	fields := []slog.Attr{slog.String("lock", e.Lock), slog.String("policy", e.Policy)}
-	if e.Entry != "" { // otherwise it waits without one
+	if e.Entry != "" { // some waiters have no entry
 		fields = append(fields, slog.String("entry", e.Entry))
 	}
 	tell := func(message string, more ...slog.Attr) {
@@ -35,7 +35,7 @@ func (o *Observer) Observe(ctx context.Context, e lock.Event) {
 	}
 	switch token := slog.String("token", e.Token.String()); e.Kind {
 	case lock.EventWaiting:
-		if e.Ahead != 0 { // otherwise it is unknown
+		if e.Ahead != 0 { // 0: unknown
 			fields = append(fields, slog.Int("ahead", e.Ahead))
 		}
 		tell("waiting for the lock")

@@ -26,12 +26,12 @@ func New(log zerolog.Logger) *Observer { return &Observer{log} }
 // Observe logs an event.
 func (o *Observer) Observe(_ context.Context, e lock.Event) {
 	line := o.log.Info().Str("lock", e.Lock).Str("policy", e.Policy)
-	if e.Entry != "" { // otherwise it waits without one
+	if e.Entry != "" { // some waiters have no entry
 		line.Str("entry", e.Entry)
 	}
 	switch e.Kind {
 	case lock.EventWaiting:
-		if e.Ahead != 0 { // otherwise it is unknown
+		if e.Ahead != 0 { // 0: unknown
 			line.Int("ahead", e.Ahead)
 		}
 		line.Msg("waiting for the lock")
