@@ -29,12 +29,12 @@ Exit status: 2 bad usage or configuration.`,
 	return cmd
 }
 
-// checked is the result for a file, for tools.
+// checked is the result for one file in the JSON output.
 type checked struct {
 	File     string    `json:"file"`
 	OK       bool      `json:"ok"`
 	Policies []string  `json:"policies,omitempty"`
-	Roots    []string  `json:"roots,omitempty"` // their names
+	Roots    []string  `json:"roots,omitempty"` // names of the reaper's roots
 	Mistakes []mistake `json:"mistakes,omitempty"`
 }
 
