@@ -162,7 +162,7 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 	})
 	closed := locks.Close()
 	switch {
-	case failed != nil: // takes precedence over err, of the wait for a further tick
+	case failed != nil: // also if the wait for a further tick has failed
 		return failed
 	case err != nil:
 		return interrupted(taking, f.held(notAcquired(taking, err)))
