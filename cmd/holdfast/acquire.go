@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// effectiveTTL returns the TTL for the lock. It fails if the TTL or the name is not allowed.
+// effectiveTTL returns asked, or the TTL of the lock's policy if asked is 0. It fails if the TTL or
+// the name is not allowed.
 func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Duration, error) {
 	if err := znode.CheckName(name); err != nil {
 		return 0, app.Usage("%w", err)
@@ -37,7 +38,8 @@ func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Du
 	return p.TTL, nil
 }
 
-// take connects and takes the lock, within the time to wait.
+// take connects, and acquires the lock or attaches to the ticket's hold, within --wait. After a
+// while it tells the user which client has the lock.
 func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, ttl time.Duration, command string, ticket lock.Ticket) (*lock.Client, *lock.Hold, error) {
 	limited := ctx
 	switch {
@@ -96,21 +98,21 @@ func tellWhoHas(ctx context.Context, locks *lock.Client, name string) {
 	}
 }
 
-// owner sets the command's name as the owner in the lock's entry.
+// owner returns the option that makes the command's name the owner in the lock's entry.
 func owner(command string) []lock.Option {
 	name := filepath.Base(command)
 	if znode.CheckOwner(name) != nil {
-		return nil // the library's default
+		return nil // keeps the library's default owner
 	}
 	return []lock.Option{lock.WithOwner(name)}
 }
 
-// notAcquired adds the exit status for a lock that was not acquired in time, if that is the
-// error.
+// notAcquired adds the exit status if err says that the lock was not acquired in time. It returns
+// other errors unchanged.
 func notAcquired(ctx context.Context, err error) error {
-	inTime := ctx.Err() == nil // not because this process was interrupted
+	inTime := ctx.Err() == nil // false if a signal interrupted this process
 	var held *lock.HeldError
-	if inTime && errors.As(err, &held) { // the rest of the error says how the wait ended
+	if inTime && errors.As(err, &held) { // the rest of err only says that the time is over
 		err = fmt.Errorf("%w: not acquired within --wait; holdfast show %s tells more", held, held.Lock)
 	}
 	if inTime && (errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)) {

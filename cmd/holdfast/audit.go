@@ -23,7 +23,7 @@ const (
 	statusDisagree   = 4
 )
 
-// mostViolations is the number of violations that are printed as text.
+// mostViolations is how many violations the text output has at most.
 const mostViolations = 100
 
 type auditFlags struct {
@@ -69,7 +69,7 @@ Exit status: 1 if nothing was judged or a file could not be read, ` + fmt.Sprint
 	set.BoolVar(&f.asJSON, "json", false, "print one JSON document")
 	set.BoolVar(&f.local, "local", false, "times are in this machine's zone, not in UTC")
 	if err := cmd.MarkFlagFilename("logs"); err != nil {
-		panic(err) // there is no such flag
+		panic(err) // the flag is not defined: a bug
 	}
 	return cmd
 }
@@ -120,7 +120,8 @@ func (f *auditFlags) run(cmd *cobra.Command) error {
 	return auditStatus(found)
 }
 
-// auditStatus returns the error of a command that has found this.
+// auditStatus returns the command's error, with its exit status; nil if the audit read and judged
+// the logs, and found no violation.
 func auditStatus(f *audit.Findings) error {
 	violations := text.Count(len(f.Violations), "violation", "violations")
 	switch {

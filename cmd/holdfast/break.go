@@ -35,9 +35,9 @@ type breakFlags struct {
 const (
 	brokenGone    = "gone"    // its owner or this command has deleted it
 	brokenMarked  = "marked"  // marked, but not gone within --wait
-	brokenLives   = "lives"   // of --expired-only: its lease has not ended
-	brokenForeign = "foreign" // another library's
-	asked         = "asked"   // of revoke
+	brokenLives   = "lives"   // with --expired-only: its lease has not ended
+	brokenForeign = "foreign" // another library's entry, or unreadable: left alone
+	asked         = "asked"   // revoke has asked the owner to release the lock
 )
 
 // outcome is the result for one entry.
@@ -144,7 +144,8 @@ func (f *breakFlags) run(cmd *cobra.Command, p policy.Policy, tree admin.Tree, n
 	return err
 }
 
-// victims returns the contenders whose entries the command deletes.
+// victims returns the contenders to break: that of --entry, or else all holders. For
+// --expired-only it returns all contenders.
 func (f *breakFlags) victims(tree admin.Tree, s admin.State) ([]admin.Contender, error) {
 	switch {
 	case f.entry != "":
@@ -194,7 +195,7 @@ func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name str
 		return bufio.NewReader(io.LimitReader(cmd.InOrStdin(), 1024)).ReadString('\n')
 	})
 	if in, ok := cmd.InOrStdin().(io.Writer); err != nil || !ok || !app.IsTerminal(in) {
-		fmt.Fprintln(errs) // the answer's own line end was not shown
+		fmt.Fprintln(errs) // only a terminal shows the line end of the answer
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("nothing was done: %w", err)
@@ -205,7 +206,9 @@ func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name str
 	return nil
 }
 
-// breakAll marks all entries first, so that all owners learn of it at once, and then waits.
+// breakAll marks all entries before it waits for the first, so that all owners learn of it at once.
+// With --now it deletes the entries and does not wait. With --expired-only it only purges expired
+// entries.
 func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Policy, victims []admin.Contender) ([]outcome, error) {
 	outcomes := make([]outcome, len(victims))
 	broken := make([]*admin.Breaking, len(victims))
@@ -240,7 +243,7 @@ func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Polic
 			continue
 		}
 		var err error
-		if f.now || b.Detached() { // as it was marked: a client may have attached since it was listed
+		if f.now || b.Detached() { // not c.Detached: a client may have attached after the listing
 			err = b.Delete(ctx, p)
 		} else {
 			err = b.Wait(limited, p)
@@ -289,7 +292,7 @@ func printOutcomes(w io.Writer, outcomes []outcome, asJSON bool) error {
 	return nil
 }
 
-// done reports whether the command has done everything that the user asked for.
+// done reports whether all entries are gone; with --expired-only, whether any is.
 func (f *breakFlags) done(outcomes []outcome) bool {
 	gone := 0
 	for _, o := range outcomes {

@@ -29,12 +29,12 @@ Exit status: 2 bad usage or configuration.`,
 	return cmd
 }
 
-// checked is the result for a file, for tools.
+// checked is the result for one file in the JSON output.
 type checked struct {
 	File     string    `json:"file"`
 	OK       bool      `json:"ok"`
 	Policies []string  `json:"policies,omitempty"`
-	Roots    []string  `json:"roots,omitempty"` // their names
+	Roots    []string  `json:"roots,omitempty"` // names of the reaper's roots
 	Mistakes []mistake `json:"mistakes,omitempty"`
 }
 
@@ -133,7 +133,7 @@ func checkFile(ctx context.Context, file string, passwords bool) (checked, error
 	case err == nil:
 		if err = app.CheckReapers(cfg); err != nil {
 			err = fmt.Errorf("%s: %w", file, err)
-		} else if passwords { // its error names the place
+		} else if passwords { // the errors of Options name the file and the key
 			err = app.ForEachRoot(cfg, func(c *policy.Config) error { _, err := app.Options(c); return err })
 		}
 	}

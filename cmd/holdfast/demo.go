@@ -56,7 +56,8 @@ Exit status: 0 if every promise was kept.`,
 	return cmd
 }
 
-// findReaper returns the path of the reaper's program.
+// findReaper returns the reaper's program: path if it is given, or else the one beside this
+// program or in $PATH.
 func findReaper(path string) (string, error) {
 	if path != "" {
 		found, err := exec.LookPath(path)

@@ -19,7 +19,7 @@ import (
 
 const (
 	maxMembers = 9              // more than any ensemble has in production
-	maxSkew    = 24 * time.Hour // between neighbors, either way
+	maxSkew    = 24 * time.Hour // between consecutive members, ahead or behind
 )
 
 func newDev() *cobra.Command {

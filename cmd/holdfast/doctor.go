@@ -61,8 +61,8 @@ a warning; 2 bad usage or configuration.`,
 	return cmd
 }
 
-// run examines the servers and the configuration, and prints the report. It fails if the findings
-// are severe enough.
+// run examines the servers and the configuration, and prints the report. It fails if there is an
+// error among the findings, or with --strict a warning.
 func (f *doctorFlags) run(cmd *cobra.Command) error {
 	report, err := f.examine(cmd)
 	if err != nil {

@@ -35,8 +35,8 @@ type historyFlags struct {
 	local        bool
 }
 
-// around is how much of the log around the asked time is read: leases, clients' sessions and
-// steps of the clock show there.
+// around is how much of the log is read before --since and after --until: leases, sessions and
+// steps of the clock that matter to that time show there.
 const around = 10 * time.Minute
 
 func newHistory(flags *app.Flags) *cobra.Command {
@@ -89,13 +89,13 @@ Exit status: 1 if a file could not be read, or there was nothing to tell.`,
 	addJobs(cmd, &f.jobs)
 	for _, name := range []string{"logs", "html"} {
 		if err := cmd.MarkFlagFilename(name); err != nil {
-			panic(err) // there is no such flag
+			panic(err) // the flag is not defined: a bug
 		}
 	}
 	return cmd
 }
 
-// inquiry is what is asked of the logs.
+// inquiry is a query of the logs.
 type inquiry struct {
 	machine history.Options
 	report  incident.Options
@@ -103,7 +103,8 @@ type inquiry struct {
 	span    txnlog.Range
 }
 
-// inquire checks the flags.
+// inquire returns the query that the flags and the argument name make. Relative times refer to
+// now, times of day to end.
 func (f *historyFlags) inquire(cfg *policy.Config, name string, now, end time.Time) (q inquiry, err error) {
 	what, err := chosen(name)
 	if err != nil {
@@ -128,7 +129,7 @@ func (f *historyFlags) inquire(cfg *policy.Config, name string, now, end time.Ti
 			}
 		}
 	}
-	if q.report.Until.Before(q.report.Since) && timeOfDay(f.until) { // later than the logs' end
+	if q.report.Until.Before(q.report.Since) && timeOfDay(f.until) { // it means the day after
 		q.report.Until = q.report.Until.AddDate(0, 0, 1)
 	}
 	since, until := q.report.Since, q.report.Until
@@ -190,7 +191,7 @@ func (f *historyFlags) run(cmd *cobra.Command, name string) error {
 		stream = incident.NewStream(cmd.OutOrStdout(), q.report)
 	}
 	var m *history.Machine
-	var failed error // a write of the output
+	var failed error // of a write of the output
 	m = history.New(q.machine, func(e history.Event) {
 		switch {
 		case len(q.machine.At) > 0:
@@ -218,8 +219,8 @@ func (f *historyFlags) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// end returns the highest stamp of the logs' last two files, to which times of day refer; now if no
-// time needs it.
+// end returns the time to which times of day refer: the latest time in the logs' last two files. It
+// returns now if no flag has a time of day, or if these files have no transaction.
 func (f *historyFlags) end(logs *txnlog.Log, now time.Time) time.Time {
 	if !slices.ContainsFunc(append(f.at, f.since, f.until), timeOfDay) {
 		return now
@@ -235,7 +236,7 @@ func (f *historyFlags) end(logs *txnlog.Log, now time.Time) time.Time {
 	}
 	var end time.Time
 	for t, err := range logs.Txns(txnlog.Range{From: starts[max(0, len(starts)-2)]}) {
-		if err == nil && t.Time.After(end) { // problems are told when all is read
+		if err == nil && t.Time.After(end) { // read reports the errors later
 			end = t.Time
 		}
 	}
@@ -245,8 +246,8 @@ func (f *historyFlags) end(logs *txnlog.Log, now time.Time) time.Time {
 	return end
 }
 
-// read has the machine follow the logs. lost is the first problem by which transactions may be
-// missing.
+// read applies the logs to m, and adds their problems to r's warnings. It stops when *failed is
+// set. lost is the first problem by which transactions may be missing.
 func (f *historyFlags) read(cmd *cobra.Command, logs *txnlog.Log, q inquiry, m *history.Machine, r *incident.Report, failed *error) (lost, err error) {
 	errs := cmd.ErrOrStderr()
 	done := showReading(errs, logs)
@@ -260,7 +261,7 @@ func (f *historyFlags) read(cmd *cobra.Command, logs *txnlog.Log, q inquiry, m *
 	}
 	for _, s := range logs.SnapshotsFor(q.span) {
 		if q.span.Since.IsZero() && s.Zxid > 0 && len(logs.Files()) > 0 && !logs.Files()[0].Snapshot && logs.Files()[0].Zxid <= 1 {
-			break // the logs have it all
+			break // the logs begin with the first transaction, so no snapshot is needed
 		}
 		err := m.Begin(s.Zxid, s.Nodes())
 		if err == nil {
@@ -270,7 +271,7 @@ func (f *historyFlags) read(cmd *cobra.Command, logs *txnlog.Log, q inquiry, m *
 		warn(err)
 		m.Reset()
 	}
-	q.span.Since = time.Time{} // the state before it is needed, too
+	q.span.Since = time.Time{} // the state at that time needs all transactions before it
 	for t, err := range logs.Txns(q.span) {
 		switch {
 		case cmd.Context().Err() != nil:
@@ -298,7 +299,7 @@ func (f *historyFlags) read(cmd *cobra.Command, logs *txnlog.Log, q inquiry, m *
 	return lost, nil
 }
 
-// why says why there is nothing to tell; "" if there is something.
+// why returns the reason why there is nothing to report; "" if there is something.
 func (q inquiry) why(m *history.Machine, r *incident.Report, stream *incident.Stream) string {
 	first, last := m.Span()
 	if first.IsZero() {
@@ -333,7 +334,7 @@ func (q inquiry) why(m *history.Machine, r *incident.Report, stream *incident.St
 	return s
 }
 
-// print prints the answer.
+// print prints the warnings, and the report as JSON, HTML or text.
 func (f *historyFlags) print(cmd *cobra.Command, r *incident.Report, m *history.Machine, stream *incident.Stream) error {
 	for _, w := range r.Warnings {
 		if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.Root().Name(), text.Printable(w)); err != nil {
@@ -354,7 +355,7 @@ func (f *historyFlags) print(cmd *cobra.Command, r *incident.Report, m *history.
 	return r.Print(out, width(out), coloured(cmd))
 }
 
-// writeFile writes a file as a whole, or leaves the one that was there.
+// writeFile replaces a file atomically. If that fails, the old file stays.
 func writeFile(name string, write func(io.Writer) error) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
@@ -392,7 +393,7 @@ func showReading(errs io.Writer, logs *txnlog.Log) (end func()) {
 	}
 	return func() {
 		if bar != nil && once.CompareAndSwap(false, true) {
-			_ = bar.Clear() // if the terminal refuses it, only the bar stays
+			_ = bar.Clear() // if it fails, the bar stays on the screen
 		}
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/group"
 )
 
-// hookTime is the time that a hook may still run after its command has ended and the lock was
-// released.
+// hookTime is how long a hook may go on after the command has ended and the lock was released.
 const hookTime = 10 * time.Second
 
 // shell runs the hooks. On Windows it is the one that comes with Git, if that is in the path.
@@ -49,7 +48,7 @@ func (h *hook) start(env ...string) {
 	ended := make(chan struct{})
 	h.pid, h.ended = cmd.Process.Pid, ended
 	go func() {
-		_ = cmd.Wait() // also fails if the wait for all our children was quicker
+		_ = cmd.Wait() // fails also if package supervise has reaped the hook
 		close(ended)
 	}()
 }

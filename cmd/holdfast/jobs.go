@@ -116,7 +116,8 @@ func printJobs(w io.Writer, path string, jobs []schedule.Status, now admin.Time,
 			}
 			outcome := text.Cell{Text: string(run.Outcome), Style: outcomeStyles[run.Outcome]}
 			row = append(row, text.Cell{Text: timeOf(run.Tick)}, outcome)
-			known := run.Outcome != schedule.Unfinished && (now.Zxid != 0 || !run.Ended.IsZero()) // a crash is noticed later
+			// The end of an unfinished run is unknown: a crash is noticed later.
+			known := run.Outcome != schedule.Unfinished && (now.Zxid != 0 || !run.Ended.IsZero())
 			row = append(row, text.Cells(list.Age(max(0, ended.Sub(run.Started)), known),
 				fmt.Sprintf("%s (%s, pid %d)", text.Printable(run.Owner), text.Printable(run.Host), run.PID))...)
 		}

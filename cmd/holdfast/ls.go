@@ -100,7 +100,7 @@ are told.`,
 // minInterval is the shortest interval of repeated reads.
 const minInterval = 100 * time.Millisecond
 
-// selection selects the locks at and below start whose names match.
+// selection selects the locks at and below the node start whose names match.
 type selection struct {
 	start   string
 	pattern string
@@ -117,14 +117,14 @@ func chosen(pattern string) (selection, error) {
 		}
 		return selection{start: pattern}, nil
 	}
-	if _, err := policy.ParsePattern(pattern); err != nil { // it treats a ? like any other character
+	if _, err := policy.ParsePattern(pattern); err != nil { // to it, ? is a plain character
 		return selection{}, app.Usage("%w", err)
 	}
 	above, _, _ := cutLast(pattern[:strings.IndexAny(pattern, "*?")], "/")
 	return selection{above, pattern, matcher(pattern)}, nil
 }
 
-// cutLast is strings.Cut at the last sep; before is "" if there is none.
+// cutLast is like strings.Cut, but cuts at the last sep. If there is none, before is "".
 func cutLast(s, sep string) (before, after string, found bool) {
 	i := strings.LastIndex(s, sep)
 	if i < 0 {
@@ -227,7 +227,8 @@ func coloured(cmd *cobra.Command) bool {
 	return text.Coloured(app.IsTerminal(cmd.OutOrStdout()))
 }
 
-// withTree connects with the flags and options, calls f, and closes the client.
+// withTree connects with the configuration of the flags and with the options, calls f, and closes
+// the client.
 func withTree(cmd *cobra.Command, flags *app.Flags, f func(*policy.Config, *lock.Client, admin.Tree) error, opts ...lock.Option) error {
 	cfg, err := flags.Load(cmd.Context())
 	if err != nil {

@@ -34,8 +34,8 @@ import (
 )
 
 func main() {
-	supervise.Helper() // run starts this program as a helper
-	demo.Helper()      // so does demo
+	supervise.Helper() // returns unless "run" has started this process as a helper
+	demo.Helper()      // returns unless "demo" has started this process as a worker
 	app.Main(run)
 }
 
@@ -62,6 +62,6 @@ more with run.`,
 	flags.Add(cmd.PersistentFlags())
 	cmd.AddCommand(newLs(flags), newShow(flags), newTop(flags), newRun(flags), newJobs(flags), newHistory(flags), newAudit(), newRevoke(flags), newBreak(flags), newSweep(flags),
 		newPolicy(flags), newConfig(flags), newDoctor(flags), newDemo(flags), newDev(), newVersion())
-	cmd.InitDefaultCompletionCmd() // now, so that the help lists it
+	cmd.InitDefaultCompletionCmd() // cobra adds it later than the help needs it
 	return cmd
 }

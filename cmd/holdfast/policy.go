@@ -72,7 +72,7 @@ Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 	return cmd
 }
 
-// trial is the result for a name.
+// trial is the result for one lock name.
 type trial struct {
 	Name   string      `json:"name"`
 	Policy string      `json:"policy"`
@@ -87,7 +87,7 @@ type passedBy struct {
 	Match  string `json:"match"`
 }
 
-// trialsTimes are the settings of the lock.
+// trialsTimes are the settings that the lock gets from its policy.
 type trialsTimes struct {
 	TTL         string `json:"ttl"`
 	MaxTTL      string `json:"max_ttl"`
@@ -142,7 +142,7 @@ func printTrials(w io.Writer, trials []trial, colour bool) error {
 				table.Add(text.Cells("", kv[0], kv[1])...)
 			}
 		}
-		// The second column has the policies' names; they must not widen it.
+		// Long policy names in the second column must not widen it.
 		table.Widest = []int{0, 12}
 		if err := table.Print(w); err != nil {
 			return err

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// printJSON prints a document for tools.
+// printJSON prints doc as indented JSON.
 func printJSON(w io.Writer, doc any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

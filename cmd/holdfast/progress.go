@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// barInterval is the interval of redraws. A faster listing shows no bar.
+// barInterval is the interval of redraws. If reading takes less time, no bar is shown.
 const barInterval = 300 * time.Millisecond
 
 // showProgress shows the progress of a listing on a terminal, until end is called. Elsewhere it
@@ -30,7 +30,7 @@ func showProgress(errs io.Writer, p *list.Progress) (end func()) {
 			case <-again.C:
 			case <-done:
 				if bar != nil {
-					_ = bar.Clear() // if the terminal refuses it, only the bar stays
+					_ = bar.Clear() // if it fails, the bar stays on the screen
 				}
 				return
 			}

@@ -19,7 +19,8 @@ import (
 
 // Exit statuses of run, besides those of the command and of package app.
 const (
-	statusNotAcquired = 75 // EX_TEMPFAIL of sysexits.h: another try may succeed; --held-status replaces it
+	// EX_TEMPFAIL of sysexits.h: another try may succeed. --held-status replaces it.
+	statusNotAcquired = 75
 	statusLost        = 76 // the command was ended to protect the lock
 	statusCannotRun   = 126
 )
@@ -156,7 +157,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.onLost, "on-lost", "", "what sh is to run when the lock was lost: `CMD`")
 }
 
-// check refuses an invalid command line. It never treats a given value as missing.
+// check returns an error for an invalid command line. A given 0 is a value, not a missing flag.
 func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case cmd.ArgsLenAtDash() != 1 || len(args) < 2:
@@ -208,7 +209,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 		tell("$%s says that this runs under lock %q already: it would wait for itself", envLock, name)
 	}
 	taking, stop := untilFatal(ctx)
-	defer stop() // at the very end: until then no signal ends this process before its clean-up
+	defer stop() // deferred, because no signal may end this process before its clean-up
 	locks, hold, err := f.take(taking, cfg, name, ttl, args[0], ticket)
 	if err != nil {
 		return interrupted(taking, f.held(err))
@@ -219,11 +220,12 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 		if kept {
 			giveBack = func() error { return f.giveBack(hold, status) }
 		}
-		return errors.Join(giveBack(), locks.Close()) // also after a loss: a node may be left to delete
+		return errors.Join(giveBack(), locks.Close()) // also after a loss: the entry may still exist
 	})
 }
 
-// executable returns the path of a command.
+// executable returns the path of a command's file. If it cannot be run, the error has a shell's
+// exit status.
 func executable(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -265,9 +267,10 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// supervise runs the command while the hold lasts, unless starting ends before the start. Then it
-// calls end, which releases the lock: kept says that the command ran and the hold lasted, status
-// is the command's.
+// supervise runs the command and its hooks while the hold lasts. If the context starting ends
+// first, the command is not started. Afterwards it keeps the lock until --at-least is over, and
+// calls end, which releases the lock. kept says that the command ran and the hold lasted; status is
+// the command's exit status.
 func (f *runFlags) supervise(ctx, starting context.Context, hold *lock.Hold, ttl time.Duration, cmd supervise.Command, end func(kept bool, status int) error) error {
 	release := time.Now().Add(f.atLeast)
 	onRisk, onLost := &hook{flag: "--on-risk", script: f.onRisk, env: cmd.Env}, &hook{flag: "--on-lost", script: f.onLost, env: cmd.Env}
@@ -299,11 +302,11 @@ func (f *runFlags) supervise(ctx, starting context.Context, hold *lock.Hold, ttl
 		return interrupted(starting, err)
 	case result.Ended != nil:
 		return &app.Exit{Status: statusLost}
-	case lost != nil: // the command had ended before
+	case lost != nil: // lost after the command's end, during --at-least
 		tell("the command has ended, but its lock was not held for %v: %v", f.atLeast, lost)
-	case errors.Is(unlocked, lock.ErrLost): // at the very end
+	case errors.Is(unlocked, lock.ErrLost): // the unlock found that the hold was lost
 		return &app.Exit{Status: statusLost, Err: unlocked}
-	case errors.Is(unlocked, errNoTicket) && result.Status == 0: // the next process cannot go on
+	case errors.Is(unlocked, errNoTicket) && result.Status == 0: // no process can attach to the hold
 		return &app.Exit{Status: app.StatusFailed, Err: fmt.Errorf("the command has ended, but: %w", unlocked)}
 	case unlocked != nil:
 		tell("the command has ended, but: %v", unlocked)
@@ -352,8 +355,8 @@ func holdOn(ctx context.Context, hold *lock.Hold, until time.Time) error {
 	return hold.Err()
 }
 
-// stderr receives run's messages. A reader that blocks must not cost the lock, nor keep run from
-// ending.
+// stderr receives run's messages. It never blocks: if its reader did, run could lose the lock or
+// fail to end.
 var stderr app.Aside
 
 // tell prints a message for people.

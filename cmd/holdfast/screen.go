@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// screen shows one frame after the other: on a terminal each replaces the last one, elsewhere
-// they follow each other.
+// screen shows frames. On a terminal each frame replaces the last one; elsewhere it is printed
+// after it.
 type screen struct {
 	out      io.Writer
 	terminal *os.File // nil: no terminal
@@ -45,7 +45,8 @@ func (s *screen) size() (width, height int) {
 
 func size(terminal *os.File) (width, height int) {
 	width, height, err := term.GetSize(int(terminal.Fd()))
-	if err != nil || width == 0 || height == 0 { // a serial console has no size, nor does a container's terminal at first
+	// A serial console has no size. A container's terminal has none at first.
+	if err != nil || width == 0 || height == 0 {
 		return 80, 24
 	}
 	return width, height

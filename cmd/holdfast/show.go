@@ -42,7 +42,7 @@ Exit status: 1 if the lock could not be read. An unused lock is no failure.`,
 			return withTree(cmd, flags, func(cfg *policy.Config, _ *lock.Client, tree admin.Tree) error {
 				q := list.Queue{Root: tree.Root(), Path: tree.Path(name), Policy: cfg.Policies.For(name)}
 				var err error
-				q.Time, err = tree.Now(cmd.Context()) // each lease is judged by this time as it is read
+				q.Time, err = tree.Now(cmd.Context()) // Inspect judges leases by this sample of ensemble time
 				q.NoRoot = errors.Is(err, zk.ErrNoNode)
 				if err != nil && !errors.Is(err, lock.ErrDenied) && !q.NoRoot {
 					return fmt.Errorf("show %q: %w", name, err)

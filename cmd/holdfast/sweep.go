@@ -42,7 +42,7 @@ one. What an ACL forbids is told, and is no failure.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTree(cmd, flags, func(cfg *policy.Config, locks *lock.Client, _ admin.Tree) error {
 				log := app.Logger(cfg.Log, cmd.ErrOrStderr())
-				log = log.Level(max(log.GetLevel(), zerolog.WarnLevel)) // the report has the rest
+				log = log.Level(max(log.GetLevel(), zerolog.WarnLevel)) // the report says what Info would
 				o := app.ReaperOptions(cfg)
 				o.Log, o.DryRun, o.Format1 = &log, dryRun, format1
 				r, err := reaper.New(locks, o)

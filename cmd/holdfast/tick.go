@@ -24,13 +24,12 @@ const envTick = "HOLDFAST_TICK"
 type tickFlags struct {
 	tick            string // the schedule; "": none
 	missed, overlap string
-	limit           int // of missed ticks that run
+	limit           int // how many missed ticks run at most
 	atLeastOnce     bool
 	late            time.Duration
 	lateIsGiven     bool
-	jobs            string // the node below which the records are
-
-	began func() bool // ends the time limit of the wait for a tick; nil: there is none
+	jobs            string      // the node below which the jobs' records are
+	began           func() bool // stops the timer of --wait; nil: --wait was not given
 }
 
 func (f *tickFlags) add(cmd *cobra.Command) {
@@ -81,8 +80,8 @@ func (f *tickFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// job returns the job of that name. Unless --late is given, a tick may be late by what two crashes
-// take, if that is more than the default.
+// job returns the job of that name. Unless --late is given, a tick may be late by the time that two
+// crashes block the lock, 2*(ttl+grace), if that is more than the default.
 func (f *tickFlags) job(locks *lock.Client, name string, ttl, grace time.Duration) (*schedule.Job, error) {
 	ticks, err := policy.ParseSchedule(f.tick)
 	if err != nil {
@@ -106,7 +105,7 @@ func (f *tickFlags) job(locks *lock.Client, name string, ttl, grace time.Duratio
 	})
 }
 
-// runTick runs the command for the ticks that this process takes.
+// runTick runs the command once for each tick that this process takes; see [schedule.Job.Once].
 func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string, args []string) error {
 	ttl, err := effectiveTTL(cfg, "jobs/"+name, f.ttl)
 	if err != nil {
@@ -141,7 +140,7 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 		defer told.Stop()
 	}
 	var running sync.Mutex // supervise runs one command at a time
-	var failed error       // of the last command that failed
+	var failed error       // error of the last command that failed
 	err = job.Once(waiting, func(_ context.Context, turn *schedule.Turn) error {
 		running.Lock()
 		defer running.Unlock()
@@ -163,7 +162,7 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 	})
 	closed := locks.Close()
 	switch {
-	case failed != nil: // whatever came of the wait for a further tick
+	case failed != nil: // also if the wait for a further tick has failed
 		return failed
 	case err != nil:
 		return interrupted(taking, f.held(notAcquired(taking, err)))

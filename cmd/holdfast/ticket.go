@@ -18,7 +18,7 @@ import (
 type ticketFlags struct {
 	attach    string        // file of the ticket to attach with; "": none
 	detach    string        // file for the ticket of the next process; "": none
-	detachFor time.Duration // 0: for the TTL
+	detachFor time.Duration // how long the detached lock is kept; 0: for the TTL
 	failed    bool          // detach also if the command has failed
 }
 
@@ -45,7 +45,8 @@ func (f *ticketFlags) check(wait time.Duration) error {
 	case f.detach == "":
 		return nil
 	}
-	if info, err := os.Lstat(f.detach); err == nil && !info.Mode().IsRegular() { // the rename would fail, or replace a device
+	// The rename to another kind of file would fail, or replace a device.
+	if info, err := os.Lstat(f.detach); err == nil && !info.Mode().IsRegular() {
 		return app.Usage("--detach %s: must be a regular file, or none yet", f.detach)
 	}
 	temp, err := newTicketFile(f.detach)
@@ -89,7 +90,7 @@ func (f *ticketFlags) attached() {
 	}
 }
 
-// errNoTicket says that --detach has written no ticket.
+// errNoTicket says that --detach has written no ticket, so no process can attach to the hold.
 var errNoTicket = errors.New("there is no ticket, and the lock is not kept")
 
 // giveBack ends the hold after the command has ended with that status: by an unlock, or by a
@@ -119,7 +120,7 @@ func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
 	return errors.Join(err, writeTicket(f.detach, ticket))
 }
 
-// newTicketFile creates a temporary file in the folder of the ticket's file, to be renamed to it.
+// newTicketFile creates a temporary file that can be renamed to file: it is in the same folder.
 func newTicketFile(file string) (*os.File, error) {
 	return os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // with mode 0600
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// whenRule is what a time may look like.
+// whenRule describes the formats of a time, for an error.
 const whenRule = "must be a time of day (03:12, 03:12:05), a time with its date (2026-11-26T03:12), with its zone (2026-11-26T03:12:05Z), or a time ago (2h, 90s)"
 
 var (
@@ -25,8 +25,8 @@ func timeOfDay(s string) bool {
 	})
 }
 
-// parseWhen parses a time of the past. One without a date is the last such time of day until end,
-// and without a zone it is in that of now.
+// parseWhen parses a time of the past. A duration counts back from now. A time of day is the last
+// one that is not after end. A time without a zone is in the zone of now.
 func parseWhen(s string, now, end time.Time) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	ago, isAgo := strings.CutPrefix(s, "ago ")

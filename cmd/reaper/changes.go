@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// changedTogether returns the keys of all roots that have changed but need a restart.
+// changedTogether returns the changed keys that need a restart, of those that all roots share.
 func changedTogether(old, next *policy.Config) []string {
 	var keys []string
 	if old.Log != next.Log {
@@ -29,8 +29,8 @@ func changedTogether(old, next *policy.Config) []string {
 	return keys
 }
 
-// changedForGood returns the keys of a root that have changed but need a restart. elsewhere says
-// that the root now has other locks.
+// changedForGood returns the changed keys of a root that need a restart. elsewhere says that the
+// root's node or servers have changed, so that it has other locks.
 func changedForGood(old, next *policy.Config) (keys []string, elsewhere bool) {
 	a, b := old.ZooKeeper, next.ZooKeeper
 	if !reflect.DeepEqual(a.Servers, b.Servers) {
@@ -57,8 +57,8 @@ func changedForGood(old, next *policy.Config) (keys []string, elsewhere bool) {
 	return keys, elsewhere
 }
 
-// changes reports changes of a file's contents, however they come: written in place, by another
-// file renamed to its name, or by a changed link on its path, as in Kubernetes.
+// changes reports changes of a file's contents: by a write in place, by the rename of another file
+// to its name, or by a changed link on its path, as in Kubernetes.
 type changes struct {
 	C    <-chan struct{}
 	tell chan struct{}
@@ -66,7 +66,7 @@ type changes struct {
 	told bool // it was logged that the file cannot be read
 
 	mu   sync.Mutex
-	seen [sha256.Size]byte // of the contents at the last look; zero if they could not be read
+	seen [sha256.Size]byte // hash of the contents at the last look; zero if they could not be read
 }
 
 // newChanges returns the changes of the file from now on.
@@ -103,7 +103,7 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 		c.watch(watcher)
 		select {
 		case <-events:
-			if settled == nil { // a busy folder has events all the time
+			if settled == nil { // later events must not delay the read: a busy folder always has some
 				settled = time.After(settling)
 			}
 			continue
@@ -125,7 +125,7 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 		if changed {
 			select {
 			case c.tell <- struct{}{}:
-			default: // reported, but not received yet
+			default: // the receiver has not taken the last report yet: one is enough
 			}
 		}
 	}
@@ -151,12 +151,12 @@ func (c *changes) watch(w *fsnotify.Watcher) {
 	}
 	for _, folder := range w.WatchList() {
 		if !folders[folder] {
-			_ = w.Remove(folder) // if it has gone, it is not watched any more
+			_ = w.Remove(folder) // fails if the folder has gone, which ends its watch too
 		}
 		delete(folders, folder)
 	}
 	for folder := range folders {
-		_ = w.Add(folder) // a folder that cannot be watched is read each minute
+		_ = w.Add(folder) // if it fails, the file is still read each minute
 	}
 }
 

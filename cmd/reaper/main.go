@@ -133,9 +133,9 @@ type program struct {
 	flags   *app.Flags
 	format1 bool // also delete nodes of format 1
 	errs    io.Writer
-	address string // to listen on instead of the configuration's; "": the configuration's
+	address string // address to listen on; "": the configuration's
 	hangups <-chan struct{}
-	changes *changes // of the configuration file; nil: not followed
+	changes *changes // changes of the configuration file; nil: not followed
 }
 
 // about returns the description of a root's reaper.

@@ -27,7 +27,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, dryRun bool, ou
 	}
 	log := app.Logger(cfg.Log, errs)
 	if cfg.Log.Format == "console" {
-		log = app.Logger(cfg.Log, p.errs) // Logger checks whether that is a terminal
+		log = app.Logger(cfg.Log, p.errs) // not errs: Logger does not take a bar for a terminal
 		if bar != nil {
 			log = log.Output(zerolog.ConsoleWriter{Out: bar, TimeFormat: time.TimeOnly})
 		}
@@ -136,7 +136,7 @@ func (b *bar) draw(p reaper.Progress) {
 			progressbar.OptionSetWidth(30), progressbar.OptionSetPredictTime(true))
 	}
 	b.bar.ChangeMax(max(1, p.Found, p.Done+1)) // reaching the maximum would finish the bar
-	_ = b.bar.Set(p.Done)                      // if the terminal refuses it, only the bar is missing
+	_ = b.bar.Set(p.Done)                      // if it fails, only the bar is missing
 }
 
 func (b *bar) end() {

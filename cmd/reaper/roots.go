@@ -23,17 +23,17 @@ const unlockTimeout = 5 * time.Second
 // root is one of the roots that a daemon sweeps.
 type root struct {
 	policy.Named                // configuration at its start
-	inForce      *policy.Config // the last configuration
+	inForce      *policy.Config // configuration of the last reload
 	daemon       *reaper.Daemon
 	policies     *livePolicies
 	log          zerolog.Logger
 	several      atomic.Bool // the daemon has several roots
 	stop         context.CancelFunc
 	done         chan struct{} // closed when its sweeps have ended
-	err          error         // result of its sweeps; read it after done
+	err          error         // result of its sweeps; read it only after done is closed
 }
 
-// livePolicies are the policies in force, for the client: its own lock also has a policy.
+// livePolicies are the policies in force. The client uses them for the reaper's own lock.
 type livePolicies struct{ atomic.Pointer[policy.Set] }
 
 // Policy returns the policy of the set in force.
@@ -51,7 +51,8 @@ func (d *daemon) newRoot(n policy.Named) (*root, error) {
 	return r, err
 }
 
-// begin starts the sweeps of the root until ctx ends, or the root is removed.
+// begin starts the sweeps of the root, until ctx ends or the root is removed. If they end before,
+// it sends the root to d.ended.
 func (d *daemon) begin(ctx context.Context, r *root) {
 	ctx, r.stop = context.WithCancel(ctx)
 	r.done = make(chan struct{})
@@ -65,7 +66,7 @@ func (d *daemon) begin(ctx context.Context, r *root) {
 	}()
 }
 
-// Pauses before a failed root is started again.
+// Pauses before a failed root is tried again: the first one and the longest. Each is twice the last.
 const (
 	firstAnew = 5 * time.Second
 	mostAnew  = 5 * time.Minute
@@ -154,7 +155,7 @@ func (r *root) reload(n policy.Named) (changed, later []string, err error) {
 	for _, key := range fixed {
 		later = append(later, r.of(key))
 	}
-	if elsewhere { // the new policies are for other locks
+	if elsewhere { // the policies of n are for other locks, so the old ones stay
 		r.daemon.Monitor().Refuse(nil)
 		return nil, later, nil
 	}

@@ -22,11 +22,11 @@ type daemon struct {
 	began *policy.Config // configuration at the start, for keys that need a restart
 	roots []*root        // running roots, in the order of the configuration
 	page  *page          // nil: not served
-	ended chan *root     // roots that have ended
+	ended chan *root     // roots whose sweeps have ended
 }
 
 // listen registers for SIGHUP and changes of the configuration file, before the file is read. On
-// a terminal, SIGHUP means that the terminal has gone.
+// a terminal it does not, because SIGHUP means there that the terminal has gone.
 func (p *program) listen(ctx context.Context) {
 	if !app.IsTerminal(p.errs) {
 		p.hangups = app.Hangups(ctx)
@@ -94,7 +94,7 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 			if slices.Contains(d.roots, r) {
 				return
 			}
-			continue // it was removed
+			continue // the root was removed from the configuration
 		case <-ctx.Done():
 			return
 		}

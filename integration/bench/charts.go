@@ -60,8 +60,8 @@ func (r *report) charts() []chart {
 	})
 }
 
-// rows returns a heading, then the median of a figure for each peer that takes accepts. It returns
-// nil if the experiment was not measured.
+// rows returns a heading, then the median of a figure for each peer that takes accepts. figure is
+// its index in the table. If the experiment was not measured, rows returns nil.
 func (r *report) rows(heading, workload, experiment string, figure int, takes func(*peer) bool) []row {
 	one := r.find(workload, experiment)
 	if one == nil {
@@ -102,7 +102,7 @@ func class(p *peer) string {
 	return "other"
 }
 
-// wide returns an upper bound of a text's width in any common font.
+// wide returns an upper bound of a text's width in pixels, for any common font of 13px.
 func wide(words string) float64 { return 8.1 * float64(utf8.RuneCountInString(words)) }
 
 // The layout of a chart.

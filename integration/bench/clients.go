@@ -16,7 +16,7 @@ import (
 
 // session is one client's session.
 type session struct {
-	locker func(path string) locker // the lock of that path; one goroutine uses it
+	locker func(path string) locker // returns the lock at path, for one goroutine
 	counts func() zkserver.Counts
 	close  func() error
 	settle func(ctx context.Context) error // waits for the work after the last unlock; nil: there is none
@@ -25,7 +25,7 @@ type session struct {
 type locker struct {
 	lock   func(ctx context.Context) error
 	unlock func() error
-	try    func(ctx context.Context) (got bool, err error) // without a wait; nil: unsupported
+	try    func(ctx context.Context) (got bool, err error) // locks without waiting; nil: unsupported
 }
 
 // cycle locks and unlocks.
@@ -45,7 +45,8 @@ func (l locker) cycleUntil(ctx context.Context, done func() bool) error {
 	}
 }
 
-// got returns the result of an attempt that fails with held if the lock is held.
+// got turns the error of an attempt into the results of try: held is the error if another client
+// has the lock.
 func got(err, held error) (bool, error) {
 	if errors.Is(err, held) {
 		return false, nil
@@ -116,7 +117,7 @@ type crew struct {
 	*site
 	*peer
 	sessions
-	end func() error // runs before the sessions end
+	end func() error // runs before the sessions are closed
 }
 
 // add adds n clients of a peer.
@@ -144,11 +145,11 @@ func withClients(n int, ready func(ctx context.Context, c *crew) (round, error))
 	}
 }
 
-// cost is the consumption up to a moment, or the consumption of one operation.
+// cost is what clients have used up to a moment, or what one operation used. out and in are bytes.
 type cost struct{ requests, transactions, out, in float64 }
 
-// spent returns the consumption so far: transactions, and the counts of the sessions. No other
-// client may use the server between two calls.
+// spent returns the cost so far: all transactions, and the requests and bytes of the sessions. No
+// other client may use the server between two calls.
 func (s *site) spent(ctx context.Context, sessions ...session) (cost, error) {
 	transactions, err := s.on.transactions(ctx)
 	c := cost{transactions: float64(transactions)}
@@ -161,8 +162,8 @@ func (s *site) spent(ctx context.Context, sessions ...session) (cost, error) {
 	return c, err
 }
 
-// spentByAll returns the consumption so far as ZooKeeper counts it: transactions, and the requests
-// of all clients, with their pings.
+// spentByAll returns the cost so far as ZooKeeper counts it: transactions, and the requests of all
+// clients, with their pings.
 func (s *site) spentByAll(ctx context.Context) (cost, error) {
 	c, err := s.spent(ctx)
 	if err == nil {
@@ -171,14 +172,14 @@ func (s *site) spentByAll(ctx context.Context) (cost, error) {
 	return c, err
 }
 
-// per returns the consumption since an earlier moment, for each of n operations.
+// per returns the cost since an earlier moment, for each of n operations.
 func (c cost) per(n int, since cost) cost {
 	each := func(now, then float64) float64 { return (now - then) / float64(n) }
 	return cost{each(c.requests, since.requests), each(c.transactions, since.transactions), each(c.out, since.out), each(c.in, since.in)}
 }
 
-// costOf runs f, which returns its number of operations. It returns the sessions' consumption for
-// each operation.
+// costOf runs f, which returns its number of operations. It returns the sessions' cost for each
+// operation.
 func (s *site) costOf(ctx context.Context, sessions sessions, f func() (n int, err error)) (cost, error) {
 	before, err := s.spent(ctx, sessions...)
 	if err != nil {
@@ -204,7 +205,7 @@ func timed(n int, f func(i int) error) (times []float64, err error) {
 	return times, nil
 }
 
-// spread splits 0 to n-1 into parts of that size, and runs f for the parts in parallel workers.
+// spread splits 0 to n-1 into parts of each numbers, and has parallel workers run f for each part.
 func spread(workers, n, each int, f func(first, end int) error) error {
 	return wait.All(workers, func(w int) error {
 		for first := w * each; first < n; first += workers * each {
@@ -220,7 +221,7 @@ func spread(workers, n, each int, f func(first, end int) error) error {
 type team struct {
 	ctx     context.Context
 	fail    context.CancelCauseFunc
-	end     func() // ends the turn
+	end     func() // must be called at the end of the turn
 	running sync.WaitGroup
 }
 

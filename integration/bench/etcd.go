@@ -64,7 +64,7 @@ func startEtcd(ctx context.Context) (*server, error) {
 			}
 			return err
 		}
-		// Entries in the log, including leases and failed attempts.
+		// It counts the entries of the log, also those of leases and failed attempts.
 		d.transactions = func(ctx context.Context) (int64, error) {
 			status, err := look.Status(ctx, d.addr)
 			if err != nil {

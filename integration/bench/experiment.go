@@ -13,12 +13,12 @@ import (
 // experiment is one workload under one condition, and one table.
 type experiment struct {
 	table
-	variant string // of the servers; "": standalone
+	variant string // variant of the servers; "": standalone
 	turns   int    // turns of each peer in a round, if turns are short; 0: one
 	rounds  int    // largest number of rounds, if rounds are long; 0: no limit
 	takes   func(p *peer) bool
-	role    string  // for peers that have a role of this name
-	own     []*peer // additional peers, of this experiment only
+	role    string  // role of the peers that have it
+	own     []*peer // further peers, of this experiment only
 	prepare preparation
 }
 
@@ -34,13 +34,13 @@ type trial struct {
 // round measures once.
 type round func(ctx context.Context) (turn, error)
 
-// as returns the experiment under another letter, for the peers with that role, in that role.
+// as changes the experiment's letter, and limits it to the peers with that role, in that role.
 func (e *experiment) as(workload, role string) *experiment {
 	e.Workload, e.role, e.takes = workload, role, plays(role)
 	return e
 }
 
-// among returns the experiment under another letter, for the peers that takes accepts.
+// among changes the experiment's letter, and limits it to the peers that takes accepts.
 func (e *experiment) among(workload string, takes func(*peer) bool) *experiment {
 	e.Workload, e.takes = workload, takes
 	return e
@@ -49,7 +49,7 @@ func (e *experiment) among(workload string, takes func(*peer) bool) *experiment 
 func all(*peer) bool       { return true }
 func locks(p *peer) bool   { return !p.Bare }
 func goPeers(p *peer) bool { return p.open != nil }
-func goLocks(p *peer) bool { return p.open != nil && !p.Bare && p.start == nil } // on ZooKeeper
+func goLocks(p *peer) bool { return p.open != nil && !p.Bare && p.start == nil } // only on ZooKeeper
 
 // tries accepts the peers that can try a lock without waiting.
 func tries(p *peer) bool { return p.Name == holdfastName || p.start != nil }
@@ -97,7 +97,8 @@ func mutexes(s size) []*experiment {
 			{Figure: 0, Against: zkLockName, Limit: 1.5},
 		}
 		if i > 0 {
-			bars = []bar{{Figure: 3, Beside: drainTitle(s.drained[0]), Limit: 1.5, Counted: !s.quick}} // short holds list
+			// Joining only: in the drain a hold is so short that the next waiter lists the queue.
+			bars = []bar{{Figure: 3, Beside: drainTitle(s.drained[0]), Limit: 1.5, Counted: !s.quick}}
 		}
 		list = append(list, drain(n, bars...))
 	}

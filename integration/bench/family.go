@@ -94,7 +94,7 @@ func (c *crew) lastReader(ctx context.Context) (turn, error) {
 		err = wait.All(len(reads)-1, func(i int) error { return reads[i+1].unlock() })
 	}
 	if err == nil {
-		err = c.zookeeper.awaitWatches(team.ctx, 1) // the writer watches the last reader
+		err = c.zookeeper.awaitWatches(team.ctx, 1) // until the writer watches the last reader
 	}
 	before, called := writer.counts().Requests, time.Now()
 	if err == nil {

@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	shortHold = 2 * time.Millisecond // duration of a hold, unless 0
-	mostOfAll = 128                  // clients that every peer can have; among more, those in Go take part, for fewer rounds
+	shortHold = 2 * time.Millisecond // duration of a hold, in experiments with holds
+	// mostOfAll is the largest number of clients that every peer can have. With more, only the peers
+	// in Go take part, in fewer rounds.
+	mostOfAll = 128
 )
 
 // contest describes how contenders take turns at one lock.
@@ -22,7 +24,7 @@ type contest struct {
 	clients    int // sessions, shared evenly by the contenders; 0: one for each contender
 	room       int // number of holders at a time; 0: one
 	hold       time.Duration
-	telling    bool // also reports the number of holders
+	telling    bool // report also the average number of holders
 }
 
 // handoffAmong is workload C: n clients, each with a session of its own, take turns at
@@ -61,7 +63,8 @@ func (how contest) begin(_ context.Context, c *crew) (round, error) {
 		lockers = append(lockers, c.sessions[i%len(c.sessions)].locker(path))
 	}
 	return func(ctx context.Context) (turn, error) {
-		team := c.team(ctx, patience+2*time.Duration(how.contenders)*how.hold) // each contender has a turn before the measurement, and one after
+		// Each contender has a turn before the measurement, and one after it.
+		team := c.team(ctx, patience+2*time.Duration(how.contenders)*how.hold)
 		defer team.end()
 		turns := &turns{room: how.room}
 		team.run(how.contenders, func(i int) error { return turns.play(team.ctx, i, lockers[i], how.hold) })
@@ -96,7 +99,7 @@ type turns struct {
 	inside    int
 	held      time.Duration // total of all turns that ended during the measurement
 	last      int           // contender of the last turn
-	unlocked  time.Time     // the last call of unlock
+	unlocked  time.Time     // time of the last call of unlock
 	measuring bool
 	stopped   bool
 	latencies []float64 // in seconds
@@ -126,7 +129,7 @@ func (t *turns) play(ctx context.Context, contender int, l locker, hold time.Dur
 
 var errTwo = errors.New("more hold the lock at once than may")
 
-// enter records that a contender has the lock.
+// enter records that a contender has the lock, and reports whether this is its last turn.
 func (t *turns) enter(contender int, now time.Time) (last bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -210,13 +213,13 @@ func drainTitle(n int) string {
 func drain(n int, bars ...bar) *experiment {
 	e := &experiment{
 		table: table{"D", drainTitle(n), []figure{{"joining", milliseconds}, {"draining", milliseconds}, {"bytes to clients, for each waiter", kilobytes}, {"of these joining", kilobytes}, {"requests, for each", decimals}, {"transactions, for each", decimals}}, bars},
-		takes: goLocks, role: apart, // peers whose contenders all queue
+		takes: goLocks, role: apart, // in that role all contenders of a client queue
 		prepare: withClients(n/perSession, func(_ context.Context, c *crew) (round, error) {
 			return func(ctx context.Context) (turn, error) { return c.drain(ctx, n) }, nil
 		}),
 	}
 	if n > 1000 {
-		e.rounds = 1 // a round of zk.Lock takes over a gigabyte
+		e.rounds = 1 // in a round of zk.Lock the server sends over a gigabyte
 	}
 	return e
 }

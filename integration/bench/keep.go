@@ -50,7 +50,7 @@ type keeper struct {
 	window, ttl time.Duration
 	holds       []*lock.Hold
 
-	// Before the locks were taken.
+	// Values before the locks were taken:
 	heap       float64
 	goroutines float64
 }

@@ -69,8 +69,8 @@ func (c *crew) crowd(ctx context.Context) (turn, error) {
 	team := c.team(ctx, patience+lasts)
 	defer team.end()
 	path := c.newPath()
-	turns := make([]float64, services)              // of each client
-	waits := make([][]float64, services*perService) // of each goroutine, in seconds
+	turns := make([]float64, services)              // by client
+	waits := make([][]float64, services*perService) // by goroutine, in seconds
 	inside := make(chan struct{}, 1)                // full while a goroutine holds the lock
 	var all []float64
 	var took time.Duration

@@ -234,7 +234,7 @@ func parseOptions() *options {
 type plan struct {
 	size        size
 	peers       []*peer
-	must        bool // all peers take part
+	must        bool // fail if a peer is not installed, rather than omit it
 	experiments []*experiment
 }
 

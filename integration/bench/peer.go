@@ -17,12 +17,11 @@ import (
 
 // peer is a lock that is measured, or the bare requests that a lock needs at least.
 type peer struct {
-	Name  string `json:"name"`           // in flags and results
-	Title string `json:"title"`          // in the tables
-	Bare  bool   `json:"bare,omitempty"` // excludes no other client
-	Note  string `json:"note,omitempty"` // for a peer without ZooKeeper: its guarantees
-
-	open  opener          // for a peer in this process
+	Name  string          `json:"name"`           // name in flags and results
+	Title string          `json:"title"`          // name in the tables
+	Bare  bool            `json:"bare,omitempty"` // only requests, which exclude no other client
+	Note  string          `json:"note,omitempty"` // guarantees of a peer without ZooKeeper
+	open  opener          // nil for a peer in another process
 	roles map[string]role // roles besides a mutex
 
 	// For a peer in a process of its own:
@@ -76,7 +75,8 @@ var peers = []*peer{
 		Note: "PostgreSQL, another system. The lock is a row that ends when it expires by that one server's clock; nothing renews it. No queue: as with Redis."},
 }
 
-// choosePeers returns the peers of the given names.
+// choosePeers returns the peers of the given names. Without names it returns all peers, or if quick
+// is set those that need no program of another language.
 func choosePeers(names string, quick bool) ([]*peer, error) {
 	if names == "" {
 		return slices.DeleteFunc(slices.Clone(peers), func(p *peer) bool { return quick && (p.open == nil || p.foreign) }), nil
@@ -192,7 +192,7 @@ var holdfastRoles = map[string]role{
 	})},
 	strictly: {title: "Holdfast, no window", open: openTaking(func(c *lock.Client, name string) take { return held(c.Mutex(name, lock.WithLocalWindow(0)).Lock) })},
 	apart: {title: "Holdfast, an entry each", open: openTaking(func(c *lock.Client, name string) take {
-		// Requests with different settings share no entry.
+		// Requests with different metadata never share an entry.
 		own := map[string]string{"contender": strconv.FormatInt(contenders.Add(1), 10)}
 		return held(c.Mutex(name, lock.WithMetadata(own)).Lock)
 	})},

@@ -68,12 +68,12 @@ func startPostgres(ctx context.Context) (*server, error) {
 			if err := look.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
 				return err
 			}
-			version, _, _ = strings.Cut(version, " ") // the build's vendor follows
+			version, _, _ = strings.Cut(version, " ") // without the vendor's version, which follows
 			d.version = fmt.Sprintf("PostgreSQL %s (one server, fsync and synchronous_commit on)", version)
 			_, err := look.Exec(ctx, postgresTable)
 			return err
 		}
-		// Transactions that changed something or tried to.
+		// It counts the transactions that changed something or tried to.
 		d.transactions = func(ctx context.Context) (next int64, err error) {
 			err = look.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&next)
 			return next, err

@@ -52,14 +52,14 @@ type process struct {
 // task is the work of a process in a turn.
 type task struct {
 	command []any
-	handoff bool // it marks the begin and end of the measured time; a free lock is always measured
+	handoff bool // the process marks the measured time; false: all of its time is measured
 	warmUp  int  // cycles of a free lock before the first turn
 	figures func(performance) turn
 }
 
 // performance has the results of a peer's turn.
 type performance struct {
-	times  []float64 // of each cycle or handoff, in seconds
+	times  []float64 // duration of each cycle or handoff, in seconds
 	each   cost      // cost of a cycle or handoff
 	took   float64   // whole time, in seconds
 	passed float64   // share of the handoffs that went to another client
@@ -110,7 +110,7 @@ func (p *process) weigh(ctx context.Context, on *server, path string, clients in
 	if err := p.open(ctx, strings.Join(relays.Addrs(), ","), path, clients); err != nil {
 		return err
 	}
-	if _, err := p.ask(ctx, nil, "free", 1); err != nil { // creates nodes that stay
+	if _, err := p.ask(ctx, nil, "free", 1); err != nil { // creates nodes once, which must not count
 		return err
 	}
 	done, err := p.measure(ctx, func(context.Context) (cost, error) {

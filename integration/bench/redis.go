@@ -34,7 +34,7 @@ func startRedis(ctx context.Context) (*server, error) {
 			d.version = fmt.Sprintf("Redis %s (one server, appendonly yes, appendfsync always)", info.Item("Server", "redis_version"))
 			return info.Err()
 		}
-		// The number of changes since the last save. The data is never saved, except in the log.
+		// It counts the changes since the last snapshot: there never is one, so these are all.
 		d.transactions = func(ctx context.Context) (int64, error) {
 			info := look.InfoMap(ctx, "persistence")
 			if info.Err() != nil {
@@ -81,7 +81,7 @@ func (c commands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func (c commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next // a connection's handshake
+	return next // only a connection's handshake is a pipeline: it does not count
 }
 
 func (c commands) DialHook(next redis.DialHook) redis.DialHook {

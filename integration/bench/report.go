@@ -37,7 +37,7 @@ func describe(b *bench, peers []*peer) string {
 	return head
 }
 
-// told returns the match of a pattern in a file of the system, or otherwise.
+// told returns the group of a pattern where it matches in a file, or otherwise if it does not.
 func told(file, pattern, otherwise string) string {
 	text, _ := os.ReadFile(file)
 	if found := regexp.MustCompile(pattern).FindSubmatch(text); found != nil {
@@ -134,8 +134,8 @@ func (r *report) print(w io.Writer) (missed []string) {
 	return missed
 }
 
-// value returns Holdfast's value for a bar, and a description of it. ok is false if a peer in the
-// comparison did not take part.
+// value returns Holdfast's value for a bar. of says what a ratio refers to; "" for other values. ok
+// is false if a peer or an experiment of the comparison did not take part.
 func (r *report) value(one *result, b bar) (value float64, of string, ok bool) {
 	if one.index(holdfastName) < 0 {
 		return 0, "", false

@@ -26,12 +26,12 @@ type report struct {
 type result struct {
 	table
 	Peers  []*peer  `json:"peers"`
-	Rounds [][]turn `json:"rounds"` // by peer
+	Rounds [][]turn `json:"rounds"` // turns of each peer, in the order of Peers
 }
 
 // table is the table of an experiment.
 type table struct {
-	Workload string   `json:"workload"` // its letter
+	Workload string   `json:"workload"` // the workload's letter
 	Title    string   `json:"title"`
 	Figures  []figure `json:"figures"`
 	Bars     []bar    `json:"bars,omitempty"`
@@ -54,10 +54,10 @@ var (
 	thousandths  = unit{1, "%.3f"}
 	perSecond    = unit{1, "%.0f/s"}
 	wholeBytes   = unit{1, "%.0f B"}
-	kilobytes    = unit{1e-3, "%.2f kB"}             // of bytes
-	mebibytes    = unit{1.0 / (1 << 20), "%.1f MiB"} // of bytes
-	milliseconds = unit{1e3, "%.3f ms"}              // of seconds
-	microseconds = unit{1e6, "%.1f µs"}              // of seconds
+	kilobytes    = unit{1e-3, "%.2f kB"}             // for values in bytes
+	mebibytes    = unit{1.0 / (1 << 20), "%.1f MiB"} // for values in bytes
+	milliseconds = unit{1e3, "%.3f ms"}              // for values in seconds
+	microseconds = unit{1e6, "%.1f µs"}              // for values in seconds
 	percent      = unit{100, "%.1f %%"}
 )
 
@@ -66,12 +66,14 @@ func (u unit) format(v float64) string { return fmt.Sprintf(u.Format, v*u.Scale)
 // bar is a limit for Holdfast's median of a figure, for its ratio to a peer's, or for its ratio to
 // Holdfast's own in another experiment.
 type bar struct {
-	Figure  int     `json:"figure"`            // index
+	Figure  int     `json:"figure"`            // index in the table's figures
 	Against string  `json:"against,omitempty"` // name of a peer; "": none
 	Beside  string  `json:"beside,omitempty"`  // title of another experiment of the same workload; "": none
 	Least   bool    `json:"least,omitempty"`   // the limit is a minimum; otherwise a maximum
 	Limit   float64 `json:"limit"`
-	Counted bool    `json:"counted,omitempty"` // does not depend on the machine's speed or load: a miss makes the exit status 1
+	// Counted says that the value does not depend on the machine's speed or load, so a miss makes the
+	// exit status 1.
+	Counted bool `json:"counted,omitempty"`
 }
 
 // turn is the values of an experiment's figures, in their order.
@@ -154,7 +156,7 @@ func (r *result) index(name string) int {
 	return slices.IndexFunc(r.Peers, func(p *peer) bool { return p.Name == name })
 }
 
-// median returns the median of a peer that took part.
+// median returns the median of a figure of the named peer, which must have taken part.
 func (r *result) median(name string, figure int) float64 {
 	var all []float64
 	for _, turn := range r.Rounds[r.index(name)] {

@@ -18,11 +18,13 @@ import (
 // server is the system that the clients lock with: one ZooKeeper server, an ensemble, or another
 // system.
 type server struct {
-	addr         string                                              // address for clients: host:port, several separated by commas
-	version      string                                              // of the system
-	transactions func(ctx context.Context) (int64, error)            // in its log so far
-	requests     func(ctx context.Context) (float64, error)          // by all clients so far; nil: the system does not count them
-	queued       func(ctx context.Context, path string) (int, error) // contenders for a lock, holders included; nil: the system does not count them
+	addr    string // address for clients: host:port, several separated by commas
+	version string // name and version of the system
+	// These count the transactions in its log so far, the requests of all clients so far, and the
+	// contenders for a lock, holders included. The last two are nil if the system cannot count them.
+	transactions func(ctx context.Context) (int64, error)
+	requests     func(ctx context.Context) (float64, error)
+	queued       func(ctx context.Context, path string) (int, error)
 	close        func() error
 }
 

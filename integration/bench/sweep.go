@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Lower limits for a sweep, measured besides the other workloads' peers.
+// Names of peers that only workload G has: they do the least that a sweep needs.
 const (
 	readsName  = "reads"
 	singleName = "single"

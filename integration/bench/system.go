@@ -44,8 +44,8 @@ type daemon struct {
 	hangUp func() error                    // ends our own connection; nil: we have none
 }
 
-// startDaemon starts a daemon and waits until it is ready. prepare finds the folder and address in
-// d, and adds the command and the rest. If startDaemon fails, it leaves nothing behind.
+// startDaemon starts a daemon and waits until it is ready. prepare gets d with its folder and its
+// addresses, and sets its command and functions. If startDaemon fails, it leaves nothing behind.
 func startDaemon(ctx context.Context, name string, prepare func(d *daemon) error) (_ *server, err error) {
 	ports, err := zkserver.FreePorts(2)
 	if err != nil {

@@ -21,7 +21,7 @@ func tryLock(bars ...bar) *experiment {
 		prepare: withClients(2+waitersBehind, func(ctx context.Context, c *crew) (round, error) {
 			path := c.newPath()
 			holder, client, waiters := c.sessions[0].locker(path), c.sessions[1], c.sessions[2:]
-			// The client has used a lock before.
+			// The client uses another lock first, so that the tries do not include its first use.
 			if err := errors.Join(client.locker(c.newPath()).cycle(ctx), holder.lock(ctx)); err != nil {
 				return nil, err
 			}
@@ -75,7 +75,7 @@ func ask(bars ...bar) *experiment {
 		role:  keeping,
 		takes: func(p *peer) bool { return p.Name == holdfastName || p.Name == zkLockName },
 		prepare: withClients(1, func(ctx context.Context, c *crew) (round, error) {
-			if err := c.add(ctx, peerNamed(c.Name), 2); err != nil { // no cached lease
+			if err := c.add(ctx, peerNamed(c.Name), 2); err != nil { // not in the role: no cached lease
 				return nil, err
 			}
 			path := c.newPath()

@@ -32,7 +32,7 @@ func held[H unlocker](call func(context.Context) (H, error)) take {
 	return func(ctx context.Context) (unlocker, error) { return call(ctx) }
 }
 
-// openTaking opens sessions whose locks use that take.
+// openTaking opens sessions of Holdfast. Their lockers lock with the take that of returns.
 func openTaking(of func(c *lock.Client, name string) take) opener {
 	return func(ctx context.Context, addr string) (session, error) {
 		meter := new(zkserver.Meter)
@@ -51,7 +51,7 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 				}
 				return holdfastLocker(c.Mutex(name), of(c, name))
 			},
-			// The nodes of frequently used locks stay for a second.
+			// The nodes of frequently used locks stay for a second; settle waits for their end.
 			settle: func(ctx context.Context) error {
 				return wait.Until(ctx, patience, "all locks are gone", func() (bool, error) {
 					there, _, err := admin.New(c).Children(ctx, root)
@@ -66,8 +66,8 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 func holdfastLocker(mutex *lock.Mutex, take take) locker {
 	var hold unlocker
 	return locker{
-		// A context that cannot end, as with the other peers. A cancelable context costs a
-		// goroutine for each request.
+		// The context cannot end, as with the other peers: a cancelable context costs a goroutine
+		// for each request.
 		lock: func(ctx context.Context) (err error) {
 			hold, err = take(context.WithoutCancel(ctx))
 			return err
@@ -171,7 +171,7 @@ func bareRequests(conn *zk.Conn, path string) locker {
 	var parent []byte
 	var prefix, anchor, entry string
 	var times int
-	var version int32 // of the parent; 0: there is no parent
+	var version int32 // the parent's version; 0: there is no parent
 	return locker{
 		lock: func(context.Context) error {
 			var ops []any

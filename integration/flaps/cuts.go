@@ -173,8 +173,8 @@ type turn struct {
 	in, out time.Time
 }
 
-// take runs a client's turns until ctx ends. It repeats failed calls, as any program would; Unlock
-// only a few times.
+// take runs a client's turns until ctx ends. It repeats failed calls, as any program would, but
+// calls Unlock at most unlockTries times.
 func (t *turns) take(ctx context.Context, c *peers.Client) error {
 	for {
 		answer, err := c.Tell("lock")
@@ -252,7 +252,7 @@ func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
 	return nil
 }
 
-// pause is the longest time since start in which no client came in.
+// pause returns the longest time since start in which no client came in.
 func (t *turns) pause(start time.Time) (longest time.Duration) {
 	end := time.Now()
 	for _, one := range t.inOrder(start) {

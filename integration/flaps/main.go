@@ -68,9 +68,9 @@ func main() {
 
 // scenario is a sequence of faults to the clients of a lock.
 type scenario struct {
-	name  string // on the command line
+	name  string // name on the command line
 	title string
-	head  []string                           // of the columns
+	head  []string                           // titles of the columns
 	times func(c *contender, rounds int) int // number of runs for a lock
 	begin func(c *contender, round int) outcome
 	alone bool // no other scenario runs while it measures
@@ -99,7 +99,7 @@ type run struct {
 // report has all runs and their results.
 type report struct {
 	contenders []*contender
-	zookeeper  string // its version
+	zookeeper  string // version of the server
 	runs       []*run
 }
 
@@ -129,8 +129,8 @@ func newReport(locks, names []string, rounds int) (*report, error) {
 	return r, nil
 }
 
-// carryOut runs all. Its error is that of the bench; each run has its own. Runs that mostly wait
-// are concurrent.
+// carryOut runs all. It returns an error of the bench; a run keeps its own error. Runs are
+// concurrent, but a scenario that must be alone begins when the others only have to wait.
 func (r *report) carryOut(ctx context.Context, verbose bool) (err error) {
 	dir, err := os.MkdirTemp("", "holdfast-flaps-")
 	if err != nil {
@@ -225,13 +225,13 @@ func (b *bench) overhear(lockPath string) func(line string) {
 
 // contender is a lock in the comparison.
 type contender struct {
-	name    string // on the command line
-	title   string // in the tables
-	asked   string // what of its API says whether the lock is held; "": nothing does
+	name    string // name on the command line
+	title   string // name in the tables
+	asked   string // call of its API that says whether the lock is held; "": there is none
 	ours    bool
 	rides   bool          // its lease outlives all faults here: the holder must keep the lock
-	cuts    int           // least number of rounds, because cuts hit clients at random; 0: none
-	ttl     time.Duration // of our entries
+	cuts    int           // least number of rounds of cuts, which hit clients at random; 0: none
+	ttl     time.Duration // TTL of Holdfast's entries
 	setUp   func(ctx context.Context, dir string) (peers.Program, error)
 	program peers.Program
 	absent  error // reason why it takes no part

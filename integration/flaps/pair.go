@@ -223,5 +223,5 @@ func (r *pairRun) finish(ctx context.Context) (err error) {
 	return err
 }
 
-// errDone ends the holder's work.
+// errDone is the cause of a context whose time is over: the holder's work, or a wait.
 var errDone = errors.New("done")

@@ -16,7 +16,7 @@ import (
 
 // Program is a program that is ready to run.
 type Program struct {
-	Version string // of the library
+	Version string // name and version of the library
 	Command func(args ...string) *exec.Cmd
 }
 

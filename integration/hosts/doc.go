@@ -1,3 +1,3 @@
-// Package hosts has only tests: other projects' own suites, unmodified, on backends of those
-// projects that take their locks here.
+// Package hosts has only tests: the unmodified test suites of other projects, on backends of those
+// projects that use Holdfast's locks.
 package hosts

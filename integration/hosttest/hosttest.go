@@ -1,4 +1,4 @@
-// Package hosttest gives the tests of other projects, which take their locks here, a ZooKeeper.
+// Package hosttest provides a ZooKeeper for the tests of other projects that use Holdfast's locks.
 package hosttest
 
 import (
@@ -79,7 +79,7 @@ func (s Servers) Dial(t testing.TB, opts ...lock.Option) *lock.Client {
 }
 
 // wipe deletes the root. It returns the entries and anchors that it found: the nodes without
-// children two levels below the root or deeper. An empty ancestor of a lock is the reaper's.
+// children two levels below the root or deeper. It ignores empty ancestors, which the reaper deletes.
 func (s Servers) wipe() (left []string, err error) {
 	conn, _, err := zk.Connect(s.Addresses, 10*time.Second, zk.WithLogInfo(false))
 	if err != nil {

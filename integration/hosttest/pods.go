@@ -18,15 +18,15 @@ import (
 
 // Variables of a pod's environment.
 const (
-	envRoot = "HOLDFAST_POD_ROOT" // of the locks; empty: not a pod
+	envRoot = "HOLDFAST_POD_ROOT" // root of the locks; empty: this process is no pod
 	envTTL  = "HOLDFAST_POD_TTL"
 )
 
-// grace of the pods' client.
+// grace is the grace of the pods' locks.
 const grace = 500 * time.Millisecond
 
-// Main is for the TestMain of a package whose tests start pods. It runs the tests, or, in a process
-// that [Servers.StartPods] has started, pod with a client. It returns the exit status for os.Exit.
+// Main runs the tests, for the TestMain of a package whose tests start pods. In a process that
+// [Servers.StartPods] has started it runs pod with a client instead. It returns the exit status.
 func Main(m *testing.M, pod func(ctx context.Context, locks *lock.Client) error) int {
 	root := os.Getenv(envRoot)
 	if root == "" {
@@ -41,7 +41,7 @@ func Main(m *testing.M, pod func(ctx context.Context, locks *lock.Client) error)
 
 func runPod(root string, pod func(ctx context.Context, locks *lock.Client) error) error {
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends, however it does
+		_, _ = io.Copy(io.Discard, os.Stdin) // the input ends with the test, even if that is killed
 		os.Exit(1)
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -61,8 +61,8 @@ func runPod(root string, pod func(ctx context.Context, locks *lock.Client) error
 // Pods are processes of the test's own program.
 type Pods []*exec.Cmd
 
-// StartPods starts n pods whose locks have that TTL, with these variables in their environment. The
-// end of the test kills those that still run.
+// StartPods starts n pods whose locks have that TTL. env has further variables of their
+// environment. The end of the test kills the pods that still run.
 func (s Servers) StartPods(t testing.TB, n int, ttl time.Duration, env ...string) (pods Pods) {
 	t.Helper()
 	env = append(env, envRoot+"="+s.Root, envTTL+"="+ttl.String(), zkserver.EnvServers+"="+strings.Join(s.Addresses, ","))

@@ -40,7 +40,7 @@ type Options struct {
 // KDC is a KDC and its realm.
 type KDC struct {
 	Realm string
-	Conf  string // path of a krb5.conf that names it
+	Conf  string // path of a krb5.conf that names this KDC
 	Addr  string // 127.0.0.1:port
 
 	dir      string
@@ -199,7 +199,7 @@ func (k *KDC) Start(ctx context.Context) (err error) {
 // Stop stops the KDC, if it runs.
 func (k *KDC) Stop() {
 	if k.proc != nil {
-		_ = k.proc.Stop(syscall.SIGTERM, time.Minute) // fails only if it is gone, or was killed
+		_ = k.proc.Stop(syscall.SIGTERM, time.Minute) // fails only if it has ended, or had to be killed
 		k.proc = nil
 	}
 }
@@ -211,7 +211,7 @@ func (k *KDC) Admin(t testing.TB, request string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(out, ": ") && strings.Contains(out, "while ") { // its exit status is 0
+	if strings.Contains(out, ": ") && strings.Contains(out, "while ") { // an error, though it exits with 0
 		t.Fatalf("kadmin.local -q %q: %s", request, out)
 	}
 	return out

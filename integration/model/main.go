@@ -190,7 +190,7 @@ func (c check) run(ctx context.Context, dir string) (result, error) {
 		return result{}, fmt.Errorf("the verifier tells no property:\n%s", out)
 	}
 	trail, err := command(ctx, dir, "spin", append(defs, "-t", "-T", c.model)...)
-	events, _, _ := bytes.Cut(trail, []byte("spin: ")) // the variables at the end follow
+	events, _, _ := bytes.Cut(trail, []byte("spin: ")) // without the variables' final values
 	r.trail = string(events)
 	return r, err
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/repeatable"
 )
 
-// simulation is the test of random histories; SEED and SEEDS select them. ticks is that of jobs,
-// with about as many ticks in a history as ticksOfSeed.
+// simulation is the test of random histories; the variables SEED and SEEDS select them. ticks is
+// the test of random histories of jobs. One of these has about ticksOfSeed ticks.
 const (
 	simulation  = "TestSimulation"
 	ticks       = "TestTicks"
@@ -27,12 +27,12 @@ const (
 
 // bench builds and tests mutants.
 type bench struct {
-	root  string // of the module
+	root  string // folder of the module
 	temp  string
 	seeds int  // largest number of histories of the simulation; 0: do not run it
-	audit bool // only violations that the audit finds count, and only the simulation runs
-
-	runtime map[string]string // changed files of a Go runtime without random choices, by the original's path
+	audit bool // only violations that the audit finds count, and only tests of package lock run
+	// runtime has the changed files of a Go runtime without random choices, by the original's path.
+	runtime map[string]string
 }
 
 // result is the result of a mutant.
@@ -128,7 +128,7 @@ func (b *bench) test(ctx context.Context, m mutant) (r result) {
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(named)) {
 		binary := filepath.Join(b.temp, m.name+"."+strings.ReplaceAll(pkg, "/", "_")+".test")
-		if whole := b.audit && m.diff == ""; !whole { // noticed compares with the code as it is
+		if whole := b.audit && m.diff == ""; !whole { // noticed needs the binary of the unchanged code
 			defer os.Remove(binary)
 		}
 		build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary, "-overlay", overlay, "./"+pkg)
@@ -173,8 +173,8 @@ func (b *bench) test(ctx context.Context, m mutant) (r result) {
 // auditRule matches what tests say of a violation that the audit has found.
 var auditRule = regexp.MustCompile(`audit: 0x[0-9a-f]+ (\w+): .*`)
 
-// noticed returns the first violation that the audit finds in those tests of package lock by a rule
-// that it does not find broken in the code as it is: some tests delete nodes by hand.
+// noticed runs those tests of package lock, and returns a violation that the audit finds. It ignores
+// rules that these tests also break with the unchanged code, as some delete nodes by hand.
 func (b *bench) noticed(ctx context.Context, binary string, tests []string) (says string, err error) {
 	found := [2]map[string]string{{}, {}} // by rule
 	for i, binary := range []string{filepath.Join(b.temp, "baseline.lock.test"), binary} {
@@ -227,7 +227,7 @@ func (b *bench) simulate(ctx context.Context, m mutant, binary string) (seed, sa
 // output is the output of a test binary.
 type output []byte
 
-// has reports whether the test had that outcome.
+// has reports whether the test had that outcome, PASS or FAIL.
 func (o output) has(outcome, test string) bool {
 	return bytes.Contains(o, []byte("--- "+outcome+": "+test+" ("))
 }

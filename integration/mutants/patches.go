@@ -20,10 +20,10 @@ var patches embed.FS
 type mutant struct {
 	name   string
 	breaks string   // clause that says what is broken
-	tests  []string // each of which notices: "lock.TestX"
+	tests  []string // tests that must fail, such as "lock.TestX"
 	wire   string   // rule of the audit that its writes break; "": it breaks none
 	file   string   // the patch file
-	diff   string   // contents of the file
+	diff   string   // the output of git diff in that file
 }
 
 var (

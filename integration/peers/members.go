@@ -105,7 +105,7 @@ func serve(terms Terms, connect connector) {
 	}
 }
 
-// policies are the same for all locks.
+// policies is the same policy for all locks.
 type policies lock.Policy
 
 func (p policies) Policy(string) lock.Policy { return lock.Policy(p) }

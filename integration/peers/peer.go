@@ -51,7 +51,7 @@ type Peer struct {
 	ended error         // why it ended; read it only after gone is closed
 
 	mu      sync.Mutex
-	waiting map[string]chan zkserver.Line // for the answers, by "CLIENT COMMAND"
+	waiting map[string]chan zkserver.Line // receivers of the answers, by "CLIENT COMMAND"
 	clients map[string]*Client
 }
 
@@ -62,7 +62,7 @@ const OK = "ok"
 type Client struct {
 	Name  string          // unique within its peer
 	Relay *zkserver.Relay // between the client and the server
-	Tap   zkserver.Tap    // behind the relay
+	Tap   zkserver.Tap    // between the relay and the server
 	Links atomic.Int64    // number of connections that have reached the server
 
 	peer   *Peer
@@ -242,12 +242,12 @@ var MixedRW = []string{KeepParent, "-__READ__", "-__WRIT__"}
 // Terms are the terms of all clients of a peer.
 type Terms struct {
 	SessionTimeout time.Duration
-	TTL            time.Duration // of Holdfast's entries
+	TTL            time.Duration // TTL of Holdfast's entries
 }
 
 // Program starts peers of one library.
 type Program struct {
-	Version string // of the library; "": this module's
+	Version string // name and version of the library; "": this module
 	Command func(Terms) *exec.Cmd
 }
 
@@ -264,7 +264,7 @@ func ZKLock(context.Context, string) (Program, error) {
 func self(version, name string) (Program, error) {
 	path, err := os.Executable()
 	return Program{version, func(terms Terms) *exec.Cmd {
-		config, _ := json.Marshal(selfConfig{name, terms}) // the configuration always encodes
+		config, _ := json.Marshal(selfConfig{name, terms}) // cannot fail
 		cmd := exec.Command(path)
 		cmd.Env = append(os.Environ(), selfEnv+"="+string(config))
 		return cmd

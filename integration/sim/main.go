@@ -156,7 +156,7 @@ func (t tally) add(out string) {
 		_, counts, _ := strings.Cut(line, ": ")
 		for count := range strings.SplitSeq(counts, ", ") {
 			number, thing, _ := strings.Cut(count, " ")
-			if n, err := strconv.Atoi(number); err == nil { // else it is not that line
+			if n, err := strconv.Atoi(number); err == nil { // not a number: another line
 				t[thing] += n
 			}
 		}

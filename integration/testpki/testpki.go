@@ -23,7 +23,7 @@ import (
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	PEM  []byte // its certificate
+	PEM  []byte // the authority's certificate
 }
 
 // Pair is a certificate and its key.
@@ -67,7 +67,7 @@ func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	return Pair{cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}
 }
 
-// sign creates a certificate; without by, it is the authority's own.
+// sign creates a certificate that by signs; nil: that signs itself.
 func sign(t testing.TB, by *Authority, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

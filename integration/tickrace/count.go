@@ -14,7 +14,7 @@ type numbers struct {
 	Interrupted int // was begun, but no run ended
 	Missed      int // no run began
 
-	Late   int           // of the ticks that ran: began more than an interval late
+	Late   int           // ran, but began more than an interval late
 	Latest time.Duration // how late a tick began at most
 }
 
@@ -40,7 +40,7 @@ func (f figures) pending() int {
 // history is what the log says of one tick.
 type history struct {
 	begun, ended int
-	told         bool      // as unfinished
+	told         bool      // package schedule reported an unfinished run
 	first        time.Time // when the first run began
 }
 
@@ -49,7 +49,7 @@ func count(log string, g group, first, last time.Time) (n numbers, err error) {
 	ticks := map[int64]*history{}
 	for line := range strings.Lines(log) {
 		if !strings.HasSuffix(line, "\n") {
-			break // it is being written
+			break // a replica is still writing this line
 		}
 		var word, replica string
 		var tick, at int64

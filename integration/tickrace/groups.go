@@ -19,17 +19,17 @@ const (
 
 // group is a job with its replicas.
 type group struct {
-	Name        string // for people; also in the results
-	Ours        bool   // by package schedule
+	Name        string // name in the output and the results
+	Ours        bool   // runs by package schedule
 	AtLeastOnce bool
 	Off         bool          // the wall clocks are off
-	Lasts       time.Duration // of a run
-	Expiry      time.Duration // of the lock on Redis; 0: redsync's default, 8 s
+	Lasts       time.Duration // duration of a run
+	Expiry      time.Duration // expiry of the lock on Redis; 0: redsync's default, 8 s
 }
 
-// groups are those that race. "Tuned" is what helps gocron: the run lasts for half the interval, so
-// that the lock is still held when other replicas, which are late, ask for it. It expires soon after
-// its holder was killed.
+// groups are the groups of the race. "Tuned" has settings that help gocron. A run lasts for half
+// the interval, so that the lock is still held when late replicas ask for it. The lock expires soon
+// after its holder was killed.
 var groups = []group{
 	{Name: "Holdfast", Ours: true, Off: true},
 	{Name: "Holdfast, 0.5 s runs", Ours: true, Off: true, Lasts: interval / 2},
@@ -42,7 +42,7 @@ var groups = []group{
 
 // fault is what happens to one replica of each group.
 type fault struct {
-	at      time.Duration // since the start
+	at      time.Duration // time since the start
 	replica int
 	kill    bool          // SIGKILL, and a new process afterwards; else SIGSTOP and SIGCONT
 	lasts   time.Duration // from the fault until the replica runs again
@@ -101,7 +101,7 @@ func offset(seed uint64, replica, life int) time.Duration {
 	return between(stream(seed, "offset", replica, life), -mostOff, mostOff)
 }
 
-// stream returns random numbers of their own for each use.
+// stream returns random numbers for one use. Those of other uses do not change them.
 func stream(seed uint64, use string, replica, life int) *rand.Rand {
 	key := seed
 	for _, b := range []byte(use) {

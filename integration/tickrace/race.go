@@ -21,7 +21,7 @@ import (
 
 const (
 	startPatience  = time.Minute
-	settlePatience = 2 * time.Minute // after the last fault, for ticks that wait
+	settlePatience = 2 * time.Minute // limit of the wait for late ticks after the last fault
 	warmUp         = 5 * time.Second // from the start of the replicas until ticks count
 	closePatience  = 20 * time.Second
 	progressEvery  = time.Minute

@@ -27,8 +27,8 @@ const tellTime = "time"
 type replica struct {
 	Group     group
 	Job       string        // name of the group's job
-	Name      string        // of the replica
-	Ahead     time.Duration // by which its wall clock is off
+	Name      string        // name of the replica, with the number of its life
+	Ahead     time.Duration // how far its wall clock is ahead; negative: behind
 	ZooKeeper []string
 	Redis     string
 	Log       string // file of the group, to which the replicas append
@@ -41,7 +41,7 @@ type replica struct {
 // Words of the log. A line has a word, the tick in ns, the replica, and the right time in ns.
 const (
 	wordBegin      = "begin"      // a run begins
-	wordEnd        = "end"        // it has ended
+	wordEnd        = "end"        // a run has ended
 	wordUnfinished = "unfinished" // package schedule tells that a run was started and not finished
 )
 
@@ -83,7 +83,7 @@ func (r *replica) note(word string, tick time.Time) {
 	if err != nil {
 		select {
 		case r.logFailed <- err:
-		default: // one is enough
+		default: // an earlier error ends the replica
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (r *replica) gocron(ctx context.Context) error {
 		return err
 	}
 	task := gocron.NewTask(func(ctx context.Context) error { return r.work(ctx, r.clock.tick(time.Now())) })
-	// A cron job has its points at whole seconds, as gocron advises for replicas.
+	// A cron job is due at whole seconds, as gocron advises for replicas.
 	if _, err := scheduler.NewJob(gocron.CronJob("* * * * * *", true), task, gocron.WithName(r.Job)); err != nil {
 		return err
 	}

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// result is a race as it is kept.
+// result is the result of a race, as the file of -out has it.
 type result struct {
 	settings
-	ZooKeeper string         // version
-	Faults    map[string]int // number by kind
+	ZooKeeper string         // version of the servers
+	Faults    map[string]int // number of faults by kind
 	Groups    []figures
 }
 

@@ -20,17 +20,17 @@ import (
 
 // client is the controller's view of one worker, over all its lives, with its network.
 type client struct {
-	relays  zkserver.Relays // to each of the servers
-	tap     zkserver.Tap    // behind them: it knows the session
+	relays  zkserver.Relays // a relay to each server
+	tap     zkserver.Tap    // between the relays and the servers: it knows the session
 	servers []string
-	log     string // file
+	log     string // name of the log file
 	history *history
 	gone    func(name string, err error) // called when a life ends by itself
 	lives   sync.WaitGroup               // lives that a goroutine listens to
 	granted chan struct{}                // a token: the worker got a lock since the last check
 
 	mu     sync.Mutex
-	config workerConfig // of the present life
+	config workerConfig // configuration of the present life
 	worker *zkserver.Worker
 	killed *atomic.Bool // the process was killed, or will be
 	last   record       // last record from the worker
@@ -109,8 +109,8 @@ func (c *client) listen(w *zkserver.Worker) error {
 	}
 }
 
-// finish waits until the worker ends, after the end of its input. If it does not, finish returns
-// the worker's last message.
+// finish waits until the worker ends, after the end of its input. If ctx ends first, finish kills
+// the worker, and returns its last record.
 func (c *client) finish(ctx context.Context) (stuck string) {
 	select {
 	case <-c.worker.Exited():
@@ -154,7 +154,7 @@ func (c *client) inside() bool {
 // awaitGrant waits until the worker gets a lock, for at most patience.
 func (c *client) awaitGrant(ctx context.Context, patience time.Duration) {
 	select {
-	case <-c.granted: // a token of an earlier grant
+	case <-c.granted: // drop the token of an earlier grant
 	default:
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -25,7 +25,7 @@ type fault struct {
 }
 
 // plague applies faults, one at a time, until ctx ends: all of them in random order, then again in
-// another.
+// another. Before each it waits from least to most. whom names the victim in the history.
 func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults []fault, least, most time.Duration) error {
 	for _, f := range faults {
 		t.planned.Store(f.name, nil)
@@ -146,8 +146,8 @@ func (t *torture) serverFaults() []fault {
 	}
 }
 
-// onServers returns a fault that damages some servers for a while, and mends them: those at the
-// indexes from to to-1, in the order leader, then both followers.
+// onServers returns a fault that damages some servers, and mends them after least to most. They are
+// those at the indexes [from:to] of a list of the leader and both followers.
 func (t *torture) onServers(name string, from, to int, least, most time.Duration, damage, mend func([]*zkserver.Server) error) fault {
 	return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
 		d, swap := between(r, least, most), r.IntN(2) == 1

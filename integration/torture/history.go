@@ -34,7 +34,7 @@ type claim struct {
 	Until instant `json:"until"`
 }
 
-// inquire asks a hold. The claim is nil if the hold is not valid. If the process is stopped
+// inquire asks a hold how long it is valid. The claim is nil if it is not. If the process is stopped
 // meanwhile, Until may have passed; it is computed from From, so it is never too late.
 func inquire(h *lock.Hold) *claim {
 	from := now()
@@ -87,14 +87,14 @@ type record struct {
 	Op     string  `json:"op"`
 	Worker string  `json:"worker,omitempty"` // w3.2: the third worker's second life
 	Lock   string  `json:"lock,omitempty"`
-	Kind   string  `json:"kind,omitempty"`   // of the lock
+	Kind   string  `json:"kind,omitempty"`   // kind of the lock
 	Weight int     `json:"weight,omitempty"` // share of the lock's room at its grant
 	Token  int64   `json:"token,omitempty"`
 	Call   instant `json:"call"`
 	Return instant `json:"return"`
 	Claim  *claim  `json:"claim,omitempty"`
-	Value  string  `json:"value,omitempty"`  // of a candidate: the value that it set or read
-	Result string  `json:"result,omitempty"` // of the library's call; for a fault, its name
+	Value  string  `json:"value,omitempty"`  // value that a candidate set or read
+	Result string  `json:"result,omitempty"` // result of the library's call, or the name of a fault
 }
 
 // history has all events of a run.

@@ -20,7 +20,7 @@ type hold struct {
 	grants []*record // more than one: two holds had the same token
 	share  *record   // nil: it was not downgraded
 	leave  *record   // nil: it was never unlocked
-	left   *record   // nil: nor did the worker learn of its end
+	left   *record   // nil: the worker did not learn the unlock's result
 	claims []*claim
 }
 

@@ -46,7 +46,7 @@ type torture struct {
 	duration time.Duration
 	seed     uint64
 
-	ctx      context.Context // ends when the run is to be given up
+	ctx      context.Context // ends when the run is given up
 	dir      string          // folder of the logs
 	clocks   bool            // the servers' clocks differ
 	ensemble *zkserver.Ensemble
@@ -56,7 +56,7 @@ type torture struct {
 	logs     map[string][]byte // by file name; read at the end
 	void     string            // reason why the findings prove nothing; "": they count
 
-	// Used only by the goroutine that breaks servers.
+	// Only the goroutine that breaks servers uses these:
 	led       *zkserver.Server
 	elections int
 
@@ -65,7 +65,7 @@ type torture struct {
 	stuck []string // workers that did not end in time
 	left  []string // nodes below the root at the end
 
-	findings *audit.Findings // of the servers' transaction logs
+	findings *audit.Findings // result of the audit of the servers' transaction logs
 
 	mu   sync.Mutex
 	died []string // workers that ended unexpectedly
@@ -104,9 +104,10 @@ func (t *torture) main(ctx context.Context) int {
 	return exitFailed
 }
 
-// diverged returns a server's log line that its data differs from the leader's, or where their
-// transaction logs differ; "" if they do not. ZooKeeper 3.8.0 can lose or keep transactions if
-// servers are killed while they synchronize. The clients' results prove nothing then.
+// diverged returns how the servers' data differs: the line of a server's log that says so, or the
+// zxid from which on their transaction logs differ. It returns "" if they agree. ZooKeeper 3.8.0 can
+// lose or keep transactions if servers are killed while they synchronize. Then the clients' results
+// prove nothing.
 func (t *torture) diverged() string {
 	for _, name := range slices.Sorted(maps.Keys(t.logs)) {
 		if !strings.HasPrefix(name, "server-") {
@@ -124,7 +125,8 @@ func (t *torture) diverged() string {
 	return ""
 }
 
-// run applies the faults, repairs them, and cleans up. Its error is that of the test's machinery.
+// run applies the faults, repairs them, and cleans up. Its error says that the run itself has
+// failed; broken promises are for judge.
 func (t *torture) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -331,8 +333,8 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	return context.Cause(t.ctx)
 }
 
-// finish waits until the workers have ended, once all servers serve: a closing client leaves behind
-// what it cannot delete in time.
+// finish waits until all servers serve, because a closing client leaves behind what it cannot delete
+// in time. Then it waits until the workers have ended.
 func (t *torture) finish() error {
 	ctx, cancel := context.WithTimeout(t.ctx, electionPatience)
 	defer cancel()
@@ -356,8 +358,8 @@ func (t *torture) finish() error {
 // reaper's client, which deletes the parent of the reaper's lock.
 func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 	tree := admin.New(locks)
-	// An entry from before the last election expires by the first stamp of this leader that the
-	// reaper knows.
+	// The reaper counts the lease of an entry from before the last election from the first stamp of
+	// this leader that it knows. Give it one now.
 	if _, err := tree.Now(t.ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}

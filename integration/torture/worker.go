@@ -21,7 +21,7 @@ import (
 const (
 	ttl            = 4 * time.Second
 	grace          = 3 * time.Second
-	clockOff       = 1250 * time.Millisecond // one server's clock is ahead, another's behind
+	clockOff       = 1250 * time.Millisecond // how far one server's clock is ahead, and another's behind
 	sessionTimeout = 2500 * time.Millisecond
 	unlockTimeout  = 5 * time.Second
 	root           = "/torture"
@@ -63,7 +63,7 @@ type workerConfig struct {
 	Seed    uint64
 	Index   int
 	Life    int
-	Began   instant  // the run
+	Began   instant  // start of the run
 	Servers []string // addresses of the worker's own relays
 }
 
@@ -128,7 +128,7 @@ type task struct {
 	kind     string
 	weight   int
 	barge    bool
-	priority int // of the candidate
+	priority int // the candidate's
 	try      bool
 	patience time.Duration // 0: without limit
 	steps    []step
@@ -209,7 +209,7 @@ func (w *worker) do(t task) error {
 			break
 		}
 	}
-	// The claims end before other clients can enter.
+	// Written before the unlock, so that the claims end before other clients can enter.
 	if err := a.say(opLeave, nil, ""); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (a *act) step(s step) (goOn bool, err error) {
 		return false, a.say(opLost, nil, told)
 	}
 	if s.op == opShare {
-		// The claims as a writer end before other clients can enter.
+		// Written before the downgrade, so that the claims as a writer end before others can enter.
 		if err := a.say(opShare, c, ""); err != nil {
 			return false, err
 		}

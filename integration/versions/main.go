@@ -4,8 +4,9 @@
 //	make versions VERSIONS="/opt/zookeeper-3.6.4 /opt/zookeeper-3.9.5"
 //	make versions VERSIONS="-only hosts /opt/zookeeper-3.6.4"
 //
-// -only SUITE runs one column of the table. Each other argument is a folder with an unpacked release, as for ZOOKEEPER_HOME. The folder bin
-// receives the tests' output. The exit status is 1 if any test failed.
+// -only SUITE runs one column of the table. Each other argument is a folder with an unpacked
+// release, as for ZOOKEEPER_HOME. The folder bin receives the tests' output. The exit status is 1 if
+// any test failed.
 package main
 
 import (
@@ -82,7 +83,7 @@ func run(ctx context.Context, suites []suite, homes []string) (table string, err
 	table = head + " tried on |\n" + line + "---|\n"
 	red := 0
 	for _, home := range homes {
-		if home, err = filepath.Abs(home); err != nil { // servers run in folders of their own
+		if home, err = filepath.Abs(home); err != nil { // absolute, because servers run in other folders
 			return table, err
 		}
 		os.Setenv(zkserver.EnvHome, home)
@@ -92,7 +93,7 @@ func run(ctx context.Context, suites []suite, homes []string) (table string, err
 		}
 		row := "| " + version + " |"
 		for _, s := range suites {
-			// Ctrl-C at the terminal reaches the tests too, and they end.
+			// ctx need not end the tests: Ctrl-C at the terminal reaches them too.
 			said, err := exec.Command(s.command[0], s.command[1:]...).CombinedOutput()
 			passed := err == nil
 			file := filepath.Join("bin", fmt.Sprintf("versions-%s-%s.out", filepath.Base(home), s.name))

@@ -57,7 +57,7 @@ func expire(ctx context.Context, addr string, id int64, passwd []byte, answerTim
 			return fmt.Errorf("wire: expiring session %#x at %s: %w (try %d, after %v)", id, addr, err, try, last)
 		}
 		if last = err; err != nil {
-			// The client closed the connection, or a server that cannot serve now.
+			// The client has closed the connection, or the server cannot serve now.
 			_ = wait.Sleep(ctx, retryAfter)
 		}
 	}
@@ -74,7 +74,8 @@ func (e *ConnectionLost) Unwrap() error { return e.error }
 // It sends both requests at once. The server reads the second as soon as it has attached the
 // session, which leaves the client little time.
 func closeSession(conn net.Conn, id int64, passwd []byte) error {
-	closing := []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5} // RequestHeader: xid int32 1, type int32 -11, closeSession; ZooDefs.OpCode
+	// RequestHeader: xid int32 1, type int32 -11, which is closeSession in ZooDefs.OpCode.
+	closing := []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
 	if _, err := conn.Write(append(ConnectRequest(id, passwd), Frame(closing)...)); err != nil {
 		return &ConnectionLost{err}
 	}

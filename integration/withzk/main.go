@@ -118,7 +118,7 @@ func start(signals <-chan os.Signal) (s *server, interrupt os.Signal, err error)
 		cancel()
 		<-started
 		if err != nil {
-			return nil, interrupt, nil // the interruption is the reason
+			return nil, interrupt, nil // the start has failed because of the signal
 		}
 		return nil, interrupt, s.stop()
 	}
@@ -151,7 +151,7 @@ func say(format string, args ...any) { fmt.Fprintf(os.Stderr, "withzk: "+format+
 
 // server is the command's ZooKeeper.
 type server struct {
-	env  []string // addresses the server, and names the file for skipped tests
+	env  []string // variables that name the server, and the file for skipped tests
 	stop func() error
 }
 

@@ -24,7 +24,7 @@ const EnvRoots = "HOLDFAST_ROOTS"
 // of [ForTest] and [EnsembleForTest], and the shared one. Servers that HOLDFAST_ZOOKEEPER names are
 // not audited, unless "withzk" has started them: their logs are elsewhere.
 
-// roots has the lines of this process for tests on servers of their own.
+// roots has the lines that [Root] has made in this process, for servers that only it uses.
 var roots struct {
 	sync.Mutex
 	lines []string
@@ -66,13 +66,13 @@ func shareRoots() (remove func() error, err error) {
 	}, f.Close()
 }
 
-// auditLogs audits the logs of the servers with these folders. Violations that tests cause on
-// purpose are none. If the servers may diverge and their logs contradict themselves, it says so, and
-// nothing else.
+// auditLogs audits the servers' logs in these folders, and returns the violations as an error. It
+// leaves out those that tests cause on purpose. If the servers may diverge and their logs contradict
+// themselves, it only prints that.
 func auditLogs(mayDiverge bool, dirs ...string) error {
 	dirs = slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
 		files, err := filepath.Glob(filepath.Join(dir, "log.*"))
-		return err != nil || len(files) == 0 // it never served
+		return err != nil || len(files) == 0 // the server has never served
 	})
 	if len(dirs) == 0 {
 		return nil

@@ -25,7 +25,7 @@ const modeTimeout = time.Second
 // Ensemble is a set of servers that replicate each other.
 type Ensemble struct {
 	servers []*Server
-	removed []*Server // by Remove
+	removed []*Server // former members, see Remove
 	opts    Options
 	links   links // nil without Options.Links
 }
@@ -103,7 +103,8 @@ func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 
 // newMember creates the folder of a member that knows a list of members.
 func newMember(opts Options, m member, client int, list []string) (*Server, error) {
-	s, err := newServer(opts, client, append(list, "initLimit=60", "syncLimit=10")...) // in ticks; on a slow machine a join takes long
+	// The limits are in ticks. On a slow machine a join takes long.
+	s, err := newServer(opts, client, append(list, "initLimit=60", "syncLimit=10")...)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func External() []string {
 // Installation has what is necessary to run a server.
 type Installation struct {
 	Java      string // the java command
-	ClassPath string // for java -cp
+	ClassPath string // argument of java -cp
 	Home      string // the folder of its jars
 }
 
@@ -153,7 +153,7 @@ func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 	if err != nil {
 		return errors.New("there is no apt-get here to install it with")
 	}
-	// Another program may be installing: wait for it.
+	// The timeout is for the wait until another program has installed its packages.
 	command := []string{"env", "DEBIAN_FRONTEND=noninteractive", path, "-q", "-o", "DPkg::Lock::Timeout=300"}
 	if os.Geteuid() != 0 {
 		if err := exec.CommandContext(ctx, "sudo", "-n", "true").Run(); err != nil {
@@ -182,7 +182,7 @@ func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "zkserver: installing %s (%s=1 forbids it)\n", strings.Join(missing, " "), EnvNoInstall)
-	// Old lists may suffice; otherwise the installation fails.
+	// If the update fails, the old lists may suffice; otherwise the installation fails.
 	_ = aptGet("update")
 	return aptGet(append([]string{"install", "--yes", "--no-install-recommends"}, missing...)...)
 }
@@ -235,7 +235,7 @@ func ParseVersion(text string) (v Version, err error) {
 		return v, fmt.Errorf("version %q: must be as 3.9.5", text)
 	}
 	for i := range v.Number {
-		fmt.Sscan(m[1+i], &v.Number[i]) // without a patch: 0
+		fmt.Sscan(m[1+i], &v.Number[i]) // a missing patch stays 0
 	}
 	v.Snapshot = beforeRelease.MatchString(m[4])
 	return v, nil

@@ -12,7 +12,7 @@ import (
 
 // Meter counts the traffic between one client and its servers, as a [Tap] does. It does nothing
 // else, without a goroutine or a copy, so that it hardly delays timed requests. Its zero value is
-// ready for use, one for each client.
+// ready for use. Each client needs its own.
 type Meter struct {
 	// Dialer connects to servers; default net.DialTimeout.
 	Dialer zk.Dialer
@@ -83,8 +83,8 @@ func (c *meteredConn) Write(p []byte) (int, error) {
 // packets finds the packets in one direction of a connection, however reads and writes split them.
 type packets struct {
 	head  [12]byte // start of the current packet: length, xid and type
-	have  int      // number of its bytes that have passed
-	size  int      // its size with the length field; known when that has passed
+	have  int      // number of the current packet's bytes that have passed
+	size  int      // the packet's size with the length field; known when that has passed
 	begun bool     // the first packet, the handshake, has passed
 }
 

@@ -43,7 +43,7 @@ func (p *pipe) cut() {
 // pipes has all connections through a relay or a tap.
 type pipes struct {
 	valve valve
-	all   sync.Map // of type *pipe
+	all   sync.Map // the keys are of type *pipe
 }
 
 // add adds a pipe with the client's end.
@@ -83,7 +83,7 @@ func (ps *pipes) Cut() { ps.each((*pipe).cut) }
 // valve lets bytes pass, or holds them back. Its zero value is open.
 type valve struct {
 	mu   sync.Mutex
-	shut chan struct{} // closed when it opens; nil while it is open
+	shut chan struct{} // closed when the valve opens; nil while it is open
 }
 
 func (v *valve) close() {

@@ -17,7 +17,7 @@ import (
 // Process is a child process that cannot outlive this one: a server, or a client.
 type Process struct {
 	cmd    *exec.Cmd
-	exited chan struct{} // closed when it is gone; then err is set
+	exited chan struct{} // closed when the process has ended; read err only then
 	err    error
 }
 
@@ -70,7 +70,7 @@ func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
 
 // Kill kills the process, stopped or not, and waits for its end.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // fails only if it is gone
+	_ = p.cmd.Process.Kill() // fails only if it has ended
 	<-p.exited
 }
 
@@ -113,7 +113,8 @@ type Line struct {
 // [Worker.Stderr], unless the command sets it.
 func StartWorker(cmd *exec.Cmd) (_ *Worker, err error) {
 	w := &Worker{lines: make(chan Line)}
-	// Files, because the worker's children may keep them open after its end.
+	// The outputs are files: the worker's children may keep them open after its end, and exec would
+	// wait for that.
 	var out *os.File
 	if w.out, out, err = os.Pipe(); err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func (s *Server) Version(ctx context.Context) (Version, error) {
 	if err != nil {
 		return Version{}, err
 	}
-	told, _, _ := strings.Cut(stats["Zookeeper version"], ",") // the build date follows
+	told, _, _ := strings.Cut(stats["Zookeeper version"], ",") // without the build date
 	version, err := ParseVersion(told)
 	if err != nil {
 		return Version{}, fmt.Errorf("zkserver: server %s: %w", s.addr, err)

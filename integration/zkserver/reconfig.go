@@ -23,7 +23,7 @@ const (
 // member is a line in an ensemble's list of members.
 type member struct {
 	id, quorum, election int
-	client               int // 0: not in the list, but in the member's own zoo.cfg
+	client               int // 0: the client port is only in the member's own zoo.cfg
 }
 
 // String returns the line, as in zoo.cfg.
@@ -62,8 +62,8 @@ func (e *Ensemble) Add(ctx context.Context) (*Server, error) {
 	return s, e.reconfigure(ctx, []string{m.String()}, nil)
 }
 
-// Remove makes a server no member any more. It still runs, and serves clients, until it is stopped:
-// by [Server.Stop], or by the ensemble's Stop.
+// Remove ends a server's membership. The server still runs, and serves clients, until it is stopped
+// by [Server.Stop] or the ensemble's Stop.
 func (e *Ensemble) Remove(ctx context.Context, s *Server) error {
 	if err := e.reconfigure(ctx, nil, []string{fmt.Sprint(s.member.id)}); err != nil {
 		return err

@@ -19,9 +19,10 @@ const relayDialTimeout = 5 * time.Second
 // through a [Tap] or a [Meter], those observe the traffic.
 type Relay struct {
 	pipes
-	target    string
-	opts      RelayOptions
-	opening   func(io.Reader) ([]byte, error) // if set: reads a connection's first bytes, and returns their replacement
+	target string
+	opts   RelayOptions
+	// opening reads a connection's first bytes, and returns their replacement; nil: none is replaced.
+	opening   func(io.Reader) ([]byte, error)
 	listener  net.Listener
 	accepting sync.WaitGroup
 	serving   sync.WaitGroup
@@ -156,7 +157,7 @@ func later(to io.Writer, delay time.Duration) (write func([]byte) (int, error), 
 		defer end()
 		var err error
 		for c := range queue {
-			if err == nil { // else the reader has gone, which ends the other direction
+			if err == nil { // after an error the reader has gone, which ends the other direction
 				sleepUntil(c.due)
 				_, err = to.Write(c.data)
 			}

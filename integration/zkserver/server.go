@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	startTimeout = 5 * time.Minute       // for a server's start, if the context allows; it takes minutes on a slow machine
-	stopTimeout  = 2 * time.Minute       // from SIGTERM to SIGKILL
-	pollInterval = 20 * time.Millisecond // between checks of a server that is not ready
+	startTimeout = 5 * time.Minute       // limit of a server's start: minutes on a slow machine
+	stopTimeout  = 2 * time.Minute       // time from SIGTERM to SIGKILL
+	pollInterval = 20 * time.Millisecond // interval of checks of a server that is not ready
 	tailLines    = 20                    // lines of the log in an error
 )
 
@@ -78,7 +78,7 @@ func (o Options) config(dir string, port int) []string {
 	if !o.Fsync {
 		lines = append(lines, "forceSync=no")
 	}
-	if o.Reconfig { // the lists of members have the ports
+	if o.Reconfig { // then the list of members has the client ports
 		return append(lines, "reconfigEnabled=true", "DigestAuthenticationProvider.superDigest="+superDigest)
 	}
 	return append(lines, "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", port))
@@ -89,7 +89,7 @@ func (o Options) jvmArgs() []string {
 	args := []string{
 		fmt.Sprintf("-Xmx%dm", o.HeapMB),
 		"-XX:+UseSerialGC", // starts in half the time on few cores
-		"-XX:-UsePerfData", // would leave a file behind when killed
+		"-XX:-UsePerfData", // with it, a killed server leaves a file behind
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 	}
@@ -106,12 +106,11 @@ type Server struct {
 	member  member // its line in an ensemble's list
 	command func() *exec.Cmd
 
-	mu     sync.Mutex
-	proc   *Process // nil while it does not run
-	paused bool
-	closed bool // by Stop
-
-	audited bool // its log is audited by Stop
+	mu      sync.Mutex
+	proc    *Process // nil while it does not run
+	paused  bool
+	closed  bool // Stop was called
+	audited bool // Stop audits its log
 }
 
 // Start starts a server and waits until it answers. The context limits only the start; Stop ends
@@ -233,13 +232,14 @@ func (s *Server) awaitServing(ctx context.Context) error {
 	}
 }
 
-// Stop stops the server and removes its folder. It kills a server that does not end in half a
-// minute. The error says that the server had died before, had to be killed, or that the folder
-// still exists; the server has ended in any case. A second Stop does nothing.
+// Stop stops the server and removes its folder. It kills a server that does not end in two minutes.
+// It audits the log of a server that a test started. The error says that the server had died before
+// or had to be killed, that the folder still exists, or what the audit found. The server has ended
+// in any case. A second Stop does nothing.
 func (s *Server) Stop() error { return stopServers([]*Server{s}) }
 
-// stopServers stops servers of an ensemble, or one, audits their logs if they are to be, and removes
-// their folders.
+// stopServers stops all servers of an ensemble, audits the logs of those that are marked for it, and
+// removes their folders.
 func stopServers(servers []*Server) error {
 	diverge := mayDiverge(servers)
 	err := wait.All(len(servers), func(i int) error { return servers[i].end() })

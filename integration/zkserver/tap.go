@@ -16,8 +16,8 @@ import (
 )
 
 // Tap is between one client and its servers. It knows the client's session, counts the traffic, and
-// can hold or cut the connection, also at a chosen request. Its zero value is ready for use, one
-// for each client:
+// can hold or cut the connection, also at a chosen request. Its zero value is ready for use. Each
+// client needs its own:
 //
 //	var tap zkserver.Tap
 //	conn, _, err := zk.Connect(servers, timeout, zk.WithDialer(tap.Dial))
@@ -77,7 +77,7 @@ func (t *Tap) requests(p *pipe) {
 			return
 		}
 		if _, err := p.server.Write(packet); err != nil {
-			<-p.ctx.Done() // until the server's earlier data is delivered
+			<-p.ctx.Done() // answers ends the pipe when it has delivered the server's earlier data
 			return
 		}
 	}
@@ -151,7 +151,7 @@ func socketPair() (a, b net.Conn, err error) {
 	var errs [2]error
 	for i, fd := range fds {
 		f := os.NewFile(uintptr(fd), "socketpair")
-		ends[i], errs[i] = net.FileConn(f) // a copy
+		ends[i], errs[i] = net.FileConn(f) // duplicates the descriptor
 		f.Close()
 	}
 	return ends[0], ends[1], errors.Join(errs[:]...)

@@ -52,7 +52,7 @@ func Main(m interface{ Run() int }) int {
 	code := m.Run()
 
 	if !uninterrupted() {
-		select {} // until the process exits
+		select {} // the interruption ends the process
 	}
 	stop()
 	err := stopShared()
@@ -121,7 +121,7 @@ func stopAll() error {
 	e := new(Ensemble)
 	for s := range live.Range {
 		s := s.(*Server)
-		s.audited = false // perhaps in the midst of a test
+		s.audited = false // its test may have been interrupted
 		e.servers = append(e.servers, s)
 	}
 	return e.Stop()

@@ -73,7 +73,7 @@ func (h *hangups) follow(cancel context.CancelCauseFunc) {
 		}
 		select {
 		case h.told <- struct{}{}:
-		default: // the previous SIGHUP was not received yet
+		default: // the program has not received the previous SIGHUP yet: one is enough
 		}
 	}
 }
@@ -113,7 +113,8 @@ func Run(ctx context.Context, cmd *cobra.Command, args []string, in io.Reader, o
 	}
 	if err != nil && err.Error() != "" {
 		hint := ""
-		if (errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth)) && !errors.Is(err, lock.ErrSASL) { // its text is "not authenticated"
+		// The hint is about ACLs: the text of a bare ErrNoAuth is only "not authenticated".
+		if (errors.Is(err, lock.ErrDenied) || errors.Is(err, zk.ErrNoAuth)) && !errors.Is(err, lock.ErrSASL) {
 			hint = "; is zookeeper.auth or zookeeper.sasl in the configuration a user that the ACL there allows? holdfast doctor tells more"
 		}
 		within(func() { fmt.Fprintf(errs, "%s: %v%s\n", cmd.Name(), err, hint) })
@@ -146,7 +147,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 
 func unknown(cmd *cobra.Command, arg string) error {
 	cmd.SuggestionsMinimumDistance = 2
-	if len(arg) < 4 { // rm is not run
+	if len(arg) < 4 { // with 2, rm would match run
 		cmd.SuggestionsMinimumDistance = 1
 	}
 	hint, below := "", cmd.Commands()

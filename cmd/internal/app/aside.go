@@ -53,7 +53,7 @@ func (a *Aside) Write(p []byte) (int, error) {
 func (a *Aside) pass(to io.Writer, p []byte, written chan struct{}) {
 	defer close(written)
 	for p != nil {
-		_, _ = to.Write(p) // if standard error fails, there is no other place for the error
+		_, _ = to.Write(p) // if standard error fails, there is nowhere to report it
 		p = a.next()
 	}
 }
@@ -88,7 +88,7 @@ func (a *Aside) Flush(patience time.Duration) {
 	}
 }
 
-// lastWords is the longest wait of an ending program for the reader of its standard error.
+// lastWords is how long an ending program waits at most for the reader of its standard error.
 const lastWords = time.Second
 
 // within calls write, and waits at most lastWords for it.

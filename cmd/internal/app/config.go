@@ -26,8 +26,8 @@ const (
 	EnvServers = "HOLDFAST_ZOOKEEPER"
 )
 
-// Flags are the flags of all commands. An empty value means that the flag was not given: a flag
-// must not be empty.
+// Flags are the flags of all commands. "" means that the flag was not given: an empty value is
+// refused.
 type Flags struct {
 	Config  string
 	Servers string
@@ -47,7 +47,7 @@ type Given string
 
 func (g *Given) String() string { return string(*g) }
 
-// Type is its name in the usage if the usage has no name in backquotes.
+// Type returns the value's name in the usage, for a flag whose usage names none in backquotes.
 func (g *Given) Type() string { return "string" }
 
 func (g *Given) Set(value string) error {
@@ -118,7 +118,7 @@ func choose(cfg *policy.Config, root string) (*policy.Config, error) {
 	var same []string
 	for _, n := range cfg.Each() {
 		switch {
-		case n.Name == root && !strings.HasPrefix(root, "/"): // its name in logs and metrics
+		case n.Name == root && !strings.HasPrefix(root, "/"): // not a node
 			return n.Config, nil
 		case n.Name != "" && n.Root == root:
 			same = append(same, n.Name)
@@ -187,8 +187,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// TellRoots logs a warning if a configuration has roots beside the chosen one. Otherwise a
-// command without --root may show no locks although there are many.
+// TellRoots logs a warning if a configuration has roots beside the chosen one. Without the warning,
+// a command without --root could show no locks although there are many.
 func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 	if len(cfg.Roots) == 0 {
 		return
@@ -200,7 +200,7 @@ func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 	log.Warn().Str("root", cfg.Root).Strs("roots", others).Msg("the configuration has roots that this does not look at: --root chooses one")
 }
 
-// Options returns the options of the configuration.
+// Options returns the client options of the configuration, with Kerberos if it is configured.
 func Options(cfg *policy.Config) ([]lock.Option, error) { return cfg.Options(kerberos.FromPolicy) }
 
 // Dial connects a client with the configuration; further options take precedence. It waits for a
@@ -243,7 +243,7 @@ type Unreachable struct{ error }
 
 func (e *Unreachable) Error() string {
 	if errors.Is(e.error, lock.ErrSASL) {
-		return e.error.Error() // there is a server
+		return e.error.Error() // a server answered: the advice would not help
 	}
 	return e.error.Error() + "\n" +
 		"Is a server running there, and can it be reached from here?\n" +

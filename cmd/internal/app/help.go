@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// The columns of a help: as many as the terminal has, within these bounds.
+// Bounds of the width of a help text, in columns.
 const (
 	minHelp = 40
 	maxHelp = 80
@@ -34,7 +34,7 @@ func helpWidth(w io.Writer) int {
 
 func init() {
 	cobra.AddTemplateFunc("flagsWithin", func(set *pflag.FlagSet, width int) string {
-		const values = "[=true|false]" // the usage of each switch has this, and it is of no use
+		const values = "[=true|false]" // pflag adds it to each switch; it does not help the user
 		return strings.ReplaceAll(set.FlagUsagesWrapped(width), values, strings.Repeat(" ", len(values)))
 	})
 }
@@ -53,8 +53,8 @@ func fillAll(cmd *cobra.Command, width int) {
 	}
 }
 
-// fill breaks the lines of each paragraph anew. A paragraph with an indented line, such as a
-// table, stays as it is.
+// fill wraps each paragraph at width columns. A paragraph with an indented line, such as a table,
+// stays as it is.
 func fill(text string, width int) string {
 	var paragraphs []string
 	for p := range strings.SplitSeq(text, "\n\n") {

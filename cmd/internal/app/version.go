@@ -14,7 +14,7 @@ var release, commit string
 
 // Build describes the program's source and tools.
 type Build struct {
-	Version  string `json:"version"`          // of the module; "(devel)" if there is none
+	Version  string `json:"version"`          // the module's version; "(devel)" if there is none
 	Commit   string `json:"commit,omitempty"` // "" if unknown
 	Modified bool   `json:"modified"`         // there were uncommitted changes
 	Go       string `json:"go"`

@@ -34,7 +34,7 @@ func (s *Scene) Pause() {
 func (s *Scene) Cut() {
 	s.each(fmt.Sprintf("the network of %%s is cut for %v", faultTime), func(w *worker) {
 		w.cut = true
-		// The call names no server, so it cannot fail.
+		// Partition fails only for an unknown server, and this call names none.
 		_ = s.ensemble.Partition(w.label)
 		s.later(w, "the network of %s is back", func() {
 			w.cut = false
@@ -97,7 +97,7 @@ func (s *Scene) Elect(off time.Duration) {
 	})
 }
 
-// must panics if the ensemble does not know a server by the name that it gave the server.
+// must panics on an error of the ensemble. It gave the servers' names itself, so it knows them.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -127,7 +127,7 @@ func (side *side) holder() *worker {
 	return first
 }
 
-// each applies a fault to both holders.
+// each applies a fault to both holders, and logs what with the holder's name.
 func (s *Scene) each(what string, do func(*worker)) {
 	s.update(func() {
 		for _, side := range s.sides {
@@ -142,7 +142,7 @@ func (s *Scene) each(what string, do func(*worker)) {
 	})
 }
 
-// later undoes a worker's fault, if the worker is still alive then.
+// later undoes a worker's fault after faultTime, if the worker is still alive then.
 func (s *Scene) later(w *worker, what string, undo func()) {
 	life := w.life
 	s.tasks.Go(func() {

@@ -72,14 +72,16 @@ func dialZK(_ context.Context, e *locktest.Ensemble, label string) (*process, er
 		}
 	}()
 	var closing atomic.Bool
-	closeOnce := func() { // a second Close would wait for the first one in a way that stops virtual time
+	// A second Close would wait for the first one in a way that stops virtual time.
+	closeOnce := func() {
 		if closing.CompareAndSwap(false, true) {
 			conn.Close()
 			close(closed)
 		}
 	}
 	return &process{
-		lock: func(ctx context.Context) (*hold, error) { // a zk.Lock has no context: the end of the connection ends it
+		// A zk.Lock has no context: only the end of the connection ends its wait.
+		lock: func(ctx context.Context) (*hold, error) {
 			l := zk.NewLock(conn, zkParent, zk.WorldACL(zk.PermAll))
 			defer context.AfterFunc(ctx, closeOnce)()
 			if err := l.Lock(); err != nil {
@@ -107,6 +109,6 @@ func dialHoldfast(ctx context.Context, e *locktest.Ensemble, label string) (*pro
 			}
 			return &hold{h, h.Unlock}, nil
 		},
-		end: func() { _ = c.Close() }, // what could not be deleted expires; a process that is killed deletes nothing
+		end: func() { _ = c.Close() }, // if it cannot delete an entry, that expires
 	}, nil
 }

@@ -23,7 +23,7 @@ const (
 	workers      = 3 // per side
 	workSteps    = 60
 	step         = 100 * time.Millisecond
-	rest         = 500 * time.Millisecond // between two turns
+	rest         = 500 * time.Millisecond // time between two turns
 	restart      = 3 * time.Second        // time until a dead process runs again
 	electionTime = 300 * time.Millisecond
 	logLength    = 80
@@ -38,16 +38,16 @@ type Scene struct {
 	tasks    sync.WaitGroup
 
 	mu       sync.Mutex
-	changed  chan struct{} // closed and made anew with each change
+	changed  chan struct{} // closed and replaced at each change
 	sides    [2]*side
 	clocks   []time.Duration // how far each member's clock is ahead of true time
 	electing bool
-	entries  int // number of entries to a lock
+	entries  int // how often workers have entered a lock
 	log      []Line
 	logged   int
 	tour     Tour
 	touring  bool
-	linger   bool // no worker ends its work
+	linger   bool // workers stay in their lock when their work is done
 }
 
 // side is one kind of lock with its workers.
@@ -94,7 +94,7 @@ func Start() (*Scene, error) {
 	return s, nil
 }
 
-// Close ends everything.
+// Close ends the workers and the ensemble, and waits for that.
 func (s *Scene) Close() {
 	s.cancel()
 	s.ensemble.Close()

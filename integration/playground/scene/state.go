@@ -37,7 +37,7 @@ type Worker struct {
 	State  string  `json:"state"`
 	Inside bool    `json:"inside"`
 	Done   float64 `json:"done"`  // part of its work that is done, 0..1
-	Lease  float64 `json:"lease"` // lower bound of its lease's rest, in seconds
+	Lease  float64 `json:"lease"` // what is surely left of its lease, in seconds
 	Token  string  `json:"token"`
 }
 

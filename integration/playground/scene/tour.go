@@ -9,7 +9,7 @@ import (
 
 // Tour is the progress of the tour.
 type Tour struct {
-	Stop int    `json:"stop"` // from 1; 0: the tour has not begun
+	Stop int    `json:"stop"` // number of the stop, from 1; 0: the tour has not begun
 	Of   int    `json:"of"`
 	Say  string `json:"say"`
 	Done bool   `json:"done"`
@@ -30,7 +30,7 @@ type stop struct {
 	say  string
 	do   func()
 	seen func(begin mark) bool // called with the scene locked
-	look time.Duration         // time to look at it
+	look time.Duration         // how long the stop goes on after that
 }
 
 // mark has the counts of each side when a stop began.
@@ -122,7 +122,7 @@ func (side *side) disturbed() bool {
 	return slices.ContainsFunc(side.workers, func(w *worker) bool { return w.paused || w.cut })
 }
 
-// next reports whether another worker is inside than at the beginning.
+// next reports whether a worker has entered that side's lock since the stop began, and is inside.
 func (s *Scene) next(side int, begin mark) bool {
 	w := s.sides[side].holder()
 	return w != nil && w.entered > begin.entered[side]

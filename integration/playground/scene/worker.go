@@ -37,7 +37,7 @@ type worker struct {
 	phase   string
 	hold    *hold // nil: it has none
 	inside  bool
-	entered int // number of its last entry to a lock, among all entries
+	entered int // value of Scene.entries when it last entered
 	done    int // completed steps of its work
 	read    int // value of the counter at its last read
 	paused  bool
@@ -71,7 +71,7 @@ func (w *worker) live(ctx context.Context) {
 		w.update(ctx, func() { w.die(err) })
 		return
 	}
-	defer w.s.tasks.Go(p.end) // the end takes long without a server
+	defer w.s.tasks.Go(p.end) // in the background, because it takes long without a server
 	w.update(ctx, func() { w.p = p })
 	for err == nil {
 		if err = w.turn(ctx, p); err == nil {

@@ -30,7 +30,7 @@ func main() {
 		"tour":     s.Tour,
 	}
 	js.Global().Set("onmessage", js.FuncOf(func(_ js.Value, args []js.Value) any {
-		go actions[args[0].Get("data").String()]() // it must not block the browser's call
+		go actions[args[0].Get("data").String()]() // in the background: a callback must not block
 		return nil
 	}))
 	for range time.Tick(frame) {

@@ -43,7 +43,7 @@ func find(t *testing.T) string {
 
 // Tab is a tab of a browser with an open page.
 type Tab struct {
-	ExpectErrors bool // a browser logs each request that fails
+	ExpectErrors bool // what the browser logs, such as failed requests, does not fail the test
 
 	t       *testing.T
 	ctx     context.Context
@@ -183,7 +183,7 @@ func (b *Tab) TabUntil(expression string) {
 	b.t.Fatalf("the tabulator does not get to %s", expression)
 }
 
-// Picture saves a picture of the whole page, if pictures are requested.
+// Picture saves a picture of the whole page, if HOLDFAST_PICTURES names a folder.
 func (b *Tab) Picture(name string) {
 	b.t.Helper()
 	folder := os.Getenv("HOLDFAST_PICTURES")

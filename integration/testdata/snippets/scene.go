@@ -28,9 +28,9 @@ var (
 	err     error
 	servers = strings.Split(os.Getenv("HOLDFAST_ZOOKEEPER"), ",")
 	locks   *lock.Client
-	other   *lock.Client // of another process
+	other   *lock.Client // stands for the client of another process
 	hold    *lock.Hold
-	read    *lock.Hold // of catalog
+	read    *lock.Hold // a read hold on catalog
 	catalog *lock.RWMutex
 	token   lock.Token
 	conn    *zk.Conn
@@ -42,13 +42,13 @@ var (
 	timeout = 10 * time.Second
 	work    = make(chan string)
 
-	// For jobs. Those of package schedule's documents are compiled alone.
+	// These are for jobs. The snippets of package schedule's documents are compiled alone.
 	daily   = cron.Every(24 * time.Hour)
 	nightly cron.Job
 	job     = new(schedule.Job)
 	failed  func(error)
 
-	// For locktest's documents, which are compiled alone.
+	// These are for locktest's documents, which are compiled alone.
 	t      *testing.T
 	ens    *locktest.Ensemble
 	member string
@@ -58,7 +58,7 @@ func ship(ctx context.Context, order string, token ...lock.Token) error { return
 
 func export(ctx context.Context, tick time.Time) error { return ctx.Err() }
 
-const raise = "" // the statement that begins a fenced transaction
+const raise = "" // stands for the statement that begins a fenced transaction
 
 // scene prepares the next snippet: each has locks of its own.
 func scene(n int) (clear func(), _ error) {

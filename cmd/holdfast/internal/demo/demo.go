@@ -29,13 +29,13 @@ func NewBase() Base { return Base("/holdfast-demo-" + znode.NewID()) }
 // Root is the root of Holdfast's locks.
 func (b Base) Root() string { return string(b) + "/locks" }
 
-func (b Base) counter() string { return string(b) + "/counter" } // the order numbers
+func (b Base) counter() string { return string(b) + "/counter" } // the last order number
 func (b Base) zkLock() string  { return string(b) + "/zk.Lock" } // go-zookeeper's lock
 
 // Options are the settings of a demo.
 type Options struct {
 	Base    Base
-	Servers []string // of ZooKeeper, which must let any client create a node at the top
+	Servers []string // ZooKeeper servers; they must let any client create a node below /
 	Reaper  string   // path of the reaper's program
 	Out     io.Writer
 	Colour  bool
@@ -98,7 +98,7 @@ func check(err error) {
 	}
 }
 
-// attempt runs tell, and returns the error that ended it, or nil.
+// attempt runs tell. It returns the error with which [check] ended it, or nil.
 func attempt(tell func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -113,7 +113,7 @@ func attempt(tell func()) (err error) {
 	return nil
 }
 
-// lookAround is the last chapter: it lists the remaining nodes.
+// lookAround is the last chapter: it lists what the locks have left, and removes the demo's nodes.
 func (d *demo) lookAround(ctx context.Context) {
 	d.begin("e", "What is left in the end?")
 	left := d.left(ctx)
@@ -155,7 +155,8 @@ func (d *demo) list(ctx context.Context, path string) []string {
 	return nodes
 }
 
-// remove removes all nodes of the demo, in one transaction: a lock goes with its anchor.
+// remove removes all nodes of the demo. It does so in one transaction, because a lock's node and
+// its anchor must be deleted together.
 func (d *demo) remove(ctx context.Context) {
 	for nodes := d.list(ctx, string(d.Base)); len(nodes) > 0; nodes = d.list(ctx, string(d.Base)) {
 		var all []admin.Deletion
@@ -189,7 +190,7 @@ func (d *demo) contenders(ctx context.Context, name string) []admin.Contender {
 }
 
 // queueUp starts workers that queue for a lock in that order; the first one gets it. present
-// returns the number of contenders. part is the workers' part, see [Helper].
+// returns the number of contenders. part is a key of [parts], and the arguments of its function.
 func (d *demo) queueUp(ctx context.Context, present func() int, part []string, names ...string) (queue []*process) {
 	for i, name := range names {
 		w := d.worker(name, part...)

@@ -21,7 +21,7 @@ const (
 // drawn is an order number, with the fencing token under which it was drawn.
 type drawn struct {
 	number int
-	token  string // sorts as tokens do
+	token  string // as text; it sorts in the order of the tokens
 }
 
 // drawOrders makes workers draw numbers from a counter, without a lock and with one.

@@ -24,9 +24,9 @@ type process struct {
 	name   string
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	lines  chan string   // of its standard output; closed at its end
-	gone   chan struct{} // closed when it has ended
-	errors bytes.Buffer  // its standard error; to be read when it has ended
+	lines  chan string   // lines of its standard output; closed at the end of the output
+	gone   chan struct{} // closed when the process has ended
+	errors bytes.Buffer  // its standard error; read it only after gone is closed
 }
 
 // start starts a program in its own process group, so that Ctrl-C reaches only the demo, which then
@@ -54,7 +54,7 @@ func (d *demo) start(name, path string, args ...string) *process {
 	return p
 }
 
-// worker starts a worker with a part; see [Helper].
+// worker starts a worker. part is a key of [parts], and the arguments of its function.
 func (d *demo) worker(name string, part ...string) *process {
 	self, err := os.Executable()
 	check(err)
@@ -84,7 +84,8 @@ func (p *process) hear(ctx context.Context, word string) string {
 	return rest
 }
 
-// overhear waits for a line from a worker until ctx ends, and returns "" if there is none.
+// overhear waits for a line from a worker until ctx ends, and returns "" if there is none. If the
+// worker has ended, that ends the demo.
 func (p *process) overhear(ctx context.Context) string {
 	select {
 	case line, alive := <-p.lines:
@@ -105,7 +106,7 @@ func (p *process) tell(ctx context.Context, line, answer string) string {
 
 // kill kills the process with SIGKILL, and waits for its end.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // fails only if it is gone
+	_ = p.cmd.Process.Kill() // fails only if it has ended
 	for range p.lines {      // the process ends only when its output has been read
 	}
 	<-p.gone
@@ -129,7 +130,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// end waits for the end of the process, and returns it as an error.
+// end waits for the end of the process, and returns an error with its status and standard error.
 func (p *process) end() error {
 	<-p.gone
 	return fmt.Errorf("%s has ended (%v): %s", p.name, p.cmd.ProcessState, p.errors.Bytes())

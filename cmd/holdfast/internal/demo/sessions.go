@@ -65,8 +65,8 @@ func (d *demo) expire(ctx context.Context, w *process) {
 	d.say("The server has ended %s one's session %s and does not know it any more.", w.name, w.tell(ctx, "expire", "expired"))
 }
 
-// intrudes judges how many clients get the lock until then beside the working holder. It returns
-// whether the waiting one does.
+// intrudes reports whether the waiting worker gets the lock before the time until, while the holder
+// still works. It judges whether as many do as expected. what names the kind of lock.
 func (d *demo) intrudes(ctx context.Context, what string, waiting *process, until time.Time, expected int) bool {
 	watching, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

@@ -59,7 +59,7 @@ func (s *story) table() (broken int) {
 	return broken
 }
 
-// Select graphic rendition, ECMA-48.
+// Parameters of the control function Select Graphic Rendition of ECMA-48.
 const (
 	bold  = "1"
 	dim   = "2"

@@ -43,7 +43,7 @@ func Helper() {
 	os.Exit(0)
 }
 
-// parts has the parts of workers.
+// parts maps the name of a worker's part to the function that plays it.
 var parts = map[string]func(w *worker, args []string){
 	"draw":     (*worker).draw,
 	"zk.Lock":  (*worker).zkLock,
@@ -71,7 +71,7 @@ func (w *worker) dial(network, address string, timeout time.Duration) (net.Conn,
 		return nil, err
 	}
 	return listen(conn, address, func(s session) {
-		if s.id != 0 { // 0: the old session has ended
+		if s.id != 0 { // 0: the server says that the old session has expired
 			w.session.Store(&s)
 		}
 	}), nil
@@ -98,7 +98,7 @@ func connect(servers []string, dialer zk.Dialer) (*zk.Conn, error) {
 	}
 }
 
-// silence is a logger for zk.Lock, whose log does not help the user.
+// silence is a logger that drops go-zookeeper's log, which does not help the user.
 type silence struct{}
 
 func (silence) Printf(string, ...any) {}

@@ -42,15 +42,15 @@ type Unread struct {
 // Progress is the progress of a [Read], in nodes. It is safe for concurrent use.
 type Progress struct{ Found, Done atomic.Int64 }
 
-// Read reads the named lock and all locks below it; all locks if the name is "". It only writes
-// to sample ensemble time. It updates progress.
+// Read reads the named lock and all locks below it; all locks if the name is "". Its only write is
+// one that samples ensemble time. It updates progress.
 func Read(ctx context.Context, tree admin.Tree, name string, progress *Progress) (Listing, error) {
 	if name != "" {
 		if err := znode.CheckName(name); err != nil {
 			return Listing{}, fmt.Errorf("%w: %w", lock.ErrInvalid, err)
 		}
 	}
-	_, err := tree.Now(ctx) // each lease is judged by this time as it is read
+	_, err := tree.Now(ctx) // the reads below judge leases by this sample of ensemble time
 	l := Listing{Root: tree.Root(), Path: tree.Path(name), NoRoot: errors.Is(err, zk.ErrNoNode)}
 	if err != nil && !errors.Is(err, lock.ErrDenied) && !l.NoRoot {
 		return Listing{}, err
@@ -154,7 +154,7 @@ func (w *walk) visit(ctx context.Context, name string) {
 	}
 	state, err := w.tree.Inspect(ctx, name)
 	switch {
-	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, lock.ErrInvalid): // no lock can have this name, or one below it
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, lock.ErrInvalid): // ErrInvalid: not a lock's name
 		w.mu.Lock()
 		w.unread = append(w.unread, Unread{w.tree.Path(name), err})
 		w.mu.Unlock()
@@ -163,8 +163,8 @@ func (w *walk) visit(ctx context.Context, name string) {
 		w.fail(fmt.Errorf("list locks: %w", err))
 		return
 	}
-	// The root is no lock unless another program makes it one. Nor is the named node if it does
-	// not exist.
+	// The root is a lock only if another program uses it as one. A start node that does not exist
+	// is none.
 	if name != w.start || state.Kind != "" && name != "" || len(state.Contenders) > 0 {
 		w.mu.Lock()
 		w.nodes = append(w.nodes, state)

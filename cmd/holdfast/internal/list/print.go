@@ -17,7 +17,7 @@ import (
 type Lock struct {
 	Name    string  `json:"name"`
 	Kind    string  `json:"kind"`              // "mutex", "rw", "semaphore"; "dir" for an ancestor of locks; "" if not marked as ours
-	Permits int     `json:"permits,omitempty"` // present number of a semaphore
+	Permits int     `json:"permits,omitempty"` // the semaphore's number of permits
 	Holders []Entry `json:"holders"`           // contenders that hold the lock, and an expired one until its purge
 	Waiters []Entry `json:"waiters"`           // in the order of their turn
 }
@@ -41,7 +41,7 @@ type Entry struct {
 	Broken   string            `json:"broken,omitempty"`      // if the hold was force-released: author and reason
 	Expires  string            `json:"expires_at,omitempty"`
 	Read     string            `json:"read_at,omitempty"` // time at which the entry was read
-	Left     *int64            `json:"left_ms,omitempty"` // lower bound at that time; negative if it had expired
+	Left     *int64            `json:"left_ms,omitempty"` // lease left at that time, a lower bound; negative: expired
 }
 
 const jsonTime = "2006-01-02T15:04:05.000Z07:00"
@@ -61,7 +61,7 @@ func (l Listing) Line(w io.Writer) error {
 	return e.Encode(l.document())
 }
 
-// noRoot returns a message if there is no root.
+// noRoot returns a line that says that there is no root; "" if there is one.
 func (l Listing) noRoot() string {
 	if !l.NoRoot {
 		return ""
@@ -213,7 +213,7 @@ func NameOf(s admin.State) string {
 func KindOf(s admin.State) string {
 	switch s.Kind {
 	case "":
-		return "-" // not marked as ours
+		return "-" // not marked by Holdfast
 	case znode.Semaphore:
 		return fmt.Sprintf("%s of %d", s.Kind, s.Permits)
 	}

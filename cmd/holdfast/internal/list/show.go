@@ -30,7 +30,7 @@ type place struct {
 	admin.Contender
 	name     znode.Name
 	in       bool
-	waitsFor int // index of the contender ahead, for a waiter
+	waitsFor int // index of the contender that a waiter waits for
 }
 
 // places returns the places of all contenders, by the contenders' own admission rule.
@@ -82,7 +82,7 @@ func (q Queue) Picture(w io.Writer, colour bool) error {
 		return err
 	}
 	table := text.Table{Colour: colour}
-	notes := map[int][]string{} // by row
+	notes := map[int][]string{} // by the index of the row
 	for i, p := range places {
 		if !p.in && p.waitsFor == i-1 {
 			table.Add(text.Cells("  ▲")...)
@@ -205,7 +205,7 @@ func Holders(s admin.State) (in []admin.Contender) {
 	return in
 }
 
-// InTheWay returns the first holder of a lock, and the number of further ones.
+// InTheWay returns a text that names the first holder of a lock, and the number of further ones.
 func InTheWay(s admin.State) string {
 	in := Holders(s)
 	if len(in) == 0 {

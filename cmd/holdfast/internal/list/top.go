@@ -16,8 +16,8 @@ type Order string
 
 // The orders.
 const (
-	ByWaiters Order = "waiters" // the most first
-	ByAge     Order = "age"     // held for the longest first
+	ByWaiters Order = "waiters" // most waiters first
+	ByAge     Order = "age"     // longest held first
 	ByName    Order = "name"
 )
 
@@ -28,7 +28,7 @@ type View struct {
 	Height int // in lines
 	Skip   int // lines scrolled away
 	Colour bool
-	Note   string // for example the reason why the screen is out of date
+	Note   string // shown in place of the keys, such as why the view is out of date
 }
 
 // line is a lock in a live view.

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leash is a message to the guard: the group to kill, and the latest time. It is one line of two
-// decimal numbers on the pipe: the group's id, and nanoseconds of CLOCK_BOOTTIME.
+// leash is a message to the guard: the group to kill, and the time at which to kill it. It is one
+// line of two decimal numbers on the pipe: the group's id, and nanoseconds of CLOCK_BOOTTIME.
 type leash struct {
 	group int
 	until time.Duration
@@ -86,9 +86,9 @@ func startGuard(lock string, gate *os.File) (*guard, error) {
 	return g, nil
 }
 
-// tell sends the guard a leash. It does not wait for a guard that does not read, because it is
-// stopped: a pipe takes a line as a whole or not at all. There is no deadline: it could pass
-// before the first try, and the command would start only at the next renewal.
+// tell sends the guard a leash. It does not wait if the guard does not read, for example because it
+// is stopped: a pipe takes a line as a whole or not at all. A write deadline would not do. It could
+// pass before the first try, and the command would start only at the next renewal.
 func (g *guard) tell(l leash) {
 	news, err := g.news.SyscallConn()
 	if err != nil {

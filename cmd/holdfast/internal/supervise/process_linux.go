@@ -78,8 +78,8 @@ func start(lock string, cmd Command) (*process, error) {
 
 // start starts the command, which waits behind the gate: see [pass].
 func (p *process) start(cmd Command, gate *os.File) error {
-	// Not through ProcAttr.Files, which would make it file 3: the command may inherit a file of
-	// that number from our caller.
+	// The child inherits the gate under its own number. ProcAttr.Files would make it file 3, but
+	// the command may inherit a file of that number from our caller.
 	fd := gate.Fd()
 	if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
 		return err
@@ -145,8 +145,8 @@ func (p *process) allow(until time.Duration) { p.guard.tell(leash{p.pid, until})
 // reaped. It fails if the whole group has gone.
 func (p *process) signal(s syscall.Signal) error { return unix.Kill(-p.pid, s) }
 
-// suspend handles a command that a signal has stopped. If it asks for the terminal and our group
-// is in the foreground, it gets the terminal.
+// suspend handles a command that a signal has stopped. If there is no terminal, it only tells the
+// user. If the command asks for the terminal and our group is in the foreground, it gets it.
 //
 // Otherwise we stop too, as if we were the command, so that our shell notices. Then nothing
 // renews the lease. If no shell could continue us, the kernel does not stop us. In that case a
@@ -213,7 +213,7 @@ func (p *process) watch() {
 		pid, stop, err := nextChange() // stop is 0 for an ended child
 		switch {
 		case err != nil:
-			panic(fmt.Sprintf("wait for the command: %v", err)) // the command is our child, and not reaped
+			panic(fmt.Sprintf("wait for the command: %v", err)) // impossible: our child is not reaped yet
 		case stop != 0 && pid == p.pid:
 			p.events <- event{stopped, stop}
 		case stop != 0:
@@ -242,7 +242,7 @@ func nextChange() (pid int, stop syscall.Signal, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// siginfo_t of SIGCHLD; package unix has only the fields of all signals.
+	// These are the fields of siginfo_t for SIGCHLD. Package unix has only those of all signals.
 	child := (*struct {
 		signo, errno, code int32
 		fields             struct {

@@ -16,8 +16,8 @@ var begin = time.Now()
 // now returns the time on this process's monotonic clock.
 func now() time.Duration { return time.Since(begin) }
 
-// process is the command with its job, which has all its children. The job ends with us: Windows
-// closes our handle, the last one, and ends all processes in the job. So there is no guard.
+// process is the command with its job, which contains its children. When we end, Windows closes
+// our handle, the last one of the job, and ends all processes in it. So there is no guard.
 // Children that the command starts before it is put into the job stay outside.
 type process struct {
 	cmd    *exec.Cmd

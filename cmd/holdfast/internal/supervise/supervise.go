@@ -50,7 +50,7 @@ func Run(ctx context.Context, hold Hold, ttl time.Duration, cmd Command, tell fu
 		}
 	}
 	defer signal.Stop(signals)
-	if ctx.Err() != nil { // from here on no signal is lost
+	if ctx.Err() != nil { // checked after Notify, so that no signal is lost in between
 		return Result{}, context.Cause(ctx)
 	}
 	// The kernel kills the command when the thread that started it ends.
@@ -73,8 +73,8 @@ type supervisor struct {
 	tell    func(format string, args ...any)
 	flush   func()
 
-	end    time.Duration // of the lease, on the clock of now
-	until  time.Duration // time at which the guard kills
+	end    time.Duration // end of the lease, on the clock of now
+	until  time.Duration // time at which the guard kills, on the same clock
 	asked  bool          // SIGTERM was sent
 	killed bool          // SIGKILL was sent
 	why    error         // reason of the first signal
@@ -101,7 +101,7 @@ func (s *supervisor) loop(signals <-chan os.Signal) {
 			case unguarded:
 				s.kill(fmt.Errorf("lock %q: the process that guards the command has died", s.hold.Name()))
 			case ended:
-				if now() >= s.until { // we were late, but the guard was not
+				if now() >= s.until { // this process was late, and the guard has killed the command
 					s.kill(s.lapse())
 				}
 				return
@@ -131,8 +131,8 @@ func (s *supervisor) left() time.Duration {
 		s.end, s.until = before+left, before+left-s.leads.kill
 		s.process.allow(s.until)
 	}
-	// Otherwise the hold is lost. Or it is in doubt until a renewal, because the machine was
-	// suspended or its clock was set: then the earlier end still counts.
+	// If Remaining is 0, the hold is lost, or it is in doubt until a renewal, because the machine
+	// was suspended or its clock was set. If it is in doubt, the earlier end still counts.
 	return s.end - now()
 }
 
@@ -159,10 +159,10 @@ func (s *supervisor) kill(why error) {
 	s.tell("%v: the command is ended", why)
 }
 
-// event is an event of the processes.
+// event is a change of the command or of its guard.
 type event struct {
 	what   happening
-	signal syscall.Signal // that has stopped the command
+	signal syscall.Signal // the signal that has stopped the command
 }
 
 type happening int

@@ -15,8 +15,8 @@ type terminal struct {
 	ours int // our own process group
 }
 
-// findTerminal returns our terminal for the processes of that group, or nil. It may differ from
-// standard input: a program that asks for a password opens the terminal by its name.
+// findTerminal returns the session's terminal, or nil. group is our own process group. Standard
+// input may be another file: a program that asks for a password opens the terminal by its name.
 func findTerminal(group int) *terminal {
 	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -42,7 +42,7 @@ func (t *terminal) isForCommand() bool {
 	return err == nil && out.Mode()&os.ModeNamedPipe == 0 && t.isOurs()
 }
 
-// foreground returns the foreground group, which may read.
+// foreground returns the id of the foreground group.
 func (t *terminal) foreground() (int, error) { return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP) }
 
 // isOurs reports whether our group is in the foreground.
@@ -65,7 +65,8 @@ func (t *terminal) take(group int) {
 	if !t.isOf(group) {
 		return
 	}
-	// The kernel stops a process that asks from the background, unless it ignores this signal.
+	// The kernel stops a background process that changes the foreground group, unless it ignores
+	// this signal.
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)
 	t.give(t.ours)

@@ -10,7 +10,7 @@ import (
 // Style is the style of a text; the zero one is plain.
 type Style string
 
-// The styles, as codes of terminals.
+// The styles, as parameters of the terminal's escape sequence.
 const (
 	Bold   Style = "1"
 	Dim    Style = "2"

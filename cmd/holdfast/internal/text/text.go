@@ -10,8 +10,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// cells counts like terminals of all languages: an ambiguous character takes one cell, whatever
-// the locale of this machine.
+// cells measures the width of text. A character of ambiguous width takes one cell, whatever the
+// locale of this machine.
 var cells = &runewidth.Condition{StrictEmojiNeutral: true}
 
 // Width returns the width of a text in cells of a terminal.
