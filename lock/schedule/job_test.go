@@ -466,6 +466,39 @@ func TestMissed(t *testing.T) {
 	}
 }
 
+// TestStoppedInARun: the only replica stops or crashes in a run, and comes back hours later. What
+// was missed meanwhile runs only as the policy says.
+func TestStoppedInARun(t *testing.T) {
+	for _, opts := range []schedule.Options{{}, {Missed: schedule.RunLast}, {AtLeastOnce: true}, {AtLeastOnce: true, Overlap: schedule.OverlapSkip}} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%+v, crash %v", opts, crash), func(t *testing.T) {
+				simulate(t, func(w *world) {
+					begun := onTheMinute()
+					time.Sleep(time.Second)
+					stop := w.start(w.job(w.dial("a"), opts), w.note("a", 4*time.Hour))
+					time.Sleep(3*time.Minute + 30*time.Second) // a tick has run, and two wait
+					if crash {
+						if err := w.Partition("a"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					stop()
+					time.Sleep(time.Until(begun.Add(120*time.Minute + 30*time.Second)))
+					w.start(w.job(w.dial("b"), opts), w.note("b", 0))
+					time.Sleep(time.Minute)
+					want := "map[1:1 119:1 120:1 121:1]"
+					if opts.AtLeastOnce {
+						want = "map[1:2 119:1 120:1 121:1]"
+					}
+					if got := fmt.Sprint(w.ticks(begun)); got != want {
+						t.Errorf("the ticks ran %v times, want %v", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestOnce: programs that are started at about the time of a tick run it once, although some are
 // early and some late.
 func TestOnce(t *testing.T) {
