@@ -749,6 +749,17 @@ func TestForget(t *testing.T) {
 			t.Fatal(err)
 		}
 		bubble.MustSay(t, schedule.Forget(w.Ctx, c, "", "foreign"), "not the record of a job")
+		beside := w.job(c, schedule.Options{Overlap: schedule.OverlapBeside})
+		if err := beside.Once(w.Ctx, func(context.Context, *schedule.Turn) error {
+			time.Sleep(time.Second) // the job itself is not held any more
+			bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", beside.Name()), lock.ErrHeld)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := schedule.Forget(w.Ctx, c, "", beside.Name()); err != nil {
+			t.Error(err)
+		}
 		bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", "/a"), lock.ErrInvalid)
 	})
 }
