@@ -539,6 +539,23 @@ func TestOnceIsNew(t *testing.T) {
 	})
 }
 
+// TestOnceBehindALongRun: a call that waits for the run of another replica returns when that has
+// ended, also if the next tick is nearer by then.
+func TestOnceBehindALongRun(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		w.start(w.job(w.dial("a"), schedule.Options{}), w.note("a", 40*time.Second))
+		time.Sleep(60 * time.Second)
+		if err := w.job(w.dial("b"), schedule.Options{}).Once(w.Ctx, w.note("b", 0)); err != nil {
+			t.Error(err)
+		}
+		if now := time.Since(begun); now > 101*time.Second {
+			t.Errorf("Once waited until %v, for a run that ended at 1m40s", now)
+		}
+	})
+}
+
 // TestWrapper: five crons, each with the wrapper, run each tick once.
 func TestWrapper(t *testing.T) {
 	simulate(t, func(w *world) {

@@ -57,7 +57,12 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 	var runs sync.WaitGroup
 	defer runs.Wait()
 	var until time.Time // the tick with which Once ends
-	ran := false        // the last tick ran here
+	if once {
+		if now, err := j.now(ctx); err == nil { // else there is no root yet, or take fails too
+			until = j.nearest(now)
+		}
+	}
+	ran := false // the last tick ran here
 	for {
 		t, err := j.take(ctx, begin)
 		switch {
