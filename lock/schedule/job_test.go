@@ -694,6 +694,30 @@ func TestPanic(t *testing.T) {
 	})
 }
 
+// TestClosedClient: Run ends soon after its client is closed, between two ticks and in a run.
+func TestClosedClient(t *testing.T) {
+	for _, after := range []time.Duration{2 * time.Second, 70 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			simulate(t, func(w *world) {
+				onTheMinute()
+				time.Sleep(time.Second)
+				c := w.dial("a")
+				j, done := w.job(c, schedule.Options{}), make(chan error, 1)
+				go func() { done <- j.Run(w.Ctx, w.note("a", time.Hour)) }()
+				time.Sleep(after)
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+				closed := time.Now()
+				bubble.MustBe(t, <-done, lock.ErrClosed)
+				if late := time.Since(closed); late > time.Second {
+					t.Errorf("Run ended %v after its client", late)
+				}
+			})
+		})
+	}
+}
+
 // TestNoTick: a schedule without a tick is an error, and the last tick still runs.
 func TestNoTick(t *testing.T) {
 	simulate(t, func(w *world) {

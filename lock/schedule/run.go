@@ -92,7 +92,7 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 			return err
 		}
 		if !ran {
-			if err := j.pause(ctx, rand.N(headStart), t.next); err != nil {
+			if err := j.pause(ctx, rand.N(headStart), nil, t.next); err != nil {
 				return err
 			}
 		}
@@ -137,6 +137,7 @@ func (t *Turn) do(ctx context.Context, f Func) {
 // sleep waits until the leader's clock has surely reached that time.
 func (j *Job) sleep(ctx context.Context, until time.Time) error {
 	for {
+		changed := j.tree.Session().Changed // also when the client is closed
 		now, err := j.now(ctx)
 		if errors.Is(err, zk.ErrNoNode) { // the root is gone; the next lock creates it again
 			return nil
@@ -147,18 +148,20 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 		if !now.Before(until) {
 			return nil
 		}
-		if err := j.pause(ctx, min(until.Sub(now), glance), until); err != nil {
+		if err := j.pause(ctx, min(until.Sub(now), glance), changed, until); err != nil {
 			return err
 		}
 	}
 }
 
-// pause waits. The error names the tick that it waits for.
-func (j *Job) pause(ctx context.Context, d time.Duration, tick time.Time) error {
+// pause waits, or until something has changed. The error names the tick that it waits for.
+func (j *Job) pause(ctx context.Context, d time.Duration, changed <-chan struct{}, tick time.Time) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-changed:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("job %q: wait for the tick at %s: %w", j.name, tick.Format(time.RFC3339), context.Cause(ctx))
