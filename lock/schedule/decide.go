@@ -25,42 +25,48 @@ type span struct{ after, until time.Time }
 
 func (s span) has(t time.Time) bool { return t.After(s.after) && !t.After(s.until) }
 
-// decide returns the tick to run now, which is zero if none is due, and the ticks before it that
-// never run. No other code decides that.
+// decide returns the tick to run now, which is zero if none is due, and ticks after the last one
+// that never run. No other code decides that.
 //
 //	a tick that                                 decision
 //	was interrupted, with AtLeastOnce           runs again, before all others
-//	was due when the last run began             runs: it was kept then
 //	came while the last run went on             runs, or with OverlapSkip is skipped
-//	is later than that, and older than Late     is missed: see afterMissed
+//	is older than Late, as is the last          is missed: see afterMissed
+//	  run's end
 //	is none of these                            runs
 //
 // If the schedule is not the one that the record was written with, ticks older than Late were never
 // due: none of them runs, whatever the policy for missed ticks is.
+//
+// When a tick runs again, those after it are decided, too: once that run has ended, none of them
+// looks missed.
 func (p *plan) decide(rec *record, at moment) (tick time.Time, skip *Skipped) {
-	run, from := rec.last(), rec.Upto
+	run, from, again := rec.last(), rec.Upto, time.Time{}
 	if run.Tick.After(from) && run.Outcome == Unfinished {
-		return run.Tick, nil
+		again, from = run.Tick, rec.after(run.Tick)
 	}
 	first := p.next(from)
 	if first.IsZero() || first.After(at.now) {
-		return time.Time{}, nil
+		return again, nil
 	}
 	busy := span{run.Started, run.Ended}
 	if p.overlap == OverlapBeside {
 		busy.until = busy.after
 	}
-	missed, until := span{busy.until, at.now.Add(-p.late)}, at.now
+	missed, until := at.now.Add(-p.late), at.now
+	if !missed.After(busy.until) {
+		missed = time.Time{}
+	}
 	if !at.waited.IsZero() {
 		busy = span{at.waited, at.now}
-		missed = span{from, at.waited.Add(-p.late)}
+		missed = at.waited.Add(-p.late)
 		if p.overlap == OverlapSkip {
 			until = at.waited
 		}
 	}
 	tick = p.afterBusy(first, busy)
 	policy, why, reason := p.missed, Overlapped, Missing
-	if !rec.Next.IsZero() && !rec.Next.Equal(first) {
+	if !rec.Next.IsZero() && !rec.Next.Equal(p.next(rec.Upto)) {
 		policy, reason = Skip, Rescheduled
 	}
 	if kept := p.afterMissed(tick, missed, until, policy); !kept.Equal(tick) {
@@ -78,6 +84,9 @@ func (p *plan) decide(rec *record, at moment) (tick time.Time, skip *Skipped) {
 	case tick.After(first):
 		skip = &Skipped{First: first, Last: p.last(from, tick.Add(-1)), Why: why}
 	}
+	if !again.IsZero() {
+		tick = again
+	}
 	return tick, skip
 }
 
@@ -89,17 +98,18 @@ func (p *plan) afterBusy(tick time.Time, busy span) time.Time {
 	return tick
 }
 
-// afterMissed returns the first tick, from that one on, that a policy for missed ticks runs.
-func (p *plan) afterMissed(tick time.Time, missed span, until time.Time, policy Missed) time.Time {
-	if !missed.has(tick) {
+// afterMissed returns the first tick, from that one on, that a policy for missed ticks runs. Those
+// until the given time were missed.
+func (p *plan) afterMissed(tick, missed, until time.Time, policy Missed) time.Time {
+	if tick.After(missed) {
 		return tick
 	}
 	before := tick.Add(-1)
-	switch next := p.next(missed.until); {
+	switch next := p.next(missed); {
 	case policy == RunAll:
-		return p.newest(p.limit, before, missed.until)
+		return p.newest(p.limit, before, missed)
 	case policy == RunLast && (next.IsZero() || next.After(until)):
-		return p.last(before, missed.until)
+		return p.last(before, missed)
 	default:
 		return next
 	}

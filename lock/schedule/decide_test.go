@@ -30,6 +30,8 @@ func TestDecide(t *testing.T) {
 	fresh := &record{Status{Upto: at(0)}}
 	again := ran(5, 5, 6, Unfinished)
 	again.Upto = at(4)
+	twice := ran(5, 60, 61, Unfinished)
+	twice.Upto, twice.Next, twice.Skipped = at(4), at(5), &Skipped{First: at(6), Last: at(58)}
 	hourly := &record{Status{Upto: at(0), Next: at(60)}}
 	for name, c := range map[string]struct {
 		missed  Missed
@@ -64,13 +66,18 @@ func TestDecide(t *testing.T) {
 		"beside a run that goes on":      {overlap: OverlapBeside, rec: ran(10, 10, 0, Running), now: 11, tick: 11},
 		"beside, missed":                 {overlap: OverlapBeside, rec: ran(10, 10, 0, Running), now: 20, tick: 19, skipped: "11-18 missed"},
 
-		"a crash, waited for":            {rec: ran(10, 10, 40, Unfinished), now: 40, waited: 10.1, tick: 11},
-		"a crash, skip what waited":      {overlap: OverlapSkip, rec: ran(10, 10, 40, Unfinished), now: 40, waited: 10.1, tick: -1, skipped: "11-40 overlap"},
-		"a crash long ago, skip":         {rec: ran(10, 10, 40, Unfinished), now: 40, waited: 39.9, tick: 38, skipped: "11-37 missed"},
-		"a crash long ago, last":         {missed: RunLast, rec: ran(10, 10, 40, Unfinished), now: 40, waited: 39.9, tick: 38, skipped: "11-37 missed"},
-		"a crash long ago, none waits":   {missed: RunLast, overlap: OverlapSkip, rec: ran(10, 10, 40, Unfinished), now: 40, waited: 39.9, tick: 38, skipped: "11-37 missed"},
-		"interrupted, and runs again":    {rec: again, now: 60, tick: 5},
-		"interrupted, overlaps are skip": {overlap: OverlapSkip, rec: again, now: 60, tick: 5},
+		"a crash, waited for":                  {rec: ran(10, 10, 40, Unfinished), now: 40, waited: 10.1, tick: 11},
+		"a crash, skip what waited":            {overlap: OverlapSkip, rec: ran(10, 10, 40, Unfinished), now: 40, waited: 10.1, tick: -1, skipped: "11-40 overlap"},
+		"a crash long ago, skip":               {rec: ran(10, 10, 40, Unfinished), now: 40, waited: 39.9, tick: 38, skipped: "11-37 missed"},
+		"a crash long ago, last":               {missed: RunLast, rec: ran(10, 10, 40, Unfinished), now: 40, waited: 39.9, tick: 38, skipped: "11-37 missed"},
+		"a crash long ago, none waits":         {missed: RunLast, overlap: OverlapSkip, rec: ran(10, 10, 40, Unfinished), now: 40, waited: 39.9, tick: 38, skipped: "11-37 missed"},
+		"came during the run, then none lived": {rec: ran(4, 4, 6.5, Done), now: 60, tick: 59, skipped: "5-58 missed"},
+		"the same, all":                        {missed: RunAll, rec: ran(4, 4, 6.5, Done), now: 60, tick: 56, skipped: "5-55 missed"},
+		"interrupted, and runs again":          {rec: again, now: 7, tick: 5},
+		"interrupted, overlaps are skip":       {overlap: OverlapSkip, rec: again, now: 7, tick: 5, skipped: "6-6 overlap"},
+		"interrupted long ago":                 {rec: again, now: 60, tick: 5, skipped: "6-58 missed"},
+		"interrupted long ago, all":            {missed: RunAll, rec: again, now: 60, tick: 5, skipped: "6-55 missed"},
+		"interrupted once more":                {rec: twice, now: 120, tick: 5, skipped: "59-118 missed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := moment{now: at(c.now)}

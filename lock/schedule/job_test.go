@@ -466,6 +466,39 @@ func TestMissed(t *testing.T) {
 	}
 }
 
+// TestStoppedInARun: the only replica stops or crashes in a run, and comes back hours later. What
+// was missed meanwhile runs only as the policy says.
+func TestStoppedInARun(t *testing.T) {
+	for _, opts := range []schedule.Options{{}, {Missed: schedule.RunLast}, {AtLeastOnce: true}, {AtLeastOnce: true, Overlap: schedule.OverlapSkip}} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%+v, crash %v", opts, crash), func(t *testing.T) {
+				simulate(t, func(w *world) {
+					begun := onTheMinute()
+					time.Sleep(time.Second)
+					stop := w.start(w.job(w.dial("a"), opts), w.note("a", 4*time.Hour))
+					time.Sleep(3*time.Minute + 30*time.Second) // a tick has run, and two wait
+					if crash {
+						if err := w.Partition("a"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					stop()
+					time.Sleep(time.Until(begun.Add(120*time.Minute + 30*time.Second)))
+					w.start(w.job(w.dial("b"), opts), w.note("b", 0))
+					time.Sleep(time.Minute)
+					want := "map[1:1 119:1 120:1 121:1]"
+					if opts.AtLeastOnce {
+						want = "map[1:2 119:1 120:1 121:1]"
+					}
+					if got := fmt.Sprint(w.ticks(begun)); got != want {
+						t.Errorf("the ticks ran %v times, want %v", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestOnce: programs that are started at about the time of a tick run it once, although some are
 // early and some late.
 func TestOnce(t *testing.T) {
@@ -502,6 +535,23 @@ func TestOnceIsNew(t *testing.T) {
 		}
 		if got := w.ticks(begun); fmt.Sprint(got) != "map[0:1]" {
 			t.Errorf("the ticks ran %v times", got)
+		}
+	})
+}
+
+// TestOnceBehindALongRun: a call that waits for the run of another replica returns when that has
+// ended, also if the next tick is nearer by then.
+func TestOnceBehindALongRun(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(time.Second)
+		w.start(w.job(w.dial("a"), schedule.Options{}), w.note("a", 40*time.Second))
+		time.Sleep(60 * time.Second)
+		if err := w.job(w.dial("b"), schedule.Options{}).Once(w.Ctx, w.note("b", 0)); err != nil {
+			t.Error(err)
+		}
+		if now := time.Since(begun); now > 101*time.Second {
+			t.Errorf("Once waited until %v, for a run that ended at 1m40s", now)
 		}
 	})
 }
@@ -644,6 +694,30 @@ func TestPanic(t *testing.T) {
 	})
 }
 
+// TestClosedClient: Run ends soon after its client is closed, between two ticks and in a run.
+func TestClosedClient(t *testing.T) {
+	for _, after := range []time.Duration{2 * time.Second, 70 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			simulate(t, func(w *world) {
+				onTheMinute()
+				time.Sleep(time.Second)
+				c := w.dial("a")
+				j, done := w.job(c, schedule.Options{}), make(chan error, 1)
+				go func() { done <- j.Run(w.Ctx, w.note("a", time.Hour)) }()
+				time.Sleep(after)
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+				closed := time.Now()
+				bubble.MustBe(t, <-done, lock.ErrClosed)
+				if late := time.Since(closed); late > time.Second {
+					t.Errorf("Run ended %v after its client", late)
+				}
+			})
+		})
+	}
+}
+
 // TestNoTick: a schedule without a tick is an error, and the last tick still runs.
 func TestNoTick(t *testing.T) {
 	simulate(t, func(w *world) {
@@ -716,6 +790,17 @@ func TestForget(t *testing.T) {
 			t.Fatal(err)
 		}
 		bubble.MustSay(t, schedule.Forget(w.Ctx, c, "", "foreign"), "not the record of a job")
+		beside := w.job(c, schedule.Options{Overlap: schedule.OverlapBeside})
+		if err := beside.Once(w.Ctx, func(context.Context, *schedule.Turn) error {
+			time.Sleep(time.Second) // the job itself is not held any more
+			bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", beside.Name()), lock.ErrHeld)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := schedule.Forget(w.Ctx, c, "", beside.Name()); err != nil {
+			t.Error(err)
+		}
 		bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", "/a"), lock.ErrInvalid)
 	})
 }

@@ -122,14 +122,27 @@ func (r *record) settle(atLeastOnce bool) bool {
 	if atLeastOnce || !started.After(r.Upto) || r.Upto.IsZero() {
 		return false
 	}
-	r.Upto, r.Next = started, time.Time{} // Next belonged to the earlier Upto
+	r.Upto, r.Next = r.after(started), time.Time{} // Next belonged to the earlier Upto
 	return true
 }
 
-// skip records ticks that never run.
-func (r *record) skip(s *Skipped) {
-	if s != nil {
-		r.Skipped, r.Upto = s, s.Last
+// after returns the time until which no tick runs any more when that one has run. Those after it may
+// have been skipped already.
+func (r *record) after(tick time.Time) time.Time {
+	if s := r.Skipped; s != nil && s.Last.After(tick) {
+		return s.Last
+	}
+	return tick
+}
+
+// skip records ticks that never run. If the tick to run now is one before them, Upto follows when it
+// has run.
+func (r *record) skip(s *Skipped, now time.Time) {
+	if s == nil {
+		return
+	}
+	if r.Skipped = s; now.IsZero() || now.After(s.Last) {
+		r.Upto = s.Last
 	}
 }
 
@@ -152,7 +165,7 @@ func (r *record) start(run Run, atLeastOnce bool) Run {
 // again.
 func (r *record) finish(run Run) {
 	if run.Outcome != Unfinished && run.Tick.After(r.Upto) {
-		r.Upto = run.Tick
+		r.Upto = r.after(run.Tick)
 	}
 	i := slices.IndexFunc(r.Runs, func(known Run) bool {
 		return known.Tick.Equal(run.Tick) && known.Token == run.Token

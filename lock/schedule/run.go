@@ -36,7 +36,8 @@ type Func func(ctx context.Context, turn *Turn) error
 // It waits out an outage of ZooKeeper. It always returns an error: one that matches the cause of
 // ctx's end, or one that no wait mends, such as [ErrNoTick], [lock.ErrInvalid], [lock.ErrDenied] or
 // [lock.ErrClosed]. It returns only after its runs have ended. If f panics, the hold is unlocked,
-// the run is unfinished, and Run panics, too.
+// the run is unfinished, and Run panics, too. With OverlapBeside it runs f in other goroutines, so
+// such a panic ends the process: recover in f.
 func (j *Job) Run(ctx context.Context, f Func) error { return j.loop(ctx, f, false) }
 
 // Once runs f for the tick that is nearest to the present, and for earlier ones that are due, if
@@ -57,7 +58,12 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 	var runs sync.WaitGroup
 	defer runs.Wait()
 	var until time.Time // the tick with which Once ends
-	ran := false        // the last tick ran here
+	if once {
+		if now, err := j.now(ctx); err == nil { // else there is no root yet, or take fails too
+			until = j.nearest(now)
+		}
+	}
+	ran := false // the last tick ran here
 	for {
 		t, err := j.take(ctx, begin)
 		switch {
@@ -87,7 +93,7 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 			return err
 		}
 		if !ran {
-			if err := j.pause(ctx, rand.N(headStart), t.next); err != nil {
+			if err := j.pause(ctx, rand.N(headStart), nil, t.next); err != nil {
 				return err
 			}
 		}
@@ -132,6 +138,7 @@ func (t *Turn) do(ctx context.Context, f Func) {
 // sleep waits until the leader's clock has surely reached that time.
 func (j *Job) sleep(ctx context.Context, until time.Time) error {
 	for {
+		changed := j.tree.Session().Changed // also when the client is closed
 		now, err := j.now(ctx)
 		if errors.Is(err, zk.ErrNoNode) { // the root is gone; the next lock creates it again
 			return nil
@@ -142,18 +149,20 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 		if !now.Before(until) {
 			return nil
 		}
-		if err := j.pause(ctx, min(until.Sub(now), glance), until); err != nil {
+		if err := j.pause(ctx, min(until.Sub(now), glance), changed, until); err != nil {
 			return err
 		}
 	}
 }
 
-// pause waits for d. If ctx ends first, the error names the tick.
-func (j *Job) pause(ctx context.Context, d time.Duration, tick time.Time) error {
+// pause waits for d, or until something has changed. If ctx ends first, the error names the tick.
+func (j *Job) pause(ctx context.Context, d time.Duration, changed <-chan struct{}, tick time.Time) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-changed:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("job %q: wait for the tick at %s: %w", j.name, tick.Format(time.RFC3339), context.Cause(ctx))

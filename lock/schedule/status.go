@@ -87,11 +87,21 @@ func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
 	if err == nil && len(data) == 0 { // an ancestor of other jobs
 		err = zk.ErrNoNode
 	}
+	var rec record
 	if err == nil {
-		_, err = decode(data)
+		rec, err = decode(data)
 	}
 	if err != nil {
 		return fmt.Errorf("job %q: read %s: %w", name, at, err)
+	}
+	for _, run := range rec.Runs {
+		if run.Outcome == Running && run.Lock != hold.Name() { // it goes on beside others, with a lock of its own
+			its, err := locks.Mutex(run.Lock).TryLock(ctx)
+			if err != nil {
+				return err
+			}
+			giveBack(its)
+		}
 	}
 	err = hold.Txn(ctx, lock.OpDelete(at, stat.Version))
 	if errors.Is(err, zk.ErrNotEmpty) { // other jobs are below it

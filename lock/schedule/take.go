@@ -101,7 +101,7 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 			}
 		}
 		tick, skipped := j.decide(rec, at)
-		rec.skip(skipped)
+		rec.skip(skipped, tick)
 		t.next = j.next(rec.Upto)
 		if tick.IsZero() && skipped == nil && len(crashed) == 0 && !changed {
 			return t, nil
