@@ -856,6 +856,28 @@ func TestList(t *testing.T) {
 	})
 }
 
+// TestDenied: if the ACL above the records denies their creation, Run ends with an error that says so.
+func TestDenied(t *testing.T) {
+	simulate(t, func(w *world) {
+		z := w.Plain("admin", time.Minute, zk.NewDNSHostProvider())
+		if err := z.AddAuth("digest", []byte("admin:secret")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := z.Create("/private", nil, 0, append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)); err != nil {
+			t.Fatal(err)
+		}
+		j := w.job(w.dial("a"), schedule.Options{Path: "/private/jobs"})
+		ctx, cancel := context.WithTimeout(w.Ctx, time.Minute)
+		defer cancel()
+		err := j.Run(ctx, w.note("a", 0))
+		bubble.MustBe(t, err, lock.ErrDenied)
+		if err != nil && !strings.Contains(err.Error(), "/private/jobs") {
+			t.Errorf("the error does not name the node: %v", err)
+		}
+		t.Log(err)
+	})
+}
+
 // TestInvalid: an error names the argument, its value and the rule.
 func TestInvalid(t *testing.T) {
 	simulate(t, func(w *world) {

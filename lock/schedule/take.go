@@ -42,11 +42,11 @@ func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (ta
 		return taken{}, err
 	}
 	t, err := j.takeHeld(ctx, hold, came, begin)
-	if t.turn == nil || t.turn.Hold != hold {
-		giveBack(hold)
-	}
 	if err != nil && hold.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", errAgain, err)
+	}
+	if t.turn == nil || t.turn.Hold != hold {
+		giveBack(hold)
 	}
 	return t, err
 }
