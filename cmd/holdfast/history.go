@@ -129,7 +129,7 @@ func (f *historyFlags) inquire(cfg *policy.Config, name string, now, end time.Ti
 			}
 		}
 	}
-	if q.report.Until.Before(q.report.Since) && timeOfDay(f.until) { // it means the day after
+	if q.report.Until.Before(q.report.Since) && timeOfDay(f.until) { // the same time on the next day
 		q.report.Until = q.report.Until.AddDate(0, 0, 1)
 	}
 	since, until := q.report.Since, q.report.Until
@@ -191,7 +191,7 @@ func (f *historyFlags) run(cmd *cobra.Command, name string) error {
 		stream = incident.NewStream(cmd.OutOrStdout(), q.report)
 	}
 	var m *history.Machine
-	var failed error // of a write of the output
+	var failed error // error of writing the output
 	m = history.New(q.machine, func(e history.Event) {
 		switch {
 		case len(q.machine.At) > 0:

@@ -25,7 +25,7 @@ type hook struct {
 	env  []string
 
 	mu     sync.Mutex
-	script string // for the shell; "": none
+	script string // command line for the shell; "": none
 	pid    int
 	ended  chan struct{} // closed when the last run has ended; nil: there was none
 }

@@ -39,7 +39,7 @@ Exit status: 1 if no client holds the lock, or another library does.`,
 				return app.Usage("--reason: %w", err)
 			}
 			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {
-				state, err := tree.Inspect(cmd.Context(), args[0]) // before the request, to list whom it asks
+				state, err := tree.Inspect(cmd.Context(), args[0]) // first, because holders may obey at once
 				if err != nil {
 					return fmt.Errorf("revoke %q: %w", args[0], err)
 				}

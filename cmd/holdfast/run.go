@@ -355,8 +355,8 @@ func holdOn(ctx context.Context, hold *lock.Hold, until time.Time) error {
 	return hold.Err()
 }
 
-// stderr receives run's messages. It never blocks: if its reader did, run could lose the lock or
-// fail to end.
+// stderr receives run's messages. Writes to it never block, so that a stuck reader can neither cost
+// the lock nor keep run from ending.
 var stderr app.Aside
 
 // tell prints a message for people.

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// screen shows frames. On a terminal each frame replaces the last one; elsewhere it is printed
-// after it.
+// screen shows frames. On a terminal each frame replaces the last one; elsewhere they are printed
+// one after the other.
 type screen struct {
 	out      io.Writer
 	terminal *os.File // nil: no terminal

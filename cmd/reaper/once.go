@@ -32,7 +32,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, dryRun bool, ou
 			log = log.Output(zerolog.ConsoleWriter{Out: bar, TimeFormat: time.TimeOnly})
 		}
 	}
-	reports := []reaper.Report{} // not null if there is none
+	reports := []reaper.Report{} // not nil, which would be null in JSON
 	var wrong []error
 	for _, n := range cfg.Each() {
 		report, err := p.sweepRoot(ctx, n, logger(log, n), dryRun, bar)

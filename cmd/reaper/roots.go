@@ -90,7 +90,7 @@ func (r *root) run(ctx context.Context) error {
 	}
 }
 
-// tellSeveral updates each root's several.
+// tellSeveral tells each root whether the daemon has several.
 func (d *daemon) tellSeveral() {
 	for _, r := range d.roots {
 		r.several.Store(len(d.roots) > 1)
@@ -178,7 +178,7 @@ func (r *root) of(what string) string {
 	return "root " + r.Name + ": " + what
 }
 
-// giveUp ends the sweeps of the root.
+// giveUp ends the sweeps of the root, and waits for their end.
 func (r *root) giveUp() {
 	r.stop()
 	<-r.done

@@ -25,8 +25,8 @@ type daemon struct {
 	ended chan *root     // roots whose sweeps have ended
 }
 
-// listen registers for SIGHUP and changes of the configuration file, before the file is read. On
-// a terminal it does not, because SIGHUP means there that the terminal has gone.
+// listen registers for SIGHUP and changes of the configuration file, before the file is read. It
+// leaves SIGHUP alone on a terminal, where the signal means that the terminal has gone.
 func (p *program) listen(ctx context.Context) {
 	if !app.IsTerminal(p.errs) {
 		p.hangups = app.Hangups(ctx)

@@ -14,7 +14,7 @@ const chartsDir = "charts"
 // chart is a bar chart in a file. Its scale begins at zero.
 type chart struct {
 	file, title, note string
-	whole             bool // draw all bars in full; else cut bars of over four times the median
+	whole             bool // draw all bars in full; false: cut them at four times the median
 	rows              []row
 }
 

@@ -60,7 +60,7 @@ type opener func(ctx context.Context, addr string) (session, error)
 // sessions has the sessions of several clients of one peer.
 type sessions []session
 
-// openAll opens n sessions of a peer, and distributes them over the addresses.
+// openAll opens n sessions of a peer, and distributes them over the addresses in addr.
 func openAll(ctx context.Context, p *peer, addr string, n int) (sessions, error) {
 	if err := enoughFiles(n); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ type crew struct {
 	end func() error // runs before the sessions are closed
 }
 
-// add adds n clients of a peer.
+// add adds n clients of a peer, which may be another than the crew's.
 func (c *crew) add(ctx context.Context, p *peer, n int) error {
 	more, err := openAll(ctx, p, c.at, n)
 	c.sessions = append(c.sessions, more...)
@@ -249,8 +249,8 @@ func (t *team) run(n int, f func(i int) error) {
 	}
 }
 
-// wait waits until all goroutines have ended, and returns the first error. After the context has
-// ended it does not wait forever: go-zookeeper's Close can hang on a connection that many
+// wait waits until all goroutines have ended, and returns the first error. After the end of the
+// context it waits for at most patience: go-zookeeper's Close can hang on a connection that many
 // goroutines use, and with it zk.Lock.
 func (t *team) wait() error {
 	ended := make(chan struct{})

@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// etcdCommand, as the first argument, makes this program etcd's server, in a process of its own
-// like all servers here.
+// etcdCommand is the first argument that makes this program etcd's server. So that server has a
+// process of its own, like all others.
 const etcdCommand = "etcd-server"
 
 // serveEtcd does nothing unless this program is etcd's server. Then it runs the embedded server

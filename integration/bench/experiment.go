@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// experiment is one workload under one condition, and one table.
+// experiment is one workload under one condition. It makes one table.
 type experiment struct {
 	table
 	variant string // variant of the servers; "": standalone
@@ -31,7 +31,7 @@ type trial struct {
 	close func() error
 }
 
-// round measures once.
+// round measures once, and returns the figures.
 type round func(ctx context.Context) (turn, error)
 
 // as changes the experiment's letter, and limits it to the peers with that role, in that role.

@@ -19,9 +19,9 @@ import (
 // forest has many locks below a root of its own, each with the entry of one holder. No client holds
 // them: the entries last for their TTL.
 type forest struct {
-	at      string // the root
+	at      string // path of the root
 	trees   int
-	nested  bool // in directories, with as many trees each as there are directories
+	nested  bool // trees are in directories: about as many directories as trees in each
 	ttl     time.Duration
 	planted bool
 }
@@ -53,7 +53,7 @@ func (f *forest) dir(tree int) string {
 // nodes returns the number of nodes that a sweep deletes below the root, without anchors.
 func (f *forest) nodes() int { return 2*f.trees + f.dirs() }
 
-// tree is a lock's parent, anchor and one entry.
+// tree has the paths of a lock's parent, its anchor and one entry.
 type tree struct{ generation, at, anchor, prefix, entry string }
 
 // tree returns the paths of a tree. They are computed, so that the benchmark need not store a

@@ -71,14 +71,14 @@ func many(n int, bars ...bar) *experiment {
 	return manyLocks(title, n, func(*peer) bool { return false }, bars).among("B", goPeers)
 }
 
-// manyReaders is many, with readers of one lock. With zk.Lock, each has its own lock.
+// manyReaders is like many, but all goroutines read one lock. With zk.Lock, each has its own lock.
 func manyReaders(n int, bars ...bar) *experiment {
 	readers := func(p *peer) bool { return p.open != nil && plays(reading)(p) }
 	title := fmt.Sprintf("%d goroutines on one session read one lock; each has a zk.Lock of its own"+loopback, n)
 	return manyLocks(title, n, readers, bars).as("I", reading).among("I", func(p *peer) bool { return readers(p) || p.Name == zkLockName })
 }
 
-// manyLocks is many; the goroutines of a peer that shared accepts use one lock together.
+// manyLocks is like many, but the goroutines of a peer that shared accepts use one lock together.
 func manyLocks(title string, n int, shared func(*peer) bool, bars []bar) *experiment {
 	e := &experiment{
 		table: table{"", title, []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}}, bars},

@@ -37,7 +37,7 @@ func local(s size) []*experiment {
 	list = append(list, crowd(bar{Figure: 0, Against: zkLockName, Least: true, Limit: 10}, bar{Figure: 1, Least: true, Limit: 0.95},
 		bar{Figure: 2, Limit: longestWait.Seconds()}))
 	for _, n := range s.crowds {
-		times := 1.2 // limit, in times of zk.Lock: a client leaves and joins in one transaction
+		times := 1.2 // limit, a multiple of zk.Lock's: a client leaves and joins in one transaction
 		if n == 16 {
 			times = 1.6
 		}

@@ -117,7 +117,7 @@ type size struct {
 	window  time.Duration // time of a round that measures throughput
 	queues  []int         // contenders of the handoff
 	crowds  []int         // contenders for permits
-	drained []int         // waiters
+	drained []int         // waiters of the drain
 	holds   int           // holds to keep
 	keep    time.Duration // time to keep them, over all rounds
 	trees   int           // locks to sweep
@@ -131,7 +131,7 @@ var (
 // bench is the shared state of all experiments.
 type bench struct {
 	size
-	zookeeper *zookeeper                  // standalone and nearby
+	zookeeper *zookeeper                  // a standalone, nearby server
 	three     *zookeeper                  // an ensemble; nil before it is needed
 	far       map[*server]zkserver.Relays // relays that add the delay
 	paths     atomic.Int64                // number of paths handed out

@@ -139,13 +139,13 @@ func tearDown(peers []*peer) (err error) {
 // role is a peer's implementation of another lock than a mutex, or of another use.
 type role struct {
 	title string
-	open  opener   // for a peer in this process
-	args  []string // arguments, for a program
+	open  opener   // nil for a peer in another process
+	args  []string // arguments of the program of such a peer
 }
 
 const (
 	reading   = "reading"   // a read/write lock, to read
-	writing   = "writing"   // the same, to write
+	writing   = "writing"   // a read/write lock, to write
 	permits   = "permits"   // one of the permits of a semaphore
 	plenty    = "plenty"    // one of many permits
 	severally = "severally" // several locks together
@@ -158,7 +158,7 @@ const (
 const (
 	permitCount = 4  // permits of the semaphore
 	plentyCount = 64 // permits of a large semaphore
-	atATime     = 8  // locks together
+	atATime     = 8  // number of locks taken together
 	keepFor     = 500 * time.Millisecond
 )
 

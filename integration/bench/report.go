@@ -157,8 +157,8 @@ func (r *report) value(one *result, b bar) (value float64, of string, ok bool) {
 	return value, "", true
 }
 
-// met compares counts and ratios to two decimals, as the tables show them. It compares times
-// exactly: their limits are small parts of a second.
+// met reports whether v meets the bar. It compares values to two decimals, as the tables show them,
+// but times with a limit below 0.01 s exactly.
 func (b bar) met(v float64) bool {
 	if b.Limit == 0 || b.Limit >= 0.01 {
 		v = math.Round(v*100) / 100

@@ -112,7 +112,7 @@ type zookeeper struct {
 	*server
 	members []*zkserver.Server
 	leader  *zkserver.Server
-	look    *plain // for reading the state
+	look    *plain // session that reads the servers' state
 
 	questions int // our own requests that the members have counted
 }

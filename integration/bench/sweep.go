@@ -67,7 +67,7 @@ func sweepOrphans(trees int, how string) *experiment {
 	}
 }
 
-// sweepLive is workload H: a sweep of live entries that an earlier sweep has read.
+// sweepLive is workload H: a sweep of live entries, and another one that knows them from the first.
 func sweepLive(trees int, ttl time.Duration, bars ...bar) *experiment {
 	f := &forest{trees: trees, ttl: ttl}
 	return &experiment{
@@ -139,8 +139,8 @@ func (w *sweeper) sweepAnew(ctx context.Context, dry bool) (swept, error) {
 	return w.sweep(ctx, r)
 }
 
-// orphans measures a dry run, and then the heap of a bare listing and of a sweep that deletes all
-// trees.
+// orphans measures dry runs, the heap of a bare listing and of a sweep that deletes all trees, and
+// the rate of bare deletes.
 func (w *sweeper) orphans(ctx context.Context) (turn, error) {
 	if err := w.plant(ctx, w.bench); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (w *sweeper) deleteAll(ctx context.Context, f *forest) error {
 	})
 }
 
-// live sweeps live locks twice.
+// live measures two sweeps of live locks by one reaper, and the memory that the reaper keeps.
 func (w *sweeper) live(ctx context.Context) (turn, error) {
 	if err := w.plant(ctx, w.bench); err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ import (
 // sessionTimeout is the timeout that all clients request, long enough for a busy machine.
 const sessionTimeout = 30 * time.Second
 
-// take takes a lock of Holdfast.
+// take takes a lock of Holdfast, and returns the hold.
 type take func(ctx context.Context) (unlocker, error)
 
 type unlocker interface{ Unlock() error }
@@ -112,7 +112,7 @@ func (s *plain) hangUp() error {
 	return nil
 }
 
-// openZK opens sessions of go-zookeeper with the given locks.
+// openZK opens sessions of go-zookeeper. Their lockers are those that locks returns.
 func openZK(locks func(conn *zk.Conn, path string) locker) opener {
 	return func(ctx context.Context, addr string) (session, error) {
 		s, err := openPlain(ctx, addr)

@@ -93,7 +93,7 @@ type run struct {
 	contender *contender
 	round     int
 	outcome
-	err error // the run failed
+	err error // reason why the run could not be carried out
 }
 
 // report has all runs and their results.

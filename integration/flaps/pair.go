@@ -26,7 +26,7 @@ var stall = pairs("stall", "The holder's connection is stalled for 15 s", fault{
 		time.AfterFunc(stallTime, holder.Relay.Resume)
 		return nil
 	},
-	works: stallTime + 5*time.Second, // time to connect again
+	works: stallTime + 5*time.Second, // with time to connect again
 })
 
 var kill = pairs("kill", "The server ends the holder's session", fault{

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// CheckGuide checks that a page shows each function of a file, from the text begin on.
+// CheckGuide checks that a page shows each function of a Go file from the text begin to its end.
 func CheckGuide(t *testing.T, page, file, begin string) {
 	t.Helper()
 	guide, err := os.ReadFile(page)

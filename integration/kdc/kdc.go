@@ -168,7 +168,7 @@ func (k *KDC) run(ctx context.Context, program string, args ...string) (string, 
 	return string(out), err
 }
 
-// Start starts the KDC after [KDC.Stop], and waits until it accepts connections.
+// Start starts the stopped KDC, and waits until it accepts connections.
 func (k *KDC) Start(ctx context.Context) (err error) {
 	cmd := exec.Command(k.programs.kdc, "-n", "-r", k.Realm, "-P", filepath.Join(k.dir, "pid"))
 	cmd.Env, cmd.Dir = k.env, k.dir

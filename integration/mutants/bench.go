@@ -82,7 +82,7 @@ func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 	return nil
 }
 
-// try builds a mutant and tests it.
+// try builds a mutant and tests it. The result has an error if a test that must fail passes.
 func (b *bench) try(ctx context.Context, m mutant) result {
 	r := b.test(ctx, m)
 	for _, name := range m.tests {
@@ -176,7 +176,7 @@ var auditRule = regexp.MustCompile(`audit: 0x[0-9a-f]+ (\w+): .*`)
 // noticed runs those tests of package lock, and returns a violation that the audit finds. It ignores
 // rules that these tests also break with the unchanged code, as some delete nodes by hand.
 func (b *bench) noticed(ctx context.Context, binary string, tests []string) (says string, err error) {
-	found := [2]map[string]string{{}, {}} // by rule
+	found := [2]map[string]string{{}, {}} // violations by rule, of the unchanged code and the mutant
 	for i, binary := range []string{filepath.Join(b.temp, "baseline.lock.test"), binary} {
 		out, err := b.run(ctx, "lock", binary, "^("+strings.Join(tests, "|")+")$", "AUDIT_ONLY=1")
 		if err != nil {

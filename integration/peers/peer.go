@@ -61,8 +61,8 @@ const OK = "ok"
 // Client is one client in a peer, with its own connection.
 type Client struct {
 	Name  string          // unique within its peer
-	Relay *zkserver.Relay // between the client and the server
-	Tap   zkserver.Tap    // between the relay and the server
+	Relay *zkserver.Relay // passes the client's connections on to the server
+	Tap   zkserver.Tap    // knows the session, from the relay's connections
 	Links atomic.Int64    // number of connections that have reached the server
 
 	peer   *Peer

@@ -77,7 +77,7 @@ func build(ctx context.Context, dir string) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(files))
-	// Go's JavaScript half of the program must come from the Go version that compiled it.
+	// wasm_exec.js must come from the Go version that compiled the program.
 	mux.HandleFunc("/wasm_exec.js", file(filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", "wasm_exec.js")))
 	mux.HandleFunc("/playground.wasm", file(program))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

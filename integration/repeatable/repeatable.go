@@ -39,13 +39,13 @@ func runtime_rand() uint64 {
 
 // changes removes the randomness from the standard library.
 var changes = []change{
-	// The order of maps and of a select's cases, and the hash of map keys.
+	// These fix the order of maps and of a select's cases, and the hash of map keys.
 	{"runtime/rand.go", "func rand() uint64 {\n", "func rand() uint64 {\n\tif true {\n\t\treturn 0x9e3779b97f4a7c15\n\t}\n"},
 	{"runtime/rand.go", "func cheaprand() uint32 {\n", "func cheaprand() uint32 {\n\tif true {\n\t\treturn 0x9e3779b9\n\t}\n"},
 	{"runtime/rand.go", "seed[i%len(seed)] ^= c\n", "seed[i%len(seed)] ^= c & 0\n"},
 	// A goroutine runs until it waits; a long run does not end its turn.
 	{"runtime/proc.go", "const forcePreemptNS = 10 * 1000 * 1000 ", "const forcePreemptNS = 3600 * 1000 * 1000 * 1000 "},
-	// Packages that draw from the runtime and need different numbers.
+	// These packages draw from the runtime, and need numbers that differ.
 	{"math/rand/rand.go", randomOfRuntime, sequence},
 	{"math/rand/v2/rand.go", randomOfRuntime, sequence},
 	{"os/tempfile.go", randomOfRuntime, "var drawn uint64\n\nfunc runtime_rand() uint64 {\n\tdrawn++\n\treturn uint64(Getpid())<<12 + drawn\n}\n"},

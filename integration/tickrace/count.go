@@ -11,7 +11,7 @@ type numbers struct {
 	Once        int // ran once, to the end
 	Twice       int // ran more than once
 	Again       int // AtLeastOnce: a run was interrupted, and a later one ended
-	Interrupted int // was begun, but no run ended
+	Interrupted int // a run began, but none ended
 	Missed      int // no run began
 
 	Late   int           // ran, but began more than an interval late

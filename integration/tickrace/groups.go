@@ -56,7 +56,7 @@ func (f fault) String() string {
 	return fmt.Sprintf("replica %d of each group is %s for %v", f.replica, what, f.lasts.Round(time.Millisecond))
 }
 
-// mostDown is how many replicas of a group are down at once, at most.
+// mostDown is the largest number of replicas of a group that are down at once.
 const mostDown = 2
 
 // planFaults draws the faults of a race. Half of them come just after a tick, when something runs.
@@ -87,7 +87,7 @@ func planFaults(seed uint64, duration time.Duration) (faults []fault) {
 	return faults
 }
 
-// planRestarts draws when a server is killed and started again.
+// planRestarts draws the times at which the ZooKeeper leader and Redis are killed and restarted.
 func planRestarts(seed uint64, duration time.Duration) (times []time.Duration) {
 	r := stream(seed, "restarts", 0, 0)
 	for at := between(r, 10*time.Second, 40*time.Second); at < duration; at += between(r, 30*time.Second, 90*time.Second) {

@@ -22,7 +22,7 @@ import (
 const (
 	startPatience  = time.Minute
 	settlePatience = 2 * time.Minute // limit of the wait for late ticks after the last fault
-	warmUp         = 5 * time.Second // from the start of the replicas until ticks count
+	warmUp         = 5 * time.Second // time from the start of the replicas until ticks count
 	closePatience  = 20 * time.Second
 	progressEvery  = time.Minute
 )
@@ -240,7 +240,7 @@ func (r *race) heal(f fault) error {
 	return nil
 }
 
-// progress tells how the race goes.
+// progress prints each group's numbers so far.
 func (r *race) progress(first time.Time) error {
 	got, err := r.count(first, time.Now().Truncate(interval))
 	for _, f := range got {

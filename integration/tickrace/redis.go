@@ -80,7 +80,7 @@ func startRedis(ctx context.Context, dir string) (*redisServer, error) {
 
 func (s *redisServer) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// start starts the server with the data that is there.
+// start starts the server with the data of its earlier run, if any, and waits until it answers.
 func (s *redisServer) start(ctx context.Context) (err error) {
 	cmd := exec.Command(s.program, "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port), "--dir", s.dir,
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always")

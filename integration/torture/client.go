@@ -134,7 +134,7 @@ func (c *client) kill() {
 	}
 }
 
-// signal stops or continues the worker, if it is alive.
+// signal sends the worker a signal. It is no error if the worker has ended.
 func (c *client) signal(s syscall.Signal) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -68,7 +68,7 @@ func (t *torture) judge() *report {
 	return r
 }
 
-// tellServers adds the events of the servers and their clients.
+// tellServers adds the servers' version, the changes of leaders, and the faults.
 func (t *torture) tellServers(r *report, diverged string) {
 	r.add("servers", "ZooKeeper %v%s", t.version, map[bool]string{true: "; THEY DID NOT AGREE ON THEIR DATA"}[diverged != ""])
 	r.add("leaders", "%d changes%s", t.elections,

@@ -26,7 +26,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Time limits of steps that should be quick.
+// Settings of the run. Those named patience are limits of steps that should take less time.
 const (
 	orphanAfter    = time.Second
 	finishPatience = 2*(ttl+grace) + time.Minute // time for the workers to end after the last fault
@@ -37,7 +37,7 @@ const (
 )
 
 const (
-	workers = 8                       // processes
+	workers = 8                       // number of processes that take locks
 	keep    = "integration/artifacts" // folder in which a run that failed is kept
 )
 
@@ -60,7 +60,7 @@ type torture struct {
 	led       *zkserver.Server
 	elections int
 
-	planned sync.Map // names of the planned faults
+	planned sync.Map // the keys are the names of the planned faults
 
 	stuck []string // workers that did not end in time
 	left  []string // nodes below the root at the end

@@ -51,7 +51,7 @@ func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) 
 		return nil, err
 	}
 	e, err := newEnsemble(opts, ports)
-	if err == nil { // all at once: no server serves without a quorum
+	if err == nil { // concurrently, because no server serves without a quorum
 		err = e.each(func(s *Server) error { return s.Restart(ctx) })
 	}
 	if err != nil {
@@ -101,7 +101,8 @@ func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 	return e, nil
 }
 
-// newMember creates the folder of a member that knows a list of members.
+// newMember creates the folder of a member. client is its client port; list has the lines of all
+// members for its zoo.cfg.
 func newMember(opts Options, m member, client int, list []string) (*Server, error) {
 	// The limits are in ticks. On a slow machine a join takes long.
 	s, err := newServer(opts, client, append(list, "initLimit=60", "syncLimit=10")...)

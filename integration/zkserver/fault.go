@@ -2,8 +2,8 @@ package zkserver
 
 import "encoding/binary"
 
-// Fault is a fault of one request of a tap's client. It acts like a proxy in another process. The
-// tap passes on whole frames. If a reply has arrived, the server has applied the request. A cut
+// Fault is a fault of one request of a tap's client, as a proxy in another process could cause it.
+// The tap passes on whole frames. If a reply has arrived, the server has applied the request. A cut
 // closes the sockets of both sides.
 type Fault int
 

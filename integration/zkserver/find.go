@@ -46,9 +46,9 @@ func External() []string {
 
 // Installation has what is necessary to run a server.
 type Installation struct {
-	Java      string // the java command
+	Java      string // path of the java command
 	ClassPath string // argument of java -cp
-	Home      string // the folder of its jars
+	Home      string // folder of ZooKeeper's jars
 }
 
 // Find returns this machine's ZooKeeper: the unpacked release in ZOOKEEPER_HOME, or else the jar of

@@ -10,7 +10,7 @@ import (
 type pipe struct {
 	client  net.Conn
 	replies valve           // blocks the server's data on this pipe only
-	ctx     context.Context // ends with the connection
+	ctx     context.Context // ends when the pipe is cut
 	end     context.CancelFunc
 
 	mu     sync.Mutex

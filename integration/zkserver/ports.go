@@ -53,9 +53,9 @@ var given = struct {
 	ports map[int]io.Closer
 }{ports: map[int]io.Closer{}}
 
-// reserve prevents other processes from choosing the port, by an abstract socket of that name. The
-// reservation ends at Close or with the process. Only Linux has such sockets; elsewhere reserve does
-// nothing.
+// reserve prevents other processes from choosing the port, by an abstract socket with the port in
+// its name. The reservation ends at Close or with the process. Only Linux has such sockets;
+// elsewhere reserve does nothing.
 func reserve(port int) (io.Closer, error) {
 	if runtime.GOOS != "linux" {
 		return io.NopCloser(nil), nil

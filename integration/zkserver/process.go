@@ -55,11 +55,11 @@ func StartProcess(cmd *exec.Cmd) (*Process, error) {
 // Pid returns the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the process has ended. [Process.Err] has the result.
+// Exited returns a channel that closes when the process has ended. [Process.Err] has the result.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Err returns nil if the process has ended with exit status 0, otherwise the error of
-// [exec.Cmd.Wait].
+// [exec.Cmd.Wait]. Call it only after Exited is closed.
 func (p *Process) Err() error { return p.err }
 
 // ExitCode returns the exit status of an ended process; -1 if a signal ended it.

@@ -157,7 +157,7 @@ func later(to io.Writer, delay time.Duration) (write func([]byte) (int, error), 
 		defer end()
 		var err error
 		for c := range queue {
-			if err == nil { // after an error the reader has gone, which ends the other direction
+			if err == nil { // after an error nothing reads any more; the other direction ends the pipe
 				sleepUntil(c.due)
 				_, err = to.Write(c.data)
 			}

@@ -102,7 +102,7 @@ func (o Options) jvmArgs() []string {
 // Server is a ZooKeeper server, running or not.
 type Server struct {
 	addr    string
-	dir     string // zoo.cfg, data, server.log
+	dir     string // folder of zoo.cfg, data and server.log
 	member  member // its line in an ensemble's list
 	command func() *exec.Cmd
 

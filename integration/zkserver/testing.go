@@ -121,7 +121,7 @@ func stopAll() error {
 	e := new(Ensemble)
 	for s := range live.Range {
 		s := s.(*Server)
-		s.audited = false // its test may have been interrupted
+		s.audited = false // an audit proves nothing, because the test may be interrupted
 		e.servers = append(e.servers, s)
 	}
 	return e.Stop()

@@ -118,7 +118,7 @@ func choose(cfg *policy.Config, root string) (*policy.Config, error) {
 	var same []string
 	for _, n := range cfg.Each() {
 		switch {
-		case n.Name == root && !strings.HasPrefix(root, "/"): // not a node
+		case n.Name == root && !strings.HasPrefix(root, "/"): // root is a name, not a node
 			return n.Config, nil
 		case n.Name != "" && n.Root == root:
 			same = append(same, n.Name)

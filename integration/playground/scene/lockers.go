@@ -30,7 +30,7 @@ const (
 // process is a program with its own connection to ZooKeeper and its lock.
 type process struct {
 	lock    func(ctx context.Context) (*hold, error) // waits its turn
-	session func() int64                             // session that the lock's nodes belong to; nil: they belong to none
+	session func() int64                             // the lock's nodes are of this session; nil: of none
 	end     func()                                   // closes the connection
 }
 

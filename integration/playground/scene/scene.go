@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	workers      = 3 // per side
+	workers      = 3 // number of workers of each side
 	workSteps    = 60
 	step         = 100 * time.Millisecond
 	rest         = 500 * time.Millisecond // time between two turns

@@ -29,7 +29,7 @@ type worker struct {
 	side *side
 	name string
 
-	// Guarded by the scene's lock.
+	// The scene's mutex guards these:
 	life    int
 	label   string
 	kill    context.CancelFunc
@@ -104,7 +104,7 @@ func cause(err error) error {
 	return err
 }
 
-// turn takes the lock once, and works.
+// turn takes the lock, works, and unlocks unless the hold was lost.
 func (w *worker) turn(ctx context.Context, p *process) error {
 	w.update(ctx, func() { w.phase = waits })
 	h, err := p.lock(ctx)
@@ -146,7 +146,7 @@ func (w *worker) turn(ctx context.Context, p *process) error {
 	return err
 }
 
-// add writes one more than the value read last, and reads the new value for the next time.
+// add writes one more than the value that the worker last read, and reads the new value.
 func (w *worker) add() {
 	w.side.counter = w.read + 1
 	w.side.added++

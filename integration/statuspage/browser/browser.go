@@ -107,7 +107,7 @@ func (b *Tab) note(text string) {
 	b.errors = append(b.errors, text)
 }
 
-// Run runs actions in the browser.
+// Run runs actions in the browser. An error ends the test.
 func (b *Tab) Run(actions ...chromedp.Action) {
 	b.t.Helper()
 	if err := chromedp.Run(b.ctx, actions...); err != nil {
@@ -117,7 +117,7 @@ func (b *Tab) Run(actions ...chromedp.Action) {
 	}
 }
 
-// Until waits until a JavaScript expression is true.
+// Until waits until a JavaScript expression is true. If that takes too long, it ends the test.
 func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	var ok bool

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Base is the node above all nodes of a demo, which creates and removes it.
+// Base is the path of the node above all nodes of a demo. The demo creates and removes it.
 type Base string
 
 // NewBase returns a path that no other demo uses.
@@ -44,7 +44,7 @@ type Options struct {
 // ErrBroken says that a promise was not kept.
 var ErrBroken = errors.New("a promise was not kept")
 
-// demo is one run.
+// demo is one run of the demo.
 type demo struct {
 	Options
 	*story

@@ -15,7 +15,7 @@ import (
 const (
 	drawers = 10                   // workers that draw order numbers
 	each    = 10                   // numbers that each of them draws
-	think   = 2 * time.Millisecond // between reading the counter and writing it
+	think   = 2 * time.Millisecond // pause between reading the counter and writing it
 )
 
 // drawn is an order number, with the fencing token under which it was drawn.
@@ -112,7 +112,7 @@ func next(conn *zk.Conn, path string) int {
 	return n + 1
 }
 
-// duplicates returns how many of the numbers were drawn before.
+// duplicates returns how many draws gave a number that another draw gave, too.
 func duplicates(all []drawn) int {
 	distinct := map[int]bool{}
 	for _, o := range all {

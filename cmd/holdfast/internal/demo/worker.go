@@ -77,7 +77,7 @@ func (w *worker) dial(network, address string, timeout time.Duration) (net.Conn,
 	}), nil
 }
 
-// connect connects with go-zookeeper alone.
+// connect opens a session of go-zookeeper, without Holdfast, and waits until it is established.
 func connect(servers []string, dialer zk.Dialer) (*zk.Conn, error) {
 	conn, events, err := zk.Connect(servers, sessionTimeout,
 		zk.WithDialer(dialer), zk.WithLogInfo(false), zk.WithLogger(silence{}))
@@ -103,7 +103,7 @@ type silence struct{}
 
 func (silence) Printf(string, ...any) {}
 
-// client connects with Holdfast.
+// client returns a connected client of Holdfast.
 func (w *worker) client(opts ...lock.Option) *lock.Client {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -170,7 +170,7 @@ func (w *worker) obey(orders map[string]func() string) {
 	}
 }
 
-// result returns an error as words.
+// result returns the text of an error; "ok" if it is nil.
 func result(err error) string {
 	if err == nil {
 		return "ok"

@@ -30,7 +30,7 @@ type Listing struct {
 	Nodes []admin.State // sorted by name
 	// Unread are the nodes that could not be read, sorted by path.
 	Unread []Unread
-	NoRoot bool // there is no root: no lock has been taken yet, or the root is another one
+	NoRoot bool // Root does not exist: no lock was taken yet, or clients use another root
 }
 
 // Unread is a node that could not be read.

@@ -15,8 +15,10 @@ import (
 
 // Lock is a lock in the JSON output. Times are RFC 3339 with milliseconds, in ensemble time.
 type Lock struct {
-	Name    string  `json:"name"`
-	Kind    string  `json:"kind"`              // "mutex", "rw", "semaphore"; "dir" for an ancestor of locks; "" if not marked as ours
+	Name string `json:"name"`
+	// Kind is "mutex", "rw" or "semaphore"; "dir" for an ancestor of locks; "" for a node that
+	// Holdfast has not marked.
+	Kind    string  `json:"kind"`
 	Permits int     `json:"permits,omitempty"` // the semaphore's number of permits
 	Holders []Entry `json:"holders"`           // contenders that hold the lock, and an expired one until its purge
 	Waiters []Entry `json:"waiters"`           // in the order of their turn
@@ -29,7 +31,7 @@ type Entry struct {
 	// Ours is false for an entry of another library, of format 1 or of a newer version, and for a
 	// damaged one. Then the fields below are unset, except Err.
 	Ours     bool              `json:"ours"`
-	Err      string            `json:"error,omitempty"` // why an entry of ours cannot be read, for example because it is damaged
+	Err      string            `json:"error,omitempty"` // why an entry of ours is unreadable
 	Owner    string            `json:"owner,omitempty"`
 	Host     string            `json:"host,omitempty"`
 	PID      int               `json:"pid,omitempty"`
@@ -37,11 +39,11 @@ type Entry struct {
 	TTL      int64             `json:"ttl_ms,omitempty"`
 	Acquired string            `json:"acquired_at,omitempty"` // time of the recorded grant
 	Detached bool              `json:"detached,omitempty"`    // no process has it: a client may attach to it
-	WaitsFor string            `json:"waits_for,omitempty"`   // the entry ahead, from holdfast show
+	WaitsFor string            `json:"waits_for,omitempty"`   // the entry ahead; only in holdfast show
 	Broken   string            `json:"broken,omitempty"`      // if the hold was force-released: author and reason
 	Expires  string            `json:"expires_at,omitempty"`
 	Read     string            `json:"read_at,omitempty"` // time at which the entry was read
-	Left     *int64            `json:"left_ms,omitempty"` // lease left at that time, a lower bound; negative: expired
+	Left     *int64            `json:"left_ms,omitempty"` // lease surely left then; negative: expired
 }
 
 const jsonTime = "2006-01-02T15:04:05.000Z07:00"
@@ -128,7 +130,7 @@ func (l Listing) entry(c admin.Contender) Entry {
 }
 
 // each calls f for each contender with its place in the queue, by the admission rule of the
-// contenders. Place 0 means that the contender is in.
+// contenders. Place 0 means that the contender holds the lock.
 func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	waiting := 0
 	for _, p := range l.places(s) {

@@ -195,7 +195,7 @@ func (q Queue) JSON(w io.Writer) error {
 	return e.Encode(doc)
 }
 
-// Holders returns the contenders that are in.
+// Holders returns the contenders that hold the lock.
 func Holders(s admin.State) (in []admin.Contender) {
 	for _, p := range (Listing{}).places(s) {
 		if p.in {

@@ -26,7 +26,7 @@ type View struct {
 	Order  Order
 	Width  int // in cells of the terminal
 	Height int // in lines
-	Skip   int // lines scrolled away
+	Skip   int // number of lines scrolled away
 	Colour bool
 	Note   string // shown in place of the keys, such as why the view is out of date
 }
@@ -37,7 +37,7 @@ type line struct {
 	waiting int
 	holder  admin.Contender // the first holder
 	holders int
-	age     time.Duration // since the earliest grant of its holders; negative: unknown
+	age     time.Duration // time since the earliest grant of its holders; negative: unknown
 }
 
 // Top draws a live view: a line for each lock, as far as there is room.
@@ -56,7 +56,7 @@ func (l Listing) Top(v View) string {
 	}
 	name := max(12, v.Width/3)
 	table := text.Table{Colour: v.Colour}
-	table.Head("LOCK", "LEFT", "HELD", "WAITING", "HOLDER", "KIND") // columns beyond the terminal's width are cut off
+	table.Head("LOCK", "LEFT", "HELD", "WAITING", "HOLDER", "KIND") // the terminal cuts off the last
 	room := max(0, v.Height-3)
 	skip := max(0, min(v.Skip, len(lines)-room))
 	for _, ln := range lines[skip:min(len(lines), skip+room)] {

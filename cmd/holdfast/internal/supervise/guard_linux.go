@@ -178,7 +178,8 @@ func keepWatch(in *os.File, out io.WriteCloser) (group int, why string) {
 			if err != nil {
 				return group, err.Error()
 			}
-			at := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, l.until.Nanoseconds()))} // 0 would disarm the timer
+			// At least 1, because 0 would disarm the timer.
+			at := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, l.until.Nanoseconds()))}
 			if err := unix.TimerfdSettime(timer, unix.TFD_TIMER_ABSTIME, &at, nil); err != nil {
 				return l.group, fmt.Sprintf("no timer: %v", err)
 			}

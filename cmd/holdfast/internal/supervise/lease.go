@@ -10,12 +10,12 @@ const MinTTL = time.Second
 type leads struct {
 	terminate time.Duration // SIGTERM
 	kill      time.Duration // SIGKILL
-	look      time.Duration // interval of checks of the rest of the lease, and of messages to the guard
+	look      time.Duration // interval of checks of the lease, and of messages to the guard
 }
 
 // leadsFor returns the leads for a TTL. Renewals come every third of the TTL, so a renewed lease
 // always has about two thirds left. Checking every sixth informs the guard of each renewal in
-// time. A long lease leaves more than enough time to end.
+// time. For long TTLs the leads are limited: 30 s suffice to end a command, and 3 s to kill it.
 func leadsFor(ttl time.Duration) leads {
 	return leads{
 		terminate: min(ttl/3, 30*time.Second),
@@ -24,7 +24,7 @@ func leadsFor(ttl time.Duration) leads {
 	}
 }
 
-// action is an action on the command.
+// action is what the supervisor does to the command.
 type action int
 
 const (

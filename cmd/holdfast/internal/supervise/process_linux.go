@@ -45,7 +45,7 @@ func now() time.Duration {
 
 // process is the command, its group and its guard.
 type process struct {
-	pid      int       // of the command; also the id of its group
+	pid      int       // process id of the command, and the id of its group
 	terminal *terminal // nil if there is none
 	guard    *guard
 	events   chan event
@@ -100,8 +100,8 @@ func (p *process) start(cmd Command, gate *os.File) error {
 	return child.Release() // we wait for it by its pid
 }
 
-// pass is the other side of the gate. It waits for a byte from the gate, and becomes the command.
-// If the gate closes first it ends.
+// pass is the main function of the process behind the gate. It waits for a byte from the gate, and
+// becomes the command. If the gate closes first, it ends. It returns the exit status.
 func pass(gate, path string, args []string) int {
 	fd, err := strconv.Atoi(gate)
 	if err != nil {

@@ -142,7 +142,7 @@ func (s *supervisor) lapse() error {
 		s.hold.Name(), max(0, s.end-now()).Round(time.Millisecond))
 }
 
-// kill kills the group at once.
+// kill kills the group at once. The first time, it records why and tells the user.
 func (s *supervisor) kill(why error) {
 	err := s.process.signal(syscall.SIGKILL)
 	if s.killed {
