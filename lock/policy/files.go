@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -86,6 +87,9 @@ func (d *decoder) absolute(path string) string {
 	return filepath.Join(d.folder, path)
 }
 
+// ErrUnusable says that a password or a file that the configuration names cannot be used.
+var ErrUnusable = errors.New("the configuration names something that cannot be used")
+
 // Options returns the options for [lock.Dial] that apply the configuration: root, policies, session
 // timeout, TLS and credentials. It does not return the servers. Append other options, such as a
 // logger. Without zookeeper.auth and zookeeper.sasl, every user can access the nodes that the client
@@ -95,7 +99,7 @@ func (d *decoder) absolute(path string) string {
 //
 // Options reads the files with the password and the certificates. A missing or empty password is an
 // error, and so is a password's or a key's file that every user of the machine can read or write.
-// Errors have the key's position in the configuration's file.
+// Errors match [ErrUnusable], and have the key's position in the configuration's file.
 func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
 	options := []lock.Option{
 		lock.WithRoot(c.Root),
@@ -137,10 +141,16 @@ func (c *Config) wrong(path, key string, err error) error {
 	key = path + "." + key
 	if c.from != nil && c.from.given(key) {
 		p := c.from.places[key]
-		return fmt.Errorf("%s:%d:%d: %s: %w", c.from.file, p.line, p.column, key, err)
+		return unusable{fmt.Errorf("%s:%d:%d: %s: %w", c.from.file, p.line, p.column, key, err)}
 	}
-	return fmt.Errorf("%s: %w", key, err)
+	return unusable{fmt.Errorf("%s: %w", key, err)}
 }
+
+// unusable makes an error match ErrUnusable.
+type unusable struct{ error }
+
+func (u unusable) Is(target error) bool { return target == ErrUnusable }
+func (u unusable) Unwrap() error        { return u.error }
 
 // config returns the TLS configuration for [lock.WithTLS]. If it fails, key is the key at fault.
 func (t *TLS) config() (cfg *tls.Config, key string, err error) {

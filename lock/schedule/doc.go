@@ -36,8 +36,9 @@
 // To take a tick, a replica takes the lock jobs/NAME. It reads the job's record, decides, and writes
 // the record in a transaction of the holder ([lock.Hold.Txn]). So of all replicas that try, one has
 // the tick. Those that wait have no entry in the lock's queue, so a crash of one delays no other. The
-// record is the node of the job's name below [DefaultPath] ([Options].Path), outside of the locks'
-// root, where transactions may not write. Missing nodes are created, with the client's ACL.
+// record is a node below [DefaultPath] ([Options].Path), outside of the locks' root, where
+// transactions may not write. Its path ends in the job's name. Missing nodes are created, with the
+// client's ACL.
 //
 // Recorded ticks only go up. If a leader's clock is behind, no tick comes until it has caught up
 // with the record. If it is ahead, the ticks in between are missed. So keep the servers' clocks

@@ -56,7 +56,11 @@ func pod(ctx context.Context, locks *lock.Client) error {
 		shop[name] = file
 	}
 	shop["00003_t.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nCREATE TABLE t3 (id INTEGER);\nINSERT INTO t3 SELECT pause();\n")}
-	return migrateShop(ctx, locks, dialect, db, shop)
+	provider, err := goose.NewProvider(dialect, db, shop)
+	if err != nil {
+		return err
+	}
+	return migrateShop(ctx, locks, provider)
 }
 
 // database is the one that the pods migrate.
@@ -69,7 +73,7 @@ type database struct {
 }
 
 func onSQLite(t *testing.T) database {
-	source := "file:" + filepath.Join(t.TempDir(), "shop.db") + "?_pragma=busy_timeout(30000)&_pragma=synchronous(off)"
+	source := "file:" + filepath.Join(t.TempDir(), "shop.db") + "?_pragma=synchronous(off)"
 	flag := filepath.Join(t.TempDir(), "pause")
 	return database{
 		driver: "sqlite", source: source, DB: open(t, "sqlite", source), env: []string{envPause + "=" + flag},
@@ -163,7 +167,7 @@ func TestStopsWhenLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := upWhileHeld(t.Context(), locks, p); !errors.Is(err, lock.ErrLost) {
+	if err := migrateShop(t.Context(), locks, p); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("it returns %v, want one that says that the lock was lost", err)
 	}
 }

@@ -34,6 +34,8 @@ type kind struct {
 var kinds = map[string]kind{
 	"no-session": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
 		"Start a server there or name others with --servers, HOLDFAST_ZOOKEEPER or zookeeper.servers; see that no firewall, port or TLS setting is in the way."},
+	"config-unusable": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
+		"Do what the finding says: give the file that the configuration names, or another owner, mode or content to it."},
 	"sasl-failed": {Error, "Nothing can be locked from here, and nothing else could be looked at.",
 		"Do what the finding says: zookeeper.sasl and the section Server of the servers' JAAS configuration must fit; with Kerberos also the keytab or ticket, the KDC and the clocks."},
 	"server-unsupported": {Error, "Two clients may hold a lock at once, or none may get it.",

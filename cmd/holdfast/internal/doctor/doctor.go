@@ -151,8 +151,10 @@ func (e *exam) connect(ctx context.Context) bool {
 	switch {
 	case err == nil:
 		e.tree = admin.New(e.locks)
-		e.fine("no-session", "sasl-failed")
+		e.fine("no-session", "sasl-failed", "config-unusable")
 		return true
+	case errors.Is(err, policy.ErrUnusable):
+		e.add("config-unusable", "%s", oneLine(err))
 	case errors.Is(err, lock.ErrSASL):
 		e.add("sasl-failed", "%s", oneLine(err))
 	case errors.Is(err, lock.ErrUnsupported):

@@ -207,6 +207,9 @@ var plants = []struct {
 			}
 		}
 	}},
+	{"config-unusable", "zookeeper.auth.password_file", "Do what the finding says", locktest.Options{}, func(p *patient) {
+		p.settings("zookeeper: {servers: [zk1], auth: {scheme: digest, user: shop, password_file: missing.password}}")
+	}},
 	{"server-unsupported", "the Stat in the reply", "Use Apache ZooKeeper", locktest.Options{Quirks: locktest.Quirks{StaleStat: true}}, func(*patient) {}},
 	{"server-unsupported", "ClickHouse Keeper", "Use Apache ZooKeeper", locktest.Options{Quirks: locktest.Quirks{Keeper: true}}, func(*patient) {}},
 	{"server-down", "cannot be reached", "Start the server again", locktest.Options{}, func(p *patient) {
