@@ -27,7 +27,7 @@ type clientConn struct {
 	writable sync.Cond
 	in       []byte // arrived bytes
 	off      int    // number of bytes read from in
-	end      error  // after the server's end has gone: result of Read after in
+	end      error  // result of Read after in; nil while the server's end is open
 	closed   bool
 	frozen   time.Time // start of a freeze; zero: not frozen
 	unsent   int       // number of bytes written that have not arrived
