@@ -24,7 +24,7 @@ const (
 	Foreign                    // not ours
 	Undecodable                // named or marked as ours, but damaged or of a newer version
 	Format1                    // an entry or a parent of format 1, from before the first release
-	Unproven                   // unknown without a younger sample of ensemble time, or the mark of the leader's epoch
+	Unproven                   // undecided without a younger sample of ensemble time, or the epoch's mark
 	Moot                       // a stale release request: its entry has gone
 )
 

@@ -7,9 +7,9 @@ import (
 
 // Report is the result of one sweep.
 type Report struct {
-	Name     string        `json:"name,omitempty"` // of the root, if a process has several
+	Name     string        `json:"name,omitempty"` // name of the root, if a process has several
 	Root     string        `json:"root"`
-	Schedule string        `json:"schedule,omitempty"` // of the sweep; "" if it was requested
+	Schedule string        `json:"schedule,omitempty"` // schedule of the sweep; "" for Reaper.Sweep
 	Started  time.Time     `json:"started"`
 	Duration time.Duration `json:"-"`
 	Seconds  float64       `json:"seconds"`
@@ -57,10 +57,10 @@ type Counts struct {
 	Undecodable int `json:"undecodable"` // nodes of ours that are damaged or of a newer version
 	Format1     int `json:"format_1"`    // nodes of format 1 that stay
 	Denied      int `json:"denied"`      // nodes that an ACL kept from being read or deleted
-	Deleted     int `json:"deleted"`     // deleted nodes of expired, orphans, ancestors and moot; without anchors
-	Missed      int `json:"missed"`      // of these, nodes that changed or had gone before the delete; without denied ones
-	Purged      int `json:"purged"`      // deleted nodes of expired
-	Pruned      int `json:"pruned"`      // deleted nodes of orphans and ancestors
+	Deleted     int `json:"deleted"`     // deleted expired, orphan, ancestor and moot nodes; without anchors
+	Missed      int `json:"missed"`      // nodes changed or gone before their delete; without denied ones
+	Purged      int `json:"purged"`      // deleted expired entries
+	Pruned      int `json:"pruned"`      // deleted orphans and ancestors
 
 	Scanned int   `json:"scanned"` // nodes read, without remembered live ones
 	Bytes   int64 `json:"bytes"`   // bytes of data read

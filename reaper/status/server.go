@@ -36,13 +36,13 @@ type Options struct {
 
 // Server serves the status of a reaper. It is an http.Handler.
 type Server struct {
-	options Options // except the roots
+	options Options // its Roots are not used: see roots
 	mux     *http.ServeMux
 	busy    chan struct{} // a token for each running request
 	ctx     context.Context
 	cancel  context.CancelFunc
 	passes  sync.WaitGroup
-	seconds *prometheus.HistogramVec // of sweeps
+	seconds *prometheus.HistogramVec // durations of sweeps
 
 	mu    sync.Mutex
 	roots []*shown // the slice is never changed, only replaced
@@ -123,7 +123,7 @@ func (s *Server) shown() []*shown {
 	return s.roots
 }
 
-// Close ends all passes.
+// Close ends all passes over the locks, and waits for their end.
 func (s *Server) Close() {
 	s.cancel()
 	s.passes.Wait()
