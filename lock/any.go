@@ -33,7 +33,7 @@ const MaxAny = 64
 //	process dies                 each entry blocks for its TTL and grace
 type Any struct {
 	client *Client
-	each   []recipe // in the order of the names
+	each   []recipe // in the order of the caller's names
 	err    error    // the first mistake in a name or an option; every method returns it
 }
 

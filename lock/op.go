@@ -12,7 +12,7 @@ import (
 type Op struct {
 	request any // the request to send; nil in the zero Op
 	path    string
-	size    int   // in bytes, as MaxTxn counts
+	size    int   // size in bytes, as MaxTxn counts
 	flags   int32 // flags of an OpCreate
 	hold    *Hold // the other hold of an OpHeld; nil: not an OpHeld
 }

@@ -117,7 +117,7 @@ const maxTold = 1000
 // nodes have no error.
 type denials struct {
 	list []Denial
-	more bool // there were others, after the last of these
+	more bool // there are other nodes, which sort after those in list
 }
 
 // order compares denials for reports: refused deletes first, because only those leave expired nodes
@@ -166,7 +166,7 @@ type told struct {
 }
 
 // update records the denials of a sweep. It returns the nodes that are new to the log, and those
-// that no schedule's sweep sees any more. After an incomplete sweep, it returns none of the latter.
+// that no schedule's sweep sees now. After an incomplete sweep, it returns none of the latter.
 func (t *told) update(schedule string, d *denials, complete bool) (appeared, gone []Denial) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -36,13 +36,13 @@ type memory struct {
 
 	mu       sync.Mutex
 	sessions int    // see [admin.Time]; a new session forgets everything
-	terms    []term // in their order; the last one is the present one
+	terms    []term // known terms in order; the last one is the present term
 	alive    map[uint64]seenAlive
 }
 
 // term is a term of ensemble time; see [admin.Time].
 type term struct {
-	first int64         // its first transaction
+	first int64         // first transaction of the term
 	begun time.Duration // monotonic time by which the term had surely begun
 }
 

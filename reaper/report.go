@@ -27,7 +27,7 @@ type Report struct {
 	// Denied are the first nodes that an ACL kept from being deleted or read: first the deletes,
 	// then the reads, each sorted by path. Total.Denied counts all of them.
 	Denied []Denial `json:"denied,omitempty"`
-	// Undecodable are the paths of the first nodes of ours that are damaged or of a newer
+	// Undecodable are the paths of the first of Holdfast's nodes that are damaged or of a newer
 	// version, and block their locks. Total.Undecodable counts all of them.
 	Undecodable []string `json:"undecodable,omitempty"`
 	// Format1 are the paths of the first nodes of format 1, which block their locks.
@@ -44,7 +44,7 @@ const maxNamed = 100
 // Counts are a sweep's counters for one policy, or for all. They count nodes unless stated
 // otherwise.
 type Counts struct {
-	Locks       int `json:"locks"`       // locks with an entry or a parent of ours
+	Locks       int `json:"locks"`       // locks with an entry or a parent from Holdfast
 	Live        int `json:"live"`        // entries whose lease had not ended at the last read
 	Waiting     int `json:"waiting"`     // live entries without a recorded grant
 	Expired     int `json:"expired"`     // entries past their lease and the grace
@@ -53,8 +53,8 @@ type Counts struct {
 	Moot        int `json:"moot"`        // stale release requests
 	Young       int `json:"young"`       // empty parents and ancestors not past orphan_after
 	Kept        int `json:"kept"`        // empty parents that stay
-	Foreign     int `json:"foreign"`     // nodes that are not ours
-	Undecodable int `json:"undecodable"` // nodes of ours that are damaged or of a newer version
+	Foreign     int `json:"foreign"`     // nodes that are not Holdfast's
+	Undecodable int `json:"undecodable"` // Holdfast's nodes that are damaged or of a newer version
 	Format1     int `json:"format_1"`    // nodes of format 1 that stay
 	Denied      int `json:"denied"`      // nodes that an ACL kept from being read or deleted
 	Deleted     int `json:"deleted"`     // deleted expired, orphan, ancestor and moot nodes; without anchors

@@ -144,7 +144,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	case int(found.use.live) == len(below.entries) && len(below.nested) == 0:
 		s.memory.saw(name, found.use, now.mono+min(found.wait, p.OrphanAfter), now.Term)
 		fallthrough
-	default: // its entries show that the node is ours, and in use
+	default: // its entries show that the node is Holdfast's, and in use
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
 	if len(together) > 0 {
@@ -155,7 +155,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 
 // children are the children of a node, by kind.
 type children struct {
-	entries []znode.Name // in the order of their turn
+	entries []znode.Name // entries in the order of their turn
 	anchors []string     // anchors of the node, deleted with it
 	nested  []string     // all other children, except reserved nodes
 }

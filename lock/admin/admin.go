@@ -245,7 +245,7 @@ type Contender struct {
 	// Ours is false for an entry of another library, of format 1 or of a newer version, and for a
 	// damaged one. Then the fields below are unset, except Err.
 	Ours bool
-	// Err says why an entry with a name of ours cannot be decoded: [znode.ErrOlder],
+	// Err says why an entry with a Holdfast name cannot be decoded: [znode.ErrOlder],
 	// [znode.ErrNewer], or [znode.ErrForeign] for a damaged one. Such an entry blocks the lock
 	// while it exists.
 	Err error
@@ -256,7 +256,7 @@ type Contender struct {
 	Metadata map[string]string
 	Shares   bool          // a writer's entry that was downgraded: it only reads
 	TTL      time.Duration // length of the lease after each write
-	Acquired time.Time     // in ensemble time; zero until the grant was recorded
+	Acquired time.Time     // ensemble time of the grant; zero until it was recorded
 	Detached bool          // no process has it: a client may attach to it
 	// Broken names the client that force-released the hold, and its reason, see [Tree.Break]; "":
 	// none did.
@@ -272,7 +272,7 @@ type State struct {
 	Name       string      // "" for the root
 	Kind       znode.Kind  // "" if the node is missing, or foreign
 	Permits    int         // present number of a semaphore; 0: no semaphore
-	Contenders []Contender // in the order of their turn; empty if there are none
+	Contenders []Contender // entries in the order of their turn
 	Children   []string    // names of children that are no contenders: nested locks, or other nodes
 }
 

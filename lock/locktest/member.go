@@ -17,7 +17,7 @@ type member struct {
 
 	lag   time.Duration
 	queue []arrival // transactions that it has received, but not applied
-	alarm *alarm    // for the head of the queue
+	alarm *alarm    // goes off when the head of the queue is due
 
 	watches watchTable
 	conns   map[int64]*serverConn // newest connection of each session

@@ -121,7 +121,7 @@ func (x *txn) failure() int32 {
 
 // Counts are counters of the connections of one label.
 type Counts struct {
-	Requests        map[string]int // by operation, without handshakes and pings
+	Requests        map[string]int // number by operation, without handshakes and pings
 	Handshakes      int
 	Pings           int
 	BytesFromClient int64 // bytes in flight included

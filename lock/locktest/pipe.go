@@ -220,8 +220,8 @@ func (addr) Network() string  { return "tcp" }
 func (a addr) String() string { return string(a) }
 
 // A deadline limits waits on a condition. Clients move it with each packet, so moving it costs
-// nothing: a timer is armed only for a wait. If it was armed for an earlier deadline, it fires
-// and wakes the waiter in vain.
+// nothing: a timer is armed only for a wait. If it was armed for an earlier deadline, it wakes the
+// waiter too early, which then waits again.
 type deadline struct {
 	at    time.Time // zero: none
 	armed time.Time // time at which the timer fires; zero: not armed
@@ -269,7 +269,7 @@ type link struct {
 	held    bool           // nothing arrives
 	queue   []packet
 	size    int
-	alarm   *alarm // for the head of the queue
+	alarm   *alarm // goes off when the head of the queue is due
 }
 
 // A packet was sent, but has not arrived.

@@ -23,11 +23,11 @@ type serverConn struct {
 	partial  []byte // received part of a frame
 	greeted  bool   // the first frame has arrived
 	arrivals []*request
-	queued   bool // in the ensemble's list of connections to serve
+	queued   bool // the connection is in Ensemble.ready
 	serving  bool
 	delayed  bool // a fault delays a request, and the arrivals behind it
 	inFlight []pending
-	waiting  bool // in the member's list of connections with requests in flight
+	waiting  bool // the connection is in member.waiting
 
 	session  int64 // 0 until the handshake
 	open     bool  // the handshake is done

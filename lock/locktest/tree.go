@@ -15,7 +15,7 @@ type Stat struct {
 	Cversion       int32 // number of creates and deletes of children
 	Aversion       int32 // number of changes of the ACL
 	EphemeralOwner int64 // session of an ephemeral node, otherwise 0
-	DataLength     int32 // in bytes
+	DataLength     int32 // length of the data in bytes
 	NumChildren    int32
 	Pzxid          int64 // transaction that last created or deleted a child
 }
@@ -49,8 +49,8 @@ func (n *node) stat() Stat {
 		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid,
 		Ctime: n.ctime, Mtime: n.mtime,
 		Version: n.version, Aversion: n.aversion,
-		// Each create and each delete of a child counts, as on real servers. A child that was
-		// created and no longer exists was deleted.
+		// Each create and each delete of a child counts, as on real servers. Created children that
+		// do not exist were deleted.
 		Cversion:       n.cversion*2 - children,
 		EphemeralOwner: n.ephemeralOwner,
 		DataLength:     int32(len(n.data)),

@@ -333,7 +333,7 @@ func (d *decoder) multi() []op {
 // An encoder builds one frame.
 type encoder struct{ b []byte }
 
-// start begins a frame in the memory of the last one.
+// start begins a frame. It reuses the memory of the last one.
 func (e *encoder) start() { e.b = append(e.b[:0], 0, 0, 0, 0) }
 
 // frame ends the frame.

@@ -28,10 +28,11 @@ type Auth struct {
 // certificate authorities and presents no certificate. Each connection reads the certificate and its
 // key again, so you can replace them. If they cannot be read, the connection uses the last ones.
 type TLS struct {
-	CAFile     string `key:"ca_file" rule:"path"`               // certificates of the authorities to trust
-	CertFile   string `key:"cert_file" rule:"path"`             // the client's certificate, if servers require one
-	KeyFile    string `key:"key_file" rule:"path" show:"never"` // the private key of the certificate
-	ServerName string `key:"server_name" rule:"given"`          // name in the servers' certificates; default each server's own
+	CAFile   string `key:"ca_file" rule:"path"`               // certificates of the authorities to trust
+	CertFile string `key:"cert_file" rule:"path"`             // the client's certificate, if servers require one
+	KeyFile  string `key:"key_file" rule:"path" show:"never"` // the private key of the certificate
+	// ServerName is the name in the servers' certificates. Default each server's own.
+	ServerName string `key:"server_name" rule:"given"`
 
 	path string // path of its key in the file; "" means zookeeper.tls
 }

@@ -35,8 +35,9 @@ type SASL struct {
 	Principal string `key:"principal" rule:"given"`             // the client's name@REALM; "" means the cache's
 	Keytab    string `key:"keytab" rule:"path" show:"never"`    // the file with the principal's keys
 	CCache    string `key:"ccache" rule:"cache"`                // the credential cache, a file
-	Service   string `key:"service" rule:"service"`             // SERVICE in the servers' SERVICE/HOST; default "zookeeper"
-	Krb5Conf  string `key:"krb5_conf" rule:"path" show:"never"` // the Kerberos configuration; "" means the machine's
+	Krb5Conf  string `key:"krb5_conf" rule:"path" show:"never"` // Kerberos configuration; "" means the machine's
+	// Service is the first part of the servers' principals, SERVICE/HOST. Default "zookeeper".
+	Service string `key:"service" rule:"service"`
 
 	path string // path of its key in the file; "" means zookeeper.sasl
 }

@@ -52,7 +52,8 @@ type Lock struct {
 	read time.Time
 }
 
-// Entry is an entry of a lock. If it is not ours, only State and Token are set.
+// Entry is an entry of a lock. If it is foreign, damaged or denied, only State, In and, unless it is
+// denied, Token are set.
 type Entry struct {
 	State string `json:"state"` // one of the states above
 	In    bool   `json:"in"`    // it holds the lock: no entry ahead excludes it

@@ -30,7 +30,7 @@ type Options struct {
 	// shown.
 	Metadata bool
 	// Hosts are the allowed host names of requests, besides localhost and addresses. Others are
-	// refused, because a foreign page may let its own name resolve to ours (DNS rebinding).
+	// refused, because a foreign page may let its name resolve to this host (DNS rebinding).
 	Hosts []string
 }
 
@@ -171,7 +171,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var unnamed = map[string]bool{"/metrics": true, "/healthz": true, "/readyz": true}
 
 // named reports whether a request may name that host. An address is allowed: another site cannot
-// point it to us.
+// make it lead to this host.
 func (s *Server) named(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
