@@ -117,7 +117,7 @@ func (e Event) ReasonLabel() string {
 	return ""
 }
 
-// requestState is what the events of a request need to know of it.
+// requestState is the state of a request, for its events.
 type requestState struct {
 	at      time.Duration // monotonic time of the request
 	waiting atomic.Bool   // EventWaiting was the last event of the request

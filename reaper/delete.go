@@ -206,9 +206,9 @@ func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 // guard proves that each node in a batch is still the one that was judged. Another client may
 // have deleted it since, and created another one at the same path and version. A node that goes
 // together with its anchor, or with an entry below it, is proven by that. Each of the others gets
-// a guard, an anchor made by the reaper, and is read again. If the guard goes in the same transaction, the
-// node is the one that was read. If an ACL forbids to create a guard, the node is only read again
-// right before the delete.
+// a guard, an anchor made by the reaper, and is read again. If the guard goes in the same
+// transaction, the node is the one that was read. If an ACL forbids to create a guard, the node is
+// only read again right before the delete.
 func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion, guards map[string]string) {
 	denied := map[string]bool{} // paths where an ACL forbids to create a guard
 	for {

@@ -156,7 +156,7 @@ func (t Tree) send(ctx context.Context, ops []any) (lost bool, err error) {
 	return lost, err
 }
 
-// Time is the knowledge of the leader's clock, by which entries are judged.
+// Time is what is known of the leader's clock. Entries are judged by it.
 type Time = znode.Now
 
 // Now returns ensemble time from a new sample, which costs a transaction that leaves nothing
@@ -186,8 +186,8 @@ func (t Tree) Estimate() Time {
 func (t Tree) Outdated() bool { return t.c.Clock != nil && t.c.Clock.Outdated() }
 
 // Prove gets the missing proof for a verdict of [znode.Unproven]: a younger sample, or the mark
-// of the leader's epoch. The verdict was on the write of the transaction mzxid, with the
-// knowledge knew. Prove returns the new knowledge. It fails as Now does.
+// of the leader's epoch. The verdict was on the write of the transaction mzxid, at the time knew.
+// Prove returns the new time. It fails as Now does.
 func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
 	if err := t.check(ctx); err != nil {
 		return Time{}, err
@@ -271,7 +271,7 @@ type Contender struct {
 type State struct {
 	Name       string      // "" for the root
 	Kind       znode.Kind  // "" if the node is missing, or foreign
-	Permits    int         // present number of a semaphore; 0: no semaphore
+	Permits    int         // present number of permits; 0: no semaphore
 	Contenders []Contender // entries in the order of their turn
 	Children   []string    // names of children that are no contenders: nested locks, or other nodes
 }

@@ -279,8 +279,8 @@ type packet struct {
 	end bool
 }
 
-// send sends bytes, or the end of the connection, to arrive after a delay. The order of packets
-// stays.
+// send sends bytes, or the end of the connection, to arrive after a delay. Packets arrive in the
+// order in which they were sent.
 func (l *link) send(b []byte, end bool, delay time.Duration) {
 	if len(l.queue) == 0 && !l.held && delay <= 0 {
 		l.deliver(b, end)

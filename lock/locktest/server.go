@@ -307,7 +307,7 @@ func (s *serverConn) close() {
 	s.e.forget(s)
 }
 
-// end cuts the connection: nothing more is served.
+// end closes the connection, and drops the requests that have arrived.
 func (s *serverConn) end() {
 	s.ended = true
 	s.arrivals = nil

@@ -57,7 +57,7 @@ func (t TLS) String() string {
 // MarshalText returns what String does, for JSON and YAML.
 func (t TLS) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// check checks that the keys fit together. It makes the paths absolute.
+// check adds a mistake if the keys do not fit together. It makes the paths absolute.
 func (t *TLS) check(d *decoder, path string) {
 	if d.given(path+".cert_file") != d.given(path+".key_file") {
 		d.add(path, "", "must have cert_file and key_file together, or neither")
@@ -65,7 +65,8 @@ func (t *TLS) check(d *decoder, path string) {
 	t.CAFile, t.CertFile, t.KeyFile, t.path = d.absolute(t.CAFile), d.absolute(t.CertFile), d.absolute(t.KeyFile), path
 }
 
-// check checks that the keys fit together. It fills in the defaults.
+// check adds a mistake for each key that does not fit the others. It fills in the defaults, makes the
+// path absolute, and records the variable of a password.
 func (a *Auth) check(d *decoder, path string) {
 	if !d.given(path + ".user") {
 		d.add(path+".user", "", "must be given")

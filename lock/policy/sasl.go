@@ -60,7 +60,8 @@ var keysOfMechanism = map[string][]string{
 	GSSAPI:    {"principal", "keytab", "ccache", "service", "krb5_conf"},
 }
 
-// check checks that the keys fit together. It fills in the defaults.
+// check adds a mistake for each key that does not fit the others. It fills in the defaults, makes the
+// paths absolute, and records the variable of a password.
 func (s *SASL) check(d *decoder, path string) {
 	given := func(key string) bool { return d.given(path + "." + key) }
 	for mechanism, keys := range keysOfMechanism {

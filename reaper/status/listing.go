@@ -48,7 +48,7 @@ func (l *listing) look(ctx context.Context, start func() *reading) (*reading, er
 		err = current.err
 	case <-wait.Done():
 	}
-	if last != nil { // old data is better than a part
+	if last != nil { // old data of all locks is better than new data of some
 		return last, err
 	}
 	return current, err

@@ -42,7 +42,7 @@ type Lock struct {
 	Name    string  `json:"name"`
 	Policy  string  `json:"policy"`
 	Kind    string  `json:"kind,omitempty"`
-	Permits int     `json:"permits,omitempty"` // number of a semaphore; 0: no semaphore
+	Permits int     `json:"permits,omitempty"` // number of permits; 0: no semaphore
 	State   string  `json:"state"`
 	Held    int     `json:"held"`    // entries that hold the lock
 	Waiting int     `json:"waiting"` // entries that wait
