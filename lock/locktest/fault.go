@@ -335,7 +335,7 @@ type Request struct {
 	Member  string // name of the member that received it
 	Op      string // "create", "multi", "getData", "setWatches", "closeSession", ...
 	Paths   []string
-	Number  int // among the requests of its label, from 1
+	Number  int // number among the requests of its label, from 1
 }
 
 // A Fault changes the handling of a request. The zero value changes nothing.

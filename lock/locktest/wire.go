@@ -54,8 +54,8 @@ var opNames = map[int32]string{
 	opCloseSession: "closeSession", opConnect: "connect",
 }
 
-// refusedOps are real servers' operations that are not modelled, and their error codes: the code
-// of a server where the operation is disabled, if it can be.
+// refusedOps has the operations of real servers that are not modelled, and their error codes. If
+// servers can disable an operation, the code is that of a server that does.
 var refusedOps = map[int32]int32{
 	opReconfig: codeReconfigDisabled, opCreateTTL: codeUnimplemented, opMultiRead: codeUnimplemented,
 	opGetEphemerals: codeUnimplemented, opCountChildren: codeUnimplemented,
