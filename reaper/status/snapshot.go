@@ -60,7 +60,7 @@ type Clock struct {
 	Since         string  `json:"since,omitempty"`             // earliest known stamp of the term
 	Marked        bool    `json:"marked"`                      // the epoch's mark was read
 	Displacements uint64  `json:"displacements"`               // detected displacements of the clock
-	Displaced     float64 `json:"displaced_seconds,omitempty"` // the last one; negative: backwards
+	Displaced     float64 `json:"displaced_seconds,omitempty"` // last displacement; negative: backwards
 	DisplacedAgo  float64 `json:"displaced_ago_seconds,omitempty"`
 }
 
