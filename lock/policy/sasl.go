@@ -32,12 +32,12 @@ type SASL struct {
 
 	// With GSSAPI, at most one of Keytab and CCache is set. With neither, the client uses the default
 	// credential cache.
-	Principal string `key:"principal" rule:"given"`             // the client's name@REALM; "" means the cache's
-	Keytab    string `key:"keytab" rule:"path" show:"never"`    // the file with the principal's keys
-	CCache    string `key:"ccache" rule:"cache"`                // the credential cache, a file
-	Krb5Conf  string `key:"krb5_conf" rule:"path" show:"never"` // Kerberos configuration; "" means the machine's
+	Principal string `key:"principal" rule:"given"`          // the client's name@REALM; "" means the cache's
+	Keytab    string `key:"keytab" rule:"path" show:"never"` // the file with the principal's keys
+	CCache    string `key:"ccache" rule:"cache"`             // the credential cache, a file
 	// Service is the first part of the servers' principals, SERVICE/HOST. Default "zookeeper".
-	Service string `key:"service" rule:"service"`
+	Service  string `key:"service" rule:"service"`
+	Krb5Conf string `key:"krb5_conf" rule:"path" show:"never"` // Kerberos configuration; "" means the machine's
 
 	path string // path of its key in the file; "" means zookeeper.sasl
 }
