@@ -170,7 +170,7 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 	in := &company{Context: ctx, client: c}
 	for i := range requests {
 		c.warnStarved(requests[i].Lock, requests[i].Terms.TTL)
-		requests[i].Values = c.asks(in)
+		requests[i].Values = c.withRequestState(in)
 	}
 	es, at, err := how(c.queue, bound, requests)
 	if err == nil && c.open.Err() != nil { // the client closed meanwhile

@@ -33,7 +33,7 @@ const MaxAny = 64
 //	process dies                 each entry blocks for its TTL and grace
 type Any struct {
 	client *Client
-	each   []recipe // in the order of the names
+	each   []recipe // in the order of the caller's names
 	err    error    // the first mistake in a name or an option; every method returns it
 }
 
@@ -74,8 +74,8 @@ func (a *Any) Lock(ctx context.Context) (*Hold, error) {
 	return hold, err
 }
 
-// TryLock takes the first lock without another contender in the way, and returns its hold. If there
-// is none, it returns the [HeldError] of the first lock. It does not wait, see [Mutex.TryLock].
+// TryLock takes the first lock that has no other contender in the way, and returns its hold. If each
+// lock has one, it returns the [HeldError] of the first lock. It does not wait, see [Mutex.TryLock].
 func (a *Any) TryLock(ctx context.Context) (*Hold, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err

@@ -98,7 +98,7 @@ func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, 
 	}
 	defer end()
 	c.warnStarved(r.Lock, r.Terms.TTL)
-	r.Values = c.asks(ctx)
+	r.Values = c.withRequestState(ctx)
 	e, err := how(c.queue, bound, r)
 	if err == nil && c.open.Err() != nil && !errors.Is(e.Err(), ErrDetached) { // the client closed meanwhile
 		e.Lose(ErrClosed)

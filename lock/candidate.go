@@ -16,7 +16,7 @@ var ErrNoLeader = errors.New("no candidate leads")
 // Candidate describes a candidate of an election, as its entry does. The zero Candidate means no
 // candidate.
 type Candidate struct {
-	Leads    bool   // it leads now
+	Leads    bool   // the candidate leads now
 	Value    string // the last one given to Campaign or Proclaim
 	Priority int    // see [WithPriority]
 	Token    Token  // token of its leadership, present or future

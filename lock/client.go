@@ -27,7 +27,7 @@ import (
 const (
 	mostLines  = 1 << 10
 	mostEvents = 1 << 16
-	// tellFor is the longest time that Close, or a Dial that fails, waits for their delivery.
+	// tellFor is the longest wait for that delivery, by Close or by a Dial that fails.
 	tellFor = time.Second
 )
 

@@ -17,8 +17,8 @@ import (
 // stays for ttl (0: the TTL of the hold) and the grace. If no client attaches in time, the entry
 // is purged like a dead holder's. Detach fails with [ErrInvalid], and the hold goes on, if ttl is
 // not within [MinTTL] and the policy's MaxTTL, or the hold is a leadership. It also fails if
-// other readers of this client share the entry (see [WithLocalWindow]); then no other goroutine
-// joins the entry any more.
+// other readers of this client share the entry (see [WithLocalWindow]); from then on no other
+// goroutine joins the entry.
 //
 // Detach waits until ZooKeeper has acknowledged the write. If ctx had ended before, nothing
 // changes. If ctx ends meanwhile, or the write fails with a temporary error, Detach returns the

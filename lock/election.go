@@ -23,7 +23,7 @@ const MaxPriority = znode.MaxPermits
 //	                          lead after the grace            queue again
 //	Client.Close              leads no more, and the next     withdraw
 //	                          one leads
-//	context ends, in          has no effect any more          withdraw; others lead
+//	context ends, in          has no effect                   withdraw; others lead
 //	Campaign
 //	Leadership.Resign         leads no more, and the next     one of them leads at once
 //	                          one leads

@@ -27,7 +27,7 @@ func WithClock(now func() (mono, wall time.Duration)) Option {
 func (h *Hold) SetPass(n int32) { h.e.Pass = n }
 
 // RequestOf returns a value that identifies the request in an observer's context.
-func RequestOf(ctx context.Context) any { return askedBy(ctx) }
+func RequestOf(ctx context.Context) any { return requestStateOf(ctx) }
 
 // Session returns the id of the client's present session.
 func (c *Client) Session() int64 { return c.conn.Session() }

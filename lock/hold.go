@@ -172,7 +172,7 @@ func (h *Hold) Unlock() error {
 }
 
 // giveBack releases a handle that was just unlocked. First it waits until no transaction of the
-// handle can be applied any more, or until end. It reports whether the entry must leave: the handle
+// handle can still be applied, or until end. It reports whether the entry must leave: the handle
 // was the last one, and the entry was not handed off locally. The error says why the hold had ended
 // before, or is an UnlockError because a transaction is in doubt.
 func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {

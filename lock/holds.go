@@ -127,7 +127,7 @@ func (hs *Holds) Remaining() time.Duration {
 // [ErrUnlocked].
 func (hs *Holds) Unlock() error {
 	c := hs.client
-	if c.tasks.Enter() { // as in Hold.Unlock
+	if c.tasks.Enter() { // before the holds end, as in Hold.Unlock
 		defer c.tasks.Leave()
 	}
 	var wg sync.WaitGroup

@@ -117,35 +117,35 @@ func (e Event) ReasonLabel() string {
 	return ""
 }
 
-// asked is what the events of a request need to know of it.
-type asked struct {
+// requestState is the state of a request, for its events.
+type requestState struct {
 	at      time.Duration // monotonic time of the request
 	waiting atomic.Bool   // EventWaiting was the last event of the request
 }
 
-// askedKey is the context key of a request's asked. It is set only if there are observers.
-type askedKey struct{}
+// requestStateKey is the context key of a request's state. It is set only if there are observers.
+type requestStateKey struct{}
 
-// asks returns ctx with the asked of a request that begins now.
-func (c *Client) asks(ctx context.Context) context.Context {
+// withRequestState returns ctx with the state of a request that begins now.
+func (c *Client) withRequestState(ctx context.Context) context.Context {
 	if len(c.cfg.observers) == 0 {
 		return ctx
 	}
-	return context.WithValue(ctx, askedKey{}, &asked{at: c.clock.Mono()})
+	return context.WithValue(ctx, requestStateKey{}, &requestState{at: c.clock.Mono()})
 }
 
-// askedBy returns the asked that values carry, or an empty one.
-func askedBy(values context.Context) *asked {
-	a, ok := values.Value(askedKey{}).(*asked)
+// requestStateOf returns the state of the request that values belong to, or an empty state.
+func requestStateOf(values context.Context) *requestState {
+	a, ok := values.Value(requestStateKey{}).(*requestState)
 	if !ok {
-		return new(asked)
+		return new(requestState)
 	}
 	return a
 }
 
 // waits reports EventWaiting, once for each request. The entry is "" if the request has none.
 func (c *Client) waits(values context.Context, r *queue.Request, entry string, ahead int) {
-	if len(c.cfg.observers) > 0 && !askedBy(values).waiting.Swap(true) {
+	if len(c.cfg.observers) > 0 && !requestStateOf(values).waiting.Swap(true) {
 		c.notify(values, Event{Kind: EventWaiting, Lock: r.Lock, Entry: entry, Ahead: ahead})
 	}
 }
@@ -155,7 +155,7 @@ func (c *Client) withdrew(r *queue.Request) {
 	if len(c.cfg.observers) == 0 {
 		return
 	}
-	if a := askedBy(r.Values); a.waiting.Swap(false) {
+	if a := requestStateOf(r.Values); a.waiting.Swap(false) {
 		c.notify(r.Values, Event{
 			Kind: EventWithdrawn, Lock: r.Lock, Queued: true, Waited: c.clock.Mono() - a.at,
 		})
@@ -185,24 +185,24 @@ func (c *Client) tell(e *queue.Entry, change lease.Change) {
 // grant and request values.
 func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, granted time.Duration, values context.Context) {
 	event := Event{Lock: e.Lock(), Entry: e.Path}
-	asked, now := askedBy(values), c.clock.Mono()
+	request, now := requestStateOf(values), c.clock.Mono()
 	if change.From == lease.Held || change.To == lease.Held {
-		event.Token, event.Waited, event.Held = token, granted-asked.at, now-granted
+		event.Token, event.Waited, event.Held = token, granted-request.at, now-granted
 	}
 	switch {
 	case change.AtRisk():
 		event.Kind, event.Left, event.Reason = EventAtRisk, change.Left, change.Why
 	case change.To == lease.Held:
-		event.Kind, event.Queued = EventAcquired, asked.waiting.Swap(false)
+		event.Kind, event.Queued = EventAcquired, request.waiting.Swap(false)
 	case change.Lost():
 		event.Kind, event.Reason = EventLost, change.Why
 	case change.From == lease.Held:
 		event.Kind = EventReleased
 	case change.From == lease.Waiting && change.To == lease.Ended:
-		if !asked.waiting.Swap(false) { // EventWaiting was not reported, or its end was
+		if !request.waiting.Swap(false) { // EventWaiting was not reported, or its end was
 			return
 		}
-		event.Kind, event.Queued, event.Waited = EventWithdrawn, true, now-asked.at
+		event.Kind, event.Queued, event.Waited = EventWithdrawn, true, now-request.at
 	default: // it never had to wait, and was never acquired
 		return
 	}

@@ -12,7 +12,7 @@ import (
 type Op struct {
 	request any // the request to send; nil in the zero Op
 	path    string
-	size    int   // in bytes, as MaxTxn counts
+	size    int   // size in bytes, as MaxTxn counts
 	flags   int32 // flags of an OpCreate
 	hold    *Hold // the other hold of an OpHeld; nil: not an OpHeld
 }
@@ -45,8 +45,8 @@ func OpCheck(path string, version int32) Op {
 }
 
 // OpHeld changes nothing. The transaction is refused unless another hold of the same client lasts.
-// From then on that hold is not handed off locally. It must not be a reader's that shares its entry with
-// others ([WithLocalWindow]).
+// From then on that hold is not handed off locally. It must not be a reader's that shares its
+// entry with others ([WithLocalWindow]).
 func OpHeld(other *Hold) Op {
 	if other == nil {
 		return Op{}

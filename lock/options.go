@@ -322,7 +322,7 @@ func WithTLS(cfg *tls.Config) Option {
 //
 // Each server's line must have its address for clients (server.1=host:2888:3888;2181), which
 // clients can reach: do not use it behind a load balancer or a tunnel. With [WithTLS], servers
-// before ZooKeeper 3.10 do not tell the port; then all servers given to Dial must have the same
+// before ZooKeeper 3.10 do not report the port; then all servers given to Dial must have the same
 // one, and all members are assumed to have it. The configuration cannot be used if a line lacks the
 // address, the server is standalone or too old, or an ACL forbids the read. Then the client logs a
 // warning, once, and goes on with the servers that it knows.

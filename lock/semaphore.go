@@ -127,7 +127,7 @@ func (s *Semaphore) Resize(ctx context.Context, n int) error {
 		return err
 	}
 	defer end()
-	r.Values = c.asks(ctx)
+	r.Values = c.withRequestState(ctx)
 	if err := c.queue.Resize(bound, r, int32(n)); err != nil {
 		return fmt.Errorf("resize %q to %d: %w", r.Lock, n, err)
 	}

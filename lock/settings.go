@@ -20,7 +20,7 @@ import (
 // config has all settings of a Client.
 type config struct {
 	root           string
-	policy         Policy   // of all locks if policies is nil
+	policy         Policy   // policy of all locks if policies is nil
 	policySet      bool     // an option has set a field of policy
 	policies       Policies // nil: policy applies
 	acl            []zk.ACL
@@ -47,7 +47,7 @@ type settings struct {
 	metadata map[string]string
 	fixed    bool // no renewal
 	barging  bool // no queue
-	elects   bool // it is an election
+	elects   bool // the lock is an election
 	priority int  // priority of the election's candidates; 0: none given
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Dial makes a client for a reaper. If the error matches [lock.ErrUnavailable] or [lock.ErrSASL], the
-// daemon tries again: other roots are not to wait for the mend.
+// daemon tries again, so that the daemons of other roots in the process go on.
 type Dial func(context.Context) (*lock.Client, error)
 
 // Daemon is the reaper of one root for a service. It also covers the time before there is a
@@ -49,7 +49,7 @@ func NewDaemon(dial Dial, o Options) (*Daemon, error) {
 // Monitor returns the monitor of the reaper.
 func (d *Daemon) Monitor() *Monitor { return d.monitor }
 
-// Reload is [Reaper.Reload], but also works before there is a session.
+// Reload does what [Reaper.Reload] does, also before there is a session.
 func (d *Daemon) Reload(o Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,8 +66,8 @@ func (d *Daemon) Reload(o Options) error {
 	return nil
 }
 
-// Run waits for a session and then is [Reaper.Run], until ctx ends. An outage of ZooKeeper is no
-// error, even at the end.
+// Run waits for a session, and then does what [Reaper.Run] does, until ctx ends. An outage of
+// ZooKeeper is no error, even at the end.
 func (d *Daemon) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext

@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
-// lastBatch is the time in which a stopped sweep finishes its current batch.
+// lastBatch is the time that a stopped sweep has to finish its current batches.
 const lastBatch = 10 * time.Second
 
-// deletesInFlight is the largest number of delete transactions in flight. That few keep a server
-// busy.
+// deletesInFlight is the largest number of delete transactions in flight. So few suffice to keep a
+// server busy.
 const deletesInFlight = 4
 
 // deletion is a node with its verdict. It is deleted if [Verdict.Deletes] says so. Path and
@@ -27,9 +27,9 @@ type deletion struct {
 	verdict Verdict
 	policy  string
 	anchors []string      // names of the node's anchors, deleted in the same transaction
-	after   bool          // wait: nodes below it may be in an earlier batch
-	mzxid   int64         // of the read
-	read    time.Duration // time of the read on our monotonic clock, or later
+	after   bool          // nodes below it may be in an earlier batch: wait for that one
+	mzxid   int64         // Mzxid of the node when it was read
+	read    time.Duration // monotonic time just before the read, or earlier
 }
 
 // isUnique reports whether Holdfast never creates another node at the same path.
@@ -68,13 +68,13 @@ func (s *sweep) deleteAll(ctx context.Context) {
 		batch = nil
 	}
 	for group := range s.deletions {
-		for len(group) > 0 && ctx.Err() == nil { // the walkers must be able to end
+		for len(group) > 0 && ctx.Err() == nil { // if stopped, only receive, so that no walker blocks
 			n := min(len(group), s.options.Batch-len(batch))
 			batch, group = append(batch, group[:n]...), group[n:]
 			if len(batch) == s.options.Batch {
 				flush()
 				if len(group) > 0 {
-					group[len(group)-1].after = true // the parent of the nodes just sent
+					group[len(group)-1].after = true // it is the parent of nodes in the batch just sent
 				}
 			}
 		}
@@ -143,7 +143,7 @@ func (s *sweep) gone(ctx context.Context, batch []deletion, spared deletion, ref
 	for i, r := range s.reread(ctx, batch) {
 		d := batch[i]
 		switch {
-		case errors.Is(r.err, zk.ErrNoNode), r.err == nil && r.stat.Czxid > d.mzxid: // or created again
+		case errors.Is(r.err, zk.ErrNoNode), r.err == nil && r.stat.Czxid > d.mzxid: // gone, or another node
 			gone = append(gone, d)
 		case r.err != nil && !errors.Is(r.err, zk.ErrNoAuth):
 			s.fail(fmt.Errorf("read %s: %w", d.Path, r.err))
@@ -169,7 +169,7 @@ type reread struct {
 	err  error
 }
 
-// reread reads nodes again, a few concurrently, and one batch at a time.
+// reread reads the nodes of a batch again, a few concurrently. Other batches wait meanwhile.
 func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
 	s.rereads.Lock()
 	defer s.rereads.Unlock()
@@ -206,11 +206,11 @@ func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 // guard proves that each node in a batch is still the one that was judged. Another client may
 // have deleted it since, and created another one at the same path and version. A node that goes
 // together with its anchor, or with an entry below it, is proven by that. Each of the others gets
-// a guard, an anchor of ours, and is read again. If the guard goes in the same transaction, the
-// node is the one that was read. If an ACL forbids to create a guard, the node is only read again
-// right before the delete.
+// a guard, an anchor made by the reaper, and is read again. If the guard goes in the same
+// transaction, the node is the one that was read. If an ACL forbids to create a guard, the node is
+// only read again right before the delete.
 func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion, guards map[string]string) {
-	denied := map[string]bool{} // an ACL forbids to create a guard here
+	denied := map[string]bool{} // paths where an ACL forbids to create a guard
 	for {
 		bare := unproven(batch)
 		var guarded []deletion
@@ -244,8 +244,8 @@ func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion,
 	}
 }
 
-// mostDenied is the number of nodes of a batch that deny a guard after which the sweep tries no
-// more.
+// mostDenied limits the tries to create guards: if the ACLs of that many nodes of a batch forbid it,
+// the sweep creates no other guards for the batch.
 const mostDenied = 3
 
 // unproven returns the nodes of a batch that no other delete in it proves.
@@ -314,7 +314,7 @@ func (s *sweep) await(ctx context.Context, nodes int) bool {
 			return false
 		case err == nil:
 			nodes -= n
-		case n > s.limiter.Burst(): // a reload came in between
+		case n > s.limiter.Burst(): // a reload has lowered the limit: try again
 		default: // the wait would last longer than ctx
 			s.fail(fmt.Errorf("wait for reaper.max_deletes_per_second: %w", err))
 			return false

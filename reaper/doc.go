@@ -4,7 +4,7 @@
 //
 // # What the reaper deletes
 //
-//   - An entry of ours whose lease ended more than the grace ago. Waiters purge the entry ahead
+//   - A Holdfast entry whose lease ended more than the grace ago. Waiters purge the entry ahead
 //     by the same rule.
 //   - A lock's parent that Holdfast created, if it has no child but its anchor and its data was
 //     written longer ago than the policy's orphan_after, unless the policy has keep_parent. The
@@ -13,7 +13,7 @@
 //   - A release request, see lock.Client.Revoke, whose entry has gone. The entry's path never
 //     recurs.
 //
-// Everything else below the root is counted and left alone: nodes whose data is not ours, entries
+// Everything else below the root is counted and left alone: nodes with other data, entries
 // of other libraries, ephemeral nodes, data of a newer version or damaged data. [JudgeEntry],
 // [JudgeParent] and [JudgeRevocation] implement these rules. The nodes [znode.EpochMark] and
 // [znode.Inbox] below the root, and anchors, are not counted.
@@ -24,7 +24,7 @@
 //
 // # Safety
 //
-// A verdict rests on the data and Stat of one read, and on one of these proofs that enough time
+// A verdict depends on the data and Stat of one read, and on one of these proofs that enough time
 // has passed since the write (see [znode.Now]):
 //
 //   - The stamp of the write and a younger sample of the same clock. This requires that the same

@@ -57,7 +57,7 @@ func (s *sweep) find(why finding, node Denial, policy string, count func(*Counts
 	s.count(policy, count)
 }
 
-// used counts the live entries of a lock.
+// used counts the live entries of a lock, its longest wait and its oldest hold.
 func (s *sweep) used(policy string, now instant, u use) {
 	since := func(seconds uint32) float64 {
 		if seconds == 0 {
@@ -73,8 +73,8 @@ func (s *sweep) used(policy string, now instant, u use) {
 	})
 }
 
-// late records the longest time for which a node could have been deleted and was not: since is when
-// that time began.
+// late records since when a node could have been deleted, if that is longer ago than for the other
+// nodes of the sweep.
 func (s *sweep) late(policy string, now instant, since time.Time) {
 	s.count(policy, func(c *Counts) { c.OldestOverdue = max(c.OldestOverdue, now.Earliest().Sub(since).Seconds()) })
 }
@@ -102,9 +102,9 @@ type finding int
 
 const (
 	deniedByACL finding = iota
-	damaged             // or of a newer version
+	damaged             // damaged, or of a newer version
 	ofFormat1
-	kinds
+	kinds // number of the reasons above
 )
 
 // findings has the nodes of one sweep that an operator should look at, by reason.
@@ -117,7 +117,7 @@ const maxTold = 1000
 // nodes have no error.
 type denials struct {
 	list []Denial
-	more bool // there were others, after the last of these
+	more bool // there are other nodes, which sort after those in list
 }
 
 // order compares denials for reports: refused deletes first, because only those leave expired nodes
@@ -166,7 +166,7 @@ type told struct {
 }
 
 // update records the denials of a sweep. It returns the nodes that are new to the log, and those
-// that no schedule's sweep sees any more. After an incomplete sweep, it returns none of the latter.
+// that no schedule's sweep sees now. After an incomplete sweep, it returns none of the latter.
 func (t *told) update(schedule string, d *denials, complete bool) (appeared, gone []Denial) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -67,7 +67,7 @@ func (g *group) status(now, last time.Time, running *progress) Schedule {
 	for _, p := range g.chosen {
 		s.Policies = append(s.Policies, p.Name)
 	}
-	var moved time.Time // when the sweep was last seen to get on
+	var moved time.Time // when the running sweep last made progress
 	if running != nil {
 		s.Running, moved = running.status(now)
 		if g.failed > 0 {
@@ -111,10 +111,10 @@ func overdue(schedule cron.Schedule, last, moved, now time.Time) time.Duration {
 // progress is the progress of a sweep: what its walkers and its deleter wait for, and the number of
 // finished nodes.
 type progress struct {
-	group *group // that is swept
+	group *group // group that is swept
 	began time.Time
-	found atomic.Int64
-	done  atomic.Int64
+	found atomic.Int64 // known nodes
+	done  atomic.Int64 // finished nodes
 
 	mu     sync.Mutex
 	moved  time.Time // when a wait last ended

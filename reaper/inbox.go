@@ -14,7 +14,7 @@ import (
 // requests whose entries the sweep has deleted.
 func (s *sweep) sweepInbox(ctx context.Context) {
 	path, all := s.tree.Path(znode.Inbox), s.options.Policies.All()
-	last := all[len(all)-1].Name // nodes of unknown policies count for the default policy
+	last := all[len(all)-1].Name // the default policy, which counts nodes of unknown policies
 	ids, _, err := s.tree.Children(ctx, path)
 	if err != nil {
 		s.unread(ctx, path, "list", last, err)
@@ -27,7 +27,8 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 	}
 }
 
-// judgeRequests reads and judges requests, and returns those to delete.
+// judgeRequests reads and judges requests, and returns those to delete. The policy unknown counts
+// requests that cannot be read.
 func (s *sweep) judgeRequests(ctx context.Context, path string, ids []string, unknown string) (moot []deletion) {
 	for _, id := range ids {
 		read := s.tree.Monotonic()
@@ -44,7 +45,7 @@ func (s *sweep) judgeRequests(ctx context.Context, path string, ids []string, un
 		}
 		v := JudgeRevocation(r)
 		if v == Format1 && s.options.Format1 {
-			v = Moot // it asks no entry of the present format
+			v = Moot // no entry of the present format gets a request of format 1
 		}
 		s.counted(v, path+"/"+id, p.Name)
 		if v.Deletes() {

@@ -16,15 +16,15 @@ type Verdict int
 // The verdicts. Only nodes with Expired, Orphan, Ancestor and Moot are deleted.
 const (
 	Live        Verdict = iota // in use, within its lease and the grace, or a request that is still valid
-	Expired                    // an entry of ours past its lease and the grace
-	Orphan                     // a lock's parent of ours without children but its anchor, past orphan_after
-	Ancestor                   // an empty ancestor of ours, past orphan_after
+	Expired                    // an entry past its lease and the grace
+	Orphan                     // a lock's parent from Holdfast with no child but its anchor, past orphan_after
+	Ancestor                   // an empty ancestor from Holdfast, past orphan_after
 	Young                      // empty, but not yet past orphan_after
-	Kept                       // empty, but kept: by policy, or because we did not create it
-	Foreign                    // not ours
-	Undecodable                // named or marked as ours, but damaged or of a newer version
+	Kept                       // empty, but kept: by policy, or because Holdfast did not create it
+	Foreign                    // not Holdfast's
+	Undecodable                // named or marked as Holdfast's, but damaged or of a newer version
 	Format1                    // an entry or a parent of format 1, from before the first release
-	Unproven                   // unknown without a younger sample of ensemble time, or the mark of the leader's epoch
+	Unproven                   // undecided without a younger sample of ensemble time, or the epoch's mark
 	Moot                       // a stale release request: its entry has gone
 )
 

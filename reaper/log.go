@@ -50,7 +50,8 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 		event, message = r.log.Error(), "sweep failed"
 	case err != nil:
 		message = "sweep failed"
-	case t.Deleted > 0 || len(report.Planned) > 0 || row.skipped > 0: // or the log has said that it still runs
+	case t.Deleted > 0 || len(report.Planned) > 0 || row.skipped > 0:
+		// If sweeps were skipped, the log has said that this one still runs: log its end, too.
 		event = r.log.Info()
 	}
 	if len(report.Undecodable) > 0 {

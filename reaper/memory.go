@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of the memory: locks, which take about 50 bytes each, and terms.
+// Limits of the memory: the numbers of locks, which take about 50 bytes each, and of terms.
 const (
 	maxAlive = 1 << 20
 	maxTerms = 1000
@@ -36,14 +36,14 @@ type memory struct {
 
 	mu       sync.Mutex
 	sessions int    // see [admin.Time]; a new session forgets everything
-	terms    []term // in their order; the last one is the present one
+	terms    []term // known terms in order; the last one is the present term
 	alive    map[uint64]seenAlive
 }
 
 // term is a term of ensemble time; see [admin.Time].
 type term struct {
-	first int64         // its first transaction
-	begun time.Duration // monotonic time by which it had surely been made
+	first int64         // first transaction of the term
+	begun time.Duration // monotonic time by which the term had surely begun
 }
 
 // seenAlive is a remembered lock.
@@ -55,10 +55,10 @@ type seenAlive struct {
 // use is how a lock is used, by its live entries. The times are in Unix seconds, by the clock of
 // ZooKeeper's leader; 0 for none.
 type use struct {
-	live    uint32 // entries
-	waiting uint32 // of these, without a recorded grant
-	joined  uint32 // when the first of those that wait was made
-	granted uint32 // the oldest recorded grant
+	live    uint32 // number of live entries
+	waiting uint32 // number of live entries without a recorded grant
+	joined  uint32 // when the first waiting entry was created
+	granted uint32 // time of the oldest recorded grant
 }
 
 // add adds a live entry.
@@ -146,7 +146,7 @@ func (m *memory) live(name string, mono time.Duration) use {
 	return use{}
 }
 
-// saw remembers the use of a lock whose entries are all live until then, as judged in that term.
+// saw remembers the use of a lock. Its entries, judged in that term, are all live until the time until.
 func (m *memory) saw(name string, seen use, until time.Duration, term int64) {
 	key := maphash.String(m.seed, name)
 	m.mu.Lock()

@@ -15,19 +15,21 @@ import (
 // ended. It serves health checks, metrics and pages. All methods are safe for concurrent use, and
 // none waits for a server.
 type Monitor struct {
-	mu        sync.Mutex
-	status    Status // of the last change, without Schedules, LastFailure and Refused; its About is constant
-	role      State  // Active or Standby, whether there is a session or not
+	mu sync.Mutex
+	// status is the status at the last change, without Schedules, LastFailure and Refused. Its About
+	// is constant.
+	status    Status
+	role      State // Active or Standby, whether there is a session or not
 	observers []func(Report)
 	locks     *lock.Client
 	policies  *policy.Set
-	announced bool
+	announced bool                 // the first log line was written
 	under     []*progress          // running sweeps
 	groups    []*group             // groups with their schedules; none while standing by
-	last      map[string]time.Time // by schedule: when the last complete sweep began
-	totals    Counts               // of all sweeps: Deleted, Missed, Purged and Pruned
-	failure   Failure              // the last one; zero if there was none
-	refused   Failure              // the last refused configuration, likewise
+	last      map[string]time.Time // start of the last complete sweep, by schedule
+	totals    Counts               // Deleted, Missed, Purged and Pruned of all sweeps
+	failure   Failure              // last failure; zero if there was none
+	refused   Failure              // last refused configuration; zero if there was none
 }
 
 // NewMonitor returns the monitor of a reaper without a session.
@@ -152,8 +154,8 @@ func (m *Monitor) reloaded(policies *policy.Set) {
 	m.status.Reloads++
 }
 
-// step records whether this reaper is active or stands by, and the name of the active one. When
-// it is no longer active, its earlier failures do not count any more.
+// step records whether this reaper is active or stands by, and the name of the active one. When it
+// stops being active, its failures in a row count from 0 again.
 func (m *Monitor) step(role State, active string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

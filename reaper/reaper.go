@@ -25,7 +25,7 @@ type Reaper struct {
 	log     zerolog.Logger
 	monitor *Monitor
 	told    [kinds]told   // nodes that the log has already reported
-	limiter *rate.Limiter // of the deletes of all sweeps
+	limiter *rate.Limiter // limits the deletes of all sweeps
 
 	reload sync.Mutex // held by Reload
 	setup  atomic.Pointer[setup]
@@ -46,7 +46,7 @@ func newSetup(o Options, m *memory) (*setup, error) {
 	s := &setup{options: o, memory: m, replaced: make(chan struct{})}
 	for _, text := range o.schedules() {
 		schedule, err := policy.ParseSchedule(text)
-		if err != nil { // Validate has accepted it: its time zone has disappeared from the machine since
+		if err != nil { // since Validate, its time zone has disappeared from the machine
 			return nil, fmt.Errorf("%w: schedule %q: %w", lock.ErrInvalid, text, err)
 		}
 		g := newGroup(text, schedule, nil)
@@ -159,9 +159,10 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 // root never exists.
 func (r *Reaper) noRoot(ctx context.Context) bool {
 	if _, _, err := r.tree.Get(ctx, r.tree.Root()); !errors.Is(err, zk.ErrNoNode) {
-		return false // a later request returns and reports another error
+		return false // a later request reports any other error
 	}
-	if _, err := r.tree.Now(ctx); !errors.Is(err, zk.ErrNoNode) { // our server may lag behind, but not the leader
+	// The server of the session may lag behind, so ask the leader too.
+	if _, err := r.tree.Now(ctx); !errors.Is(err, zk.ErrNoNode) {
 		return false
 	}
 	r.monitor.rootMissing()

@@ -7,9 +7,9 @@ import (
 
 // Report is the result of one sweep.
 type Report struct {
-	Name     string        `json:"name,omitempty"` // of the root, if a process has several
+	Name     string        `json:"name,omitempty"` // name of the root, if a process has several
 	Root     string        `json:"root"`
-	Schedule string        `json:"schedule,omitempty"` // of the sweep; "" if it was requested
+	Schedule string        `json:"schedule,omitempty"` // schedule of the sweep; "" for Reaper.Sweep
 	Started  time.Time     `json:"started"`
 	Duration time.Duration `json:"-"`
 	Seconds  float64       `json:"seconds"`
@@ -27,7 +27,7 @@ type Report struct {
 	// Denied are the first nodes that an ACL kept from being deleted or read: first the deletes,
 	// then the reads, each sorted by path. Total.Denied counts all of them.
 	Denied []Denial `json:"denied,omitempty"`
-	// Undecodable are the paths of the first nodes of ours that are damaged or of a newer
+	// Undecodable are the paths of the first of Holdfast's nodes that are damaged or of a newer
 	// version, and block their locks. Total.Undecodable counts all of them.
 	Undecodable []string `json:"undecodable,omitempty"`
 	// Format1 are the paths of the first nodes of format 1, which block their locks.
@@ -44,7 +44,7 @@ const maxNamed = 100
 // Counts are a sweep's counters for one policy, or for all. They count nodes unless stated
 // otherwise.
 type Counts struct {
-	Locks       int `json:"locks"`       // locks with an entry or a parent of ours
+	Locks       int `json:"locks"`       // locks with an entry or a parent from Holdfast
 	Live        int `json:"live"`        // entries whose lease had not ended at the last read
 	Waiting     int `json:"waiting"`     // live entries without a recorded grant
 	Expired     int `json:"expired"`     // entries past their lease and the grace
@@ -53,14 +53,14 @@ type Counts struct {
 	Moot        int `json:"moot"`        // stale release requests
 	Young       int `json:"young"`       // empty parents and ancestors not past orphan_after
 	Kept        int `json:"kept"`        // empty parents that stay
-	Foreign     int `json:"foreign"`     // nodes that are not ours
-	Undecodable int `json:"undecodable"` // nodes of ours that are damaged or of a newer version
+	Foreign     int `json:"foreign"`     // nodes that are not Holdfast's
+	Undecodable int `json:"undecodable"` // Holdfast's nodes that are damaged or of a newer version
 	Format1     int `json:"format_1"`    // nodes of format 1 that stay
 	Denied      int `json:"denied"`      // nodes that an ACL kept from being read or deleted
-	Deleted     int `json:"deleted"`     // deleted nodes of expired, orphans, ancestors and moot; without anchors
-	Missed      int `json:"missed"`      // of these, nodes that changed or had gone before the delete; without denied ones
-	Purged      int `json:"purged"`      // deleted nodes of expired
-	Pruned      int `json:"pruned"`      // deleted nodes of orphans and ancestors
+	Deleted     int `json:"deleted"`     // deleted expired, orphan, ancestor and moot nodes; without anchors
+	Missed      int `json:"missed"`      // nodes changed or gone before their delete; without denied ones
+	Purged      int `json:"purged"`      // deleted expired entries
+	Pruned      int `json:"pruned"`      // deleted orphans and ancestors
 
 	Scanned int   `json:"scanned"` // nodes read, without remembered live ones
 	Bytes   int64 `json:"bytes"`   // bytes of data read

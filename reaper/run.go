@@ -56,7 +56,8 @@ func (r *Reaper) Run(ctx context.Context) error {
 	}
 }
 
-// turn waits until this reaper is the active one.
+// turn waits until this reaper is the active one. It records and logs whether it stands by or is
+// active.
 func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	hold, err := r.leader.TryLock(ctx)
 	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
@@ -189,7 +190,7 @@ func newCron(log zerolog.Logger) *cron.Cron {
 	return cron.New(cron.WithLogger(l), cron.WithChain(cron.Recover(l)))
 }
 
-// cronLog forwards cron's log, which has panics.
+// cronLog forwards cron's log lines, such as those of panics.
 type cronLog struct{ log zerolog.Logger }
 
 func (l cronLog) Info(msg string, pairs ...any) { l.log.Debug().Fields(pairs).Msg(msg) }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// lookInterval is the interval of checks of a session without events. The others are the pauses
-// between log lines during an outage.
+// lookInterval is the interval of checks of a session without events. firstReminder is the first
+// pause between log lines during an outage; it doubles each time, up to mostReminder.
 const (
 	lookInterval  = time.Second
 	firstReminder = time.Minute

@@ -14,14 +14,14 @@ const (
 
 // About describes a reaper in its first log line, and in its [Status].
 type About struct {
-	Name    string   `json:"name,omitempty"` // of the root, if a process has several
+	Name    string   `json:"name,omitempty"` // name of the root, if a process has several
 	Version string   `json:"version,omitempty"`
-	File    string   `json:"configuration,omitempty"` // "" if there is none
+	File    string   `json:"configuration,omitempty"` // path of the configuration file; "" if there is none
 	Servers []string `json:"servers,omitempty"`
 	Root    string   `json:"root"`
 }
 
-// Status is the status of a reaper at one moment. It takes no request.
+// Status is the status of a reaper at one moment. No request is needed to get it.
 type Status struct {
 	About
 	Started time.Time `json:"started"`
@@ -43,7 +43,7 @@ type Status struct {
 	// counts. They are shared, so only read them.
 	Reports []Report `json:"reports"`
 	Sweeps  uint64   `json:"sweeps"`  // sweeps that have ended since the start, failed ones included
-	Failed  uint64   `json:"failed"`  // of these, the incomplete ones
+	Failed  uint64   `json:"failed"`  // incomplete sweeps since the start
 	Skipped uint64   `json:"skipped"` // sweeps skipped because the last one was still running
 	// LastFailure is the last failure; nil if there was none. Its InARow is 0 if the reaper has
 	// succeeded since.
@@ -69,7 +69,7 @@ func (s Status) Overdue() []Schedule {
 type Session struct {
 	Connected bool      `json:"connected"`
 	Since     time.Time `json:"since"`        // start of the present state
-	ID        string    `json:"id,omitempty"` // of the present or last session, in hexadecimal
+	ID        string    `json:"id,omitempty"` // id of the present or last session, in hexadecimal
 	Losses    uint64    `json:"losses"`       // losses of the session since the start
 	// Away is the total time without a session, in seconds, the present outage included.
 	Away float64 `json:"away_seconds"`
@@ -87,7 +87,7 @@ type Schedule struct {
 	// no running sweep makes progress; a slow sweep is not overdue. Late is the delay in seconds.
 	Overdue bool      `json:"overdue"`
 	Late    float64   `json:"late_seconds"`
-	Skipped int       `json:"skipped"`           // skipped sweeps in a row, because the last one was still running
+	Skipped int       `json:"skipped"`           // sweeps skipped in a row: the last one was still running
 	Failed  int       `json:"failed"`            // failed sweeps in a row
 	Running *Progress `json:"running,omitempty"` // nil: none is running
 }

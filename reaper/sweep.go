@@ -23,11 +23,11 @@ type sweep struct {
 	*setup
 	*progress
 	walkers   chan struct{}   // one slot for each active walker, which has one request in flight
-	deletions chan []deletion // to the deleter: nodes to delete together
+	deletions chan []deletion // nodes that the deleter has to delete together
 	rereads   sync.Mutex      // held while the nodes of a batch are read again
 
-	failed atomic.Pointer[error]
-	stop   context.CancelFunc
+	failed atomic.Pointer[error] // first error; nil: none
+	stop   context.CancelFunc    // ends the sweep
 
 	mu     sync.Mutex
 	report Report
@@ -102,7 +102,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	}
 	path := s.tree.Path(name)
 	p := s.options.Policies.For(name)
-	now := s.time() // it costs a system call; judging by an earlier time is safe
+	now := s.time() // once, because it costs a system call; judging by an earlier time is safe
 	if name == "" || !s.covers(p) {
 		below, err := s.list(ctx, path)
 		if err != nil {
@@ -144,7 +144,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	case int(found.use.live) == len(below.entries) && len(below.nested) == 0:
 		s.memory.saw(name, found.use, now.mono+min(found.wait, p.OrphanAfter), now.Term)
 		fallthrough
-	default: // its entries show that the node is ours, and in use
+	default: // its entries show that the node is Holdfast's, and in use
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
 	if len(together) > 0 {
@@ -155,9 +155,9 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 
 // children are the children of a node, by kind.
 type children struct {
-	entries []znode.Name // in the order of their turn
-	anchors []string     // of the node itself: deleted with it
-	nested  []string     // all others
+	entries []znode.Name // entries in the order of their turn
+	anchors []string     // anchors of the node, deleted with it
+	nested  []string     // all other children, except reserved nodes
 }
 
 // list lists a node's children.
@@ -190,7 +190,7 @@ func (s *sweep) read(ctx context.Context, path, policy string) ([]byte, *zk.Stat
 	return data, stat, err
 }
 
-// hand hands nodes to the deleter that must be deleted together.
+// hand passes nodes that must be deleted together to the deleter.
 func (s *sweep) hand(together []deletion) {
 	defer s.begin("the deletes of others, before that of " + together[0].Path)()
 	s.deletions <- together
@@ -259,10 +259,10 @@ type judged struct {
 	expired []deletion
 	use     use
 	staying int           // live entries, and all others that are neither expired nor gone
-	wait    time.Duration // until the first live entry may have expired
+	wait    time.Duration // time until the first live entry may have expired
 }
 
-// judgeEntries reads and judges each of the entries.
+// judgeEntries reads, judges and counts each of the entries.
 func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode.Name, now instant, p policy.Policy) judged {
 	found := judged{wait: lock.MaxTime}
 	for _, name := range entries {
@@ -296,7 +296,7 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 	return found
 }
 
-// judgeParent judges a node that is no entry.
+// judgeParent judges and counts a node that is no entry.
 func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, staying int, now instant, p policy.Policy) deletion {
 	n.Err = s.accepted(n.Err)
 	if n.Ours() && n.Kind != znode.Dir {
@@ -322,8 +322,9 @@ func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
 ) deletion {
-	read := now.mono                                // the read was at this time or later
-	if now.Sessions != s.tree.Estimate().Sessions { // it may be read from servers that number transactions anew
+	read := now.mono // the node was read at this time or later
+	// In another session, the servers may number transactions anew.
+	if now.Sessions != s.tree.Estimate().Sessions {
 		now = s.time()
 	}
 	v := verdict(now.Time, s.memory.since(stat.Mzxid, now))

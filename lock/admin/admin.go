@@ -156,7 +156,7 @@ func (t Tree) send(ctx context.Context, ops []any) (lost bool, err error) {
 	return lost, err
 }
 
-// Time is the knowledge of the leader's clock, by which entries are judged.
+// Time is what is known of the leader's clock. Entries are judged by it.
 type Time = znode.Now
 
 // Now returns ensemble time from a new sample, which costs a transaction that leaves nothing
@@ -186,8 +186,8 @@ func (t Tree) Estimate() Time {
 func (t Tree) Outdated() bool { return t.c.Clock != nil && t.c.Clock.Outdated() }
 
 // Prove gets the missing proof for a verdict of [znode.Unproven]: a younger sample, or the mark
-// of the leader's epoch. The verdict was on the write of the transaction mzxid, with the
-// knowledge knew. Prove returns the new knowledge. It fails as Now does.
+// of the leader's epoch. The verdict was on the write of the transaction mzxid, at the time knew.
+// Prove returns the new time. It fails as Now does.
 func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
 	if err := t.check(ctx); err != nil {
 		return Time{}, err
@@ -245,7 +245,7 @@ type Contender struct {
 	// Ours is false for an entry of another library, of format 1 or of a newer version, and for a
 	// damaged one. Then the fields below are unset, except Err.
 	Ours bool
-	// Err says why an entry with a name of ours cannot be decoded: [znode.ErrOlder],
+	// Err says why an entry with a Holdfast name cannot be decoded: [znode.ErrOlder],
 	// [znode.ErrNewer], or [znode.ErrForeign] for a damaged one. Such an entry blocks the lock
 	// while it exists.
 	Err error
@@ -256,7 +256,7 @@ type Contender struct {
 	Metadata map[string]string
 	Shares   bool          // a writer's entry that was downgraded: it only reads
 	TTL      time.Duration // length of the lease after each write
-	Acquired time.Time     // in ensemble time; zero until the grant was recorded
+	Acquired time.Time     // ensemble time of the grant; zero until it was recorded
 	Detached bool          // no process has it: a client may attach to it
 	// Broken names the client that force-released the hold, and its reason, see [Tree.Break]; "":
 	// none did.
@@ -271,8 +271,8 @@ type Contender struct {
 type State struct {
 	Name       string      // "" for the root
 	Kind       znode.Kind  // "" if the node is missing, or foreign
-	Permits    int         // present number of a semaphore; 0: no semaphore
-	Contenders []Contender // in the order of their turn; empty if there are none
+	Permits    int         // present number of permits; 0: no semaphore
+	Contenders []Contender // entries in the order of their turn
 	Children   []string    // names of children that are no contenders: nested locks, or other nodes
 }
 

@@ -40,7 +40,7 @@ type ServerRelease struct {
 // CheckServer checks whether the server of the client's session supports the protocol, by
 // transactions below the root that leave nothing behind. It also asks each of the client's
 // servers for its release. It takes about a tenth of a second. It fails with [lock.ErrInvalid] if an
-// argument is nil, and if there was no session or ctx ended.
+// argument is nil. It also fails if there was no session, or ctx ended.
 func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error) {
 	c, ok := access.Of(client)
 	switch {

@@ -62,7 +62,7 @@ func (e *exchange) Expires() time.Time { return e.ticket.end }
 // Stale returns why there is no newer ticket, if an older one serves in its place.
 func (e *exchange) Stale() error { return e.stale }
 
-// Advice says what to do if the server refuses the last token. The reason is only in its log.
+// Advice says what to do if the server refuses the last token. Only the server's log has the reason.
 func (e *exchange) Advice() string {
 	return fmt.Sprintf("see the server's log: its keytab must have the present key of %s (klist -kt; kadmin: ktadd), its clock must be that of the KDC, and its JAAS configuration must name this principal", e.ticket.service)
 }

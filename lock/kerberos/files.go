@@ -109,7 +109,7 @@ func readConf(setting string) (env *environment, err error) {
 	return &environment{cfg, files, map[string]string{}}, nil
 }
 
-// deepest is the limit of includes within includes.
+// deepest is the largest depth of nested includes.
 const deepest = 10
 
 // addSections adds the lines of a file, and of those that it includes, to their sections.

@@ -202,8 +202,8 @@ func newTicket(rep messages.KDCRepFields, client principal) *ticket {
 }
 
 const (
-	kdcTimeout = 5 * time.Second // for one try of one KDC
-	mostReply  = 1 << 20         // bytes of an answer
+	kdcTimeout = 5 * time.Second // time limit of one try of one KDC
+	mostReply  = 1 << 20         // most bytes of an answer
 )
 
 // noKDC is the error if no KDC answers.

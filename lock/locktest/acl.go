@@ -35,8 +35,8 @@ func permits(acl []ACL, perm int32, identity []ACL) bool {
 	return false
 }
 
-// shownACL returns the ACL that a getACL shows: a client without the permission to administer the
-// node does not see the digests.
+// shownACL returns the ACL in the reply to a getACL: a client without the permission to administer
+// the node does not see the digests.
 func shownACL(acl []ACL, identity []ACL) []ACL {
 	if permits(acl, permAdmin, identity) {
 		return acl

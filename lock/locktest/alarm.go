@@ -9,8 +9,8 @@ import (
 type alarm struct {
 	e      *Ensemble
 	at     time.Time
-	number int64 // alarms of one instant go off in the order they were set
-	index  int   // in the heap; -1: went off, or was stopped
+	number int64 // orders the alarms of one instant: the first one set goes off first
+	index  int   // index in the heap; -1: it went off, or was stopped
 	f      func()
 }
 

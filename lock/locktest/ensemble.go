@@ -99,14 +99,14 @@ type Ensemble struct {
 	made    time.Time
 
 	mu       sync.Mutex
-	ready    []*serverConn // to be served before the lock is released
+	ready    []*serverConn // connections to serve before the lock is released
 	alarms   alarms
 	out      encoder // the frame being written
 	closed   bool
 	released chan struct{} // closed and replaced when hanging dials may go on
 
 	leader      *member // nil while there is none
-	electing    *alarm
+	electing    *alarm  // ends the election; nil: none is under way
 	epoch       int64
 	counter     int64
 	txns        int64
@@ -117,7 +117,7 @@ type Ensemble struct {
 	delayed   map[*serverConn]bool // connections with a delayed request, closed ones too
 	labels    map[string]*label
 	latency   func(label, member string) time.Duration
-	listeners []net.Listener // of Serve
+	listeners []net.Listener // given to Serve
 	intercept func(Request) Fault
 	tracer    func(Event)
 	observer  func(txnlog.Txn)
@@ -202,9 +202,9 @@ func (e *Ensemble) Leader() string {
 	return e.leader.addr
 }
 
-// lock and unlock guard everything. unlock serves the requests that have arrived before it
-// releases the lock; they are served at no other time. A hook runs with the lock released, so it
-// finds the ensemble in a consistent state.
+// lock and unlock guard everything. Before it releases the lock, unlock serves the requests that
+// have arrived; they are served at no other time. A hook runs with the lock released, so it finds
+// the ensemble in a consistent state.
 func (e *Ensemble) lock() { e.mu.Lock() }
 
 func (e *Ensemble) unlock() {
@@ -231,7 +231,7 @@ func (e *Ensemble) wake(s *serverConn) {
 	}
 }
 
-// find returns the member of that name.
+// find returns the member of that name. call is the caller's method, for the error.
 func (e *Ensemble) find(call, name string) (*member, error) {
 	for _, m := range e.members {
 		if m.addr == name {

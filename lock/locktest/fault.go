@@ -14,8 +14,8 @@ import (
 type label struct {
 	name   string
 	frozen bool
-	cutOff map[*member]bool // by partition
-	number int              // of its last request
+	cutOff map[*member]bool // members that Partition cuts it off from
+	number int              // number of its last request
 	counts Counts
 }
 
@@ -335,7 +335,7 @@ type Request struct {
 	Member  string // name of the member that received it
 	Op      string // "create", "multi", "getData", "setWatches", "closeSession", ...
 	Paths   []string
-	Number  int // among the requests of its label, from 1
+	Number  int // number among the requests of its label, from 1
 }
 
 // A Fault changes the handling of a request. The zero value changes nothing.
@@ -353,8 +353,8 @@ type Fault struct {
 	// Op is the operation of a transaction that fails with Code; 1 is the first. 0, or an
 	// operation that does not exist, means the request as a whole.
 	Op int
-	// NoResults leaves everything but the success out of the reply, which no ZooKeeper does: for
-	// a transaction, the results of all its operations.
+	// NoResults makes the reply report success and nothing else, which no ZooKeeper does: the reply
+	// to a transaction lacks the results of all its operations.
 	NoResults bool
 	// DelayReply delays the reply, and later frames of the connection behind it.
 	DelayReply time.Duration

@@ -13,25 +13,25 @@ type member struct {
 	addr    string
 	running bool
 	tree    *tree
-	clock   time.Duration // how far its clock is ahead
+	clock   time.Duration // how far its clock is ahead of time.Now
 
 	lag   time.Duration
-	queue []arrival // transactions that it has, but has not applied
-	alarm *alarm    // for the head of the queue
+	queue []arrival // transactions that it has received, but not applied
+	alarm *alarm    // goes off when the head of the queue is due
 
 	watches watchTable
-	conns   map[int64]*serverConn // by session, the newest
-	waiting []*serverConn         // with requests in flight
+	conns   map[int64]*serverConn // newest connection of each session
+	waiting []*serverConn         // connections with requests in flight
 }
 
 // An arrival is a transaction that a member has to apply.
 type arrival struct {
-	at  time.Time // not before
+	at  time.Time // earliest time to apply it
 	txn *txn
 }
 
-// begin makes the next transaction of the log: for a request that a member received, or for the
-// leader itself.
+// begin makes the next transaction of the log. taken is the member that received the request for it;
+// nil: the leader makes it by itself.
 func (e *Ensemble) begin(session int64, taken *member) *txn {
 	e.counter++
 	return &txn{
@@ -154,7 +154,7 @@ func (e *Ensemble) stop(m *member) {
 	e.trace(Event{Kind: "stop", Member: m.addr})
 	m.running = false
 	m.disconnect("member stopped")
-	m.catchUpAll() // its log has them
+	m.catchUpAll() // its log keeps the queued transactions
 	if e.leader != nil && (e.leader == m || !e.quorum()) {
 		e.leader = nil
 		for _, o := range e.members {
@@ -238,7 +238,7 @@ func (e *Ensemble) elect() {
 	}
 	e.trace(Event{Kind: "lead", Member: e.leader.addr, Zxid: e.leader.tree.zxid})
 	for _, sess := range e.sessionsByID() {
-		// The new leader does not know when it last heard of the session.
+		// The new leader does not know when the session was last heard of: its timeout begins anew.
 		sess.owner, sess.heard = nil, time.Now()
 		e.watchOver(sess)
 	}

@@ -121,10 +121,10 @@ func (x *txn) failure() int32 {
 
 // Counts are counters of the connections of one label.
 type Counts struct {
-	Requests        map[string]int // by operation, without handshakes and pings
+	Requests        map[string]int // number by operation, without handshakes and pings
 	Handshakes      int
 	Pings           int
-	BytesFromClient int64 // including those in flight
+	BytesFromClient int64 // bytes in flight included
 	BytesToClient   int64
 }
 
@@ -174,10 +174,10 @@ type Event struct {
 	Member  string
 	Label   string
 	Session int64
-	Number  int    // of a request; 0 of a ping
-	Op      string // of a request; of a watch: "created", "deleted", "changed" or "children"
+	Number  int    // number of the request; 0 for a ping
+	Op      string // operation; for a watch "created", "deleted", "changed" or "children"
 	Paths   []string
-	Zxid    int64 // the member's when it answered
+	Zxid    int64 // last transaction of the member when it answered
 	Code    int32 // ZooKeeper's error code of the reply
 	Note    string
 }

@@ -27,7 +27,7 @@ type clientConn struct {
 	writable sync.Cond
 	in       []byte // arrived bytes
 	off      int    // number of bytes read from in
-	end      error  // after the server's end has gone: result of Read after in
+	end      error  // result of Read after in; nil while the server's end is open
 	closed   bool
 	frozen   time.Time // start of a freeze; zero: not frozen
 	unsent   int       // number of bytes written that have not arrived
@@ -220,8 +220,8 @@ func (addr) Network() string  { return "tcp" }
 func (a addr) String() string { return string(a) }
 
 // A deadline limits waits on a condition. Clients move it with each packet, so moving it costs
-// nothing: a timer is armed only for a wait. If it was armed for an earlier deadline, it fires
-// and wakes the waiter in vain.
+// nothing: a timer is armed only for a wait. If it was armed for an earlier deadline, it wakes the
+// waiter too early, which then waits again.
 type deadline struct {
 	at    time.Time // zero: none
 	armed time.Time // time at which the timer fires; zero: not armed
@@ -269,7 +269,7 @@ type link struct {
 	held    bool           // nothing arrives
 	queue   []packet
 	size    int
-	alarm   *alarm // for the head of the queue
+	alarm   *alarm // goes off when the head of the queue is due
 }
 
 // A packet was sent, but has not arrived.
@@ -279,8 +279,8 @@ type packet struct {
 	end bool
 }
 
-// send sends bytes, or the end of the connection, to arrive after a delay. The order of packets
-// stays.
+// send sends bytes, or the end of the connection, to arrive after a delay. Packets arrive in the
+// order in which they were sent.
 func (l *link) send(b []byte, end bool, delay time.Duration) {
 	if len(l.queue) == 0 && !l.held && delay <= 0 {
 		l.deliver(b, end)

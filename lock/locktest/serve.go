@@ -68,8 +68,8 @@ func (e *Ensemble) isClosed() bool {
 	return e.closed
 }
 
-// relay copies bytes between a TCP client and a member until either end closes. It
-// answers a four-letter word itself.
+// relay copies bytes between a TCP client and a member until either end closes. It answers a
+// four-letter word itself.
 func (e *Ensemble) relay(conn net.Conn, m *member) {
 	defer conn.Close()
 	host, _, err := net.SplitHostPort(conn.RemoteAddr().String())

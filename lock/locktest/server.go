@@ -17,36 +17,36 @@ type serverConn struct {
 	member *member
 	label  *label
 	client *clientConn
-	in     link // from the client
-	out    link // to the client
+	in     link // bytes from the client
+	out    link // bytes to the client
 
-	partial  []byte // of a frame
+	partial  []byte // received part of a frame
 	greeted  bool   // the first frame has arrived
 	arrivals []*request
-	queued   bool // in the ensemble's list of connections to serve
+	queued   bool // the connection is in Ensemble.ready
 	serving  bool
-	delayed  bool // the last request is not applied yet
+	delayed  bool // a fault delays a request, and the arrivals behind it
 	inFlight []pending
-	waiting  bool // in the member's list of connections with requests in flight
+	waiting  bool // the connection is in member.waiting
 
 	session  int64 // 0 until the handshake
 	open     bool  // the handshake is done
 	leaving  bool  // a closeSession is in flight
-	identity []ACL // by setAuth
+	identity []ACL // identities from setAuth
 	watching map[watchKey]bool
 
 	closed bool // no request is accepted and no reply sent
 	ended  bool // arrived requests are not served either
-	gone   bool // the client's end is closed, or knows that ours is closed
+	gone   bool // the client's end is closed, or knows that the member's is
 }
 
 // pending is a request that waits until its member has applied a transaction.
 type pending struct {
 	*request
 	fault Fault
-	zxid  int64
-	txn   *txn   // of a write
-	done  func() // instead of a reply
+	zxid  int64  // transaction to wait for
+	txn   *txn   // transaction of a write; nil: a read
+	done  func() // called instead of a reply; nil: reply
 }
 
 func newServerConn(e *Ensemble, m *member, l *label) *serverConn {
@@ -57,7 +57,7 @@ func newServerConn(e *Ensemble, m *member, l *label) *serverConn {
 	return s
 }
 
-// receive takes bytes from the client, or its end.
+// receive takes bytes, or the end of the connection, from the client.
 func (s *serverConn) receive(b []byte, end bool) {
 	if s.closed {
 		return
@@ -170,7 +170,7 @@ func (s *serverConn) handle(r *request, f Fault) {
 		p.zxid = s.e.leader.tree.zxid
 		s.wait(p)
 	case opPing:
-		r.xid = xidPing // whatever the client sent
+		r.xid = xidPing // the reply has this xid, whatever the client sent
 		s.wait(p)
 	case opExists, opGetData, opGetACL, opGetChildren, opGetChildren2, opSetWatches, opCheckWatches, opRemoveWatches:
 		if s.member == s.e.leader && s.rejected() == codeSessionMoved {
@@ -307,7 +307,7 @@ func (s *serverConn) close() {
 	s.e.forget(s)
 }
 
-// end cuts the connection: nothing more is served.
+// end closes the connection, and drops the requests that have arrived.
 func (s *serverConn) end() {
 	s.ended = true
 	s.arrivals = nil

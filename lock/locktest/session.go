@@ -12,10 +12,10 @@ type session struct {
 	id       int64
 	password []byte
 	timeout  time.Duration
-	heard    time.Time // when a request of it last arrived
-	alarm    *alarm    // not later than its end
+	heard    time.Time // arrival of its last request
+	alarm    *alarm    // goes off when the session ends, or before
 	owner    *member   // member where it was last attached; nil: unknown to a new leader
-	label    string    // of its last connection
+	label    string    // label of its last connection
 }
 
 // handshake handles the first frame of a connection: it creates a session, or attaches one again.
@@ -79,7 +79,7 @@ func (s *serverConn) attach(sess *session) {
 	s.e.watchOver(sess)
 }
 
-// welcome replies to a handshake. A session that has ended has the id 0.
+// welcome replies to a handshake. If the client's session has ended, the id of sess is 0.
 func (s *serverConn) welcome(req *connectRequest, sess *session) {
 	s.trace("connect", fmt.Sprintf("session %#x, timeout %v", sess.id, sess.timeout))
 	out := &s.e.out

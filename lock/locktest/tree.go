@@ -10,12 +10,12 @@ import (
 // Stat is ZooKeeper's metadata of a node.
 type Stat struct {
 	Czxid, Mzxid   int64 // transactions that created it, and that last changed its data
-	Ctime, Mtime   int64 // their times by the leader's clock, in milliseconds since 1970
-	Version        int32 // changes of the data
-	Cversion       int32 // changes of the children: creates and deletes
-	Aversion       int32 // changes of the ACL
+	Ctime, Mtime   int64 // times of Czxid and Mzxid by the leader's clock, in ms since 1970
+	Version        int32 // number of changes of the data
+	Cversion       int32 // number of creates and deletes of children
+	Aversion       int32 // number of changes of the ACL
 	EphemeralOwner int64 // session of an ephemeral node, otherwise 0
-	DataLength     int32 // in bytes
+	DataLength     int32 // length of the data in bytes
 	NumChildren    int32
 	Pzxid          int64 // transaction that last created or deleted a child
 }
@@ -34,7 +34,7 @@ type node struct {
 	czxid, mzxid   int64
 	pzxid          int64
 	ctime, mtime   int64
-	written        time.Time // mtime, by the test's clock
+	written        time.Time // time of mtime, by the test's clock
 	version        int32
 	cversion       int32 // number of children ever created: the next sequence
 	aversion       int32
@@ -49,8 +49,8 @@ func (n *node) stat() Stat {
 		Czxid: n.czxid, Mzxid: n.mzxid, Pzxid: n.pzxid,
 		Ctime: n.ctime, Mtime: n.mtime,
 		Version: n.version, Aversion: n.aversion,
-		// Each create and each delete of a child counts, as on real servers. A child that was
-		// created and no longer exists was deleted.
+		// Each create and each delete of a child counts, as on real servers. Created children that
+		// do not exist were deleted.
 		Cversion:       n.cversion*2 - children,
 		EphemeralOwner: n.ephemeralOwner,
 		DataLength:     int32(len(n.data)),
@@ -90,7 +90,7 @@ func (s *nameSet) clone() nameSet {
 
 // A tree is one member's view of the data. Only transactions change it.
 type tree struct {
-	zxid       int64 // of the last transaction applied
+	zxid       int64 // last transaction applied
 	nodes      map[string]*node
 	ephemerals map[int64]map[string]bool // paths by session
 }

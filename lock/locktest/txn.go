@@ -13,12 +13,12 @@ type txn struct {
 	time    int64     // milliseconds since 1970, by the leader's clock
 	taken   time.Time // time of the stamp by the test's clock
 	session int64
-	cxid    int32 // the client's number of the request; 0: none asked for it
+	cxid    int32 // the client's number of the request; 0: no client's
 	changes []change
 	results []result      // one for each operation
 	begins  time.Duration // timeout of the session that begins with it; 0: none does
 	ends    bool          // the session ends with it
-	stale   bool          // results have the Stats from before
+	stale   bool          // results have the Stats from before the writes
 }
 
 // A change is one step of a transaction that is known to succeed.
@@ -27,14 +27,14 @@ type change struct {
 	path     string
 	data     []byte
 	acl      []ACL
-	version  int32 // the new one, of the data or the ACL
-	cversion int32 // the parent's new counter
-	owner    int64 // of an ephemeral node
+	version  int32 // new version of the data or the ACL
+	cversion int32 // new counter of the parent
+	owner    int64 // session of an ephemeral node; 0: not ephemeral
 }
 
 // A result is the answer to one operation.
 type result struct {
-	code int32 // the operation's, or opError
+	code int32 // code of the operation, or opError
 	err  int32
 	path string
 	stat Stat
@@ -49,8 +49,8 @@ type preparer struct {
 	quirks   Quirks
 	session  int64
 	rejected int32             // codeSessionExpired or codeSessionMoved: no operation passes
-	identity []ACL             // of the connection; Perms are not used
-	pending  map[string]record // of a multi: the changes so far
+	identity []ACL             // identities of the connection; Perms are not used
+	pending  map[string]record // nodes that a multi has changed so far; nil: no multi
 }
 
 // A record is the part of a node that a preparer needs.
@@ -145,7 +145,8 @@ func (p *preparer) create(o *op) (change, int32) {
 	switch {
 	case o.flags < 0 || o.flags > 6:
 		return change{}, codeBadArguments
-	case o.flags > flagEphemeral|flagSequential && (o.code != opCreateContainer || o.flags != flagContainer): // nodes with a TTL
+	case o.flags > flagEphemeral|flagSequential && (o.code != opCreateContainer || o.flags != flagContainer):
+		// Nodes with a TTL are not modelled.
 		return change{}, codeUnimplemented
 	case p.rejected != codeOK:
 		return change{}, p.rejected
@@ -181,7 +182,7 @@ func (p *preparer) create(o *op) (change, int32) {
 	if o.flags&flagEphemeral != 0 {
 		c.owner = p.session
 	}
-	parent.cversion++ // it wraps, while the tree's own counter stops
+	parent.cversion++ // it wraps after the maximum, while the tree's own counter stops
 	parent.children++
 	p.put(parentPath, parent)
 	p.put(path, record{acl: acl, ephemeralOwner: c.owner})
@@ -263,7 +264,8 @@ func (p *preparer) check(o *op) (change, int32) {
 	case !p.fits(o.version, n.version):
 		return change{}, codeBadVersion
 	}
-	return change{code: opCheck, path: o.path, version: n.version + 1}, codeOK // as PrepRequestProcessor logs it
+	// PrepRequestProcessor logs a check with the version + 1.
+	return change{code: opCheck, path: o.path, version: n.version + 1}, codeOK
 }
 
 // existing returns the node of an operation if the ACL permits the operation.

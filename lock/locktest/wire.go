@@ -28,7 +28,8 @@ const (
 	opCloseSession    = -11
 	opError           = -1 // a failed operation in the reply to a multi
 
-	opReconfig      = 16 // from here: see refusedOps
+	// Operations that are not modelled, see refusedOps.
+	opReconfig      = 16
 	opCreateTTL     = 21
 	opMultiRead     = 22
 	opGetEphemerals = 103
@@ -37,7 +38,7 @@ const (
 	opAddWatch      = 106
 	opWhoAmI        = 107
 
-	// Not on the wire.
+	// These codes are never on the wire.
 	opConnect     = -1000
 	opSetSequence = -1001
 )
@@ -53,8 +54,8 @@ var opNames = map[int32]string{
 	opCloseSession: "closeSession", opConnect: "connect",
 }
 
-// refusedOps are real servers' operations that are not modelled, and their error codes: the code
-// of a server where the operation is disabled, if it can be.
+// refusedOps has the operations of real servers that are not modelled, and their error codes. If
+// servers can disable an operation, the code is that of a server that does.
 var refusedOps = map[int32]int32{
 	opReconfig: codeReconfigDisabled, opCreateTTL: codeUnimplemented, opMultiRead: codeUnimplemented,
 	opGetEphemerals: codeUnimplemented, opCountChildren: codeUnimplemented,
@@ -112,9 +113,9 @@ const (
 )
 
 const (
-	xidEvent        = -1      // of a frame with a watch's event
-	xidPing         = -2      // of the reply to a ping
-	stateOn         = 3       // the session state in such a frame: connected
+	xidEvent        = -1      // xid of a watch's event
+	xidPing         = -2      // xid of the reply to a ping
+	stateOn         = 3       // session state in a watch's event: connected
 	defaultMaxFrame = 0xfffff // jute.maxbuffer's default: a longer frame cuts the connection
 	passwordBytes   = 16
 )
@@ -136,13 +137,13 @@ type request struct {
 	op
 	xid       int32
 	malformed bool // the frame lacks fields of its operation
-	ops       []op // of a multi
+	ops       []op // operations of a multi
 
-	connect    connectRequest // of a handshake
-	auth       authRequest    // of a setAuth
+	connect    connectRequest // fields of a handshake
+	auth       authRequest    // fields of a setAuth
 	setWatches setWatchesRequest
 
-	number int // among its label's requests
+	number int // number among its label's requests, from 1; 0: handshake or ping
 }
 
 type connectRequest struct {
@@ -332,7 +333,7 @@ func (d *decoder) multi() []op {
 // An encoder builds one frame.
 type encoder struct{ b []byte }
 
-// start begins a frame in the memory of the last one.
+// start begins a frame. It reuses the memory of the last one.
 func (e *encoder) start() { e.b = append(e.b[:0], 0, 0, 0, 0) }
 
 // frame ends the frame.

@@ -25,7 +25,7 @@ type Config struct {
 	Status    Status    `key:"reaper"`          // the status page; its keys are below reaper, too
 	Roots     []Root    `key:"roots" least:"1"` // the reaper's roots; none: Root alone
 
-	from *decoder // of the file; nil: none. A pointer, so that logs do not print the file's content.
+	from *decoder // decoder of the file, nil without one; a pointer, so that logs do not print the file
 }
 
 // ZooKeeper has the servers of the ensemble and how to connect to them.
@@ -67,7 +67,7 @@ type Status struct {
 	Listen string `key:"listen" rule:"listen"` // host:port; "", the default: no status page
 	// Hosts are the host names that requests may have, beside localhost and IP addresses.
 	Hosts    []string `key:"hosts" rule:"host" least:"1"`
-	Metadata bool     `key:"show_metadata"` // whether the metadata of entries is shown
+	Metadata bool     `key:"show_metadata"` // whether to show the metadata of entries
 }
 
 // Default returns the configuration of a file without keys, {}.

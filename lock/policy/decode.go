@@ -53,7 +53,7 @@ type field struct {
 	to  []reflect.Value
 }
 
-// fieldOf returns the field that the pointer points to.
+// fieldOf returns the field that p points to, with that tag.
 func fieldOf(p any, tag reflect.StructTag) field {
 	return field{tag: tag, to: []reflect.Value{reflect.ValueOf(p).Elem()}}
 }

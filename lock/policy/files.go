@@ -29,10 +29,11 @@ type Auth struct {
 // certificate authorities and presents no certificate. Each connection reads the certificate and its
 // key again, so you can replace them. If they cannot be read, the connection uses the last ones.
 type TLS struct {
-	CAFile     string `key:"ca_file" rule:"path"`               // certificates of the authorities to trust
-	CertFile   string `key:"cert_file" rule:"path"`             // the client's certificate, if servers require one
-	KeyFile    string `key:"key_file" rule:"path" show:"never"` // the private key of the certificate
-	ServerName string `key:"server_name" rule:"given"`          // name in the servers' certificates; default each server's own
+	CAFile   string `key:"ca_file" rule:"path"`               // certificates of the authorities to trust
+	CertFile string `key:"cert_file" rule:"path"`             // the client's certificate, if servers require one
+	KeyFile  string `key:"key_file" rule:"path" show:"never"` // the private key of the certificate
+	// ServerName is the name in the servers' certificates. Default each server's own.
+	ServerName string `key:"server_name" rule:"given"`
 
 	path string // path of its key in the file; "" means zookeeper.tls
 }
@@ -57,7 +58,7 @@ func (t TLS) String() string {
 // MarshalText returns what String does, for JSON and YAML.
 func (t TLS) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// check checks that the keys fit together. It makes the paths absolute.
+// check adds a mistake if the keys do not fit together. It makes the paths absolute.
 func (t *TLS) check(d *decoder, path string) {
 	if d.given(path+".cert_file") != d.given(path+".key_file") {
 		d.add(path, "", "must have cert_file and key_file together, or neither")
@@ -65,7 +66,8 @@ func (t *TLS) check(d *decoder, path string) {
 	t.CAFile, t.CertFile, t.KeyFile, t.path = d.absolute(t.CAFile), d.absolute(t.CertFile), d.absolute(t.KeyFile), path
 }
 
-// check checks that the keys fit together. It fills in the defaults.
+// check adds a mistake for each key that does not fit the others. It fills in the defaults, makes the
+// path absolute, and records the variable of a password.
 func (a *Auth) check(d *decoder, path string) {
 	if !d.given(path + ".user") {
 		d.add(path+".user", "", "must be given")

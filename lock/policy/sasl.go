@@ -32,11 +32,12 @@ type SASL struct {
 
 	// With GSSAPI, at most one of Keytab and CCache is set. With neither, the client uses the default
 	// credential cache.
-	Principal string `key:"principal" rule:"given"`             // the client's name@REALM; "" means the cache's
-	Keytab    string `key:"keytab" rule:"path" show:"never"`    // the file with the principal's keys
-	CCache    string `key:"ccache" rule:"cache"`                // the credential cache, a file
-	Service   string `key:"service" rule:"service"`             // SERVICE in the servers' SERVICE/HOST; default "zookeeper"
-	Krb5Conf  string `key:"krb5_conf" rule:"path" show:"never"` // the Kerberos configuration; "" means the machine's
+	Principal string `key:"principal" rule:"given"`          // the client's name@REALM; "" means the cache's
+	Keytab    string `key:"keytab" rule:"path" show:"never"` // the file with the principal's keys
+	CCache    string `key:"ccache" rule:"cache"`             // the credential cache, a file
+	// Service is the first part of the servers' principals, SERVICE/HOST. Default "zookeeper".
+	Service  string `key:"service" rule:"service"`
+	Krb5Conf string `key:"krb5_conf" rule:"path" show:"never"` // Kerberos configuration; "" means the machine's
 
 	path string // path of its key in the file; "" means zookeeper.sasl
 }
@@ -59,7 +60,8 @@ var keysOfMechanism = map[string][]string{
 	GSSAPI:    {"principal", "keytab", "ccache", "service", "krb5_conf"},
 }
 
-// check checks that the keys fit together. It fills in the defaults.
+// check adds a mistake for each key that does not fit the others. It fills in the defaults, makes the
+// paths absolute, and records the variable of a password.
 func (s *SASL) check(d *decoder, path string) {
 	given := func(key string) bool { return d.given(path + "." + key) }
 	for mechanism, keys := range keysOfMechanism {

@@ -117,7 +117,7 @@ func newSet(policies []Policy, list string, m *mistakes) *Set {
 	return s
 }
 
-// check checks the policy on its own, except its name.
+// check adds the mistakes of the policy on its own, except those of its name.
 func (p Policy) check(m *mistakes, path string) {
 	if m.has(path) {
 		return

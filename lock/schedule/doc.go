@@ -52,7 +52,7 @@
 // # Changes
 //
 // While a deployment replaces replicas, both versions may run. If the schedule changes, the ticks of
-// both come, and a tick that both have runs once. Then the record tells a replica that another
+// both come, and a tick that both have runs once. Then the record shows a replica that another
 // schedule has written it: ticks of the time before are not missed, so RunAll does not run them.
 //
 // Another name is another job, which begins anew. While both versions run, a tick runs for each
@@ -62,9 +62,9 @@
 //
 //	                          at most once, the default        AtLeastOnce
 //	the tick is recorded      before the run                   after the run
-//	a replica crashes in it   the run is told as Unfinished    the same, and the tick runs again
-//	the function fails        the run is told as Failed        the same
-//	ctx of Run ends in it     the run is told as Failed        Unfinished, and the tick runs again
+//	a replica crashes in it   the run is Unfinished            the same, and the tick runs again
+//	the function fails        the run is Failed                the same
+//	ctx of Run ends in it     the run is Failed                Unfinished, and the tick runs again
 //	for what                  mails, payments                  cleaning, exports, anything idempotent
 //
 // With AtLeastOnce two runs of one tick may overlap if a replica was paused. The later one has the

@@ -53,7 +53,7 @@ type Reason string
 const (
 	Missing     Reason = "missed"      // no replica could run them in time
 	Overlapped  Reason = "overlap"     // an earlier run went on
-	Rescheduled Reason = "rescheduled" // the schedule has changed, and they lie before the change
+	Rescheduled Reason = "rescheduled" // the schedule has changed, and the ticks lie before the change
 )
 
 // Skipped says that the ticks from First to Last never run.

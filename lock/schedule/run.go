@@ -34,10 +34,10 @@ type Func func(ctx context.Context, turn *Turn) error
 
 // Run runs f at each tick that this replica takes, until ctx ends. All replicas of a job call it.
 // It waits out an outage of ZooKeeper. It always returns an error: one that matches the cause of
-// ctx's end, or one that no wait mends, such as [ErrNoTick], [lock.ErrInvalid], [lock.ErrDenied] or
-// [lock.ErrClosed]. It returns only after its runs have ended. If f panics, the hold is unlocked,
-// the run is unfinished, and Run panics, too. With OverlapBeside it runs f in other goroutines, so
-// such a panic ends the process: recover in f.
+// ctx's end, or one that waiting cannot mend, such as [ErrNoTick], [lock.ErrInvalid],
+// [lock.ErrDenied] or [lock.ErrClosed]. It returns only after its runs have ended. If f panics,
+// the hold is unlocked, the run is unfinished, and Run panics, too. With OverlapBeside it runs f in
+// other goroutines, so such a panic ends the process: recover in f.
 func (j *Job) Run(ctx context.Context, f Func) error { return j.loop(ctx, f, false) }
 
 // Once runs f for the tick that is nearest to the present, and for earlier ones that are due, if

@@ -62,7 +62,7 @@ func List(ctx context.Context, locks *lock.Client, base string) ([]Status, error
 	return all, errors.Join(failed...)
 }
 
-// Forget deletes the record of a job that no replica runs any more, because it was renamed for
+// Forget deletes the record of a job that has no replicas now, because it was renamed for
 // example. It fails with [lock.ErrHeld] while a run or a decision goes on, and with [zk.ErrNoNode]
 // if there is no record. A replica that runs the job after all begins anew: only later ticks run.
 func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
@@ -116,7 +116,7 @@ func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
 // readStatus reads the record of a job. It judges runs by their holds; a run may end between the
 // reads, so it reads the record again before it believes that one has crashed.
 func readStatus(ctx context.Context, tree admin.Tree, at, name string) (s Status, found bool, err error) {
-	var crashed map[string]bool // by token
+	var crashed map[string]bool // tokens of the crashed runs
 	for range 2 {
 		data, _, err := tree.Get(ctx, at)
 		if errors.Is(err, zk.ErrNoNode) {

@@ -17,7 +17,7 @@ type Turn struct {
 	Hold    *lock.Hold // hold of the run, for its token and Hold.Txn; do not unlock it
 
 	job *Job
-	run Run // as it was recorded
+	run Run // the run as it was recorded
 }
 
 // taken is the result of take.
@@ -146,8 +146,8 @@ func (j *Job) turn(ctx context.Context, hold *lock.Hold, rec *record, tick, now 
 	return &Turn{Tick: tick, Attempt: run.Attempt, Hold: hold, job: j, run: run}, nil
 }
 
-// abandon marks the runs whose replicas have crashed as unfinished, and returns them. While the
-// job's lock is ours, only runs with a lock of their own can go on.
+// abandon marks the runs whose replicas have crashed as unfinished, and returns them. While this
+// replica holds the job's lock, only runs with a lock of their own can go on.
 func (j *Job) abandon(ctx context.Context, rec *record, now time.Time) (crashed []Run, err error) {
 	for i := range rec.Runs {
 		run := &rec.Runs[i]

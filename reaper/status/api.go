@@ -22,7 +22,7 @@ import (
 const (
 	defaultRows = 100
 	maxRows     = 500
-	askTime     = 10 * time.Second // for a single lock
+	askTime     = 10 * time.Second // time limit of reading a single lock
 )
 
 func (s *Server) apiStatus(w http.ResponseWriter, _ *http.Request) {
@@ -33,13 +33,13 @@ func (s *Server) apiStatus(w http.ResponseWriter, _ *http.Request) {
 type locksAnswer struct {
 	Complete  bool    `json:"complete"`  // all locks were read
 	Truncated bool    `json:"truncated"` // there are more locks than the listing reads
-	Age       int64   `json:"age_ms"`    // of the oldest data
+	Age       int64   `json:"age_ms"`    // age of the oldest data
 	Error     string  `json:"error,omitempty"`
-	Counts    []Count `json:"counts"`   // of all locks, by root and policy
+	Counts    []Count `json:"counts"`   // counts of all locks, by root and policy
 	Reapers   []*Lock `json:"reapers"`  // the locks of the reapers
 	Matching  int     `json:"matching"` // number of locks that match the request
 	Offset    int     `json:"offset"`
-	Locks     []Lock  `json:"locks"` // the requested part of these
+	Locks     []Lock  `json:"locks"` // the requested part of the matching locks
 }
 
 // Count has the number of locks of a policy, by state.
@@ -49,11 +49,11 @@ type Count struct {
 	Locks   int            `json:"locks"`
 	Held    int            `json:"held"` // entries that hold the lock
 	Waiting int            `json:"waiting"`
-	Blocked int            `json:"blocked"` // locks with a waiter behind an entry that is expired, damaged or another library's
+	Blocked int            `json:"blocked"` // locks with a waiter behind an expired or damaged entry
 	States  map[string]int `json:"states"`
 }
 
-// blocked reports whether waiters are behind an expired or damaged entry.
+// blocked reports whether a waiter is behind an expired or damaged entry.
 func (l *Lock) blocked() bool { return l.Waiting > 0 && (l.State == Expired || l.State == Damaged) }
 
 // states are the values of the parameter state: the states of a lock's first entry, Waiting for
@@ -130,8 +130,8 @@ func (a *ask) wants(l *Lock) bool {
 		(a.text == "" || strings.Contains(strings.ToLower(l.Name), a.text))
 }
 
-// sort sorts locks that are sorted by root and name. By policy, each policy's locks are together,
-// in the order of the policies' names.
+// sort sorts locks in the requested order; policy means by root, then by the policy's name. The locks
+// are sorted by root and name: locks that are equal in the requested order stay so.
 func (a *ask) sort(locks []*Lock) {
 	slices.SortStableFunc(locks, func(l, m *Lock) int {
 		switch a.order {

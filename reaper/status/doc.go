@@ -39,36 +39,36 @@
 //	holdfast_reaper_active                                gauge      root          1 if this is the active reaper
 //	holdfast_reaper_build_info                            gauge      version       1
 //	holdfast_reaper_clock_displacements_total             counter    root          times that the leader's clock was seen to jump
-//	holdfast_reaper_clock_known                           gauge      root          1 if there was a sample of it
-//	holdfast_reaper_clock_window_seconds                  gauge      root          between what it shows at least and at most
+//	holdfast_reaper_clock_known                           gauge      root          1 if there was a sample of the leader's clock
+//	holdfast_reaper_clock_window_seconds                  gauge      root          width between the bounds of the leader's clock
 //	holdfast_reaper_config_refused                        gauge      root          1 if the last configuration was refused
 //	holdfast_reaper_config_reloads_total                  counter    root          configurations put in force after the first
-//	holdfast_reaper_denied_nodes                          gauge      root, policy  kept from the last sweep by an ACL
+//	holdfast_reaper_denied_nodes                          gauge      root, policy  nodes that an ACL kept from the last sweep
 //	holdfast_reaper_epoch                                 gauge      root          number of ZooKeeper's leader
-//	holdfast_reaper_expired_entries                       gauge      root, policy  past lease and grace in the last sweep
-//	holdfast_reaper_foreign_nodes                         gauge      root, policy  not Holdfast's
-//	holdfast_reaper_format_1_nodes                        gauge      root, policy  of format 1, from before the first release
-//	holdfast_reaper_last_complete_sweep_timestamp_seconds gauge      root, policy  when it began; 0 if there was none
-//	holdfast_reaper_live_entries                          gauge      root, policy  whose lease ran
-//	holdfast_reaper_locks                                 gauge      root, policy  seen by the last sweep
-//	holdfast_reaper_longest_wait_seconds                  gauge      root, policy  of the entries that wait
-//	holdfast_reaper_missed_nodes_total                    counter    root, policy  changed before they could be deleted
-//	holdfast_reaper_oldest_hold_seconds                   gauge      root, policy  of the live entries with a recorded grant
-//	holdfast_reaper_oldest_overdue_seconds                gauge      root, policy  for how long the oldest could have been deleted
+//	holdfast_reaper_expired_entries                       gauge      root, policy  entries past lease and grace in the last sweep
+//	holdfast_reaper_foreign_nodes                         gauge      root, policy  nodes that are not Holdfast's
+//	holdfast_reaper_format_1_nodes                        gauge      root, policy  nodes of format 1, from before the first release
+//	holdfast_reaper_last_complete_sweep_timestamp_seconds gauge      root, policy  start of the last complete sweep; 0: none
+//	holdfast_reaper_live_entries                          gauge      root, policy  entries whose lease ran at the last sweep
+//	holdfast_reaper_locks                                 gauge      root, policy  locks that the last sweep has seen
+//	holdfast_reaper_longest_wait_seconds                  gauge      root, policy  longest wait of an entry that waits
+//	holdfast_reaper_missed_nodes_total                    counter    root, policy  nodes that changed before they could be deleted
+//	holdfast_reaper_oldest_hold_seconds                   gauge      root, policy  oldest recorded grant of a live entry
+//	holdfast_reaper_oldest_overdue_seconds                gauge      root, policy  longest time that a node could have been deleted
 //	holdfast_reaper_pruned_nodes_total                    counter    root, policy  empty nodes that were deleted
 //	holdfast_reaper_purged_entries_total                  counter    root, policy  expired entries that were deleted
 //	holdfast_reaper_read_bytes_total                      counter    root, policy  data read by sweeps
 //	holdfast_reaper_scanned_nodes_total                   counter    root, policy  nodes read by sweeps
 //	holdfast_reaper_session_away_seconds_total            counter    root          time without a session
-//	holdfast_reaper_session_losses_total                  counter    root          times that it was gone
-//	holdfast_reaper_session_up                            gauge      root          1 if there is one
-//	holdfast_reaper_sweep_duration_seconds                histogram  root, complete
-//	holdfast_reaper_sweep_failures_in_a_row               gauge      root, policy  since the last complete sweep
-//	holdfast_reaper_sweep_overdue_seconds                 gauge      root, policy  0 if it is not overdue
-//	holdfast_reaper_sweep_running                         gauge      root, policy  1 while one is under way
-//	holdfast_reaper_sweeps_skipped_total                  counter    root          not begun, the one before being under way
-//	holdfast_reaper_undecodable_nodes                     gauge      root, policy  damaged or of a newer version
-//	holdfast_reaper_waiting_entries                       gauge      root, policy  live, without a recorded grant
+//	holdfast_reaper_session_losses_total                  counter    root          times that the session was lost
+//	holdfast_reaper_session_up                            gauge      root          1 if there is a session
+//	holdfast_reaper_sweep_duration_seconds                histogram  root, complete  time that sweeps took
+//	holdfast_reaper_sweep_failures_in_a_row               gauge      root, policy  failed sweeps since the last complete one
+//	holdfast_reaper_sweep_overdue_seconds                 gauge      root, policy  delay of an overdue sweep; 0: not overdue
+//	holdfast_reaper_sweep_running                         gauge      root, policy  1 while a sweep runs
+//	holdfast_reaper_sweeps_skipped_total                  counter    root          skipped because the last one still ran
+//	holdfast_reaper_undecodable_nodes                     gauge      root, policy  nodes that are damaged or of a newer version
+//	holdfast_reaper_waiting_entries                       gauge      root, policy  live entries without a recorded grant
 //
 // Only the active reaper has the metrics of the last sweep; after a failover the others leave
 // them out.

@@ -15,7 +15,7 @@ type Problem struct {
 	Level string `json:"level"`
 	Root  string `json:"root"`
 	Text  string `json:"text"`
-	Lock  string `json:"lock,omitempty"` // its lock, or the first of several
+	Lock  string `json:"lock,omitempty"` // the lock with the problem, or the first of several
 }
 
 // The levels of problems.
@@ -30,7 +30,8 @@ func (s Snapshot) problems() []Problem {
 	for _, r := range s.Roots {
 		all = append(all, r.problems(s.Now)...)
 	}
-	slices.SortStableFunc(all, func(p, q Problem) int { return strings.Compare(p.Level, q.Level) }) // bad, warn
+	// As texts, bad is before warn.
+	slices.SortStableFunc(all, func(p, q Problem) int { return strings.Compare(p.Level, q.Level) })
 	return all
 }
 

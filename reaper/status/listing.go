@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Limits of the reads of locks for viewers, of any number. A new pass begins at least minAge
-// after the last one ended, and reading takes at most a tenth of the time. Data older than maxAge
-// is not shown if the viewer can wait for a pass.
+// Limits of the reads of locks for all viewers together. A new pass begins at least minAge after the
+// last one ended, and reading takes at most one part in rest of the time. Data older than maxAge is
+// not shown if the viewer can wait for a pass.
 const (
 	minAge  = time.Second
 	rest    = 10
@@ -48,7 +48,7 @@ func (l *listing) look(ctx context.Context, start func() *reading) (*reading, er
 		err = current.err
 	case <-wait.Done():
 	}
-	if last != nil { // old data is better than a part
+	if last != nil { // old data of all locks is better than new data of some
 		return last, err
 	}
 	return current, err
@@ -70,7 +70,7 @@ func (l *listing) begin(start func() *reading) (last, current *reading, err erro
 	return l.last, l.current, err
 }
 
-// pass reads the locks.
+// pass reads the locks, and records the result.
 func (l *listing) pass(r *reading) {
 	ctx, cancel := context.WithTimeout(l.ctx, maxPass)
 	defer cancel()

@@ -24,8 +24,8 @@ type swept struct {
 	seconds prometheus.ObserverVec
 
 	mu     sync.Mutex
-	found  map[string]found         // of the last sweep
-	totals map[string]reaper.Counts // of all sweeps
+	found  map[string]found         // results of the last sweep
+	totals map[string]reaper.Counts // totals of all sweeps
 }
 
 // found has a sweep's counts for one policy, and the report of that sweep.
@@ -34,13 +34,13 @@ type found struct {
 	report *reaper.Report
 }
 
-// watch registers for the results of a root's later sweeps.
+// watch returns a swept that receives the results of a root's later sweeps.
 func watch(r Root, seconds *prometheus.HistogramVec) *swept {
 	s := &swept{
 		seconds: seconds.MustCurryWith(prometheus.Labels{"root": r.label()}),
 		found:   map[string]found{}, totals: map[string]reaper.Counts{},
 	}
-	for _, complete := range []string{"true", "false"} { // so that rates begin at 0
+	for _, complete := range []string{"true", "false"} { // create both, so that rates begin at 0
 		s.seconds.WithLabelValues(complete)
 	}
 	r.Monitor.Observe(s.observe)
@@ -132,7 +132,7 @@ func (s sink) put(name, help string, value float64) {
 	s.ch <- prometheus.MustNewConstMetric(desc, kind, value, s.values...)
 }
 
-// is is the value of a metric that is 1 or 0.
+// is returns the value of a metric: 1 for true, 0 for false.
 func is(b bool) float64 {
 	if b {
 		return 1

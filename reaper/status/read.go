@@ -24,11 +24,11 @@ const (
 	walkers    = 8      // reads in flight, half of a sweep's default
 )
 
-// The states of a lock, from its first entry.
+// The states of an entry. A lock has the state of its first entry.
 const (
-	Free     = "free"     // no entry
+	Free     = "free"     // of a lock: it has no entry
 	Held     = "held"     // it has the lock, and its lease has not ended
-	Waiting  = "waiting"  // of an entry: another entry is ahead
+	Waiting  = "waiting"  // another entry is ahead
 	Entering = "entering" // its grant is not recorded yet
 	Expired  = "expired"  // its lease has ended: it is deleted after the grace
 	Foreign  = "foreign"  // it is another library's
@@ -38,49 +38,52 @@ const (
 
 // Lock is a lock, from a recent read.
 type Lock struct {
-	Root    string  `json:"root"` // name of its root, or its path
+	Root    string  `json:"root"` // name of the lock's root, or the root's path
 	Name    string  `json:"name"`
 	Policy  string  `json:"policy"`
 	Kind    string  `json:"kind,omitempty"`
-	Permits int     `json:"permits,omitempty"` // number of a semaphore; 0: no semaphore
+	Permits int     `json:"permits,omitempty"` // number of permits; 0: no semaphore
 	State   string  `json:"state"`
 	Held    int     `json:"held"`    // entries that hold the lock
-	Waiting int     `json:"waiting"` // entries behind them
+	Waiting int     `json:"waiting"` // entries that wait
 	Age     int64   `json:"age_ms"`  // time since it was read
-	Entries []Entry `json:"entries"` // the first ones, in the order of their turn
+	Entries []Entry `json:"entries"` // the first entries, in the order of their turn
 
 	read time.Time
 }
 
-// Entry is an entry of a lock. If it is not ours, only State and Token are set.
+// Entry is an entry of a lock. If it is foreign, damaged or denied, only State, In and, unless it is
+// denied, Token are set.
 type Entry struct {
-	State    string            `json:"state"` // one of the states above
-	In       bool              `json:"in"`    // it holds the lock: no entry ahead excludes it
-	Token    string            `json:"token"`
-	Role     string            `json:"role,omitempty"`
-	Owner    string            `json:"owner,omitempty"`
-	Host     string            `json:"host,omitempty"`
-	PID      int               `json:"pid,omitempty"`
-	TTL      int64             `json:"ttl_ms,omitempty"`
-	Left     *int64            `json:"left_ms,omitempty"`     // rest of the lease at the read, negative after its end; nil: the leader's clock is unknown
+	State string `json:"state"` // one of the states above
+	In    bool   `json:"in"`    // it holds the lock: no entry ahead excludes it
+	Token string `json:"token"`
+	Role  string `json:"role,omitempty"`
+	Owner string `json:"owner,omitempty"`
+	Host  string `json:"host,omitempty"`
+	PID   int    `json:"pid,omitempty"`
+	TTL   int64  `json:"ttl_ms,omitempty"`
+	// Left is the rest of the lease at the read, negative after its end; nil: the leader's clock is
+	// unknown.
+	Left     *int64            `json:"left_ms,omitempty"`
 	Acquired string            `json:"acquired_at,omitempty"` // ensemble time; "" until the grant was recorded
 	Detached bool              `json:"detached,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"` // only with the option
 }
 
-// roles are the names of what an entry asks for, if there is a choice.
+// roles are the names of the roles of a read/write lock's entries. Other entries have none.
 var roles = map[znode.Role]string{znode.Shared: "read", znode.Writer: "write"}
 
 // reader has the settings for reading locks.
 type reader struct {
-	label    string // of the root
+	label    string // label of the root
 	tree     admin.Tree
 	policies *policy.Set
 	metadata bool
 }
 
-// lock reads a lock with at most that many entries. It also returns the names of the other
-// children. It returns nil if there is no lock.
+// lock reads a lock with its first entries, at most as many as most says. It also returns the names
+// of the other children. The lock is nil if there is none.
 func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []string, error) {
 	path := r.tree.Path(name)
 	l := &Lock{Root: r.label, Name: name, Policy: r.policies.For(name).Name, Entries: []Entry{}}
@@ -97,7 +100,7 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 	}
 	names, nested := znode.Contenders(children), others(children, name)
 	if len(names) == 0 && (!node.Ours() || node.Kind == znode.Dir) && !unknownFormat(node.Err) {
-		return nil, nested, nil // an ancestor, or a foreign node
+		return nil, nested, nil // the node is an ancestor, or foreign
 	}
 	var rules znode.Rules
 	if node.Err == nil {
@@ -141,7 +144,7 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 	return l, nested, nil
 }
 
-// unknownFormat reports whether data is of another version of the format.
+// unknownFormat reports whether err says that data is of another version of the format.
 func unknownFormat(err error) bool {
 	return errors.Is(err, znode.ErrNewer) || errors.Is(err, znode.ErrOlder)
 }
@@ -171,7 +174,7 @@ func others(children []string, name string) []string {
 	return nested
 }
 
-// entry reads an entry. shares says that its writer now only reads.
+// entry reads an entry. shares says that the entry is a writer's that was downgraded to reading.
 func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entry, shares bool, err error) {
 	data, stat, err := r.tree.Get(ctx, path)
 	if err != nil {
@@ -230,7 +233,7 @@ type reading struct {
 	most int    // largest number of visited nodes
 
 	begun time.Time
-	done  chan struct{} // closed at its end
+	done  chan struct{} // closed when the pass has ended
 
 	mu        sync.Mutex
 	visited   int
@@ -311,7 +314,7 @@ func (r *reading) keep(l *Lock) {
 	}
 }
 
-// view returns the locks that have been read so far.
+// view returns the locks that have been read so far, and the reapers' lock apart.
 func (r *reading) view() (locks []*Lock, skipped *Lock, complete, truncated bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

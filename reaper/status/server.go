@@ -30,19 +30,19 @@ type Options struct {
 	// shown.
 	Metadata bool
 	// Hosts are the allowed host names of requests, besides localhost and addresses. Others are
-	// refused, because a foreign page may let its own name resolve to ours (DNS rebinding).
+	// refused, because a foreign page may let its name resolve to this host (DNS rebinding).
 	Hosts []string
 }
 
 // Server serves the status of a reaper. It is an http.Handler.
 type Server struct {
-	options Options // except the roots
+	options Options // its Roots are not used: see roots
 	mux     *http.ServeMux
 	busy    chan struct{} // a token for each running request
 	ctx     context.Context
 	cancel  context.CancelFunc
 	passes  sync.WaitGroup
-	seconds *prometheus.HistogramVec // of sweeps
+	seconds *prometheus.HistogramVec // durations of sweeps
 
 	mu    sync.Mutex
 	roots []*shown // the slice is never changed, only replaced
@@ -123,7 +123,7 @@ func (s *Server) shown() []*shown {
 	return s.roots
 }
 
-// Close ends all passes.
+// Close ends all passes over the locks, and waits for their end.
 func (s *Server) Close() {
 	s.cancel()
 	s.passes.Wait()
@@ -171,7 +171,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var unnamed = map[string]bool{"/metrics": true, "/healthz": true, "/readyz": true}
 
 // named reports whether a request may name that host. An address is allowed: another site cannot
-// point it to us.
+// make it lead to this host.
 func (s *Server) named(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

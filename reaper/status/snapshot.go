@@ -34,7 +34,7 @@ func (r Root) label() string {
 	return cmp.Or(about.Name, about.Root)
 }
 
-// Snapshot is the status of all roots at one moment. It takes no request.
+// Snapshot is the status of all roots at one moment. No request is needed to get it.
 type Snapshot struct {
 	Now      time.Time   `json:"now"`
 	Problems []Problem   `json:"problems"` // the worst first
@@ -44,7 +44,7 @@ type Snapshot struct {
 // RootState is the status of the reaper of one root.
 type RootState struct {
 	reaper.Status
-	Label    string        `json:"label"` // its name, or its path: unique
+	Label    string        `json:"label"` // name or path of the root; unique
 	Clock    Clock         `json:"clock"`
 	Policies []PolicyState `json:"policies"`
 }
@@ -52,15 +52,15 @@ type RootState struct {
 // Clock is the knowledge of the clock of ZooKeeper's leader.
 type Clock struct {
 	Known         bool    `json:"known"`
-	Latest        string  `json:"latest,omitempty"` // upper bound of the clock
-	Window        float64 `json:"window_seconds"`   // width between the bounds of the clock
-	Ahead         float64 `json:"ahead_seconds"`    // upper bound ahead of this machine's clock
-	Epoch         int64   `json:"epoch"`            // number of the leader
-	Term          string  `json:"term,omitempty"`   // first transaction of the present term
-	Since         string  `json:"since,omitempty"`  // earliest known stamp of the term
-	Marked        bool    `json:"marked"`           // the epoch's mark was read
-	Displacements uint64  `json:"displacements"`    // detected displacements of the clock
-	Displaced     float64 `json:"displaced_seconds,omitempty"`
+	Latest        string  `json:"latest,omitempty"`            // upper bound of the clock
+	Window        float64 `json:"window_seconds"`              // width between the bounds of the clock
+	Ahead         float64 `json:"ahead_seconds"`               // upper bound ahead of this machine's clock
+	Epoch         int64   `json:"epoch"`                       // number of the leader
+	Term          string  `json:"term,omitempty"`              // first transaction of the present term
+	Since         string  `json:"since,omitempty"`             // earliest known stamp of the term
+	Marked        bool    `json:"marked"`                      // the epoch's mark was read
+	Displacements uint64  `json:"displacements"`               // detected displacements of the clock
+	Displaced     float64 `json:"displaced_seconds,omitempty"` // last displacement; negative: backwards
 	DisplacedAgo  float64 `json:"displaced_ago_seconds,omitempty"`
 }
 
@@ -78,8 +78,8 @@ type PolicyState struct {
 	Last      *reaper.Counts `json:"last,omitempty"`
 	LastBegan time.Time      `json:"last_began,omitzero"`
 
-	// First locks of the sweep with a damaged node, a node of format 1, or a denied node; "" if
-	// there is none.
+	// The names of the first locks in the last sweep's report with a damaged node, a node of format
+	// 1, or a denied node; "" if there is none.
 	damaged, format1, denied string
 }
 
@@ -116,7 +116,7 @@ func policiesOf(m Monitor) []policy.Policy {
 	return nil
 }
 
-// name sets the policy's first locks with nodes in a report's lists.
+// name sets damaged, format1 and denied from the lists of a report.
 func (p *PolicyState) name(report *reaper.Report, root string, set *policy.Set) {
 	first := func(path string, lock *string) {
 		if name := lockOf(path, root); *lock == "" && name != "" && set.For(name).Name == p.Name {

@@ -23,7 +23,7 @@ type Driver struct {
 	mutex *lock.Mutex
 	wait  time.Duration
 
-	locked atomic.Bool               // also while Lock waits
+	locked atomic.Bool               // set by Lock, also while it waits
 	hold   atomic.Pointer[lock.Hold] // nil: not locked
 }
 
