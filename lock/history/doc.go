@@ -4,8 +4,8 @@
 //
 // # What a log proves
 //
-// A [Machine] follows the nodes of each lock, and emits an [Event] for each change. Whose turn had
-// come follows from the order of the entries, the kind of the lock, and the number of permits, by
+// A [Machine] follows the nodes of each lock, and emits an [Event] for each change. The order of
+// the entries, the kind of the lock and the number of permits show which entries' turn had come, by
 // [znode.WaitsFor]: the rule by which clients enter.
 //
 //	joined         an entry was created

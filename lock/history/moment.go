@@ -44,7 +44,7 @@ type State struct {
 	Lock    string
 	Kind    znode.Kind
 	Permits int32
-	Holders []Holder // contenders whose turn had come
+	Holders []Holder // contenders whose turn had come; their leases had not ended
 	Lapsed  []Holder // the same, but their leases had ended: no client held the lock, but they blocked it
 	Waiters []Holder
 }

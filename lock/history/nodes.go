@@ -105,7 +105,7 @@ func (m *Machine) elsewhere(op *txnlog.Op) {
 		return
 	}
 	if _, ok := znode.AnchorOf(node); ok {
-		root, _ = split(root) // the lock's parent, whose root is this or above
+		root, _ = split(root) // the node above the lock's: the root, or below it
 	} else if !znode.Reserved(node) {
 		return
 	}

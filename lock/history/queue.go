@@ -29,7 +29,7 @@ type contender struct {
 	stamp    time.Time // stamp of that write
 	session  int64     // session of that write
 	in       bool      // its turn has come
-	granted  point     // if in: when nothing excluded it any more
+	granted  point     // if in: when its turn came
 	since    time.Time // stamp of granted; zero: before the log began
 	recorded bool      // its record has the grant
 	risk     bool      // AtRisk was emitted, for this lease
@@ -134,7 +134,8 @@ func (m *Machine) capacity(q *queue, to int32) {
 	}
 }
 
-// admit emits Granted for the contenders whose turn has come, and first what else is due.
+// admit emits Granted for the contenders whose turn has come. Before that, it emits Made if that is
+// due, and Vanished for entries that are given up.
 func (m *Machine) admit(q *queue, stamp time.Time) {
 	m.tellMade(q)
 	m.giveUp(q)
@@ -169,7 +170,7 @@ func (m *Machine) giveUp(q *queue) {
 	}
 }
 
-// vanish removes an entry of which nothing is known since a gap.
+// vanish removes an entry that has not appeared since a gap, and emits Vanished.
 func (m *Machine) vanish(q *queue, i int) {
 	if m.txn != nil {
 		e := m.about(Vanished, q, q.entries[i])
