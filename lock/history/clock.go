@@ -38,7 +38,7 @@ type step struct {
 // clock follows the stamps.
 type clock struct {
 	point
-	stamp  time.Time // of the last transaction; zero: none yet
+	stamp  time.Time // stamp of the last transaction; zero: none yet
 	places []place
 	steps  []step
 }

@@ -15,7 +15,7 @@ import (
 type Options struct {
 	Root   string                          // node below which the locks are, such as /locks
 	Jobs   string                          // node below which package schedule records jobs; "": nowhere
-	Reaper string                          // name of the lock of the active reaper; "": sweeps are told as purges
+	Reaper string                          // name of the active reaper's lock; "": no event is Swept
 	Match  func(name string) bool          // selects locks and jobs; nil: all
 	Grace  func(name string) time.Duration // returns the grace in a lock's policy; nil: 0
 	At     []Asked                         // the moments that are asked for

@@ -12,7 +12,7 @@ import (
 // Asked is a moment that is asked for: a time by the leader's clock, or right after a transaction.
 type Asked struct {
 	Time time.Time
-	Zxid int64 // if Time is zero
+	Zxid int64 // the transaction, if Time is zero
 }
 
 // Moment is the state of the matching locks at a moment. If the leader's clock was stepped back, it
@@ -21,9 +21,9 @@ type Moment struct {
 	Asked Asked
 	Index int       // index of Asked in Options.At
 	Zxid  int64     // the last transaction until then; 0: none
-	Time  time.Time // its stamp
+	Time  time.Time // stamp of that transaction
 	Where Where
-	Locks []State // with contenders, sorted by name
+	Locks []State // the locks that have contenders, sorted by name
 }
 
 // Where is the place of a moment in the log.
@@ -65,7 +65,7 @@ type Holder struct {
 	Detached bool
 
 	ttl time.Duration // length of the lease; 0: none
-	at  point         // its last write
+	at  point         // point of its last write
 }
 
 // moments collects the moments that are asked for.

@@ -14,7 +14,7 @@ type queue struct {
 	raw       []byte // data of the lock's node; nil: unknown
 	adopted   bool
 	rules     znode.Rules
-	entries   []*contender // sorted
+	entries   []*contender // in the order of the queue
 	names     []znode.Name // names of the entries, in the same order
 	ephemeral int          // number of entries that end with their session
 	made      Event        // the event Made that is not emitted yet; without a Kind: none

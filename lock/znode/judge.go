@@ -11,9 +11,9 @@ type Stat struct {
 	Mzxid          int64 // transaction that wrote its data last
 	Ctime          int64 // stamp of Czxid, Unix ms by the clock of the leader of that time
 	Mtime          int64 // stamp of Mzxid
-	Version        int32 // writes of the data
-	Cversion       int32 // creates and deletes of children
-	Aversion       int32 // changes of the ACL
+	Version        int32 // number of writes of the data
+	Cversion       int32 // number of creates and deletes of children
+	Aversion       int32 // number of changes of the ACL
 	EphemeralOwner int64 // session that the node ends with; 0: none
 	DataLength     int32
 	NumChildren    int32
@@ -34,7 +34,7 @@ type Verdict uint8
 // The verdicts.
 const (
 	Live     Verdict = iota // not expired, as far as is known
-	Expired                 // for certain
+	Expired                 // certainly expired
 	Unproven                // needs a younger sample of ensemble time, or the epoch's mark
 )
 
@@ -117,7 +117,7 @@ func later(d time.Duration) time.Duration { return d + d/RateError + time.Millis
 // Entry is a contender's node, from a single read.
 type Entry struct {
 	Name
-	Stat   Stat   // of the same read
+	Stat   Stat   // from the same read
 	Record Record // as far as the data could be decoded
 	Err    error  // ErrNewer, ErrOlder or ErrForeign if the data is no record of this format
 }
@@ -175,7 +175,7 @@ func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duratio
 // else.
 type Node struct {
 	Parent
-	Stat Stat  // of the same read
+	Stat Stat  // from the same read
 	Err  error // ErrNewer, ErrOlder or ErrForeign if the data is no parent's of this format
 }
 

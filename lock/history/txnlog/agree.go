@@ -18,7 +18,7 @@ const clockError = 24 * time.Hour
 func (m *merge) sameEnsemble(files []*logFile) []*logFile {
 	type span struct{ first, last *logFile }
 	spans := map[int]span{}
-	for _, f := range m.log.logs { // by zxid
+	for _, f := range m.log.logs { // sorted by zxid
 		if f.time.IsZero() {
 			continue
 		}

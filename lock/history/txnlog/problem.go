@@ -66,7 +66,7 @@ type Problem struct {
 	Kind   ProblemKind
 	File   string   // the file's path; "" if it concerns folders
 	Dirs   []string // folders that it concerns, as found by Open
-	Offset int64    // in File, of the first byte concerned
+	Offset int64    // offset in File of the first byte concerned
 	Bytes  int64    // number of bytes of File that were skipped
 	Zxid   int64    // the first transaction concerned; for damage the last one before it; 0: unknown
 	Until  int64    // the last transaction concerned; for damage the first one after it; 0: unknown

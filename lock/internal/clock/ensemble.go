@@ -112,7 +112,7 @@ func (s sample) bounds() bounds {
 // two leaders.
 type Displacement struct {
 	By                 time.Duration // jump of the clock, negative for backwards; 0: no displacement
-	OldEpoch, NewEpoch int64         // of the samples before and after it; equal if one leader's clock was set
+	OldEpoch, NewEpoch int64         // epochs before and after; equal if one leader's clock was set
 	Seen               time.Duration // time on this process's monotonic clock
 }
 

@@ -19,9 +19,9 @@ type Ear interface{ Tell(Request) }
 // ward is an entry of this client whose release can be requested.
 type ward struct {
 	path  string
-	ears  map[any]Ear // by handle
+	ears  map[any]Ear // the ear of each handle
 	seen  int64       // Czxid of the last request read; 0: none
-	last  Request     // last one delivered; zero: none
+	last  Request     // last request delivered; zero: none
 	ended bool        // no handle is left; a request found later is deleted
 }
 

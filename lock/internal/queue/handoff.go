@@ -88,7 +88,7 @@ func (p *placed) pass(e *Entry) {
 		return
 	}
 	w := p.Next()
-	if p.grant(w, n, use) != nil { // it has ended just now
+	if p.grant(w, n, use) != nil { // the lease has ended just now
 		p.Return(w)
 		return
 	}

@@ -78,7 +78,7 @@ func (t *tidier) next(now time.Duration, all bool) (due map[string]*duty, wait t
 // transactions.
 const tidyEvery = 20 * time.Millisecond
 
-// tidyUp does all duties until none is left.
+// tidyUp does the duties when they are due, or at Close, until none is left.
 func (q *Queue) tidyUp() {
 	for {
 		closing := q.Closing.Err() != nil
