@@ -29,7 +29,7 @@ type place struct {
 	told  bool          // an event has reported it
 }
 
-// step is a step of the leader's clock.
+// step is a step of the leader's clock, right before the transaction zxid.
 type step struct {
 	zxid int64
 	by   time.Duration // time that the stamps show and that has not passed; negative: they show less

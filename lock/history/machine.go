@@ -67,7 +67,7 @@ func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp
 // Zxid returns the last transaction.
 func (m *Machine) Zxid() int64 { return m.clock.zxid }
 
-// Elsewhere returns nodes outside of the root that have locks below them, a few, sorted.
+// Elsewhere returns a few nodes outside of the root that have locks below them, sorted.
 func (m *Machine) Elsewhere() []string {
 	all := slices.Sorted(maps.Keys(m.others))
 	return slices.DeleteFunc(slices.Clone(all), func(root string) bool {
@@ -75,7 +75,7 @@ func (m *Machine) Elsewhere() []string {
 	})
 }
 
-// Others returns names of locks that do not match the options, a few, sorted.
+// Others returns the names of a few locks that do not match the options, sorted.
 func (m *Machine) Others() []string { return slices.Sorted(maps.Keys(m.unasked)) }
 
 // Resolve returns the event, corrected by what the log showed later: which client owned the session

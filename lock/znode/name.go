@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the longest name of a lock in bytes.
+// MaxName is the largest size of a lock's name, and of a root, in bytes.
 const MaxName = 512
 
 // EpochMark is the name of the node below the root that keeps an early stamp of the leader's

@@ -29,7 +29,7 @@ const (
 	maxTTL      = 10 * 365 * 24 * 3600 * 1000
 )
 
-// Errors of [DecodeRecord] and [DecodeParent].
+// Errors of this package's Decode functions.
 var (
 	// ErrForeign says that the data is not ours, or damaged.
 	ErrForeign = errors.New("not Holdfast's data")
@@ -195,7 +195,7 @@ func CheckMetadata(m map[string]string) error {
 	return nil
 }
 
-// Kind is the kind of a lock, or [Dir].
+// Kind is the kind of a lock, or of another node of ours.
 type Kind string
 
 // The kinds.

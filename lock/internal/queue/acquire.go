@@ -39,7 +39,7 @@ type likeness struct {
 	metadata                          string
 }
 
-// likeness returns the likeness of the request that a sole hold's entry was made for.
+// likeness returns the likeness of the request of a sole hold, from the fields that dropPlace set.
 func (e *Entry) likeness() likeness {
 	r := Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
 	return r.likeness()

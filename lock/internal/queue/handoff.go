@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// dropPlace forgets the place of a hold without local waiters, because a client may have very
-// many. lock.mu is held.
+// dropPlace forgets the place of a hold without local waiters, to save memory: a client may have
+// very many such holds. lock.mu is held.
 func (p *placed) dropPlace() {
 	s := p.lock
 	e, held := p.Holder()

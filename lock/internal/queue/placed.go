@@ -150,7 +150,7 @@ func (q *Queue) giveBack(e *Entry) {
 	}
 }
 
-// grant gives an entry to a waiter; lock.mu is held.
+// grant gives an entry to a waiter. It fails if the entry has ended. lock.mu is held.
 func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
@@ -178,7 +178,7 @@ func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
 	}
 }
 
-// join runs a join until its turn has come.
+// join gets an entry whose turn has come, or an error, and calls arrived with it.
 func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how place.Step) {
 	q := p.queue
 	c := q.newContender(p.like)
