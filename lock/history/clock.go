@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// minStep is the shortest step of the clock that is told. A write can be in flight for a few
-	// seconds, which looks like a step.
+	// minStep is the shortest step of the clock that becomes an event. A write can be in flight for
+	// a few seconds, which looks like a step.
 	minStep = 10 * time.Second
-	// maxPlaces is the number of places that are remembered.
+	// maxPlaces is the largest number of places that are remembered.
 	maxPlaces = 256
 )
 
-// point is a transaction, and the sum of what stamps have risen by until then.
+// point is a transaction. mono is the sum of all rises of the stamps until then.
 type point struct {
 	zxid int64
 	mono time.Duration
 }
 
-// place is where the clock may have been stepped: right before the transaction.
+// place is a transaction right before which the clock may have been stepped.
 type place struct {
 	point
 	stamp time.Time
@@ -29,16 +29,16 @@ type place struct {
 	told  bool          // an event has reported it
 }
 
-// step is a step of the leader's clock.
+// step is a step of the leader's clock, right before the transaction zxid.
 type step struct {
 	zxid int64
-	by   time.Duration // of which the stamps show more than has passed; negative: less
+	by   time.Duration // time that the stamps show and that has not passed; negative: they show less
 }
 
 // clock follows the stamps.
 type clock struct {
 	point
-	stamp  time.Time // of the last transaction; zero: none yet
+	stamp  time.Time // stamp of the last transaction; zero: none yet
 	places []place
 	steps  []step
 }
@@ -54,7 +54,7 @@ func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
 	rose := stamp.Sub(prev)
 	c.mono += max(0, rose)
 	elected := znode.Epoch(zxid) != znode.Epoch(before)
-	back := rose <= -time.Second // less is that of a clock which is slewed, or of a leap second
+	back := rose <= -time.Second // a smaller fall is a slewed clock, or a leap second
 	if elected || back || rose >= minStep {
 		if len(c.places) == maxPlaces {
 			c.places = append(c.places[:0], c.places[maxPlaces/2:]...)
@@ -79,7 +79,7 @@ func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
 	by, at := skew-c.stepped(since, c.zxid), -1
 	for i := len(c.places) - 1; i >= 0 && c.places[i].zxid > since; i-- {
 		p := c.places[i]
-		by -= min(0, p.rose) // what the stamps fell by is left out already
+		by -= min(0, p.rose) // mono leaves out falls of the stamps already
 		switch {
 		case at >= 0 && c.places[at].torn:
 		case p.torn, at < 0 && (skew < 0 || p.rose > skew-minStep):
@@ -87,7 +87,7 @@ func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
 		}
 	}
 	if by.Abs() < minStep || at < 0 {
-		return Event{}, false // known; or the write was in flight for long, or the estimate was wrong
+		return Event{}, false // a known step, a write that took long, or a wrong estimate
 	}
 	p := &c.places[at]
 	told := p.told

@@ -1,11 +1,11 @@
-// Package history tells what happened to locks, from the transactions of a ZooKeeper ensemble
-// ([txnlog.Txn]). It does no I/O, and takes nothing from clients' reports: the transaction log has
-// every write of the protocol in one order, stamped by the leader. "holdfast history" prints it.
+// Package history finds out what happened to locks, from the transactions of a ZooKeeper ensemble
+// ([txnlog.Txn]). It does no I/O, and uses no reports of clients: the transaction log has every
+// write of the protocol in one order, stamped by the leader. "holdfast history" prints the result.
 //
 // # What a log proves
 //
-// A [Machine] follows the nodes of each lock, and emits an [Event] for each change. Which entry was
-// in follows from the order of the entries, the kind of the lock, and the number of permits, by
+// A [Machine] follows the nodes of each lock, and emits an [Event] for each change. The order of
+// the entries, the kind of the lock and the number of permits show which entries' turn had come, by
 // [znode.WaitsFor]: the rule by which clients enter.
 //
 //	joined         an entry was created
@@ -47,6 +47,6 @@
 // # Clocks
 //
 // Stamps of one leader are compared with each other. A stamp that is lower than the one before
-// shows a step back. A step ahead shows when a client renews that knew the clock before: its record
+// shows a step back. A step ahead shows when a client that knew the clock before renews: its record
 // has its estimate of the leader's time. Both are events, and [Machine.Elapsed] leaves them out.
 package history

@@ -21,7 +21,7 @@ func (m *Machine) about(kind Kind, q *queue, c *contender) Event {
 	return e
 }
 
-// derived returns an event that follows from the last write of an entry, that much later.
+// derived returns an event that follows from the last write of an entry, the time later after it.
 func (m *Machine) derived(kind Kind, q *queue, c *contender, later time.Duration) Event {
 	return Event{Kind: kind, Zxid: c.written.zxid, Time: c.stamp.Add(later), Session: c.session, Lock: q.name, Entry: c.Node,
 		Who: c.client, In: c.in, Lease: c.ends(), TTL: c.TTL(), mono: c.written.mono + later}
@@ -29,7 +29,7 @@ func (m *Machine) derived(kind Kind, q *queue, c *contender, later time.Duration
 
 func clientOf(r *znode.Record) Client { return Client{r.Owner, r.Host, r.PID} }
 
-// join is an entry that was created.
+// join handles an entry that was created.
 func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	t := m.txn
 	stat := znode.Stat{Czxid: t.Zxid, Mzxid: t.Zxid, Ctime: t.Time.UnixMilli(), Mtime: t.Time.UnixMilli()}
@@ -72,8 +72,8 @@ func (m *Machine) scratch(lock string) bool {
 	return made && deleted
 }
 
-// estimated notes whose session wrote the entry, and learns of the leader's clock from the
-// estimate in its record.
+// estimated records which client's session wrote the entry. It detects steps of the leader's clock
+// by the estimate in the entry's record.
 func (m *Machine) estimated(lock string, e *contender) {
 	s := m.knows(lock, e.client)
 	if s.knew == 0 || e.Record.ExpiresAt == 0 {
@@ -84,7 +84,7 @@ func (m *Machine) estimated(lock string, e *contender) {
 	}
 }
 
-// write is an entry that was written.
+// write handles an entry that was written.
 func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 	t := m.txn
 	q, matches := m.locks[lock], m.o.Match(lock)
@@ -101,12 +101,12 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 			return
 		}
 		if !matches {
-			if r.Broken == nil { // whose session it is is of use for other locks
+			if r.Broken == nil { // events of other locks need the session's client
 				m.knows(lock, clientOf(&r))
 			}
 			return
 		}
-		// Created before the log begins, or in a gap.
+		// The entry was created before the log began, or in a gap.
 		m.found(lock, name, &txnlog.Node{Data: op.Data, Mtime: t.Time, Version: op.Version}).written = m.clock.point
 		q = m.locks[lock]
 		i = q.find(name.Node)
@@ -150,7 +150,7 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 	m.renew(q, c, after, op.Data, ok)
 }
 
-// expiresKey comes before the number in a record that changes with each renewal.
+// expiresKey stands before the only number in a record that changes with each renewal.
 var expiresKey = []byte(`"expires_at":`)
 
 // keep keeps a record, to recognize the next renewal without decoding it.
@@ -170,8 +170,8 @@ func digits(b []byte) (n int) {
 	return n
 }
 
-// renewal returns the entry after a write whose data is that of the last one, but for expires_at.
-// It is not needed, but most writes are renewals, and decoding them takes most of the time.
+// renewal returns the entry after a write that has changed only expires_at; false for any other
+// write. It saves time: most writes are renewals, and decoding them would take most of it.
 func (c *contender) renewal(data []byte, stat znode.Stat) (znode.Entry, bool) {
 	begin, end := c.expires[0], c.expires[1]
 	if len(c.raw) == 0 || begin == end || len(data) <= begin || !bytes.Equal(data[:begin], c.raw[:begin]) {
@@ -189,7 +189,7 @@ func (c *contender) renewal(data []byte, stat znode.Stat) (znode.Entry, bool) {
 	return e, true
 }
 
-// renew is an entry that its owner wrote. With plain, only expires_at has changed.
+// renew handles an entry that its owner wrote. With plain, only expires_at has changed.
 func (m *Machine) renew(q *queue, c *contender, after znode.Entry, data []byte, plain bool) {
 	t := m.txn
 	before := c.Entry
@@ -216,13 +216,13 @@ func (m *Machine) renew(q *queue, c *contender, after znode.Entry, data []byte, 
 	e := m.about(kind, q, c)
 	e.Late = late
 	if kind == Attached {
-		e.By = clientOf(&before.Record) // from which it was taken
+		e.By = clientOf(&before.Record) // the previous owner
 	}
 	m.tell(q, e)
 	m.record(q, c)
 }
 
-// lapse tells of an entry's lease as far as it has gone by without a write.
+// lapse emits AtRisk and Expired, once for each lease, if enough of it has gone by without a write.
 func (m *Machine) lapse(q *queue, c *contender) {
 	if !c.Leased() {
 		return
@@ -238,7 +238,7 @@ func (m *Machine) lapse(q *queue, c *contender) {
 	}
 }
 
-// record tells once that the entry's record has the grant.
+// record emits Recorded, once, if the entry's record has the grant.
 func (m *Machine) record(q *queue, c *contender) {
 	if !c.in || c.recorded || !c.Granted() {
 		return

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Kind is what happened.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds of events; the package's doc explains them.
@@ -47,21 +47,21 @@ func (k Kind) Ends() bool {
 	return false
 }
 
-// Ensemble reports whether the event is of the ensemble, not of a lock.
+// Ensemble reports whether the event concerns the ensemble, not a lock.
 func (k Kind) Ensemble() bool { return k == Leader || k == Clock }
 
-// Derived reports whether the event is no write, but follows from one: its time is the write's
-// stamp and a part of the lease, its Zxid that of the write.
+// Derived reports whether the event is no write, but follows from one. Its Zxid is that of the
+// write. Its time is the write's stamp plus half of the lease, or all of it.
 func (k Kind) Derived() bool { return k == AtRisk || k == Expired }
 
-// Client is what a client says of itself in the entries that it writes.
+// Client identifies a client as the entries that it writes do.
 type Client struct {
 	Owner string
 	Host  string
 	PID   int
 }
 
-// Known reports whether the log has anything of the client.
+// Known reports whether the log identifies the client.
 func (c Client) Known() bool { return c != Client{} }
 
 // String returns the client for people; it may contain any characters.
@@ -81,28 +81,32 @@ type Event struct {
 	Kind    Kind
 	Zxid    int64     // the transaction
 	Time    time.Time // its stamp, by the leader's clock
-	Session int64     // that made the transaction; Granted: 0 if that is not the entry's
+	Session int64     // session of the transaction; Granted: 0 if it is not the entry's own
 
 	Lock  string // name, relative to the root
 	Entry string // name of the entry's node
 	Who   Client // the owner that the entry names
 	By    Client // the client of the session, if it is another one and the log tells
-	In    bool   // the entry held the lock, or was the first of a queue that may
-	// Lease is the end of the lease: no client believes in this entry's hold after it, unless the
-	// lease is renewed. By the clock of the leader of the transaction.
-	Lease  time.Time
-	TTL    time.Duration
-	At     time.Time // Recorded: of the grant, in the client's estimate of the leader's time
-	Again  bool      // Released: the process joined again in the same transaction, because others of its goroutines wait
-	Late   bool      // Renewed and the kinds that end an entry: after the end of the lease
-	Early  bool      // Purged, Swept: before the grace was over, as far as stamps tell
-	Reason string    // Broken, RevokeAsked, Removed, Overwritten, Tick: why, or what
-	Role   string    // Joined: "reads", "writes", "3 permits", "priority 5"; else ""
-	From   int32     // Permits: the number before
-	To     int32     // Permits, Made: the number
-	Of     string    // Made, Adopted: the kind of the lock
-	Step   time.Duration
-	Prev   time.Time // Leader, Clock: the last stamp before
+	In    bool   // the entry's turn had come: its client held the lock, or was free to enter
+	// Lease is the end of the lease, by the clock of the leader of the transaction. After it no
+	// client believes in this entry's hold, unless the lease is renewed.
+	Lease time.Time
+	TTL   time.Duration // length of the lease
+	// At is set for Recorded: the time of the grant, as the client estimated the leader's clock.
+	At time.Time
+	// Again is set for Released: the process joined again in the same transaction, because other
+	// goroutines of it wait.
+	Again  bool
+	Late   bool   // Renewed and the kinds that end an entry: after the end of the lease
+	Early  bool   // Purged, Swept: before the grace was over, as far as stamps tell
+	Reason string // Broken, RevokeAsked, Removed, Overwritten, Tick: why, or what
+	Role   string // Joined: "reads", "writes", "3 permits", "priority 5"; else ""
+	From   int32  // Permits: the number before
+	To     int32  // Permits, Made: the new number
+	Of     string // Made, Adopted, Deleted: the kind of the lock
+	// Step is set for Leader and Clock: how far stamps jumped, as far as is known; negative: back.
+	Step time.Duration
+	Prev time.Time // Leader, Clock: the last stamp before
 
-	mono time.Duration // stamps so far, without steps back; of the write that a derived event follows from, and the lease
+	mono time.Duration // see point; a derived event adds its part of the lease
 }

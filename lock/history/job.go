@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// record is what this package needs of a job's record, which package schedule writes.
+// record is a job's record, which package schedule writes, with the fields needed here.
 type record struct {
 	Version int    `json:"holdfast"`
 	Job     string `json:"job"`
@@ -34,8 +34,8 @@ type run struct {
 	Lock    string    `json:"lock"`
 }
 
-// job reports whether the node is a job's, and tells which runs its record shows that it did not
-// show before.
+// job reports whether the node is a job's. It emits a Tick for each run, and for skipped ticks,
+// that its last record did not show.
 func (m *Machine) job(op *txnlog.Op) bool {
 	if m.o.Jobs == "" {
 		return false
@@ -49,7 +49,7 @@ func (m *Machine) job(op *txnlog.Op) bool {
 		return true
 	}
 	if json.Unmarshal(m.jobs[name], &before) != nil {
-		before = record{} // the job's first one
+		before = record{} // this is the job's first known record
 	}
 	m.jobs[name] = append(m.jobs[name][:0], op.Data...)
 	if s := now.Skipped; s != nil && (before.Skipped == nil || *before.Skipped != *s) {
@@ -93,7 +93,7 @@ func (r run) String() string {
 	return s
 }
 
-// revoke is a request to release a lock that was written.
+// revoke handles a request to release a lock.
 func (m *Machine) revoke(node string, op *txnlog.Op) {
 	r, err := znode.DecodeRevocation(node, op.Data)
 	if err != nil || !m.o.Match(r.Lock()) {

@@ -14,14 +14,15 @@ const (
 	byAnother = "by another client, during the lease"
 )
 
-// left is an entry that was deleted, or whose session has ended.
+// left handles an entry that was deleted, or, if ended is set, whose session has ended.
 func (m *Machine) left(q *queue, c *contender, ended bool) {
 	m.lapse(q, c)
 	e := m.about(Removed, q, c)
 	e.Late = c.lapsed
 	s := m.sessions[m.txn.Session]
 	unknown := s == nil || !s.client.Known()
-	own := m.txn.Session == c.session || !unknown && s.client == c.client || unknown && c.session == 0 // as far as a log that begins later can tell
+	// If the log begins after the entry's last write, an unknown session counts as the owner's.
+	own := m.txn.Session == c.session || !unknown && s.client == c.client || unknown && c.session == 0
 	switch {
 	case ended:
 		e.Kind = SessionEnded
@@ -41,7 +42,9 @@ func (m *Machine) left(q *queue, c *contender, ended bool) {
 			e.Reason = "by the client that broke it; no process had it"
 		}
 	case unknown && m.tidies(q.name):
-		e.Kind = Withdrawn // only clients delete the lock's node in the same transaction, and of others' entries only expired ones
+		// Only a client also deletes the lock's node, and it deletes other clients' entries only
+		// after their leases.
+		e.Kind = Withdrawn
 		if e.In {
 			e.Kind = Released
 		}

@@ -15,15 +15,15 @@ import (
 type Options struct {
 	Root   string                          // node below which the locks are, such as /locks
 	Jobs   string                          // node below which package schedule records jobs; "": nowhere
-	Reaper string                          // name of the lock of the active reaper; "": sweeps are told as purges
-	Match  func(name string) bool          // of locks and jobs; nil: all
-	Grace  func(name string) time.Duration // of the lock's policy; nil: none
+	Reaper string                          // name of the active reaper's lock; "": no event is Swept
+	Match  func(name string) bool          // selects locks and jobs; nil: all
+	Grace  func(name string) time.Duration // returns the grace in a lock's policy; nil: 0
 	At     []Asked                         // the moments that are asked for
 }
 
-// Machine tells what happened to locks, from one transaction after the other. It needs memory for
-// the nodes of the matching locks that exist, and for the sessions. It is not safe for concurrent
-// use.
+// Machine finds out what happened to locks, from one transaction after the other. It needs memory
+// for the nodes of the matching locks that exist, and for the sessions. It is not safe for
+// concurrent use.
 type Machine struct {
 	o        Options
 	emit     func(Event)
@@ -32,21 +32,21 @@ type Machine struct {
 	sessions map[int64]*session
 	jobs     map[string][]byte // the last record of each job
 	moments  moments
-	mortal   bool     // there was an entry that ends with its session
-	seen     bool     // anything of a matching lock
-	touched  []*queue // by the present transaction
-	first    time.Time
-	others   map[string]bool  // roots of other locks in the log
+	mortal   bool             // there was an entry that ends with its session
+	seen     bool             // the log has shown something of a matching lock
+	touched  []*queue         // locks that the present transaction has changed
+	first    time.Time        // stamp of the first transaction; zero: none yet
+	others   map[string]bool  // roots of other locks in the log, a few
 	unasked  map[string]bool  // names of locks that do not match, a few
-	nameless map[int64]Client // sessions that removed entries, and whose they are, as it turned out
-	txn      *txnlog.Txn
+	nameless map[int64]Client // unknown sessions that removed entries, and later their clients
+	txn      *txnlog.Txn      // the present transaction; nil: none yet
 }
 
-// session is what is known of a session.
+// session is what the log has shown of a session.
 type session struct {
 	client Client
 	reaps  bool  // its client is, or was, the active reaper
-	knew   int64 // its last write: by the reply it knew the leader's clock
+	knew   int64 // its last write, whose reply showed it the leader's clock
 }
 
 // New returns a Machine that calls emit for each event. The options' functions must not be slow.
@@ -67,7 +67,7 @@ func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp
 // Zxid returns the last transaction.
 func (m *Machine) Zxid() int64 { return m.clock.zxid }
 
-// Elsewhere returns nodes outside of the root that have locks below them, a few, sorted.
+// Elsewhere returns a few nodes outside of the root that have locks below them, sorted.
 func (m *Machine) Elsewhere() []string {
 	all := slices.Sorted(maps.Keys(m.others))
 	return slices.DeleteFunc(slices.Clone(all), func(root string) bool {
@@ -75,11 +75,11 @@ func (m *Machine) Elsewhere() []string {
 	})
 }
 
-// Others returns names of locks that do not match the options, a few, sorted.
+// Others returns the names of a few locks that do not match the options, sorted.
 func (m *Machine) Others() []string { return slices.Sorted(maps.Keys(m.unasked)) }
 
-// Resolve returns the event by what was learned after it: whose session it was that removed an
-// entry.
+// Resolve returns the event, corrected by what the log showed later: which client owned the session
+// that removed an entry.
 func (m *Machine) Resolve(e Event) Event {
 	by := m.nameless[e.Session]
 	switch {
@@ -100,8 +100,8 @@ func (m *Machine) Elapsed(e Event) time.Duration {
 	return m.clock.between(point{}, point{e.Zxid, e.mono})
 }
 
-// Begin gives the Machine the nodes of a snapshot of that transaction, in any order, before the first
-// call of Apply. Of a node that the snapshot shows although it was created later, the log will tell.
+// Begin gives the Machine the nodes of a snapshot of that transaction, in any order, before the
+// first call of Apply. It ignores nodes that were created later, because the log will show them.
 func (m *Machine) Begin(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
 	for n, err := range nodes {
 		if err != nil {
@@ -121,11 +121,11 @@ func (m *Machine) Reset() {
 	m.touched = nil
 }
 
-// Seen reports whether there was anything of a matching lock.
+// Seen reports whether the log has shown anything of a matching lock.
 func (m *Machine) Seen() bool { return m.seen }
 
-// Gap tells the Machine that transactions are missing here. Entries of which nothing is seen after
-// it are given up when their leases are over. See [Machine.Resume].
+// Gap tells the Machine that transactions are missing here. Entries that do not appear again have
+// vanished once their leases are over. See [Machine.Resume].
 func (m *Machine) Gap() {
 	for _, q := range m.locks {
 		for _, c := range q.entries {
@@ -134,8 +134,8 @@ func (m *Machine) Gap() {
 	}
 }
 
-// Resume has the Machine go on, after [Machine.Gap], with the state that a snapshot of the time of
-// the gap shows. After an error call Gap again: the state is partly that of the snapshot.
+// Resume makes the Machine go on after [Machine.Gap] with the state in a snapshot from the time of
+// the gap. After an error call Gap again: the state is partly that of the snapshot.
 func (m *Machine) Resume(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
 	there := map[string]bool{} // names of entries and locks' nodes
 	for n, err := range nodes {
@@ -161,7 +161,7 @@ func (m *Machine) Resume(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) er
 	return nil
 }
 
-// resume takes one node of a snapshot in place of what was known of it.
+// resume replaces what is known of a node by what a snapshot shows.
 func (m *Machine) resume(name string, n *txnlog.Node) {
 	lock, node := split(name)
 	q := m.locks[lock]
@@ -189,7 +189,7 @@ func (m *Machine) resume(name string, n *txnlog.Node) {
 	}
 }
 
-// Apply goes on to the next transaction. It keeps nothing of t.
+// Apply applies the next transaction, and emits its events. It keeps nothing of t.
 func (m *Machine) Apply(t *txnlog.Txn) {
 	if m.first.IsZero() {
 		m.start(t)
@@ -220,7 +220,7 @@ func (m *Machine) Apply(t *txnlog.Txn) {
 	m.settle(t.Time)
 }
 
-// start takes the nodes that were there before the first transaction as its state.
+// start makes the nodes that were there before the first transaction the state at that time.
 func (m *Machine) start(t *txnlog.Txn) {
 	m.first = t.Time
 	m.clock.zxid = t.Zxid - 1
@@ -232,7 +232,7 @@ func (m *Machine) start(t *txnlog.Txn) {
 	m.settle(t.Time)
 }
 
-// End tells what follows from the last stamp: the leases that have ended by then.
+// End emits the derived events until the last stamp, and completes the moments.
 func (m *Machine) End() {
 	for _, q := range m.locks {
 		for _, e := range q.entries {
@@ -282,7 +282,7 @@ func (m *Machine) event(kind Kind, lock string) Event {
 	return Event{Kind: kind, Zxid: t.Zxid, Time: t.Time, Session: t.Session, Lock: lock, mono: m.clock.mono}
 }
 
-// by returns what is known of the client of the present transaction.
+// by returns the client of the present transaction's session, as far as it is known.
 func (m *Machine) by() Client {
 	if s := m.sessions[m.txn.Session]; s != nil {
 		return s.client
@@ -290,7 +290,8 @@ func (m *Machine) by() Client {
 	return Client{}
 }
 
-// knows records that the present session is of that client.
+// knows records that the present session is that client's, and whether it writes to the reaper's
+// lock.
 func (m *Machine) knows(lock string, c Client) *session {
 	s := m.sessions[m.txn.Session]
 	if s == nil {
@@ -307,7 +308,7 @@ func (m *Machine) knows(lock string, c Client) *session {
 	return s
 }
 
-// queue returns the lock of that name.
+// queue returns the lock of that name, a new one if it is not known yet.
 func (m *Machine) queue(name string) *queue {
 	q := m.locks[name]
 	if q == nil {

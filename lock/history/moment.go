@@ -12,29 +12,31 @@ import (
 // Asked is a moment that is asked for: a time by the leader's clock, or right after a transaction.
 type Asked struct {
 	Time time.Time
-	Zxid int64 // if Time is zero
+	Zxid int64 // the transaction, if Time is zero
 }
 
 // Moment is the state of the matching locks at a moment. If the leader's clock was stepped back, it
 // showed some times twice: then there are several moments for one that was asked for.
 type Moment struct {
 	Asked Asked
-	Index int       // of the asked moment in the options
+	Index int       // index of Asked in Options.At
 	Zxid  int64     // the last transaction until then; 0: none
-	Time  time.Time // its stamp
+	Time  time.Time // stamp of that transaction
 	Where Where
-	Locks []State // with contenders, sorted by name
+	Locks []State // the locks that have contenders, sorted by name
 }
 
-// Where is where a moment is in the log.
+// Where is the place of a moment in the log.
 type Where string
 
 // The places of moments.
 const (
-	Within  Where = "within"
-	Before  Where = "before"  // the log begins later: the state is unknown, unless a snapshot shows it
-	After   Where = "after"   // the log ends earlier: the state is that of its end
-	Skipped Where = "skipped" // no stamp shows that time: the leader's clock was stepped over it, or another leader came
+	Within Where = "within"
+	Before Where = "before" // the log begins later: the state is unknown, unless a snapshot shows it
+	After  Where = "after"  // the log ends earlier: the state is that of its end
+	// Skipped: no stamp shows that time, because the leader's clock was stepped over it, or another
+	// leader came.
+	Skipped Where = "skipped"
 )
 
 // State is a lock at a moment.
@@ -42,8 +44,8 @@ type State struct {
 	Lock    string
 	Kind    znode.Kind
 	Permits int32
-	Holders []Holder // whose leases had not ended
-	Lapsed  []Holder // that were in, whose leases had ended: the lock was not free, and no client held it
+	Holders []Holder // contenders whose turn had come; their leases had not ended
+	Lapsed  []Holder // the same, but their leases had ended: no client held the lock, but they blocked it
 	Waiters []Holder
 }
 
@@ -52,18 +54,18 @@ type Holder struct {
 	Entry    string
 	Client   Client
 	Role     string
-	Since    time.Time // when nothing excluded it any more; zero: a waiter, or since before the log begins
-	Granted  int64     // that transaction; 0: as above
+	Since    time.Time // when its turn came; zero: it waits, or its turn came before the log began
+	Granted  int64     // transaction at Since; 0 if Since is zero
 	Recorded time.Time // the grant, as its client recorded it; zero: not recorded by then
 	Written  time.Time // stamp of its last write
-	Write    int64     // that transaction
-	Lease    time.Time // the end of the lease; zero: it has none, because the entry is another library's
+	Write    int64     // transaction of its last write
+	Lease    time.Time // end of the lease; zero: none, because the entry is another library's
 	Left     time.Duration
-	Broken   string // by whom and why
+	Broken   string // which client force-released it, and why; "": none
 	Detached bool
 
-	ttl time.Duration
-	at  point
+	ttl time.Duration // length of the lease; 0: none
+	at  point         // point of its last write
 }
 
 // moments collects the moments that are asked for.
@@ -72,20 +74,20 @@ type moments struct {
 	found []found
 }
 
-// found is a moment, and where it is between two transactions.
+// found is a moment, and its place between two transactions.
 type found struct {
 	Moment
-	last  point         // the transaction before
-	next  int64         // the one after it
-	rose  time.Duration // from one stamp to the other
-	after time.Duration // from the stamp before to the moment
+	last  point         // the transaction before the moment
+	next  int64         // the transaction after it
+	rose  time.Duration // time from the stamp before to the stamp after
+	after time.Duration // time from the stamp before to the moment
 }
 
-// afterLast is how long after the last stamp of a leader, or before its clock was stepped back, a
-// moment is still taken to be there.
+// afterLast is the longest time after the last stamp of a leader, or of a clock before it was
+// stepped back, at which a moment still belongs to that leader or clock.
 const afterLast = time.Minute
 
-// before notes the moments between the last transaction and the next one.
+// before adds the moments between the last transaction and the next one.
 func (c *moments) before(m *Machine, t *txnlog.Txn) {
 	prev, last := m.clock.stamp, m.clock.zxid
 	for i, a := range c.asked {
@@ -97,7 +99,8 @@ func (c *moments) before(m *Machine, t *txnlog.Txn) {
 			}
 		case byZxid && a.Zxid >= last && a.Zxid < t.Zxid, !byZxid && !a.Time.Before(prev) && a.Time.Before(t.Time):
 			c.add(m, i, Within, t)
-		case byZxid || a.Time.Before(prev) || !t.Time.Before(prev): // but where stamps fall, a time right after the last one may have been
+		case byZxid || a.Time.Before(prev) || !t.Time.Before(prev):
+		// The stamps fall here, so the old clock may have shown a time right after its last stamp.
 		case a.Time.Equal(prev):
 			c.add(m, i, Within, t)
 		case a.Time.Sub(prev) <= afterLast:
@@ -106,7 +109,7 @@ func (c *moments) before(m *Machine, t *txnlog.Txn) {
 	}
 }
 
-// add notes the present state, as that of a moment before the next transaction, if there is one.
+// add adds the present state as that of a moment. next is the transaction after it; nil: none.
 func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
 	f := found{Moment: Moment{Asked: c.asked[i], Index: i, Where: where}, last: m.clock.point, next: m.clock.zxid}
 	if stamp := m.clock.stamp; !stamp.IsZero() {
@@ -130,7 +133,7 @@ func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
 	c.found = append(c.found, f)
 }
 
-// end notes the moments after the last transaction, and judges the leases at all moments: by now
+// end adds the moments after the last transaction, and judges the leases at all moments: by now
 // the steps of the clock are known.
 func (c *moments) end(m *Machine) {
 	for i := range c.found {
@@ -141,7 +144,8 @@ func (c *moments) end(m *Machine) {
 		for _, f := range c.found {
 			seen, skipped = seen || f.Index == i, skipped && (f.Index != i || f.Where == Skipped)
 		}
-		late := a.Time.Sub(m.clock.stamp) // a time that a stepped clock skipped may also be one of the log's end
+		// A time that the clock skipped earlier may also be right after the end of the log.
+		late := a.Time.Sub(m.clock.stamp)
 		switch {
 		case seen && (!skipped || a.Time.IsZero() || late < 0 || late > afterLast):
 		case m.first.IsZero():
@@ -166,7 +170,7 @@ func (c *moments) end(m *Machine) {
 	slices.SortStableFunc(c.found, func(a, b found) int { return a.Index - b.Index })
 }
 
-// skip notes that the clock was stepped over the moment.
+// skip marks the moment as Skipped if the clock was stepped over it.
 func (f *found) skip(c *clock) {
 	passed := f.rose - max(0, c.stepped(f.last.zxid, f.next))
 	if f.after > passed {
@@ -174,7 +178,8 @@ func (f *found) skip(c *clock) {
 	}
 }
 
-// judge tells what is left of the leases a time after a transaction.
+// judge computes what is left of the leases at the time after, counted from the transaction last.
+// It moves holders whose leases have ended to Lapsed.
 func (s *State) judge(c *clock, last point, after time.Duration) {
 	for i := range s.Waiters {
 		s.Waiters[i].judge(c, last, after)
@@ -204,7 +209,7 @@ func (m *Machine) Moments() (all []Moment) {
 	return all
 }
 
-// state returns the contenders, all that are in as holders.
+// state returns the lock's contenders. Those whose turn has come are in Holders, until judge.
 func (q *queue) state() State {
 	s := State{Lock: q.name, Kind: q.rules.Kind, Permits: q.rules.Capacity}
 	for _, c := range q.entries {

@@ -38,12 +38,12 @@ func (m *Machine) begin(n *txnlog.Node) {
 	}
 }
 
-// found adds an entry that was created before the log begins, or in a gap.
+// found adds an entry that was created before the log began, or in a gap.
 func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender {
 	q := m.queue(lock)
 	stat := znode.Stat{Czxid: n.Czxid, Mzxid: n.Mzxid, Ctime: n.Ctime.UnixMilli(), Mtime: n.Mtime.UnixMilli(), Version: n.Version, EphemeralOwner: n.EphemeralOwner}
 	c := &contender{Entry: znode.ReadEntry(name, n.Data, stat), written: point{zxid: n.Mzxid}, stamp: n.Mtime, session: n.EphemeralOwner}
-	if !m.clock.stamp.IsZero() { // else start does that
+	if !m.clock.stamp.IsZero() { // otherwise start sets it
 		c.written.mono = m.clock.mono + n.Mtime.Sub(m.clock.stamp)
 	}
 	if c.Leased() {
@@ -55,7 +55,7 @@ func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender
 	return c
 }
 
-// create is a node that was created.
+// create handles a node that was created.
 func (m *Machine) create(op *txnlog.Op) {
 	if m.job(op) {
 		return
@@ -90,22 +90,22 @@ func (m *Machine) create(op *txnlog.Op) {
 		q.setParent(op.Data, p)
 		e := m.event(Made, name)
 		e.Of = string(p.Kind)
-		q.made = e // told when the transaction has shown its permits, and whose session it is
+		q.made = e // emitted later, when the transaction has shown its permits and client
 		m.touch(q)
 	}
 }
 
-// fewNames is how many names of other locks are kept.
+// fewNames is the largest number of names of other locks, and of other roots, that are kept.
 const fewNames = 8
 
-// elsewhere notes where there are locks that are not below the root.
+// elsewhere records a root of locks outside of the configured root.
 func (m *Machine) elsewhere(op *txnlog.Op) {
 	root, node := split(op.Path)
 	if len(m.others) >= fewNames || !strings.HasPrefix(node, "anchor-") && !znode.Reserved(node) {
 		return
 	}
 	if _, ok := znode.AnchorOf(node); ok {
-		root, _ = split(root) // or a node above
+		root, _ = split(root) // the node above the lock's: the root, or below it
 	} else if !znode.Reserved(node) {
 		return
 	}
@@ -114,7 +114,7 @@ func (m *Machine) elsewhere(op *txnlog.Op) {
 	}
 }
 
-// set is data that was written.
+// set handles data that was written.
 func (m *Machine) set(op *txnlog.Op) {
 	if m.job(op) {
 		return
@@ -156,7 +156,7 @@ func (m *Machine) set(op *txnlog.Op) {
 	m.touch(q)
 }
 
-// delete is a node that was deleted.
+// delete handles a node that was deleted.
 func (m *Machine) delete(path string) {
 	name, ok := m.name(path)
 	if !ok {
@@ -184,7 +184,7 @@ func (m *Machine) delete(path string) {
 	}
 }
 
-// closed is a session that has ended, with its nodes.
+// closed handles a session that has ended, and its nodes.
 func (m *Machine) closed(op *txnlog.Op) {
 	for _, path := range op.Ended {
 		name, ok := m.name(path)
@@ -196,7 +196,7 @@ func (m *Machine) closed(op *txnlog.Op) {
 			m.end(q, q.find(node))
 		}
 	}
-	if op.Ended == nil && m.mortal { // a log of a release that does not name them
+	if op.Ended == nil && m.mortal { // the release that wrote the log does not name the nodes
 		for _, q := range m.ephemeral() {
 			for i := len(q.entries) - 1; i >= 0; i-- {
 				if q.entries[i].Stat.EphemeralOwner == m.txn.Session {
@@ -229,7 +229,7 @@ func (m *Machine) ephemeral() (all []*queue) {
 	return all
 }
 
-// forget drops a lock that the log shows nothing of but entries which have gone.
+// forget drops a lock without entries whose node the log has not shown.
 func (m *Machine) forget(q *queue) {
 	if len(q.entries) == 0 && q.raw == nil {
 		delete(m.locks, q.name)

@@ -11,34 +11,34 @@ import (
 // queue is a lock with its contenders.
 type queue struct {
 	name      string
-	raw       []byte // data of its node; nil: unknown
+	raw       []byte // data of the lock's node; nil: unknown
 	adopted   bool
 	rules     znode.Rules
-	entries   []*contender // sorted
-	names     []znode.Name // theirs
-	ephemeral int          // contenders that end with their session
-	made      Event        // not told yet, if it has a kind
-	touched   bool
+	entries   []*contender // in the order of the queue
+	names     []znode.Name // names of the entries, in the same order
+	ephemeral int          // number of entries that end with their session
+	made      Event        // the event Made that is not emitted yet; without a Kind: none
+	touched   bool         // it is in Machine.touched
 }
 
 // contender is an entry.
 type contender struct {
 	znode.Entry
 	client   Client
-	written  point // the last write by its owner, from which the lease counts
-	stamp    time.Time
-	session  int64 // that wrote it last as its owner
-	in       bool
-	granted  point     // if in: when nothing excluded it any more
-	since    time.Time // its stamp; zero: before the log begins
-	recorded bool
-	risk     bool  // AtRisk was told, for this lease
-	lapsed   bool  // Expired was told, for this lease
-	breaker  int64 // the session that broke it
-	doubted  bool  // not seen since a gap in the log
+	written  point     // the last write by its owner, from which the lease counts
+	stamp    time.Time // stamp of that write
+	session  int64     // session of that write
+	in       bool      // its turn has come
+	granted  point     // if in: when its turn came
+	since    time.Time // stamp of granted; zero: before the log began
+	recorded bool      // its record has the grant
+	risk     bool      // AtRisk was emitted, for this lease
+	lapsed   bool      // Expired was emitted, for this lease
+	breaker  int64     // the session that force-released it; 0: none
+	doubted  bool      // not seen since a gap in the log
 
 	raw     []byte // data of the last write by its owner, if it is Leased
-	expires [2]int // where the number of its expires_at begins and ends; 0: nowhere
+	expires [2]int // begin and end of the number of expires_at in raw; equal: there is none
 }
 
 func (q *queue) setParent(data []byte, p znode.Parent) {
@@ -49,7 +49,7 @@ func (q *queue) find(node string) int {
 	return slices.IndexFunc(q.names, func(n znode.Name) bool { return n.Node == node })
 }
 
-// add adds a contender at its place. One of the same name is replaced: a snapshot may show a node
+// add adds a contender at its place. It replaces one of the same name: a snapshot may show a node
 // of a later transaction.
 func (q *queue) add(e *contender) {
 	if i := q.find(e.Node); i >= 0 {
@@ -105,7 +105,7 @@ func (e *contender) ends() time.Time {
 	return e.stamp.Add(e.TTL())
 }
 
-// tell emits an event of a lock, after the one that its node was made.
+// tell emits an event of a lock. If the event Made is still to be emitted, that comes first.
 func (m *Machine) tell(q *queue, e Event) {
 	m.tellMade(q)
 	m.emit(e)
@@ -118,7 +118,7 @@ func (m *Machine) tellMade(q *queue) {
 	}
 }
 
-// capacity is the number of permits of an anchor.
+// capacity handles a semaphore's number of permits, which its anchor has.
 func (m *Machine) capacity(q *queue, to int32) {
 	from := q.rules.Capacity
 	q.rules.Capacity = to
@@ -134,7 +134,8 @@ func (m *Machine) capacity(q *queue, to int32) {
 	}
 }
 
-// admit tells which contenders are in now.
+// admit emits Granted for the contenders whose turn has come. Before that, it emits Made if that is
+// due, and Vanished for entries that are given up.
 func (m *Machine) admit(q *queue, stamp time.Time) {
 	m.tellMade(q)
 	m.giveUp(q)
@@ -145,12 +146,12 @@ func (m *Machine) admit(q *queue, stamp time.Time) {
 		if !c.in && m.enters(c) {
 			c.in, c.granted = true, m.clock.point
 			if m.txn == nil {
-				continue // it was in before the log begins, as far as is known
+				continue // its turn came before the log began, as far as is known
 			}
 			c.since = stamp
 			e := m.about(Granted, q, c)
 			if e.By = (Client{}); e.Session != c.session {
-				e.Session = 0 // that of the one that left
+				e.Session = 0 // it is the session of the contender that has left
 			}
 			m.emit(e)
 			m.record(q, c)
@@ -169,7 +170,7 @@ func (m *Machine) giveUp(q *queue) {
 	}
 }
 
-// vanish removes an entry of which nothing is known since a gap.
+// vanish removes an entry that has not appeared since a gap, and emits Vanished.
 func (m *Machine) vanish(q *queue, i int) {
 	if m.txn != nil {
 		e := m.about(Vanished, q, q.entries[i])
@@ -191,7 +192,7 @@ func (m *Machine) enters(c *contender) bool {
 	case c.Overflowed():
 		return false
 	case !c.Leased():
-		return !c.Ours() // damaged ones are only in the way
+		return !c.Ours() // a damaged entry of ours is never granted
 	case c.candidate() && !c.Granted():
 		return false
 	}

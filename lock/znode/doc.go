@@ -70,7 +70,7 @@
 //
 // [Record] has the fields. Unknown keys are ignored. Clients wait for an entry of a higher version,
 // and never delete it. Times are Unix milliseconds in ensemble time, the clock of the ZooKeeper
-// leader. expires_at is an estimate: no verdict rests on it. attempt is random: a client finds its
+// leader. expires_at is an estimate: no verdict uses it. attempt is random: a client finds its
 // entry by it after a lost reply. A candidate's value is "election.value" in the metadata; the
 // first candidate leads once its record has acquired_at.
 //

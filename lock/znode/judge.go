@@ -11,9 +11,9 @@ type Stat struct {
 	Mzxid          int64 // transaction that wrote its data last
 	Ctime          int64 // stamp of Czxid, Unix ms by the clock of the leader of that time
 	Mtime          int64 // stamp of Mzxid
-	Version        int32 // writes of the data
-	Cversion       int32 // creates and deletes of children
-	Aversion       int32 // changes of the ACL
+	Version        int32 // number of writes of the data
+	Cversion       int32 // number of creates and deletes of children
+	Aversion       int32 // number of changes of the ACL
 	EphemeralOwner int64 // session that the node ends with; 0: none
 	DataLength     int32
 	NumChildren    int32
@@ -34,8 +34,8 @@ type Verdict uint8
 // The verdicts.
 const (
 	Live     Verdict = iota // not expired, as far as is known
-	Expired                 // for certain
-	Unproven                // unknown until there is a younger sample of ensemble time, or the epoch's mark was read
+	Expired                 // certainly expired
+	Unproven                // needs a younger sample of ensemble time, or the epoch's mark
 )
 
 var verdictNames = [...]string{"live", "expired", "unproven"}
@@ -80,7 +80,7 @@ func (n Now) Earliest() time.Time { return time.Unix(0, int64(n.Lower)) }
 // Latest returns the upper bound of the leader's clock.
 func (n Now) Latest() time.Time { return time.Unix(0, int64(n.Upper)) }
 
-// Passed returns Expired if surely more than the given time has passed since the write of stat.
+// Passed returns Expired if surely more than the time lasts has passed since the write of stat.
 // With Live it returns the time until the next check. If the bounds are further apart than
 // precision and the answer depends on that, it returns Unproven: a younger sample will decide.
 func (n Now) Passed(stat Stat, lasts, precision time.Duration) (Verdict, time.Duration) {
@@ -117,9 +117,9 @@ func later(d time.Duration) time.Duration { return d + d/RateError + time.Millis
 // Entry is a contender's node, from a single read.
 type Entry struct {
 	Name
-	Stat   Stat   // of the same read
+	Stat   Stat   // from the same read
 	Record Record // as far as the data could be decoded
-	Err    error  // if the data is no record of this format: ErrNewer, ErrOlder or ErrForeign
+	Err    error  // ErrNewer, ErrOlder or ErrForeign if the data is no record of this format
 }
 
 // ReadEntry returns the entry with that name, from the data and the Stat of one read.
@@ -144,7 +144,7 @@ func (e *Entry) Shares() bool { return e.Granted() && e.Record.Shared }
 func (e *Entry) TTL() time.Duration { return time.Duration(e.Record.TTL) * time.Millisecond }
 
 // Expires returns the expected end of the lease, by the clock of the leader that stamped it. It
-// is for people; no verdict rests on it.
+// is for people; no verdict uses it.
 func (e *Entry) Expires() time.Time { return time.UnixMilli(e.Stat.Mtime + e.Record.TTL) }
 
 // Judge decides whether the entry's lease and the grace have ended. They have if the leader's
@@ -175,11 +175,11 @@ func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duratio
 // else.
 type Node struct {
 	Parent
-	Stat Stat  // of the same read
-	Err  error // if the data is no parent's of this format: ErrNewer, ErrOlder or ErrForeign
+	Stat Stat  // from the same read
+	Err  error // ErrNewer, ErrOlder or ErrForeign if the data is no parent's of this format
 }
 
-// ReadNode returns a node that is no entry and was read.
+// ReadNode returns a node that is no entry, from the data and the Stat of one read.
 func ReadNode(data []byte, stat Stat) Node {
 	p, err := DecodeParent(data)
 	return Node{Parent: p, Stat: stat, Err: err}

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxName is the longest name of a lock in bytes.
+// MaxName is the largest size of a lock's name, and of a root, in bytes.
 const MaxName = 512
 
 // EpochMark is the name of the node below the root that keeps an early stamp of the leader's
@@ -25,7 +25,7 @@ const MaxPermits = 1 << 20
 
 const (
 	idLength       = 16
-	sequenceDigits = 10 // at least, with the sign
+	sequenceDigits = 10 // least length of a sequence; a sign counts
 )
 
 // Role is the kind of access that an entry requests.
@@ -186,7 +186,7 @@ func cutSequence(node string) (prefix string, seq int32, ok bool) {
 		}
 	}
 	// A negative sequence has its own sign behind the token's dash or underscore:
-	// "-lock--2147483648". None begins with a zero: they count up from the minimum.
+	// "-lock--2147483648". The counter goes up from the minimum, so none begins with a zero.
 	if node[at-1] == '-' && node[at] != '0' && at >= 2 && (node[at-2] == '-' || node[at-2] == '_') {
 		at--
 	}
@@ -214,7 +214,7 @@ func (n Name) Ours() bool { return n.Tag != "" }
 func (n Name) Overflowed() bool { return n.Seq < 0 || n.Seq == math.MaxInt32 }
 
 // TokenSequence returns the part of a fencing token that differs among the entries of one
-// transaction: the sequence. It is 0 for an overflowed entry, which is alone.
+// transaction: the sequence; 0 if that is negative.
 func (n Name) TokenSequence() int32 { return max(0, n.Seq) }
 
 // Compare orders names by the creation of their entries. For two overflowed entries use
@@ -317,8 +317,8 @@ func checkComponent(component string) string {
 		return "is not valid UTF-8"
 	}
 	for _, r := range component {
-		// As in the server's PathUtils, which sees UTF-16: beyond U+FFFF there are only
-		// surrogates.
+		// The rule of the server's PathUtils. It sees UTF-16, where all characters beyond U+FFFF
+		// are surrogates, and so forbidden.
 		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
 			return fmt.Sprintf("character %U is not allowed in a path", r)
 		}

@@ -29,7 +29,7 @@ const (
 	maxTTL      = 10 * 365 * 24 * 3600 * 1000
 )
 
-// Errors of [DecodeRecord] and [DecodeParent].
+// Errors of this package's Decode functions.
 var (
 	// ErrForeign says that the data is not ours, or damaged.
 	ErrForeign = errors.New("not Holdfast's data")
@@ -41,15 +41,18 @@ var (
 
 // Record is the data of an entry. Times are Unix milliseconds in ensemble time.
 type Record struct {
-	Version    int    `json:"holdfast"`              // of the format
-	Owner      string `json:"owner"`                 // name of the program, or another name it chose
-	Host       string `json:"host,omitempty"`        // of the program
-	PID        int    `json:"pid,omitempty"`         // of the program
-	TTL        int64  `json:"ttl_ms"`                // length of the lease after each write, in ms
-	ExpiresAt  int64  `json:"expires_at"`            // for people, wrong after a change of the leader; 0: the owner did not know the time
-	AcquiredAt int64  `json:"acquired_at,omitempty"` // 0: no grant recorded
-	Shared     bool   `json:"shared,omitempty"`      // of a writer that now only reads: readers may enter; never taken back
-	Attempt    string `json:"attempt,omitempty"`     // random, unique to the request that created the entry
+	Version int    `json:"holdfast"`       // version of the format
+	Owner   string `json:"owner"`          // name of the program, or another name it chose
+	Host    string `json:"host,omitempty"` // host of the program
+	PID     int    `json:"pid,omitempty"`  // process id of the program
+	TTL     int64  `json:"ttl_ms"`         // length of the lease after each write, in ms
+	// ExpiresAt is for people, and wrong after a change of the leader. 0: the owner did not know
+	// the time. AcquiredAt is the time of the grant; 0: none is recorded.
+	ExpiresAt  int64 `json:"expires_at"`
+	AcquiredAt int64 `json:"acquired_at,omitempty"`
+	// Shared says that a writer from now on only reads, so readers may enter. It is never reset.
+	Shared  bool   `json:"shared,omitempty"`
+	Attempt string `json:"attempt,omitempty"` // random, unique to the request that created the entry
 	// Incarnation counts the attaches of other processes. Detached says that no process has the
 	// entry, and that the holder of its ticket may attach. Attachment is random; a client that
 	// attaches recognizes its own writes by it.
@@ -57,13 +60,13 @@ type Record struct {
 	Detached    bool              `json:"detached,omitempty"`
 	Attachment  string            `json:"attachment,omitempty"`
 	Metadata    map[string]string `json:"metadata,omitempty"` // the owner's own
-	Broken      *Broken           `json:"broken,omitempty"`   // set by a client that force-released the hold; nil: the owner wrote the record
+	Broken      *Broken           `json:"broken,omitempty"`   // nil: the hold was not force-released
 }
 
-// Broken says which client force-released a hold, and why. It is in the record of that hold, in a
-// version that the hold's owner has not written.
+// Broken says which client force-released a hold, and why. That client writes it into the record of
+// the hold; the hold's owner never does.
 type Broken struct {
-	Owner  string `json:"owner"` // of the client that force-released it
+	Owner  string `json:"owner"` // owner in that client's own records
 	Host   string `json:"host,omitempty"`
 	PID    int    `json:"pid,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -192,7 +195,7 @@ func CheckMetadata(m map[string]string) error {
 	return nil
 }
 
-// Kind is the kind of a lock, or [Dir].
+// Kind is the kind of a lock, or of another node of ours.
 type Kind string
 
 // The kinds.
@@ -210,10 +213,14 @@ const (
 // Parent is the data of a lock's parent, or of an ancestor. It does not change while there is an
 // anchor of its generation.
 type Parent struct {
-	Version    int    `json:"holdfast"`             // of the format
-	Kind       Kind   `json:"kind"`                 // of the lock, or Dir
-	Generation string `json:"generation,omitempty"` // random, of the request that created or adopted the parent; part of the names of its anchor and entries
-	Adopted    bool   `json:"adopted,omitempty"`    // was empty, not created by Holdfast: deleted only at the counter's end
+	Version int  `json:"holdfast"` // version of the format
+	Kind    Kind `json:"kind"`     // kind of the lock, or Dir
+	// Generation is random. The request that created or adopted the parent has made it. It is part
+	// of the names of the anchor and the entries.
+	Generation string `json:"generation,omitempty"`
+	// Adopted says that the node was empty, so Holdfast has not created it. It is deleted only if
+	// its counter is at its end.
+	Adopted bool `json:"adopted,omitempty"`
 }
 
 // Encode encodes the data in the current version, as [Record.Encode] does.
@@ -251,9 +258,9 @@ func DecodeParent(data []byte) (Parent, error) {
 
 // AnchorData is the data of an anchor: the settings of the lock's kind.
 type AnchorData struct {
-	Version int   `json:"holdfast"`          // of the format
+	Version int   `json:"holdfast"`          // version of the format
 	Kind    Kind  `json:"kind"`              // AnchorKind
-	Permits int32 `json:"permits,omitempty"` // original number of a semaphore
+	Permits int32 `json:"permits,omitempty"` // original number of a semaphore's permits
 	Resized int32 `json:"resized,omitempty"` // present number; 0: the original one
 }
 
@@ -318,7 +325,7 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
-// decode decodes data into v, whose field version points into.
+// decode decodes data into v. version points to v's field with the version of the format.
 func decode(data []byte, v any, version *int) error {
 	if len(data) > maxData {
 		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrForeign, len(data), maxData)

@@ -18,12 +18,12 @@ func Reserved(node string) bool { return node == EpochMark || node == Inbox }
 
 // Revocation is the data of a child of [Inbox]: a request to release a lock.
 type Revocation struct {
-	Version int    `json:"holdfast"`         // of the format
+	Version int    `json:"holdfast"`         // version of the format
 	Request string `json:"request"`          // random, unique
 	Entry   string `json:"entry"`            // path of the asked entry, relative to the root
-	Owner   string `json:"owner"`            // of the asking client: name of the program
-	Host    string `json:"host,omitempty"`   // of the asking client
-	PID     int    `json:"pid,omitempty"`    // of the asking client
+	Owner   string `json:"owner"`            // name of the program that asks
+	Host    string `json:"host,omitempty"`   // its host
+	PID     int    `json:"pid,omitempty"`    // its process id
 	Reason  string `json:"reason,omitempty"` // for people
 }
 
@@ -34,7 +34,7 @@ func (r Revocation) Encode() []byte {
 }
 
 // DecodeRevocation decodes the data of the child of [Inbox] with that name. Its errors match
-// [ErrNewer] or [ErrForeign].
+// [ErrNewer], [ErrOlder] or [ErrForeign].
 func DecodeRevocation(node string, data []byte) (Revocation, error) {
 	var r Revocation
 	if err := decode(data, &r, &r.Version); err != nil {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// This file judges what one folder has and another one has not, or has otherwise.
+// This file judges transactions that some folders lack, or that differ between folders.
 
-// clockError is by how much clocks of one ensemble's leaders are never apart.
+// clockError is more than the clocks of one ensemble's leaders ever differ.
 const clockError = 24 * time.Hour
 
-// sameEnsemble leaves out the files of folders whose zxids are all lower than those of the first
-// folder although their times are all later, or the other way round: those of another ensemble. If
-// zxids are in both, their transactions tell.
+// sameEnsemble leaves out the files of folders of another ensemble: their zxids are all lower than
+// those of the first folder although their times are all later, or the other way round. If the
+// zxids overlap, differ finds out later.
 func (m *merge) sameEnsemble(files []*logFile) []*logFile {
 	type span struct{ first, last *logFile }
 	spans := map[int]span{}
-	for _, f := range m.log.logs { // by zxid
+	for _, f := range m.log.logs { // sorted by zxid
 		if f.time.IsZero() {
 			continue
 		}
@@ -52,8 +52,8 @@ func (m *merge) sameEnsemble(files []*logFile) []*logFile {
 	return slices.DeleteFunc(files, func(f *logFile) bool { return m.folders[f.dir].foreign })
 }
 
-// choose returns the source to believe: of the content that most folders have, the first one. The
-// folder without (-1: none) is one that lost the transaction.
+// choose returns the source to believe: the first one with the content that most folders have.
+// without is a folder that has lost the transaction; -1: none. It counts which folders agree.
 func (m *merge) choose(group []*source, without int) *source {
 	if len(group) == 1 && without < 0 {
 		m.flush(&m.disagree)
@@ -87,11 +87,11 @@ func (m *merge) choose(group []*source, without int) *source {
 	return chosen
 }
 
-// foreignAfter is the number of differing transactions, with none that is the same, after which a
-// folder is taken for one of another ensemble.
+// foreignAfter is the number of differing transactions after which a folder without a common one
+// counts as one of another ensemble.
 const foreignAfter = 3
 
-// differ records that the group's sources disagree.
+// differ records that the group's sources disagree. It finds folders of another ensemble.
 func (m *merge) differ(chosen *source, group []*source) {
 	m.extend(&m.disagree, ProblemDisagree, chosen.cur.zxid, group)
 	for _, s := range group {
@@ -111,8 +111,8 @@ func (m *merge) differ(chosen *source, group []*source) {
 	}
 }
 
-// discardedBy returns a folder without the transaction whose leader discarded it: the folder has the
-// transaction before, and the next one that it has begins a later epoch. -1: there is none.
+// discardedBy returns a folder that proves that a leader discarded the transaction: the folder has
+// the transaction before, and its next one begins a later epoch. -1: there is none.
 func (m *merge) discardedBy(zxid int64, group []*source) int {
 	if m.last == 0 {
 		return -1
@@ -148,8 +148,9 @@ func (m *merge) skipped(dir int, zxid int64) bool {
 	return snapshots
 }
 
-// survived reports whether a source's folder goes on with the first transaction of a later epoch.
-// Then the transaction was committed: the next leader has a follower truncate its log before that.
+// survived reports whether the folder of one of the group's sources goes on with the first
+// transaction of a later epoch. Then the transaction was committed: otherwise the next leader would
+// have made the server truncate its log before that.
 func (m *merge) survived(zxid int64, group []*source) bool {
 	return slices.ContainsFunc(group, func(s *source) bool {
 		next := &m.folders[s.dir].nextEpoch
@@ -160,8 +161,7 @@ func (m *merge) survived(zxid int64, group []*source) bool {
 	})
 }
 
-// nextEpoch returns the first zxid after an epoch that a folder has; if there is none, one that no
-// folder can have.
+// nextEpoch returns the first zxid after an epoch in a folder; math.MaxInt64 if there is none.
 func (m *merge) nextEpoch(dir int, epoch int64) int64 {
 	var next int64
 	files := m.log.logs
@@ -187,8 +187,8 @@ func (m *merge) has(group []*source, dir int) bool {
 	return slices.ContainsFunc(group, func(s *source) bool { return s.dir == dir })
 }
 
-// confirm notes a transaction that only half of the folders have, or fewer, and that nothing
-// confirms: the others end in this epoch, or go on with a later one.
+// confirm records a transaction that at most half of the folders have, and that nothing confirms:
+// the other folders end in this epoch, or go on with a later one.
 func (m *merge) confirm(zxid int64, group []*source) {
 	if len(group) == len(m.folders) && m.unconfirmed == nil {
 		return
@@ -210,7 +210,7 @@ func (m *merge) confirm(zxid int64, group []*source) {
 		m.flush(&m.unconfirmed)
 	}
 	if lack == 0 || have > lack || m.survived(zxid, group) {
-		// Then those before it in this epoch are committed, too.
+		// It is committed, and so are those before it in this epoch.
 		m.unconfirmed = nil
 		return
 	}

@@ -48,7 +48,7 @@ func decodeHeader(b []byte) header {
 type decoder struct {
 	b    []byte
 	err  error
-	acls map[string][]ACL // by their encoding, so that equal ones are shared
+	acls map[string][]ACL // lists by their encoding, so that equal ones are shared
 }
 
 var errShort = errors.New("the record ends too early")
@@ -84,7 +84,7 @@ func (d *decoder) bool() bool {
 	return b != nil && b[0] != 0
 }
 
-// buffer returns bytes of d's input; nil if the log has none (length -1).
+// buffer returns a part of d.b, not a copy; nil if its length is -1.
 func (d *decoder) buffer() []byte {
 	n := d.int32()
 	if n == -1 {
@@ -106,7 +106,7 @@ func (d *decoder) data() []byte {
 
 func (d *decoder) string() string { return string(d.buffer()) }
 
-// acl returns an access control list, which is shared by all that are equal.
+// acl returns an access control list. Equal ones share one slice.
 func (d *decoder) acl() []ACL {
 	start := d.b
 	n := int(d.int32())
@@ -142,8 +142,8 @@ type errType int32
 
 func (e errType) Error() string { return fmt.Sprintf("unknown type %d", int32(e)) }
 
-// decodeTxn decodes a whole transaction. What it returns shares no memory with b, but the access
-// control lists may be in acls. The rest has what follows the record.
+// decodeTxn decodes a whole transaction. t shares no memory with b, but its access control lists
+// may be in acls. rest is the part of b after the record: the digest, if there is one.
 func decodeTxn(b []byte, acls map[string][]ACL) (t Txn, rest []byte, err error) {
 	if len(b) < headerSize {
 		return Txn{}, nil, errShort
@@ -165,7 +165,7 @@ func decodeTxn(b []byte, acls map[string][]ACL) (t Txn, rest []byte, err error) 
 	return t, d.b, nil
 }
 
-// multi decodes the operations of a multi; of one that failed, the error that made it fail.
+// multi decodes the operations of a multi; if it failed, only the error of the refused operation.
 func (d *decoder) multi() []Op {
 	n := int(d.int32())
 	if n > len(d.b)/8 {
@@ -203,7 +203,7 @@ func (d *decoder) skipOps(n int) {
 		kind := d.int32()
 		d.buffer()
 		if d.err != nil || kind != int32(OpError) {
-			d.b, d.err = rest, nil // that was the digest
+			d.b, d.err = rest, nil // these bytes are the digest
 			return
 		}
 	}

@@ -23,7 +23,7 @@
 //
 // # State
 //
-// A transaction tells what it changes, not what was there before. The state before the first
+// A transaction shows what it changes, not what was there before. The state before the first
 // transaction comes from a snapshot: [Log.SnapshotsFor] returns those that a range can follow,
 // and a [State] applies transactions to one.
 //

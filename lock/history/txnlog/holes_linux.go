@@ -14,7 +14,7 @@ func nextData(r io.ReaderAt, offset int64) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	const seekData = 3 // lseek(2)
+	const seekData = 3 // SEEK_DATA of lseek(2)
 	next, err := f.Seek(offset, seekData)
 	if err == nil {
 		return next, true

@@ -17,14 +17,15 @@ import (
 // as they were when it was opened: each iteration reads them anew. Its methods may be used
 // concurrently if Progress allows it.
 type Log struct {
-	// Progress, if not nil, is told during an iteration how many bytes are read, of how many in
-	// all. It is called in the iterating goroutine, about once a megabyte. Set it before.
+	// Progress, if not nil, is called during an iteration with the number of bytes read so far, and
+	// of all bytes to read. It is called about once a megabyte, in the goroutine that iterates. Set
+	// it before the iteration.
 	Progress func(read, total int64)
 
 	dirs  []string
 	real  []string    // dirs without symbolic links
-	logs  []*logFile  // by first zxid
-	snaps []*Snapshot // by zxid
+	logs  []*logFile  // sorted by first zxid
+	snaps []*Snapshot // sorted by zxid
 }
 
 // Range is a part of the log. Its zero value is all of it.
@@ -46,23 +47,23 @@ func counter(zxid int64) int64 { return zxid & 0xffffffff }
 type File struct {
 	Path     string
 	Snapshot bool
-	Zxid     int64     // of the first transaction, or of the snapshot
-	Time     time.Time // of the first transaction; zero if unknown, or for a snapshot
+	Zxid     int64     // zxid of the first transaction, or of the snapshot
+	Time     time.Time // time of the first transaction; zero if unknown, or for a snapshot
 	Size     int64     // bytes, including preallocated ones
 }
 
 // logFile is one transaction log.
 type logFile struct {
 	path  string
-	dir   int // index in Log.dirs
-	first int64
-	time  time.Time // of the first entry; zero if unknown
-	size  int64
+	dir   int       // index in Log.dirs
+	first int64     // zxid of the first entry, by the file's name
+	time  time.Time // time of the first entry; zero if unknown
+	size  int64     // bytes
 }
 
-// Open finds the transaction logs and snapshots in folders: each is a version-2, or the dataDir or
-// dataLogDir that has it, or a single file. It fails if one does not exist or has none. The files
-// are read later.
+// Open finds the transaction logs and snapshots in dirs. Each is a folder version-2, a dataDir or
+// dataLogDir that has one, or a single file. It fails if one of them does not exist, or has neither
+// log nor snapshot. The files are read later.
 func Open(dirs ...string) (*Log, error) {
 	l := &Log{}
 	if len(dirs) == 0 {
@@ -79,7 +80,7 @@ func Open(dirs ...string) (*Log, error) {
 	return l, nil
 }
 
-// add lists one folder.
+// add lists one folder, or adds one file. seen has the files that were added.
 func (l *Log) add(dir string, seen map[string]bool) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -128,7 +129,7 @@ func (l *Log) add(dir string, seen map[string]bool) error {
 		}
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // purged by the running server
+			continue // the running server has purged it
 		}
 		var size int64
 		if err == nil {

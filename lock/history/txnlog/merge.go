@@ -11,11 +11,11 @@ type merge struct {
 	log   *Log
 	rng   Range
 	to    int64
-	files []*logFile // not open yet, by first zxid
+	files []*logFile // not open yet, sorted by first zxid
 	open  []*source
 
-	current *source   // of the entry that next returned
-	group   []*source // those at the lowest zxid, by folder
+	current *source   // source of the entry that next returned
+	group   []*source // sources at the lowest zxid, sorted by folder
 	last    int64     // zxid of the last entry that next passed; 0: none
 	started bool      // an entry in the range was seen
 	folders []folder
@@ -25,8 +25,8 @@ type merge struct {
 	disagree    *Problem // the run of differing transactions so far
 	uncommitted *Problem // the run of discarded transactions so far
 	unconfirmed *Problem // the run of transactions that not all folders have
-	read, told  int64
-	total       int64
+	read, told  int64    // bytes read, and those that Progress knows of
+	total       int64    // bytes to read, estimated
 }
 
 // source is an open log and its next entry.
@@ -39,17 +39,17 @@ type source struct {
 
 // folder is what is known of one folder while reading.
 type folder struct {
-	files   []*logFile // not open yet, by first zxid
-	seen    recent
-	last    int64 // its last zxid that was passed
-	same    int   // number of transactions that it shares with others
-	differs int   // and that differ from others', or are never its own
-	first   int64 // first zxid that differs
-	foreign bool  // it is of another ensemble
-	hurt    bool  // there were unreadable bytes after last
-	lost    int64 // the last zxid that it should have and lacks
+	files   []*logFile // not open yet, sorted by first zxid
+	seen    recent     // its latest entries
+	last    int64      // its last zxid that was passed
+	same    int        // number of transactions that are the same in other folders
+	differs int        // number of transactions that differ from the chosen ones
+	first   int64      // first zxid of those that differ; 0: none
+	foreign bool       // it is of another ensemble
+	hurt    bool       // there were unreadable bytes after last
+	lost    int64      // the last zxid that it should have and lacks
 
-	nextEpoch int64 // the first zxid of the next epoch that was looked for
+	nextEpoch int64 // the last result of merge.nextEpoch
 }
 
 func newMerge(l *Log, r Range) *merge {
@@ -57,7 +57,7 @@ func newMerge(l *Log, r Range) *merge {
 	m.to = r.To
 	if !r.Until.IsZero() {
 		around := l.around(r.Until)
-		for _, f := range append(around, l.needed(r, r.To)...) { // not exact yet
+		for _, f := range append(around, l.needed(r, r.To)...) { // an estimate until last is known
 			m.total += f.size
 		}
 		last := lastUntil(around, r.Until, m.progress)
@@ -153,7 +153,8 @@ func (m *merge) inRange(e entry) bool {
 	return true
 }
 
-// advance goes to the next entries of the sources that were used, and closes those at their ends.
+// advance reads the next entries of the group's sources. It closes sources that have ended, or are
+// of another ensemble.
 func (m *merge) advance() {
 	over := false
 	for _, s := range m.group {
@@ -231,7 +232,7 @@ func (m *merge) min() int64 {
 	return low
 }
 
-// head returns a folder's next zxid; 0 if it has ended.
+// head returns the zxid of a folder's next entry; 0 if there is none.
 func (m *merge) head(dir int) int64 {
 	var head int64
 	for _, s := range m.open {

@@ -9,20 +9,20 @@ import (
 type ProblemKind int
 
 const (
-	// ProblemTruncated: a file ends within an entry, or what follows the last entry is none. A
-	// server that crashed, or is just writing, leaves this: it is normal at a log's end.
+	// ProblemTruncated: a file ends within an entry, or with bytes that are no entry. A server that
+	// crashed, or is just writing, leaves this: it is normal at a log's end.
 	ProblemTruncated ProblemKind = iota + 1
 	// ProblemDamaged: bytes of a file are no entries, and readable ones follow. What they held may
 	// be in another folder; if not, a ProblemGap follows.
 	ProblemDamaged
 	// ProblemGap: no folder has the transactions from Zxid to Until. A server that is far behind gets
-	// a snapshot from its leader instead of transactions. Then that is Snapshot, and the last
-	// transactions before the gap may have been discarded.
+	// a snapshot from its leader instead of transactions. Then Snapshot is that snapshot, and the
+	// last transactions before the gap may have been discarded.
 	ProblemGap
-	// ProblemDisagree: the folders Dirs have different transactions at the zxids from Zxid to
-	// Until, Count of them; or one of them has none there although it took part in the next epoch as
-	// the others did. The servers have diverged. Txns returns the transactions of most folders, or
-	// else of the one named first to Open.
+	// ProblemDisagree: the folders Dirs have Count different transactions at the zxids from Zxid to
+	// Until. Or one of them has none there, although its server took part in the next epoch as the
+	// others did. The servers have diverged. Txns returns the transactions that most folders have;
+	// without a majority, those of the folder named first to Open.
 	ProblemDisagree
 	// ProblemUncommitted: only the folders Dirs have the transactions from Zxid to Until, and the
 	// log of another folder proves that the next leader discarded them. Txns leaves them out. Servers
@@ -66,15 +66,15 @@ type Problem struct {
 	Kind   ProblemKind
 	File   string   // the file's path; "" if it concerns folders
 	Dirs   []string // folders that it concerns, as found by Open
-	Offset int64    // in File, of the first byte concerned
+	Offset int64    // offset in File of the first byte concerned
 	Bytes  int64    // number of bytes of File that were skipped
 	Zxid   int64    // the first transaction concerned; for damage the last one before it; 0: unknown
 	Until  int64    // the last transaction concerned; for damage the first one after it; 0: unknown
 	Count  int64    // number of transactions concerned; 0: unknown
 	Type   int32    // ProblemUnsupported: the transaction's type
 	Err    error    // the cause, or what is wrong; may be nil
-	// Snapshot is, for a ProblemGap, the newest snapshot of the time of the gap. To go on with the
-	// right state, load it. nil: there is none.
+	// Snapshot is the newest snapshot from the time of a ProblemGap; nil: there is none. To go on
+	// with the right state, load it.
 	Snapshot *Snapshot
 }
 

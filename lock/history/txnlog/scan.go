@@ -13,12 +13,12 @@ import (
 
 const (
 	fileHeaderSize = 16 // magic, version, dbid
-	frameSize      = 12 // of an entry: checksum, length
+	frameSize      = 12 // an entry's checksum and length, before its payload
 	chunkSize      = 256 << 10
 	// maxEntry bounds an entry. The server's default for a request is 1 MiB, but the end of a session
 	// may name many nodes, and jute.maxbuffer can be raised.
 	maxEntry = 128 << 20
-	// maxResync bounds the entries that are looked for behind damage, where any bytes may seem to be
+	// maxResync bounds the entries that resync looks for after damage, where any bytes may look like
 	// a length.
 	maxResync = 8 << 20
 )
@@ -42,17 +42,17 @@ type scanner struct {
 	read   func(n int) // called with the number of bytes that were read; may be nil
 
 	buf     []byte
-	start   int64 // offset of buf in the file
-	pos     int   // of the next entry in buf
-	eof     bool  // buf ends where the file does
-	last    int64 // zxid of the last entry; 0: none
-	hurt    bool  // unreadable bytes since the last entry
-	swapped bool  // a disorder was reported
-	seen    *recent
-	done    bool
+	start   int64   // offset of buf in the file
+	pos     int     // index of the next entry in buf
+	eof     bool    // buf ends where the file does
+	last    int64   // zxid of the last entry; 0: none
+	hurt    bool    // there were unreadable bytes since the last entry
+	swapped bool    // a disorder was reported
+	seen    *recent // the latest entries of the folder
+	done    bool    // there are no more entries
 }
 
-// newScanner reads the file's header. If it is none, the error is a *Problem.
+// newScanner reads the file's header. Its error is a *Problem.
 func newScanner(f io.ReaderAt, path string, report func(*Problem), read func(int)) (*scanner, error) {
 	s := &scanner{f: f, path: path, report: report, read: read, seen: new(recent)}
 	got, err := s.need(fileHeaderSize)
@@ -76,7 +76,7 @@ func newScanner(f io.ReaderAt, path string, report func(*Problem), read func(int
 
 func (s *scanner) offset() int64 { return s.start + int64(s.pos) }
 
-// need has at least n bytes from pos on in the buffer, or all that the file has (false).
+// need makes sure that buf has n bytes from pos on. It returns false if the file ends before.
 func (s *scanner) need(n int) (bool, error) {
 	for len(s.buf)-s.pos < n {
 		if s.eof {
@@ -102,7 +102,7 @@ func (s *scanner) need(n int) (bool, error) {
 	return true, nil
 }
 
-// seek forgets the buffer, and goes on at the offset with what the file has now.
+// seek empties the buffer, so that the file is read again from the offset on.
 func (s *scanner) seek(offset int64) {
 	if s.read != nil {
 		s.read(int(offset - s.start - int64(len(s.buf))))
@@ -124,7 +124,7 @@ func (s *scanner) next() (entry, bool) {
 				return e, true
 			}
 		case s.offset() != again:
-			// A server may have written it since the buffer was filled.
+			// A server may have written this entry since the buffer was filled: read it again.
 			again = s.offset()
 			s.seek(again)
 		case state == entryNone:
@@ -136,8 +136,8 @@ func (s *scanner) next() (entry, bool) {
 	return entry{}, false
 }
 
-// accept checks an entry's place in the order. A server that comes back logs again what it gets
-// from its leader, also if it had it.
+// accept checks an entry's place in the order, and returns false if the entry is left out. A server
+// that comes back logs what it gets from its leader, even entries that it has logged already.
 func (s *scanner) accept(e entry) bool {
 	if e.zxid > s.last {
 		s.last, s.hurt = e.zxid, false
@@ -151,11 +151,11 @@ func (s *scanner) accept(e entry) bool {
 	return false
 }
 
-// recent has the checksums of a folder's latest entries. More than a server logs again: a leader has
-// the last 500 transactions at hand, and reads others from its log up to a third of a snapshot's size.
+// recent has the checksums of a folder's latest entries: more than a server logs again. For that, a
+// leader keeps 500 transactions, and reads others from its log up to a third of a snapshot's size.
 type recent struct {
 	ring []checksum
-	next int
+	next int // index of the oldest one, once ring is full
 }
 
 type checksum struct {
@@ -176,7 +176,7 @@ func (r *recent) add(e entry) {
 	r.next = (r.next + 1) % maxRecent
 }
 
-// has reports whether an equal entry was added lately. The zxids rise.
+// has reports whether an equal entry was added lately. It searches, because zxids rise.
 func (r *recent) has(e entry) bool {
 	older, newer := r.ring[r.next:], r.ring[:r.next]
 	for _, part := range [][]checksum{older, newer} {
@@ -231,8 +231,8 @@ func (s *scanner) parse() (entry, entryState, error) {
 	return e, entryGood, nil
 }
 
-// padding goes to the end of the zeros at pos. If they are not the last bytes of the file, it looks
-// for entries behind them.
+// padding skips the zeros at pos. If they are not the last bytes of the file, it looks for entries
+// after them.
 func (s *scanner) padding() {
 	from := s.offset()
 	for {
@@ -266,12 +266,12 @@ func (s *scanner) padding() {
 	s.resync(candidate, from)
 }
 
-// resync looks for a good entry at the offset or behind it. The bytes from bad on are lost.
+// resync looks for a good entry at the offset or after it. It reports the bytes from bad on as lost.
 func (s *scanner) resync(offset, bad int64) {
 	s.hurt = true
 	s.pos += int(offset - s.offset())
-	var spent int64
-	end := bad // of the bytes that are not zero
+	var spent int64 // bytes of false beginnings of entries
+	end := bad      // end of the last byte that is not zero
 	for {
 		ok, err := s.need(frameSize + headerSize)
 		if err != nil {
@@ -299,7 +299,7 @@ func (s *scanner) resync(offset, bad int64) {
 		if zeros := leadingZeros(s.buf[s.pos:]); zeros > frameSize {
 			s.pos += zeros - frameSize
 			if data, ok := nextData(s.f, s.offset()); ok && data > s.start+int64(len(s.buf)) {
-				s.seek(data - frameSize) // the checksum may begin with zeros
+				s.seek(data - frameSize) // an entry's checksum may begin with zeros
 			}
 			continue
 		}

@@ -13,7 +13,7 @@ type snappyReader struct {
 	in    io.Reader
 	block []byte // compressed
 	out   []byte // decompressed
-	pos   int    // in out
+	pos   int    // number of bytes of out that Read has returned
 }
 
 const (
@@ -22,7 +22,7 @@ const (
 )
 
 func newSnappyReader(in io.Reader) (*snappyReader, error) {
-	head := make([]byte, len(snappyHeader)+8) // and the versions of writer and format
+	head := make([]byte, len(snappyHeader)+8) // the header, and two version numbers
 	if _, err := io.ReadFull(in, head); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func unsnappy(out, b []byte) ([]byte, error) {
 		if skip == 0 || distance == 0 || distance > len(out)-start || length > int(size)-(len(out)-start) {
 			return nil, errSnappy
 		}
-		for range length { // byte by byte: they may overlap
+		for range length { // byte by byte, because the copy may overlap with its source
 			out = append(out, out[len(out)-distance])
 		}
 		b = b[skip:]
@@ -102,7 +102,8 @@ func unsnappy(out, b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// literal returns the length of a literal, and of what comes before it; 0 if b is too short.
+// literal returns the length of the literal at the beginning of b, and the number of bytes before
+// its content; 0 if b is too short.
 func literal(b []byte) (length, skip int) {
 	length = int(b[0] >> 2)
 	if length < 60 {

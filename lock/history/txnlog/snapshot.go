@@ -58,7 +58,8 @@ func (l *Log) SnapshotsFor(r Range) []*Snapshot {
 	return fit
 }
 
-// whole reports whether the file ends as a snapshot does, as far as that is cheap to see.
+// whole reports whether the file ends as a snapshot does. Of a compressed file it checks only that
+// it is not empty.
 func (s *Snapshot) whole() bool {
 	f, err := os.Open(s.Path)
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *Snapshot) whole() bool {
 	return bytes.Equal(end, []byte{0, 0, 0, 1, '/'})
 }
 
-// Sessions returns the sessions that were open. An error ends the iteration; it is a *Problem.
+// Sessions returns the sessions that were open. An error, a *Problem, ends the iteration.
 func (s *Snapshot) Sessions() iter.Seq2[Session, error] {
 	return func(yield func(Session, error) bool) {
 		r, err := s.open()
@@ -95,10 +96,10 @@ func (s *Snapshot) Sessions() iter.Seq2[Session, error] {
 	}
 }
 
-// Nodes returns all nodes, parents before their children. The caller may keep them. An error ends
-// the iteration: a *Problem which says that the snapshot is incomplete or damaged; its last nodes
-// may be wrong then, and another snapshot should be used. Memory is bounded by the largest node and
-// the number of different access control lists.
+// Nodes returns all nodes, parents before their children. The caller may keep them. An error, a
+// *Problem, ends the iteration: the snapshot is incomplete or damaged. Then its last nodes may be
+// wrong, so use another snapshot. Memory is bounded by the largest node and the number of different
+// access control lists.
 func (s *Snapshot) Nodes() iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
 		r, err := s.open()
@@ -132,9 +133,9 @@ type snapshotReader struct {
 	file   *os.File
 	in     *bufio.Reader
 	sum    hash.Hash32
-	offset int64 // in the uncompressed bytes
+	offset int64 // number of uncompressed bytes read
 	err    error
-	small  [256]byte
+	small  [256]byte // buffer of take
 }
 
 // open opens the file and reads its header.
@@ -257,7 +258,7 @@ func (r *snapshotReader) sessions(yield func(Session) bool) {
 	}
 }
 
-// openACL is the list that a server does not save. It permits everything to all clients.
+// openACL permits everything to all clients. A server does not save it: its number is -1.
 var openACL = []ACL{{Perms: 31, Scheme: "world", ID: "anyone"}}
 
 // acls reads the access control lists, by the numbers that nodes refer to.
@@ -300,11 +301,11 @@ func (r *snapshotReader) node(acls map[int64][]ACL) (Node, bool) {
 	return n, true
 }
 
-// statSize is the length of what a node has after its data: the number of its access control list,
+// statSize is the length of a node's record after the data: the number of its access control list,
 // and StatPersisted.
 const statSize = 68
 
-// setOwner sets what the server saves in a node's field ephemeralOwner.
+// setOwner decodes the field ephemeralOwner, in which a server also saves TTLs and containers.
 func (n *Node) setOwner(owner int64) {
 	switch u := uint64(owner); {
 	case owner == math.MinInt64:
@@ -316,7 +317,7 @@ func (n *Node) setOwner(owner int64) {
 	}
 }
 
-// seal verifies the checksum after the nodes. What later releases put behind it is not read.
+// seal verifies the checksum after the nodes. It ignores the data that later releases append.
 func (r *snapshotReader) seal() {
 	want := int64(r.sum.Sum32())
 	if got := r.int64(); r.err == nil && got != want {

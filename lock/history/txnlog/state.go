@@ -13,11 +13,11 @@ import (
 // concurrent use. Its memory is that of the nodes that it keeps.
 type State struct {
 	keep       func(path string) bool
-	zxid       int64 // of the last transaction applied
+	zxid       int64 // see Zxid
 	latest     int64 // the highest zxid that the snapshot's nodes show
 	nodes      map[string]*Node
 	sessions   map[int64]time.Duration
-	ephemerals map[int64]map[string]bool // paths by session
+	ephemerals map[int64]map[string]bool // paths of ephemeral nodes, by session
 }
 
 // NewState returns an empty state, that of an ensemble before its first transaction. If keep is not
@@ -68,8 +68,8 @@ func (s *State) Load(snap *Snapshot) error {
 func (s *State) Zxid() int64 { return s.zxid }
 
 // Exact reports whether the state is exactly that after Zxid. A snapshot may have later changes
-// already; then the state becomes exact when those were applied. It is not known of deletions: a
-// node may still be missing before the transaction that deleted it.
+// already; then the state becomes exact when those were applied. Deletions do not show: a node may
+// already be missing before the transaction that deleted it.
 func (s *State) Exact() bool { return s.zxid >= s.latest }
 
 // Node returns the node with the path.
@@ -105,9 +105,9 @@ func (s *State) Ephemerals(session int64) []string {
 	return slices.Sorted(maps.Keys(s.ephemerals[session]))
 }
 
-// Apply applies a transaction as a server does. What it has already, from a fuzzy snapshot, changes
-// nothing. If the transaction ends a session and its log does not name the nodes that ended with
-// it, Apply sets Ended to those that the state has.
+// Apply applies a transaction as a server does. Changes that a fuzzy snapshot has already have no
+// effect. If the transaction ends a session, and the log does not name the nodes that it deletes
+// (before 3.6), Apply sets Ended to those that the state has.
 func (s *State) Apply(t *Txn) {
 	for i := range t.Ops {
 		s.apply(t, &t.Ops[i])

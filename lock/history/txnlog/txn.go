@@ -7,12 +7,12 @@ import "time"
 type Txn struct {
 	Zxid    int64
 	Time    time.Time // by the leader's clock, in milliseconds
-	Session int64     // of the client that asked for it, or whose session began or ended
+	Session int64     // the session that asked for it, or that began or ended
 	Cxid    int32     // the client's number of the request
 	Ops     []Op      // one, or those of a multi
 }
 
-// OpKind tells what an operation does.
+// OpKind is the kind of an operation.
 type OpKind int32
 
 // The numbers are ZooKeeper's (ZooDefs.OpCode).
@@ -31,17 +31,21 @@ const (
 // Op is one operation of a transaction. The fields that its kind does not name are zero.
 type Op struct {
 	Kind      OpKind
-	Path      string        // all but the sessions' and OpError
-	Data      []byte        // OpCreate, OpSetData, OpReconfig
-	ACL       []ACL         // OpCreate, OpSetACL; shared between operations: do not change it
-	Ephemeral bool          // OpCreate: the owner is Txn.Session
-	Container bool          // OpCreate: the server deletes the node after its last child has gone
-	TTL       time.Duration // OpCreate: the server deletes the node if it is childless and unchanged for so long; 0: it stays
-	Version   int32         // OpSetData, OpReconfig: the node's version afterwards; OpSetACL: its ACL's; OpCheck: the node's
-	CVersion  int32         // OpCreate: the parent's Node.CVersion afterwards; -1 if the log lacks it
-	Timeout   time.Duration // OpBeginSession
-	Ended     []string      // OpCloseSession: the ephemeral nodes that it deletes, if the log names them (3.6 and later)
-	Err       int32         // OpError: ZooKeeper's code
+	Path      string // all kinds but OpBeginSession, OpCloseSession and OpError
+	Data      []byte // OpCreate, OpSetData, OpReconfig
+	ACL       []ACL  // OpCreate, OpSetACL; shared between operations: do not change it
+	Ephemeral bool   // OpCreate: the owner is Txn.Session
+	Container bool   // OpCreate: the server deletes the node after its last child has gone
+	// TTL is set for OpCreate: the server deletes the node after this time without children and
+	// changes; 0: it stays.
+	TTL time.Duration
+	// Version is the node's version after OpSetData and OpReconfig, its ACL's version after
+	// OpSetACL, and the version that OpCheck requires of the node.
+	Version  int32
+	CVersion int32         // OpCreate: the parent's Node.CVersion afterwards; -1 if the log lacks it
+	Timeout  time.Duration // OpBeginSession
+	Ended    []string      // OpCloseSession: the ephemeral nodes that it deletes; nil: see State.Apply
+	Err      int32         // OpError: ZooKeeper's code
 }
 
 // ACL is one entry of a node's access control list.
@@ -56,9 +60,9 @@ type Node struct {
 	Path         string
 	Data         []byte
 	ACL          []ACL // shared between nodes: do not change it
-	Czxid        int64 // the transaction that made it
-	Mzxid        int64 // the last that wrote its data
-	Pzxid        int64 // the last that added or removed a child
+	Czxid        int64 // the transaction that created it
+	Mzxid        int64 // the last one that wrote its data
+	Pzxid        int64 // the last one that created or deleted a child
 	Ctime, Mtime time.Time
 	Version      int32
 	// CVersion counts the children that were ever created. A client's Stat shows twice that, less

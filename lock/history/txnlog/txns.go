@@ -8,9 +8,9 @@ import (
 )
 
 // Txns returns the range's transactions in the order of their zxids, each once, merged from all
-// folders. An error is a *Problem and stands, with a zero Txn, where it was met: the iteration goes
-// on after it. The caller may keep transactions. Memory is bounded by a buffer for each folder, and
-// the largest transactions.
+// folders. An error is a *Problem with a zero Txn, at its place among the transactions; the
+// iteration goes on after it. The caller may keep transactions. Memory is bounded by a buffer for
+// each folder, and the largest transactions.
 //
 // Files that end before the range, or begin after it, are not read. If Until is set, the file that
 // has its end is read twice, and the one after it once.
@@ -64,21 +64,21 @@ func newLogFile(path string, dir int, zxid, size int64) *logFile {
 	f := &logFile{path: path, dir: dir, first: zxid, size: size}
 	file, err := os.Open(path)
 	if err != nil {
-		return f // told when it is read
+		return f // the error is reported when the file is read
 	}
 	defer file.Close()
 	head := make([]byte, fileHeaderSize+frameSize+headerSize)
 	if n, _ := file.ReadAt(head, 0); n < len(head) {
 		return f
 	}
-	// A file that was renamed, or whose first entry is damaged, is known by its name.
+	// If the file was renamed, or its first entry is damaged, only its name counts.
 	if h := decodeHeader(head[fileHeaderSize+frameSize:]); h.zxid == zxid {
 		f.time = time.UnixMilli(h.time)
 	}
 	return f
 }
 
-// needed returns the files that have the range up to a zxid (0: no bound).
+// needed returns the logs that may have transactions of the range up to the zxid to; 0: no bound.
 func (l *Log) needed(r Range, to int64) (files []*logFile) {
 	following := l.following()
 	started := map[int]bool{}
@@ -111,8 +111,9 @@ func (l *Log) following() map[*logFile]*logFile {
 	return next
 }
 
-// around returns the files in which the last transaction that is not after a time may be: for each
-// folder the last one that begins in time, and the next one, where the clock may have been set back.
+// around returns the logs that may have the last transaction that is not after the time until: for
+// each folder the last one that begins by then, and the next one, in which the clock may have been
+// set back.
 func (l *Log) around(until time.Time) (files []*logFile) {
 	last := map[int]*logFile{}
 	for _, f := range l.logs {

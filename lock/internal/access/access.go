@@ -12,13 +12,13 @@ import (
 
 // Client has the parts of a client that tools use.
 type Client struct {
-	Conn  *zkconn.Conn // from Dial, or given to New
+	Conn  *zkconn.Conn // the connection that Dial made, or New was given
 	Clock *clock.Clock
 	Root  string // path below which the locks are
 	Check servercheck.Checker
 	Owner string   // owner in the client's records
 	Host  string   // host in the client's records
-	ACL   []zk.ACL // of the nodes that it creates
+	ACL   []zk.ACL // ACL of the nodes that the client creates
 }
 
 // Of returns the parts of a *lock.Client, or false if it is nil or was not made by Dial or New.

@@ -26,7 +26,7 @@ type Clock struct {
 	asker chan struct{} // has one token: only one caller at a time requests a proof
 
 	observing sync.Mutex
-	session   int64 // of the last sample; 0: there is none
+	session   int64 // session of the last sample; 0: there is none
 }
 
 // New returns a clock that samples below the root with that connection. newID returns names that
@@ -35,8 +35,8 @@ func New(conn *zkconn.Conn, root string, acl []zk.ACL, local func() Instant, new
 	return &Clock{Local: local, conn: conn, root: root, acl: acl, newID: newID, asker: make(chan struct{}, 1)}
 }
 
-// Observe is [Ensemble.Observe]. It drops a sample whose session is not known, because one ended
-// since the request was sent.
+// Observe does what [Ensemble.Observe] does. It drops the sample if a session has ended since the
+// request was sent, because the sample's session is then unknown.
 func (c *Clock) Observe(zxid, mtime int64, sent, received Instant) {
 	c.observing.Lock()
 	defer c.observing.Unlock()
@@ -92,7 +92,7 @@ func (c *Clock) Sample(ctx context.Context) error {
 }
 
 // Outdated reports whether the last sample is older than the last outage. The servers may have
-// lost their data meanwhile, so no verdict may rest on it before the next sample.
+// lost their data meanwhile, so no verdict may depend on that sample.
 func (c *Clock) Outdated() bool {
 	_, sampled := c.Sampled()
 	return sampled < c.conn.LastOutage()
@@ -118,8 +118,8 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return c.Sample(ctx)
 }
 
-// mark reads the epoch's mark, or writes it if no client has done so in this epoch, for clients
-// that judge only once and briefly. If an ACL forbids that, our own first sample takes its place.
+// mark reads the epoch's mark. If no client has written it in this epoch, it does so, which helps
+// clients that run only briefly. If an ACL forbids that, our own first sample takes its place.
 func (c *Clock) mark(ctx context.Context) error {
 	path := c.root + "/" + znode.EpochMark
 	exists := func() (*zk.Stat, error) { return c.conn.Exists(ctx, path) }
@@ -134,7 +134,7 @@ func (c *Clock) mark(ctx context.Context) error {
 			return nil
 		case err != nil:
 			return err
-		case znode.Epoch(stat.Mzxid) > znode.Epoch(c.Now().Zxid): // a newer leader's: our sample is old
+		case znode.Epoch(stat.Mzxid) > znode.Epoch(c.Now().Zxid): // a newer leader has come: our sample is old
 			return c.Sample(ctx)
 		case znode.Epoch(stat.Mzxid) == znode.Epoch(c.Now().Zxid):
 			c.ObserveMark(stat.Mzxid, stat.Mtime)

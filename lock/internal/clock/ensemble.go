@@ -29,20 +29,20 @@ type Ensemble struct {
 
 	mu sync.Mutex
 	knowledge
-	resets        int // calls of Forget
-	sessions      int // these, and calls of newSession
-	displacements uint64
-	last          Displacement
+	resets        int          // how often all samples were dropped
+	sessions      int          // resets, plus calls of newSession
+	displacements uint64       // number of detected displacements
+	last          Displacement // the last one of these
 }
 
 // knowledge is the result of the samples of one ensemble.
 type knowledge struct {
-	sample sample // of the highest transaction
-	known  bounds // from all samples of the term
+	sample sample // the sample of the highest transaction
+	known  bounds // bounds from all samples of the term
 
 	term      int64         // first transaction of the present term
-	since     time.Duration // its earliest known stamp
-	first     int64         // transaction of its first sample
+	since     time.Duration // earliest known stamp of the term
+	first     int64         // transaction of the term's first sample
 	marked    bool          // the epoch's mark was read, or cannot add anything
 	doubted   bool          // the term began in an earlier session
 	displaced time.Duration // upper bound of the sum of displacements within the term
@@ -63,8 +63,8 @@ func (c *Ensemble) forget() {
 	c.sessions++
 }
 
-// newSession says that the next sample is of another session than the last one. If the servers
-// have lost their data in between and have made more transactions since than before, no number
+// newSession records that the next sample is of another session than the last one. The servers may
+// have lost their data in between. If they have made more transactions since than before, no zxid
 // shows that.
 func (c *Ensemble) newSession() {
 	c.mu.Lock()
@@ -112,7 +112,7 @@ func (s sample) bounds() bounds {
 // two leaders.
 type Displacement struct {
 	By                 time.Duration // jump of the clock, negative for backwards; 0: no displacement
-	OldEpoch, NewEpoch int64         // of the samples before and after it; equal if one leader's clock was set
+	OldEpoch, NewEpoch int64         // epochs before and after; equal if one leader's clock was set
 	Seen               time.Duration // time on this process's monotonic clock
 }
 
@@ -159,7 +159,7 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	}
 }
 
-// begin begins a new term; c.mu is held.
+// begin begins a new term; c.mu is held. marked says that the mark of the epoch is of no use for it.
 func (c *Ensemble) begin(term int64, since time.Duration, marked bool) {
 	c.term, c.since, c.marked, c.doubted, c.displaced = term, since, marked, false, 0
 	c.first = c.sample.zxid

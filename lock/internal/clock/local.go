@@ -9,8 +9,8 @@ import (
 // still while the machine is suspended, the wall clock runs ahead of it and shows the suspend.
 // The wall clock serves for nothing else.
 type Instant struct {
-	Mono time.Duration // since the client was made
-	Wall time.Duration // since the Unix epoch
+	Mono time.Duration // time since the client was made
+	Wall time.Duration // time since the Unix epoch
 }
 
 // System returns a function that reads the machine's clocks. Simulations use their own. Go's

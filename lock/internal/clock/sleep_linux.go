@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleptBefore is the last result of slept. Reading a clock is a system call.
+// sleptBefore is the last result of slept. While it fits, slept needs only two system calls.
 var sleptBefore atomic.Int64
 
 // slept returns how long the machine has been suspended since it was booted: the difference

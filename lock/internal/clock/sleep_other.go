@@ -4,6 +4,6 @@ package clock
 
 import "time"
 
-// slept would return how long the machine has been suspended. On these systems only the wall
-// clock shows that, unless it was set back meanwhile.
+// slept returns 0: on these systems no clock counts the time that the machine was suspended. Only
+// the wall clock shows it, unless it was set back meanwhile.
 func slept() time.Duration { return 0 }

@@ -1,5 +1,5 @@
 // Package digestmd5 is the client's side of SASL's mechanism DIGEST-MD5 (RFC 2831), as far as
-// ZooKeeper uses it: authentication alone, without protection of what follows.
+// ZooKeeper uses it: it authenticates, but does not protect later messages.
 package digestmd5
 
 import (
@@ -30,12 +30,13 @@ var (
 	ErrImpostor = fmt.Errorf("%w: the server has not proved that it knows the password: it is a false one", zkconn.ErrDenied)
 )
 
-// Exchange is one exchange.
+// Exchange is one authentication of a user, see [zkconn.SASLExchange]. It is not safe for
+// concurrent use.
 type Exchange struct {
 	user, password string
-	cnonce         string
-	step           int
-	expect         string // in the server's last token
+	cnonce         string // the client's random part
+	step           int    // number of calls of Next
+	expect         string // proof that the server's last token must have
 }
 
 // New returns an exchange for a user.
@@ -64,7 +65,7 @@ func (x *Exchange) Next(challenge []byte) ([]byte, error) {
 	case 2:
 		return x.respond(challenge)
 	}
-	if len(challenge) == 0 { // it has allowSaslFailedClients
+	if len(challenge) == 0 { // the server has the option allowSaslFailedClients
 		return nil, fmt.Errorf("%w: the server keeps the connection, but has refused the user: %s", zkconn.ErrDenied, x.Advice())
 	}
 	said, err := parse(challenge)
@@ -106,8 +107,8 @@ func hash(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// latin returns the text in ISO 8859-1, if that has all of its characters; RFC 2831 wants the
-// password's hash so.
+// latin returns the text in ISO 8859-1 if that has all of its characters, and otherwise as it is.
+// RFC 2831 hashes the password in that form.
 func latin(s string) string {
 	var b []byte
 	for _, r := range s {
@@ -140,7 +141,7 @@ func parse(challenge []byte) (map[string]string, error) {
 		value, left, ok := parseValue(strings.TrimLeft(after, " \t"))
 		if _, twice := said[key]; !found || key == "" || !ok || twice && key != "realm" {
 			return nil, ErrChallenge
-		} else if !twice { // of several realms, the first
+		} else if !twice { // the first of several realms counts
 			said[key] = value
 		}
 		rest = left

@@ -60,7 +60,7 @@ func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error
 			return nil, missing(err)
 		}
 		var failed error
-		shares := map[string]bool{} // all readers right behind a writer ask for the same record
+		shares := map[string]bool{} // by writer: Holders asks once for each reader behind it
 		holders := znode.Holders(znode.Contenders(children), rules, func(writer znode.Name) bool {
 			if is, known := shares[writer.Node]; known {
 				return is
@@ -73,7 +73,7 @@ func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error
 			shares[writer.Node] = entry.Shares()
 			return shares[writer.Node]
 		})
-		if !errors.Is(failed, zk.ErrNoNode) { // otherwise it has left meanwhile
+		if !errors.Is(failed, zk.ErrNoNode) { // otherwise the writer has left meanwhile
 			return holders, missing(failed)
 		}
 	}
@@ -139,7 +139,7 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 			}
 			return err
 		case op == 1 && len(ops) == 3 && (errors.Is(cause, zk.ErrBadVersion) || errors.Is(cause, zk.ErrNoNode)):
-			// Another client has replaced or deleted it.
+			// Another client has replaced or deleted the request.
 			ops = []any{check, create}
 			return zkconn.ErrAgain
 		}
@@ -147,7 +147,7 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	})
 }
 
-// clearSome deletes some of the stale requests.
+// clearSome reads a few requests, from a random one on, and deletes the stale ones.
 func (b *Inbox) clearSome() {
 	ctx, cancel := context.WithTimeout(b.Closing, b.Patience)
 	defer cancel()

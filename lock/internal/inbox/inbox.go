@@ -26,11 +26,11 @@ type Inbox struct {
 
 	used   atomic.Bool   // a handle listens, or has listened
 	relist atomic.Bool   // the last list may be stale, whatever the watch says
-	wake   chan struct{} // one token: a handle listens, or relist is set
+	wake   chan struct{} // buffer of one: wakes run for a new handle, or for relist
 
 	mu    sync.Mutex
 	wards map[string]*ward // by the ids of their entries
-	over  []ended          // by age
+	over  []ended          // wards that have ended, oldest first
 }
 
 // Options has the parts and settings of an inbox.
@@ -40,7 +40,7 @@ type Options struct {
 	Tasks   *zkconn.Group    // counts background work; Close waits for it
 	Closing context.Context  // ends when the client closes
 	Root    string           // path below which the locks are
-	ACL     []zk.ACL         // of created nodes
+	ACL     []zk.ACL         // ACL of created nodes
 	Random  *rand.Rand       // safe for concurrent use
 	Who     znode.Revocation // owner, host and pid of this client
 	// Patience is the time for which the deletion of a request waits for the end of its entry.
@@ -61,7 +61,7 @@ func path(root, id string) string {
 type Request struct {
 	znode.Revocation
 	Stat *zk.Stat
-	Err  error // of the decoding: then the request is unknown
+	Err  error // why the request could not be decoded; nil: it could
 }
 
 // Read reads the request to the entry with that id, and reports whether it is stale: the entry
@@ -70,7 +70,7 @@ type Request struct {
 // The transaction that creates a request checks that the entry exists. So a session that has seen
 // the request has also seen the entry's create. If that session sees no entry, it has seen the
 // entry's end. If the session has changed in between, Read reads both again.
-func Read(ctx context.Context, conn *zkconn.Conn, root, id string) (r Request, moot bool, err error) {
+func Read(ctx context.Context, conn *zkconn.Conn, root, id string) (r Request, stale bool, err error) {
 	for {
 		session := conn.Session()
 		n, err := conn.Get(ctx, path(root, id))
@@ -82,11 +82,11 @@ func Read(ctx context.Context, conn *zkconn.Conn, root, id string) (r Request, m
 			return r, false, nil
 		}
 		_, err = conn.Exists(ctx, root+"/"+r.Entry)
-		if moot = errors.Is(err, zk.ErrNoNode); err != nil && !moot {
+		if stale = errors.Is(err, zk.ErrNoNode); err != nil && !stale {
 			return r, false, err
 		}
-		if !moot || conn.Session() == session {
-			return r, moot, nil
+		if !stale || conn.Session() == session {
+			return r, stale, nil
 		}
 	}
 }
@@ -97,18 +97,18 @@ var errStands = errors.New("the asked entry still exists")
 // clear deletes the request to the entry with that id if it is stale. If it is not, clear fails
 // with errStands.
 func (b *Inbox) clear(ctx context.Context, id string) error {
-	r, moot, err := Read(ctx, b.Conn, b.Root, id)
+	r, stale, err := Read(ctx, b.Conn, b.Root, id)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case err != nil:
 		return err
-	case r.Err != nil: // its entry is not known
+	case r.Err != nil: // the request does not tell its entry
 		return nil
-	case !moot:
+	case !stale:
 		return errStands
 	}
-	// It cannot have been created again: its entry had gone.
+	// The request cannot have been replaced since the read, because its entry had gone.
 	_, err = b.Conn.Multi(ctx, &zk.DeleteRequest{Path: path(b.Root, id), Version: r.Stat.Version})
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil

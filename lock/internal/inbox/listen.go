@@ -19,9 +19,9 @@ type Ear interface{ Tell(Request) }
 // ward is an entry of this client whose release can be requested.
 type ward struct {
 	path  string
-	ears  map[any]Ear // by handle
+	ears  map[any]Ear // the ear of each handle
 	seen  int64       // Czxid of the last request read; 0: none
-	last  Request     // last one delivered; zero: none
+	last  Request     // last request delivered; zero: none
 	ended bool        // no handle is left; a request found later is deleted
 }
 
@@ -32,11 +32,11 @@ type ended struct {
 	at   time.Time
 }
 
-// straggles is the time for which the inbox looks for a request to an ended entry: a request may
-// have been made before the end and arrive later.
+// straggles is the time for which the inbox remembers an ended entry: the list may show a request
+// late that was made before the end.
 const straggles = 10 * time.Second
 
-// deafFor is the time without listening after a failure that is no outage.
+// deafFor is the pause before the next try after a failure that is no outage.
 const deafFor = time.Minute
 
 // Listen returns the ear of a handle on the hold of the entry with that path. The first call for
@@ -83,8 +83,8 @@ func (b *Inbox) Forget(path string, handle any) (asked bool) {
 	return w.last.Stat != nil
 }
 
-// Ended says that an entry has ended for this client. It deletes a request to the entry, unless
-// the entry was detached: its new owner is asked, too.
+// Ended is called when an entry has ended for this client. It deletes a request to the entry.
+// If handedOn is set, the entry was detached, and the request stays for the next owner.
 func (b *Inbox) Ended(path string, handedOn bool) {
 	if !b.used.Load() {
 		return
@@ -135,7 +135,7 @@ func (b *Inbox) nudge() {
 // run listens until the client closes.
 func (b *Inbox) run() {
 	var ids []string
-	var changed <-chan zk.Event // of the list in ids; nil: no list
+	var changed <-chan zk.Event // watch on the list in ids; nil: there is no list
 	var told time.Time          // time of the last log line about lost requests
 	for {
 		anew, err := b.list(b.Closing, &ids, &changed)
@@ -148,12 +148,12 @@ func (b *Inbox) run() {
 			return
 		}
 		if err != nil && b.Closing.Err() == nil {
-			b.relist.Store(true) // whatever wakes us first: not all listed requests were read
+			b.relist.Store(true) // not all listed requests were read: list again, whatever wakes us
 			if time.Since(told) >= deafFor {
 				told = time.Now()
 				b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not hear that they are asked for")
 			}
-			// Without a list, a handle that listens meanwhile gets its request with the next one.
+			// Without a list, a new handle must not wake us: the next list has its request, too.
 			if again = time.After(deafFor); changed == nil {
 				wake = nil
 			}
@@ -170,8 +170,8 @@ func (b *Inbox) run() {
 	}
 }
 
-// list lists the requested entries if the last list may be stale. There is only one watch at a
-// time, because go-zookeeper cannot cancel one.
+// list lists the requested entries if the last list may be stale; anew says that it has. There is
+// only one watch at a time, because go-zookeeper cannot cancel one.
 func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) (anew bool, err error) {
 	relist := b.relist.Swap(false)
 	switch {

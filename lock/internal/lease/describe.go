@@ -33,8 +33,8 @@ func (e *Entry) LeasedAt() clock.Instant {
 	return locked(e, func() clock.Instant { return e.lease.sent })
 }
 
-// tells returns the grant for the record; e.mu is held.
-func (e *Entry) tells() Grant {
+// recordGrant returns the grant for the record; e.mu is held.
+func (e *Entry) recordGrant() Grant {
 	if e.acquired == 0 {
 		return Grant{}
 	}
@@ -45,7 +45,7 @@ func (e *Entry) tells() Grant {
 func (e *Entry) RecordNow() znode.Record {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
-	data := e.keeper.Record(&e.Terms, e.nextTTL, e.tells(), now)
+	data := e.keeper.Record(&e.Terms, e.nextTTL, e.recordGrant(), now)
 	e.mu.Unlock()
 	r, err := znode.DecodeRecord(data)
 	if err != nil {

@@ -47,7 +47,7 @@ type Entry struct {
 	suspectSince time.Duration           // see expire; monotonic time, 0: not in doubt
 	granted      time.Duration           // monotonic time of the grant; 0: not granted
 	acquired     int64                   // the grant in Unix ms of ensemble time; 0: not granted
-	rare         *rarities               // nil: none of these fields is set
+	rare         *rarities               // fields that few entries need; nil: none is set
 	writing      *write                  // the write in flight or in doubt
 	why          error                   // why the entry ended
 	changed      chan struct{}           // closed at the next change; nil: no goroutine waits
@@ -214,7 +214,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 		}
 		t := e.Terms
 		t.Detached, t.Incarnation, t.Attachment = true, incarnation, ""
-		record = e.keeper.Record(&t, ttl, e.tells(), now)
+		record = e.keeper.Record(&t, ttl, e.recordGrant(), now)
 		e.lapsed = e.timeLeft(now) <= 0
 		e.transition(Ended, ErrDetached)
 	})

@@ -62,7 +62,7 @@ type Terms struct {
 
 // Grant is the part of a record about the grant.
 type Grant struct {
-	Acquired int64 // Unix ms of ensemble time; 0: not granted
+	Acquired int64 // time of the grant, Unix ms of ensemble time; 0: not granted
 	Shared   bool  // the hold is a writer's that now only reads: readers may enter
 }
 

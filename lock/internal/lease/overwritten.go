@@ -26,7 +26,7 @@ func (t *Terms) OverwrittenBy(data []byte) error {
 	return ErrTaken
 }
 
-// writtenBy ends the entry because its node has another client's data; nil if the data is
+// writtenBy ends the entry because its node has another client's data. data is nil if that is
 // unknown.
 func (e *Entry) writtenBy(data []byte) {
 	why := e.OverwrittenBy(data)

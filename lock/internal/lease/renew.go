@@ -25,7 +25,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 		}
 		if e.writing == nil { // otherwise the write in doubt is sent again, with the same bytes
 			e.writing = &write{
-				data: e.keeper.Record(&e.Terms, e.nextTTL, e.tells(), now),
+				data: e.keeper.Record(&e.Terms, e.nextTTL, e.recordGrant(), now),
 				ttl:  e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now,
 			}
 		}
@@ -54,7 +54,7 @@ func (e *Entry) suspect(w *write) {
 func (e *Entry) inDoubt(w *write) bool { return locked(e, func() bool { return w.doubt }) }
 
 // acknowledge handles the reply to a write that was sent at that time in that session. The
-// transaction zxid left the node's data at this version. The next write is due next after sent.
+// transaction zxid left the node's data at this version. The next write is due at sent plus next.
 func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version int32, zxid int64, next time.Duration, now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,8 +13,8 @@ var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 // its last write is answered.
 func (e *Entry) Passable() bool { return locked(e, func() bool { return e.passable() }) }
 
-// passable requires that the entry ended by an unlock, with time left on its lease, and with the
-// lease of its terms; e.mu is held.
+// passable is Passable with e.mu held. The unlock must have been in time, with the lease of the
+// terms. A pinned, shared or fixed hold, or a write in doubt, prevents a handoff.
 func (e *Entry) passable() bool {
 	doubt := e.writing != nil && (e.writing.doubt || !e.writing.flying)
 	return e.state == Ended && e.why == ErrUnlocked && !e.lapsed && !e.pinned && !e.shared && !e.Fixed && !doubt &&

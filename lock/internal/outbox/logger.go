@@ -19,7 +19,7 @@ func (o *Outbox) Logger(log zerolog.Logger) zerolog.Logger {
 	return zerolog.New(&lines{outbox: o, log: log}).Level(log.GetLevel())
 }
 
-// lines is the writer of such a logger.
+// lines is the writer of the logger that Outbox.Logger returns.
 type lines struct {
 	outbox *Outbox
 	log    zerolog.Logger
@@ -29,7 +29,7 @@ type lines struct {
 // Write takes a line without a level.
 func (l *lines) Write(line []byte) (int, error) { return l.WriteLevel(zerolog.NoLevel, line) }
 
-// WriteLevel takes a line, a JSON object.
+// WriteLevel puts a line, a JSON object, into the outbox.
 func (l *lines) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	line, at := bytes.Clone(line), time.Now()
 	l.outbox.Put(func() { l.deliver(level, line, time.Since(at)) })

@@ -11,11 +11,11 @@ import (
 // Outbox makes deliveries one after the other, in the order of Put. It has a goroutine only while
 // there is something to deliver. All methods are safe for concurrent use.
 type Outbox struct {
-	most int
+	most int // largest number of pending deliveries
 
 	mu      sync.Mutex
-	pending []func() // the first one is being made
-	ended   chan struct{}
+	pending []func()      // the first one is under way
+	ended   chan struct{} // closed when the last goroutine of run has ended; nil: there was none
 	closed  bool
 	dropped uint64
 }

@@ -14,7 +14,7 @@ import (
 // It passes all levels on; log filters them.
 func FromSlog(log *slog.Logger) zerolog.Logger { return zerolog.New(records{log.Handler()}) }
 
-// records is the writer of such a logger.
+// records is the writer of the logger that FromSlog returns.
 type records struct{ handler slog.Handler }
 
 // Write takes a line without a level.

@@ -195,7 +195,7 @@ func (p *Place[E]) Hold(e E, use Use, since time.Duration) {
 	p.holds = append(p.holds, &hold[E]{e, use})
 }
 
-// Use returns the use of a held entry.
+// Use returns the use of a held entry; the zero value for any other entry.
 func (p *Place[E]) Use(e E) Use {
 	if h := p.holding(e); h != nil {
 		return h.Use

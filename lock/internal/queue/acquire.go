@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// hasPlace reports whether a request can share its entry with other requests of this process. Not
-// if the lease is fixed, the entry is detached, or it is for a candidate. A reader must have a
-// window, and no limit to its hold.
+// hasPlace reports whether a request can share its entry with other requests of this process. It
+// cannot if its lease is fixed, its entry is detached, or it is a candidate's. A reader needs a
+// window, and no MaxHold.
 func (r *Request) hasPlace() bool {
 	return !r.Terms.Fixed && !r.Terms.Detached && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
 }
@@ -39,7 +39,7 @@ type likeness struct {
 	metadata                          string
 }
 
-// likeness returns the likeness of the request that a sole hold's entry was made for.
+// likeness returns the likeness of the request of a sole hold, from the fields that dropPlace set.
 func (e *Entry) likeness() likeness {
 	r := Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
 	return r.likeness()

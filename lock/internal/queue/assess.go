@@ -41,7 +41,7 @@ func (c *contender) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Dura
 	return s.entry.Judge(knew, grace, c.Clock.Mono()-s.since)
 }
 
-// proof gets the missing proof for a verdict on a write of that transaction.
+// proof gets the missing proof for an unproven verdict on the write of the transaction mzxid.
 type proof func(ctx context.Context, knew znode.Now, mzxid int64) error
 
 // assess reads an entry and decides whether it has expired. If prove must get a proof for that, it
@@ -75,8 +75,8 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 			return before, nil
 		}
 		switch err := prove(ctx, knew, before.entry.Stat.Mzxid); {
-		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode): // this client's own clock will decide
-			before.wait = pollEvery
+		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode):
+			before.wait = pollEvery // this client's own clock will decide
 			return before, nil
 		case err != nil:
 			return before, err

@@ -18,7 +18,7 @@ import (
 // Left is the ticket's data about an entry that was left to other clients.
 type Left struct {
 	Node        string // name of the entry's node
-	Incarnation int32  // at the time it was left
+	Incarnation int32  // incarnation of the entry when it was left
 	Until       int64  // ensemble time at which its lease ends, about, in Unix ms; 0: it was not detached
 }
 
@@ -131,7 +131,8 @@ func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
 // readEntry reads and judges the entry. It fails if the ticket does not fit the entry.
 func (a *attachment) readEntry(ctx context.Context) error {
 	name, _ := znode.Parse(a.left.Node)
-	found, err := zkconn.Synced(ctx, a.Conn, a.path, func() (*sighting, error) { // it may have been detached just now
+	// Synced, because the entry may have been detached just now.
+	found, err := zkconn.Synced(ctx, a.Conn, a.path, func() (*sighting, error) {
 		return a.assess(ctx, name, a.found, true, a.byClock)
 	})
 	if err == nil {
@@ -160,7 +161,8 @@ func (a *attachment) readEntry(ctx context.Context) error {
 // It writes twice. The previous owner may have a renewal in doubt, and may delete the entry on
 // the version after that renewal. Our version must be a later one.
 func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.patience(&a.Terms)) // the outcome is always awaited
+	// WithoutCancel, because the outcome is always awaited.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.patience(&a.Terms))
 	defer cancel()
 	terms := a.Terms
 	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.NewID()

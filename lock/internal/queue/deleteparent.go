@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// deletesParentOnLeave reports whether an entry that leaves takes the parent and the anchor along:
-// it joined alone, and the lock is not in frequent use. The server refuses that if another
-// contender has come. Otherwise deleteOwedParents deletes the parent later.
+// deletesParentOnLeave reports whether the transaction in which an entry leaves also deletes the
+// parent and the anchor: it joined alone, and the lock is not in frequent use. The server refuses
+// that if another contender has come. Then deleteOwedParents deletes the parent later.
 func (q *Queue) deletesParentOnLeave(e *Entry, s *lockState) bool {
 	return e.alone && e.generated && !e.keepParent && !s.stays(q.Clock.Mono())
 }
@@ -45,8 +45,8 @@ func deleteParentOps(path string, generation string, version int32) []any {
 	}
 }
 
-// deleteOwedParents deletes parents in one transaction. If a parent is refused, it is dropped,
-// because another contender has come and has the duty now. The rest are sent again.
+// deleteOwedParents deletes parents in one transaction. If the server refuses one, another
+// contender has come and has the duty now. Then the transaction is sent again without that parent.
 func (q *Queue) deleteOwedParents(batch []emptyParent) {
 	ctx, cancel := q.forTidying()
 	defer cancel()

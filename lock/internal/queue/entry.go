@@ -15,14 +15,14 @@ import (
 // methods are safe for concurrent use.
 type Entry struct {
 	lease.Entry
-	Kind znode.Kind // of the lock
+	Kind znode.Kind // kind of the lock
 
 	queue *Queue
 	lock  *lockState // nil: no other goroutine can continue the entry
 	place *placed    // the place that has the entry; nil for a sole hold. Guarded by the lock state
 
 	// Settings of the request of a sole hold, see lockState.soleHold.
-	window               int32 // ms
+	window               int32 // in ms
 	barging, keepsParent bool
 
 	holders   atomic.Int32 // goroutines that have held it, together or in turn

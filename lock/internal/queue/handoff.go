@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// dropPlace forgets the place of a hold without local waiters, because a client may have very
-// many. lock.mu is held.
+// dropPlace forgets the place of a hold without local waiters, to save memory: a client may have
+// very many such holds. lock.mu is held.
 func (p *placed) dropPlace() {
 	s := p.lock
 	e, held := p.Holder()
@@ -88,7 +88,7 @@ func (p *placed) pass(e *Entry) {
 		return
 	}
 	w := p.Next()
-	if p.grant(w, n, use) != nil { // it has ended just now
+	if p.grant(w, n, use) != nil { // the lease has ended just now
 		p.Return(w)
 		return
 	}

@@ -261,8 +261,8 @@ func (c *contender) spent(ctx context.Context) error {
 }
 
 // rollover waits until a parent whose counter is at its end has been deleted, so that it begins
-// at 0 again. The contender's own entry leaves first. A contender that tries deletes an empty
-// parent, and does not wait.
+// at 0 again. The contender's own entry leaves first. A try deletes an empty parent, and otherwise
+// fails at once.
 func (c *contender) rollover(ctx context.Context, e *Entry) error {
 	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
 	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {

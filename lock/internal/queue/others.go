@@ -21,8 +21,8 @@ import (
 const listAfter = 5 * time.Millisecond
 
 // listMost is the longest time between two lists while the children change again and again, but
-// not the contenders: locks with longer names come and go below the same node. A cached lease may
-// leave that much later then.
+// not the contenders: locks with longer names come and go below the same node. So a cached lease
+// may leave that much later.
 const listMost = 100 * time.Millisecond
 
 // watchOthers starts a goroutine that looks for other contenders, if they matter; lock.mu is held.

@@ -99,7 +99,7 @@ func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err e
 	return false, c.learnAnchor(p, n, err)
 }
 
-// learnAnchor takes the permits from a read of the anchor, which exists.
+// learnAnchor decodes the result of a read of the anchor, and checks the number of permits.
 func (c *contender) learnAnchor(p *parent, n zkconn.Node, err error) error {
 	if errors.Is(err, zk.ErrNoAuth) {
 		return fmt.Errorf("%w: read the anchor below %s: its ACL does not let us", zkconn.ErrDenied, c.parent)

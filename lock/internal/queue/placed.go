@@ -45,10 +45,10 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 			return p, e, nil
 		case place.Take:
 			switch next, _ := admit(position{admitted: true}, e.Fresh(q.Conn.Session())); {
-			case next != enter: // it must be written first
+			case next != enter: // the entry must be written first
 				p.Return(w)
 				p.begin(e, place.Take, place.Use{})
-			case p.grant(w, e, place.Use{}) != nil: // it has ended just now
+			case p.grant(w, e, place.Use{}) != nil: // the lease has ended just now
 				continue
 			default:
 				return p, e, nil
@@ -122,7 +122,7 @@ func (p *placed) inTheWay() *Blocked {
 		return p.blocker
 	}
 	r := e.RecordNow()
-	written := r.ExpiresAt - 2*r.TTL + e.Remaining().Milliseconds() // so that it expires at the end of its lease
+	written := r.ExpiresAt - 2*r.TTL + e.Remaining().Milliseconds() // so that Expires is right
 	return &Blocked{Path: e.Path, Entry: &znode.Entry{Name: e.Name(), Record: r, Stat: znode.Stat{Mtime: written}}}
 }
 
@@ -150,7 +150,7 @@ func (q *Queue) giveBack(e *Entry) {
 	}
 }
 
-// grant gives an entry to a waiter; lock.mu is held.
+// grant gives an entry to a waiter. It fails if the entry has ended. lock.mu is held.
 func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
@@ -178,7 +178,7 @@ func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
 	}
 }
 
-// join runs a join until its turn has come.
+// join gets an entry whose turn has come, or an error, and calls arrived with it.
 func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how place.Step) {
 	q := p.queue
 	c := q.newContender(p.like)
@@ -248,7 +248,7 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 			w.Served <- place.Turn[*Entry]{Err: err}
 		}
 	default:
-		if unwanted = !p.serve(e, j.Use); waited { // others may wait behind it
+		if unwanted = !p.serve(e, j.Use); waited { // other contenders may wait behind our entry
 			p.Contended()
 		}
 	}
@@ -267,7 +267,7 @@ func (p *placed) serve(e *Entry, use place.Use) bool {
 	if w == nil {
 		return false
 	}
-	if p.grant(w, e, use) != nil { // it was lost just now
+	if p.grant(w, e, use) != nil { // the entry was lost just now
 		p.Return(w)
 		return false
 	}

@@ -158,8 +158,8 @@ func (q *Queue) Waiters() int {
 // the node stays until it expires.
 func (q *Queue) LeftBehind() bool { return q.leftBehind.Load() }
 
-// noteLeftBehind records that a node is left to expire. If the owner of the connection has closed
-// it, that is expected.
+// noteLeftBehind records that a node is left to expire, unless the owner of the connection has
+// closed it.
 func (q *Queue) noteLeftBehind(why error) {
 	if q.Closing.Err() != nil && !errors.Is(why, zkconn.ErrClosed) {
 		q.leftBehind.Store(true)

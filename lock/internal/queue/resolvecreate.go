@@ -18,7 +18,7 @@ import (
 // Limits of a search.
 const (
 	searchAtOnce = 16  // records that are read concurrently
-	searchMost   = 256 // records that are read at all
+	searchMost   = 256 // records that one search reads at most
 )
 
 // resolveCreate returns the entry of an attempt whose outcome is unknown: a persistent node

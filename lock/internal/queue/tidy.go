@@ -20,7 +20,7 @@ type tidier struct {
 	running bool
 }
 
-// duty is one such parent.
+// duty is a parent that may be empty.
 type duty struct {
 	lock *lockState    // kept open meanwhile, for the belief about the parent
 	due  time.Duration // monotonic time of the check
@@ -78,7 +78,7 @@ func (t *tidier) next(now time.Duration, all bool) (due map[string]*duty, wait t
 // transactions.
 const tidyEvery = 20 * time.Millisecond
 
-// tidyUp does all duties until none is left.
+// tidyUp does the duties when they are due, or at Close, until none is left.
 func (q *Queue) tidyUp() {
 	for {
 		closing := q.Closing.Err() != nil
@@ -149,7 +149,7 @@ func (q *Queue) forTidying() (context.Context, func()) {
 	}
 }
 
-// notTidied handles the error of a duty.
+// notTidied leaves a parent to the reaper after an error, or to a later try.
 func (q *Queue) notTidied(path string, d *duty, err error) {
 	if zkconn.OutcomeOf(err) == zkconn.Refused || q.Closing.Err() != nil {
 		q.Log.Debug().Err(err).Str("parent", path).Msg("the lock's parent may be empty, and is left to the reaper")
@@ -159,7 +159,7 @@ func (q *Queue) notTidied(path string, d *duty, err error) {
 	q.postpone(path, d)
 }
 
-// postpone puts a duty back.
+// postpone puts a duty back, to be done a second later.
 func (q *Queue) postpone(path string, d *duty) {
 	t := &q.tidy
 	t.mu.Lock()

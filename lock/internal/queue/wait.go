@@ -233,7 +233,7 @@ func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, o
 			return true, nil
 		case <-timer.C:
 			return true, nil
-		case <-own: // renewed, or gone
+		case <-own: // our own entry was renewed, or has gone
 		case <-ctx.Done():
 			return false, zkconn.ContextError(ctx)
 		}

@@ -74,7 +74,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 				return nil, err
 			}
 		case s.expired && caughtUp:
-			w.most = first.TTL() // a renewal can go unnoticed over a reconnect
+			w.most = first.TTL() // a reconnect may hide a renewal: read again then
 			return nil, nil
 		case s.expired:
 			caughtUp = true // our server may lag behind the last renewal
@@ -104,7 +104,7 @@ func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, erro
 		}
 		s, err := w.assess(ctx, w.first, w.seen, true, w.byClock)
 		switch {
-		case errors.Is(err, zk.ErrNoNode): // it has left
+		case errors.Is(err, zk.ErrNoNode): // the entry has left
 			w.first = znode.Name{}
 			continue
 		case errors.Is(err, zk.ErrNoAuth):

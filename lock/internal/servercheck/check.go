@@ -31,10 +31,10 @@ import (
 // Checker has the parts and settings of a check.
 type Checker struct {
 	Conn  *zkconn.Conn
-	Clock *clock.Clock // gets a sample of each transaction
-	Root  string       // below which the scratch node is
-	ACL   []zk.ACL     // of the scratch node
-	NewID func() string
+	Clock *clock.Clock  // gets a sample of each transaction
+	Root  string        // path below which the scratch node is
+	ACL   []zk.ACL      // ACL of the scratch node
+	NewID func() string // returns a name that no other node has
 }
 
 // Unchecked says that the check failed for a reason that does not speak against the server, such
@@ -70,19 +70,19 @@ func (c *Checker) once(ctx context.Context) (_ Stamp, missing int, _ error) {
 		case op < 0:
 			return stamp, missing, err
 		case op == 0 && errors.Is(cause, zk.ErrNoNode) && missing < strings.Count(c.Root, "/"):
-			missing++ // of the root's components, from its end
+			missing++ // the component before is missing, too
 		case op < missing && errors.Is(cause, zk.ErrNodeExists):
-			missing = 0 // another client has made it meanwhile
+			missing = 0 // another client has created it meanwhile
 		case own && op == missing+len(scratch("", c.ACL)) && errors.Is(cause, zk.ErrNoAuth):
-			own = false // we may not read ZooKeeper's own node
+			own = false // the ACL of /zookeeper forbids the check
 		default:
 			return stamp, missing, c.judge(ctx, op-missing, cause)
 		}
 	}
 }
 
-// session refuses a server by the session id. ZooKeeper makes the id of the server's number, in
-// the first byte, and of its clock; ClickHouse Keeper counts from 1.
+// session refuses a server with a small session id: ClickHouse Keeper counts them from 1. A
+// session id of ZooKeeper has the server's number in the first byte, and then its clock.
 func (c *Checker) session() error {
 	if id := c.Conn.Session(); id > 0 && id < 1<<31 {
 		return Keeper(fmt.Sprintf("session number %d", id))
@@ -102,7 +102,8 @@ func wrong(format string, args ...any) error {
 		zkconn.ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
-const tail = "0123456789abcdef-lock-" // of scratch entries
+// tail is the name of the scratch entries, without the sequence.
+const tail = "0123456789abcdef-lock-"
 
 // data is the data of the scratch node.
 var data = []byte("holdfast")
@@ -125,7 +126,7 @@ const (
 )
 
 // transact sends the scratch transaction. It also creates and deletes that many of the root's
-// last components, and with own, checks for ZooKeeper's own node.
+// last components. With own, it also checks that the node /zookeeper exists.
 func (c *Checker) transact(ctx context.Context, missing int, own bool) (Stamp, error) {
 	var stamp Stamp
 	err := c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {

@@ -35,7 +35,7 @@ func (c *Checker) Full(ctx context.Context) error {
 			break
 		}
 		why := rises(before, after)
-		if why == nil || tries > 0 { // the first time, the clock may have been set in between
+		if why == nil || tries > 0 { // once, the clock may have been set in between
 			return why
 		}
 		before = after

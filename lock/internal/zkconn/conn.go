@@ -19,7 +19,7 @@ type Config struct {
 	SessionTimeout time.Duration        // 0: unknown, with a borrowed connection
 	Dialer         zk.Dialer            // nil: a net.Dialer
 	TLS            *tls.Config          // nil: plain text; empty ServerName: the host given to Dial
-	SASL           SASL                 // nil: none
+	SASL           SASL                 // nil: no SASL
 	Digests        []string             // credentials, "user:password"
 	Follow         bool                 // Dial follows the ensemble's dynamic configuration
 	Now            func() time.Duration // this process's monotonic clock
@@ -49,7 +49,7 @@ type Conn struct {
 
 	inline atomic.Int32 // calls that run in their caller's goroutine
 
-	own     *ownership   // nil: borrowed
+	own     *ownership   // state of an owned connection; nil: borrowed
 	granted atomic.Int64 // session timeout in ns, as the server granted it; 0: borrowed
 	outage
 	probing atomic.Bool // a probe of a borrowed connection has no answer yet

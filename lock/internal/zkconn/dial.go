@@ -95,7 +95,7 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// unreached is an error with the last server's failure.
+// unreached is an error of Dial, with the last server's failure.
 type unreached struct {
 	error
 	why error
@@ -388,7 +388,7 @@ func (o *ownership) leaveTime() {
 	}
 }
 
-// printfLogger forwards go-zookeeper's log lines.
+// printfLogger forwards go-zookeeper's log lines, at level debug.
 type printfLogger struct{ log zerolog.Logger }
 
 func (l printfLogger) Printf(format string, args ...any) {

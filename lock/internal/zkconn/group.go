@@ -11,7 +11,7 @@ import (
 type Group struct {
 	mu   sync.Mutex
 	n    int
-	idle chan struct{} // not nil: closing
+	idle chan struct{} // see Close; nil: it was not called
 }
 
 // Enter counts one more task. It returns false if the group is closed and was empty since.

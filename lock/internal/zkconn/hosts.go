@@ -34,7 +34,7 @@ const (
 	mostStay  = time.Hour
 )
 
-// lookup resolves a name.
+// lookup resolves a host name to addresses.
 type lookup func(ctx context.Context, host string) ([]string, error)
 
 // hosts gives go-zookeeper the server to try next: all addresses of all servers, in a random

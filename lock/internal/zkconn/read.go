@@ -10,7 +10,7 @@ import (
 // Node is the result of one read of a node.
 type Node struct {
 	Data []byte
-	Stat *zk.Stat // not nil after a read that succeeded
+	Stat *zk.Stat // nil only after a failed read
 }
 
 // Get reads a node. Like all reads it is retried while the connection fails. When ctx ends it

@@ -152,7 +152,7 @@ func (c *Conn) startLogin(ctx context.Context, address string) (*login, error) {
 	return l, err
 }
 
-// run authenticates the connection.
+// run authenticates the connection, and schedules the look for a newer credential.
 func (l *login) run(server io.ReadWriter) error {
 	if err := exchangeTokens(server, l.first); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (l *login) due() bool {
 	return l.ready.Load()
 }
 
-// renew looks for a newer credential.
+// renew looks for a newer credential. If there is none, it schedules another try.
 func (l *login) renew() {
 	x, err := l.start(l.life)
 	switch {

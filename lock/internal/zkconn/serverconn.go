@@ -51,7 +51,7 @@ type serverConn struct {
 	login   *login            // nil: no SASL
 
 	asked   *handshake // the client's handshake; nil: not sent yet
-	greeted bool       // the first frame has arrived, or expired stands for it
+	greeted bool       // the first frame has arrived, or expired() replaces it
 	left    int        // bytes to read of the present frame from the server
 	reply   bool       // that frame is the reply to a request
 	ahead   []byte     // our own frames, which go-zookeeper reads before that frame
