@@ -35,7 +35,7 @@ func (c *Client) checkServer(ctx context.Context) error {
 	case errors.As(err, new(*servercheck.Unchecked)):
 		c.cfg.log.Info().AnErr("why", errors.Unwrap(err)).Msg("server not checked: it may lack behavior that the protocol requires")
 	case errors.Is(err, ErrUnsupported) && c.cfg.unsafeServer:
-		c.cfg.log.Warn().AnErr("why", err).Msg("the server is not one that locks can rest on; going on because that was asked for")
+		c.cfg.log.Warn().AnErr("why", err).Msg("the server lacks behavior that locks require; going on because WithUnsafeServer allows it")
 	default:
 		return err
 	}

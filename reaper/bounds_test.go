@@ -85,7 +85,7 @@ func TestReadsInFlight(t *testing.T) {
 // TestDeniedIsToldOnce: a denial is logged when it appears and when it ends. A denied delete, and a
 // node that stays because of it, do not count as missed.
 func TestDeniedIsToldOnce(t *testing.T) {
-	const appears, goes = "denied by an ACL: what it forbids is left alone, and told of once", "denied no more: the ACL lets us now, or the node has gone"
+	const appears, goes = "denied by an ACL: the node is left alone, and logged once", "denied no more: the ACL lets us now, or the node has gone"
 	simulate(t, func(w *world) {
 		z := w.raw("others")
 		if err := z.AddAuth("digest", []byte("u:p")); err != nil {

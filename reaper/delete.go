@@ -33,7 +33,7 @@ type deletion struct {
 }
 
 // isUnique reports whether Holdfast never creates another node at the same path.
-func (d *deletion) isUnique() bool { return d.verdict == Expired || d.verdict == Moot }
+func (d *deletion) isUnique() bool { return d.verdict == Expired || d.verdict == Stale }
 
 // proves reports whether the delete of d proves that the node at that path is the one that was
 // read. It does if it also deletes a node below that path which was there before the read, and

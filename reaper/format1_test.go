@@ -45,7 +45,7 @@ func TestFormat1(t *testing.T) {
 		}
 		deleting := w.reaper("deleting", reaper.Options{Format1: true})
 		report = w.mustSweep(deleting)
-		if c := report.Total; c.Format1 != 0 || c.Deleted != 2 || c.Expired != 1 || c.Moot != 1 || c.Live != 1 || c.Kept != 1 {
+		if c := report.Total; c.Format1 != 0 || c.Deleted != 2 || c.Expired != 1 || c.Stale != 1 || c.Live != 1 || c.Kept != 1 {
 			t.Errorf("%+v, left %q", c, w.paths())
 		}
 		time.Sleep(ttl + grace + orphan)

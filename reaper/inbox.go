@@ -21,15 +21,15 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 		return
 	}
 	for some := range slices.Chunk(ids, s.options.Batch) {
-		if moot := s.judgeRequests(ctx, path, some, last); len(moot) > 0 && ctx.Err() == nil {
-			s.delete(ctx, moot)
+		if stale := s.judgeRequests(ctx, path, some, last); len(stale) > 0 && ctx.Err() == nil {
+			s.delete(ctx, stale)
 		}
 	}
 }
 
 // judgeRequests reads and judges requests, and returns those to delete. The policy unknown counts
 // requests that cannot be read.
-func (s *sweep) judgeRequests(ctx context.Context, path string, ids []string, unknown string) (moot []deletion) {
+func (s *sweep) judgeRequests(ctx context.Context, path string, ids []string, unknown string) (stale []deletion) {
 	for _, id := range ids {
 		read := s.tree.Monotonic()
 		r, err := s.tree.Revocation(ctx, id)
@@ -45,15 +45,15 @@ func (s *sweep) judgeRequests(ctx context.Context, path string, ids []string, un
 		}
 		v := JudgeRevocation(r)
 		if v == Format1 && s.options.Format1 {
-			v = Moot // no entry of the present format gets a request of format 1
+			v = Stale // no entry of the present format gets a request of format 1
 		}
 		s.counted(v, path+"/"+id, p.Name)
 		if v.Deletes() {
-			moot = append(moot, deletion{
+			stale = append(stale, deletion{
 				Deletion: admin.Deletion{Path: path + "/" + id, Version: r.Stat.Version},
 				verdict:  v, policy: p.Name, mzxid: r.Stat.Mzxid, read: read,
 			})
 		}
 	}
-	return moot
+	return stale
 }

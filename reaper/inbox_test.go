@@ -73,25 +73,25 @@ func TestMootRequestsAreSwept(t *testing.T) {
 		dry := w.mustSweep(w.reaper("dry", reaper.Options{DryRun: true}))
 		planned := 0
 		for _, p := range dry.Planned {
-			if p.Verdict == "moot" && strings.HasPrefix(p.Path, "/locks/"+znode.Inbox+"/") {
+			if p.Verdict == "stale" && strings.HasPrefix(p.Path, "/locks/"+znode.Inbox+"/") {
 				planned++
 			}
 		}
-		if dry.Total.Moot != 5 || planned != 5 || len(w.asked()) != len(all) {
+		if dry.Total.Stale != 5 || planned != 5 || len(w.asked()) != len(all) {
 			t.Errorf("dry: %+v; left %q", dry, w.asked())
 		}
 		got := w.mustSweep(r)
-		if got.Total.Moot != 5 || got.Total.Deleted != 5 || got.Total.Foreign != 3 || got.Policies["kept"].Moot != 1 || got.Policies["all"].Moot != 4 {
+		if got.Total.Stale != 5 || got.Total.Deleted != 5 || got.Total.Foreign != 3 || got.Policies["kept"].Stale != 1 || got.Policies["all"].Stale != 4 {
 			t.Errorf("counted %+v", got.Total)
 		}
-		if !strings.Contains(got.String(), "5 moot requests") {
+		if !strings.Contains(got.String(), "5 stale requests") {
 			t.Error(got.String())
 		}
 		if left := w.asked(); len(left) != len(all)-5 || len(w.Dump("/locks/dead")) != 3 {
 			t.Errorf("left %q", left)
 		}
 		time.Sleep(ttl + 2*grace)
-		if got := w.mustSweep(r); got.Total.Moot != 1 || got.Total.Expired != 1 { // by one and the same sweep
+		if got := w.mustSweep(r); got.Total.Stale != 1 || got.Total.Expired != 1 { // by one and the same sweep
 			t.Errorf("counted %+v", got.Total)
 		}
 		left, want := w.asked(), append(odd, stands)

@@ -13,7 +13,7 @@ import (
 // Verdict is the decision on a node.
 type Verdict int
 
-// The verdicts. Only nodes with Expired, Orphan, Ancestor and Moot are deleted.
+// The verdicts. Only nodes with Expired, Orphan, Ancestor and Stale are deleted.
 const (
 	Live        Verdict = iota // in use, within its lease and the grace, or a request that is still valid
 	Expired                    // an entry past its lease and the grace
@@ -25,16 +25,16 @@ const (
 	Undecodable                // named or marked as Holdfast's, but damaged or of a newer version
 	Format1                    // an entry or a parent of format 1, from before the first release
 	Unproven                   // undecided without a younger sample of ensemble time, or the epoch's mark
-	Moot                       // a stale release request: its entry has gone
+	Stale                      // a stale release request: its entry has gone
 )
 
-var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "format 1", "unproven", "moot"}
+var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "format 1", "unproven", "stale"}
 
 // String returns the verdict's name in reports.
 func (v Verdict) String() string { return verdictNames[v] }
 
 // Deletes reports whether a node with this verdict is deleted.
-func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Ancestor || v == Moot }
+func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Ancestor || v == Stale }
 
 // JudgeEntry returns the verdict on a contender's node, from a single read of it, the time and
 // the lock's policy. seen is the time, on this process's own monotonic clock, for which the node
@@ -110,8 +110,8 @@ func JudgeRevocation(r admin.Revocation) Verdict {
 		return Format1
 	case r.Err != nil:
 		return Foreign
-	case r.Moot:
-		return Moot
+	case r.Stale:
+		return Stale
 	}
 	return Live
 }

@@ -73,7 +73,7 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 		event.Str("schedule", report.Schedule)
 	}
 	event.AnErr("incomplete", err).Bool("dry_run", report.DryRun).Int("locks", t.Locks).Int("live", t.Live).
-		Int("expired", t.Expired).Int("orphans", t.Orphans).Int("ancestors", t.Ancestors).Int("moot", t.Moot).
+		Int("expired", t.Expired).Int("orphans", t.Orphans).Int("ancestors", t.Ancestors).Int("stale", t.Stale).
 		Int("deleted", t.Deleted).Int("missed", t.Missed).Int("foreign", t.Foreign).Int("undecodable", t.Undecodable).Int("denied", t.Denied).
 		Stringer("took", report.Duration).Msg(message)
 }
@@ -81,9 +81,9 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 // tellings has the log messages of each finding: what it is, when it first appears, and when it
 // ends.
 var tellings = [kinds]struct{ is, appears, goes string }{
-	{"denied", "denied by an ACL: what it forbids is left alone, and told of once", "the ACL lets us now, or the node has gone"},
-	{"damaged", "damaged or of a newer version: the node is left alone, blocks its lock, and is told of once", "the node has gone, or was written anew"},
-	{"of format 1", "of format 1: the node is left alone, blocks its lock, and is told of once", "the node has gone, or was written anew"},
+	{"denied", "denied by an ACL: the node is left alone, and logged once", "the ACL lets us now, or the node has gone"},
+	{"damaged", "damaged or of a newer version: the node is left alone, blocks its lock, and is logged once", "the node has gone, or was written anew"},
+	{"of format 1", "of format 1: the node is left alone, blocks its lock, and is logged once", "the node has gone, or was written anew"},
 }
 
 // tellFound logs the nodes that an operator should look at: each once when it first appears, and

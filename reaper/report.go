@@ -50,14 +50,14 @@ type Counts struct {
 	Expired     int `json:"expired"`     // entries past their lease and the grace
 	Orphans     int `json:"orphans"`     // empty parents past orphan_after
 	Ancestors   int `json:"ancestors"`   // empty ancestors past orphan_after
-	Moot        int `json:"moot"`        // stale release requests
+	Stale       int `json:"stale"`       // stale release requests
 	Young       int `json:"young"`       // empty parents and ancestors not past orphan_after
 	Kept        int `json:"kept"`        // empty parents that stay
 	Foreign     int `json:"foreign"`     // nodes that are not Holdfast's
 	Undecodable int `json:"undecodable"` // Holdfast's nodes that are damaged or of a newer version
 	Format1     int `json:"format_1"`    // nodes of format 1 that stay
 	Denied      int `json:"denied"`      // nodes that an ACL kept from being read or deleted
-	Deleted     int `json:"deleted"`     // deleted expired, orphan, ancestor and moot nodes; without anchors
+	Deleted     int `json:"deleted"`     // deleted expired, orphan, ancestor and stale nodes; without anchors
 	Missed      int `json:"missed"`      // nodes changed or gone before their delete; without denied ones
 	Purged      int `json:"purged"`      // deleted expired entries
 	Pruned      int `json:"pruned"`      // deleted orphans and ancestors
@@ -86,8 +86,8 @@ func (c *Counts) count(v Verdict) {
 		c.Orphans++
 	case Ancestor:
 		c.Ancestors++
-	case Moot:
-		c.Moot++
+	case Stale:
+		c.Stale++
 	case Young:
 		c.Young++
 	case Kept:
@@ -135,6 +135,6 @@ func (r *Report) String() string {
 	if t.Format1 > 0 {
 		older = fmt.Sprintf(", %d of format 1", t.Format1)
 	}
-	return fmt.Sprintf("%d locks, %d live entries, %d deleted (%d expired, %d orphans, %d ancestors, %d moot requests found), %d foreign%s, %d denied in %v",
-		t.Locks, t.Live, t.Deleted, t.Expired, t.Orphans, t.Ancestors, t.Moot, t.Foreign, older, t.Denied, r.Duration.Round(time.Millisecond))
+	return fmt.Sprintf("%d locks, %d live entries, %d deleted (%d expired, %d orphans, %d ancestors, %d stale requests found), %d foreign%s, %d denied in %v",
+		t.Locks, t.Live, t.Deleted, t.Expired, t.Orphans, t.Ancestors, t.Stale, t.Foreign, older, t.Denied, r.Duration.Round(time.Millisecond))
 }

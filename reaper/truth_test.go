@@ -22,8 +22,8 @@ import (
 // over.
 func TestDamagedIsToldOnce(t *testing.T) {
 	const (
-		damaged = "damaged or of a newer version: the node is left alone, blocks its lock, and is told of once"
-		format1 = "of format 1: the node is left alone, blocks its lock, and is told of once"
+		damaged = "damaged or of a newer version: the node is left alone, blocks its lock, and is logged once"
+		format1 = "of format 1: the node is left alone, blocks its lock, and is logged once"
 	)
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})

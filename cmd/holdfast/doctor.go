@@ -26,7 +26,7 @@ func newDoctor(flags *app.Flags) *cobra.Command {
 		SuggestFor: []string{"check", "diagnose"},
 		Short:      "Find faults of the servers and the configuration, and remedies",
 		Long: `Look for what is wrong with the servers, the tree of locks and the configuration, and
-say what it means and how to mend it: whether the server does what locks rest on, its
+say what it means and how to mend it: whether the server has the behavior that locks require, its
 clock and the grace that it needs, session timeout and TTLs, access lists, the size of
 requests, what is left behind, and more. --list tells all that is looked for; the IDs of
 the findings stay the same from release to release.

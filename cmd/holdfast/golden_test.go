@@ -36,7 +36,7 @@ func golden(t *testing.T, file string, got []byte) {
 }
 
 func TestPrintReport(t *testing.T) {
-	counts := reaper.Counts{Locks: 12, Live: 9, Expired: 2, Orphans: 1, Moot: 1, Foreign: 3, Undecodable: 1, Format1: 2, Denied: 2, Deleted: 4}
+	counts := reaper.Counts{Locks: 12, Live: 9, Expired: 2, Orphans: 1, Stale: 1, Foreign: 3, Undecodable: 1, Format1: 2, Denied: 2, Deleted: 4}
 	for file, r := range map[string]*reaper.Report{
 		"sweep.txt": {
 			Total: counts, Policies: map[string]*reaper.Counts{"default": &counts, "行列": {}, strings.Repeat("long", 15): {}},

@@ -82,10 +82,10 @@ func printReport(w io.Writer, r *reaper.Report, colour bool) error {
 	add := func(style text.Style, name string, c reaper.Counts) {
 		gone := c.Deleted
 		if r.DryRun {
-			gone = c.Expired + c.Orphans + c.Ancestors + c.Moot
+			gone = c.Expired + c.Orphans + c.Ancestors + c.Stale
 		}
 		texts := []string{text.Printable(name)}
-		for _, n := range []int{c.Locks, c.Live, c.Expired, c.Orphans, c.Ancestors, c.Moot, c.Foreign, c.Undecodable, c.Denied, gone} {
+		for _, n := range []int{c.Locks, c.Live, c.Expired, c.Orphans, c.Ancestors, c.Stale, c.Foreign, c.Undecodable, c.Denied, gone} {
 			texts = append(texts, fmt.Sprint(n))
 		}
 		row(style, texts...)

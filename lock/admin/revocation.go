@@ -13,7 +13,7 @@ type Revocation struct {
 	Lock   string // name of the lock
 	Reason string
 	Stat   *zk.Stat
-	Moot   bool  // stale: the entry has gone
+	Stale  bool  // the entry has gone
 	Err    error // why the request cannot be decoded; then only Stat is set too
 }
 
@@ -23,9 +23,9 @@ func (t Tree) Revocation(ctx context.Context, id string) (Revocation, error) {
 	if err := t.check(ctx); err != nil {
 		return Revocation{}, err
 	}
-	r, moot, err := inbox.Read(ctx, t.c.Conn, t.c.Root, id)
+	r, stale, err := inbox.Read(ctx, t.c.Conn, t.c.Root, id)
 	if err != nil || r.Err != nil {
 		return Revocation{Stat: r.Stat, Err: r.Err}, err
 	}
-	return Revocation{Lock: r.Lock(), Reason: r.Reason, Stat: r.Stat, Moot: moot}, nil
+	return Revocation{Lock: r.Lock(), Reason: r.Reason, Stat: r.Stat, Stale: stale}, nil
 }

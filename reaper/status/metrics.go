@@ -14,7 +14,7 @@ import (
 // newSweepSeconds returns the metric of the duration of sweeps.
 func newSweepSeconds() *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "holdfast_reaper_sweep_duration_seconds", Help: "Time that sweeps took which ended, by whether all was swept.",
+		Name: "holdfast_reaper_sweep_duration_seconds", Help: "Duration of sweeps that ended, by whether everything was swept.",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600},
 	}, []string{"root", "complete"})
 }

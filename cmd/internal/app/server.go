@@ -45,7 +45,7 @@ func tell(report admin.ServerReport, unsafe bool, log zerolog.Logger) error {
 		}
 	}
 	if report.Refused != nil && unsafe {
-		log.Warn().Err(report.Refused).Msg("the server is not one that locks can rest on; going on because the configuration says so")
+		log.Warn().Err(report.Refused).Msg("the server lacks behavior that locks require; going on because the configuration allows it")
 		return nil
 	}
 	return report.Refused

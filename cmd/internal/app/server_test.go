@@ -48,7 +48,7 @@ func TestDialChecked(t *testing.T) {
 				if test.refused && Status(t.Context(), err) != StatusFailed || errors.Is(err, lock.ErrUnavailable) {
 					t.Errorf("status %d of %v", Status(t.Context(), err), err)
 				}
-				if test.unsafe != strings.Contains(log.String(), "going on because the configuration says so") {
+				if test.unsafe != strings.Contains(log.String(), "going on because the configuration allows it") {
 					t.Errorf("log: %s", &log)
 				}
 				time.Sleep(4 * time.Second) // until go-zookeeper has ended

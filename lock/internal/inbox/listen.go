@@ -151,7 +151,7 @@ func (b *Inbox) run() {
 			b.relist.Store(true) // not all listed requests were read: list again, whatever wakes us
 			if time.Since(told) >= deafFor {
 				told = time.Now()
-				b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not hear that they are asked for")
+				b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not learn of requests to release them")
 			}
 			// Without a list, a new handle must not wake us: the next list has its request, too.
 			if again = time.After(deafFor); changed == nil {

@@ -33,8 +33,8 @@ func (e *Entry) LeasedAt() clock.Instant {
 	return locked(e, func() clock.Instant { return e.lease.sent })
 }
 
-// recordGrant returns the grant for the record; e.mu is held.
-func (e *Entry) recordGrant() Grant {
+// grantForRecord returns the grant for the record; e.mu is held.
+func (e *Entry) grantForRecord() Grant {
 	if e.acquired == 0 {
 		return Grant{}
 	}
@@ -45,11 +45,11 @@ func (e *Entry) recordGrant() Grant {
 func (e *Entry) RecordNow() znode.Record {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
-	data := e.keeper.Record(&e.Terms, e.nextTTL, e.recordGrant(), now)
+	data := e.keeper.Record(&e.Terms, e.nextTTL, e.grantForRecord(), now)
 	e.mu.Unlock()
 	r, err := znode.DecodeRecord(data)
 	if err != nil {
-		panic("lease: the record that was made is none: " + err.Error())
+		panic("lease: the encoded record cannot be decoded: " + err.Error())
 	}
 	return r
 }

@@ -214,7 +214,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 		}
 		t := e.Terms
 		t.Detached, t.Incarnation, t.Attachment = true, incarnation, ""
-		record = e.keeper.Record(&t, ttl, e.recordGrant(), now)
+		record = e.keeper.Record(&t, ttl, e.grantForRecord(), now)
 		e.lapsed = e.timeLeft(now) <= 0
 		e.transition(Ended, ErrDetached)
 	})

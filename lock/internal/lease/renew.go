@@ -25,7 +25,7 @@ func (e *Entry) tick(now clock.Instant) (begun *write) {
 		}
 		if e.writing == nil { // otherwise the write in doubt is sent again, with the same bytes
 			e.writing = &write{
-				data: e.keeper.Record(&e.Terms, e.nextTTL, e.recordGrant(), now),
+				data: e.keeper.Record(&e.Terms, e.nextTTL, e.grantForRecord(), now),
 				ttl:  e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now,
 			}
 		}

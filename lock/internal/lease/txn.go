@@ -136,7 +136,7 @@ func (e *Entry) txnWrite(now clock.Instant) *write {
 		w.first.Mono -= w.ttl - left
 		w.first.Wall -= w.ttl - left
 	}
-	w.data = e.keeper.Record(&e.Terms, w.ttl, e.recordGrant(), now)
+	w.data = e.keeper.Record(&e.Terms, w.ttl, e.grantForRecord(), now)
 	return w
 }
 

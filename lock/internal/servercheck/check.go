@@ -98,7 +98,7 @@ func Keeper(sign string) error {
 
 // wrong returns the error for a server that lacks behavior that the protocol requires.
 func wrong(format string, args ...any) error {
-	return fmt.Errorf("%w: it does not do what locks rest on: %s; use ZooKeeper, or accept that holds may be broken at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
+	return fmt.Errorf("%w: it lacks behavior that locks require: %s; use ZooKeeper, or accept that holds may be broken at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
 		zkconn.ErrUnsupported, fmt.Sprintf(format, args...))
 }
 

@@ -74,10 +74,10 @@ func (e *exam) sweep(ctx context.Context) error {
 	}
 	t := report.Total
 	e.fine("left-behind", "undecodable", "format-1", "foreign-nodes", "unreadable")
-	if t.Expired+t.Orphans+t.Ancestors+t.Moot > 0 {
+	if t.Expired+t.Orphans+t.Ancestors+t.Stale > 0 {
 		e.add("left-behind", "%s, %s, %s and %s past their time%s",
 			text.Count(t.Expired, "expired entry", "expired entries"), text.Count(t.Orphans, "empty parent", "empty parents"),
-			text.Count(t.Ancestors, "empty ancestor", "empty ancestors"), text.Count(t.Moot, "stale release request", "stale release requests"), first(report.Planned, func(p reaper.Planned) string { return p.Path }))
+			text.Count(t.Ancestors, "empty ancestor", "empty ancestors"), text.Count(t.Stale, "stale release request", "stale release requests"), first(report.Planned, func(p reaper.Planned) string { return p.Path }))
 	}
 	if t.Undecodable > 0 {
 		e.add("undecodable", "%s cannot be read%s", text.Count(t.Undecodable, "entry", "entries"), first(report.Undecodable, func(path string) string { return path }))
