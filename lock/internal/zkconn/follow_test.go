@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -361,4 +362,27 @@ func TestHostsFallBack(t *testing.T) {
 	next(member)
 	h.Connected()
 	next(member)
+}
+
+// TestHostsFallBackToAName: the configuration of the ensemble has a server's address, where
+// certificates and Kerberos principals have its name. The fallback is to the name that was given.
+func TestHostsFallBackToAName(t *testing.T) {
+	const named, member = "zk1.example.com:2281", "192.0.2.1:2281"
+	h, now := testHosts(t, named)
+	h.cfg.lookup = func(_ context.Context, host string) ([]string, error) { return []string{"192.0.2.1"}, nil }
+	next := func(want string) {
+		t.Helper()
+		address, _ := h.Next()
+		if name := h.nameOf(address); address != member || name != want {
+			t.Errorf("next is %s of %s, want %s of %s", address, name, member, want)
+		}
+	}
+	next("zk1.example.com")
+	h.Connected()
+	h.follow(Members{1, []string{member}})
+	next("192.0.2.1")
+	*now += fallbackAfter
+	next("zk1.example.com")
+	h.Connected()
+	next("zk1.example.com")
 }
