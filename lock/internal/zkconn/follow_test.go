@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,6 +202,18 @@ func TestFollowFallsBack(t *testing.T) {
 		}
 		if n := len(w.log.of("no member of the ensemble answers")); n != 1 {
 			w.Errorf("told %d times", n)
+		}
+		var reads atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if slices.Contains(r.Paths, configNode) {
+				reads.Add(1)
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(time.Hour)
+		w.Intercept(nil)
+		if n := reads.Load(); n > 100 {
+			w.Errorf("it has read the configuration %d times in an hour", n)
 		}
 		w.members(2, all[1])
 		w.Until("the client knows the member", func() bool { return w.knows(all[1]) })
