@@ -321,11 +321,13 @@ func WithTLS(cfg *tls.Config) Option {
 // are tried, too, if none of the others answers.
 //
 // Each server's line must have its address for clients (server.1=host:2888:3888;2181), which
-// clients can reach: do not use it behind a load balancer or a tunnel. With [WithTLS], servers
-// before ZooKeeper 3.10 do not report the port; then all servers given to Dial must have the same
-// one, and all members are assumed to have it. The configuration cannot be used if a line lacks the
-// address, the server is standalone or too old, or an ACL forbids the read. Then the client logs a
-// warning, once, and goes on with the servers that it knows.
+// clients can reach: do not use it behind a load balancer or a tunnel. Certificates and Kerberos
+// principals must have the names in these lines; else only the servers given to Dial serve, after
+// some seconds. With [WithTLS], servers before ZooKeeper 3.10 do not report the port; then all
+// servers given to Dial must have the same one, and all members are assumed to have it. The
+// configuration cannot be used if a line lacks the address, the server is standalone or too old, or
+// an ACL forbids the read. Then the client logs a warning, once, and goes on with the servers that
+// it knows.
 func WithReconfiguration() Option {
 	return clientOption(func(c *config) error {
 		c.follow = true

@@ -133,17 +133,18 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 	if err != nil {
 		return errors.Join(err, locks.Close())
 	}
-	if !f.quiet {
-		told := time.AfterFunc(patience, func() {
+	told := time.AfterFunc(patience, func() {
+		if !f.quiet {
 			tell("waiting for the next tick of job %q, or for its lock; holdfast jobs tells more", name)
-		})
-		defer told.Stop()
-	}
+		}
+	})
+	defer told.Stop()
 	var running sync.Mutex // supervise runs one command at a time
 	var failed error       // error of the last command that failed
 	err = job.Once(waiting, func(_ context.Context, turn *schedule.Turn) error {
 		running.Lock()
 		defer running.Unlock()
+		told.Stop()
 		if f.began != nil {
 			f.began()
 		}

@@ -105,6 +105,36 @@ func TestRunTickWaits(t *testing.T) {
 	}
 }
 
+// TestRunTickTellsThatItWaits: and not when the command runs.
+func TestRunTickTellsThatItWaits(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	stderr, quiet := os.Stderr, patience
+	defer func() { os.Stderr, patience = stderr, quiet }()
+	os.Stderr, patience = file, time.Second
+	server := serve(t)
+	command := func(script string, args ...string) (said string) {
+		run(t.Context(), append(append([]string{"run", "--servers", server}, args...), "x", "--", "sh", "-c", script), strings.NewReader(""), io.Discard, io.Discard)
+		text, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	begun := "the command has begun\n"
+	now := time.Now().UTC()
+	said := command("echo the command has begun >&2; sleep 1.1", "--tick", fmt.Sprintf("%d %d * * *", now.Minute(), now.Hour()))
+	if _, after, ran := strings.Cut(said, begun); !ran || strings.Contains(after, "waiting") {
+		t.Errorf("it said %q", said)
+	}
+	if said = command("true", "--wait", "1100ms", "--tick", fmt.Sprintf("0 %d * * *", now.Add(2*time.Hour).Hour())); !strings.Contains(said, "waiting for the next tick") {
+		t.Errorf("it said %q", said)
+	}
+}
+
 // TestRunTickRefuses: the error names the flag, the value and the rule.
 func TestRunTickRefuses(t *testing.T) {
 	server := serve(t)

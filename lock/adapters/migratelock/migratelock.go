@@ -23,6 +23,8 @@ type Driver struct {
 	mutex *lock.Mutex
 	wait  time.Duration
 
+	open   context.Context // ends with Close
+	close  context.CancelFunc
 	locked atomic.Bool               // set by Lock, also while it waits
 	hold   atomic.Pointer[lock.Hold] // nil: not locked
 }
@@ -32,7 +34,7 @@ type Driver struct {
 //
 // wait is the longest time that Lock waits for other processes. Make it shorter than LockTimeout of
 // the migrate.Migrate, which is 15 s by default. When that time is over, migrate ignores a lock that
-// it still gets; Close unlocks it.
+// it still gets; Close unlocks it, or ends the wait for it.
 func New(driver database.Driver, mutex *lock.Mutex, wait time.Duration) (*Driver, error) {
 	switch {
 	case driver == nil:
@@ -45,7 +47,9 @@ func New(driver database.Driver, mutex *lock.Mutex, wait time.Duration) (*Driver
 	if err := mutex.Validate(); err != nil {
 		return nil, err
 	}
-	return &Driver{Driver: driver, mutex: mutex, wait: wait}, nil
+	d := &Driver{Driver: driver, mutex: mutex, wait: wait}
+	d.open, d.close = context.WithCancel(context.Background())
+	return d, nil
 }
 
 // Open returns a driver for the database at the URL, with the same mutex.
@@ -63,7 +67,7 @@ func (d *Driver) Lock() error {
 	if d.locked.Swap(true) {
 		return database.ErrLocked
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), d.wait)
+	ctx, cancel := context.WithTimeout(d.open, d.wait)
 	defer cancel()
 	hold, err := d.mutex.Lock(ctx)
 	if err != nil {
@@ -74,6 +78,10 @@ func (d *Driver) Lock() error {
 		return err
 	}
 	d.hold.Store(hold)
+	if d.open.Err() != nil {
+		_ = d.Unlock()
+		return d.open.Err()
+	}
 	return nil
 }
 
@@ -88,8 +96,10 @@ func (d *Driver) Unlock() error {
 	return hold.Unlock()
 }
 
-// Close unlocks the mutex if this driver still has it, and closes the wrapped driver.
+// Close unlocks the mutex if this driver still has it, or ends a Lock that waits for it, and closes
+// the wrapped driver.
 func (d *Driver) Close() error {
+	d.close()
 	err := d.Unlock()
 	if err == database.ErrNotLocked {
 		err = nil

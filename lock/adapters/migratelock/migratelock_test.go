@@ -160,6 +160,24 @@ func TestLockedByAnother(t *testing.T) {
 	}
 }
 
+// TestClosedWhileItWaits: migrate gives up before the wait of the driver is over. A driver that is
+// closed then gets no lock later.
+func TestClosedWhileItWaits(t *testing.T) {
+	servers, file := hosttest.Start(t), shop(t)
+	a, b, c := newProcess(t, servers, "migrations", file, time.Minute), newProcess(t, servers, "migrations", file, time.Hour), newProcess(t, servers, "migrations", file, 10*time.Second)
+	if err := a.driver.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	m := b.migrate(t)
+	m.LockTimeout = time.Second
+	if err := m.Up(); !errors.Is(err, migrate.ErrLockTimeout) {
+		t.Errorf("Up returns %v", err)
+	}
+	if err := errors.Join(b.driver.Close(), a.driver.Close(), c.driver.Lock(), c.driver.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLost: without the lock, no migration starts. The end of one is still stored.
 func TestLost(t *testing.T) {
 	p := newProcess(t, hosttest.Start(t), "migrations", shop(t), time.Minute)

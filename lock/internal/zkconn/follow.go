@@ -172,8 +172,8 @@ func (h *hosts) isRemoved(address string) bool {
 func (h *hosts) lookAgain() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.fallback {
-		return min(max(h.stayTill-h.cfg.Now(), time.Second), lookAgain)
+	if left := h.stayTill - h.cfg.Now(); h.fallback && left > 0 {
+		return min(max(left, time.Second), lookAgain)
 	}
 	return lookAgain
 }

@@ -2,11 +2,13 @@ package zkconn
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,6 +203,18 @@ func TestFollowFallsBack(t *testing.T) {
 		if n := len(w.log.of("no member of the ensemble answers")); n != 1 {
 			w.Errorf("told %d times", n)
 		}
+		var reads atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if slices.Contains(r.Paths, configNode) {
+				reads.Add(1)
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(time.Hour)
+		w.Intercept(nil)
+		if n := reads.Load(); n > 100 {
+			w.Errorf("it has read the configuration %d times in an hour", n)
+		}
 		w.members(2, all[1])
 		w.Until("the client knows the member", func() bool { return w.knows(all[1]) })
 		w.Cut("a")
@@ -361,4 +375,27 @@ func TestHostsFallBack(t *testing.T) {
 	next(member)
 	h.Connected()
 	next(member)
+}
+
+// TestHostsFallBackToAName: the configuration of the ensemble has a server's address, where
+// certificates and Kerberos principals have its name. The fallback is to the name that was given.
+func TestHostsFallBackToAName(t *testing.T) {
+	const named, member = "zk1.example.com:2281", "192.0.2.1:2281"
+	h, now := testHosts(t, named)
+	h.cfg.lookup = func(_ context.Context, host string) ([]string, error) { return []string{"192.0.2.1"}, nil }
+	next := func(want string) {
+		t.Helper()
+		address, _ := h.Next()
+		if name := h.nameOf(address); address != member || name != want {
+			t.Errorf("next is %s of %s, want %s of %s", address, name, member, want)
+		}
+	}
+	next("zk1.example.com")
+	h.Connected()
+	h.follow(Members{1, []string{member}})
+	next("192.0.2.1")
+	*now += fallbackAfter
+	next("zk1.example.com")
+	h.Connected()
+	next("zk1.example.com")
 }

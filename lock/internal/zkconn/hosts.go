@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -153,11 +154,9 @@ func (h *hosts) resolve() {
 	if h.fallback {
 		addresses, names, more := h.lookUp(h.others())
 		unknown = append(unknown, more...)
-		addresses = slices.DeleteFunc(addresses, func(a string) bool { return h.names[a] != "" })
-		for _, a := range addresses {
-			h.names[a] = names[a]
-		}
-		h.addresses = append(addresses, h.addresses...) // first these: the members have just failed
+		// The members have just failed, perhaps because certificates or principals have other names.
+		h.addresses = append(addresses, slices.DeleteFunc(h.addresses, func(a string) bool { return names[a] != "" })...)
+		maps.Copy(h.names, names)
 	}
 	h.next, h.stale = 0, false
 	for _, err := range unknown {
