@@ -150,14 +150,17 @@ func (m *merge) skipped(dir int, zxid int64) bool {
 
 // survived reports whether the folder of one of the group's sources goes on with the first
 // transaction of a later epoch. Then the transaction was committed: otherwise the next leader would
-// have made the server truncate its log before that.
+// have made the server truncate its log before that. A snapshot from the next leader replaces that:
+// it leaves the log as it is.
 func (m *merge) survived(zxid int64, group []*source) bool {
 	return slices.ContainsFunc(group, func(s *source) bool {
 		next := &m.folders[s.dir].nextEpoch
 		if Epoch(*next) <= Epoch(zxid) {
 			*next = m.nextEpoch(s.dir, Epoch(zxid))
 		}
-		return counter(*next) == 1
+		return counter(*next) == 1 && !slices.ContainsFunc(m.log.snaps, func(snap *Snapshot) bool {
+			return snap.dir == s.dir && Epoch(snap.Zxid) > Epoch(zxid) && snap.Zxid < *next
+		})
 	})
 }
 

@@ -33,7 +33,7 @@ func told(l *Log, problems []*Problem) string {
 }
 
 func TestSeveralFolders(t *testing.T) {
-	e1, e2 := run(1, 1, 10, "data"), run(2, 1, 10, "data")
+	e1, e2, e3 := run(1, 1, 10, "data"), run(2, 1, 10, "data"), run(3, 1, 10, "data")
 	other := run(1, 1, 10, "other")
 	type files = map[string][]byte
 	whole := files{named(zx(1, 1)): file(e1...), named(zx(2, 1)): file(e2...), snapNamed(0): nil}
@@ -100,6 +100,10 @@ func TestSeveralFolders(t *testing.T) {
 			{named(zx(1, 1)): file(slices.Concat(e1, e2)...), snapNamed(0): nil},
 			{named(zx(1, 1)): file(e1[:7]...), named(zx(2, 1)): file(e2...), snapNamed(0): nil, snapNamed(zx(1, 10)): nil},
 		}, "1/1-10 2/1-10", ""},
+		{"discarded, but left in the log by a snapshot from the next leader", []files{
+			{named(zx(1, 1)): file(slices.Concat(e1[:7], e2, e3)...), snapNamed(0): nil},
+			{named(zx(1, 1)): file(e1...), snapNamed(0): nil, snapNamed(zx(2, 10)): nil, named(zx(3, 1)): file(e3...)},
+		}, "1/1-7 2/1-10 3/1-10", "uncommitted 1/8-1/10 #1"},
 		{"lost by one, the other goes on", []files{
 			{named(zx(1, 1)): file(slices.Concat(e1, e2)...), snapNamed(0): nil},
 			{named(zx(1, 1)): file(e1[:7]...), named(zx(2, 1)): file(e2...), snapNamed(0): nil},
