@@ -2,6 +2,7 @@ package txnlog
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"slices"
 )
@@ -17,6 +18,7 @@ type merge struct {
 	current *source   // source of the entry that next returned
 	group   []*source // sources at the lowest zxid, sorted by folder
 	last    int64     // zxid of the last entry that next passed; 0: none
+	seen    int64     // the same, but entries count that a leader discarded
 	started bool      // an entry in the range was seen
 	folders []folder
 	foreign bool // some folder is of another ensemble
@@ -120,12 +122,13 @@ func (m *merge) next() (entry, bool) {
 			if zxid >= m.rng.From {
 				m.extend(&m.uncommitted, ProblemUncommitted, zxid, group)
 			}
+			m.seen = zxid
 			continue
 		}
 		m.flush(&m.uncommitted)
 		chosen := m.choose(group, without)
-		previous := m.last
-		m.last = zxid
+		previous, seen := m.last, m.seen
+		m.last, m.seen = zxid, zxid
 		for _, s := range group {
 			m.folders[s.dir].last = zxid
 			m.folders[s.dir].hurt = false
@@ -135,6 +138,7 @@ func (m *merge) next() (entry, bool) {
 			continue
 		}
 		m.confirm(zxid, group)
+		m.epochEnd(seen, zxid)
 		m.gap(previous, zxid)
 		m.current = chosen
 		return chosen.cur, true
@@ -276,6 +280,28 @@ func (m *merge) finish() {
 	m.flush(&m.disagree)
 	m.flush(&m.unconfirmed)
 }
+
+// epochEnd reports transactions that are missing between seen, the last one of an epoch, and zxid, the
+// first one of a later epoch: a snapshot shows them, and no log has them.
+func (m *merge) epochEnd(seen, zxid int64) {
+	if seen == 0 || Epoch(seen) == Epoch(zxid) {
+		return
+	}
+	var newest *Snapshot
+	for _, s := range m.log.snaps {
+		if Epoch(s.Zxid) == Epoch(seen) && s.Zxid > seen && (newest == nil || s.Zxid > newest.Zxid) {
+			newest = s
+		}
+	}
+	if newest != nil {
+		m.report(&Problem{Kind: ProblemGap, Zxid: seen + 1, Until: newest.Zxid, Count: newest.Zxid - seen, Snapshot: newest, Err: errEpochEnd})
+	}
+}
+
+// errEpochEnd tells how a log can lack the last transactions of an epoch. The second way was seen
+// on 3.9.5: a server that leads takes a snapshot of what it has logged, the quorum elects another
+// leader without that, and the server truncates its log, but loads its newest snapshot.
+var errEpochEnd = errors.New("the server got them in a snapshot; or the next leader discarded them, and this server has had other data than the others since")
 
 // gap reports transactions that are missing between two, or before the first one.
 func (m *merge) gap(previous, zxid int64) {
