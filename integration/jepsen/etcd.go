@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -34,7 +33,7 @@ import (
 const etcdEnv = "HOLDFAST_JEPSEN_ETCD"
 
 const (
-	startPatience = 2 * time.Minute
+	startPatience = 5 * time.Minute // on a busy machine
 	pollInterval  = 50 * time.Millisecond
 	askPatience   = time.Second
 )
@@ -88,7 +87,7 @@ func startEtcd(ctx context.Context, dir string) (_ *etcdCluster, err error) {
 		return nil, err
 	}
 	addr := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
-	c := &etcdCluster{network: newPeerNetwork()}
+	c := &etcdCluster{network: &peerNetwork{index: map[string]int{}, relays: map[link]*zkserver.Relay{}, parted: -1}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.stop())
@@ -154,11 +153,7 @@ func (c *etcdCluster) leader(ctx context.Context) (leader int, err error) {
 // restart starts a member that does not run, and waits until it knows a leader.
 func (c *etcdCluster) restart(ctx context.Context, i int) error {
 	m := c.members[i]
-	config, err := json.Marshal(m.etcdConfig)
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
+	cmd, err := self(etcdEnv, m.etcdConfig)
 	if err != nil {
 		return err
 	}
@@ -167,8 +162,6 @@ func (c *etcdCluster) restart(ctx context.Context, i int) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), etcdEnv+"="+string(config))
 	cmd.Stdout, cmd.Stderr = log, log
 	if m.proc, err = zkserver.StartProcess(cmd); err != nil {
 		return err
@@ -210,14 +203,14 @@ func (c *etcdCluster) stop() (err error) {
 // address, at which a hub listens. It learns from the header of the first request which member
 // calls, and goes on by the relay of these two.
 type peerNetwork struct {
-	mu      sync.Mutex
-	index   map[string]int           // of a member, by the id in the header
-	relays  map[link]*zkserver.Relay // with the members that do not say who they are as ""
-	parted  int                      // this member is parted from the others; -1: none is
-	targets []string
 	hubs    []net.Listener
 	serving sync.WaitGroup
-	conns   map[net.Conn]bool
+
+	mu      sync.Mutex
+	targets []string
+	index   map[string]int           // of a member, by the id in the header
+	relays  map[link]*zkserver.Relay // for callers that do not say who they are: from ""
+	parted  int                      // this member is parted from the others; -1: none is
 }
 
 // link is a connection to a member, from the member with that id.
@@ -226,17 +219,16 @@ type link struct {
 	to   int
 }
 
-func newPeerNetwork() *peerNetwork {
-	return &peerNetwork{index: map[string]int{}, relays: map[link]*zkserver.Relay{}, parted: -1, conns: map[net.Conn]bool{}}
-}
-
 // listen returns the address of the hub of the next member.
 func (n *peerNetwork) listen(to int, target string) (string, error) {
 	hub, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
-	n.hubs, n.targets = append(n.hubs, hub), append(n.targets, target)
+	n.hubs = append(n.hubs, hub)
+	n.mu.Lock()
+	n.targets = append(n.targets, target)
+	n.mu.Unlock()
 	n.serving.Go(func() {
 		for {
 			conn, err := hub.Accept()
@@ -256,14 +248,11 @@ func (n *peerNetwork) know(id string, i int) {
 	n.index[id] = i
 }
 
-// serve connects a caller with the relay to a member.
+// serve connects a caller with the relay to a member, until one of them closes.
 func (n *peerNetwork) serve(conn net.Conn, to int) {
-	if !n.keep(conn) {
-		return
-	}
-	defer n.drop(conn)
+	defer conn.Close()
 	var first bytes.Buffer
-	request, err := http.ReadRequest(bufio.NewReaderSize(io.TeeReader(conn, &first), 1<<10))
+	request, err := http.ReadRequest(bufio.NewReader(io.TeeReader(conn, &first)))
 	if err != nil {
 		return
 	}
@@ -272,37 +261,15 @@ func (n *peerNetwork) serve(conn net.Conn, to int) {
 		return
 	}
 	server, err := net.Dial("tcp", relay.Addr())
-	if err != nil || !n.keep(server) {
+	if err != nil {
 		return
 	}
-	defer n.drop(server)
-	var back sync.WaitGroup
-	back.Go(func() {
+	n.serving.Go(func() {
 		_, _ = io.Copy(conn, server)
 		conn.Close()
 	})
 	_, _ = io.Copy(server, io.MultiReader(&first, conn))
 	server.Close()
-	back.Wait()
-}
-
-// keep notes an open connection; it closes it if the network is closed.
-func (n *peerNetwork) keep(conn net.Conn) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.conns == nil {
-		conn.Close()
-		return false
-	}
-	n.conns[conn] = true
-	return true
-}
-
-func (n *peerNetwork) drop(conn net.Conn) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	conn.Close()
-	delete(n.conns, conn)
 }
 
 func (n *peerNetwork) relay(l link) (_ *zkserver.Relay, err error) {
@@ -321,8 +288,8 @@ func (n *peerNetwork) relay(l link) (_ *zkserver.Relay, err error) {
 	return r, nil
 }
 
-// stalls reports whether a link is to be stalled now. Connections whose caller is not known may be
-// the parted member's; the others have more than those.
+// stalls reports whether a link is to be stalled now. A caller that is not known may be the parted
+// member. The others' messages to each other take connections whose callers are known.
 func (n *peerNetwork) stalls(l link) bool {
 	from, known := n.index[l.from]
 	return n.parted >= 0 && (!known || from == n.parted || l.to == n.parted)
@@ -348,20 +315,16 @@ func (n *peerNetwork) heal() {
 	}
 }
 
+// close ends the network of members that have ended: their connections end by that.
 func (n *peerNetwork) close() {
 	for _, hub := range n.hubs {
 		_ = hub.Close() // fails only if it was closed before
 	}
 	n.mu.Lock()
-	for conn := range n.conns {
-		conn.Close()
-	}
-	n.conns = nil
-	relays := n.relays
-	n.mu.Unlock()
-	for _, r := range relays {
+	for _, r := range n.relays {
 		r.Close()
 	}
+	n.mu.Unlock()
 	n.serving.Wait()
 }
 

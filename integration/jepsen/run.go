@@ -1,13 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,6 +23,7 @@ const (
 	warmUp         = 3 * time.Second // from the clients' start until faults come
 	calmDown       = 3 * time.Second // from the last fault to the clients' end
 	finishPatience = 90 * time.Second
+	artifacts      = "../artifacts" // where the evidence of a broken promise is kept
 )
 
 // system is one of the systems, with its servers and clients.
@@ -111,12 +112,39 @@ func run(ctx context.Context, seed uint64, duration time.Duration, out io.Writer
 	for _, v := range found.Violations {
 		r.Audit.Violations = append(r.Audit.Violations, v.String())
 	}
+	if len(r.broken()) > 0 {
+		dir, err := all[0].keep()
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(out, "jepsen: Holdfast's history and its servers' logs are in %s\n", dir)
+	}
 	for _, v := range r.Rows {
 		for _, e := range v.examples {
 			fmt.Fprintln(out, "jepsen: violation:", e)
 		}
 	}
 	return r, nil
+}
+
+// keep copies the history and the servers' transaction logs to a folder that stays.
+func (s *system) keep() (string, error) {
+	dir := filepath.Join(artifacts, fmt.Sprintf("jepsen-%d", s.seed))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	var lines bytes.Buffer
+	for _, r := range s.history.records {
+		if err := json.NewEncoder(&lines).Encode(r); err != nil {
+			return "", err
+		}
+	}
+	err := os.WriteFile(filepath.Join(dir, "history.jsonl"), lines.Bytes(), 0o644)
+	for i, server := range s.cluster.(*zkCluster).Servers() {
+		to := filepath.Join(dir, fmt.Sprintf("server-%d", i+1), "version-2")
+		err = errors.Join(err, os.RemoveAll(to), os.CopyFS(to, os.DirFS(server.DataDir())))
+	}
+	return dir, err
 }
 
 // start starts the servers and then the clients.
@@ -195,16 +223,10 @@ func (s *system) close() (err error) {
 // start starts the next life of the client.
 func (c *client) start() error {
 	c.config.Life++
-	config, err := json.Marshal(c.config)
+	cmd, err := self(workerEnv, c.config)
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), workerEnv+"="+string(config))
 	w, err := zkserver.StartWorker(cmd)
 	if err != nil {
 		return err

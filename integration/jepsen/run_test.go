@@ -23,6 +23,9 @@ func TestRun(t *testing.T) {
 		t.Skip("it takes half a minute")
 	}
 	zkserver.NeedReal(t)
+	if _, err := zkserver.NewClock(t.Context(), t.TempDir(), 0); err != nil {
+		zkserver.NotRun(t, "%v", err)
+	}
 	r, err := run(t.Context(), shortSeed, 10*time.Second, t.Output())
 	if err != nil {
 		t.Fatal(err)
