@@ -175,5 +175,9 @@ func (s *system) suffer(ctx context.Context, f fault) error {
 		}
 		err, mend = zk.step(victim, f.step), func() error { return zk.step(victim, 0) }
 	}
-	return errors.Join(err, wait.Sleep(ctx, f.lasts), mend())
+	if err := errors.Join(err, wait.Sleep(ctx, f.lasts), mend()); err != nil {
+		return err
+	}
+	_, err = s.cluster.leader(ctx) // the quiet before the next fault begins with a leader
+	return err
 }
