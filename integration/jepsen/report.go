@@ -78,7 +78,7 @@ func table(results []result) string {
 		for _, kind := range slices.Sorted(maps.Keys(r.Faults)) {
 			faults = append(faults, fmt.Sprintf("%s %d×", kind, r.Faults[kind]))
 		}
-		fmt.Fprintf(&b, "`make jepsen DURATION=%v SEED=%d`, ZooKeeper %s, etcd %s. Faults: %s.\n\n", r.Duration, r.Seed, r.ZooKeeper, r.Etcd, strings.Join(faults, ", "))
+		fmt.Fprintf(&b, "`make jepsen DURATION=%s SEED=%d`, ZooKeeper %s, etcd %s. Faults: %s.\n\n", strings.ReplaceAll(strings.ReplaceAll(r.Duration.String(), "m0s", "m"), "h0m", "h"), r.Seed, r.ZooKeeper, r.Etcd, strings.Join(faults, ", "))
 		b.WriteString("| workload | system | attempts | holds | overlaps of claims | acts | acts outside of the hold | elements added | lost | fenced violations | longest without a grant |\n")
 		b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|\n")
 		for _, w := range workloads {

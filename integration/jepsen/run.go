@@ -106,6 +106,7 @@ func run(ctx context.Context, seed uint64, duration time.Duration, out io.Writer
 	}
 	found, err := all[0].cluster.(*zkCluster).audit(ctx)
 	if err != nil {
+		fmt.Fprint(out, "\n", table([]result{*r})) // an hour's work
 		return nil, err
 	}
 	r.Audit = auditResult{Txns: found.Txns, Judged: found.Total()}
