@@ -107,7 +107,7 @@ func command(ctx context.Context) int {
 		broken = append(broken, r.broken()...)
 	}
 	if *update && len(broken) == 0 {
-		if err := publish(results); err != nil {
+		if err := publish(".", results); err != nil {
 			return unknown(err)
 		}
 	}

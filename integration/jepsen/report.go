@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -126,8 +127,9 @@ const (
 	pageEnd   = "<!-- end -->\n"
 )
 
-// publish writes the results and the page.
-func publish(results []result) error {
+// publish writes the results and the page of a folder.
+func publish(dir string, results []result) error {
+	page := filepath.Join(dir, page)
 	var lines bytes.Buffer
 	for _, r := range results {
 		if err := json.NewEncoder(&lines).Encode(r); err != nil {
@@ -143,7 +145,7 @@ func publish(results []result) error {
 	if !ok || !end {
 		return fmt.Errorf("%s: has no lines %q and %q", page, pageBegin, pageEnd)
 	}
-	if err := os.WriteFile(resultsFile, lines.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, resultsFile), lines.Bytes(), 0o644); err != nil {
 		return err
 	}
 	return os.WriteFile(page, []byte(before+pageBegin+"\n"+table(results)+pageEnd+after), 0o644)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,8 @@ func TestRun(t *testing.T) {
 	if _, err := zkserver.NewClock(t.Context(), t.TempDir(), 0); err != nil {
 		zkserver.NotRun(t, "%v", err)
 	}
-	r, err := run(t.Context(), shortSeed, 10*time.Second, t.Output())
+	t.Parallel()
+	r, err := run(t.Context(), shortSeed, 9*time.Second, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,29 +43,29 @@ func TestRun(t *testing.T) {
 	if len(r.Faults) == 0 {
 		t.Error("there was no fault")
 	}
-	t.Chdir(t.TempDir())
-	if err := os.WriteFile(page, []byte("before\n"+pageBegin+"old\n"+pageEnd+"after\n"), 0o600); err != nil {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, page), []byte("before\n"+pageBegin+"old\n"+pageEnd+"after\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := publish([]result{*r, *r}); err != nil {
+	if err := publish(dir, []result{*r, *r}); err != nil {
 		t.Fatal(err)
 	}
-	checkPage(t, 2)
+	checkPage(t, dir, 2)
 }
 
 // shortSeed is one with which two faults come within a few seconds.
 const shortSeed = 29
 
 // TestPage compares the page with the results.
-func TestPage(t *testing.T) { checkPage(t, 1) }
+func TestPage(t *testing.T) { checkPage(t, ".", 1) }
 
-func checkPage(t *testing.T, n int) {
+func checkPage(t *testing.T, dir string, n int) {
 	t.Helper()
-	results, err := readResults(resultsFile)
+	results, err := readResults(filepath.Join(dir, resultsFile))
 	if err != nil || len(results) != n {
 		t.Fatalf("%d results, %v", len(results), err)
 	}
-	text, err := os.ReadFile(page)
+	text, err := os.ReadFile(filepath.Join(dir, page))
 	if err != nil {
 		t.Fatal(err)
 	}
