@@ -17,7 +17,7 @@ UNIT = $(shell go list ./... | grep -v /integration)
 ADAPTERS := lock/adapters/gooselock lock/adapters/migratelock lock/adapters/gocronlock
 # Those whose tests take locks as other projects' tests have it.
 HOSTS := $(ADAPTERS) integration/hosts
-MODULES := integration/bench integration/deploy integration/playground integration/sql integration/statuspage integration/tickrace lock/observe/prometheus lock/observe/otel $(HOSTS)
+MODULES := integration/bench integration/deploy integration/jepsen integration/playground integration/sql integration/statuspage integration/tickrace lock/observe/prometheus lock/observe/otel $(HOSTS)
 # Their tests read files of the main module, of which go's cache of results takes no notice: -count=1.
 each_module = $(call in_each,$(MODULES),$(1))
 in_each = @set -e; for m in $(1); do echo "cd $$m && $(2)"; (cd $$m && $(2)); done
@@ -35,7 +35,7 @@ FUZZTIME ?= 30s
 TICKET ?= 1m
 RENEWALS ?= 10
 
-.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks tickrace mutants model cuts flaps torture fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
+.PHONY: help demo playground test alltests maintests moduletests hosttests unittests unit integration hosts kazoo kerberos versions sim ticks tickrace mutants model cuts flaps torture jepsen fuzz bench charts cover race10 lint fmt bin/withzk bin/bench
 
 help: ## list the targets
 	@awk -F ': .*## ' '/^[a-z0-9]+: .*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -129,6 +129,10 @@ flaps: ## Holdfast, zk.Lock, Curator and kazoo while connections and sessions fl
 torture: ## client processes and three servers under faults (DURATION=2m, again with SEED=n)
 	$(BUILD) ./integration/torture
 	bin/torture -duration $(or $(DURATION),2m) -seed $(or $(SEED),0)
+
+jepsen: ## Jepsen's lock workloads on Holdfast, zk.Lock and etcd under faults (DURATION=60m, again with SEED=n, UPDATE=1: publish it)
+	go build -C integration/jepsen -buildvcs=false -o $(CURDIR)/bin/ .
+	cd integration/jepsen && exec $(CURDIR)/bin/jepsen -duration $(or $(DURATION),60m) -seed $(or $(SEED),0) $(if $(UPDATE),-update)
 
 bench: bin/bench ## Holdfast beside other locks and systems (QUICK=1: seconds; UPDATE=1: publish it; BENCH='-workloads AC -variants three')
 	bin/bench -o bin $(if $(QUICK),-quick) $(if $(UPDATE),-update integration/bench) $(BENCH)

@@ -127,6 +127,7 @@ func (t *torture) serverFaults() []fault {
 		}
 		return errors.Join(errs...)
 	}
+	part := func(s *zkserver.Server) error { t.ensemble.Isolate(s); return nil }
 	nothing := func([]*zkserver.Server) error { return nil }
 	rejoin := func([]*zkserver.Server) error { t.ensemble.Heal(); return nil }
 	const short = 500 * time.Millisecond
@@ -141,8 +142,8 @@ func (t *torture) serverFaults() []fault {
 		t.onServers("follower paused", 1, 2, short, 6*time.Second, each((*zkserver.Server).Pause), each((*zkserver.Server).Resume)),
 		t.onServers("leader restarted", 0, 1, 0, time.Millisecond, nothing, t.restart),
 		t.onServers("quorum lost", 0, 2, 2*time.Second, 10*time.Second, kill, t.restart),
-		t.onServers("leader parted", 0, 1, time.Second, 8*time.Second, each(t.part), rejoin),
-		t.onServers("follower parted", 1, 2, time.Second, 8*time.Second, each(t.part), rejoin),
+		t.onServers("leader parted", 0, 1, time.Second, 8*time.Second, each(part), rejoin),
+		t.onServers("follower parted", 1, 2, time.Second, 8*time.Second, each(part), rejoin),
 	}
 }
 
@@ -206,14 +207,4 @@ func (t *torture) restart(servers []*zkserver.Server) error {
 		}
 		return err
 	})
-}
-
-// part partitions a server from all others.
-func (t *torture) part(s *zkserver.Server) error {
-	for _, other := range t.ensemble.Servers() {
-		if other != s {
-			t.ensemble.Part(s, other)
-		}
-	}
-	return nil
 }

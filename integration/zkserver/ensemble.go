@@ -191,6 +191,15 @@ func (e *Ensemble) Part(a, b *Server) {
 	e.links.between(slices.Index(e.servers, a), slices.Index(e.servers, b), (*Relay).Stall)
 }
 
+// Isolate partitions a member from all others, as [Ensemble.Part] does.
+func (e *Ensemble) Isolate(s *Server) {
+	for _, other := range e.servers {
+		if other != s {
+			e.Part(s, other)
+		}
+	}
+}
+
 // Heal ends all partitions, and delivers the messages that were held back.
 func (e *Ensemble) Heal() {
 	e.links.each((*Relay).Resume)

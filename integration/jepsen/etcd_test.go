@@ -1,0 +1,66 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
+)
+
+// TestEtcdCluster: a leader that is parted from the others stops leading, they elect another one,
+// and after the partition all follow one.
+func TestEtcdCluster(t *testing.T) {
+	t.Parallel()
+	c, err := startEtcd(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := c.stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	old, err := c.leader(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leads := func(want func(i int, leader, own uint64) bool) func() (bool, error) {
+		return func() (bool, error) {
+			for i, m := range c.members {
+				s, err := m.status(t.Context())
+				if err != nil || !want(i, s.Leader, s.Header.MemberId) {
+					return false, nil
+				}
+			}
+			return true, nil
+		}
+	}
+	s, err := c.members[old].status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := s.Header.MemberId
+	for range 2 {
+		if err := c.part(old); err != nil {
+			t.Fatal(err)
+		}
+		if err := wait.Until(t.Context(), time.Minute, "the others elect a leader", leads(func(i int, leader, own uint64) bool {
+			if i == old {
+				return leader == 0 // it knows of none, although it looks for one
+			}
+			return leader != 0 && leader != id
+		})); err != nil {
+			t.Error(err)
+		}
+		c.heal()
+		if err := wait.Until(t.Context(), time.Minute, "all have a leader", leads(func(_ int, leader, _ uint64) bool { return leader != 0 })); err != nil {
+			t.Error(err)
+		}
+		if err := c.kill(old); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.restart(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// instant is a time on the machine's monotonic clock, in nanoseconds. All processes of a machine
+// read the same clock, also those that were stopped.
+type instant int64
+
+func now() instant {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err) // every Unix system has it
+	}
+	return instant(t.Nano())
+}
+
+// claim is a client library's answer that a lock is held: it was given at some time from From to To.
+// A library that knows how long the lock lasts promises it until Until. One that does not claims no
+// more than that moment: Until is From.
+type claim struct {
+	From  instant `json:"from"`
+	To    instant `json:"to"`
+	Until instant `json:"until"`
+}
+
+// The workloads.
+const (
+	lockWorkload      = "lock"
+	lockSetWorkload   = "lock-set"
+	reentrantWorkload = "reentrant"
+	fencedWorkload    = "fenced"
+	semaphoreWorkload = "semaphore"
+)
+
+var workloads = []string{lockWorkload, lockSetWorkload, reentrantWorkload, fencedWorkload, semaphoreWorkload}
+
+// permits is the number of permits of the semaphore.
+const permits = 2
+
+// room returns the number of clients that may hold the workload's lock at once.
+func room(workload string) int {
+	if workload == semaphoreWorkload {
+		return permits
+	}
+	return 1
+}
+
+// Kinds of records.
+const (
+	opTry    = "try"    // an attempt that did not get the lock; Result says why
+	opGrant  = "grant"  // the client got the lock
+	opClaim  = "claim"  // the client asked its library, which says that the lock is held
+	opAct    = "act"    // the client did what the lock protects, between Call and Return
+	opRefuse = "refuse" // the fenced store refused the act
+	opLost   = "lost"   // the library says that the lock is lost; Result says why
+	opLeave  = "leave"  // the client is about to unlock, and claims nothing from then on
+	opLeft   = "left"   // the client has unlocked; Result says how
+)
+
+// record is one step of a client.
+type record struct {
+	Op       string  `json:"op"`
+	Workload string  `json:"workload"`
+	Hold     string  `json:"hold,omitempty"` // its name; unique in a run of a system
+	Token    string  `json:"token,omitempty"`
+	Call     instant `json:"call"`
+	Return   instant `json:"return"`
+	Claim    *claim  `json:"claim,omitempty"`
+	Result   string  `json:"result,omitempty"` // class of the error; "": there was none
+}
+
+// history has the records of the clients of one system.
+type history struct {
+	mu      sync.Mutex
+	records []record
+}
+
+func (h *history) add(r record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.records = append(h.records, r)
+}
+
+// count returns the number of records with that operation.
+func (h *history) count(op string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range h.records {
+		if h.records[i].Op == op {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,124 @@
+// Jepsen runs the lock workloads of Jepsen's tests of etcd and of Hazelcast against Holdfast,
+// go-zookeeper's zk.Lock and etcd's locks, each on three servers of its own. The same faults hit all
+// three at the same time:
+//
+//	jepsen [-duration 60m] [-seed N] [-update]
+//	jepsen -from FILE [-update]
+//
+// It counts what each loses, and prints a table; README.md explains it. The exit status is 1 if
+// Holdfast broke a promise, and 2 if nothing was found out.
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Exit statuses.
+const (
+	exitBroken  = 1
+	exitUnknown = 2
+)
+
+// Files of this folder.
+const (
+	page        = "README.md"
+	resultsFile = "results.jsonl"
+)
+
+func main() {
+	if child() {
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second signal ends us at once
+	os.Exit(command(ctx))
+}
+
+// child runs a client or a server of etcd, if this process is one, and returns at its end.
+func child() bool {
+	run, config := work, os.Getenv(workerEnv)
+	if config == "" {
+		run, config = serveEtcd, os.Getenv(etcdEnv)
+	}
+	if config == "" {
+		return false
+	}
+	if err := run(config); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// self returns a command that runs this program with a configuration in an environment variable.
+func self(env string, config any) (*exec.Cmd, error) {
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), env+"="+string(text))
+	return cmd, nil
+}
+
+func command(ctx context.Context) int {
+	duration := flag.Duration("duration", time.Hour, "for how long faults are made")
+	seed := flag.Uint64("seed", 0, "of all that is drawn; 0: a new one")
+	from := flag.String("from", "", "run nothing, print the table of the results in this `FILE`")
+	update := flag.Bool("update", false, "write the results to "+resultsFile+" and "+page+" of the present folder")
+	flag.Parse()
+	switch {
+	case flag.NArg() > 0:
+		return unknown(fmt.Errorf("unexpected argument %q", flag.Arg(0)))
+	case *duration < time.Second:
+		return unknown(fmt.Errorf("-duration %v: must be at least a second", *duration))
+	}
+	var results []result
+	var err error
+	if *from != "" {
+		results, err = readResults(*from)
+	} else {
+		var one *result
+		if one, err = run(ctx, cmp.Or(*seed, uint64(rand.Uint32())), *duration, os.Stdout); err == nil {
+			results = []result{*one}
+		}
+	}
+	if err != nil {
+		return unknown(err)
+	}
+	fmt.Print("\n", table(results))
+	var broken []string
+	for _, r := range results {
+		broken = append(broken, r.broken()...)
+	}
+	if *update && len(broken) == 0 {
+		if err := publish(".", results); err != nil {
+			return unknown(err)
+		}
+	}
+	if len(broken) > 0 {
+		fmt.Println("\nbroken:\n  " + strings.Join(broken, "\n  "))
+		return exitBroken
+	}
+	return 0
+}
+
+func unknown(err error) int {
+	fmt.Fprintln(os.Stderr, "jepsen: nothing was found out:", err)
+	return exitUnknown
+}
