@@ -42,10 +42,11 @@ func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (ta
 		return taken{}, err
 	}
 	t, err := j.takeHeld(ctx, hold, came, begin)
+	lost := hold.Err() != nil
 	if t.turn == nil || t.turn.Hold != hold {
 		giveBack(hold)
 	}
-	if err != nil && hold.Err() != nil && ctx.Err() == nil {
+	if err != nil && lost && ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", errAgain, err)
 	}
 	return t, err
