@@ -852,7 +852,10 @@ func TestUnusableRecord(t *testing.T) {
 					t.Errorf("Run goes on after %d requests", requests.Load())
 				}
 				if acl[0].Scheme == "digest" {
-					bubble.MustBe(t, err, zk.ErrNoAuth)
+					_, status := j.Status(w.Ctx)
+					for _, err := range []error{err, status, schedule.Forget(w.Ctx, c, "/jobs", j.Name())} {
+						bubble.MustBe(t, err, lock.ErrDenied)
+					}
 				} else {
 					bubble.MustSay(t, err, "not the record of a job")
 				}
