@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -818,6 +819,49 @@ func TestRecordsBelongToTheClient(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestUnusableRecord: Run ends if the record is damaged, or the client may not read it.
+func TestUnusableRecord(t *testing.T) {
+	for _, acl := range [][]zk.ACL{zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "other", "secret")} {
+		t.Run(acl[0].Scheme, func(t *testing.T) {
+			simulate(t, func(w *world) {
+				c := w.dial("a")
+				j := w.job(c, schedule.Options{Path: "/jobs"})
+				z := w.Plain("other", time.Minute, zk.NewDNSHostProvider())
+				for _, path := range []string{"/jobs", "/jobs/nightly", "/jobs/nightly/export"} {
+					nodes := zk.WorldACL(zk.PermAll)
+					if path == "/jobs/nightly/export" {
+						nodes = acl
+					}
+					if _, err := z.Create(path, []byte("x"), 0, nodes); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ctx, cancel := context.WithCancel(w.Ctx)
+				defer cancel()
+				var requests atomic.Int32
+				w.Intercept(func(locktest.Request) locktest.Fault {
+					if requests.Add(1) == 1000 {
+						cancel()
+					}
+					return locktest.Fault{}
+				})
+				err := j.Run(ctx, w.note("a", 0))
+				if errors.Is(err, context.Canceled) {
+					t.Errorf("Run goes on after %d requests", requests.Load())
+				}
+				if acl[0].Scheme == "digest" {
+					_, status := j.Status(w.Ctx)
+					for _, err := range []error{err, status, schedule.Forget(w.Ctx, c, "/jobs", j.Name())} {
+						bubble.MustBe(t, err, lock.ErrDenied)
+					}
+				} else {
+					bubble.MustSay(t, err, "not the record of a job")
+				}
+			})
+		})
+	}
 }
 
 func TestList(t *testing.T) {

@@ -92,7 +92,7 @@ func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
 		rec, err = decode(data)
 	}
 	if err != nil {
-		return fmt.Errorf("job %q: read %s: %w", name, at, err)
+		return unread(name, at, err)
 	}
 	for _, run := range rec.Runs {
 		if run.Outcome == Running && run.Lock != hold.Name() { // it goes on beside others, with a lock of its own
@@ -123,7 +123,7 @@ func readStatus(ctx context.Context, tree admin.Tree, at, name string) (s Status
 			return Status{Job: name}, false, nil
 		}
 		if err != nil {
-			return Status{Job: name}, false, fmt.Errorf("job %q: read %s: %w", name, at, err)
+			return Status{Job: name}, false, unread(name, at, err)
 		}
 		rec, err := decode(data)
 		if err != nil {

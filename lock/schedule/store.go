@@ -22,13 +22,21 @@ func (j *Job) read(ctx context.Context) (*record, int32, error) {
 		return &record{}, absent, nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("job %q: read %s: %w", j.name, j.path, err)
+		return nil, 0, unread(j.name, j.path, err)
 	}
 	rec, err := decode(data)
 	if err != nil {
 		return nil, 0, fmt.Errorf("job %q: %s: %w", j.name, j.path, err)
 	}
 	return &rec, stat.Version, nil
+}
+
+// unread returns the error of a read.
+func unread(name, path string, err error) error {
+	if errors.Is(err, zk.ErrNoAuth) {
+		err = fmt.Errorf("%w: the node's ACL does not let us: %w", lock.ErrDenied, err)
+	}
+	return fmt.Errorf("job %q: read %s: %w", name, path, err)
 }
 
 // write writes the record over that version, as the holder of the job. It fails with errChanged if
@@ -66,7 +74,7 @@ func (j *Job) creates(ctx context.Context, data []byte) ([]lock.Op, error) {
 		case err == nil || errors.Is(err, zk.ErrNoAuth): // it is there
 			return ops, nil
 		case !errors.Is(err, zk.ErrNoNode):
-			return nil, fmt.Errorf("job %q: read %s: %w", j.name, above, err)
+			return nil, unread(j.name, above, err)
 		}
 		ops = slices.Insert(ops, 0, lock.OpCreate(above, nil, 0, acl))
 	}
