@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
 )
 
 // sec is a moment, in seconds.
@@ -144,6 +149,23 @@ func TestUnexpected(t *testing.T) {
 	}
 	if said := (result{Rows: []row{{System: holdfast}, {System: etcd, Overlaps: 1, Fenced: 1}}, stuck: []string{"stuck"}, Audit: auditResult{Violations: []string{"audit"}}}).broken(); len(said) != 4 {
 		t.Errorf("no holds, a client that is stuck, a violation in the log and nothing judged: %q", said)
+	}
+}
+
+// TestClasses: an entry that was deleted or overwritten is no fault's doing; an error's text stays
+// out of the page.
+func TestClasses(t *testing.T) {
+	for want, err := range map[string]error{
+		"": nil, expired: lock.ErrExpired, connError: &net.OpError{Op: "write", Err: io.ErrClosedPipe}, gaveUp: fmt.Errorf("wait: %w", context.DeadlineExceeded),
+		unsure: &lock.UnlockError{Err: context.DeadlineExceeded}, lock.ErrRemoved.Error(): lock.ErrRemoved,
+	} {
+		if got := classify(err); got != want {
+			t.Errorf("%v is %q, want %q", err, got, want)
+		}
+	}
+	text := table([]result{{Rows: []row{{System: zkLock, Workload: lockWorkload, Errors: map[string]int{opTry + ": no, 1": 1, opTry + ": no, 2": 2, opTry + ": " + gaveUp: 4}}}}})
+	if want := "| zk.Lock | lock | try: gave up 4×, try: other 3× |"; !strings.Contains(text, want) {
+		t.Errorf("no %q in %s", want, text)
 	}
 }
 

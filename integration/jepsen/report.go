@@ -89,9 +89,17 @@ func table(results []result) string {
 		}
 		b.WriteString("\nResults of calls that were not a success, by class:\n\n| system | workload | errors |\n|---|---|---|\n")
 		for _, v := range r.Rows {
+			known := map[string]int{}
+			for key, n := range v.Errors {
+				op, class, _ := strings.Cut(key, ": ")
+				if !slices.Contains(classes, class) {
+					class = "other"
+				}
+				known[op+": "+class] += n
+			}
 			var errs []string
-			for _, class := range slices.Sorted(maps.Keys(v.Errors)) {
-				errs = append(errs, fmt.Sprintf("%s %d×", class, v.Errors[class]))
+			for _, key := range slices.Sorted(maps.Keys(known)) {
+				errs = append(errs, fmt.Sprintf("%s %d×", key, known[key]))
 			}
 			if v.Refused > 0 {
 				errs = append(errs, fmt.Sprintf("refused by the fenced store %d×", v.Refused))

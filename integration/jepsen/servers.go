@@ -92,7 +92,7 @@ func (c *zkCluster) audit(ctx context.Context) (*audit.Findings, error) {
 	}
 	found, err := audit.Logs(ctx, logs, time.Time{}, audit.Options{Grace: grace, Skew: mostStep})
 	if err == nil && found.Disagree != 0 {
-		err = errors.New("the servers' logs differ, which is a fault of ZooKeeper's: take 3.8.6, 3.9.5 or newer")
+		err = errors.New("the servers of Holdfast disagree on their data, which is a fault of ZooKeeper's: the run proves nothing")
 	}
 	return found, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -290,6 +291,9 @@ const (
 	connError = "connection" // the connection to the servers broke, or they could not serve
 )
 
+// classes has all; other results are an error's text.
+var classes = []string{gaveUp, expired, notHeld, unsure, connError}
+
 // explained has the classes that faults explain, of Holdfast's errors, by operation.
 var explained = map[string][]string{
 	opTry:  {gaveUp},
@@ -300,6 +304,7 @@ var explained = map[string][]string{
 // classify returns the class of an error, or its text.
 func classify(err error) string {
 	var unlock *lock.UnlockError
+	var network *net.OpError
 	switch {
 	case err == nil:
 		return ""
@@ -314,7 +319,8 @@ func classify(err error) string {
 		return unsure
 	case errors.Is(err, context.DeadlineExceeded), code(err) == codes.DeadlineExceeded:
 		return gaveUp
-	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrClosing), code(err) == codes.Unavailable:
+	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrClosing),
+		errors.As(err, &network), code(err) == codes.Unavailable:
 		return connError
 	}
 	return err.Error()
