@@ -58,18 +58,18 @@ func (t *Ticks) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	waits := context.AfterFunc(ctx, cancel) // a shutdown of gocron ends the wait, but not the run
 	go func() {
 		defer cancel()
-		r.done <- job.Once(once, func(ctx context.Context, _ *schedule.Turn) error {
+		r.done <- job.Once(once, func(held context.Context, _ *schedule.Turn) error {
 			defer cancel() // Once must not run another tick
 			if !waits() {
-				return context.Cause(once)
+				return context.Cause(ctx)
 			}
 			close(r.begun)
 			select {
 			case <-r.end:
-			case <-ctx.Done():
+			case <-held.Done():
 			}
-			if ctx.Err() != nil { // even if the job has ended, too
-				r.err = context.Cause(ctx)
+			if held.Err() != nil { // even if the job has ended, too
+				r.err = context.Cause(held)
 			}
 			return r.err
 		})
