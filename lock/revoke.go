@@ -33,8 +33,9 @@ type Revocation struct {
 // to [Hold.Revoked] receives the request at once; otherwise it does when it begins to listen.
 // Each holder decides: none is forced, and a holder that does not listen goes on.
 //
-// The request lasts as long as the entry, also when the entry is handed off locally: then the
-// next holder receives it, too. A later Revoke replaces it, and is delivered too. A cached lease
+// The request lasts as long as the entry. If no holder has received it, the entry may be handed off
+// locally, and the next holder that listens receives it. A later Revoke replaces it, and is
+// delivered too. A cached lease
 // ([WithIdle]) looks like a held one, and is asked. A client that attaches to a detached hold
 // receives the request too. A client that takes the lock with another entry is not asked. When
 // the entry has ended, the request is deleted, sooner or later.
@@ -42,8 +43,8 @@ type Revocation struct {
 // It fails with [ErrNotHeld] if the lock has no holder. It fails with [ErrForeign] if a holder
 // uses another library, which cannot be asked; the other holders have then been asked. It fails
 // with [ErrDenied] if an ACL forbids it, and with [ErrInvalid], [ErrClosed], or ctx's error and
-// cause; then none, some or all holders may have been asked. It takes three reads, and one
-// transaction for each holder. Each client that listens gets one event, and makes one list. In
+// cause; then none, some or all holders may have been asked. It takes a sync, a list, a read or
+// a few, and one transaction for each holder. Each client that listens gets one event, and makes one list. In
 // the background Revoke then lists all requests, and reads up to 16 of them, by two reads each,
 // to delete stale ones.
 func (c *Client) Revoke(ctx context.Context, name, reason string) error {

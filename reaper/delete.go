@@ -44,8 +44,8 @@ func (d *deletion) proves(path string) bool {
 }
 
 // deleteAll deletes the nodes from the walkers, in transactions of the size in the options,
-// several of them concurrently. A node whose children may be in an earlier transaction waits for
-// that one. When the sweep is stopped it finishes the current batches.
+// several of them concurrently. A node whose children may be in an earlier transaction waits until
+// no transaction is under way. When the sweep is stopped, it finishes only those under way.
 func (s *sweep) deleteAll(ctx context.Context) {
 	var flying sync.WaitGroup
 	defer flying.Wait()

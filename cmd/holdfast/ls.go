@@ -117,7 +117,7 @@ func chosen(pattern string) (selection, error) {
 		}
 		return selection{start: pattern}, nil
 	}
-	if _, err := policy.ParsePattern(pattern); err != nil { // to it, ? is a plain character
+	if _, err := policy.ParsePattern(pattern); err != nil { // which takes ? literally
 		return selection{}, app.Usage("%w", err)
 	}
 	above, _, _ := cutLast(pattern[:strings.IndexAny(pattern, "*?")], "/")

@@ -27,7 +27,7 @@ type row struct {
 	// Fenced counts the violations of fencing: tokens that are not unique, or not higher than those
 	// of earlier holds; accepted acts in another order than their tokens; elements that were lost.
 	Fenced int
-	// Errors counts the results of calls of the library, by class.
+	// Errors counts the results of calls that were not a success, by call and class.
 	Errors map[string]int
 	// Idle is the longest time in which no client got the lock.
 	Idle time.Duration

@@ -28,7 +28,8 @@ type Counts struct {
 	// watches set again after a reconnect, and the end of the session.
 	Requests int64
 	// PacketsOut and BytesOut count the traffic to the server, PacketsIn and BytesIn that to the
-	// client. They include all kinds and the length fields.
+	// client. They also count what Requests leaves out, and the bytes
+	// include the length fields.
 	PacketsOut, BytesOut int64
 	PacketsIn, BytesIn   int64
 }

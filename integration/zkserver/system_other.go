@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// dieWithParent does nothing: only Linux kills a child when its parent dies.
+// dieWithParent does nothing: not every system can kill a child when its parent dies.
 func dieWithParent(*syscall.SysProcAttr) {}
 
 // awaitPaused does not wait: SIGSTOP takes effect within microseconds.

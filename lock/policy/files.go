@@ -2,9 +2,9 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"os"

@@ -45,8 +45,8 @@ func Run(t *testing.T, opts locktest.Options, after time.Duration, f func(w *Wor
 	})
 }
 
-// Plain returns a plain connection with a session, as other programs use it. If hosts is nil, it
-// uses a [zk.DNSHostProvider].
+// Plain returns a plain connection with a session, as other programs use it. hosts must
+// not be nil.
 func (w *World) Plain(label string, timeout time.Duration, hosts zk.HostProvider) *zk.Conn {
 	w.Helper()
 	z, events, err := zk.Connect(w.Servers(), timeout,

@@ -46,7 +46,7 @@ func (e *Unchecked) Error() string { return fmt.Sprintf("the server could not be
 // Unwrap returns Why.
 func (e *Unchecked) Unwrap() error { return e.Why }
 
-// Stamp is the server's stamp of a transaction.
+// Stamp is a transaction's zxid, and its time by the leader's clock in Unix milliseconds.
 type Stamp struct{ Zxid, Mtime int64 }
 
 // Once checks the server of the session with one transaction. If the root is missing, it takes

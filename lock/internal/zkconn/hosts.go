@@ -48,7 +48,7 @@ type hosts struct {
 	ctx    context.Context // ends when the connection is closed
 	cfg    Config
 	failed func(error) // receives the error of a name that cannot be resolved
-	stuck  func() bool // reports whether unsent requests must be answered
+	stuck  func() bool // reports whether unsent calls wait: then Next pauses, so that go-zookeeper fails them
 
 	mu             sync.Mutex
 	salt           uint64            // makes this client's order of addresses differ
