@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -54,7 +55,7 @@ func simulateOf(t *testing.T, opts locktest.Options, f func(w *world)) {
 				t.Log("log:\n" + w.logged())
 			}
 		}()
-		f(w)
+		audited.Test(t, w.Ensemble, func() { f(w) })
 	})
 }
 

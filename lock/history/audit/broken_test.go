@@ -398,6 +398,9 @@ var broken = []struct {
 		e.op(x, set, "anchor").Data = znode.AnchorData{Permits: 2}.Encode()
 		return x.Zxid
 	}},
+	{name: "an adoption that proves no entry", rule: audit.Generation, edit: func(e *editor) int64 {
+		return e.cutOp(e.nth(1, check, "/locks/found/", "-lock-"), check, "-lock-")
+	}},
 	{name: "another program's data overwritten", rule: audit.Foreign, edit: func(e *editor) int64 {
 		i := e.nth(1, create, "/locks/theirs")
 		id := "0123456789abcdef"
@@ -408,6 +411,22 @@ var broken = []struct {
 		i := e.nth(1, del, "/locks/found/_c_")
 		e.log[i].Session = e.b
 		return e.log[i].Zxid
+	}},
+	{name: "another library's entry deleted by a client that has only purged", rule: audit.Foreign, edit: func(e *editor) int64 {
+		const reaper = 99
+		e.log[e.nth(1, del, "/locks/dead/")].Session = reaper
+		i := e.nth(1, del, "/locks/found/_c_")
+		e.log[i].Session = reaper
+		return e.log[i].Zxid
+	}},
+	{name: "an entry of this format that ends with a session deleted", rule: audit.Foreign, edit: func(e *editor) int64 {
+		joins, leaves := e.nth(1, create, "/locks/found/_c_"), e.nth(1, del, "/locks/found/_c_")
+		for _, o := range []*txnlog.Op{e.op(e.log[joins], create, "_c_"), e.op(e.log[leaves], del, "_c_")} {
+			o.Path = strings.Replace(o.Path, "_c_0000", "0123456789abcdef", 1)
+			o.Data = (&znode.Record{Owner: "other", TTL: 1}).Encode()
+		}
+		e.log[leaves].Session = e.b
+		return e.log[leaves].Zxid
 	}},
 	{name: "a tick recorded by nobody who holds", rule: audit.Tick, edit: func(e *editor) int64 {
 		i := e.nth(1, set, "/holdfast-jobs/export")

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -11,19 +12,15 @@ import (
 )
 
 // in reports whether a contender is in, by the rule of [znode.WaitsFor]; otherwise it returns the
-// one to wait for. permits is the number of a semaphore's permits; nil: the present one. It returns
-// unknown if the lock's kind, its permits or the contenders ahead are not known.
-func (a *Audit) in(n *node, permits *znode.AnchorData) (in, unknown bool, ahead *node) {
+// one to wait for. It returns unknown if the lock's kind, its permits or the contenders ahead are not
+// known.
+func (a *Audit) in(n *node) (in, unknown bool, ahead *node) {
 	s := n.up.lock
 	rules := znode.Rules{Kind: s.Kind}
 	switch s.Kind {
 	case znode.Mutex, znode.RW:
 	case znode.Semaphore:
-		anchor := s.anchors[s.Generation]
-		if permits != nil {
-			anchor = *permits
-		}
-		if rules.Capacity = anchor.Capacity(); rules.Capacity == 0 {
+		if rules.Capacity = s.anchors[s.Generation].Capacity(); rules.Capacity == 0 {
 			return false, true, nil
 		}
 	default:
@@ -45,7 +42,7 @@ func (a *Audit) granted(n *node) {
 	} else if s.Kind == znode.Semaphore {
 		rule = Permits
 	}
-	switch in, unknown, ahead := a.in(n, nil); {
+	switch in, unknown, ahead := a.in(n); {
 	case e.Overflowed():
 		a.judge(rule, false, n, nil, "an entry from the counter's end is granted")
 		return
@@ -155,7 +152,8 @@ func (a *Audit) adopt(n *node, was znode.Parent, foreign bool) {
 		a.judge(Foreign, false, n, n, "another program's data is overwritten")
 	default:
 		adopted := was.Kind == "" || was.Adopted
-		a.judge(Generation, is.Adopted == adopted && a.has(txnlog.OpCreate, n.path+"/"+znode.Anchor(is.Generation)), n, n, "%+v is adopted as %+v, without an anchor or the right mark", was, is)
+		proven := slices.ContainsFunc(a.txn.Ops, func(o txnlog.Op) bool { return o.Kind == txnlog.OpCheck && path.Dir(o.Path) == n.path })
+		a.judge(Generation, proven && is.Adopted == adopted && a.has(txnlog.OpCreate, n.path+"/"+znode.Anchor(is.Generation)), n, n, "%+v is adopted as %+v, without a check of an entry, an anchor or the right mark", was, is)
 	}
 }
 
@@ -164,13 +162,13 @@ func (a *Audit) resize(n *node, generation string, data []byte) {
 	s := n.up.lock
 	was := s.anchors[generation]
 	is, err := znode.DecodeAnchor(data)
-	s.anchors[generation] = is
 	less := was.Capacity() - is.Capacity()
 	ok := err == nil && is.Permits == was.Permits && (less <= 0 || slices.ContainsFunc(s.queue, func(e *node) bool {
-		in, _, _ := a.in(e, &was)
+		in, _, _ := a.in(e)
 		return in && max(1, e.entry.Permits) >= less && a.has(txnlog.OpDelete, e.path)
 	}))
 	a.judge(Resize, ok, n, n, "the permits change from %+v to %+v without an entry that has got those", was, is)
+	s.anchors[generation] = is
 }
 
 // write judges a write of an entry.
@@ -253,8 +251,8 @@ func (a *Audit) removed(n *node) {
 	over, unknown, counted := a.lasted(n)
 	switch {
 	case !e.Leased():
-		if creator := a.sessions[n.creator]; !e.Ours() && by.ours && creator != nil && creator.open && creator != by {
-			a.judge(Foreign, false, n, n, "another library's entry is deleted")
+		if !errors.Is(e.Err, znode.ErrOlder) && by.ours && owner != nil && owner.open && owner != by {
+			a.judge(Foreign, false, n, n, "an entry of another library, of a session, or without a record of this format is deleted")
 		} else {
 			a.skip(byFormat)
 		}
@@ -263,6 +261,7 @@ func (a *Audit) removed(n *node) {
 	case e.Record.Broken != nil:
 		a.judge(Break, true, n, nil, "")
 	case over:
+		by.ours = true
 		a.judge(Purge, true, n, nil, "")
 	case unknown:
 		a.skip(byClock)
@@ -284,7 +283,7 @@ func (a *Audit) removed(n *node) {
 func (a *Audit) held() {
 	if ops := a.txn.Ops; isHeld(ops) {
 		if n := a.nodes[ops[0].Path]; n == nil || n.entry == nil || !n.entry.Leased() {
-		} else if in, unknown, ahead := a.in(n, nil); unknown {
+		} else if in, unknown, ahead := a.in(n); unknown {
 			a.skip(byContenders)
 		} else {
 			a.judge(Holder, in, n, ahead, "a transaction of a client that does not hold the lock")
