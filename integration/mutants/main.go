@@ -15,8 +15,8 @@
 //
 // With -audit only the mutants run whose patch files have a line "wire: RULE": what they write, the
 // protocol does not permit. Only what the audit of the servers' log finds counts (package
-// lock/history/audit): in the simulation, or else in those of the named tests that are of the
-// packages lock, lock/schedule and reaper. It must notice 90 % of them.
+// lock/history/audit): in those of the named tests that are of the packages lock, lock/schedule and
+// reaper, or else in the simulation. It must notice 90 % of them.
 //
 // At the end, a table in Markdown shows what caught each mutant. The exit status is 1 if a mutant
 // survived or a patch was wrong, and 2 for bad usage.

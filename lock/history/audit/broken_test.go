@@ -398,6 +398,20 @@ var broken = []struct {
 		e.op(x, set, "anchor").Data = znode.AnchorData{Permits: 2}.Encode()
 		return x.Zxid
 	}},
+	{name: "a reader joins a mutex", rule: audit.Generation, edit: func(e *editor) int64 {
+		joins := e.log[e.nth(1, create, "/locks/mutex/", "0002")]
+		o := e.op(joins, create, "/locks/mutex/", "0002")
+		was := o.Path
+		is := strings.Replace(was, "-lock-", "-__READ__", 1)
+		for _, x := range e.log {
+			for i := range x.Ops {
+				if x.Ops[i].Path == was {
+					x.Ops[i].Path = is
+				}
+			}
+		}
+		return joins.Zxid
+	}},
 	{name: "an adoption that proves no entry", rule: audit.Generation, edit: func(e *editor) int64 {
 		return e.cutOp(e.nth(1, check, "/locks/found/", "-lock-"), check, "-lock-")
 	}},

@@ -37,8 +37,8 @@
 //	record      a grant, a downgrade and a detach are not taken back                  znode: Data of an entry
 //	holder      a holder's transaction is that of a client that is in                 lock: Hold.Txn
 //	generation  a parent comes with its anchor, and its data stays; a join of that    znode: Generation and anchor
-//	            generation checks the anchor; an adoption checks an entry, and marks  queue: Joining
-//	            an empty node as adopted
+//	            generation checks the anchor, and is of its kind; an adoption checks  queue: Joining
+//	            an entry, and marks an empty node as adopted
 //	empty       nodes go without nodes below them, an anchor with its parent, and an  queue: Leaving
 //	            adopted parent only at the counter's end
 //	resize      permits are taken away with an entry that had got them                queue: Semaphores, elections

@@ -97,7 +97,8 @@ func (a *Audit) create(o *txnlog.Op) {
 	case n.entry != nil && n.entry.Leased():
 		a.session(a.txn.Session).ours = true
 		if at := n.up.path + "/" + znode.Anchor(s.Generation); n.entry.Tag == s.Generation {
-			a.judge(Generation, a.has(txnlog.OpCheck, at) || a.has(txnlog.OpCreate, at), n, n.up, "an entry of its parent's generation joins without a check of the anchor")
+			kin := (s.Kind == znode.RW) == (n.entry.Role != znode.Exclusive)
+			a.judge(Generation, kin && (a.has(txnlog.OpCheck, at) || a.has(txnlog.OpCreate, at)), n, n.up, "an entry of its parent's generation joins without a check of the anchor, or as of another kind")
 		}
 		if n.entry.Granted() {
 			a.granted(n)
