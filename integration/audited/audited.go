@@ -52,7 +52,8 @@ func Test(t testing.TB, e *locktest.Ensemble, body func()) {
 	body()
 }
 
-// goOn writes for two minutes of virtual time.
+// goOn writes for two minutes of virtual time, or until clients that the test has left at work have
+// made 100,000 transactions.
 func goOn(t testing.TB, e *locktest.Ensemble) {
 	z, _, err := zk.Connect(e.Servers(), 10*time.Second, zk.WithDialer(e.Dialer("auditor")), zk.WithLogInfo(false))
 	if err != nil {
@@ -62,11 +63,12 @@ func goOn(t testing.TB, e *locktest.Ensemble) {
 	end := time.AfterFunc(2*time.Minute, z.Close)
 	defer z.Close()
 	defer end.Stop()
-	for range 60 {
-		if _, err := z.Set("/", nil, -1); errors.Is(err, zk.ErrClosing) || errors.Is(err, zk.ErrConnectionClosed) {
+	most := e.Transactions() + 100_000
+	for range 1200 {
+		if _, err := z.Set("/", nil, -1); errors.Is(err, zk.ErrClosing) || errors.Is(err, zk.ErrConnectionClosed) || e.Transactions() > most {
 			return
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

@@ -44,8 +44,8 @@
 //	resize      permits are taken away with an entry that had got them                queue: Semaphores, elections
 //	foreign     other programs' data stays, and so do the entries of other            znode: Names of entries
 //	            libraries, of sessions, and those without a record of this format
-//	tick        a tick's run is recorded once, in a transaction of the job's holder,  schedule: What is recorded
-//	            and recorded ticks do not go back
+//	tick        a tick's run is recorded once, and its end by its own hold, in a      schedule: What is recorded
+//	            transaction of the job's holder; recorded ticks do not go back
 //	log         the log does not contradict itself                                    -
 //
 // A client may hold a lock without a record of the grant for up to a third of its TTL. Such a hold

@@ -176,6 +176,7 @@ func (a *Audit) resize(n *node, generation string, data []byte) {
 func (a *Audit) write(n *node, data []byte) {
 	next, again := znode.ReadEntry(n.entry.Name, data, n.entry.Stat), n.written.zxid == a.txn.Zxid
 	was, is, owner := n.entry.Record, next.Record, n.written.session
+	twice := a.count(txnlog.OpSetData, n.path) == 2 // no write of a former owner, on an earlier version, can follow
 	switch own := owner == a.txn.Session || !a.stays(a.sessions[owner], a.session(a.txn.Session)); {
 	case !n.entry.Leased():
 		a.skip(byFormat)
@@ -184,11 +185,11 @@ func (a *Audit) write(n *node, data []byte) {
 	case again: // twice in one transaction
 	case was.Broken != nil || is.Broken != nil:
 		was.Metadata, is.Broken, is.Metadata = nil, nil, nil // the mark may replace the metadata
-		a.judge(Break, was.Broken == nil && a.twice(n) && fmt.Sprint(is) == fmt.Sprint(was), n, n, "a force-release writes a mark, twice, and nothing else")
+		a.judge(Break, was.Broken == nil && twice && fmt.Sprint(is) == fmt.Sprint(was), n, n, "a force-release writes a mark, twice, and nothing else")
 	case (is.Incarnation != was.Incarnation || is.Attachment != was.Attachment) && is.Detached: // a client that has attached may put it back
 		a.judge(Owner, own && was.Incarnation-is.Incarnation <= 1 && is.Incarnation <= was.Incarnation, n, n, "detached by another client, or from incarnation %d to %d", was.Incarnation, is.Incarnation)
 	case is.Incarnation != was.Incarnation || is.Attachment != was.Attachment:
-		a.judge(Attach, a.twice(n) && is.Incarnation == was.Incarnation+1, n, n, "an attach writes twice, and incarnation %d after %d", is.Incarnation, was.Incarnation)
+		a.judge(Attach, twice && is.Incarnation == was.Incarnation+1, n, n, "an attach writes twice, and incarnation %d after %d", is.Incarnation, was.Incarnation)
 		if over, unknown, counted := a.lasted(n); unknown && !was.Detached {
 			a.skip(byClock)
 		} else {
@@ -208,18 +209,6 @@ func (a *Audit) write(n *node, data []byte) {
 	if was.AcquiredAt == 0 && next.Granted() {
 		a.granted(n)
 	}
-}
-
-// twice reports whether the transaction writes a node twice: then no write of a former owner, which
-// expects an earlier version, can follow.
-func (a *Audit) twice(n *node) bool {
-	writes := 0
-	for _, o := range a.txn.Ops {
-		if o.Kind == txnlog.OpSetData && o.Path == n.path {
-			writes++
-		}
-	}
-	return writes == 2
 }
 
 // delete judges the deletion of a node; ended says that it has ended with its session.
@@ -299,6 +288,13 @@ func isHeld(ops []txnlog.Op) bool {
 }
 
 // has reports whether the transaction has such an operation.
-func (a *Audit) has(kind txnlog.OpKind, path string) bool {
-	return slices.ContainsFunc(a.txn.Ops, func(o txnlog.Op) bool { return o.Kind == kind && o.Path == path })
+func (a *Audit) has(kind txnlog.OpKind, path string) bool { return a.count(kind, path) > 0 }
+
+func (a *Audit) count(kind txnlog.OpKind, path string) (n int) {
+	for _, o := range a.txn.Ops {
+		if o.Kind == kind && o.Path == path {
+			n++
+		}
+	}
+	return n
 }

@@ -112,18 +112,14 @@ func (t *tree) own(n *node, owner int64) {
 	if n.owner = owner; n.entry != nil {
 		n.entry.Stat.EphemeralOwner = owner
 	}
-	s := t.session(owner)
-	if s.ephemerals == nil {
-		s.ephemerals = map[string]bool{}
-	}
-	s.ephemerals[n.path] = true
+	t.session(owner).ephemerals[n.path] = true
 }
 
 // session returns the state of a session, which it adds if it is not known.
 func (t *tree) session(id int64) *session {
 	s := t.sessions[id]
 	if s == nil {
-		s = &session{}
+		s = &session{ephemerals: map[string]bool{}}
 		t.sessions[id] = s
 	}
 	return s
