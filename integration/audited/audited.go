@@ -60,9 +60,12 @@ func goOn(t testing.TB, e *locktest.Ensemble) {
 		t.Error(err)
 		return
 	}
-	end := time.AfterFunc(2*time.Minute, z.Close)
-	defer z.Close()
-	defer end.Stop()
+	silent := time.AfterFunc(3*time.Minute, z.Close) // no server answers
+	defer func() {
+		if silent.Stop() { // two calls at once would stop a bubble's time
+			z.Close()
+		}
+	}()
 	most := e.Transactions() + 100_000
 	for range 1200 {
 		if _, err := z.Set("/", nil, -1); errors.Is(err, zk.ErrClosing) || errors.Is(err, zk.ErrConnectionClosed) || e.Transactions() > most {
