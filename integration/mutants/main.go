@@ -176,7 +176,7 @@ func printTable(out io.Writer, b bench, mutants []mutant, results []result) (cau
 		switch {
 		case r.seed != "":
 			needed = r.seed
-		case seeds == 0:
+		case seeds == 0, b.audit && len(r.tests) > 0:
 			needed = "not tried"
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", m.name, m.breaks, by, needed)
