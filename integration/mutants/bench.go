@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/repeatable"
 )
 
-// simulation is the test of random histories; SEED and SEEDS select them. ticks is that of jobs,
-// with about as many ticks in a history as ticksOfSeed.
+// simulation is the test of random histories; the variables SEED and SEEDS select them. ticks is
+// the test of random histories of jobs. One of these has about ticksOfSeed ticks.
 const (
 	simulation  = "TestSimulation"
 	ticks       = "TestTicks"
@@ -27,12 +27,12 @@ const (
 
 // bench builds and tests mutants.
 type bench struct {
-	root  string // of the module
+	root  string // folder of the module
 	temp  string
 	seeds int  // largest number of histories of the simulation; 0: do not run it
 	audit bool // only violations that the audit finds count
-
-	runtime map[string]string // changed files of a Go runtime without random choices, by the original's path
+	// runtime has the changed files of a Go runtime without random choices, by the original's path.
+	runtime map[string]string
 }
 
 // result is the result of a mutant.
@@ -82,7 +82,7 @@ func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 	return nil
 }
 
-// try builds a mutant and tests it.
+// try builds a mutant and tests it. The result has an error if a test that must fail passes.
 func (b *bench) try(ctx context.Context, m mutant) result {
 	r := b.test(ctx, m)
 	for _, name := range m.tests {
@@ -213,7 +213,7 @@ func (b *bench) testByAudit(ctx context.Context, m mutant, overlay string, named
 		if err != nil {
 			return result{err: err}
 		}
-		if !whole { // noticed compares with the code as it is
+		if !whole { // noticed needs the binary of the unchanged code
 			defer os.Remove(binary)
 			if r.says, r.err = b.noticed(ctx, pkg, binary, named[pkg]); r.says != "" {
 				r.tests = []string{"audit of the named tests"}
@@ -248,13 +248,13 @@ func (b *bench) build(ctx context.Context, m mutant, overlay, pkg string) (binar
 // auditRule matches what tests say of a violation that the audit has found.
 var auditRule = regexp.MustCompile(`audit: 0x[0-9a-f]+ (\w+): .*`)
 
-// noticed returns the first violation that the audit finds in those tests of a package by a rule
-// that it does not find broken in the code as it is: some tests delete nodes by hand.
+// noticed runs those tests of a package, and returns a violation that the audit finds. It ignores
+// rules that these tests also break with the unchanged code, as some delete nodes by hand.
 func (b *bench) noticed(ctx context.Context, pkg, binary string, tests []string) (says string, err error) {
 	if len(tests) == 0 {
 		return "", nil
 	}
-	found := [2]map[string]string{{}, {}} // by rule
+	found := [2]map[string]string{{}, {}} // violations by rule, of the unchanged code and the mutant
 	for i, binary := range []string{b.binary("baseline", pkg), binary} {
 		out, err := b.run(ctx, pkg, binary, "^("+strings.Join(tests, "|")+")$", "AUDIT_ONLY=1")
 		if err != nil {
@@ -305,7 +305,7 @@ func (b *bench) simulate(ctx context.Context, m mutant, binary string) (seed, sa
 // output is the output of a test binary.
 type output []byte
 
-// has reports whether the test had that outcome.
+// has reports whether the test had that outcome, PASS or FAIL.
 func (o output) has(outcome, test string) bool {
 	return bytes.Contains(o, []byte("--- "+outcome+": "+test+" ("))
 }

@@ -13,10 +13,10 @@
 // Before that, the unchanged code must pass the same tests. A patch is wrong if it does not apply,
 // does not compile, panics, or names a test that passes.
 //
-// With -audit only the mutants run whose patch files have a line "wire: RULE": what they write, the
+// With -audit only the mutants run whose patch files have a line "wire: RULE": they write what the
 // protocol does not permit. Only what the audit of the servers' log finds counts (package
 // lock/history/audit): in those of the named tests that are of the packages lock, lock/schedule and
-// reaper, or else in the simulation. It must notice 90 % of them.
+// reaper, or else in the simulation. It must notice 90 % of the mutants.
 //
 // At the end, a table in Markdown shows what caught each mutant. The exit status is 1 if a mutant
 // survived or a patch was wrong, and 2 for bad usage.
