@@ -19,9 +19,9 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
-	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
@@ -73,15 +73,12 @@ func simulateAlone(t *testing.T, opts locktest.Options, f func(w *world)) {
 	t.Helper()
 	bubble.Run(t, opts, 5*time.Second, func(b *bubble.World) {
 		w := &world{World: b, ctx: b.Ctx}
-		if auditOnly { // "make mutants AUDIT=1" looks for these lines
-			newAuditor(w.Ensemble, 0, func(v audit.Violation) { b.Logf("audit: %v", v) })
-		}
 		b.Cleanup(func() {
 			if b.Failed() {
 				b.Log("log:\n" + w.logged())
 			}
 		})
-		f(w)
+		audited.Test(b, w.Ensemble, func() { f(w) })
 	})
 }
 

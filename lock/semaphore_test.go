@@ -303,6 +303,16 @@ func TestResizeLowers(t *testing.T) {
 		w.unlock(holds[1])
 		w.finish(w.soon(third).hold, holds[0])
 	})
+	subtest(t, "a lone contender that asks for more", locktest.Options{}, func(w *world) {
+		kept := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})
+		a, b := w.dial("a", kept).Semaphore("x", 4), w.dial("b", kept).Semaphore("x", 4)
+		w.unlock(w.take(permits(a, 1)))
+		w.ok(a.Resize(w.ctx, 2))
+		big := w.join("x", permits(b, 3))
+		w.waits(big)
+		w.ok(a.Resize(w.ctx, 4))
+		w.unlock(w.soon(big).hold)
+	})
 }
 
 // TestResizedMeanwhile: while a raise to 3 is in flight, another call raises to 4. So the first

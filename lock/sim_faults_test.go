@@ -191,7 +191,7 @@ func sleepTogether(s *sim, r *rand.Rand, _ string) error {
 	s.sayLocked("fault: all slept for %v", d)
 	s.tally.count("sleeps of all", 1)
 	s.mu.Unlock()
-	s.auditor.sleep(d)
+	s.auditor.Sleep(d)
 	for _, c := range clocks {
 		c.skip(d)
 	}

@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -124,7 +125,7 @@ type sim struct {
 	values    int                      // number of values that candidates set
 	tally     tally
 
-	auditor *auditor
+	auditor *audited.Auditor
 }
 
 // random returns a source of random numbers for one part of the history. Each part has its own, so
@@ -189,7 +190,7 @@ func (s *sim) violatedBy(byAudit bool, format string, args ...any) {
 
 // fail fails the history; s.mu is held.
 func (s *sim) fail(byAudit bool, format string, args ...any) {
-	if s.closed || auditOnly && !byAudit {
+	if s.closed || audited.Only && !byAudit {
 		return
 	}
 	s.closed = true
@@ -223,7 +224,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 				return time.Microsecond + between(delays[label], 0, s.slow)
 			},
 		})
-		s.auditor = newAuditor(s.Ensemble, s.grace, func(v audit.Violation) { s.violatedBy(true, "audit: %v", v) })
+		s.auditor = audited.New(s.Ensemble, s.grace, func(v audit.Violation) { s.violatedBy(true, "audit: %v", v) })
 		traces := os.Getenv("TRACE")
 		if traces != "" {
 			s.Trace(func(e locktest.Event) { s.say("%v", e) })
@@ -238,7 +239,7 @@ func history(t *testing.T, seed uint64, only kind) (result tally) {
 				t.Logf("the last of the trace of seed %d:\n%s", seed, s.tail(400))
 			}
 			result = s.tally
-			for rule, n := range s.auditor.judged() {
+			for rule, n := range s.auditor.Judged() {
 				result["audited: "+string(rule)] += n
 			}
 		}()

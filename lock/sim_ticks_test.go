@@ -18,6 +18,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -150,9 +151,9 @@ func tickHistory(t *testing.T, seed uint64) (result counts) {
 			Members: 3, Seed: seed, ElectionTime: between(r, 0, time.Second),
 			Latency: func(string, string) time.Duration { return 10 * time.Microsecond },
 		})
-		auditor := newAuditor(s.Ensemble, s.grace, func(v audit.Violation) { s.failed("audit: %v", v) })
+		auditor := audited.New(s.Ensemble, s.grace, func(v audit.Violation) { s.failed("audit: %v", v) })
 		s.run(r)
-		for rule, n := range auditor.judged() {
+		for rule, n := range auditor.Judged() {
 			s.tally["audited: "+string(rule)] += n
 		}
 		result = s.tally
@@ -269,7 +270,7 @@ func (s *tickSim) count(thing string) {
 
 // violated fails the history, and ends it.
 func (s *tickSim) violated(format string, args ...any) {
-	if !auditOnly {
+	if !audited.Only {
 		s.failed(format, args...)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
@@ -54,7 +55,7 @@ func simulateOf(t *testing.T, opts locktest.Options, f func(w *world)) {
 				t.Log("log:\n" + w.logged())
 			}
 		}()
-		f(w)
+		audited.Test(t, w.Ensemble, func() { f(w) })
 	})
 }
 
@@ -248,6 +249,8 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 		w.create(z, "/locks/mixed/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
 		w.create(z, "/locks/mixed/"+znode.Prefix(znode.NewID(), znode.Exclusive), "garbage", zk.FlagSequence)
 		w.create(z, "/locks/mixed/"+znode.Prefix(znode.NewID(), znode.Exclusive), `{"holdfast":3}`, zk.FlagSequence)
+		record := (&znode.Record{Owner: "others", TTL: ttl.Milliseconds()}).Encode()
+		w.create(z, "/locks/mixed/"+znode.Prefix(znode.NewID(), znode.Exclusive), string(record), zk.FlagEphemeral|zk.FlagSequence)
 		w.dead(z, "data/lock-below-foreign")
 
 		time.Sleep(ttl + grace - time.Millisecond)
@@ -267,14 +270,14 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("left:\ngot  %q\nwant %q", got, want)
 		}
-		if n := len(w.Dump("/locks/mixed")); n != 4 { // it has no anchor
-			t.Errorf("%d nodes of the mixed lock are left, want 4", n)
+		if n := len(w.Dump("/locks/mixed")); n != 5 { // it has no anchor
+			t.Errorf("%d nodes of the mixed lock are left, want 5", n)
 		}
 		total := seen(report)
 		total.Locks, total.Live = 0, 0
 		if want := (reaper.Counts{
 			Expired: 6, Orphans: 5, Ancestors: 3, Young: 1, Kept: 2, Deleted: 14, Purged: 6, Pruned: 8,
-			Foreign: 5, Undecodable: 3, // plain, data, below, ephemeral, zk.Lock's; newer parent, garbage, newer entry
+			Foreign: 6, Undecodable: 3, // plain, data, below, two ephemeral ones, zk.Lock's; newer parent, garbage, newer entry
 		}); total != want {
 			t.Errorf("counted\n%+v, want\n%+v", total, want)
 		}

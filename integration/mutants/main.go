@@ -15,8 +15,8 @@
 //
 // With -audit only the mutants run whose patch files have a line "wire: RULE": they write what the
 // protocol does not permit. Only what the audit of the servers' log finds counts (package
-// lock/history/audit): in the simulation, or else in the named tests of package lock. It must
-// notice 90 % of the mutants.
+// lock/history/audit): in those of the named tests that are of the packages lock, lock/schedule and
+// reaper, or else in the simulation. It must notice 90 % of the mutants.
 //
 // At the end, a table in Markdown shows what caught each mutant. The exit status is 1 if a mutant
 // survived or a patch was wrong, and 2 for bad usage.
@@ -176,7 +176,7 @@ func printTable(out io.Writer, b bench, mutants []mutant, results []result) (cau
 		switch {
 		case r.seed != "":
 			needed = r.seed
-		case seeds == 0:
+		case seeds == 0, b.audit && len(r.tests) > 0:
 			needed = "not tried"
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s |\n", m.name, m.breaks, by, needed)

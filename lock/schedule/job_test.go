@@ -18,6 +18,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-io/holdfast/integration/audited"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/bubble"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -51,7 +52,9 @@ type ran struct {
 func simulate(t *testing.T, f func(w *world)) {
 	t.Helper()
 	t.Parallel()
-	bubble.Run(t, locktest.Options{Members: 3}, 5*time.Second, func(b *bubble.World) { f(&world{World: b}) })
+	bubble.Run(t, locktest.Options{Members: 3}, 5*time.Second, func(b *bubble.World) {
+		audited.Test(b, b.Ensemble, func() { f(&world{World: b}) })
+	})
 }
 
 func (w *world) dial(label string, opts ...lock.Option) *lock.Client {

@@ -398,6 +398,23 @@ var broken = []struct {
 		e.op(x, set, "anchor").Data = znode.AnchorData{Permits: 2}.Encode()
 		return x.Zxid
 	}},
+	{name: "a reader joins a mutex", rule: audit.Generation, edit: func(e *editor) int64 {
+		joins := e.log[e.nth(1, create, "/locks/mutex/", "0002")]
+		o := e.op(joins, create, "/locks/mutex/", "0002")
+		was := o.Path
+		is := strings.Replace(was, "-lock-", "-__READ__", 1)
+		for _, x := range e.log {
+			for i := range x.Ops {
+				if x.Ops[i].Path == was {
+					x.Ops[i].Path = is
+				}
+			}
+		}
+		return joins.Zxid
+	}},
+	{name: "an adoption that proves no entry", rule: audit.Generation, edit: func(e *editor) int64 {
+		return e.cutOp(e.nth(1, check, "/locks/found/", "-lock-"), check, "-lock-")
+	}},
 	{name: "another program's data overwritten", rule: audit.Foreign, edit: func(e *editor) int64 {
 		i := e.nth(1, create, "/locks/theirs")
 		id := "0123456789abcdef"
@@ -409,6 +426,22 @@ var broken = []struct {
 		e.log[i].Session = e.b
 		return e.log[i].Zxid
 	}},
+	{name: "another library's entry deleted by a client that has only purged", rule: audit.Foreign, edit: func(e *editor) int64 {
+		const reaper = 99
+		e.log[e.nth(1, del, "/locks/dead/")].Session = reaper
+		i := e.nth(1, del, "/locks/found/_c_")
+		e.log[i].Session = reaper
+		return e.log[i].Zxid
+	}},
+	{name: "an entry of this format that ends with a session deleted", rule: audit.Foreign, edit: func(e *editor) int64 {
+		joins, leaves := e.nth(1, create, "/locks/found/_c_"), e.nth(1, del, "/locks/found/_c_")
+		for _, o := range []*txnlog.Op{e.op(e.log[joins], create, "_c_"), e.op(e.log[leaves], del, "_c_")} {
+			o.Path = strings.Replace(o.Path, "_c_0000", "0123456789abcdef", 1)
+			o.Data = (&znode.Record{Owner: "other", TTL: 1}).Encode()
+		}
+		e.log[leaves].Session = e.b
+		return e.log[leaves].Zxid
+	}},
 	{name: "a tick recorded by nobody who holds", rule: audit.Tick, edit: func(e *editor) int64 {
 		i := e.nth(1, set, "/holdfast-jobs/export")
 		e.log[i].Ops = []txnlog.Op{*e.op(e.log[i], set, "/holdfast-jobs/export")}
@@ -416,6 +449,17 @@ var broken = []struct {
 	}},
 	{name: "a tick recorded twice", rule: audit.Tick, edit: func(e *editor) int64 {
 		return e.changeJob(3, `"tick":"2000-01-01T00:01:50Z"`, `"tick":"2000-01-01T00:01:48Z"`)
+	}},
+	{name: "the end of a run recorded by the next hold", rule: audit.Tick, edit: func(e *editor) int64 {
+		for i, x := range e.log {
+			if e.op(x, create, "/locks/jobs/export/", "-lock-") != nil {
+				e.log[i].Zxid-- // not the one in the token
+			}
+			if o := e.op(x, set, "/holdfast-jobs/export"); o != nil && strings.Contains(string(o.Data), `"done"`) {
+				return x.Zxid
+			}
+		}
+		return 0
 	}},
 	{name: "recorded ticks that go back", rule: audit.Tick, edit: func(e *editor) int64 {
 		return e.changeJob(2, `"upto":"2000-01-01T00:01:48Z"`, `"upto":"2000-01-01T00:01:46Z"`)

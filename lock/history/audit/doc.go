@@ -37,13 +37,15 @@
 //	record      a grant, a downgrade and a detach are not taken back                  znode: Data of an entry
 //	holder      a holder's transaction is that of a client that is in                 lock: Hold.Txn
 //	generation  a parent comes with its anchor, and its data stays; a join of that    znode: Generation and anchor
-//	            generation checks the anchor; an empty node is marked as adopted
+//	            generation checks the anchor, and is of its kind; an adoption checks  queue: Joining
+//	            an entry, and marks an empty node as adopted
 //	empty       nodes go without nodes below them, an anchor with its parent, and an  queue: Leaving
 //	            adopted parent only at the counter's end
 //	resize      permits are taken away with an entry that had got them                queue: Semaphores, elections
-//	foreign     other programs' data and other libraries' entries stay                znode: Names of entries
-//	tick        a tick's run is recorded once, in a transaction of the job's holder,  schedule: What is recorded
-//	            and recorded ticks do not go back
+//	foreign     other programs' data stays, and so do the entries of other            znode: Names of entries
+//	            libraries, of sessions, and those without a record of this format
+//	tick        a tick's run is recorded once, and its end by its own hold, in a      schedule: What is recorded
+//	            transaction of the job's holder; recorded ticks do not go back
 //	log         the log does not contradict itself                                    -
 //
 // A client may hold a lock without a record of the grant for up to a third of its TTL. Such a hold
@@ -71,6 +73,6 @@
 //
 // [Report].Unjudged counts it, by reason. A log that begins in the middle, without a snapshot, does
 // not show who was ahead, the permits, nor earlier sessions. A gap in the log has the same effect
-// from there on. Nodes of other programs are ignored, and so are entries of other libraries, of
-// format 1 and of newer releases, unless one of our clients deletes them.
+// from there on. Nodes of other programs and entries of format 1 are ignored. So are entries of other
+// libraries, of sessions and of newer releases, unless one of our clients deletes them.
 package audit

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -11,19 +12,15 @@ import (
 )
 
 // in reports whether a contender is in, by the rule of [znode.WaitsFor]; otherwise it returns the
-// one to wait for. permits is the number of a semaphore's permits; nil: the present one. It returns
-// unknown if the lock's kind, its permits or the contenders ahead are not known.
-func (a *Audit) in(n *node, permits *znode.AnchorData) (in, unknown bool, ahead *node) {
+// one to wait for. It returns unknown if the lock's kind, its permits or the contenders ahead are not
+// known.
+func (a *Audit) in(n *node) (in, unknown bool, ahead *node) {
 	s := n.up.lock
 	rules := znode.Rules{Kind: s.Kind}
 	switch s.Kind {
 	case znode.Mutex, znode.RW:
 	case znode.Semaphore:
-		anchor := s.anchors[s.Generation]
-		if permits != nil {
-			anchor = *permits
-		}
-		if rules.Capacity = anchor.Capacity(); rules.Capacity == 0 {
+		if rules.Capacity = s.anchors[s.Generation].Capacity(); rules.Capacity == 0 {
 			return false, true, nil
 		}
 	default:
@@ -45,7 +42,7 @@ func (a *Audit) granted(n *node) {
 	} else if s.Kind == znode.Semaphore {
 		rule = Permits
 	}
-	switch in, unknown, ahead := a.in(n, nil); {
+	switch in, unknown, ahead := a.in(n); {
 	case e.Overflowed():
 		a.judge(rule, false, n, nil, "an entry from the counter's end is granted")
 		return
@@ -100,7 +97,8 @@ func (a *Audit) create(o *txnlog.Op) {
 	case n.entry != nil && n.entry.Leased():
 		a.session(a.txn.Session).ours = true
 		if at := n.up.path + "/" + znode.Anchor(s.Generation); n.entry.Tag == s.Generation {
-			a.judge(Generation, a.has(txnlog.OpCheck, at) || a.has(txnlog.OpCreate, at), n, n.up, "an entry of its parent's generation joins without a check of the anchor")
+			kin := (s.Kind == znode.RW) == (n.entry.Role != znode.Exclusive)
+			a.judge(Generation, kin && (a.has(txnlog.OpCheck, at) || a.has(txnlog.OpCreate, at)), n, n.up, "an entry of its parent's generation joins without a check of the anchor, or as of another kind")
 		}
 		if n.entry.Granted() {
 			a.granted(n)
@@ -155,7 +153,8 @@ func (a *Audit) adopt(n *node, was znode.Parent, foreign bool) {
 		a.judge(Foreign, false, n, n, "another program's data is overwritten")
 	default:
 		adopted := was.Kind == "" || was.Adopted
-		a.judge(Generation, is.Adopted == adopted && a.has(txnlog.OpCreate, n.path+"/"+znode.Anchor(is.Generation)), n, n, "%+v is adopted as %+v, without an anchor or the right mark", was, is)
+		proven := slices.ContainsFunc(a.txn.Ops, func(o txnlog.Op) bool { return o.Kind == txnlog.OpCheck && path.Dir(o.Path) == n.path })
+		a.judge(Generation, proven && is.Adopted == adopted && a.has(txnlog.OpCreate, n.path+"/"+znode.Anchor(is.Generation)), n, n, "%+v is adopted as %+v, without a check of an entry, an anchor or the right mark", was, is)
 	}
 }
 
@@ -164,19 +163,20 @@ func (a *Audit) resize(n *node, generation string, data []byte) {
 	s := n.up.lock
 	was := s.anchors[generation]
 	is, err := znode.DecodeAnchor(data)
-	s.anchors[generation] = is
 	less := was.Capacity() - is.Capacity()
 	ok := err == nil && is.Permits == was.Permits && (less <= 0 || slices.ContainsFunc(s.queue, func(e *node) bool {
-		in, _, _ := a.in(e, &was)
+		in, _, _ := a.in(e)
 		return in && max(1, e.entry.Permits) >= less && a.has(txnlog.OpDelete, e.path)
 	}))
 	a.judge(Resize, ok, n, n, "the permits change from %+v to %+v without an entry that has got those", was, is)
+	s.anchors[generation] = is
 }
 
 // write judges a write of an entry.
 func (a *Audit) write(n *node, data []byte) {
 	next, again := znode.ReadEntry(n.entry.Name, data, n.entry.Stat), n.written.zxid == a.txn.Zxid
 	was, is, owner := n.entry.Record, next.Record, n.written.session
+	twice := a.count(txnlog.OpSetData, n.path) == 2 // no write of a former owner, on an earlier version, can follow
 	switch own := owner == a.txn.Session || !a.stays(a.sessions[owner], a.session(a.txn.Session)); {
 	case !n.entry.Leased():
 		a.skip(byFormat)
@@ -185,11 +185,11 @@ func (a *Audit) write(n *node, data []byte) {
 	case again: // twice in one transaction
 	case was.Broken != nil || is.Broken != nil:
 		was.Metadata, is.Broken, is.Metadata = nil, nil, nil // the mark may replace the metadata
-		a.judge(Break, was.Broken == nil && a.twice(n) && fmt.Sprint(is) == fmt.Sprint(was), n, n, "a force-release writes a mark, twice, and nothing else")
+		a.judge(Break, was.Broken == nil && twice && fmt.Sprint(is) == fmt.Sprint(was), n, n, "a force-release writes a mark, twice, and nothing else")
 	case (is.Incarnation != was.Incarnation || is.Attachment != was.Attachment) && is.Detached: // a client that has attached may put it back
 		a.judge(Owner, own && was.Incarnation-is.Incarnation <= 1 && is.Incarnation <= was.Incarnation, n, n, "detached by another client, or from incarnation %d to %d", was.Incarnation, is.Incarnation)
 	case is.Incarnation != was.Incarnation || is.Attachment != was.Attachment:
-		a.judge(Attach, a.twice(n) && is.Incarnation == was.Incarnation+1, n, n, "an attach writes twice, and incarnation %d after %d", is.Incarnation, was.Incarnation)
+		a.judge(Attach, twice && is.Incarnation == was.Incarnation+1, n, n, "an attach writes twice, and incarnation %d after %d", is.Incarnation, was.Incarnation)
 		if over, unknown, counted := a.lasted(n); unknown && !was.Detached {
 			a.skip(byClock)
 		} else {
@@ -209,18 +209,6 @@ func (a *Audit) write(n *node, data []byte) {
 	if was.AcquiredAt == 0 && next.Granted() {
 		a.granted(n)
 	}
-}
-
-// twice reports whether the transaction writes a node twice: then no write of a former owner, which
-// expects an earlier version, can follow.
-func (a *Audit) twice(n *node) bool {
-	writes := 0
-	for _, o := range a.txn.Ops {
-		if o.Kind == txnlog.OpSetData && o.Path == n.path {
-			writes++
-		}
-	}
-	return writes == 2
 }
 
 // delete judges the deletion of a node; ended says that it has ended with its session.
@@ -253,8 +241,8 @@ func (a *Audit) removed(n *node) {
 	over, unknown, counted := a.lasted(n)
 	switch {
 	case !e.Leased():
-		if creator := a.sessions[n.creator]; !e.Ours() && by.ours && creator != nil && creator.open && creator != by {
-			a.judge(Foreign, false, n, n, "another library's entry is deleted")
+		if !errors.Is(e.Err, znode.ErrOlder) && by.ours && owner != nil && owner.open && owner != by {
+			a.judge(Foreign, false, n, n, "an entry of another library, of a session, or without a record of this format is deleted")
 		} else {
 			a.skip(byFormat)
 		}
@@ -263,6 +251,7 @@ func (a *Audit) removed(n *node) {
 	case e.Record.Broken != nil:
 		a.judge(Break, true, n, nil, "")
 	case over:
+		by.ours = true
 		a.judge(Purge, true, n, nil, "")
 	case unknown:
 		a.skip(byClock)
@@ -284,7 +273,7 @@ func (a *Audit) removed(n *node) {
 func (a *Audit) held() {
 	if ops := a.txn.Ops; isHeld(ops) {
 		if n := a.nodes[ops[0].Path]; n == nil || n.entry == nil || !n.entry.Leased() {
-		} else if in, unknown, ahead := a.in(n, nil); unknown {
+		} else if in, unknown, ahead := a.in(n); unknown {
 			a.skip(byContenders)
 		} else {
 			a.judge(Holder, in, n, ahead, "a transaction of a client that does not hold the lock")
@@ -299,6 +288,13 @@ func isHeld(ops []txnlog.Op) bool {
 }
 
 // has reports whether the transaction has such an operation.
-func (a *Audit) has(kind txnlog.OpKind, path string) bool {
-	return slices.ContainsFunc(a.txn.Ops, func(o txnlog.Op) bool { return o.Kind == kind && o.Path == path })
+func (a *Audit) has(kind txnlog.OpKind, path string) bool { return a.count(kind, path) > 0 }
+
+func (a *Audit) count(kind txnlog.OpKind, path string) (n int) {
+	for _, o := range a.txn.Ops {
+		if o.Kind == kind && o.Path == path {
+			n++
+		}
+	}
+	return n
 }

@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -41,15 +42,21 @@ func jobOf(data []byte) *job {
 
 // recorded judges a write of a job's record.
 func (a *Audit) recorded(n *node, was *job) {
-	is, holder := n.job, ""
+	is, holder, token := n.job, "", ""
 	if isHeld(a.txn.Ops) {
 		holder = path.Dir(a.txn.Ops[0].Path)
+		if e := a.nodes[a.txn.Ops[0].Path]; e != nil && e.entry != nil && !e.hidden {
+			token = fmt.Sprintf("%016x", e.entry.Stat.Czxid)
+		}
 	}
 	takes, runs := strings.HasSuffix(holder, "/jobs/"+is.Job), strings.HasSuffix(path.Dir(holder), "/ticks/"+is.Job)
 	a.judge(Tick, takes || runs, n, n, "the record of a job is written, and not in a transaction of its holder")
 	a.judge(Tick, !is.Upto.Before(was.Upto), n, n, "the recorded ticks go back from %v to %v", was.Upto, is.Upto)
 	for i, r := range is.Runs {
-		if slices.ContainsFunc(was.Runs, func(o run) bool { return o.Tick.Equal(r.Tick) && o.Token == r.Token }) {
+		if known := slices.IndexFunc(was.Runs, func(o run) bool { return o.Tick.Equal(r.Tick) && o.Token == r.Token }); known >= 0 {
+			o := was.Runs[known]
+			ended := o.Outcome == "running" && (r.Outcome == "unfinished" || strings.HasPrefix(r.Token, token))
+			a.judge(Tick, r.Outcome == o.Outcome || ended, n, n, "the run %s of the tick %v was %s, and is recorded as %s by another hold, or again", r.Token, r.Tick, o.Outcome, r.Outcome)
 			continue
 		}
 		ok := takes && i == 0 && r.Tick.After(was.Upto)

@@ -19,9 +19,8 @@ type node struct {
 	path     string
 	up       *node // the node above
 	children int
-	hidden   bool // what it has, and what is below it, may be from before the log
-	foreign  bool // it has data that is not Holdfast's
-	creator  int64
+	hidden   bool  // what it has, and what is below it, may be from before the log
+	foreign  bool  // it has data that is not Holdfast's
 	owner    int64 // the session that it ends with; 0: none
 	written  moment
 	entry    *znode.Entry // of a contender
@@ -69,7 +68,7 @@ type removal struct {
 // session is the session of a client.
 type session struct {
 	open       bool          // it has begun, as the log shows, and not ended
-	ours       bool          // it has made an entry of Holdfast
+	ours       bool          // it has made, written or purged an entry of Holdfast
 	timeout    time.Duration // 0: unknown
 	since      time.Duration // when it began, or was seen first, see Audit.steady
 	ephemerals map[string]bool
@@ -85,7 +84,7 @@ func newTree() tree {
 
 // add adds a node. It returns false if the node above is not there; then it adds that too.
 func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
-	n = &node{path: p, creator: m.session, written: m}
+	n = &node{path: p, written: m}
 	t.nodes[p] = n
 	if p == "/" {
 		return n, true
@@ -98,7 +97,7 @@ func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
 	base := path.Base(p)
 	if generation, ok := znode.AnchorOf(base); ok {
 		n.up.state().anchors[generation], _ = znode.DecodeAnchor(data)
-	} else if name, ok := znode.Parse(base); ok {
+	} else if name, ok := znode.Parse(base); ok && path.Base(n.up.path) != znode.Inbox {
 		e := znode.ReadEntry(name, data, znode.Stat{Czxid: m.zxid})
 		n.entry = &e
 		n.up.state().join(n)
@@ -113,18 +112,14 @@ func (t *tree) own(n *node, owner int64) {
 	if n.owner = owner; n.entry != nil {
 		n.entry.Stat.EphemeralOwner = owner
 	}
-	s := t.session(owner)
-	if s.ephemerals == nil {
-		s.ephemerals = map[string]bool{}
-	}
-	s.ephemerals[n.path] = true
+	t.session(owner).ephemerals[n.path] = true
 }
 
 // session returns the state of a session, which it adds if it is not known.
 func (t *tree) session(id int64) *session {
 	s := t.sessions[id]
 	if s == nil {
-		s = &session{}
+		s = &session{ephemerals: map[string]bool{}}
 		t.sessions[id] = s
 	}
 	return s
