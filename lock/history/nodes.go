@@ -84,8 +84,10 @@ func (m *Machine) create(op *txnlog.Op) {
 		}
 		return
 	}
-	p, err := znode.DecodeParent(op.Data)
-	if err == nil && isLock(p.Kind) && m.o.Match(name) {
+	if !m.o.Match(name) {
+		return
+	}
+	if p, err := znode.DecodeParent(op.Data); err == nil && isLock(p.Kind) {
 		q := m.queue(name)
 		q.setParent(op.Data, p)
 		e := m.event(Made, name)
@@ -141,8 +143,11 @@ func (m *Machine) set(op *txnlog.Op) {
 		}
 		return
 	}
+	if !m.o.Match(name) {
+		return
+	}
 	p, err := znode.DecodeParent(op.Data)
-	if err != nil || !isLock(p.Kind) || !m.o.Match(name) {
+	if err != nil || !isLock(p.Kind) {
 		return
 	}
 	q := m.queue(name)

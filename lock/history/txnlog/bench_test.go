@@ -34,25 +34,28 @@ func lockTraffic(b *testing.B, path string, size int64) (txns int) {
 	written, zxid := int64(fileHeaderSize), zx(1, 0)
 	w.Write(file())
 	acl := str(str(u32(u32(nil, 1), 31), "world"), "anyone")
-	data := `{"v":1,"owner":"shop-7","host":"shop-7.example.com","pid":4711,"ttl_ms":30000,"expires_at":1700000000000,"acquired_at":1699999970000` + strings.Repeat(" ", 40) + `}`
-	op := func(list []byte, kind int32, body []byte) []byte {
-		return append(u32(u32(list, kind), int32(len(body))), body...)
+	data := `{"holdfast":2,"owner":"shop-7","host":"shop-7.example.com","pid":4711,"ttl_ms":30000,"expires_at":1700000000000,"acquired_at":1699999970000` + strings.Repeat(" ", 40) + `}`
+	kind := `{"holdfast":2,"kind":"mutex","generation":"0123456789abcdef"}`
+	op := func(list []byte, code int32, body []byte) []byte {
+		return append(u32(u32(list, code), int32(len(body))), body...)
 	}
 	for written < size {
 		zxid++
-		entry := fmt.Sprintf("/locks/orders/%d/%016x-lock-%010d", zxid%997, zxid, zxid%1000)
+		life := zxid / 4 // of one entry
+		parent := fmt.Sprintf("/locks/orders/%d", life%997)
+		entry := fmt.Sprintf("%s/0123456789abcdef-lock-%010d", parent, life/997)
 		at := start.Add(time.Duration(zxid&0xffffffff) * time.Millisecond)
 		var r []byte
 		switch zxid % 4 {
 		case 0: // join
 			list := op(u32(nil, 2), 1, u32(append(append(str(str(nil, entry), data), acl...), 0), int32(zxid)))
-			list = op(list, 5, u32(str(str(nil, entry[:20]), data[:90]), 1))
+			list = op(list, 5, u32(str(str(nil, parent), kind), 1))
 			r = record(zxid, at, typeMulti, list)
 		case 1, 2: // renewal
 			r = record(zxid, at, 5, u32(str(str(nil, entry), data), 2))
 		case 3: // release
 			list := op(u32(nil, 2), 2, str(nil, entry))
-			list = op(list, 5, u32(str(str(nil, entry[:20]), data[:90]), 1))
+			list = op(list, 5, u32(str(str(nil, parent), kind), 1))
 			r = record(zxid, at, typeMulti, list)
 		}
 		r = u64(u32(r, 2), zxid*7919) // digest
