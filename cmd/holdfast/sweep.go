@@ -78,7 +78,7 @@ func printReport(w io.Writer, r *reaper.Report, colour bool) error {
 		}
 		table.Add(cells...)
 	}
-	row(text.Bold, "POLICY", "LOCKS", "LIVE", "EXPIRED", "ORPHANS", "ANCESTORS", "MOOT", "FOREIGN", "DAMAGED", "DENIED", deleted)
+	row(text.Bold, "POLICY", "LOCKS", "LIVE", "EXPIRED", "ORPHANS", "ANCESTORS", "STALE", "FOREIGN", "DAMAGED", "DENIED", deleted)
 	add := func(style text.Style, name string, c reaper.Counts) {
 		gone := c.Deleted
 		if r.DryRun {

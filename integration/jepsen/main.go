@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -97,6 +98,9 @@ func command(ctx context.Context) int {
 		if one, err = run(ctx, cmp.Or(*seed, uint64(rand.Uint32())), *duration, os.Stdout); err == nil {
 			results = []result{*one}
 		}
+	}
+	if err == nil && *from == "" && len(results[0].Faults) == 0 {
+		err = errors.New("there was no time for a fault")
 	}
 	if err != nil {
 		return unknown(err)

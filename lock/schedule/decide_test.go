@@ -32,6 +32,8 @@ func TestDecide(t *testing.T) {
 	again.Upto = at(4)
 	twice := ran(5, 60, 61, Unfinished)
 	twice.Upto, twice.Next, twice.Skipped = at(4), at(5), &Skipped{First: at(6), Last: at(58)}
+	hourlyThen := ran(4, 4, 30, Done)
+	hourlyThen.Next = at(60)
 	hourly := &record{Status{Upto: at(0), Next: at(60)}}
 	for name, c := range map[string]struct {
 		missed  Missed
@@ -56,6 +58,9 @@ func TestDecide(t *testing.T) {
 		"a new schedule, all":               {missed: RunAll, rec: hourly, now: 10.5, tick: 9, skipped: "1-8 rescheduled"},
 		"a new schedule, last":              {missed: RunLast, rec: hourly, now: 10.5, tick: 9, skipped: "1-8 rescheduled"},
 		"a new schedule, none is too early": {missed: RunAll, rec: hourly, now: 2.5, tick: 1},
+
+		"a new schedule, after a long run": {missed: RunAll, rec: hourlyThen, now: 30.5, tick: 29, skipped: "5-28 rescheduled"},
+		"a new schedule, after a crash":    {missed: RunAll, rec: hourlyThen, now: 30.5, waited: 4.5, tick: 29, skipped: "5-28 rescheduled"},
 
 		"kept when the last run began":   {missed: Skip, rec: ran(6, 10.5, 30, Done), now: 30, tick: 7},
 		"kept, although overlaps skip":   {missed: RunAll, overlap: OverlapSkip, rec: ran(6, 10.5, 30, Done), now: 30, tick: 7},

@@ -560,6 +560,21 @@ func TestOnceBehindALongRun(t *testing.T) {
 	})
 }
 
+// TestOnceOfALongRun: a call whose run lasts longer than the interval ends with that run.
+func TestOnceOfALongRun(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		ctx, cancel := context.WithTimeout(w.Ctx, 10*time.Minute)
+		defer cancel()
+		if err := w.job(w.dial("a"), schedule.Options{}).Once(ctx, w.note("a", 90*time.Second)); err != nil {
+			t.Error(err)
+		}
+		if got := w.ticks(begun); len(got) != 1 {
+			t.Errorf("the ticks ran %v times", got)
+		}
+	})
+}
+
 // TestWrapper: five crons, each with the wrapper, run each tick once.
 func TestWrapper(t *testing.T) {
 	simulate(t, func(w *world) {

@@ -81,7 +81,9 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 			ran = true
 			continue
 		case t.turn != nil:
-			t.turn.do(ctx, f)
+			if t.turn.do(ctx, f) != Unfinished && once && !until.IsZero() && !t.turn.Tick.Before(until) {
+				return nil
+			}
 			ran = true
 			continue
 		case once && !until.IsZero() && (t.next.IsZero() || t.next.After(until)):
@@ -113,8 +115,8 @@ func earliest(a, b time.Time) time.Time {
 	return b
 }
 
-// do runs f, and records what came of it.
-func (t *Turn) do(ctx context.Context, f Func) {
+// do runs f, and records what came of it, which it returns.
+func (t *Turn) do(ctx context.Context, f Func) Outcome {
 	returned := false
 	defer func() {
 		if !returned { // f has panicked
@@ -127,18 +129,17 @@ func (t *Turn) do(ctx context.Context, f Func) {
 	returned = true
 	switch {
 	case err == nil:
-		t.finish(Done, nil)
+		return t.finish(Done, nil)
 	case t.job.atLeastOnce && ctx.Err() != nil: // another replica runs it again
-		t.finish(Unfinished, err)
-	default:
-		t.finish(Failed, err)
+		return t.finish(Unfinished, err)
 	}
+	return t.finish(Failed, err)
 }
 
 // sleep waits until the leader's clock has surely reached that time.
 func (j *Job) sleep(ctx context.Context, until time.Time) error {
 	for {
-		changed := j.tree.Session().Changed // also when the client is closed
+		changed := j.tree.Session().Changed // closed also by Client.Close; nil with lock.New
 		now, err := j.now(ctx)
 		if errors.Is(err, zk.ErrNoNode) { // the root is gone; the next lock creates it again
 			return nil

@@ -172,7 +172,7 @@ func (j *Job) abandon(ctx context.Context, rec *record, now time.Time) (crashed 
 
 // finish records the end of the run, and unlocks its hold. It also records that a run is unfinished,
 // so that no later replica has to find out. If the hold is lost, only a later replica can record it.
-func (t *Turn) finish(outcome Outcome, why error) {
+func (t *Turn) finish(outcome Outcome, why error) Outcome {
 	run := t.run
 	run.Outcome = outcome
 	if why != nil {
@@ -183,6 +183,7 @@ func (t *Turn) finish(outcome Outcome, why error) {
 	}
 	giveBack(t.Hold)
 	t.job.tell(run)
+	return run.Outcome
 }
 
 // record writes the run's end into the job's record. It goes on trying until the hold ends.

@@ -287,14 +287,15 @@ func (m *merge) epochEnd(seen, zxid int64) {
 	if seen == 0 || Epoch(seen) == Epoch(zxid) {
 		return
 	}
+	first := max(seen+1, m.rng.From)
 	var newest *Snapshot
 	for _, s := range m.log.snaps {
-		if Epoch(s.Zxid) == Epoch(seen) && s.Zxid > seen && (newest == nil || s.Zxid > newest.Zxid) {
+		if Epoch(s.Zxid) == Epoch(seen) && s.Zxid >= first && !m.folders[s.dir].foreign && (newest == nil || s.Zxid > newest.Zxid) {
 			newest = s
 		}
 	}
 	if newest != nil {
-		m.report(&Problem{Kind: ProblemGap, Zxid: seen + 1, Until: newest.Zxid, Count: newest.Zxid - seen, Snapshot: newest, Err: errEpochEnd})
+		m.report(&Problem{Kind: ProblemGap, Zxid: first, Until: newest.Zxid, Count: newest.Zxid - first + 1, Snapshot: newest, Err: errEpochEnd})
 	}
 }
 
@@ -320,7 +321,7 @@ func (m *merge) gap(previous, zxid int64) {
 	}
 	p := &Problem{Kind: ProblemGap, Zxid: first, Until: zxid - 1, Count: zxid - first}
 	for _, s := range m.log.snaps {
-		if s.Zxid >= first-1 && s.Zxid < zxid {
+		if s.Zxid >= first-1 && s.Zxid < zxid && !m.folders[s.dir].foreign {
 			p.Snapshot = s
 		}
 	}

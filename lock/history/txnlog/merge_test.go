@@ -244,6 +244,17 @@ func TestRange(t *testing.T) {
 			}
 		})
 	}
+	t.Run("from a snapshot that shows the end of an epoch", func(t *testing.T) {
+		dir := write(t, map[string][]byte{
+			named(zx(1, 1)): file(run(1, 1, 10, "data")...), snapNamed(zx(1, 20)): nil, named(zx(2, 1)): file(run(2, 1, 10, "data")...),
+		})
+		for from, want := range map[int64]string{zx(1, 21): "", zx(1, 15): "gap 1/15-1/20"} {
+			l := mustOpen(t, dir)
+			if txns, problems := collect(l, Range{From: from}); zxids(txns) != "2/1-10" || told(l, problems) != want {
+				t.Errorf("from %#x: %s, %s", from, zxids(txns), told(l, problems))
+			}
+		}
+	})
 	t.Run("the beginning is missing", func(t *testing.T) {
 		dir := write(t, map[string][]byte{named(zx(1, 11)): file(run(1, 11, 20, "data")...)})
 		l := mustOpen(t, dir)

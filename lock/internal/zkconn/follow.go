@@ -153,7 +153,13 @@ func (h *hosts) isRemoved(address string) bool {
 	}
 	// A server may have several names.
 	is, _, unknown := h.lookUp(members.Servers)
-	if len(unknown) > 0 || slices.Contains(is, address) || slices.Contains(members.Servers, server) {
+	if len(unknown) > 0 { // ask again
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.settled = ""
+		return false
+	}
+	if slices.Contains(is, address) || slices.Contains(members.Servers, server) {
 		return false
 	}
 	was, _, _ := h.lookUp(removed)
