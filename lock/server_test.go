@@ -47,7 +47,7 @@ func TestServerThatMisbehaves(t *testing.T) {
 				mustBe(w, c.Close(), nil)
 			}
 			a := w.dial("b", lock.WithUnsafeServer())
-			equal(w, "warned", strings.Contains(w.logged(), "going on because that was asked for"), test.dial)
+			equal(w, "warned", strings.Contains(w.logged(), "going on because WithUnsafeServer allows it"), test.dial)
 			r, err := admin.CheckServer(w.ctx, a)
 			switch {
 			case err != nil || r.Unchecked != nil:
