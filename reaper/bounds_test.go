@@ -121,6 +121,7 @@ func TestDeniedIsToldOnce(t *testing.T) {
 		if got := paths(goes); len(got) != 0 {
 			t.Errorf("told that it is over: %v", got)
 		}
+		time.Sleep(30 * time.Second) // between two sweeps, so that the next one sees both changes
 		for _, p := range []string{"/locks/unlisted-x", "/locks/undeletable"} {
 			if _, err := z.SetACL(p, zk.WorldACL(zk.PermAll), -1); err != nil {
 				t.Fatal(err)
