@@ -235,7 +235,7 @@ func (c *client) start() error {
 	name, killed := c.config.name(), new(atomic.Bool)
 	c.worker, c.killed = w, killed
 	c.lives.Go(func() {
-		err := c.listen(w)
+		err := zkserver.HearAll(w, c.system.history.add)
 		<-w.Exited()
 		if !killed.Load() && (err != nil || w.Err() != nil) {
 			c.system.mu.Lock()
@@ -245,23 +245,6 @@ func (c *client) start() error {
 		w.Close(0)
 	})
 	return nil
-}
-
-// listen records what the client writes until its end. The pipe outlives the client.
-func (c *client) listen(w *zkserver.Worker) error {
-	var wrong error
-	for {
-		line, err := w.Hear(context.Background())
-		if err != nil {
-			return wrong
-		}
-		var r record
-		if err := json.Unmarshal([]byte(line.Text), &r); err != nil { // killed within a line
-			wrong = fmt.Errorf("it said %q: %w", line.Text, err)
-			continue
-		}
-		c.system.history.add(r)
-	}
 }
 
 func (c *client) kill() error {

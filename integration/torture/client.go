@@ -82,20 +82,9 @@ func (c *client) start() error {
 	return nil
 }
 
-// listen records the worker's messages until it ends. The pipe outlives the worker, so no message
-// is lost.
+// listen records the worker's messages until it ends.
 func (c *client) listen(w *zkserver.Worker) error {
-	var wrong error
-	for {
-		line, err := w.Hear(context.Background())
-		if err != nil {
-			return wrong
-		}
-		r := new(record)
-		if err := json.Unmarshal([]byte(line.Text), r); err != nil { // the worker was killed within a line
-			wrong = fmt.Errorf("it said %q: %w", line.Text, err)
-			continue
-		}
+	return zkserver.HearAll(w, func(r *record) {
 		c.history.add(r)
 		c.mu.Lock()
 		c.last = *r
@@ -106,7 +95,7 @@ func (c *client) listen(w *zkserver.Worker) error {
 			default: // there is a token already
 			}
 		}
-	}
+	})
 }
 
 // finish waits until the worker ends, after the end of its input. If ctx ends first, finish kills

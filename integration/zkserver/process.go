@@ -3,6 +3,7 @@ package zkserver
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -166,6 +167,24 @@ func (w *Worker) Tell(words ...any) error {
 
 // EndInput closes the worker's standard input.
 func (w *Worker) EndInput() { _ = w.in.Close() } // fails only if it has ended
+
+// HearAll gives each line, a JSON value, to add, until the process ends. Its pipe outlives it, so no
+// line is lost; one that it was killed in is the error.
+func HearAll[T any](w *Worker, add func(T)) error {
+	var wrong error
+	for {
+		line, err := w.Hear(context.Background())
+		if err != nil {
+			return wrong
+		}
+		var value T
+		if err := json.Unmarshal([]byte(line.Text), &value); err != nil {
+			wrong = fmt.Errorf("it said %q: %w", line.Text, err)
+			continue
+		}
+		add(value)
+	}
+}
 
 // Hear waits for the next line. If there is none, it waits for the end of the process: the error
 // then wraps [io.EOF]. Errors include the standard error.
