@@ -30,7 +30,9 @@ func (d *demo) killHolder(ctx context.Context) {
 
 	queue[0].kill()
 	killed := time.Now()
-	entries := d.contenders(ctx, name)
+	state, err := d.tree.Inspect(ctx, name)
+	check(err)
+	entries := state.Contenders
 	if len(entries) != len(queue) {
 		check(fmt.Errorf("%d of %d entries are left of %s: the machine stood still for longer than the lease", len(entries), len(queue), name))
 	}

@@ -182,16 +182,12 @@ func (d *demo) cleanUp() error {
 	return nil
 }
 
-// contenders returns the contenders of a lock.
-func (d *demo) contenders(ctx context.Context, name string) []admin.Contender {
-	state, err := d.tree.Inspect(ctx, name)
-	check(err)
-	return state.Contenders
-}
-
-// queueUp starts workers that queue for a lock in that order; the first one gets it. present
-// returns the number of contenders. part is a key of [parts], and the arguments of its function.
-func (d *demo) queueUp(ctx context.Context, present func() int, part []string, names ...string) (queue []*process) {
+// queueUp starts workers that queue for the lock at path in that order; the first one gets it. part
+// is a key of [parts], and the arguments of its function.
+func (d *demo) queueUp(ctx context.Context, path string, part []string, names ...string) (queue []*process) {
+	present := func() int { // names of contenders are alike for zk.Lock and Holdfast
+		return len(slices.DeleteFunc(d.list(ctx, path), func(node string) bool { return !strings.Contains(node, "-lock-") }))
+	}
 	for i, name := range names {
 		w := d.worker(name, part...)
 		queue = append(queue, w)
@@ -204,6 +200,5 @@ func (d *demo) queueUp(ctx context.Context, present func() int, part []string, n
 
 // queueUpForOurs is queueUp for a lock of Holdfast.
 func (d *demo) queueUpForOurs(ctx context.Context, lock string, ttl, grace time.Duration, names ...string) []*process {
-	present := func() int { return len(d.contenders(ctx, lock)) }
-	return d.queueUp(ctx, present, []string{"holdfast", lock, ttl.String(), grace.String()}, names...)
+	return d.queueUp(ctx, d.base.locks()+"/"+lock, []string{"holdfast", lock, ttl.String(), grace.String()}, names...)
 }

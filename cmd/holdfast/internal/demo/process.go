@@ -115,17 +115,13 @@ func (p *process) stop(ctx context.Context) {
 	}
 }
 
-// ended reports whether the process has ended. It drops the lines of its output.
+// ended reports whether the process has ended. It drops a line of its output.
 func (p *process) ended() bool {
-	for {
-		select {
-		case _, alive := <-p.lines:
-			if !alive {
-				return true
-			}
-		default:
-			return false
-		}
+	select {
+	case _, alive := <-p.lines:
+		return !alive
+	default:
+		return false
 	}
 }
 
