@@ -25,6 +25,7 @@ type Config struct {
 	Status    Status    `key:"reaper"`          // the status page; its keys are below reaper, too
 	Roots     []Root    `key:"roots" least:"1"` // the reaper's roots; none: Root alone
 
+	at   string   // key of the root that this is the configuration of, with a dot: roots[0].
 	from *decoder // decoder of the file, nil without one; a pointer, so that logs do not print the file
 }
 

@@ -115,9 +115,9 @@ func (d *decoder) decode(f field, path string, n ast.Node) {
 	to := f.to[0]
 	switch v := to.Addr().Interface().(type) {
 	case *string:
-		rule = decodeText(v, n, f.tag)
+		rule = d.decodeText(v, n, f.tag)
 	case *Pattern:
-		rule = decodeText(&v.text, n, f.tag)
+		rule = d.decodeText(&v.text, n, f.tag)
 	case *time.Duration:
 		rule = decodeTime(v, n, f.tag)
 	case *int:
@@ -244,7 +244,7 @@ func within(n int, a, b string) bool {
 // The functions below decode a single value. If the value breaks a rule, they return the rule and
 // store nothing.
 
-func decodeText(to *string, n ast.Node, tag reflect.StructTag) error {
+func (d *decoder) decodeText(to *string, n ast.Node, tag reflect.StructTag) error {
 	s, ok := n.(*ast.StringNode)
 	if !ok {
 		return errors.New("must be a text on one line: quote it if it could be read as something else")
@@ -254,7 +254,7 @@ func decodeText(to *string, n ast.Node, tag reflect.StructTag) error {
 	}
 	value, rule := s.Value, error(nil)
 	if name := tag.Get("rule"); name != "" {
-		value, rule = rules[name](s.Value)
+		value, rule = rules[name](d, s.Value)
 	}
 	if rule == nil {
 		*to = value

@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 		ZooKeeper: ZooKeeper{
 			Servers:        []string{"zk1:2181", "zk2:2182", "[::1]:2183", "[fe80::1%eth0]:2181"},
 			SessionTimeout: 6 * time.Second,
-			Auth:           &Auth{Scheme: "digest", User: "me", PasswordFile: "/etc/holdfast/secret/zk", path: "zookeeper.auth"},
+			Auth:           &Auth{Scheme: "digest", User: "me", PasswordFile: "/etc/holdfast/secret/zk"},
 		},
 		Root:     "/a/b",
 		Log:      Log{Level: "debug", Format: "console"},
