@@ -97,20 +97,19 @@ func (f field) fieldsBelow() (fields []field) {
 
 // decode decodes the node at path into the field.
 func (d *decoder) decode(f field, path string, n ast.Node) {
-	at := positionOf(start(n))
+	at := placeOf(start(n))
 	if n.Type() == ast.NullType {
-		d.places[path] = place{at, ""}
+		d.places[path] = at
 		d.refuse(path, "has no value: give one, or delete the key")
 		return
 	}
-	switch text := show(n); f.tag.Get("show") {
+	switch at.text = show(n); f.tag.Get("show") {
 	case "never":
-		d.places[path] = place{at, redacted}
+		at.text = redacted
 	case "server":
-		d.places[path] = place{at, ShowServer(text)}
-	default:
-		d.places[path] = place{at, text}
+		at.text = ShowServer(at.text)
 	}
+	d.places[path] = at
 	var rule error
 	to := f.to[0]
 	switch v := to.Addr().Interface().(type) {
@@ -172,7 +171,9 @@ func (d *decoder) mapping(fields []field, path string, n ast.Node) {
 	m, ok := n.(*ast.MappingNode)
 	if !ok {
 		if path == "" || slices.Contains(keys, "auth") { // the text may be a password
-			d.places[path] = place{d.places[path].position, redacted}
+			at := d.places[path]
+			at.text = redacted
+			d.places[path] = at
 		}
 		if key, _, colon := strings.Cut(n.GetToken().Value, ":"); colon && slices.Contains(keys, key) {
 			d.refuse(path, "must be a mapping of keys to values: put a space after the colon of %s:", key)
@@ -183,7 +184,7 @@ func (d *decoder) mapping(fields []field, path string, n ast.Node) {
 	}
 	lines := map[string]int{}
 	for _, entry := range m.Values {
-		at, key := positionOf(entry.Key.GetToken()), plain(entry.Key.GetToken().Value)
+		at, key := placeOf(entry.Key.GetToken()), plain(entry.Key.GetToken().Value)
 		keyPath := strings.TrimPrefix(path+"."+key, ".")
 		if i := slices.Index(keys, key); i < 0 {
 			d.unknown(fields, at, path, key)
@@ -198,7 +199,7 @@ func (d *decoder) mapping(fields []field, path string, n ast.Node) {
 
 // unknown adds a mistake about a key that none of the fields has. It does not show the value, and
 // not the key where values are hidden: either may be a password.
-func (d *decoder) unknown(fields []field, at position, path, key string) {
+func (d *decoder) unknown(fields []field, at place, path, key string) {
 	keys := keysOf(fields)
 	rule := "is not a known key; the keys here are " + strings.Join(keys, ", ")
 	if path == "" {
