@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -108,7 +109,7 @@ func Parse(filename string, data []byte) (*Config, error) {
 	d, c := newDecoder(filename), Default()
 	d.guard(func() {
 		if n := d.parse(data); n != nil {
-			d.decode(fieldOf(c, ""), "", n)
+			d.decode(newField(reflect.ValueOf(c).Elem(), ""), "", n)
 		}
 	})
 	d.checkRoots(c)

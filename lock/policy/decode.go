@@ -46,16 +46,20 @@ func (d *decoder) refuse(path, rule string, args ...any) {
 	d.add(path, d.places[path].text, rule, args...)
 }
 
-// field is a field that the decoder fills, or several that share a key.
+// field is a field that the decoder fills.
 type field struct {
-	key string
-	tag reflect.StructTag
-	to  []reflect.Value
+	key   string
+	tag   reflect.StructTag
+	to    reflect.Value
+	below []field // those of the mapping that the field holds; of all fields that share the key
 }
 
-// fieldOf returns the field that p points to, with that tag.
-func fieldOf(p any, tag reflect.StructTag) field {
-	return field{tag: tag, to: []reflect.Value{reflect.ValueOf(p).Elem()}}
+func newField(to reflect.Value, tag reflect.StructTag) field {
+	f := field{key: tag.Get("key"), tag: tag, to: to}
+	if to.Kind() == reflect.Struct && to.Type() != reflect.TypeFor[Pattern]() {
+		f.below = fieldsOf(to)
+	}
+	return f
 }
 
 // fieldsOf returns the fields of a struct, and of its embedded structs, that have a key.
@@ -64,15 +68,15 @@ func fieldsOf(v reflect.Value) (fields []field) {
 		v = reflect.ValueOf((*lockPolicy)(p)).Elem()
 	}
 	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		key, keyed := f.Tag.Lookup("key")
+		f := newField(v.Field(i), v.Type().Field(i).Tag)
 		switch last := len(fields) - 1; {
-		case f.Anonymous:
-			fields = append(fields, fieldsOf(v.Field(i))...)
-		case keyed && last >= 0 && fields[last].key == key:
-			fields[last].to = append(fields[last].to, v.Field(i))
-		case keyed:
-			fields = append(fields, field{key, f.Tag, []reflect.Value{v.Field(i)}})
+		case v.Type().Field(i).Anonymous:
+			fields = append(fields, f.below...)
+		case f.key == "":
+		case last >= 0 && fields[last].key == f.key:
+			fields[last].below = append(fields[last].below, f.below...)
+		default:
+			fields = append(fields, f)
 		}
 	}
 	return fields
@@ -83,16 +87,6 @@ func keysOf(fields []field) (keys []string) {
 		keys = append(keys, f.key)
 	}
 	return keys
-}
-
-// fieldsBelow returns the fields of the mapping that the field holds, if it holds one.
-func (f field) fieldsBelow() (fields []field) {
-	for _, v := range f.to {
-		if v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[Pattern]() {
-			fields = append(fields, fieldsOf(v)...)
-		}
-	}
-	return fields
 }
 
 // decode decodes the node at path into the field.
@@ -111,8 +105,7 @@ func (d *decoder) decode(f field, path string, n ast.Node) {
 	}
 	d.places[path] = at
 	var rule error
-	to := f.to[0]
-	switch v := to.Addr().Interface().(type) {
+	switch v := f.to.Addr().Interface().(type) {
 	case *string:
 		rule = d.decodeText(v, n, f.tag)
 	case *Pattern:
@@ -125,20 +118,20 @@ func (d *decoder) decode(f field, path string, n ast.Node) {
 		rule = decodeBool(v, n)
 	case **Set:
 		var policies []Policy
-		d.list(fieldOf(&policies, f.tag), path, n)
+		d.list(newField(reflect.ValueOf(&policies).Elem(), f.tag), path, n)
 		if !d.has(path) {
 			*v = newSet(policies, path, &d.mistakes)
 		}
 	default:
-		switch to.Kind() {
+		switch f.to.Kind() {
 		case reflect.Slice:
 			d.list(f, path, n)
 		case reflect.Struct:
-			d.mapping(f.fieldsBelow(), path, n)
+			d.mapping(f.below, path, n)
 		case reflect.Pointer:
-			to.Set(reflect.New(to.Type().Elem()))
-			d.mapping(fieldsOf(to.Elem()), path, n)
-			if c, ok := to.Interface().(interface{ check(*decoder, string) }); ok && !d.has(path) {
+			f.to.Set(reflect.New(f.to.Type().Elem()))
+			d.mapping(fieldsOf(f.to.Elem()), path, n)
+			if c, ok := f.to.Interface().(interface{ check(*decoder, string) }); ok && !d.has(path) {
 				c.check(d, path)
 			}
 		}
@@ -158,10 +151,9 @@ func (d *decoder) list(f field, path string, n ast.Node) {
 	if least := f.tag.Get("least"); least != "" && len(s.Values) == 0 {
 		d.refuse(path, "must have at least %s", least)
 	}
-	to := f.to[0]
-	to.Set(reflect.MakeSlice(to.Type(), len(s.Values), len(s.Values)))
+	f.to.Set(reflect.MakeSlice(f.to.Type(), len(s.Values), len(s.Values)))
 	for i, element := range s.Values {
-		d.decode(field{tag: f.tag, to: []reflect.Value{to.Index(i)}}, fmt.Sprintf("%s[%d]", path, i), element)
+		d.decode(newField(f.to.Index(i), f.tag), fmt.Sprintf("%s[%d]", path, i), element)
 	}
 }
 
@@ -204,7 +196,7 @@ func (d *decoder) unknown(fields []field, at place, path, key string) {
 	rule := "is not a known key; the keys here are " + strings.Join(keys, ", ")
 	if path == "" {
 		for _, f := range fields {
-			if slices.Contains(keysOf(f.fieldsBelow()), key) {
+			if slices.Contains(keysOf(f.below), key) {
 				rule = fmt.Sprintf("is not a known key here: it belongs to %s, indent it below that", f.key)
 			}
 		}

@@ -507,7 +507,7 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 		}
 	}
 	d := newDecoder("config.yaml")
-	d.decode(fieldOf(new(Config), ""), "", d.parse(data))
+	d.decode(newField(reflect.ValueOf(new(Config)).Elem(), ""), "", d.parse(data))
 	given := map[string]bool{}
 	for path := range d.places {
 		given[regexp.MustCompile(`\[\d+\]`).ReplaceAllString(path, "[]")] = true
@@ -529,7 +529,7 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 // keysBelow returns the paths of all keys of the fields.
 func keysBelow(path string, fields []field) (keys []string) {
 	for _, f := range fields {
-		key, to := strings.TrimPrefix(path+"."+f.key, "."), f.to[0]
+		key, to := strings.TrimPrefix(path+"."+f.key, "."), f.to
 		keys = append(keys, key)
 		if to.Type() == reflect.TypeFor[*Set]() {
 			to = reflect.ValueOf(new([]Policy)).Elem()
@@ -540,7 +540,7 @@ func keysBelow(path string, fields []field) (keys []string) {
 		case to.Kind() == reflect.Slice && to.Type().Elem().Kind() == reflect.Struct:
 			keys = append(keys, keysBelow(key+"[]", fieldsOf(reflect.New(to.Type().Elem()).Elem()))...)
 		default:
-			keys = append(keys, keysBelow(key, f.fieldsBelow())...)
+			keys = append(keys, keysBelow(key, f.below)...)
 		}
 	}
 	return keys
