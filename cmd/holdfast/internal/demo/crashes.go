@@ -39,13 +39,11 @@ func (d *demo) killHolder(ctx context.Context) {
 	dead, now := entries[0], d.now(ctx)
 	d.say("SIGKILL for the first. Its entry is there still; its lease has %v left.", tenths(dead.Expires.Sub(now)))
 
-	in := queue[1].hear(ctx, "in")
-	blocked, after := time.Since(killed), d.now(ctx).Sub(dead.Expires)
 	var text string
 	var purged int
-	if _, err := fmt.Sscan(in, &text, &purged); err != nil {
-		check(fmt.Errorf("the second said %q: %w", in, err))
-	}
+	_, err = fmt.Sscan(queue[1].hear(ctx, "in"), &text, &purged)
+	blocked, after := time.Since(killed), d.now(ctx).Sub(dead.Expires)
+	check(err)
 	token, err := lock.ParseToken(text)
 	check(err)
 	d.say("The second has purged that entry and has the lock: %v after the end of the lease, %v after the kill.", tenths(after), tenths(blocked))
