@@ -54,6 +54,7 @@ type field struct {
 	below []field // those of the mapping that the field holds; of all fields that share the key
 }
 
+// newField returns the field at to, with that tag.
 func newField(to reflect.Value, tag reflect.StructTag) field {
 	f := field{key: tag.Get("key"), tag: tag, to: to}
 	if to.Kind() == reflect.Struct && to.Type() != reflect.TypeFor[Pattern]() {
