@@ -200,7 +200,7 @@ func TestCapacityAfterAHolder(t *testing.T) {
 		first, second := w.take(permits(a, 1)), w.take(permits(b, 1))
 		anchor := "/locks/x/" + znode.Anchor(w.parent("x").Generation)
 		time.Sleep(10 * time.Millisecond) // until the grants are recorded
-		var crowd atomic.Bool // c has begun to read the holders one by one
+		var crowd atomic.Bool             // c has begun to read the holders one by one
 		hit := w.before(func(r locktest.Request) bool {
 			if r.Label == "c" && r.Op == "getData" && touches(r, first.EntryPath()) {
 				crowd.Store(true)

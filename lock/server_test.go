@@ -200,8 +200,9 @@ func (w *world) takesLess() *atomic.Int32 {
 	return &cuts
 }
 
-// TestServersThatTakeLess: many entries with long names leave at once, because their waiters give
-// up, the client closes, or it has died and others purge. The next waiter has its turn.
+// TestServersThatTakeLess: a hundred entries with long names are to be deleted at once, because
+// their waiters give up, the client closes, or it has died and other clients purge. The next waiter
+// enters within a TTL, and at most five connections are lost.
 func TestServersThatTakeLess(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client, giveUp func()){
 		"give up": func(w *world, a *lock.Client, giveUp func()) { giveUp() },
@@ -237,8 +238,9 @@ func TestServersThatTakeLess(t *testing.T) {
 	})
 }
 
-// TestAnswersHaveMeanings: the error of a call explains the server's error code, even if
-// go-zookeeper has no name for it. It is the code of a transaction, of an operation, or of a read.
+// TestAnswersHaveMeanings: the error of a call explains the server's error code and has its number,
+// even if go-zookeeper has no name for it. The code is that of a whole request, or of an operation
+// of a transaction.
 func TestAnswersHaveMeanings(t *testing.T) {
 	for code, meaning := range map[int32]string{codeQuota: "a quota is exceeded", -119: "the server is read-only", -1: "the server failed"} {
 		subtest(t, meaning, locktest.Options{}, func(w *world) {
