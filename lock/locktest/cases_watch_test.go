@@ -32,8 +32,8 @@ var watchCases = []scenario{
 			kids = s.childrenW(c, "/a")
 			s.delete(other, "/a", -1)
 			s.event(kids)
-			s.getW(c, "/a")      // there is none: no watch
-			s.childrenW(c, "/a") // likewise
+			s.getW(c, "/a")      // no node: no watch
+			s.childrenW(c, "/a") // no node: no watch
 			exist = s.existsW(c, "/a")
 			s.multi(other, create("/a", persistent), del("/none", -1))
 			s.quiet(c, exist)
