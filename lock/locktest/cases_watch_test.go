@@ -81,7 +81,7 @@ event created /a
 			s.logf("own writes")
 			c.send(1, 4, s.root+"/a", true)
 			c.send(2, 4, s.root+"/a", true) // one watch
-			c.send(3, 3, s.root+"/a", true) // likewise
+			c.send(3, 3, s.root+"/a", true) // the same watch
 			c.send(4, 8, s.root+"/a", true)
 			c.send(5, 5, s.root+"/a", []byte("x"), int32(-1))
 			c.send(6, 2, s.root+"/a", int32(-1))
