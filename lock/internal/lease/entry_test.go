@@ -225,7 +225,8 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	}
 }
 
-// TestEachChangeIsToldOnce: the owner is called after each change, without the entry's lock.
+// TestEachChangeIsToldOnce: the owner is called once after each change, while the entry's mutex is
+// not held.
 func TestEachChangeIsToldOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -347,8 +348,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestDoubtIsKept: a write in doubt is repeated with the same bytes, whatever else fails meanwhile.
-// Until then the earlier end counts. A write that was not applied is forgotten.
+// TestDoubtIsKept: a write in doubt is repeated with the same bytes until its outcome is known.
+// Until then the earlier of the two ends counts. A write that was certainly refused is forgotten.
 func TestDoubtIsKept(t *testing.T) {
 	const short = 2 * time.Second
 	e, _, now := testEntry(Held)
