@@ -43,7 +43,6 @@ func (w *world) leader(c *lock.Client) string {
 	return l.Value
 }
 
-// valueOf returns the value of a leadership's hold.
 func valueOf(h *lock.Hold) string { return h.Metadata()[znode.ValueKey] }
 
 // leads checks that a candidate was elected, and that all clients see it.

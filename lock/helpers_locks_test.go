@@ -35,7 +35,6 @@ func (w *world) join(name string, take taking) <-chan taken {
 	return ch
 }
 
-// permits returns a taking of n permits.
 func permits(s *lock.Semaphore, n int) taking {
 	return func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, n) }
 }
@@ -147,7 +146,6 @@ func (w *world) barge(ctx context.Context, c *lock.Client, name string) <-chan t
 	return ch
 }
 
-// lockAll takes several locks together.
 func (w *world) lockAll(c *lock.Client, names ...string) *lock.Holds {
 	w.Helper()
 	hs, err := c.LockAll(w.ctx, names...)

@@ -553,7 +553,6 @@ func (w *world) ok(err error) {
 	}
 }
 
-// equal checks that got equals want.
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -561,7 +560,6 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// atMost checks that got does not exceed most.
 func atMost[T cmp.Ordered](t testing.TB, what string, got, most T) {
 	t.Helper()
 	if got > most {

@@ -166,7 +166,6 @@ func (s *sim) unlock(label string, h held) {
 	s.unlocked(label, h, overtaken, h.Unlock())
 }
 
-// unlocked checks the result of an unlock.
 func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 	name := h.Name()
 	s.warned(h, err)

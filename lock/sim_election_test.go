@@ -31,7 +31,7 @@ func (s *sim) reignOf(token lock.Token) *reign {
 	return s.reigns[token]
 }
 
-// newValue returns a new value of a candidate.
+// newValue returns a value that is unique in the history.
 func (s *sim) newValue(label string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -46,7 +46,7 @@ const (
 	found   = "found"    // another program created its parent empty
 	remade  = "r/x"      // another program recreates its parent again and again
 	foreign = "stranger" // it is not a lock
-	bereft  = "bereft"   // its holder dies when all faults are over
+	bereft  = "bereft"   // its holder is partitioned when all faults are over
 )
 
 // plan has the properties of a history.

@@ -198,7 +198,6 @@ func (s *sim) fail(byAudit bool, format string, args ...any) {
 	s.Errorf("seed %d, kind %s: "+format, append([]any{s.seed, s.kind}, args...)...)
 }
 
-// count counts an event for the tally.
 func (s *sim) count(thing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -58,7 +58,6 @@ func TestTicks(t *testing.T) {
 	t.Logf("from seed %d on: %s", first, total)
 }
 
-// counts are the numbers of events.
 type counts map[string]int
 
 func (c counts) add(others counts) {

@@ -29,13 +29,11 @@ type tape struct {
 
 func newTape() *tape { return &tape{zxid: 1 << 32} }
 
-// after lets time pass.
 func (l *tape) after(d time.Duration) *tape { l.now += d; return l }
 
 // leader begins a new epoch.
 func (l *tape) leader() *tape { l.zxid = (l.zxid>>32 + 1) << 32; return l }
 
-// do adds a transaction.
 func (l *tape) do(session int64, ops ...txnlog.Op) *tape {
 	l.zxid++
 	l.txns = append(l.txns, txnlog.Txn{Zxid: l.zxid, Time: epoch0.Add(l.now), Session: session, Ops: ops})

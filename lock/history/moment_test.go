@@ -142,7 +142,6 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-// node returns a node of a snapshot.
 func node(path string, data []byte, zxid int64, stamp time.Duration) txnlog.Node {
 	return txnlog.Node{Path: path, Data: data, Czxid: zxid, Mzxid: zxid, Ctime: epoch0.Add(stamp), Mtime: epoch0.Add(stamp)}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// watch sets a watch on a node's data.
 func watch(t *testing.T, c *client, path string) <-chan zk.Event {
 	t.Helper()
 	_, _, events, err := c.GetW(path)

@@ -21,7 +21,7 @@ func minutely(missed Missed, overlap Overlap) plan {
 	return plan{ticks: newTicks(cron.Every(time.Minute)), missed: missed, limit: 3, late: 2 * time.Minute, overlap: overlap}
 }
 
-// ran returns a record of one run. No tick up to the run's own runs any more.
+// ran returns a record of one run. The run's tick and all earlier ticks are done.
 func ran(tick, started, ended float64, outcome Outcome) *record {
 	return &record{Status{Upto: at(tick), Runs: []Run{{Tick: at(tick), Started: at(started), Ended: at(ended), Outcome: outcome}}}}
 }

@@ -72,7 +72,7 @@ func (e *editor) op(x txnlog.Txn, kind txnlog.OpKind, texts ...string) *txnlog.O
 	return nil
 }
 
-// cut removes a transaction.
+// cut removes transaction i.
 func (e *editor) cut(i int) { e.log = slices.Delete(e.log, i, i+1) }
 
 // cutOp removes an operation from a transaction, and returns its zxid.
@@ -154,7 +154,6 @@ func (e *editor) changeJob(n int, old, new string) int64 {
 	return x.Zxid
 }
 
-// rename renames nodes of a lock.
 func (e *editor) rename(lock, from, to string) {
 	for i := range e.log {
 		for k := range e.log[i].Ops {

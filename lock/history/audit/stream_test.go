@@ -209,7 +209,6 @@ func (s *scene) job() {
 	_ = job.Run(ctx, func(context.Context, *schedule.Turn) error { return nil })
 }
 
-// judged audits a log.
 func judged(log []txnlog.Txn, initial []txnlog.Node, o audit.Options) *audit.Report {
 	a := audit.New(initial, o)
 	for i := range log {

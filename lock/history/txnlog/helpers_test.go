@@ -38,14 +38,14 @@ func setData(zxid int64, at time.Time, data string) []byte {
 	return record(zxid, at, 5, u32(str(str(nil, "/n"), data), 1))
 }
 
-// frame makes an entry of a record.
+// frame returns a log's entry with a record.
 func frame(record []byte) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(adler32.Checksum(record)))
 	b = append(u32(b, int32(len(record))), record...)
 	return append(b, 'B')
 }
 
-// file makes a log of records.
+// file returns the bytes of a log file with the records.
 func file(records ...[]byte) []byte {
 	b := append([]byte("ZKLG"), 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0)
 	for _, r := range records {
@@ -54,7 +54,6 @@ func file(records ...[]byte) []byte {
 	return b
 }
 
-// zx makes a zxid.
 func zx(epoch, counter int64) int64 { return epoch<<32 | counter }
 
 // run returns records of an epoch, a second apart, with the counters from..to and the same data.

@@ -43,7 +43,6 @@ func (w world) clock(label string, servers ...string) *Clock {
 	return New(conn, simtest.Root, open, local, znode.NewID)
 }
 
-// sampled returns a clock with a sample.
 func (w world) sampled(label string, servers ...string) *Clock {
 	w.Helper()
 	c := w.clock(label, servers...)
@@ -76,7 +75,6 @@ func (w world) marked(c *Clock, since int64) {
 	}
 }
 
-// mark returns the mark's node.
 func (w world) mark() *locktest.Node {
 	w.Helper()
 	n, ok := w.Node(markPath)
@@ -244,7 +242,8 @@ func TestProveEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestMarkIsWrittenOnceAnEpoch: the first judge that needs the mark writes it; the others read it.
+// TestMarkIsWrittenOnceAnEpoch: the first judge that needs the mark writes it; the other judges read
+// it.
 func TestMarkIsWrittenOnceAnEpoch(t *testing.T) {
 	simulate(t, func(w world) {
 		var clocks []*Clock

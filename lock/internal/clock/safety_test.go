@@ -87,7 +87,6 @@ func (m *ensemble) lookAtMark() {
 	m.clock.ObserveMark(m.mark.Mzxid, m.mark.Mtime)
 }
 
-// elect replaces the leader.
 func (m *ensemble) elect() {
 	m.epoch += 1 + m.random.Int64N(2)
 	m.number, m.off, m.sampled = 0, m.span(4*time.Hour)-2*time.Hour, false

@@ -371,7 +371,7 @@ func TestMembersAreApart(t *testing.T) {
 }
 
 // TestReadBack: an entry is found at a later version, with the bytes of this client's write. That
-// proves the write only if an attempt may have been applied. If it was an attempt of this batch,
+// proves the write only if an attempt may have been applied. If the write is of this batch,
 // the whole batch was applied, and the lease counts from the first attempt.
 func TestReadBack(t *testing.T) {
 	for _, tt := range []struct {

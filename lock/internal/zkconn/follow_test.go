@@ -263,7 +263,8 @@ func TestFollowLeavesARemovedServerLater(t *testing.T) {
 	})
 }
 
-// TestFollowWarns: a client logs each reason why it cannot follow once, and follows when it can.
+// TestFollowWarns: a client logs each reason why it cannot follow, but only once, and follows when
+// it can.
 func TestFollowWarns(t *testing.T) {
 	follow(t, []int{0, 1, 2}, func(w *following) {
 		all := w.Servers()

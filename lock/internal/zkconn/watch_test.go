@@ -134,7 +134,6 @@ func TestWatchChildren(t *testing.T) {
 	})
 }
 
-// watchData sets a watch on the node's data.
 func (w *world) watchData(c *Conn, path string) <-chan zk.Event {
 	w.Helper()
 	_, events, err := c.Watch(w.ctx, path)
@@ -212,8 +211,8 @@ func TestWatchesFireWhenTheConnectionWasLost(t *testing.T) {
 	}
 }
 
-// TestNoWatchWaitsForEver: a watch that was lost on a healthy connection fires after lookAgain at
-// the latest plus a poll, and the next watch works.
+// TestNoWatchWaitsForEver: a watch that was lost on a healthy connection fires after about
+// lookAgain, and the next watch works.
 func TestNoWatchWaitsForEver(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
