@@ -74,15 +74,23 @@ func forEachLoss(t *testing.T, f func(w *losing)) {
 }
 
 // TestCachedLeaseIsGivenUpWithoutWatch: if the watch of a cached lease is lost, another client
-// still gets the lock in time.
+// still gets the lock in time, and so does a goroutine of the same client that requests another TTL.
 func TestCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
-	forEachLoss(t, func(w *losing) {
-		a, b := w.client(riding(time.Hour)), w.dial("b")
-		w.unlock(w.lock(a, "x"))
-		settle()
-		w.lose(a)
-		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) }), w.most))
-	})
+	for _, same := range bools {
+		t.Run(fmt.Sprintf("same client %v", same), func(t *testing.T) {
+			forEachLoss(t, func(w *losing) {
+				a, b := w.client(riding(time.Hour)), w.dial("b")
+				w.unlock(w.lock(a, "x"))
+				settle()
+				w.lose(a)
+				next := b.Mutex("x")
+				if same {
+					next = a.Mutex("x", lock.WithTTL(2*ttl))
+				}
+				w.unlock(w.inTime(start(func() (*lock.Hold, error) { return next.Lock(w.ctx) }), w.most))
+			})
+		})
+	}
 }
 
 // TestCachedLeaseOutlivesALostWatch: if no other client requests the lock, a lease stays cached
@@ -173,18 +181,6 @@ func TestWaiterBehindForeignEntryWithoutWatch(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestOwnCachedLeaseIsGivenUpWithoutWatch: if a goroutine requests another TTL than that of its
-// client's cached lease, whose watch is lost, the lease is released in time.
-func TestOwnCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
-	forEachLoss(t, func(w *losing) {
-		a := w.client(riding(time.Hour))
-		w.unlock(w.lock(a, "x"))
-		settle()
-		w.lose(a)
-		w.unlock(w.inTime(start(func() (*lock.Hold, error) { return a.Mutex("x", lock.WithTTL(2*ttl)).Lock(w.ctx) }), w.most))
-	})
 }
 
 // TestLostWatchIsNotShared: after a lost watch, a lease that is cached later has a watch that
