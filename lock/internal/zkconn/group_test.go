@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestGroup: members of the group may add others while Wait waits.
+// TestGroup: after Close, tasks that are inside may let others enter. The group is idle when all
+// have left, and then no task can enter.
 func TestGroup(t *testing.T) {
 	var g Group
 	if !g.Enter() {
