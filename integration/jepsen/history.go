@@ -65,7 +65,7 @@ const (
 type record struct {
 	Op       string  `json:"op"`
 	Workload string  `json:"workload"`
-	Hold     string  `json:"hold,omitempty"` // its name; unique in a run of a system
+	Hold     string  `json:"hold,omitempty"` // name of the hold; unique in a run of a system
 	Token    string  `json:"token,omitempty"`
 	Call     instant `json:"call"`
 	Return   instant `json:"return"`

@@ -18,7 +18,6 @@ import (
 // workerEnv makes this program a client; its value has the configuration.
 const workerEnv = "HOLDFAST_JEPSEN_WORKER"
 
-// workerConfig is the configuration of a client.
 type workerConfig struct {
 	System  string
 	Seed    uint64
@@ -77,15 +76,15 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }
 
-// job is a workload of a client.
+// job runs one workload of a client.
 type job struct {
 	*worker
 	workload string
 	locker   locker
 	r        *rand.Rand
-	holds    int // their number
+	holds    int // number of holds so far
 
-	hold  string // the name of the present one
+	hold  string // name of the present hold
 	token string
 }
 
@@ -101,11 +100,11 @@ func (j *job) say(r record) error {
 	return j.out.Encode(r)
 }
 
-// think waits as the work of a program does.
+// think sleeps for a random time of at most most.
 func (j *job) think(most time.Duration) { time.Sleep(between(j.r, 0, most)) }
 
-// do takes the lock, does what the workload does with it, and leaves. Its error is that of the
-// harness.
+// do takes the lock, does the workload's acts, and unlocks. It records errors of the library, and
+// returns other errors.
 func (j *job) do() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -124,7 +123,7 @@ func (j *job) do() error {
 		err = j.inside(h)
 	}
 	if err == nil {
-		_, err = j.ask(h) // a program that wants to know whether it held the lock to the end
+		_, err = j.ask(h) // ask at the end, as a program that must know whether it held the lock all the time
 	}
 	if err == nil {
 		err = j.say(record{Op: opLeave, Hold: j.hold})
@@ -136,7 +135,7 @@ func (j *job) do() error {
 	return err
 }
 
-// ask asks the library whether the lock is held.
+// ask asks the library whether the lock is held, and records the answer.
 func (j *job) ask(h held) (held bool, err error) {
 	c, err := h.ask()
 	if err != nil {
@@ -145,8 +144,8 @@ func (j *job) ask(h held) (held bool, err error) {
 	return true, j.say(record{Op: opClaim, Hold: j.hold, Claim: c})
 }
 
-// step asks whether the lock is held, thinks, and acts if it was held: so a process that is stopped
-// meanwhile acts late, as any program may.
+// step asks whether the lock is held. If it is, step thinks and then acts, without asking again. So
+// a process that is stopped meanwhile acts late, as any program may.
 func (j *job) step(h held, most time.Duration) (goOn bool, err error) {
 	if goOn, err = j.ask(h); err != nil || !goOn {
 		return false, err
@@ -155,7 +154,7 @@ func (j *job) step(h held, most time.Duration) (goOn bool, err error) {
 	return true, j.say(record{Op: opAct, Hold: j.hold})
 }
 
-// inside does what the workload does while it holds the lock.
+// inside does the workload's acts while the lock is held.
 func (j *job) inside(h held) error {
 	switch j.workload {
 	case lockSetWorkload, fencedWorkload:
@@ -171,7 +170,7 @@ func (j *job) inside(h held) error {
 	return nil
 }
 
-// enterTwice enters again and leaves, and is still inside.
+// enterTwice enters a second time and leaves once. Then the lock must still be held.
 func (j *job) enterTwice(h held) error {
 	if goOn, err := j.step(h, 100*time.Millisecond); err != nil || !goOn {
 		return err

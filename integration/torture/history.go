@@ -46,8 +46,8 @@ func inquire(h *lock.Hold) *claim {
 	return &claim{From: from, To: to, Until: from + instant(left)}
 }
 
-// The kinds of locks, and the room of each for the weights of concurrent holds. A reader weighs 1,
-// a writer the whole room, and a hold of permits their number.
+// Kinds of locks. The weights of the holds that a lock has at the same time must fit into its room
+// (rooms). A reader weighs 1, a writer the whole room, and a hold of permits their number.
 const (
 	mutex     = "mutex"
 	rwMutex   = "rwmutex"
@@ -62,11 +62,11 @@ const (
 	opTry   = "try"   // an attempt that did not get the lock; Result says why
 	opGrant = "grant" // the worker has got the lock
 	opCheck = "check" // the worker checked the hold, and it is valid
-	opShare = "share" // as opCheck; the hold becomes a reader, and claims nothing as a writer after
-	opLeave = "leave" // the worker is about to unlock, and claims nothing after
+	opShare = "share" // as opCheck; from Call on, the worker claims to be a reader only
+	opLeave = "leave" // the worker is about to unlock; from Call on, it claims nothing
 	opLeft  = "left"  // the worker has unlocked; Result says how
 	opLost  = "lost"  // the hold is invalid; Result has the error that the worker got
-	opShown = "shown" // the worker asked for the leader, and got this token and value; 0: no leader
+	opShown = "shown" // the worker asked for the leader, and got Token and Value; Token 0: no leader
 	opFault = "fault"
 )
 
@@ -79,16 +79,16 @@ const (
 	resultUnsure  = "unsure"  // the unlock was not confirmed in time
 	resultRemoved = "removed" // a live entry was deleted: no client may do that
 	resultTaken   = "taken"   // a live entry was overwritten: no client may do that
-	resultLapsed  = "lapsed"  // the hold found its lease ended when it was checked
+	resultLapsed  = "lapsed"  // a check found that the lease had ended
 )
 
 // record is one operation of a worker, or one fault.
 type record struct {
 	Op     string  `json:"op"`
-	Worker string  `json:"worker,omitempty"` // w3.2: the third worker's second life
+	Worker string  `json:"worker,omitempty"` // w3.2: second process of the worker with index 3
 	Lock   string  `json:"lock,omitempty"`
 	Kind   string  `json:"kind,omitempty"`   // kind of the lock
-	Weight int     `json:"weight,omitempty"` // share of the lock's room at its grant
+	Weight int     `json:"weight,omitempty"` // part of the lock's room that the hold got
 	Token  int64   `json:"token,omitempty"`
 	Call   instant `json:"call"`
 	Return instant `json:"return"`

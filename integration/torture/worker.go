@@ -40,12 +40,13 @@ var bases = []struct{ name, kind string }{
 // porcupine needs memory for the square of a history's operations.
 const lockSpan = 3 * time.Minute
 
-// Streams of random numbers. Each user has its own, so that its draws do not depend on the others.
+// Numbers of the streams of random numbers. Each use has its own stream, so that its numbers do not
+// depend on other uses.
 const (
 	serverStream = 0
 	faultStream  = 1 << 10 // plus the worker's number
-	taskStream   = 2 << 10 // plus the numbers of the worker and of its life
-	lifeStream   = 4 << 10 // plus the number of the life
+	taskStream   = 2 << 10 // plus the worker's number and lifeStream times its life
+	lifeStream   = 4 << 10 // see taskStream
 )
 
 func stream(seed uint64, number int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(number))) }
@@ -58,7 +59,6 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 // workerEnv makes this binary a worker; its value has the configuration.
 const workerEnv = "HOLDFAST_TORTURE_WORKER"
 
-// workerConfig is the configuration of a worker.
 type workerConfig struct {
 	Seed    uint64
 	Index   int
@@ -128,7 +128,7 @@ type task struct {
 	kind     string
 	weight   int
 	barge    bool
-	priority int // the candidate's
+	priority int // of the candidate
 	try      bool
 	patience time.Duration // 0: without limit
 	steps    []step
@@ -140,7 +140,8 @@ type step struct {
 	think time.Duration
 }
 
-// draw draws the next task, at that time of the run.
+// draw returns a random task. at is the time since the start of the run; it decides the number in
+// the lock's name.
 func draw(r *rand.Rand, at time.Duration) task {
 	base := bases[r.IntN(len(bases))]
 	t := task{lock: fmt.Sprintf("%s/%d", base.name, at/lockSpan), kind: base.kind, weight: 1, barge: base.name == "stock" && r.IntN(2) == 0}
@@ -220,7 +221,7 @@ func (w *worker) do(t task) error {
 	return w.say(r)
 }
 
-// take takes or tries to take the task's lock.
+// take takes the task's lock, or tries to.
 func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
 	var get, try func(context.Context) (*lock.Hold, error)
 	switch t.kind {
@@ -254,7 +255,7 @@ func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
 	return get(ctx)
 }
 
-// act is a worker's work with a hold.
+// act does the steps of a task with a hold. base has what all records of the hold share.
 type act struct {
 	*worker
 	hold *lock.Hold
@@ -271,7 +272,7 @@ func (a *act) say(op string, c *claim, result string) error {
 }
 
 // step checks that the hold is valid, as a careful program does, and does one step. It returns
-// false if the hold is over.
+// false if the hold has ended.
 func (a *act) step(s step) (goOn bool, err error) {
 	c := inquire(a.hold)
 	if c == nil {
@@ -282,7 +283,8 @@ func (a *act) step(s step) (goOn bool, err error) {
 		return false, a.say(opLost, nil, told)
 	}
 	if s.op == opShare {
-		// Written before the downgrade, so that the claims as a writer end before others can enter.
+		// Written before the downgrade, so that the claims as a writer end before readers can
+		// enter.
 		if err := a.say(opShare, c, ""); err != nil {
 			return false, err
 		}
@@ -301,7 +303,7 @@ func (a *act) step(s step) (goOn bool, err error) {
 	return true, nil
 }
 
-// askWhoLeads asks ZooKeeper for the leader. Any client may; it does not concern the hold.
+// askWhoLeads asks ZooKeeper for the leader and records the answer. It does not use the hold.
 func (a *act) askWhoLeads() error {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionTimeout)
 	defer cancel()
@@ -330,7 +332,7 @@ func classify(err error) string {
 		return resultTaken
 	case errors.Is(err, lock.ErrExpired):
 		return resultExpired
-	case errors.As(err, &unsure): // an UnlockError wraps the deadline of the unlock
+	case errors.As(err, &unsure): // must come before the deadline, which it may wrap
 		return resultUnsure
 	case errors.Is(err, context.DeadlineExceeded):
 		return resultGaveUp
