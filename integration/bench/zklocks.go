@@ -68,8 +68,8 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 func holdfastLocker(mutex *lock.Mutex, take take) locker {
 	var hold unlocker
 	return locker{
-		// A context that can end costs a goroutine for each request. The other peers' contexts
-		// cannot end, so this one may not either.
+		// The context of a request cannot end, as with the other peers: a context that can end costs
+		// a goroutine for each request.
 		lock: func(ctx context.Context) (err error) {
 			hold, err = take(context.WithoutCancel(ctx))
 			return err
