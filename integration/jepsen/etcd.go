@@ -153,7 +153,7 @@ func (c *etcdCluster) leader(ctx context.Context) (leader int, err error) {
 // restart starts a member that does not run, and waits until it knows a leader.
 func (c *etcdCluster) restart(ctx context.Context, i int) error {
 	m := c.members[i]
-	cmd, err := self(etcdEnv, m.etcdConfig)
+	cmd, err := zkserver.Command("", etcdEnv, m.etcdConfig)
 	if err != nil {
 		return err
 	}

@@ -79,8 +79,8 @@ func plan(seed uint64) func() fault {
 		}
 		s := spans[order[0]]
 		order = order[1:]
-		f := fault{kind: s.kind, quiet: between(r, 2*time.Second, 6*time.Second), lasts: between(r, s.least, s.most), pick: r.Perm(clients)[:2]}
-		step := between(r, time.Second, mostStep)
+		f := fault{kind: s.kind, quiet: wait.Between(r, 2*time.Second, 6*time.Second), lasts: wait.Between(r, s.least, s.most), pick: r.Perm(clients)[:2]}
+		step := wait.Between(r, time.Second, mostStep)
 		if r.IntN(2) == 0 {
 			step = -step
 		}

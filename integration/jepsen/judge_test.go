@@ -30,8 +30,8 @@ type story struct {
 }
 
 // momentAt returns a claim without an end, leaseAt a claim with one.
-func momentAt(s float64) claim       { return claim{sec(s), sec(s), sec(s)} }
-func leaseAt(s, until float64) claim { return claim{sec(s), sec(s), sec(until)} }
+func momentAt(s float64) claim       { return claim{From: sec(s), To: sec(s), Until: sec(s)} }
+func leaseAt(s, until float64) claim { return claim{From: sec(s), To: sec(s), Until: sec(until)} }
 func deed(name string, s float64) record {
 	return record{Op: opAct, Hold: name, Call: sec(s), Return: sec(s)}
 }
@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 		"paused, and still told it holds": {lockWorkload, []story{paused,
 			{name: "b", from: 5, claims: []claim{momentAt(5), momentAt(6)}, acts: []float64{5.5}, to: 6},
 			{name: "c", from: 7, claims: []claim{momentAt(7), momentAt(10)}, acts: []float64{8}}}, row{Overlaps: 1, Outside: 1}},
-		"a claim that came after its end": {lockWorkload, []story{{name: "a", from: 1, claims: []claim{{sec(1), sec(8), sec(5)}}},
+		"a claim that came after its end": {lockWorkload, []story{{name: "a", from: 1, claims: []claim{{From: sec(1), To: sec(8), Until: sec(5)}}},
 			{name: "b", from: 5.5, claims: []claim{leaseAt(5.5, 9)}}}, row{}},
 		"two permits": {semaphoreWorkload, []story{{name: "a", from: 1, claims: []claim{leaseAt(1, 5)}}, {name: "b", from: 2, claims: []claim{leaseAt(2, 6)}, acts: []float64{3}}}, row{}},
 		"three for two permits": {semaphoreWorkload, []story{{name: "a", from: 1, claims: []claim{leaseAt(1, 5)}}, {name: "b", from: 2, claims: []claim{leaseAt(2, 6)}},

@@ -12,13 +12,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -61,21 +59,6 @@ func child() bool {
 		os.Exit(1)
 	}
 	return true
-}
-
-// self returns a command that runs this program with a configuration in an environment variable.
-func self(env string, config any) (*exec.Cmd, error) {
-	text, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
-	}
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), env+"="+string(text))
-	return cmd, nil
 }
 
 func command(ctx context.Context) int {

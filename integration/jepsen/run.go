@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -77,9 +78,9 @@ func run(ctx context.Context, seed uint64, duration time.Duration, out io.Writer
 	if err := wait.Sleep(ctx, warmUp); err != nil {
 		return nil, err
 	}
-	start := now()
+	start := monotonic.Now()
 	r.Faults, err = disturb(ctx, all, seed, duration, out)
-	stop := now()
+	stop := monotonic.Now()
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func (s *system) close() (err error) {
 // start starts the client's next process.
 func (c *client) start() error {
 	c.config.Life++
-	cmd, err := self(workerEnv, c.config)
+	cmd, err := zkserver.Command("", workerEnv, c.config)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -74,11 +75,11 @@ var (
 
 // moment returns the claim of a library that does not know for how long a lock stays held.
 func moment(ask func() bool) (*claim, error) {
-	from := now()
+	from := monotonic.Now()
 	if !ask() {
 		return nil, errNotHeld
 	}
-	return &claim{From: from, To: now(), Until: from}, nil
+	return &claim{From: from, To: monotonic.Now(), Until: from}, nil
 }
 
 // open connects to a system, and returns the lockers of its workloads.
@@ -128,11 +129,8 @@ type holdfastHeld struct {
 }
 
 func (h holdfastHeld) ask() (*claim, error) {
-	from := now()
-	left := h.hold.Remaining()
-	to := now()
-	if left > 0 {
-		return &claim{From: from, To: to, Until: from + instant(left)}, nil
+	if c := monotonic.Ask(h.hold); c != nil {
+		return c, nil
 	}
 	if err := h.hold.Err(); err != nil {
 		return nil, err

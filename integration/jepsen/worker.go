@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
@@ -62,18 +63,13 @@ func work(config string) error {
 	return wait.All(len(offered), func(i int) error {
 		j := &job{worker: w, workload: offered[i], locker: lockers(offered[i])}
 		j.r = rand.New(rand.NewPCG(w.Seed, uint64(w.Index)<<32|uint64(w.Life)<<16|uint64(i)))
-		for wait.Sleep(ctx, between(j.r, 50*time.Millisecond, 500*time.Millisecond)) == nil {
+		for wait.Sleep(ctx, wait.Between(j.r, 50*time.Millisecond, 500*time.Millisecond)) == nil {
 			if err := j.do(); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-// between draws a duration.
-func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }
 
 // job runs one workload of a client.
@@ -92,7 +88,7 @@ type job struct {
 func (j *job) say(r record) error {
 	r.Workload = j.workload
 	if r.Return == 0 {
-		r.Call = now()
+		r.Call = monotonic.Now()
 		r.Return = r.Call
 	}
 	j.mu.Lock()
@@ -101,16 +97,16 @@ func (j *job) say(r record) error {
 }
 
 // think sleeps for a random time of at most most.
-func (j *job) think(most time.Duration) { time.Sleep(between(j.r, 0, most)) }
+func (j *job) think(most time.Duration) { time.Sleep(wait.Between(j.r, 0, most)) }
 
 // do takes the lock, does the workload's acts, and unlocks. It records errors of the library, and
 // returns other errors.
 func (j *job) do() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	r := record{Call: now()}
+	r := record{Call: monotonic.Now()}
 	h, err := j.locker.take(ctx)
-	r.Return = now()
+	r.Return = monotonic.Now()
 	if err != nil {
 		r.Op, r.Result = opTry, classify(err)
 		return j.say(r)
@@ -203,9 +199,9 @@ func (j *job) add(h held) error {
 	err := j.store.Call("Stores.Read", q, &q.Set)
 	if err == nil {
 		j.think(600 * time.Millisecond)
-		r := record{Op: opAct, Hold: j.hold, Call: now()}
+		r := record{Op: opAct, Hold: j.hold, Call: monotonic.Now()}
 		if err = j.store.Call("Stores.Write", q, new(struct{})); err == nil {
-			r.Return = now()
+			r.Return = monotonic.Now()
 			return j.say(r)
 		}
 	}

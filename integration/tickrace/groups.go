@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const (
@@ -64,10 +66,10 @@ const mostDown = 2
 func planFaults(seed uint64, duration time.Duration) (faults []fault) {
 	r := stream(seed, "faults", 0, 0)
 	var busy [replicas]time.Duration // when the replica runs again
-	for at := between(r, 0, 5*time.Second); at < duration; at += between(r, 3*time.Second, 15*time.Second) {
-		f := fault{at: at, replica: r.IntN(replicas), kill: r.IntN(2) == 0, lasts: between(r, 0, 12*time.Second)}
+	for at := wait.Between(r, 0, 5*time.Second); at < duration; at += wait.Between(r, 3*time.Second, 15*time.Second) {
+		f := fault{at: at, replica: r.IntN(replicas), kill: r.IntN(2) == 0, lasts: wait.Between(r, 0, 12*time.Second)}
 		if r.IntN(2) == 0 {
-			f.at = at.Truncate(interval) + between(r, 0, 30*time.Millisecond)
+			f.at = at.Truncate(interval) + wait.Between(r, 0, 30*time.Millisecond)
 		}
 		if !f.kill {
 			f.lasts += time.Second
@@ -92,7 +94,7 @@ func planFaults(seed uint64, duration time.Duration) (faults []fault) {
 // restarted.
 func planRestarts(seed uint64, duration time.Duration) (times []time.Duration) {
 	r := stream(seed, "restarts", 0, 0)
-	for at := between(r, 10*time.Second, 40*time.Second); at < duration; at += between(r, 30*time.Second, 90*time.Second) {
+	for at := wait.Between(r, 10*time.Second, 40*time.Second); at < duration; at += wait.Between(r, 30*time.Second, 90*time.Second) {
 		times = append(times, at)
 	}
 	return times
@@ -101,7 +103,7 @@ func planRestarts(seed uint64, duration time.Duration) (times []time.Duration) {
 // offset returns the error of the wall clock of a replica's process; life counts the replica's
 // restarts. All groups get the same offsets.
 func offset(seed uint64, replica, life int) time.Duration {
-	return between(stream(seed, "offset", replica, life), -mostOff, mostOff)
+	return wait.Between(stream(seed, "offset", replica, life), -mostOff, mostOff)
 }
 
 // stream returns the random numbers of one use. They do not depend on other uses.
@@ -111,9 +113,4 @@ func stream(seed uint64, use string, replica, life int) *rand.Rand {
 		key = key*31 + uint64(b)
 	}
 	return rand.New(rand.NewPCG(key, uint64(replica)<<32|uint64(life)))
-}
-
-// between draws a duration.
-func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }

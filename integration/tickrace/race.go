@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,12 +120,11 @@ func (r *race) start(t *team, i int) (err error) {
 		c.Ahead = offset(r.Seed, i, t.lives[i])
 	}
 	t.lives[i]++
-	config, err := json.Marshal(c)
+	cmd, err := zkserver.Command(r.program, replicaEnv, c)
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(r.program)
-	cmd.Env = append(os.Environ(), replicaEnv+"="+string(config), fmt.Sprintf("%s=%d", wallEnv, c.Ahead.Nanoseconds()))
+	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", wallEnv, c.Ahead.Nanoseconds()))
 	t.procs[i], err = zkserver.StartWorker(cmd)
 	return err
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -50,11 +48,7 @@ func (c *client) start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.config.Life++
-	config, err := json.Marshal(c.config)
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
+	cmd, err := zkserver.Command("", workerEnv, c.config)
 	if err != nil {
 		return err
 	}
@@ -63,8 +57,6 @@ func (c *client) start() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), workerEnv+"="+string(config))
 	cmd.Stderr = log
 	worker, err := zkserver.StartWorker(cmd)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -33,10 +34,10 @@ func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults 
 	}
 	for {
 		for _, i := range r.Perm(len(faults)) {
-			if wait.Sleep(ctx, between(r, least, most)) != nil {
+			if wait.Sleep(ctx, wait.Between(r, least, most)) != nil {
 				return nil
 			}
-			began := now()
+			began := monotonic.Now()
 			done, err := faults[i].do(ctx, r)
 			if err != nil {
 				if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
@@ -45,7 +46,7 @@ func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults 
 				return fmt.Errorf("%s: %w", faults[i].name, err)
 			}
 			if done {
-				t.history.add(&record{Op: opFault, Worker: whom, Call: began, Return: now(), Result: faults[i].name})
+				t.history.add(&record{Op: opFault, Worker: whom, Call: began, Return: monotonic.Now(), Result: faults[i].name})
 			}
 		}
 	}
@@ -57,7 +58,7 @@ func (t *torture) clientFaults(c *client) []fault {
 	const aim = 5 * time.Second
 	stop := func(name string, least, most time.Duration) fault {
 		return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
-			d, into := between(r, least, most), between(r, 0, 200*time.Millisecond)
+			d, into := wait.Between(r, least, most), wait.Between(r, 0, 200*time.Millisecond)
 			c.awaitGrant(ctx, aim)
 			_ = wait.Sleep(ctx, into)
 			if err := c.signal(syscall.SIGSTOP); err != nil {
@@ -69,7 +70,7 @@ func (t *torture) clientFaults(c *client) []fault {
 	}
 	part := func(name string, least, most time.Duration, some func(pick int) zkserver.Relays) fault {
 		return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
-			d, pick := between(r, least, most), r.IntN(len(c.relays))
+			d, pick := wait.Between(r, least, most), r.IntN(len(c.relays))
 			for _, relay := range some(pick) {
 				relay.Stall()
 			}
@@ -82,7 +83,7 @@ func (t *torture) clientFaults(c *client) []fault {
 	}
 	return []fault{
 		{"client killed", func(ctx context.Context, r *rand.Rand) (bool, error) {
-			d, into := between(r, 0, time.Second), between(r, 0, 200*time.Millisecond)
+			d, into := wait.Between(r, 0, time.Second), wait.Between(r, 0, 200*time.Millisecond)
 			c.awaitGrant(ctx, aim)
 			_ = wait.Sleep(ctx, into)
 			c.kill()
@@ -152,7 +153,7 @@ func (t *torture) serverFaults() []fault {
 // in random order.
 func (t *torture) onServers(name string, from, to int, least, most time.Duration, damage, mend func([]*zkserver.Server) error) fault {
 	return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
-		d, swap := between(r, least, most), r.IntN(2) == 1
+		d, swap := wait.Between(r, least, most), r.IntN(2) == 1
 		leader, err := t.leader(ctx)
 		if err != nil {
 			return false, err

@@ -6,45 +6,16 @@ import (
 	"math"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
-// instant is a time on the machine's monotonic clock, in nanoseconds. All processes of a machine
-// read the same clock, so it is the true time of a run.
-type instant int64
+type (
+	instant = monotonic.Instant
+	claim   = monotonic.Claim
+)
 
 // never is a time after every run.
 const never instant = math.MaxInt64
-
-func now() instant {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // every Unix system has it
-	}
-	return instant(t.Nano())
-}
-
-// claim is a hold's answer: at some time from From to To it was valid, and it stays valid until
-// Until unless it is unlocked.
-type claim struct {
-	From  instant `json:"from"`
-	To    instant `json:"to"`
-	Until instant `json:"until"`
-}
-
-// inquire asks a hold how long it is valid. The claim is nil if it is not. If the process is stopped
-// meanwhile, Until may have passed; it is computed from From, so it is never too late.
-func inquire(h *lock.Hold) *claim {
-	from := now()
-	left := h.Remaining()
-	to := now()
-	if left <= 0 {
-		return nil
-	}
-	return &claim{From: from, To: to, Until: from + instant(left)}
-}
 
 // Kinds of locks. The weights of the holds that a lock has at the same time must fit into its room
 // (rooms). A reader weighs 1, a writer the whole room, and a hold of permits their number.

@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
@@ -251,7 +252,7 @@ func (t *torture) startServers() error {
 
 func (t *torture) startWorkers() error {
 	for i := range workers {
-		config := workerConfig{Seed: t.seed, Index: i, Began: now()}
+		config := workerConfig{Seed: t.seed, Index: i, Began: monotonic.Now()}
 		c, err := newClient(config, t.ensemble.Addrs(), t.dir, &t.history, func(name string, err error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -50,11 +52,6 @@ const (
 )
 
 func stream(seed uint64, number int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(number))) }
-
-// between draws a duration.
-func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	return least + time.Duration(r.Int64N(int64(most-least)+1))
-}
 
 // workerEnv makes this binary a worker; its value has the configuration.
 const workerEnv = "HOLDFAST_TORTURE_WORKER"
@@ -107,7 +104,7 @@ func work(config string) error {
 			return w.close()
 		default:
 		}
-		if err := w.do(draw(tasks, time.Duration(now()-w.Began))); err != nil {
+		if err := w.do(draw(tasks, time.Duration(monotonic.Now()-w.Began))); err != nil {
 			return err
 		}
 	}
@@ -153,7 +150,7 @@ func draw(r *rand.Rand, at time.Duration) task {
 	case t.kind == election:
 		t.priority = 1 + r.IntN(3)
 	}
-	how, patience := r.IntN(10), between(r, 100*time.Millisecond, 3*time.Second)
+	how, patience := r.IntN(10), wait.Between(r, 100*time.Millisecond, 3*time.Second)
 	switch how {
 	case 0:
 		t.try = t.kind != election // candidates always wait
@@ -165,14 +162,14 @@ func draw(r *rand.Rand, at time.Duration) task {
 		think *= 8 // long enough for renewals
 	}
 	for range 1 + r.IntN(5) {
-		s := step{opCheck, between(r, 0, think)}
+		s := step{opCheck, wait.Between(r, 0, think)}
 		if t.kind == election && r.IntN(2) == 0 {
 			s.op = opShown
 		}
 		t.steps = append(t.steps, s)
 	}
 	if t.kind == rwMutex && t.weight > 1 && r.IntN(2) == 0 {
-		t.steps = append(t.steps, step{op: opShare}, step{opCheck, between(r, 0, think)}, step{opCheck, between(r, 0, think)})
+		t.steps = append(t.steps, step{op: opShare}, step{opCheck, wait.Between(r, 0, think)}, step{opCheck, wait.Between(r, 0, think)})
 	}
 	return t
 }
@@ -191,14 +188,14 @@ func (w *worker) do(t task) error {
 		defer cancel()
 		ctx = bound
 	}
-	r := record{Op: opGrant, Lock: t.lock, Kind: t.kind, Weight: t.weight, Call: now()}
+	r := record{Op: opGrant, Lock: t.lock, Kind: t.kind, Weight: t.weight, Call: monotonic.Now()}
 	hold, err := w.take(ctx, t)
-	r.Return = now()
+	r.Return = monotonic.Now()
 	if err != nil {
 		r.Op, r.Result = opTry, classify(err)
 		return w.say(r)
 	}
-	r.Token, r.Claim, r.Value = hold.Token().Czxid, inquire(hold), hold.Metadata()[znode.ValueKey]
+	r.Token, r.Claim, r.Value = hold.Token().Czxid, monotonic.Ask(hold), hold.Metadata()[znode.ValueKey]
 	if err := w.say(r); err != nil {
 		return err
 	}
@@ -215,9 +212,9 @@ func (w *worker) do(t task) error {
 		return err
 	}
 	r = a.base
-	r.Op, r.Call = opLeft, now()
+	r.Op, r.Call = opLeft, monotonic.Now()
 	r.Result = classify(hold.Unlock())
-	r.Return = now()
+	r.Return = monotonic.Now()
 	return w.say(r)
 }
 
@@ -266,7 +263,7 @@ type act struct {
 func (a *act) say(op string, c *claim, result string) error {
 	r := a.base
 	r.Op, r.Claim, r.Result = op, c, result
-	r.Call = now()
+	r.Call = monotonic.Now()
 	r.Return = r.Call
 	return a.worker.say(r)
 }
@@ -274,7 +271,7 @@ func (a *act) say(op string, c *claim, result string) error {
 // step checks that the hold is valid, as a careful program does, and does one step. It returns
 // false if the hold has ended.
 func (a *act) step(s step) (goOn bool, err error) {
-	c := inquire(a.hold)
+	c := monotonic.Ask(a.hold)
 	if c == nil {
 		told := resultLapsed
 		if err := a.hold.Err(); err != nil {
@@ -307,9 +304,9 @@ func (a *act) step(s step) (goOn bool, err error) {
 func (a *act) askWhoLeads() error {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionTimeout)
 	defer cancel()
-	r := record{Op: opShown, Lock: a.base.Lock, Kind: a.base.Kind, Call: now()}
+	r := record{Op: opShown, Lock: a.base.Lock, Kind: a.base.Kind, Call: monotonic.Now()}
 	leader, err := a.locks.Election(r.Lock).Leader(ctx)
-	r.Return = now()
+	r.Return = monotonic.Now()
 	switch {
 	case err == nil:
 		r.Token, r.Value = leader.Token.Czxid, leader.Value

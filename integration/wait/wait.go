@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -32,6 +33,11 @@ func Until(ctx context.Context, patience time.Duration, what string, yes func() 
 			return err
 		}
 	}
+}
+
+// Between returns a random duration from least to most.
+func Between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }
 
 // All runs f for 0 to n-1 in parallel, waits for all calls, and joins their errors.

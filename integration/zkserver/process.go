@@ -94,6 +94,18 @@ func (p *Process) Stop(s os.Signal, patience time.Duration) error {
 	}
 }
 
+// Command returns a command that runs a program, or this one if program is empty, with a configuration
+// as JSON in the environment variable env.
+func Command(program, env string, config any) (*exec.Cmd, error) {
+	text, err := json.Marshal(config)
+	if err == nil && program == "" {
+		program, err = os.Executable()
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), env+"="+string(text))
+	return cmd, err
+}
+
 // Worker is a process that writes messages to its standard output, one a line, and may read
 // commands from its standard input. It must be closed.
 type Worker struct {
