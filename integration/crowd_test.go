@@ -104,7 +104,7 @@ func (c *crowd) unhurt(after string) {
 	}
 }
 
-// awaitRenewals waits until all holders have renewed in that epoch or a later one, or have lost
+// awaitRenewals waits until all holders have renewed in the epoch or a later one, or have lost
 // their entries.
 func (c *crowd) awaitRenewals(epoch int64) {
 	c.Helper()

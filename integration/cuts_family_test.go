@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// reading returns do for a read/write lock that the victim reads and other clients write.
+// reading makes do run on a read/write lock that the victim reads and other clients write.
 func reading(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
@@ -22,7 +22,7 @@ func reading(do func(*cut)) func(*cut) {
 	}
 }
 
-// several returns do for a lock that the victim locks together with another one.
+// several makes do run on a lock that the victim locks together with another one.
 func several(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		var other *lock.Hold

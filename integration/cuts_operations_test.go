@@ -26,7 +26,7 @@ var (
 	}
 )
 
-// as returns do for a lock of another kind than a mutex.
+// as makes do take its lock by how, as another kind of lock than a mutex.
 func as(how taking, do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.how = how
@@ -39,7 +39,7 @@ func lockFree(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// belowParent returns do for a mutex whose parent exists, with its anchor and without an entry.
+// belowParent makes do run on a mutex whose parent exists, with its anchor and without an entry.
 func belowParent(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.alone = true
@@ -56,7 +56,7 @@ func belowParent(do func(*cut)) func(*cut) {
 	}
 }
 
-// adopting returns do for a mutex whose node exists, with the data and without an anchor.
+// adopting makes do run on a mutex whose node exists, with the data and without an anchor.
 func adopting(data string, do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.makeRoot()
@@ -77,7 +77,7 @@ func (c *cut) adopt() {
 // makeRoot creates the root and the lock's ancestors.
 func (c *cut) makeRoot() { c.unlock(c.lock(c.peer, c.name+"-before")) }
 
-// again returns do for a lock that the victim has just used, so that it knows the parent.
+// again makes do run on a lock that the victim has just used, so that it knows the parent.
 func again(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.alone = true

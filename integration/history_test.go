@@ -139,7 +139,7 @@ func (i *incident) enters(ch <-chan *lock.Hold) *lock.Hold {
 	return nil
 }
 
-// renewed waits until the entry has a later version, and returns that.
+// renewed waits until the entry has a later version, and returns the version that it has then.
 func (i *incident) renewed(entry string, version int32) int32 {
 	i.ensemble.Helper()
 	now := version

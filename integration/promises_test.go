@@ -564,8 +564,8 @@ func (b *bench) deleteEmpty(path string) error {
 	return err
 }
 
-// TestForeignNodesStayUntouched: lockers and a reaper do not change foreign nodes, in a time after
-// which Holdfast deletes its own. A lock waits for foreign entries.
+// TestForeignNodesStayUntouched: lockers and a reaper do not change foreign nodes, although they run
+// for the time of TTL and grace. Lock waits for foreign entries, and TryLock finds the lock held.
 func TestForeignNodesStayUntouched(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

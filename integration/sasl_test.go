@@ -37,7 +37,7 @@ func withSASL(t testing.TB) zkserver.Options {
 	return withJAAS(t, jaas+";\n};\n")
 }
 
-// withJAAS returns the options of a server with SASL and the JAAS configuration.
+// withJAAS returns the options of a server with SASL, whose JAAS configuration is text.
 func withJAAS(t testing.TB, text string) zkserver.Options {
 	t.Helper()
 	return zkserver.Options{

@@ -95,7 +95,7 @@ func (b *bench) dialReaper(ctx context.Context) (*lock.Client, error) {
 	return lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(b.policies(longTTL, time.Second)), lock.WithSessionTimeout(longSession))
 }
 
-// sweeping returns the options of a reaper with a lock of that name.
+// sweeping returns the options of a reaper with a lock of the given name.
 func (b *bench) sweeping(name string) reaper.Options {
 	return reaper.Options{Policies: b.policies(longTTL, time.Second), Lock: name}
 }

@@ -178,8 +178,7 @@ func (c cost) per(n int, since cost) cost {
 	return cost{each(c.requests, since.requests), each(c.transactions, since.transactions), each(c.out, since.out), each(c.in, since.in)}
 }
 
-// costOf runs f, which returns its number of operations. It returns the sessions' cost for each
-// operation.
+// costOf runs f, and returns the sessions' cost for each of its operations. n is their number.
 func (s *site) costOf(ctx context.Context, sessions sessions, f func() (n int, err error)) (cost, error) {
 	before, err := s.spent(ctx, sessions...)
 	if err != nil {

@@ -21,7 +21,7 @@ func read(t *testing.T, path ...string) string {
 }
 
 // TestDockerfile: the Dockerfile's build command makes a binary that needs no linker and no
-// library, and has time zones. The image is empty but for it, and does not run as root.
+// library, and has time zones. The image begins empty, and does not run as root.
 func TestDockerfile(t *testing.T) {
 	file := read(t, folder, "Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM `).Split(file, -1)

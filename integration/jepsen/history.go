@@ -69,7 +69,7 @@ func (h *history) add(r record) {
 	h.records = append(h.records, r)
 }
 
-// count returns the number of records with that operation.
+// count returns the number of records of an operation.
 func (h *history) count(op string) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

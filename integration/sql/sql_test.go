@@ -44,7 +44,7 @@ type service struct {
 	db    *sql.DB
 }
 
-// bench is shared by all processes of a test.
+// bench has what all processes of a test share: the ensemble, and the file of the database.
 type bench struct {
 	*testing.T
 	ctx      context.Context

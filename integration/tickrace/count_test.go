@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// noon is the time from which the tests count, in seconds.
+// noon is the time from which at counts seconds.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func at(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }

@@ -26,9 +26,9 @@ type fault struct {
 }
 
 // plague applies faults, one at a time, until ctx ends: all of them in random order, then all again
-// in another order. Before each fault it waits for a random time from least to most. whom names the
-// victim in the history.
-func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults []fault, least, most time.Duration) error {
+// in another order. Before each fault it waits for a random time from least to most. victim is
+// its name in the history.
+func (t *torture) plague(ctx context.Context, r *rand.Rand, victim string, faults []fault, least, most time.Duration) error {
 	for _, f := range faults {
 		t.planned.Store(f.name, nil)
 	}
@@ -46,7 +46,7 @@ func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults 
 				return fmt.Errorf("%s: %w", faults[i].name, err)
 			}
 			if done {
-				t.history.add(&record{Op: opFault, Worker: whom, Call: began, Return: monotonic.Now(), Result: faults[i].name})
+				t.history.add(&record{Op: opFault, Worker: victim, Call: began, Return: monotonic.Now(), Result: faults[i].name})
 			}
 		}
 	}

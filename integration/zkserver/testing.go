@@ -136,7 +136,7 @@ const (
 )
 
 // startEmbedded serves a ZooKeeper in memory on loopback, as holdfast dev does, for machines
-// without a real one. It uses only the options of sessions. Stop ends it.
+// without a real one. Of opts only TickTime and MaxSessionTimeout apply. stop ends the server.
 func startEmbedded(opts Options) (addr string, stop func() error, err error) {
 	opts = opts.withDefaults()
 	ens, err := locktest.New(locktest.Options{TickTime: opts.TickTime, MaxSessionTimeout: opts.MaxSessionTimeout})
