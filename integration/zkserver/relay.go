@@ -32,7 +32,7 @@ type Relay struct {
 type RelayOptions struct {
 	// Dialer connects to the server; default net.DialTimeout.
 	Dialer zk.Dialer
-	// Delay is the delay of everything that the server sends, so a round trip takes longer by that.
+	// Delay is the delay of everything that the server sends, so a round trip takes longer by Delay.
 	// The delays of concurrent replies do not add up. A stall does not hold back bytes that are
 	// already delayed.
 	Delay time.Duration
