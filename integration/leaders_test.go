@@ -270,7 +270,6 @@ func (p *probe) write() (stat *zk.Stat) {
 	return stat
 }
 
-// epoch returns the leader's epoch.
 func (p *probe) epoch() int64 {
 	p.Helper()
 	return p.write().Mzxid >> 32
