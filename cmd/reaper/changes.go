@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +21,7 @@ func changedTogether(old, next *policy.Config) []string {
 	if old.Log != next.Log {
 		keys = append(keys, "log")
 	}
-	if a, b := old.Status, next.Status; a.Listen != b.Listen || a.Metadata != b.Metadata || !slices.Equal(a.Hosts, b.Hosts) {
+	if !reflect.DeepEqual(old.Status, next.Status) {
 		keys = append(keys, "reaper.listen, hosts or show_metadata")
 	}
 	return keys
@@ -60,8 +58,7 @@ func changedForGood(old, next *policy.Config) (keys []string, elsewhere bool) {
 // changes reports changes of a file's contents: by a write in place, by the rename of another file
 // to its name, or by a changed link on its path, as in Kubernetes.
 type changes struct {
-	C    <-chan struct{}
-	tell chan struct{}
+	C    chan struct{}
 	file string
 	told bool // it was logged that the file cannot be read
 
@@ -71,8 +68,7 @@ type changes struct {
 
 // newChanges returns the changes of the file from now on.
 func newChanges(file string) *changes {
-	c := &changes{file: file, tell: make(chan struct{}, 1)}
-	c.C = c.tell
+	c := &changes{file: file, C: make(chan struct{}, 1)}
 	c.look()
 	return c
 }
@@ -101,21 +97,22 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 	settled := time.After(settling) // a change before the watch begins has no event
 	for {
 		c.watch(watcher)
+		event := false
 		select {
 		case <-events:
-			if settled == nil { // later events must not delay the read: a busy folder always has some
-				settled = time.After(settling)
-			}
-			continue
+			event = true
 		case <-errs: // events were lost
-			if settled == nil {
-				settled = time.After(settling)
-			}
-			continue
+			event = true
 		case <-settled:
 		case <-again.C:
 		case <-ctx.Done():
 			return
+		}
+		if event {
+			if settled == nil { // later events must not delay the read: a busy folder always has some
+				settled = time.After(settling)
+			}
+			continue
 		}
 		changed, err := c.look()
 		if c.alarm(err, settled != nil) {
@@ -124,7 +121,7 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 		settled = nil
 		if changed {
 			select {
-			case c.tell <- struct{}{}:
+			case c.C <- struct{}{}:
 			default: // the receiver has not taken the last report yet: one is enough
 			}
 		}
@@ -165,22 +162,12 @@ func (c *changes) watch(w *fsnotify.Watcher) {
 func (c *changes) look() (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer func() {
-		if err != nil {
-			c.seen = [sha256.Size]byte{}
-		}
-	}()
-	f, err := os.Open(c.file)
+	before := c.seen
+	c.seen = [sha256.Size]byte{}
+	text, err := os.ReadFile(c.file)
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return false, err
-	}
-	now := [sha256.Size]byte(h.Sum(nil))
-	changed = now != c.seen
-	c.seen = now
-	return changed, nil
+	c.seen = sha256.Sum256(text)
+	return c.seen != before, nil
 }
