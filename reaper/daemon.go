@@ -38,12 +38,9 @@ func NewDaemon(dial Dial, o Options) (*Daemon, error) {
 	if o.Monitor == nil {
 		o.Monitor = NewMonitor(About{})
 	}
-	o.Monitor.inForce(o.Policies)
-	d := &Daemon{dial: dial, log: zerolog.Nop(), monitor: o.Monitor, options: o.withDefaults()}
-	if o.Log != nil {
-		d.log = *o.Log
-	}
-	return d, nil
+	o = o.withDefaults()
+	o.Monitor.serves(nil, o.Policies)
+	return &Daemon{dial: dial, log: *o.Log, monitor: o.Monitor, options: o}, nil
 }
 
 // Monitor returns the monitor of the reaper.
@@ -125,7 +122,7 @@ func (d *Daemon) connect(ctx context.Context) (*lock.Client, error) {
 		d.mu.Lock()
 		o := d.options
 		d.mu.Unlock()
-		d.monitor.announce(d.log, o, Disconnected)
+		d.monitor.announce(d.log, o, Disconnected, "")
 		if tries := d.monitor.fails(err); again(tries) || time.Since(told) > mostReminder {
 			told = time.Now()
 			d.log.Error().Err(err).Int("tries", tries).Msg("no ZooKeeper yet; trying again")

@@ -11,13 +11,8 @@ import (
 
 // announce writes the first log line of a reaper, unless that was done before. It reports whether
 // it wrote the line.
-func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
-	m.mu.Lock()
-	first := !m.announced
-	m.announced = true
-	active := m.status.ActiveReaper
-	m.mu.Unlock()
-	if !first {
+func (m *Monitor) announce(log zerolog.Logger, o Options, state State, active string) bool {
+	if m.announced.Swap(true) {
 		return false
 	}
 	event := log.Info().Str("version", m.status.About.Version).Str("configuration", m.status.About.File).
@@ -27,10 +22,6 @@ func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
 	}
 	event.Msg("reaper started")
 	return true
-}
-
-func (r *Reaper) announce(state State) bool {
-	return r.monitor.announce(r.log, r.setup.Load().options, state)
 }
 
 // tell logs the result of a sweep.

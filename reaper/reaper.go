@@ -88,12 +88,9 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reaper{tree: admin.New(locks), log: zerolog.Nop(), monitor: o.Monitor, limiter: rate.NewLimiter(rate.Inf, 0)}
+	r := &Reaper{tree: admin.New(locks), log: *o.Log, monitor: o.Monitor, limiter: rate.NewLimiter(rate.Inf, 0)}
 	r.setup.Store(in)
 	limit(r.limiter, o.MaxDeletesPerSecond)
-	if o.Log != nil {
-		r.log = *o.Log
-	}
 	if r.monitor == nil {
 		r.monitor = NewMonitor(About{Root: r.tree.Root()})
 	}
