@@ -262,30 +262,21 @@ func (m *Monitor) over(p *progress) {
 	m.under = slices.DeleteFunc(m.under, func(other *progress) bool { return other == p })
 }
 
-// row compares a sweep with the earlier ones of its group.
-type row struct {
-	failed  int  // failed sweeps in a row, this one included
-	before  int  // failed sweeps in a row before it
-	news    bool // it failed for another reason than the last one
-	skipped int  // number of sweeps that were skipped while it ran
-}
-
-// end records the result of a sweep, and calls the observers.
-func (m *Monitor) end(p *progress, report Report, err error) row {
+// end records the result of a sweep, and calls the observers. It returns the history of the sweep's
+// schedule before.
+func (m *Monitor) end(p *progress, report Report, err error) (before history) {
 	m.over(p)
 	m.mu.Lock()
 	g, s := p.group, &m.status
-	r := row{before: g.failed, skipped: g.skipped}
+	before = *g.history
 	if err == nil {
 		m.last[g.text], g.failed, g.why, g.seen = p.began, 0, "", report.Total
 		m.failure.InARow = 0
 	} else {
 		s.Failed++
-		r.news = g.why != err.Error()
 		g.failed, g.why = g.failed+1, err.Error()
 		m.failure.count(err)
 	}
-	r.failed = g.failed
 	s.Sweeps++
 	if report.Total.Locks > 0 {
 		s.LocksSeen, s.NoRoot = true, false
@@ -305,5 +296,5 @@ func (m *Monitor) end(p *progress, report Report, err error) row {
 	for _, f := range observers {
 		f(report)
 	}
-	return r
+	return before
 }
