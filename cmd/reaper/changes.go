@@ -15,44 +15,38 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
+// keys is a list of changed keys.
+type keys []string
+
+// add adds a key if its values differ, and reports whether they do.
+func (k *keys) add(key string, old, next any) bool {
+	if reflect.DeepEqual(old, next) {
+		return false
+	}
+	*k = append(*k, key)
+	return true
+}
+
 // changedTogether returns the changed keys that need a restart, of those that all roots share.
-func changedTogether(old, next *policy.Config) []string {
-	var keys []string
-	if old.Log != next.Log {
-		keys = append(keys, "log")
-	}
-	if !reflect.DeepEqual(old.Status, next.Status) {
-		keys = append(keys, "reaper.listen, hosts or show_metadata")
-	}
-	return keys
+func changedTogether(old, next *policy.Config) (changed keys) {
+	changed.add("log", old.Log, next.Log)
+	changed.add("reaper.listen, hosts or show_metadata", old.Status, next.Status)
+	return changed
 }
 
 // changedForGood returns the changed keys of a root that need a restart. elsewhere says that the
 // root's node or servers have changed, so that it has other locks.
-func changedForGood(old, next *policy.Config) (keys []string, elsewhere bool) {
+func changedForGood(old, next *policy.Config) (changed keys, elsewhere bool) {
 	a, b := old.ZooKeeper, next.ZooKeeper
-	if !reflect.DeepEqual(a.Servers, b.Servers) {
-		keys, elsewhere = append(keys, "zookeeper.servers"), true
-	}
-	if old.Root != next.Root {
-		keys, elsewhere = append(keys, "root"), true
-	}
-	if a.SessionTimeout != b.SessionTimeout {
-		keys = append(keys, "zookeeper.session_timeout")
-	}
-	if !reflect.DeepEqual(a.Auth, b.Auth) {
-		keys = append(keys, "zookeeper.auth")
-	}
-	if !reflect.DeepEqual(a.SASL, b.SASL) {
-		keys = append(keys, "zookeeper.sasl")
-	}
-	if a.Servers, a.SessionTimeout, a.Auth, a.SASL = b.Servers, b.SessionTimeout, b.Auth, b.SASL; !reflect.DeepEqual(a, b) {
-		keys = append(keys, "zookeeper")
-	}
-	if old.Reaper.Lock != next.Reaper.Lock {
-		keys = append(keys, "reaper.lock")
-	}
-	return keys, elsewhere
+	elsewhere = changed.add("zookeeper.servers", a.Servers, b.Servers)
+	elsewhere = changed.add("root", old.Root, next.Root) || elsewhere
+	changed.add("zookeeper.session_timeout", a.SessionTimeout, b.SessionTimeout)
+	changed.add("zookeeper.auth", a.Auth, b.Auth)
+	changed.add("zookeeper.sasl", a.SASL, b.SASL)
+	a.Servers, a.SessionTimeout, a.Auth, a.SASL = b.Servers, b.SessionTimeout, b.Auth, b.SASL
+	changed.add("zookeeper", a, b)
+	changed.add("reaper.lock", old.Reaper.Lock, next.Reaper.Lock)
+	return changed, elsewhere
 }
 
 // changes reports changes of a file's contents: by a write in place, by the rename of another file
