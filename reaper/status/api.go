@@ -159,14 +159,15 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 			answer.Complete = false
 			continue
 		}
-		locks, reapers, complete, truncated := pass.view()
+		locks, complete, truncated := pass.view()
+		if i := slices.IndexFunc(locks, func(l *Lock) bool { return l.Name == root.Lock }); i >= 0 { // not listed
+			answer.Reapers = append(answer.Reapers, locks[i].at(time.Now()))
+			locks = slices.Delete(locks, i, i+1)
+		}
 		answer.Complete = answer.Complete && complete
 		answer.Truncated = answer.Truncated || truncated
 		answer.Age = max(answer.Age, time.Since(pass.begun).Milliseconds())
 		answer.Counts = append(answer.Counts, count(pass.label, locks)...)
-		if reapers != nil {
-			answer.Reapers = append(answer.Reapers, reapers.at(time.Now()))
-		}
 		for _, l := range locks {
 			if a.wants(l) {
 				found = append(found, l)

@@ -216,6 +216,6 @@ func (s *Server) look(ctx context.Context, root *shown) (*reading, error) {
 		return nil, errors.New("there was no session with ZooKeeper yet")
 	}
 	return root.listing.look(ctx, func() *reading {
-		return &reading{reader: reader, skip: root.Lock, most: maxNodes, begun: time.Now(), done: make(chan struct{})}
+		return &reading{reader: reader, most: maxNodes, begun: time.Now(), done: make(chan struct{})}
 	})
 }
