@@ -99,7 +99,12 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 			return l.unread(err)
 		}
 	}
-	names, nested := znode.Contenders(children), others(children, name)
+	names := znode.Contenders(children)
+	nested := slices.DeleteFunc(children, func(child string) bool {
+		_, entry := znode.Parse(child)
+		_, anchor := znode.AnchorOf(child)
+		return entry || anchor || name == "" && znode.Reserved(child)
+	})
 	if len(names) == 0 && (!node.Ours() || node.Kind == znode.Dir) && !unknownFormat(node.Err) {
 		return nil, nested, nil // the node is an ancestor, or foreign
 	}
@@ -160,19 +165,6 @@ func (l *Lock) unread(err error) (*Lock, []string, error) {
 		return l, nil, nil
 	}
 	return nil, nil, err
-}
-
-// others returns the children that are neither entries nor anchors nor reserved nodes.
-func others(children []string, name string) []string {
-	var nested []string
-	for _, c := range children {
-		_, entry := znode.Parse(c)
-		_, anchor := znode.AnchorOf(c)
-		if !entry && !anchor && (name != "" || !znode.Reserved(c)) {
-			nested = append(nested, c)
-		}
-	}
-	return nested
 }
 
 // entry reads an entry. shares says that the entry is a writer's that was downgraded to reading.

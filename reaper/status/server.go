@@ -215,7 +215,5 @@ func (s *Server) look(ctx context.Context, root *shown) (*reading, error) {
 	if !ok {
 		return nil, errors.New("there was no session with ZooKeeper yet")
 	}
-	return root.listing.look(ctx, func() *reading {
-		return &reading{reader: reader, most: maxNodes, begun: time.Now(), done: make(chan struct{})}
-	})
+	return root.listing.look(ctx, &reading{reader: reader, most: maxNodes, begun: time.Now(), done: make(chan struct{})})
 }
