@@ -1,7 +1,6 @@
 package reaper
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -11,32 +10,10 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/robfig/cron/v3"
-	"github.com/rs/zerolog"
 )
-
-func TestAPanicDoesNotEndASchedule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		c := newCron(zerolog.New(zerolog.SyncWriter(&log)))
-		runs := 0
-		c.Schedule(cron.Every(time.Second), cron.FuncJob(func() {
-			runs++
-			panic("the sweep is broken")
-		}))
-		c.Start()
-		time.Sleep(5500 * time.Millisecond)
-		<-c.Stop().Done()
-		synctest.Wait()
-		if runs != 5 {
-			t.Errorf("%d runs, want 5", runs)
-		}
-		if n := strings.Count(log.String(), "the sweep is broken"); n != 5 {
-			t.Errorf("%d panics logged, want 5:\n%s", n, log.String())
-		}
-	})
-}
 
 func TestStarts(t *testing.T) {
 	for _, tt := range []struct{ patterns, want string }{
@@ -143,6 +120,47 @@ func TestOneThatHangsIsOverdue(t *testing.T) {
 		late := m.Status().Overdue()
 		if len(late) != 1 || late[0].Running.WaitsFor != "the data of /locks/b" || late[0].Running.Waits != 61 {
 			t.Errorf("%+v", late)
+		}
+	})
+}
+
+// TestASweepKeepsItsSetup: a sweep that was due before a reload, and begins after it, goes by the old
+// configuration alone.
+func TestASweepKeepsItsSetup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := locktest.Start(t, locktest.Options{})
+		c, err := lock.Dial(t.Context(), e.Servers(), lock.WithDialer(e.Dialer("reaper")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		held, err := c.Mutex("held").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Unlock()
+		options := func(name string) Options {
+			set, err := policy.NewSet(policy.Policy{Name: name, Match: policy.MustPattern("**")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return Options{Policies: set}
+		}
+		r, err := New(c, options("before"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var report Report
+		r.monitor.Observe(func(last Report) { report = last })
+		before := r.setup.Load()
+		r.monitor.schedules(before.groups)
+		if err := r.Reload(options("after")); err != nil {
+			t.Fatal(err)
+		}
+		r.monitor.schedules(r.setup.Load().groups)
+		r.scheduled(t.Context(), before, before.groups[0])
+		if !report.Complete || report.Total.Locks != 1 || len(report.Policies) != 1 || report.Policies["before"] == nil {
+			t.Errorf("%+v", report)
 		}
 	})
 }

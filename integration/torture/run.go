@@ -373,7 +373,7 @@ func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("torture: the last sweep:", report.String())
+	fmt.Printf("torture: the last sweep: %+v\n", report.Total)
 	return locks.Close()
 }
 
