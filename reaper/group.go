@@ -23,7 +23,7 @@ type group struct {
 // the active one. Monitor.mu guards it.
 type history struct {
 	from    time.Time // time at which the schedule came into force in this process
-	next    time.Time // time of the next sweep; zero: not known yet, or never
+	next    time.Time // time of the next sweep; zero: cron has not asked yet
 	skipped int       // number of skipped sweeps in a row
 	failed  int       // number of failed sweeps in a row
 	why     string    // error of the last failed sweep
@@ -34,25 +34,23 @@ func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *gr
 	return &group{text: text, schedule: schedule, chosen: policies, history: new(history)}
 }
 
-// due returns the groups whose sweeps are due, and when the next one is due, in an hour at most.
-// After a reload a schedule keeps the time of its next sweep: if "@every" began anew, frequent
-// reloads would postpone all sweeps.
-func (m *Monitor) due(now time.Time) (due []*group, next time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	next = now.Add(time.Hour)
-	for _, g := range m.groups {
-		if !g.next.After(now) {
-			if !g.next.IsZero() {
-				due = append(due, g)
-			}
-			g.next = g.schedule.Next(now)
-		}
-		if !g.next.IsZero() && g.next.Before(next) {
-			next = g.next
-		}
+// timing is the schedule of a group for cron. After a reload it keeps the due time of the next
+// sweep: if "@every" began anew, frequent reloads would postpone all sweeps.
+type timing struct {
+	monitor *Monitor
+	group   *group
+	begun   bool
+}
+
+// Next returns when the next sweep is due.
+func (t *timing) Next(now time.Time) time.Time {
+	t.monitor.mu.Lock()
+	defer t.monitor.mu.Unlock()
+	if t.begun || t.group.next.IsZero() {
+		t.group.next = t.group.schedule.Next(now)
 	}
-	return due, next
+	t.begun = true
+	return t.group.next
 }
 
 // sharesPolicy reports whether both groups have a policy of the same name.

@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -13,7 +14,30 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/robfig/cron/v3"
+	"github.com/rs/zerolog"
 )
+
+func TestAPanicDoesNotEndASchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := newCron(zerolog.New(zerolog.SyncWriter(&log)))
+		runs := 0
+		c.Schedule(cron.Every(time.Second), cron.FuncJob(func() {
+			runs++
+			panic("the sweep is broken")
+		}))
+		c.Start()
+		time.Sleep(5500 * time.Millisecond)
+		<-c.Stop().Done()
+		synctest.Wait()
+		if runs != 5 {
+			t.Errorf("%d runs, want 5", runs)
+		}
+		if n := strings.Count(log.String(), "the sweep is broken"); n != 5 {
+			t.Errorf("%d panics logged, want 5:\n%s", n, log.String())
+		}
+	})
+}
 
 func TestStarts(t *testing.T) {
 	for _, tt := range []struct{ patterns, want string }{

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/robfig/cron/v3"
+	"github.com/rs/zerolog"
 )
 
 // Run sweeps by the policies' schedules while this reaper is the active one, until ctx ends. A
@@ -134,25 +135,22 @@ func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 	for active.Err() == nil {
 		in := r.setup.Load()
 		r.monitor.schedules(in.groups)
-		due, next := r.monitor.due(time.Now())
-		for _, g := range due {
-			under.Go(func() { r.scheduled(active, in, g) })
+		c := newCron(r.log)
+		for _, g := range in.groups {
+			c.Schedule(&timing{r.monitor, g, false}, cron.FuncJob(func() { r.scheduled(active, in, g) }))
 		}
+		c.Start()
 		select {
 		case <-active.Done():
 		case <-in.replaced:
-		case <-time.After(time.Until(next)):
 		}
+		stopped := c.Stop() // before the next cron starts
+		under.Go(func() { <-stopped.Done() })
 	}
 }
 
 // scheduled makes the due sweep of a group, unless the last one is still running.
 func (r *Reaper) scheduled(ctx context.Context, in *setup, g *group) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.log.Error().Str("error", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("sweep: panic")
-		}
-	}()
 	p := newProgress(g)
 	if skipped, before := r.monitor.begin(p); before != nil {
 		r.tellSkipped(g, skipped, before)
@@ -184,4 +182,19 @@ func again(inARow int) bool { return bits.OnesCount(uint(inARow)) == 1 }
 
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+}
+
+// newCron returns a cron that continues after a job panics.
+func newCron(log zerolog.Logger) *cron.Cron {
+	l := cronLog{log}
+	return cron.New(cron.WithLogger(l), cron.WithChain(cron.Recover(l)))
+}
+
+// cronLog forwards cron's log lines, such as those of panics.
+type cronLog struct{ log zerolog.Logger }
+
+func (l cronLog) Info(msg string, pairs ...any) { l.log.Debug().Fields(pairs).Msg(msg) }
+
+func (l cronLog) Error(err error, msg string, pairs ...any) {
+	l.log.Error().Err(err).Fields(pairs).Msg("sweep: " + msg)
 }

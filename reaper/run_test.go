@@ -230,24 +230,6 @@ func TestFailuresAreCounted(t *testing.T) {
 	})
 }
 
-// TestAPanicDoesNotEndASchedule: a sweep that panics is logged, and the next one begins.
-func TestAPanicDoesNotEndASchedule(t *testing.T) {
-	simulate(t, func(w *world) {
-		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1s"})
-		r.Monitor().Observe(func(reaper.Report) { panic("the sweep is broken") })
-		stop := w.run(r)
-		time.Sleep(5500 * time.Millisecond)
-		stop()
-		lines := w.lines("sweep: panic")
-		if len(lines) != 5 || lines[0]["level"] != "error" || lines[0]["error"] != "the sweep is broken" || !strings.Contains(fmt.Sprint(lines[0]["stack"]), "TestAPanic") {
-			t.Errorf("%d panics logged, want 5: %v", len(lines), lines)
-		}
-		if n := len(r.Monitor().Progress()); n != 0 {
-			t.Errorf("%d sweeps are running", n)
-		}
-	})
-}
-
 // TestReload: new policies apply, and the running work continues.
 func TestReload(t *testing.T) {
 	simulate(t, func(w *world) {
