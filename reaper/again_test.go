@@ -21,8 +21,8 @@ func touches(q locktest.Request, node string) bool {
 	return slices.ContainsFunc(q.Paths, func(p string) bool { return p == node || strings.HasPrefix(p, node+"/") })
 }
 
-// remake deletes a node with its children, and creates it again with foreign data, written that
-// many times.
+// remake deletes a node with its children, and creates it again with foreign data. Then it writes the
+// node as often as writes says.
 func (w *world) remake(z *zk.Conn, node string, writes int32) {
 	for _, n := range slices.Backward(w.Dump(node)) {
 		if err := z.Delete(n.Path, -1); err != nil {
@@ -37,8 +37,9 @@ func (w *world) remake(z *zk.Conn, node string, writes int32) {
 	}
 }
 
-// TestMadeAgainMeanwhile: another client deletes the judged node and creates its own at the same
-// path and version, at each moment between the read and the delete.
+// TestMadeAgainMeanwhile: if another client replaces the judged node by its own node of the same path
+// and version, at any moment between the read and the delete, the reaper leaves that node and nothing
+// below it.
 func TestMadeAgainMeanwhile(t *testing.T) {
 	dir, lock := znode.Parent{Kind: znode.Dir}, znode.Parent{Kind: znode.Mutex}
 	for name, test := range map[string]struct {
@@ -49,9 +50,9 @@ func TestMadeAgainMeanwhile(t *testing.T) {
 		"ancestor": {dir, false, 0}, "lock": {lock, true, 0}, "written lock": {lock, true, 3},
 		"lock without anchor": {lock, false, 0}, "written lock without anchor": {lock, false, 3},
 	} {
-		for _, moment := range []int{1, 2} { // before that transaction of the reaper
+		for _, moment := range []int{1, 2} { // the number of the reaper's transaction that follows
 			if test.anchored && moment == 2 {
-				continue // it is deleted by the first
+				continue // the first transaction deletes the node
 			}
 			t.Run(fmt.Sprintf("%s before transaction %d", name, moment), func(t *testing.T) {
 				simulate(t, func(w *world) {
@@ -102,8 +103,8 @@ func TestMadeAgainMeanwhile(t *testing.T) {
 	}
 }
 
-// TestUsedMeanwhile: while its delete is in flight, an orphan is used again and deleted by its last
-// client, or it is adopted.
+// TestUsedMeanwhile: if a client locks an orphan while the reaper's delete is in flight, the reaper
+// deletes nothing. The same holds if the orphan was replaced by a foreign node, which the client adopts.
 func TestUsedMeanwhile(t *testing.T) {
 	for name, remade := range map[string]bool{"used": false, "remade and adopted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestGuardsGo(t *testing.T) {
 		w.create(z, "/locks/b", dir, 0)
 		w.create(z, "/locks/b/"+znode.Anchor(znode.NewID()), "", 0)
 		w.create(z, "/locks/c", dir, 0)
-		w.create(z, "/locks/x", dir, 0, zk.WorldACL(zk.PermRead)...) // no guard can be made below it
+		w.create(z, "/locks/x", dir, 0, zk.WorldACL(zk.PermRead)...) // no guard can be created below this node
 		w.create(z, "/locks/stranger", "foreign", 0)
 		w.create(z, "/locks/stranger/"+znode.Anchor(znode.NewID()), "", 0)
 		time.Sleep(orphan + time.Second)

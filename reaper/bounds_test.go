@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestDeletesPerSecond: the first second may have the full number of deletes; later ones never
-// exceed the rate.
+// TestDeletesPerSecond: with 10 deletes a second, a sweep takes at least 9 s for 100 nodes, and no
+// second has more than 20 deletes, anchors included.
 func TestDeletesPerSecond(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -48,7 +48,7 @@ func TestDeletesPerSecond(t *testing.T) {
 	})
 }
 
-// TestReadsInFlight: a sweep has exactly Concurrency reads in flight.
+// TestReadsInFlight: the largest number of a sweep's reads in flight is Concurrency.
 func TestReadsInFlight(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -61,7 +61,7 @@ func TestReadsInFlight(t *testing.T) {
 		const latency = time.Millisecond
 		w.SetLatency(func(string, string) time.Duration { return latency })
 		var mu sync.Mutex
-		at := map[time.Duration]int{} // reads, by when they came: each is answered before the next ones come
+		at := map[time.Duration]int{} // reads by their arrival; all are answered before the next ones arrive
 		begun := time.Now()
 		w.Intercept(func(q locktest.Request) locktest.Fault {
 			mu.Lock()
@@ -82,8 +82,8 @@ func TestReadsInFlight(t *testing.T) {
 	})
 }
 
-// TestDeniedIsToldOnce: a denial is logged when it appears and when it ends. A denied delete, and a
-// node that stays because of it, do not count as missed.
+// TestDeniedIsToldOnce: a denial is logged once when it appears, and once when it ends. A denied
+// delete, and a parent that stays because of the denied delete, do not count as missed.
 func TestDeniedIsToldOnce(t *testing.T) {
 	const appears, goes = "denied by an ACL: the node is left alone, and logged once", "denied no more: the ACL lets us now, or the node has gone"
 	simulate(t, func(w *world) {
@@ -137,7 +137,7 @@ func TestDeniedIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestReportTellsOfEachPolicy: a report has the counts and the delay of each policy.
+// TestReportTellsOfEachPolicy: a report has the counts and the longest delay of each policy.
 func TestReportTellsOfEachPolicy(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")

@@ -11,12 +11,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Dial makes a client for a reaper. If the error matches [lock.ErrUnavailable] or [lock.ErrSASL], the
-// daemon tries again, so that the daemons of other roots in the process go on.
+// Dial makes a client for a [Daemon], which closes it. If the error matches [lock.ErrUnavailable] or
+// [lock.ErrSASL], the daemon calls Dial again later. Any other error ends [Daemon.Run].
 type Dial func(context.Context) (*lock.Client, error)
 
-// Daemon is the reaper of one root for a service. It also covers the time before there is a
-// session: it makes its client, and closes it. All methods are safe for concurrent use.
+// Daemon is the reaper of one root for a service. It makes its client, waits while ZooKeeper is
+// unavailable, and closes the client. All methods are safe for concurrent use.
 type Daemon struct {
 	dial    Dial
 	log     zerolog.Logger
@@ -27,7 +27,8 @@ type Daemon struct {
 	reaper  *Reaper // nil before the first session
 }
 
-// NewDaemon returns a daemon; [Daemon.Run] starts it. The error is that of [Options.Validate].
+// NewDaemon returns a daemon; [Daemon.Run] starts it. The error matches [lock.ErrInvalid]: dial is
+// nil, or it is that of [Options.Validate].
 func NewDaemon(dial Dial, o Options) (*Daemon, error) {
 	if dial == nil {
 		return nil, fmt.Errorf("%w: reaper: dial must not be nil", lock.ErrInvalid)
@@ -64,8 +65,8 @@ func (d *Daemon) Reload(o Options) error {
 	return nil
 }
 
-// Run waits for a session, and then does what [Reaper.Run] does, until ctx ends. An outage of
-// ZooKeeper is no error, even at the end.
+// Run waits for a session, and then does what [Reaper.Run] does, until ctx ends. If ctx ends during
+// an outage of ZooKeeper, Run returns nil. After Run has returned, it can be called again.
 func (d *Daemon) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
@@ -101,7 +102,8 @@ func (d *Daemon) run(ctx context.Context) error {
 // dialInterval is the pause between attempts to make a client.
 const dialInterval = lock.DefaultSessionTimeout / 2
 
-// connect waits until there is a client. When ctx ends it returns neither client nor error.
+// connect calls dial until it returns a client or a permanent error. If ctx ends before, connect
+// returns nil, nil.
 func (d *Daemon) connect(ctx context.Context) (*lock.Client, error) {
 	var told time.Time
 	for {

@@ -16,8 +16,7 @@ import (
 // lastBatch is the time that a stopped sweep has to finish its current batches.
 const lastBatch = 10 * time.Second
 
-// deletesInFlight is the largest number of delete transactions in flight. So few suffice to keep a
-// server busy.
+// deletesInFlight is the largest number of a sweep's delete transactions in flight.
 const deletesInFlight = 4
 
 // deletion is a node with its verdict. It is deleted if [Verdict.Deletes] says so. Path and
@@ -27,25 +26,26 @@ type deletion struct {
 	verdict Verdict
 	policy  string
 	anchors []string      // names of the node's anchors, deleted in the same transaction
-	after   bool          // nodes below it may be in an earlier batch: wait for that one
+	after   bool          // nodes below it may be in earlier batches: wait until they have ended
 	mzxid   int64         // Mzxid of the node when it was read
 	read    time.Duration // monotonic time just before the read, or earlier
 }
 
-// isUnique reports whether Holdfast never creates another node at the same path.
+// isUnique reports whether d is an entry or a release request. Holdfast never creates another node at
+// the same path.
 func (d *deletion) isUnique() bool { return d.verdict == Expired || d.verdict == Stale }
 
-// proves reports whether the delete of d proves that the node at that path is the one that was
-// read. It does if it also deletes a node below that path which was there before the read, and
-// whose path never recurs.
+// proves reports whether the delete of d proves that the node at the path is the one that was read.
+// It does if d includes a node below the path that existed before the read, and whose own path never
+// recurs: an entry or an anchor.
 func (d *deletion) proves(path string) bool {
 	return d.Path == path && len(d.anchors) > 0 ||
 		(d.verdict == Expired || len(d.anchors) > 0) && strings.HasPrefix(d.Path, path+"/")
 }
 
-// deleteAll deletes the nodes from the walkers, in transactions of the size in the options,
-// several of them concurrently. A node whose children may be in an earlier transaction waits until
-// no transaction is under way. When the sweep is stopped, it finishes only those under way.
+// deleteAll deletes the nodes from the walkers, in up to deletesInFlight concurrent transactions of
+// the size in the options. If a node's children may be in an earlier transaction, it first waits for
+// all transactions in flight. When the sweep is stopped, it finishes only the transactions in flight.
 func (s *sweep) deleteAll(ctx context.Context) {
 	var flying sync.WaitGroup
 	defer flying.Wait()
@@ -85,7 +85,8 @@ func (s *sweep) deleteAll(ctx context.Context) {
 }
 
 // delete deletes a batch as soon as the rate allows. If a node was changed meanwhile, or an ACL
-// protects it, delete leaves out this node and the nodes above it. Then it tries the others again.
+// protects it, delete retries without this node and the nodes above it. In a dry run it only adds the
+// batch to the report.
 func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	if s.options.DryRun {
 		s.mu.Lock()
@@ -135,9 +136,9 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	}
 }
 
-// gone handles a refusal because a node or its anchor is missing. It leaves out that node and all
-// others that are gone, so that not each of them takes a transaction. If all are gone and an
-// earlier reply was lost, the earlier transaction has deleted them.
+// gone handles a refusal because a node or its anchor is missing. It returns the batch without all
+// nodes that no longer exist, so that one more transaction suffices. If no node exists and the reply
+// of an earlier try was lost, that try has deleted them: gone counts them as deleted.
 func (s *sweep) gone(ctx context.Context, batch []deletion, spared deletion, refused *admin.RefusedError) []deletion {
 	var gone []deletion
 	for i, r := range s.reread(ctx, batch) {
@@ -169,7 +170,8 @@ type reread struct {
 	err  error
 }
 
-// reread reads the nodes of a batch again, a few concurrently. Other batches wait meanwhile.
+// reread reads the nodes of a batch again, up to deletesInFlight concurrently. It does so for one
+// batch at a time.
 func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
 	s.rereads.Lock()
 	defer s.rereads.Unlock()
@@ -188,7 +190,8 @@ func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
 	return all
 }
 
-// spare leaves a node out of a batch because of an error, together with the nodes above it.
+// spare returns the batch without a node and the nodes above it. If err is a refusal by an ACL, the
+// node counts as denied; otherwise all of them count as missed.
 func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 	denied := errors.Is(err, zk.ErrNoAuth)
 	if denied {
@@ -204,11 +207,11 @@ func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 }
 
 // guard proves that each node in a batch is still the one that was judged. Another client may
-// have deleted it since, and created another one at the same path and version. A node that goes
-// together with its anchor, or with an entry below it, is proven by that. Each of the others gets
-// a guard, an anchor made by the reaper, and is read again. If the guard goes in the same
-// transaction, the node is the one that was read. If an ACL forbids to create a guard, the node is
-// only read again right before the delete.
+// have deleted it since, and created another one with the same path and version. The delete of an
+// anchor or an entry below a node proves the node. Every other node gets a guard, which is an anchor
+// made by the reaper, and is read again; the guard is deleted in the same transaction. If an ACL
+// forbids to create a guard, the node is only read again right before the delete. Entries and
+// requests get no guard, see unchanged.
 func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion, guards map[string]string) {
 	denied := map[string]bool{} // paths where an ACL forbids to create a guard
 	for {
@@ -244,11 +247,11 @@ func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion,
 	}
 }
 
-// mostDenied limits the tries to create guards: if the ACLs of that many nodes of a batch forbid it,
-// the sweep creates no other guards for the batch.
+// mostDenied limits the tries to create guards: if the ACLs of mostDenied nodes of a batch forbid it,
+// the batch gets no guards.
 const mostDenied = 3
 
-// unproven returns the nodes of a batch that no other delete in it proves.
+// unproven returns the nodes of a batch that need a guard: no delete in the batch proves them.
 func unproven(batch []deletion) (bare []deletion) {
 	for _, d := range batch {
 		if !d.isUnique() && !slices.ContainsFunc(batch, func(e deletion) bool { return e.proves(d.Path) }) {
@@ -262,9 +265,9 @@ func unproven(batch []deletion) (bare []deletion) {
 // without another read. A delete may have to wait, for example for max_deletes_per_second.
 const maxUnread = time.Second
 
-// unchanged reads the bare nodes of a batch again, and those whose verdicts are old. It leaves
-// out nodes that were written or created again, and adds the guards of the others to the
-// deletion.
+// unchanged reads the bare nodes of a batch again, and the entries and requests with a verdict older
+// than maxUnread. It returns the batch without the nodes that have changed, are missing, or are now
+// denied, and adds the guards to the deletions.
 func (s *sweep) unchanged(ctx context.Context, batch, bare []deletion, guards map[string]string) []deletion {
 	again := slices.Clone(bare)
 	for _, d := range batch {
@@ -291,8 +294,8 @@ func (s *sweep) unchanged(ctx context.Context, batch, bare []deletion, guards ma
 	return batch
 }
 
-// removeGuards deletes the guards of nodes that were not deleted. A guard that stays goes with
-// its node in a later sweep.
+// removeGuards deletes the guards of nodes that were not deleted. If that fails, a later sweep
+// deletes the guard with its node.
 func (s *sweep) removeGuards(ctx context.Context, guards map[string]string) {
 	for path, name := range guards {
 		err := s.tree.Delete(ctx, []admin.Deletion{{Path: path + "/" + name, Version: -1}})
@@ -302,8 +305,8 @@ func (s *sweep) removeGuards(ctx context.Context, guards map[string]string) {
 	}
 }
 
-// await waits until that many nodes may be deleted. It returns false if ctx ends or the wait
-// fails.
+// await waits until MaxDeletesPerSecond allows to delete the number of nodes. It returns false if
+// ctx ends or the wait fails.
 func (s *sweep) await(ctx context.Context, nodes int) bool {
 	defer s.begin("reaper.max_deletes_per_second")()
 	for nodes > 0 {

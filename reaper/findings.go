@@ -31,8 +31,8 @@ func (s *sweep) deny(path, what, policy string, err error) {
 	s.find(deniedByACL, Denial{path, what, err.Error()}, policy, func(c *Counts) { c.Denied++ })
 }
 
-// counted counts a node with its verdict. It records the path if an operator should look at the
-// node.
+// counted counts a node by its verdict. If an operator should look at the node, it also records the
+// path.
 func (s *sweep) counted(v Verdict, path, policy string) {
 	count, node := func(c *Counts) { c.count(v) }, Denial{Path: path, What: v.String()}
 	switch v {
@@ -46,7 +46,7 @@ func (s *sweep) counted(v Verdict, path, policy string) {
 }
 
 // find records a node that an operator should look at, and counts it. If this sweep does not cover
-// the policy, only the total has it.
+// the policy, only the total counts it.
 func (s *sweep) find(why finding, node Denial, policy string, count func(*Counts)) {
 	s.mu.Lock()
 	s.findings[why].add(node)
@@ -57,7 +57,7 @@ func (s *sweep) find(why finding, node Denial, policy string, count func(*Counts
 	s.count(policy, count)
 }
 
-// used counts the live entries of a lock, its longest wait and its oldest hold.
+// used adds the live entries of a lock, its longest wait and its oldest hold to the counts.
 func (s *sweep) used(policy string, now instant, u use) {
 	since := func(seconds uint32) float64 {
 		if seconds == 0 {
@@ -79,8 +79,8 @@ func (s *sweep) late(policy string, now instant, since time.Time) {
 	s.count(policy, func(c *Counts) { c.OldestOverdue = max(c.OldestOverdue, now.Earliest().Sub(since).Seconds()) })
 }
 
-// count applies f to the counts of a policy, and to the total. It does nothing for "" or for a policy
-// that this sweep does not cover.
+// count applies f to the counts of a policy, and to the total. It does nothing if the policy is "" or
+// this sweep does not cover it.
 func (s *sweep) count(policy string, f func(*Counts)) {
 	now := time.Now()
 	s.mu.Lock()
@@ -113,15 +113,14 @@ type findings [kinds]denials
 // maxTold is the largest number of nodes with one reason that a sweep records.
 const maxTold = 1000
 
-// denials has the nodes of one sweep with one reason: the first maxTold of them, in order. Damaged
-// nodes have no error.
+// denials has the nodes of one sweep with one reason: the first maxTold of them, in order. Only
+// denied nodes have an error.
 type denials struct {
 	list []Denial
 	more bool // there are other nodes, which sort after those in list
 }
 
-// order compares denials for reports: refused deletes first, because only those leave expired nodes
-// behind, and then by path.
+// order compares denials for reports: refused deletes are first, then the order is by path.
 func (d Denial) order(e Denial) int {
 	rank := map[string]int{"delete": -1}
 	return cmp.Or(rank[d.What]-rank[e.What], cmp.Compare(d.Path, e.Path), cmp.Compare(d.What, e.What))
@@ -152,8 +151,8 @@ func (d *denials) paths() (paths []string) {
 	return paths
 }
 
-// beyond reports whether n sorts after the last node of a full list, so that it may be denied and
-// not be in the list.
+// beyond reports whether n sorts after the last node of a full list. Then n may have been found
+// although it is not in the list.
 func (d *denials) beyond(n Denial) bool {
 	return d.more && d.list[len(d.list)-1].order(n) < 0
 }
@@ -165,8 +164,8 @@ type told struct {
 	seen map[string]map[Denial]bool
 }
 
-// update records the denials of a sweep. It returns the nodes that are new to the log, and those
-// that no schedule's sweep sees now. After an incomplete sweep, it returns none of the latter.
+// update records the findings of a sweep. It returns the nodes that are new to the log, and, after a
+// complete sweep, the nodes whose problem has ended: no schedule's last sweep found them.
 func (t *told) update(schedule string, d *denials, complete bool) (appeared, gone []Denial) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,7 +200,7 @@ func (t *told) update(schedule string, d *denials, complete bool) (appeared, gon
 	return appeared, gone
 }
 
-// keep forgets the nodes of all other schedules, which a reload has removed.
+// keep forgets the nodes of all schedules except those given.
 func (t *told) keep(schedules []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,13 +9,14 @@ import (
 
 func denialAt(i int) Denial { return Denial{Path: fmt.Sprintf("/locks/%05d", i), What: "read"} }
 
-// TestDenialsKeepTheFirst: the list keeps the first nodes, in whatever order they are added.
+// TestDenialsKeepTheFirst: the list keeps the first maxTold nodes, sorted, although they are added in
+// random order. The report has the first maxNamed of them.
 func TestDenialsKeepTheFirst(t *testing.T) {
 	var d denials
 	d.add(Denial{Path: "/locks/z", What: "delete"})
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(3 * maxTold) {
 		d.add(denialAt(i))
-		d.add(denialAt(i)) // twice is once
+		d.add(denialAt(i)) // a repeated node is not added
 	}
 	if len(d.list) != maxTold || !d.more || d.list[0].What != "delete" || d.list[1] != denialAt(0) || d.list[maxTold-1] != denialAt(maxTold-2) {
 		t.Errorf("%d are kept, from %v to %v", len(d.list), d.list[0], d.list[len(d.list)-1])
@@ -48,9 +49,9 @@ func TestToldOnce(t *testing.T) {
 	for i, tt := range []struct{ got, want string }{
 		{sweep("x", true, "b", "a"), "[+a +b]"},
 		{sweep("x", true, "b", "a"), "[]"},
-		{sweep("y", true, "b"), "[]"}, // another schedule's sweeps come by, too
+		{sweep("y", true, "b"), "[]"}, // another schedule's sweep finds b, too
 		{sweep("x", true, "c"), "[+c -a]"},
-		{sweep("x", false), "[]"}, // it has not seen all
+		{sweep("x", false), "[]"}, // an incomplete sweep ends no problem
 		{sweep("y", true), "[-b]"},
 		{sweep("x", true), "[-c]"},
 		{sweep("x", true, "a"), "[+a]"},
@@ -65,7 +66,8 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestToldIsBounded: the record stays bounded if each sweep is denied other nodes.
+// TestToldIsBounded: if each sweep is denied other nodes, the record keeps only those of the last
+// sweep, at most maxTold.
 func TestToldIsBounded(t *testing.T) {
 	var told told
 	for i := range 10 {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestFormat1: nodes of format 1 are counted, named and kept. With the option, expired and empty
-// ones are deleted.
+// TestFormat1: nodes of format 1 are counted, named and kept. With the option Format1, expired
+// entries, empty parents and stale requests are deleted.
 func TestFormat1(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// FuzzHostileTree creates nodes of any name, data and ACL in the tree of locks. Each line of names
-// is a path below the root, and a byte of kinds describes the node. A sweep deletes only expired or
-// empty nodes of Holdfast, names each denied node, and cleans up the other locks.
+// FuzzHostileTree: among nodes of any name, data and ACL, a sweep deletes only expired or empty nodes
+// of Holdfast. It names each denied node, and cleans up the other locks. Each line of names is a path
+// below the root, and a byte of kinds describes the node.
 func FuzzHostileTree(f *testing.F) {
 	expired := (&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1, AcquiredAt: 1}).Encode()
 	ours := "x\nx/0123456789abcdef-lock-0000000000"
@@ -29,9 +29,9 @@ func FuzzHostileTree(f *testing.F) {
 		{"config\nx\nx/lock-\nx/lock-12\nx/-lock-00000000zz\nx/_c_", "\x00", nil},
 		{ours, "\x02\x01", nil},
 		{ours, "\x02\x05", nil}, // ephemeral
-		{ours, "\x02\x09", nil}, // not to be read
-		{ours, "\x12\x01", nil}, // in a parent that is read only
-		{ours, "\x0a\x01", nil}, // in a parent not to be listed
+		{ours, "\x02\x09", nil}, // unreadable
+		{ours, "\x12\x01", nil}, // in a read-only parent
+		{ours, "\x0a\x01", nil}, // in an unreadable parent
 		{ours, "\x02\x00", expired[:len(expired)-3]},
 		{ours, "\x00\x01", []byte(`{"holdfast":3,"kind":["mutex"]}`)},
 		{ours + "\n" + "x/0123456789abcdef-lock-0000000000/below", "\x02\x01\x02", nil},
@@ -134,12 +134,12 @@ func (w *world) hostile(z *zk.Conn, names string, kinds, data []byte) (denials [
 		w.Fatal(err)
 	}
 	all, mine := zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "u", "p")
-	hidden := make(map[string]bool) // nodes below which nothing is looked at
+	hidden := make(map[string]bool) // nodes whose children a sweep does not list
 	placed := 0
 	for i, name := range strings.Split(names, "\n") {
 		first, _, nested := strings.Cut(name, "/")
 		if strings.HasPrefix(first, "fuzz-") || first == "holdfast-reaper" || placed == 20 {
-			continue // the test's own
+			continue // the name is one of the test's, or there are enough nodes
 		}
 		var kind byte
 		if len(kinds) > 0 {
@@ -165,7 +165,7 @@ func (w *world) hostile(z *zk.Conn, names string, kinds, data []byte) (denials [
 		}
 		node := "/locks/" + name
 		if _, err := z.Create(node, content, flags, acl); err != nil {
-			continue // not a name, or there already
+			continue // not a valid path, or the node exists
 		}
 		placed++
 		_, entry := znode.Parse(path.Base(node))

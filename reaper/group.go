@@ -10,8 +10,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// group has the policies with one schedule, which one sweep covers. It is immutable: a reload
-// creates new groups.
+// group has the policies with one schedule, which one sweep covers. A reload creates new groups.
 type group struct {
 	text     string
 	schedule cron.Schedule // nil: a single sweep on request
@@ -19,14 +18,14 @@ type group struct {
 	*history
 }
 
-// history has the results of a schedule's sweeps since it came into force or this reaper became
-// the active one. Monitor.mu guards it.
+// history has the results of a schedule's sweeps, since the schedule came into force or this reaper
+// became the active one. Monitor.mu guards it.
 type history struct {
-	from    time.Time // time at which the schedule came into force in this process
+	from    time.Time // time at which the schedule came into force, or this reaper became active
 	next    time.Time // time of the next sweep; zero: cron has not asked yet
 	skipped int       // number of skipped sweeps in a row
 	failed  int       // number of failed sweeps in a row
-	why     string    // error of the last failed sweep
+	why     string    // error of the last sweep; "" if it was complete
 	seen    Counts    // counts of the last complete sweep
 }
 
@@ -34,15 +33,16 @@ func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *gr
 	return &group{text: text, schedule: schedule, chosen: policies, history: new(history)}
 }
 
-// timing is the schedule of a group for cron. After a reload it keeps the due time of the next
-// sweep: if "@every" began anew, frequent reloads would postpone all sweeps.
+// timing is the schedule of a group for cron. After a reload the next sweep keeps its due time: if
+// "@every" counted from the reload, frequent reloads would postpone all sweeps.
 type timing struct {
 	monitor *Monitor
 	group   *group
 	begun   bool
 }
 
-// Next returns when the next sweep is due.
+// Next implements [cron.Schedule]. The first call returns the due time from before a reload, if
+// there is one.
 func (t *timing) Next(now time.Time) time.Time {
 	t.monitor.mu.Lock()
 	defer t.monitor.mu.Unlock()
@@ -84,15 +84,15 @@ func (g *group) status(now, last time.Time, running *progress) Schedule {
 	return s
 }
 
-// Bounds of the delay that is allowed after a sweep was due. Within them, the delay may last until
-// the next sweep is due.
+// A sweep may be late by the time between two sweeps, but at least by leastLate, and at most by
+// mostLate.
 const (
 	leastLate = time.Minute
 	mostLate  = time.Hour
 )
 
-// overdue returns how long a sweep is overdue; 0 means it is not. last is when the last complete
-// sweep began, moved when the current sweep last made progress.
+// overdue returns how long a sweep has exceeded the allowed delay; 0 means it has not. last is when
+// the last complete sweep began, moved when the running sweep last made progress.
 func overdue(schedule cron.Schedule, last, moved, now time.Time) time.Duration {
 	due := schedule.Next(last)
 	if due.IsZero() {

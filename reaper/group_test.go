@@ -87,16 +87,16 @@ func TestOverdue(t *testing.T) {
 	start := time.Date(2026, time.May, 4, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		schedule string
-		after    time.Duration // since the last complete sweep began
-		moved    time.Duration // since then; negative: none is under way
+		after    time.Duration // time since the start of the last complete sweep
+		moved    time.Duration // time from that start to the last progress; negative: no sweep is running
 		want     time.Duration
 	}{
 		{"@every 1m", time.Minute, -1, 0},
 		{"@every 1m", 2 * time.Minute, -1, 0},
 		{"@every 1m", 2*time.Minute + time.Second, -1, time.Second},
-		{"@every 1m", time.Hour, time.Hour - time.Minute, 0}, // slow, but it gets on
+		{"@every 1m", time.Hour, time.Hour - time.Minute, 0}, // slow, but it makes progress
 		{"@every 1m", time.Hour, time.Hour - 61*time.Second, 58 * time.Minute},
-		{"@every 1s", time.Minute, -1, 0}, // a machine may be slow for so long
+		{"@every 1s", time.Minute, -1, 0}, // the allowed delay is at least a minute
 		{"@every 1s", 62 * time.Second, -1, time.Second},
 		{"@every 10m", 20*time.Minute + time.Second, -1, time.Second},
 		{"TZ=UTC 30 4 * * *", 16*time.Hour + 30*time.Minute, -1, 0}, // due at that moment
@@ -118,7 +118,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestOneThatHangsIsOverdue: a sweep that makes no progress becomes overdue.
+// TestOneThatHangsIsOverdue: a sweep that makes no progress for more than a minute is overdue. A slow
+// sweep that makes progress is not.
 func TestOneThatHangsIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMonitor(About{})
@@ -148,8 +149,8 @@ func TestOneThatHangsIsOverdue(t *testing.T) {
 	})
 }
 
-// TestASweepKeepsItsSetup: a sweep that was due before a reload, and begins after it, goes by the old
-// configuration alone.
+// TestASweepKeepsItsSetup: a sweep that was due before a reload, and begins after it, uses only the old
+// configuration.
 func TestASweepKeepsItsSetup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := locktest.Start(t, locktest.Options{})
@@ -189,7 +190,7 @@ func TestASweepKeepsItsSetup(t *testing.T) {
 	})
 }
 
-// TestMonitorIsSafe: a monitor is safe for concurrent use while a reaper works.
+// TestMonitorIsSafe: a monitor is safe for concurrent use, and keeps at most KeptReports reports.
 func TestMonitorIsSafe(t *testing.T) {
 	m := NewMonitor(About{Servers: []string{"a"}})
 	var done sync.WaitGroup

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// sweepInbox sweeps the release requests of the policies. It runs last, so that it also deletes
-// requests whose entries the sweep has deleted.
+// sweepInbox sweeps the release requests of the policies. It runs after all other deletes, so that
+// it also deletes requests for entries that this sweep has deleted.
 func (s *sweep) sweepInbox(ctx context.Context) {
 	path, all := s.tree.Path(znode.Inbox), s.options.Policies.All()
-	last := all[len(all)-1].Name // the default policy, which counts nodes of unknown policies
+	last := all[len(all)-1].Name // this policy counts requests whose lock is unknown
 	ids, _, err := s.tree.Children(ctx, path)
 	if err != nil {
 		s.unread(ctx, path, "list", last, err)

@@ -24,7 +24,8 @@ func (w *world) asked() (ids []string) {
 	return ids
 }
 
-// revoke requests the release of a lock, and returns the name of the holder's entry.
+// revoke requests the release of a lock, and returns the id of the request: the name of the holder's
+// entry.
 func (w *world) revoke(c *lock.Client, name, entry string) (id string) {
 	w.Helper()
 	if err := c.Revoke(w.ctx, name, "why"); err != nil {
@@ -37,8 +38,8 @@ func (w *world) revoke(c *lock.Client, name, entry string) (id string) {
 	return id
 }
 
-// TestMootRequestsAreSwept: a sweep deletes requests for entries that have gone, in this sweep or
-// before. It keeps requests for existing entries, and data that it does not understand.
+// TestMootRequestsAreSwept: a sweep deletes requests for entries that no longer exist, even if it has
+// deleted the entry itself. It keeps requests for existing entries, and nodes that are no requests.
 func TestMootRequestsAreSwept(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Batch: 2})
@@ -58,7 +59,7 @@ func TestMootRequestsAreSwept(t *testing.T) {
 			holds = append(holds, h)
 		}
 		w.revoke(c, "dead", w.dead(z, "dead"))
-		time.Sleep(time.Second) // until c, which also removes requests, has done so
+		time.Sleep(time.Second) // c deletes stale requests, too: until it has read the inbox
 		for _, h := range holds {
 			if err := h.Unlock(); err != nil {
 				t.Fatal(err)
@@ -88,7 +89,7 @@ func TestMootRequestsAreSwept(t *testing.T) {
 			t.Errorf("left %q", left)
 		}
 		time.Sleep(ttl + 2*grace)
-		if got := w.mustSweep(r); got.Total.Stale != 1 || got.Total.Expired != 1 { // by one and the same sweep
+		if got := w.mustSweep(r); got.Total.Stale != 1 || got.Total.Expired != 1 { // in the same sweep
 			t.Errorf("counted %+v", got.Total)
 		}
 		left, want := w.asked(), append(odd, stands)
@@ -105,8 +106,8 @@ func TestMootRequestsAreSwept(t *testing.T) {
 	})
 }
 
-// TestDeniedRequestsAreCounted: the requests' node may have the ACL of a service that does not let
-// the reaper in.
+// TestDeniedRequestsAreCounted: if an ACL forbids the reaper to list the requests, the sweep is
+// complete, and reports one denied node.
 func TestDeniedRequestsAreCounted(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, inbox := w.raw("others"), "/locks/"+znode.Inbox

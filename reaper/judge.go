@@ -20,12 +20,12 @@ const (
 	Orphan                     // a lock's parent from Holdfast with no child but its anchor, past orphan_after
 	Ancestor                   // an empty ancestor from Holdfast, past orphan_after
 	Young                      // empty, but not yet past orphan_after
-	Kept                       // empty, but kept: by policy, or because Holdfast did not create it
-	Foreign                    // not Holdfast's
+	Kept                       // empty, but kept by policy or because Holdfast did not create it; or a reserved node
+	Foreign                    // not Holdfast's, ephemeral, or an entry or a request with children
 	Undecodable                // named or marked as Holdfast's, but damaged or of a newer version
-	Format1                    // an entry or a parent of format 1, from before the first release
+	Format1                    // an entry, parent or request of format 1, from before the first release
 	Unproven                   // undecided without a younger sample of ensemble time, or the epoch's mark
-	Stale                      // a stale release request: its entry has gone
+	Stale                      // a release request whose entry no longer exists
 )
 
 var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "format 1", "unproven", "stale"}
@@ -36,12 +36,11 @@ func (v Verdict) String() string { return verdictNames[v] }
 // Deletes reports whether a node with this verdict is deleted.
 func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Ancestor || v == Stale }
 
-// JudgeEntry returns the verdict on a contender's node, from a single read of it, the time and
-// the lock's policy. seen is the time, on this process's own monotonic clock, for which the node
-// has surely not changed; see [znode.Entry.Judge]. For an entry of format 1 the verdict is
-// [Format1]; with [Options].Format1 the reaper judges it like one of the present format. For a live
-// entry JudgeEntry also returns the time, grace included, for which it stays live if it is not
-// written.
+// JudgeEntry returns the verdict on an entry, from a single read of it, the time and the lock's
+// policy. seen is a lower bound of the time since the entry's last write, on this process's own
+// monotonic clock; 0 if none is known, see [znode.Entry.Judge]. The verdict on an entry of format 1
+// is [Format1]. If the verdict is [Live], JudgeEntry also returns how long the entry stays live if
+// it is not renewed, grace included; otherwise 0.
 func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) (Verdict, time.Duration) {
 	switch {
 	case !e.Ours() || e.Stat.EphemeralOwner != 0 || e.Stat.NumChildren > 0:
@@ -61,9 +60,9 @@ func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Poli
 	return Live, wait
 }
 
-// JudgeParent returns the verdict on a node that is no entry, from a single read of it, the
-// number of its children that stay, the time and the policy of its name. Anchors do not count as
-// children: they go with their parent. seen is as in [JudgeEntry].
+// JudgeParent returns the verdict on a node that is no entry, from a single read of it, the time and
+// the policy of its name. staying is the number of its children that stay. Anchors are not counted,
+// because they are deleted with their parent. seen is as in [JudgeEntry].
 func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, p policy.Policy) Verdict {
 	switch {
 	case n.Stat.EphemeralOwner != 0:
@@ -97,8 +96,8 @@ func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, 
 	return Young
 }
 
-// anyWindow accepts every sample, however imprecise: the next sweep may delete an empty parent
-// just as well.
+// anyWindow accepts every sample, however imprecise. With a more precise sample, an empty parent would
+// only be deleted earlier.
 const anyWindow = time.Duration(math.MaxInt64)
 
 // JudgeRevocation returns the verdict on a release request, from a single read of it.

@@ -16,11 +16,12 @@ const epoch = 3
 // zxid returns the zxid of a transaction in an epoch.
 func zxid(epoch, n int64) int64 { return epoch<<32 + n }
 
-// at returns the ensemble time of a sample by that transaction, in the nodes' epoch since its
-// beginning.
+// at returns the ensemble time of a sample at ms milliseconds, by transaction n of the nodes' epoch.
+// The term is as old as the epoch.
 func at(ms, n int64) admin.Time { return in(epoch, ms, n) }
 
-// in is at in another epoch, whose mark has not been read yet.
+// in returns the ensemble time of a sample at ms milliseconds, by transaction n of the given epoch. The
+// epoch's mark has not been read yet.
 func in(epoch, ms, n int64) admin.Time {
 	return admin.Time{
 		Zxid: zxid(epoch, n), Term: zxid(epoch, 0),
@@ -29,13 +30,13 @@ func in(epoch, ms, n int64) admin.Time {
 	}
 }
 
-// marked returns the time with the epoch's mark, stamped at since.
+// marked returns the time with the epoch's mark, stamped at since milliseconds.
 func marked(now admin.Time, since int64) admin.Time {
 	now.Marked, now.Since = true, time.Duration(since)*time.Millisecond
 	return now
 }
 
-// stepped returns the time with a term that began at that transaction and moment.
+// stepped returns the time in a term that began with transaction n, at since milliseconds.
 func stepped(now admin.Time, n, since int64) admin.Time {
 	now = marked(now, since)
 	now.Term += n

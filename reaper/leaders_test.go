@@ -16,12 +16,13 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// offs has the steps of a leader's clock, and the differences between leaders' clocks.
+// offs are the steps of a leader's clock, and the differences between leaders' clocks.
 var offs = []time.Duration{-time.Hour, -90 * time.Second, 90 * time.Second, time.Hour}
 
-// sweepOver holds locks and creates that of a dead client. It displaces the leader's clock, and
-// sweeps all the time from then on; with once, each sweep has a new client. No holder may lose its
-// lock, and the dead one's must be deleted soon after its TTL and the grace.
+// sweepOver holds 60 locks, creates the entry of a crashed client, and displaces the leader's clock.
+// Then it sweeps every half second; with once, each sweep has a new client. No holder may lose its
+// lock. The crashed client's entry must be deleted between one TTL and TTL, grace, TTL/3 and 2 s after
+// the displacement.
 func (w *world) sweepOver(displace func(), once bool) {
 	w.Helper()
 	policies := lock.WithPolicies(w.policies())
@@ -38,7 +39,7 @@ func (w *world) sweepOver(displace func(), once bool) {
 	}
 	dead := w.dead(z, "dead")
 	if !once {
-		w.mustSweep(standing) // knows the clock from before
+		w.mustSweep(standing) // samples the clock before its displacement
 	}
 	displace()
 	displaced := time.Now()
@@ -84,7 +85,8 @@ func (w *world) sweepOver(displace func(), once bool) {
 	}
 }
 
-// TestSweepsAfterAnElection: the new leader's clock is off.
+// TestSweepsAfterAnElection: if the new leader's clock is ahead or behind, no holder loses its lock,
+// and an expired entry is deleted in time.
 func TestSweepsAfterAnElection(t *testing.T) {
 	for _, off := range offs {
 		for _, once := range []bool{false, true} {
@@ -106,7 +108,8 @@ func TestSweepsAfterAnElection(t *testing.T) {
 	}
 }
 
-// TestSweepsAfterAStep: the leader's clock steps. A reaper that sampled it before detects that.
+// TestSweepsAfterAStep: if the leader's clock steps, and the reaper has sampled it before, no holder
+// loses its lock, and an expired entry is deleted in time.
 func TestSweepsAfterAStep(t *testing.T) {
 	for _, off := range offs {
 		t.Run(fmt.Sprint(off), func(t *testing.T) {
@@ -115,7 +118,7 @@ func TestSweepsAfterAStep(t *testing.T) {
 	}
 }
 
-// depose stops the leader and starts it again; another member leads.
+// depose makes another member the leader: it stops the leader and starts it again.
 func (w *world) depose() {
 	w.Helper()
 	if err := w.Start(w.StopLeader()); err != nil {
@@ -123,8 +126,9 @@ func (w *world) depose() {
 	}
 }
 
-// TestSweepsWhileLeadersFollowEachOther: leaders change faster than a lease or orphan_after ends.
-// By the leaders' clocks nothing would ever be old enough; a lasting reaper uses its own clock.
+// TestSweepsWhileLeadersFollowEachOther: if leaders change faster than a lease or orphan_after ends, a
+// reaper that keeps running deletes expired entries and orphans in time, by its own clock. The holder
+// keeps its lock.
 func TestSweepsWhileLeadersFollowEachOther(t *testing.T) {
 	simulateOf(t, locktest.Options{Members: 3}, func(w *world) {
 		for i, s := range w.Servers() {
@@ -165,8 +169,8 @@ func TestSweepsWhileLeadersFollowEachOther(t *testing.T) {
 	})
 }
 
-// TestTheMarkIsLeftAlone: the mark of the leader's epoch is no lock. Sweeps neither judge nor count
-// it, however old it is, and share one.
+// TestTheMarkIsLeftAlone: sweeps neither count nor delete the epoch's mark below the root, however old
+// it is. Below another node, a node of the same name is foreign.
 func TestTheMarkIsLeftAlone(t *testing.T) {
 	simulateOf(t, locktest.Options{Members: 3}, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
@@ -183,7 +187,7 @@ func TestTheMarkIsLeftAlone(t *testing.T) {
 			t.Fatalf("the mark: %+v", marks)
 		}
 		time.Sleep(2 * orphan)
-		w.mustSweep(r) // the dead one is the last there was
+		w.mustSweep(r) // deletes what is left of the crashed client's lock
 		if n := w.reads(r, mark); n != 0 {
 			t.Errorf("the mark is read %d times", n)
 		}
@@ -201,8 +205,9 @@ func TestTheMarkIsLeftAlone(t *testing.T) {
 	})
 }
 
-// TestDataLostUnseen: before the reaper is back, the servers have lost their data and made more
-// transactions than before, and its session has ended. No number shows the loss.
+// TestDataLostUnseen: while the reaper is cut off, the servers lose their data and then make more
+// transactions than before, so that no number shows the loss. The reaper does not delete the entry of
+// a holder that locked after the loss.
 func TestDataLostUnseen(t *testing.T) {
 	simulateOf(t, locktest.Options{}, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})
@@ -214,7 +219,7 @@ func TestDataLostUnseen(t *testing.T) {
 		w.mustSweep(r)
 		w.StepClock(time.Hour) // begins a term
 		w.mustSweep(r)
-		time.Sleep(4 * ttl) // it is older than a lease
+		time.Sleep(4 * ttl) // until the term is older than a lease
 		if err := w.Partition("reaper"); err != nil {
 			w.Fatal(err)
 		}
@@ -241,8 +246,8 @@ func TestDataLostUnseen(t *testing.T) {
 	})
 }
 
-// TestDataLostInTheMidstOfASweep: the session has ended, so the servers do not refuse the reaper.
-// It does not judge a live entry as one of an earlier term.
+// TestDataLostInTheMidstOfASweep: during a sweep, the reaper's session expires, and the servers lose
+// their data. The sweep does not judge a live entry as a write of an earlier term.
 func TestDataLostInTheMidstOfASweep(t *testing.T) {
 	simulateOf(t, locktest.Options{}, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})
@@ -252,7 +257,7 @@ func TestDataLostInTheMidstOfASweep(t *testing.T) {
 		w.mustSweep(r)
 		w.StepClock(time.Hour) // begins a term
 		w.mustSweep(r)
-		time.Sleep(4 * ttl) // it is older than a lease
+		time.Sleep(4 * ttl) // until the term is older than a lease
 
 		var mu sync.Mutex
 		cutOff, tried := true, 0
@@ -265,7 +270,7 @@ func TestDataLostInTheMidstOfASweep(t *testing.T) {
 			case listing && cutOff:
 				tried++
 				return locktest.Fault{Drop: locktest.BeforeApply}
-			case tried > 0 && (cutOff || own): // nor does it learn that its own lock has gone
+			case tried > 0 && (cutOff || own): // so the reaper does not learn that its own lock is lost
 				return locktest.Fault{Drop: locktest.BeforeApply}
 			}
 			return locktest.Fault{}

@@ -9,8 +9,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// announce writes the first log line of a reaper, unless that was done before. It reports whether
-// it wrote the line.
+// announce writes the first log line of a reaper, unless it has been written. It reports whether it
+// wrote the line.
 func (m *Monitor) announce(log zerolog.Logger, o Options, state State, active string) bool {
 	if m.announced.Swap(true) {
 		return false
@@ -24,7 +24,7 @@ func (m *Monitor) announce(log zerolog.Logger, o Options, state State, active st
 	return true
 }
 
-// tell logs the result of a sweep. before is the history of its schedule before its end.
+// tell logs the result of a sweep. before is the history of its schedule without this sweep.
 func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err error, before history) {
 	r.tellFound(report, found, err == nil)
 	if err == nil && before.failed > 0 {
@@ -42,7 +42,7 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 	case err != nil:
 		message = "sweep failed"
 	case t.Deleted > 0 || len(report.Planned) > 0 || before.skipped > 0:
-		// If sweeps were skipped, the log has said that this one still runs: log its end, too.
+		// If sweeps were skipped, the log has said that this one is still running: log its end, too.
 		event = r.log.Info()
 	}
 	if len(report.Undecodable) > 0 {
@@ -77,8 +77,9 @@ var tellings = [kinds]struct{ is, appears, goes string }{
 	{"of format 1", "of format 1: the node is left alone, blocks its lock, and is logged once", "the node has gone, or was written anew"},
 }
 
-// tellFound logs the nodes that an operator should look at: each once when it first appears, and
-// once when it ends.
+// tellFound logs the nodes that an operator should look at: each when it first appears, and when its
+// problem has ended. Of more than maxNamed nodes at a time, it logs the first ones and the number of
+// the rest.
 func (r *Reaper) tellFound(report *Report, found *findings, complete bool) {
 	tell := func(level zerolog.Level, nodes []Denial, message, more string) {
 		for _, n := range nodes[:min(len(nodes), maxNamed)] {
@@ -126,8 +127,8 @@ func (r *Reaper) summarize(ctx context.Context) {
 	}
 }
 
-// tally returns the data of a summary: the status, the counts since the start, and the counts of
-// the last sweep of each schedule.
+// tally returns the data of a summary: the status, the counts since the start, and the sum of the
+// counts of each schedule's last complete sweep.
 func (m *Monitor) tally() (s Status, totals, seen Counts) {
 	s = m.Status()
 	m.mu.Lock()

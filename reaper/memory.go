@@ -19,15 +19,14 @@ const (
 )
 
 // memory is a reaper's memory of its sweeps, in this process and under one set of policies: the
-// locks that were seen alive, and the beginnings of the terms of ensemble time. All of its times
-// are on this process's own monotonic clock.
+// live locks, and the beginnings of the terms of ensemble time. Its times are on this process's own
+// monotonic clock, except those of use.
 //
-// A lock is remembered if all of its children were entries with running leases, until the first of
-// them may be deleted. Until then sweeps skip it. Nothing is deleted because of this memory: a
-// sweep deletes only what it has read and judged itself. A new entry at the lock, perhaps with a
-// shorter lease, is found later, so a lock is remembered for at most orphan_after. A new term makes
-// earlier stamps count anew, so it clears the locks. Two locks whose names have the same hash count
-// as one while both live.
+// A lock is remembered if all of its children were live entries and anchors, until the first entry
+// can be deleted, but for at most orphan_after. Until then sweeps skip the lock, and so find a new
+// entry later. Nothing is deleted because of this memory: a sweep deletes only what it has read and
+// judged itself. In a new term, earlier stamps count differently, so memory forgets all locks. Two
+// locks whose names have the same hash count as one while both are live.
 //
 // A write in an earlier term is older than the beginning of the next one, whatever any server's
 // clock shows. So expired entries are recognized even if leaders change faster than leases end.
@@ -35,7 +34,7 @@ type memory struct {
 	seed maphash.Seed
 
 	mu       sync.Mutex
-	sessions int    // see [admin.Time]; a new session forgets everything
+	sessions int    // see [admin.Time]; in a new session, memory forgets everything
 	terms    []term // known terms in order; the last one is the present term
 	alive    map[uint64]seenAlive
 }
@@ -52,16 +51,15 @@ type seenAlive struct {
 	use
 }
 
-// use is how a lock is used, by its live entries. The times are in Unix seconds, by the clock of
-// ZooKeeper's leader; 0 for none.
+// use counts the live entries of a lock. The times are in Unix seconds, by the clock of ZooKeeper's
+// leader; 0 for none.
 type use struct {
 	live    uint32 // number of live entries
 	waiting uint32 // number of live entries without a recorded grant
-	joined  uint32 // when the first waiting entry was created
+	joined  uint32 // time at which the first waiting entry was created
 	granted uint32 // time of the oldest recorded grant
 }
 
-// add adds a live entry.
 func (u *use) add(e *znode.Entry) {
 	u.live++
 	if e.Record.Granted() {
@@ -72,7 +70,8 @@ func (u *use) add(e *znode.Entry) {
 	u.joined = earlier(u.joined, e.Stat.Ctime)
 }
 
-// earlier returns the earlier one of a time in seconds, 0 for none, and one in milliseconds.
+// earlier returns, in seconds, the earlier one of a time in seconds, 0 for none, and a time in
+// milliseconds.
 func earlier(seconds uint32, ms int64) uint32 {
 	other := uint32(ms / 1000)
 	if seconds == 0 {
@@ -85,7 +84,7 @@ func newMemory() *memory {
 	return &memory{seed: maphash.MakeSeed(), alive: map[uint64]seenAlive{}}
 }
 
-// heir returns the memory for other policies, with the terms and without the locks.
+// heir returns a new memory for other policies, with the terms and without the locks.
 func (m *memory) heir() *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +93,7 @@ func (m *memory) heir() *memory {
 	return heir
 }
 
-// begin records a new term, from ensemble time that was known at mono or before.
+// begin records the term of now, if it is new. mono is a time at which now was known.
 func (m *memory) begin(now admin.Time, mono time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -105,7 +104,7 @@ func (m *memory) begin(now admin.Time, mono time.Duration) {
 		return
 	}
 	if len(m.terms) == maxTerms {
-		m.terms = slices.Delete(m.terms, 0, 1) // older entries count as of the next term
+		m.terms = slices.Delete(m.terms, 0, 1) // writes of that term count from the next one
 	}
 	m.terms = append(m.terms, term{now.Term, mono})
 	clear(m.alive)
@@ -120,7 +119,7 @@ func (m *memory) present() int64 {
 }
 
 // since returns a lower bound of the age of a write: the time since the first term after it began.
-// It is 0 for a write in the present term.
+// It returns 0 for a write in the present term, and if now is of another session.
 func (m *memory) since(mzxid int64, now instant) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,7 +145,8 @@ func (m *memory) live(name string, mono time.Duration) use {
 	return use{}
 }
 
-// saw remembers the use of a lock. Its entries, judged in that term, are all live until the time until.
+// saw remembers the use of a lock until the given monotonic time. It does nothing if the term in
+// which the entries were judged is over, or if the memory is full.
 func (m *memory) saw(name string, seen use, until time.Duration, term int64) {
 	key := maphash.String(m.seed, name)
 	m.mu.Lock()
@@ -159,14 +159,14 @@ func (m *memory) saw(name string, seen use, until time.Duration, term int64) {
 	}
 }
 
-// forget drops the locks that must be read again.
+// forget drops the locks that must be read again at the time mono.
 func (m *memory) forget(mono time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	maps.DeleteFunc(m.alive, func(_ uint64, s seenAlive) bool { return !s.lasts(mono) })
 }
 
-// lasts reports whether no entry of the lock can have expired yet.
+// lasts reports whether no entry of the lock can be deleted yet.
 func (s seenAlive) lasts(mono time.Duration) bool {
 	return mono < time.Duration(s.until)*time.Second
 }

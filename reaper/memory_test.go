@@ -20,7 +20,7 @@ func TestMemory(t *testing.T) {
 		{"b", time.Minute, 0},
 		{"a", time.Minute, 3},
 		{"a", time.Hour - 1, 3},
-		{"a", time.Hour, 0}, // never later than the end
+		{"a", time.Hour, 0}, // the end is rounded down to a second
 	} {
 		if got := m.live(tt.name, tt.mono).live; got != tt.want {
 			t.Errorf("%s at %v: %d live, want %d", tt.name, tt.mono, got, tt.want)
@@ -57,15 +57,15 @@ func TestMemoryIsBounded(t *testing.T) {
 	if n := len(m.terms); n != maxTerms {
 		t.Errorf("%d terms are remembered, want %d", n, maxTerms)
 	}
-	// A write before all remembered terms counts as of the first.
+	// A write before all remembered terms counts from the first of them.
 	const last, kept = 2*maxTerms - 1, maxTerms
 	if got, want := m.since(zxid(1, 5), instant{mono: last * time.Second}), (last-kept)*time.Second; got != want {
 		t.Errorf("what was written before all terms is %v old, want %v", got, want)
 	}
 }
 
-// TestLocksAreForgottenInANewTerm: the first of several walkers that learns of the new term forgets
-// the locks.
+// TestLocksAreForgottenInANewTerm: memory forgets all locks in a new term and in a new session. It
+// ignores an older term, and locks that were judged in one.
 func TestLocksAreForgottenInANewTerm(t *testing.T) {
 	m := newMemory()
 	before, step, elected := admin.Time{Term: zxid(1, 0)}, admin.Time{Term: zxid(1, 77)}, admin.Time{Term: zxid(2, 0)}
@@ -80,7 +80,7 @@ func TestLocksAreForgottenInANewTerm(t *testing.T) {
 			t.Errorf("in term %d: %d live, want 2", i, got)
 		}
 	}
-	m.begin(step, 4*time.Second) // by a walker that lags behind
+	m.begin(step, 4*time.Second) // by a walker that read the time earlier
 	if got := m.live("a", 4*time.Second).live; got != 2 {
 		t.Errorf("%d live, want 2: an older term has begun again", got)
 	}
@@ -97,8 +97,8 @@ func TestLocksAreForgottenInANewTerm(t *testing.T) {
 	}
 }
 
-// TestHowLongSomethingHasBeen: the age counts at least from the beginning of the first term after
-// the write.
+// TestHowLongSomethingHasBeen: the age counts from the beginning of the first term after the write.
+// It is 0 if there is none, and in another session.
 func TestHowLongSomethingHasBeen(t *testing.T) {
 	m := newMemory()
 	if got := m.since(zxid(1, 5), instant{mono: time.Hour}); got != 0 {
@@ -106,7 +106,7 @@ func TestHowLongSomethingHasBeen(t *testing.T) {
 	}
 	m.begin(admin.Time{Term: zxid(1, 0)}, 10*time.Second)
 	m.begin(admin.Time{Term: zxid(2, 0)}, 20*time.Second)
-	m.begin(admin.Time{Term: zxid(2, 0)}, 25*time.Second) // no news
+	m.begin(admin.Time{Term: zxid(2, 0)}, 25*time.Second) // known already
 	m.begin(admin.Time{Term: zxid(2, 60)}, 30*time.Second)
 	m.begin(admin.Time{Term: zxid(7, 0)}, 40*time.Second)
 	for _, tt := range []struct{ mzxid, seconds int64 }{
@@ -128,7 +128,7 @@ func TestHowLongSomethingHasBeen(t *testing.T) {
 		t.Errorf("before the reset is known: %v", got)
 	}
 	m.begin(reset, 60*time.Second)
-	m.begin(admin.Time{Term: zxid(7, 1)}, 61*time.Second) // by a walker that lags behind
+	m.begin(admin.Time{Term: zxid(7, 1)}, 61*time.Second) // by a walker that read the time earlier
 	for mzxid, want := range map[int64]time.Duration{zxid(0, 9): 10 * time.Second, zxid(2, 59): 0, zxid(5, 1): 0} {
 		if got := m.since(mzxid, instant{Time: reset, mono: 70 * time.Second}); got != want {
 			t.Errorf("after the reset, %#x: %v, want %v", mzxid, got, want)

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// Monitor has the state of the reaper of one root, from before it has a client until it has
-// ended. It serves health checks, metrics and pages. All methods are safe for concurrent use, and
-// none waits for a server.
+// Monitor has the state of the reaper of one root, even before it has a client and after it has
+// ended. Health checks, metrics and pages read it. All methods are safe for concurrent use, and none
+// waits for a server.
 type Monitor struct {
 	announced atomic.Bool // the first log line was written
 
@@ -34,7 +34,8 @@ type Monitor struct {
 	refused   Failure              // last refused configuration; zero if there was none
 }
 
-// NewMonitor returns the monitor of a reaper without a session.
+// NewMonitor returns a monitor for [Options].Monitor. Its state is [Disconnected] until the reaper has
+// a session.
 func NewMonitor(about About) *Monitor {
 	now := time.Now()
 	about.Servers = slices.Clone(about.Servers)
@@ -44,9 +45,9 @@ func NewMonitor(about About) *Monitor {
 	}
 }
 
-// Observe registers f, which is called with the report of each sweep that ends, including those
-// that failed or found another reaper active. It is called outside of all locks, and must not
-// block.
+// Observe registers f, which is called with the report of each sweep that ends, including sweeps
+// that failed or found another reaper active. f may call the monitor, and may run concurrently with
+// itself. It must not block, because the sweep waits for it.
 func (m *Monitor) Observe(f func(Report)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,8 +108,8 @@ func (m *Monitor) fails(err error) int {
 	return m.failure.InARow
 }
 
-// ended records an error that has ended a reaper, and its session with it. That is no loss of the
-// session.
+// ended records an error that has ended the reaper. The session has ended too, and does not count as
+// lost.
 func (m *Monitor) ended(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,8 +120,8 @@ func (m *Monitor) ended(err error) {
 	m.settle()
 }
 
-// Refuse records that a configuration was refused because of err. If err is nil, the last one was
-// accepted, but needs a restart.
+// Refuse records that a configuration was refused because of err, for Refused of the [Status]. Call
+// it with nil if a later configuration is valid but was not reloaded: this clears Refused.
 func (m *Monitor) Refuse(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,7 +132,8 @@ func (m *Monitor) Refuse(err error) {
 	}
 }
 
-// serves records the client, nil if there is none yet, and the policies in force.
+// serves records the client, nil if there is none yet, and the policies in force. The failures in a
+// row count from 0 again.
 func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	session := admin.New(locks).Session()
 	m.mu.Lock()
@@ -149,9 +151,9 @@ func (m *Monitor) reloaded(policies *policy.Set) {
 	m.status.Reloads++
 }
 
-// step records whether this reaper is active or stands by, and the name of the active one. It
-// reports whether that name has changed. When this reaper stops being active, its failures in a row
-// count from 0 again.
+// step records whether this reaper is active or stands by, and the name of the active reaper if it is
+// another one. It reports whether that name has changed. When this reaper stops being active, its
+// failures in a row count from 0 again.
 func (m *Monitor) step(role State, active string) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,7 +170,7 @@ func (m *Monitor) step(role State, active string) (changed bool) {
 	return changed
 }
 
-// rootMissing records that there is no root.
+// rootMissing records that there is no root, unless a sweep has found a lock.
 func (m *Monitor) rootMissing() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,8 +188,8 @@ func (m *Monitor) settle() {
 	}
 }
 
-// connected records the state of the session. It returns the duration of the state before, and
-// whether the state and the session have changed.
+// connected records the state of the session. It returns how long the previous state lasted, whether
+// the state has changed, and whether the client has another session.
 func (m *Monitor) connected(s admin.Session) (lasted time.Duration, changed, another bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -211,8 +213,8 @@ func (m *Monitor) connected(s admin.Session) (lasted time.Duration, changed, ano
 	return lasted, changed, another
 }
 
-// schedules records the groups that are swept from now on, none while this reaper stands by. A
-// group with the same schedule as one of the groups before continues its history.
+// schedules records the groups that are swept from now on; none while this reaper stands by. A
+// group with the same schedule as a previous one continues its history.
 func (m *Monitor) schedules(groups []*group) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -226,8 +228,8 @@ func (m *Monitor) schedules(groups []*group) {
 	m.groups = groups
 }
 
-// sweepOf returns the running scheduled sweep that has a policy in common with the group; before
-// a reload it may have had another schedule. m.mu is held.
+// sweepOf returns a running scheduled sweep that has a policy in common with the group, perhaps from
+// before a reload; nil if there is none. m.mu is held.
 func (m *Monitor) sweepOf(g *group) *progress {
 	for _, p := range m.under {
 		if p.group.schedule != nil && p.group.sharesPolicy(g) {
@@ -237,9 +239,9 @@ func (m *Monitor) sweepOf(g *group) *progress {
 	return nil
 }
 
-// begin records the start of a sweep. A scheduled sweep does not begin while another sweep of one
-// of its policies is running. Then begin returns the number of skipped sweeps in a row, and the
-// running sweep.
+// begin records the start of a sweep. A scheduled sweep does not begin while another scheduled sweep
+// of one of its policies is running. Then begin returns the number of skipped sweeps in a row, and
+// the progress of the running sweep; otherwise 0 and nil.
 func (m *Monitor) begin(p *progress) (skipped int, before *Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -263,7 +265,7 @@ func (m *Monitor) over(p *progress) {
 }
 
 // end records the result of a sweep, and calls the observers. It returns the history of the sweep's
-// schedule before.
+// schedule without this sweep.
 func (m *Monitor) end(p *progress, report Report, err error) (before history) {
 	m.over(p)
 	m.mu.Lock()

@@ -30,29 +30,30 @@ const (
 
 // Options configure a [Reaper]. The zero value of a field means its default.
 type Options struct {
-	// Policies have the locks to sweep, their times and schedules. Default: all locks, with all
-	// defaults.
+	// Policies select the locks to sweep, and have their times and schedules. Default: one policy
+	// for all locks, with all defaults.
 	Policies *policy.Set
 	// Schedule is the schedule of policies without their own, in the format of
 	// [policy.ParseSchedule]. Default [DefaultSchedule].
 	Schedule string
-	// Concurrency is the largest number of a sweep's reads in flight, besides a few transactions
-	// of deletes: at most [MaxConcurrency]. Default [DefaultConcurrency].
+	// Concurrency is the largest number of reads in flight of a sweep's walk: at most
+	// [MaxConcurrency]. Its deletes add up to four transactions and four reads. Default
+	// [DefaultConcurrency].
 	Concurrency int
-	// Batch is the number of nodes that one transaction deletes: at most [MaxBatch]. Anchors are
-	// not counted. Default [DefaultBatch].
+	// Batch is the largest number of nodes that one transaction deletes: at most [MaxBatch].
+	// Anchors are not counted. Default [DefaultBatch].
 	Batch int
 	// MaxDeletesPerSecond limits the average number of nodes that all sweeps together delete in a
 	// second; anchors are not counted. It also limits Batch. Default 0: no limit.
 	MaxDeletesPerSecond int
 	// Lock is the name of the lock of the active reaper. Default [DefaultLock].
 	Lock string
-	// DryRun makes sweeps only report what they would delete. They take no lock.
+	// DryRun makes sweeps only report what they would delete. Dry runs take no lock.
 	DryRun bool
-	// Format1 makes sweeps treat entries and parents of format 1, from before the first release,
-	// like those of the present format: expired and empty ones are deleted. Without it they are
-	// counted and left alone. Set it only if no process of such a version uses the locks any
-	// more.
+	// Format1 makes sweeps treat nodes of format 1, from before the first release, like those of the
+	// present format: they delete expired entries, empty parents and stale requests. By default
+	// sweeps count nodes of format 1, and do not delete them. Set it only if no process that writes
+	// format 1 uses the locks any more.
 	Format1 bool
 	// Monitor receives the state of the reaper. Only one reaper may use it at a time. Default: a
 	// new one, see [Reaper.Monitor].
@@ -61,7 +62,7 @@ type Options struct {
 	Log *zerolog.Logger
 }
 
-// withDefaults returns the options with their zero fields filled.
+// withDefaults fills the zero fields, except Monitor.
 func (o Options) withDefaults() Options {
 	if o.Policies == nil {
 		o.Policies = new(policy.Set)
@@ -83,10 +84,10 @@ func (o Options) reloaded(next Options) Options {
 	return o.withDefaults()
 }
 
-// scheduleOf returns the schedule of a policy.
+// scheduleOf returns the schedule of a policy: its own, or else that of the options.
 func (o Options) scheduleOf(p policy.Policy) string { return cmp.Or(p.Schedule, o.Schedule) }
 
-// schedules returns the schedules of the policies, each once.
+// schedules returns each schedule once, in the order of the policies.
 func (o Options) schedules() (texts []string) {
 	for _, p := range o.Policies.All() {
 		if text := o.scheduleOf(p); !slices.Contains(texts, text) {
@@ -96,8 +97,8 @@ func (o Options) schedules() (texts []string) {
 	return texts
 }
 
-// Validate returns an error if an option is not allowed. The error is a [lock.ErrInvalid] and has
-// the options' names in the configuration file.
+// Validate returns an error for all options that are not allowed. The error matches
+// [lock.ErrInvalid], and has the options' names in the configuration file.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	var wrong []error

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestWhatCannotBeProvenIsLeft: if a verdict needs more proofs than a sweep requests, the sweep
-// deletes nothing, and ends.
+// TestWhatCannotBeProvenIsLeft: if a verdict stays unproven, judge returns the undecided verdict after
+// maxProofs requests, and does not stop the sweep.
 func TestWhatCannotBeProvenIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := locktest.Start(t, locktest.Options{})
@@ -22,7 +22,7 @@ func TestWhatCannotBeProvenIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		h, err := c.Mutex("a").Lock(t.Context()) // makes the root
+		h, err := c.Mutex("a").Lock(t.Context()) // creates the root
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,8 +36,8 @@ func (w *world) reads(r *reaper.Reaper, path string) int {
 	return n
 }
 
-// TestReadsOfALock counts a sweep's reads of each kind of tree, and checks that the result is the
-// same as before.
+// TestReadsOfALock: a sweep that deletes a lock reads its list, each of its entries and its parent
+// once, and a node that only a guard proves once more.
 func TestReadsOfALock(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -57,7 +57,7 @@ func TestReadsOfALock(t *testing.T) {
 		want := map[string]int{
 			"dead": 3, "queue": 4, // list, entries, parent
 			"empty": 2, // list, parent
-			// With one node in a transaction, only a guard proves these.
+			// With one node in a transaction, only a guard proves a parent without an anchor.
 			"plain": 4, "bare": 3,
 			znode.Inbox: 1,
 		}
@@ -85,7 +85,6 @@ func TestReadsOfALock(t *testing.T) {
 	})
 }
 
-// delete deletes a node.
 func (w *world) delete(z *zk.Conn, path string) {
 	w.Helper()
 	if err := z.Delete(path, -1); err != nil {
@@ -93,8 +92,8 @@ func (w *world) delete(z *zk.Conn, path string) {
 	}
 }
 
-// TestSeenAliveIsNotReadAgain: a lock that cannot have expired yet is not read. The first sweep
-// after it has expired deletes it.
+// TestSeenAliveIsNotReadAgain: while no entry of a remembered lock can have expired, sweeps count the
+// lock without a read. The first sweep after that deletes the expired entries.
 func TestSeenAliveIsNotReadAgain(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -110,7 +109,7 @@ func TestSeenAliveIsNotReadAgain(t *testing.T) {
 		if seen(again) != seen(first) {
 			t.Errorf("without reading it counts %+v, and by reading %+v", again.Total, first.Total)
 		}
-		// Another reaper has no memory, as this one after a restart.
+		// A new reaper has no memory, like a reaper after a restart.
 		if n := w.reads(w.reaper("restarted", reaper.Options{}), "/locks/dir/a"); n != 3 {
 			t.Errorf("a new reaper reads it %d times, want 3", n)
 		}
@@ -118,15 +117,15 @@ func TestSeenAliveIsNotReadAgain(t *testing.T) {
 		if n := w.reads(r, "/locks/dir/a"); n != 0 {
 			t.Errorf("it is read %d times before it can be expired", n)
 		}
-		time.Sleep(2*time.Second + 20*time.Millisecond) // the estimate's width
+		time.Sleep(2*time.Second + 20*time.Millisecond) // 20 ms for the width of the estimate
 		if report := w.mustSweep(r); report.Total.Expired != 2 || report.Total.Deleted != 2 {
 			t.Errorf("as soon as it is expired: %+v", report.Total)
 		}
 	})
 }
 
-// TestWhatCameMeanwhile: a new entry at a lock that was seen alive is found after orphan_after at
-// the latest, however long the lease was.
+// TestWhatCameMeanwhile: if the entry of a remembered lock is deleted, replaced or shortened, the
+// reaper cleans up orphan_after later, although the remembered lease was longer.
 func TestWhatCameMeanwhile(t *testing.T) {
 	long := znode.Record{Owner: "o", TTL: (20 * time.Minute).Milliseconds()}
 	short := znode.Record{Owner: "o", TTL: 1000}
@@ -165,14 +164,15 @@ func TestWhatCameMeanwhile(t *testing.T) {
 	}
 }
 
-// TestOnlyLocksAreRemembered: other locks and foreign nodes below a lock are judged by themselves.
+// TestOnlyLocksAreRemembered: a lock with another lock or a foreign entry below it is read in each
+// sweep.
 func TestOnlyLocksAreRemembered(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
 		r := w.reaper("reaper", reaper.Options{})
 		w.mustSweep(r)
 		w.dead(z, "a/b")
-		w.dead(z, "a") // a lock below which there is another
+		w.dead(z, "a") // a lock with another lock below it
 		w.dead(z, "c")
 		w.create(z, "/locks/c/_c_0123456789abcdef0123456789abcdef-lock-", "", zk.FlagSequence)
 		first := w.mustSweep(r)
@@ -188,8 +188,8 @@ func TestOnlyLocksAreRemembered(t *testing.T) {
 	})
 }
 
-// TestLeaderSteps: after a clock step, a remembered lock and one that is read have the same
-// verdict, if both judgments include the step.
+// TestLeaderSteps: after a step of the leader's clock, a reaper that remembers a lock counts the same
+// as a reaper that reads it.
 func TestLeaderSteps(t *testing.T) {
 	for _, step := range []time.Duration{-8 * time.Second, 8 * time.Second} {
 		simulate(t, func(w *world) {
@@ -205,7 +205,7 @@ func TestLeaderSteps(t *testing.T) {
 			w.dead(z, "a")
 			w.mustSweep(remembers)
 			w.StepClock(step)
-			time.Sleep(time.Second / 2) // no sweep at the very moment of an end
+			time.Sleep(time.Second / 2) // so that no lease ends at the moment of a sweep
 			expired := 0
 			for range 25 {
 				time.Sleep(time.Second)
@@ -223,8 +223,8 @@ func TestLeaderSteps(t *testing.T) {
 	}
 }
 
-// TestDeletesKeepTheirOrder: transactions of deletes fail at first, so later ones overtake them. A
-// directory is deleted after its locks, and a parent after its entries, also across transactions.
+// TestDeletesKeepTheirOrder: a directory is deleted after its locks, and a parent after its entries,
+// even if transactions of deletes fail at first, so that later transactions overtake them.
 func TestDeletesKeepTheirOrder(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -263,7 +263,7 @@ func TestDeletesKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// TestRememberedByItsPolicy: two policies have the same lease, and one has a shorter orphan_after.
+// TestRememberedByItsPolicy: a lock is remembered for at most the orphan_after of its own policy.
 func TestRememberedByItsPolicy(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -283,7 +283,7 @@ func TestRememberedByItsPolicy(t *testing.T) {
 	})
 }
 
-// seen returns a report's counts without the costs.
+// seen returns a report's total counts without costs and times.
 func seen(r reaper.Report) reaper.Counts {
 	c := r.Total
 	c.Scanned, c.Bytes, c.Seconds, c.OldestOverdue, c.LongestWait, c.OldestHold = 0, 0, 0, 0, 0, 0

@@ -18,7 +18,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Reaper sweeps the locks of a client. All methods are safe for concurrent use.
+// Reaper deletes expired entries and empty nodes below a client's root. All methods are safe for
+// concurrent use.
 type Reaper struct {
 	tree    admin.Tree
 	leader  *lock.Mutex // lock of the active reaper
@@ -33,8 +34,8 @@ type Reaper struct {
 	last   atomic.Pointer[lock.Hold] // the last hold of that lock; nil before the first
 }
 
-// setup has the settings of a sweep, constant from its start to its end. A reload makes a new
-// one.
+// setup has the settings of sweeps. A sweep keeps its setup until it ends; a reload creates a new
+// setup for later sweeps.
 type setup struct {
 	options  Options
 	groups   []*group
@@ -69,7 +70,7 @@ func newSetup(o Options, m *memory) (*setup, error) {
 	return s, nil
 }
 
-// limit limits the deletes in a second, also of running sweeps; 0 means no limit.
+// limit sets the largest number of deletes per second, also for running sweeps; 0 means no limit.
 func limit(l *rate.Limiter, n int) {
 	if n == 0 {
 		l.SetLimit(rate.Inf)
@@ -80,8 +81,9 @@ func limit(l *rate.Limiter, n int) {
 	l.SetBurst(n)
 }
 
-// New returns a reaper for the locks of a client. The error is that of [Options.Validate], or
-// that of [lock.Mutex.Validate] for the reaper's own lock.
+// New returns a reaper for the locks of a client. It does not start sweeps: see [Reaper.Run] and
+// [Reaper.Sweep]. The caller closes the client. The error is that of [Options.Validate], or that of
+// [lock.Mutex.Validate] for the reaper's own lock.
 func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if locks == nil {
 		return nil, fmt.Errorf("%w: reaper: client must not be nil", lock.ErrInvalid)
@@ -109,9 +111,9 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 func (r *Reaper) Monitor() *Monitor { return r.monitor }
 
 // Reload gives the reaper other policies, schedules and limits: Policies, Schedule, Concurrency,
-// Batch and MaxDeletesPerSecond of the options. The other options stay. A running sweep keeps its
-// old settings, except that MaxDeletesPerSecond applies to all sweeps at once. The error is that
-// of [Options.Validate]; then nothing has changed.
+// Batch and MaxDeletesPerSecond of the options. It ignores the other options. A running sweep keeps
+// its old settings, except that MaxDeletesPerSecond applies to all sweeps at once. The error is that
+// of [Options.Validate]; it means that nothing has changed.
 func (r *Reaper) Reload(o Options) error {
 	r.reload.Lock()
 	defer r.reload.Unlock()
@@ -133,10 +135,14 @@ func (r *Reaper) Reload(o Options) error {
 
 var errNoContext = fmt.Errorf("%w: reaper: context must not be nil", lock.ErrInvalid)
 
-// Sweep makes one pass over all policies. If another reaper is active, it does nothing; the
-// report's Skipped says so, and the error matches [lock.ErrHeld]. If this reaper is active, Sweep
-// runs beside its scheduled sweeps. When ctx ends, it finishes the current batch. The report is
-// valid even if the error says that the sweep is incomplete.
+// Sweep makes one pass over all policies, and returns when it has ended. The report is valid even if
+// the error says that the sweep is incomplete.
+//
+//   - If another reaper is active, Sweep does nothing, unless it is a dry run: the report has the
+//     reason in Skipped, and the error matches [lock.ErrHeld].
+//   - If this reaper is active, Sweep runs beside its scheduled sweeps.
+//   - If there is no root, Sweep logs a warning, and returns an empty report without an error.
+//   - When ctx ends, Sweep finishes the deletes in flight.
 func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 	if ctx == nil {
 		return Report{}, errNoContext
@@ -152,8 +158,8 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 	return r.sweep(ctx, in, p)
 }
 
-// noRoot reports whether there is no root, and logs that. A new system has none yet; a misspelt
-// root never exists.
+// noRoot reports whether the root is missing, and logs that: no program has used a lock below it
+// yet, or its name is misspelled.
 func (r *Reaper) noRoot(ctx context.Context) bool {
 	if _, _, err := r.tree.Get(ctx, r.tree.Root()); !errors.Is(err, zk.ErrNoNode) {
 		return false // a later request reports any other error
@@ -167,7 +173,7 @@ func (r *Reaper) noRoot(ctx context.Context) bool {
 	return true
 }
 
-// report returns the report of a sweep that begins.
+// report returns the report for a new sweep, with zero counts for each policy.
 func (r *Reaper) report(in *setup, p *progress) Report {
 	report := Report{
 		Name: r.monitor.status.About.Name, Root: r.tree.Root(), Schedule: p.group.text, Started: p.began.UTC(),
@@ -179,7 +185,7 @@ func (r *Reaper) report(in *setup, p *progress) Report {
 	return report
 }
 
-// sweep makes one pass over the policies of a group, and reports it.
+// sweep makes one pass over the policies of a group, logs the result and passes it to the monitor.
 func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (Report, error) {
 	s := &sweep{
 		Reaper: r, setup: in, progress: p, report: r.report(in, p), looked: map[string]time.Time{},
@@ -194,7 +200,7 @@ func (r *Reaper) sweep(ctx context.Context, in *setup, p *progress) (Report, err
 	return s.report, err
 }
 
-// lead runs the sweep while it holds the lock of the active reaper: if Run holds it, the sweep
+// lead runs the sweep while it holds the lock of the active reaper. If Run holds the lock, the sweep
 // re-enters that hold. A dry run takes no lock.
 func (s *sweep) lead(ctx context.Context) error {
 	if s.options.DryRun {
@@ -217,13 +223,13 @@ func (s *sweep) lead(ctx context.Context) error {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	s.last.Store(hold)
-	defer hold.Unlock() // if this fails, our entry expires; the sweep is complete all the same
+	defer hold.Unlock() // if this fails, the entry expires later; the sweep can be complete nevertheless
 	defer context.AfterFunc(hold.Context(), func() { cancel(hold.Err()) })()
 	return s.run(held)
 }
 
-// starts returns the nodes from which to walk, so that all locks that the policies can match are
-// visited once.
+// starts returns the nodes where the walks of a sweep begin. Together the walks visit each lock that
+// a policy can match once.
 func starts(policies []policy.Policy) []string {
 	var names []string
 	for _, p := range policies {

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// named returns one policy of that name for all locks.
+// named returns a set of one policy for all locks.
 func (w *world) named(name string) *policy.Set {
 	w.Helper()
 	set, err := policy.NewSet(policy.Policy{Name: name, Match: w.pattern("**"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphan})
@@ -53,7 +53,7 @@ func TestReloadWhileASweepBegins(t *testing.T) {
 			if err := r.Reload(reaper.Options{Policies: sets[i%2], Schedule: "@every 1s"}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // when a sweep is due
+			time.Sleep(time.Second) // until a sweep is due
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -93,7 +93,8 @@ func TestReloadOfASchedule(t *testing.T) {
 	})
 }
 
-// TestReloadsMoreOftenThanSweeps: a reload does not postpone a sweep.
+// TestReloadsMoreOftenThanSweeps: reloads do not postpone the sweeps of an unchanged schedule. A changed
+// schedule counts from the reload.
 func TestReloadsMoreOftenThanSweeps(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1m"})
@@ -118,7 +119,8 @@ func TestReloadsMoreOftenThanSweeps(t *testing.T) {
 	})
 }
 
-// TestDeletesPerSecondOverAReload: the limit applies to the sweeps of both configurations together.
+// TestDeletesPerSecondOverAReload: while a sweep of the old and a sweep of the new configuration run,
+// both together keep MaxDeletesPerSecond. No sweep fails, even if a reload lifts the limit.
 func TestDeletesPerSecondOverAReload(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -155,7 +157,8 @@ func TestDeletesPerSecondOverAReload(t *testing.T) {
 	})
 }
 
-// TestSweepOfTheActiveReaper: the active reaper also sweeps on request.
+// TestSweepOfTheActiveReaper: Sweep works while Run holds the lock of the active reaper, and leaves the
+// reaper active.
 func TestSweepOfTheActiveReaper(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1h"})
@@ -179,8 +182,8 @@ func TestSweepOfTheActiveReaper(t *testing.T) {
 	})
 }
 
-// TestLostReplyOfABatch: if the reply to an applied transaction is lost, its nodes count as
-// deleted, without one transaction for each.
+// TestLostReplyOfABatch: if the reply to a transaction of deletes is lost, all of its nodes count as
+// deleted after one more transaction, whether the first was applied or not.
 func TestLostReplyOfABatch(t *testing.T) {
 	for name, drop := range map[string]locktest.Drop{"applied": locktest.AfterApply, "not applied": locktest.BeforeApply} {
 		for _, locks := range []int{1, 100} {
@@ -204,8 +207,8 @@ func TestLostReplyOfABatch(t *testing.T) {
 	}
 }
 
-// firstDelete applies a fault to the first transaction that deletes a dead lock, and counts all
-// such transactions.
+// firstDelete applies a fault to the first transaction that deletes a lock below "dead-", and counts
+// all transactions that delete one.
 func (w *world) firstDelete(fault func() locktest.Fault) *atomic.Int64 {
 	n := new(atomic.Int64)
 	w.Intercept(func(q locktest.Request) locktest.Fault {
@@ -217,8 +220,8 @@ func (w *world) firstDelete(fault func() locktest.Fault) *atomic.Int64 {
 	return n
 }
 
-// TestPurgedMeanwhile: nodes that waiters have deleted count as missed, without one transaction for
-// each.
+// TestPurgedMeanwhile: if another client deletes some nodes of a batch, these nodes count as missed,
+// and one more transaction deletes the rest.
 func TestPurgedMeanwhile(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
@@ -247,8 +250,8 @@ func TestPurgedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestEntryMadeAgainWhileItsDeleteWaits: while the delete waits, another program deletes the entry
-// and creates its own node at the same path and version.
+// TestEntryMadeAgainWhileItsDeleteWaits: if another program replaces an entry by its own node of the
+// same path and version while the delete waits, the reaper does not delete the node.
 func TestEntryMadeAgainWhileItsDeleteWaits(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{MaxDeletesPerSecond: 1})

@@ -14,23 +14,24 @@ type Report struct {
 	// Complete says that the sweep has read all nodes and tried all deletes. A node that an ACL
 	// forbids does not make a sweep incomplete.
 	Complete bool `json:"complete"`
-	// Skipped says why the sweep did nothing: another reaper is active.
+	// Skipped says that another reaper is active, so that the sweep did nothing; "" if it was not
+	// skipped.
 	Skipped string `json:"skipped,omitempty"`
-	// Error says why the sweep is not complete.
+	// Error says why the sweep is not complete; "" if it is.
 	Error string `json:"error,omitempty"`
 
 	Total    Counts             `json:"total"`
 	Policies map[string]*Counts `json:"policies"`
-	// Denied are the first nodes that an ACL kept from being deleted or read: first the deletes,
-	// then the reads, each sorted by path. Total.Denied counts all of them.
+	// Denied are the first 100 nodes that an ACL forbids to delete or read: first the deletes, then
+	// the reads, each sorted by path. Total.Denied counts all of them.
 	Denied []Denial `json:"denied,omitempty"`
-	// Undecodable are the paths of the first of Holdfast's nodes that are damaged or of a newer
-	// version, and block their locks. Total.Undecodable counts all of them.
+	// Undecodable are the paths of Holdfast's nodes that are damaged or of a newer version, and
+	// block their locks: the first 100, sorted. Total.Undecodable counts all of them.
 	Undecodable []string `json:"undecodable,omitempty"`
-	// Format1 are the paths of the first nodes of format 1, which block their locks.
-	// Total.Format1 counts all of them.
+	// Format1 are the paths of the nodes of format 1, which block their locks: the first 100,
+	// sorted. Total.Format1 counts all of them.
 	Format1 []string `json:"format_1,omitempty"`
-	// Planned are the nodes that a dry run would have deleted.
+	// Planned are the nodes that a dry run would have deleted; nil unless it is a dry run.
 	Planned []Planned `json:"planned,omitempty"`
 }
 
@@ -42,20 +43,20 @@ const maxNamed = 100
 // otherwise.
 type Counts struct {
 	Locks       int `json:"locks"`       // locks with an entry or a parent from Holdfast
-	Live        int `json:"live"`        // entries whose lease had not ended at the last read
+	Live        int `json:"live"`        // entries not past their lease and the grace at the last read
 	Waiting     int `json:"waiting"`     // live entries without a recorded grant
 	Expired     int `json:"expired"`     // entries past their lease and the grace
 	Orphans     int `json:"orphans"`     // empty parents past orphan_after
 	Ancestors   int `json:"ancestors"`   // empty ancestors past orphan_after
-	Stale       int `json:"stale"`       // stale release requests
+	Stale       int `json:"stale"`       // release requests whose entry no longer exists
 	Young       int `json:"young"`       // empty parents and ancestors not past orphan_after
-	Kept        int `json:"kept"`        // empty parents that stay
+	Kept        int `json:"kept"`        // empty parents kept by policy or not created by Holdfast
 	Foreign     int `json:"foreign"`     // nodes that are not Holdfast's
 	Undecodable int `json:"undecodable"` // Holdfast's nodes that are damaged or of a newer version
 	Format1     int `json:"format_1"`    // nodes of format 1 that stay
-	Denied      int `json:"denied"`      // nodes that an ACL kept from being read or deleted
+	Denied      int `json:"denied"`      // nodes that an ACL forbids to read or delete
 	Deleted     int `json:"deleted"`     // deleted expired, orphan, ancestor and stale nodes; without anchors
-	Missed      int `json:"missed"`      // nodes changed or gone before their delete; without denied ones
+	Missed      int `json:"missed"`      // nodes changed or deleted by another client before their delete
 	Purged      int `json:"purged"`      // deleted expired entries
 	Pruned      int `json:"pruned"`      // deleted orphans and ancestors
 
@@ -74,7 +75,7 @@ type Counts struct {
 	OldestHold  float64 `json:"oldest_hold_seconds"`
 }
 
-// count counts a node by its verdict. Live nodes are counted elsewhere.
+// count counts a node by its verdict, unless it is Live: see sweep.used.
 func (c *Counts) count(v Verdict) {
 	switch v {
 	case Expired:
@@ -109,7 +110,7 @@ func (c *Counts) deleted(v Verdict) {
 	}
 }
 
-// Denial is a node that an ACL kept from being read or deleted.
+// Denial is a node that an ACL forbids to read or delete.
 type Denial struct {
 	Path  string `json:"path"`
 	What  string `json:"what"` // "list", "read" or "delete"

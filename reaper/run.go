@@ -13,11 +13,13 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Run sweeps by the policies' schedules while this reaper is the active one, until ctx ends. A
-// sweep that is still running when its time comes again is not started twice. A sweep that panics
-// is logged and does not end the others. Run waits out an outage of ZooKeeper. When ctx has ended
-// it finishes the current batch and returns nil. If an outage then prevents it from deleting its
-// own entry, that entry expires.
+// Run sweeps by the policies' schedules while this reaper is the active one, until ctx ends. If a
+// sweep is still running when the next one is due, the next one is skipped. If a sweep panics, Run
+// logs that and continues. An outage of ZooKeeper does not end Run.
+//
+// When ctx has ended, Run finishes the deletes in flight, and returns nil if it can release its lock.
+// If there is no session, it returns nil too, and its entry expires. Any other error of the lock
+// ends Run.
 func (r *Reaper) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
@@ -28,7 +30,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 	defer stop()
 	watching.Go(func() { r.watchSession(aside) })
 	watching.Go(func() { r.summarize(aside) })
-	r.noRoot(ctx) // it logs that; our own lock creates the root
+	r.noRoot(ctx) // only to log it: the lock of the active reaper creates the root
 	for {
 		hold, err := r.turn(ctx)
 		switch {
@@ -56,8 +58,8 @@ func (r *Reaper) Run(ctx context.Context) error {
 	}
 }
 
-// turn waits until this reaper is the active one. It records and logs whether it stands by or is
-// active.
+// turn waits until this reaper is the active one. It records and logs whether this reaper stands by
+// or is active.
 func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	hold, err := r.leader.TryLock(ctx)
 	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
@@ -100,8 +102,8 @@ func nameOf(owner, host string, pid int) string {
 // followInterval is the interval at which a reaper that stands by checks which one is active.
 const followInterval = time.Minute
 
-// followActive tracks the active reaper until ctx ends. self is the name of this reaper if it has
-// an entry in the lock; otherwise "".
+// followActive records and logs when another reaper becomes the active one, until ctx ends. self is
+// this reaper's name if the lock is held by an earlier entry of this reaper; otherwise "".
 func (r *Reaper) followActive(ctx context.Context, self string) {
 	again := time.NewTicker(followInterval)
 	defer again.Stop()
@@ -124,7 +126,8 @@ func (r *Reaper) followActive(ctx context.Context, self string) {
 	}
 }
 
-// serve runs the schedules until the hold or ctx ends, and waits for the running sweeps.
+// serve runs the schedules, after a reload the new ones, until the hold or ctx ends. Then it waits
+// for the running sweeps.
 func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 	active, cancel := context.WithCancelCause(hold.Context())
 	defer cancel(nil)
@@ -149,7 +152,8 @@ func (r *Reaper) serve(ctx context.Context, hold *lock.Hold) {
 	}
 }
 
-// scheduled makes the due sweep of a group, unless the last one is still running.
+// scheduled runs the due sweep of a group. If a scheduled sweep of one of its policies is still
+// running, scheduled skips this one.
 func (r *Reaper) scheduled(ctx context.Context, in *setup, g *group) {
 	p := newProgress(g)
 	if skipped, before := r.monitor.begin(p); before != nil {
@@ -157,10 +161,11 @@ func (r *Reaper) scheduled(ctx context.Context, in *setup, g *group) {
 		return
 	}
 	defer r.monitor.over(p)    // also after a panic
-	_, _ = r.sweep(ctx, in, p) // it logs its error
+	_, _ = r.sweep(ctx, in, p) // sweep logs the error
 }
 
-// tellSkipped logs that a sweep is skipped, and why.
+// tellSkipped logs that a sweep is skipped, and what the running sweep waits for: the first, second,
+// fourth time in a row and so on.
 func (r *Reaper) tellSkipped(g *group, inARow int, before *Progress) {
 	if !again(inARow) {
 		return
@@ -190,7 +195,7 @@ func newCron(log zerolog.Logger) *cron.Cron {
 	return cron.New(cron.WithLogger(l), cron.WithChain(cron.Recover(l)))
 }
 
-// cronLog forwards cron's log lines, such as those of panics.
+// cronLog writes cron's log lines to the reaper's log: panics as errors, other lines as debug.
 type cronLog struct{ log zerolog.Logger }
 
 func (l cronLog) Info(msg string, pairs ...any) { l.log.Debug().Fields(pairs).Msg(msg) }

@@ -59,7 +59,8 @@ func (w *world) run(r *reaper.Reaper) (stop func()) {
 	}
 }
 
-// TestFrozenFor17Seconds: an outage that is not otherwise reported has two log lines.
+// TestFrozenFor17Seconds: an outage of 17 s has one log line when the session is lost, and one when it
+// is back. The status shows the outage.
 func TestFrozenFor17Seconds(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1m"})
@@ -95,7 +96,7 @@ func TestALongOutageIsToldAgain(t *testing.T) {
 		if n := len(w.lines("still no session with ZooKeeper")); n != 5 { // after 1, 3, 7, 15 and 31 minutes
 			t.Errorf("told again %d times, want 5", n)
 		}
-		stop() // and that is no error
+		stop() // Run must return nil during an outage
 	})
 }
 
@@ -127,7 +128,7 @@ func TestStartIsToldInOneLine(t *testing.T) {
 	})
 }
 
-// TestSummaryEachHour: idle and standby reapers log a summary too.
+// TestSummaryEachHour: the active reaper and a reaper that stands by each log a summary every hour.
 func TestSummaryEachHour(t *testing.T) {
 	simulateOf(t, locktest.Options{}, func(w *world) {
 		ctx, cancel := context.WithTimeout(w.Context(), 10*time.Hour)
@@ -147,11 +148,11 @@ func TestSummaryEachHour(t *testing.T) {
 	})
 }
 
-// TestSkippedSweepsSayWhy: the log has the duration of the previous sweep, its position, and what
-// it waits for.
+// TestSkippedSweepsSayWhy: the log line of a skipped sweep has how long the running sweep has run, and
+// what it waits for. The end of the running sweep is logged with the number of skipped sweeps.
 func TestSkippedSweepsSayWhy(t *testing.T) {
 	simulate(t, func(w *world) {
-		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1s", Concurrency: 1}) // so that it waits for one thing at a time
+		r := w.reaper("reaper", reaper.Options{Schedule: "@every 1s", Concurrency: 1}) // so that it waits for one reply at a time
 		w.mustSweep(r)
 		w.dead(w.raw("others"), "slow")
 		w.Intercept(func(q locktest.Request) locktest.Fault {
@@ -184,7 +185,8 @@ func TestSkippedSweepsSayWhy(t *testing.T) {
 	})
 }
 
-// TestFailuresAreCounted: failures are counted and logged again, and their end is logged.
+// TestFailuresAreCounted: equal failures in a row are counted, and logged the first, second, fourth and
+// eighth time. The next success is logged, too.
 func TestFailuresAreCounted(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
@@ -230,7 +232,8 @@ func TestFailuresAreCounted(t *testing.T) {
 	})
 }
 
-// TestReload: new policies apply, and the running work continues.
+// TestReload: a reload puts new policies and schedules in force. A reload with a mistake changes
+// nothing.
 func TestReload(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -266,7 +269,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestReloadForgetsWhatWasSeenAlive: the memory of live locks depends on the policies.
+// TestReloadForgetsWhatWasSeenAlive: after a reload, a sweep reads the locks that were remembered.
 func TestReloadForgetsWhatWasSeenAlive(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")

@@ -6,19 +6,19 @@ import (
 )
 
 // lookInterval is the interval of checks of the session, besides its events. firstReminder is the
-// first pause between log lines during an outage; it doubles each time, up to mostReminder.
+// first pause between log lines during an outage; the pause doubles each time, up to mostReminder.
 const (
 	lookInterval  = time.Second
 	firstReminder = time.Minute
 	mostReminder  = time.Hour
 )
 
-// watchSession records and logs the loss and the return of the session, and logs a reminder
-// during an outage, until ctx ends.
+// watchSession records and logs the loss and the return of the session, and logs reminders during
+// an outage, until ctx ends.
 func (r *Reaper) watchSession(ctx context.Context) {
 	look := time.NewTicker(lookInterval)
 	defer look.Stop()
-	pause, reminder := firstReminder, firstReminder // the reminder is due when the outage lasts for so long
+	pause, reminder := firstReminder, firstReminder // reminder is how long an outage lasts when the next line is due
 	for {
 		s := r.tree.Session()
 		lasted, changed, another := r.monitor.connected(s)

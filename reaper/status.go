@@ -27,30 +27,32 @@ type Status struct {
 	Started time.Time `json:"started"`
 	State   State     `json:"state"`
 	Since   time.Time `json:"since"` // start of the state
-	// ActiveSince is the time at which this reaper became the active one; zero while it stands
-	// by. Results of earlier sweeps may be out of date.
+	// ActiveSince is the time at which this reaper became the active one; zero while it stands by.
+	// Results of sweeps before that time may be out of date.
 	ActiveSince time.Time `json:"active_since,omitzero"`
-	// NoRoot says that there was no root when the reaper began, and that no sweep has seen a lock
-	// since. Perhaps the programs use another root. LocksSeen says that a sweep has seen a lock.
+	// NoRoot says that the root was missing when the reaper started, and that no sweep has found a
+	// lock since. Perhaps the programs use another root. LocksSeen says that a sweep has found a
+	// lock.
 	NoRoot    bool `json:"no_root,omitempty"`
 	LocksSeen bool `json:"locks_seen"`
-	// ActiveReaper is the last known active reaper while this one stands by.
+	// ActiveReaper is the last known active reaper while this one stands by; otherwise "".
 	ActiveReaper string  `json:"active_reaper,omitempty"`
 	Session      Session `json:"session"`
-	// Schedules are the groups of policies that are swept together, by schedule.
+	// Schedules are the groups of policies that are swept together; none while this reaper is not
+	// active.
 	Schedules []Schedule `json:"schedules"`
-	// Reports are the last sweeps, the oldest first: at most [KeptReports], only with their
-	// counts. They are shared, so only read them.
+	// Reports are the last sweeps, the oldest first: at most [KeptReports]. They have no paths of
+	// nodes. Do not change their maps, which are shared.
 	Reports []Report `json:"reports"`
 	Sweeps  uint64   `json:"sweeps"`  // sweeps that have ended since the start, failed ones included
 	Failed  uint64   `json:"failed"`  // incomplete sweeps since the start
 	Skipped uint64   `json:"skipped"` // sweeps skipped because the last one was still running
-	// LastFailure is the last failure; nil if there was none. Its InARow is 0 if the reaper has
-	// succeeded since.
+	// LastFailure is the last failure of a sweep, of Run or of Dial; nil if there was none. Its
+	// InARow is 0 if a sweep or a Dial has succeeded since.
 	LastFailure *Failure `json:"last_failure,omitempty"`
 	// Reloads is the number of configurations put in force, without the first.
 	Reloads uint64 `json:"reloads"`
-	// Refused is the last refused configuration, unless a later one was accepted.
+	// Refused says why the last configuration was refused; nil if it was accepted.
 	Refused *Failure `json:"refused,omitempty"`
 }
 
@@ -79,17 +81,18 @@ type Session struct {
 type Schedule struct {
 	Schedule string   `json:"schedule"`
 	Policies []string `json:"policies"`
-	// Last is the start of the last complete sweep, and Next the time of the next one. Each is
-	// zero if there is none; Next is set only while the reaper is active.
+	// Last is the start of the last complete sweep, and Next the due time of the next sweep. Each is
+	// zero if there is none.
 	Last time.Time `json:"last,omitzero"`
 	Next time.Time `json:"next,omitzero"`
-	// Overdue says that this reaper is active and should have completed a sweep by now, and that
-	// no running sweep makes progress; a slow sweep is not overdue. Late is the delay in seconds.
+	// Overdue says that a complete sweep is missing, and that no running sweep makes progress. A slow
+	// sweep is not overdue. A sweep may be late by the time between two sweeps: at least a minute,
+	// at most an hour. Late is the delay beyond that, in seconds.
 	Overdue bool      `json:"overdue"`
 	Late    float64   `json:"late_seconds"`
-	Skipped int       `json:"skipped"`           // sweeps skipped in a row: the last one was still running
+	Skipped int       `json:"skipped"`           // sweeps skipped in a row, because one was still running
 	Failed  int       `json:"failed"`            // failed sweeps in a row
-	Running *Progress `json:"running,omitempty"` // nil: none is running
+	Running *Progress `json:"running,omitempty"` // the running sweep; nil if there is none
 }
 
 // Progress is the progress of a running sweep.
@@ -97,21 +100,21 @@ type Progress struct {
 	Began time.Time `json:"began"`
 	Found int       `json:"found"` // known nodes to visit
 	Done  int       `json:"done"`  // visited nodes
-	// WaitsFor is the longest running wait of the sweep, such as "the list of /locks/a": for a
-	// request, a session, or its turn to delete. Waits is its time in seconds.
+	// WaitsFor is the wait of the sweep that began first, such as "the list of /locks/a"; "" if it
+	// does not wait. Waits is how long this wait has lasted, in seconds.
 	WaitsFor string  `json:"waits_for,omitempty"`
 	Waits    float64 `json:"waits_seconds"`
 }
 
-// Failure is a failure, perhaps a repeated one.
+// Failure has the last of a row of failures, and their number.
 type Failure struct {
 	Error  string    `json:"error"`
-	First  time.Time `json:"first"` // first failure in this row
-	Last   time.Time `json:"last"`  // last failure
-	InARow int       `json:"in_a_row"`
+	First  time.Time `json:"first"`    // first failure in the row
+	Last   time.Time `json:"last"`     // last failure
+	InARow int       `json:"in_a_row"` // number of failures since the last success
 }
 
-// count records a failure that follows the last one.
+// count records a failure in the row.
 func (f *Failure) count(err error) {
 	f.Error, f.Last = err.Error(), time.Now()
 	if f.InARow == 0 {

@@ -22,15 +22,15 @@ type sweep struct {
 	*Reaper
 	*setup
 	*progress
-	walkers   chan struct{}           // one slot for each active walker, which has one request in flight
+	walkers   chan struct{}           // one slot for each active walker, which has at most one request in flight
 	deletions chan []deletion         // nodes that the deleter has to delete together
 	rereads   sync.Mutex              // held while the nodes of a batch are read again
-	stop      context.CancelCauseFunc // ends the whole sweep with an error; the first one counts
+	stop      context.CancelCauseFunc // ends the whole sweep with an error; later errors are ignored
 
 	mu     sync.Mutex
 	report Report
 	findings
-	looked map[string]time.Time // time of the first visit to a policy's nodes
+	looked map[string]time.Time // time of the first visit to a node, by policy
 }
 
 // run sweeps the trees of the group's policies.
@@ -74,15 +74,15 @@ func (s *sweep) run(ctx context.Context) error {
 	return nil
 }
 
-// covers reports whether the sweep is of the policy's locks.
+// covers reports whether the policy is one that this sweep covers.
 func (s *sweep) covers(p policy.Policy) bool { return s.report.Policies[p.Name] != nil }
 
-// visit sweeps a node and all nodes below it. It reports whether the node will be deleted or has
-// gone.
+// visit sweeps a node and all nodes below it. It reports whether the node will be deleted or does
+// not exist.
 //
-// Most locks cost two reads: the list of the parent, and its one entry. The parent itself is read
-// last, and only if there is no live entry below it. So a parent without entries costs two reads,
-// too. A remembered lock, which cannot have anything to delete yet, costs none.
+// A lock with one live entry costs two reads: the list of the parent, and the entry. The parent
+// itself is read last, and only if it has no live entry. So a parent without entries costs two
+// reads, too. A remembered lock costs none.
 func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 	defer s.done.Add(1)
 	if ctx.Err() != nil {
@@ -100,7 +100,7 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 		return false
 	}
 	if name == s.options.Lock {
-		p.Name = "" // it is swept like any other, but counts for no policy
+		p.Name = "" // this lock is swept like any other, but counts for no policy
 	}
 	s.count(p.Name, func(*Counts) {})
 	if seen := s.memory.live(name, now.mono); seen.live > 0 {
@@ -143,12 +143,11 @@ func (s *sweep) visit(ctx context.Context, name string) (goes bool) {
 
 // children are the children of a node, by kind.
 type children struct {
-	entries []znode.Name // entries in the order of their turn
+	entries []znode.Name // entries in the order of the queue
 	anchors []string     // anchors of the node, deleted with it
-	nested  []string     // all other children, except reserved nodes
+	nested  []string     // all other children, except the root's reserved nodes
 }
 
-// list lists a node's children.
 func (s *sweep) list(ctx context.Context, path string) (below children, err error) {
 	answered := s.begin("the list of " + path)
 	all, _, err := s.tree.Children(ctx, path)
@@ -167,7 +166,7 @@ func (s *sweep) list(ctx context.Context, path string) (below children, err erro
 	return below, err
 }
 
-// read reads a node of a policy.
+// read reads a node, and counts the read for the policy.
 func (s *sweep) read(ctx context.Context, path, policy string) ([]byte, *zk.Stat, error) {
 	answered := s.begin("the data of " + path)
 	data, stat, err := s.tree.Get(ctx, path)
@@ -178,15 +177,15 @@ func (s *sweep) read(ctx context.Context, path, policy string) ([]byte, *zk.Stat
 	return data, stat, err
 }
 
-// hand passes nodes that must be deleted together to the deleter.
+// hand passes nodes that must be deleted together to the deleter. It waits while the deleter is busy.
 func (s *sweep) hand(together []deletion) {
 	defer s.begin("the deletes of others, before that of " + together[0].Path)()
 	s.deletions <- together
 }
 
-// visitAll visits the children of a node, and returns how many of them stay. It clears the list
-// as it goes, because there can be a million names. A walker that takes a child starts another
-// walker if the limit allows. While a walker only waits for others, another one may take its place.
+// visitAll visits the children of a node, and returns how many of them stay. To free memory, it
+// clears each name after use: there can be a million. A walker that takes a child starts another
+// walker if the limit allows. While a walker waits for the walkers that it started, it frees its slot.
 func (s *sweep) visitAll(ctx context.Context, name string, children []string) int {
 	if len(children) == 0 {
 		return 0
@@ -242,15 +241,15 @@ func (s *sweep) time() instant {
 	return now
 }
 
-// judged is the result for the entries of a lock.
+// judged has the results for the entries of a lock.
 type judged struct {
 	expired []deletion
 	use     use
-	staying int           // live entries, and all others that are neither expired nor gone
-	wait    time.Duration // time until the first live entry may have expired
+	staying int           // number of existing entries that have not expired
+	wait    time.Duration // time until the first live entry can be deleted
 }
 
-// judgeEntries reads, judges and counts each of the entries.
+// judgeEntries reads, judges and counts the entries of a lock.
 func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode.Name, now instant, p policy.Policy) judged {
 	found := judged{wait: lock.MaxTime}
 	for _, name := range entries {
@@ -284,7 +283,8 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 	return found
 }
 
-// judgeParent judges and counts a node that is no entry.
+// judgeParent judges and counts a node that is no entry. staying is the number of its children that
+// stay, without anchors.
 func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, staying int, now instant, p policy.Policy) deletion {
 	n.Err = s.accepted(n.Err)
 	if n.Ours() && n.Kind != znode.Dir {
@@ -303,15 +303,14 @@ func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, stay
 // mark, and both again if the leader changes meanwhile.
 const maxProofs = 4
 
-// judge returns the verdict on a node that was read, and counts it. If the verdict needs a proof,
-// judge gets it. If it stays unproven, judge returns undecided: the next sweep judges the node
-// again.
+// judge returns the verdict on a node that was read, and counts the node. If the verdict needs a
+// proof, judge requests it. If the verdict stays unproven, judge returns the verdict undecided.
 func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
 ) deletion {
 	read := now.mono // the node was read at this time or later
-	// In another session, the servers may number transactions anew.
+	// In another session, the servers may number transactions from 0 again.
 	if now.Sessions != s.tree.Estimate().Sessions {
 		now = s.time()
 	}
@@ -334,8 +333,8 @@ func (s *sweep) judge(
 	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy, mzxid: stat.Mzxid, read: read}
 }
 
-// accepted filters the error of decoding a node's data. With the option Format1, data of format 1
-// is accepted.
+// accepted returns the error of decoding a node's data, or nil if the data is of format 1 and the
+// option Format1 is set.
 func (s *sweep) accepted(err error) error {
 	if s.options.Format1 && errors.Is(err, znode.ErrOlder) {
 		return nil

@@ -88,7 +88,7 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	return c
 }
 
-// reaper returns a reaper with the policies and its own client.
+// reaper returns a reaper with its own client. The default policies are those of w.policies.
 func (w *world) reaper(label string, o reaper.Options) *reaper.Reaper {
 	w.Helper()
 	if o.Policies == nil {
@@ -103,7 +103,7 @@ func (w *world) reaper(label string, o reaper.Options) *reaper.Reaper {
 	return r
 }
 
-// policies returns one policy for all locks, and one with kept parents.
+// policies returns the given policies, then one with kept parents, and one for all other locks.
 func (w *world) policies(more ...policy.Policy) *policy.Set {
 	w.Helper()
 	times := lock.Policy{TTL: ttl, Grace: grace}
@@ -139,7 +139,7 @@ func (w *world) raw(label string) *zk.Conn {
 		synctest.Wait()
 	})
 	if _, err := z.Create("/locks", znode.Parent{Kind: znode.Dir}.Encode(), 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {
-		w.Fatal(err) // a sweep makes no root
+		w.Fatal(err) // the root is created here because a sweep does not create it
 	}
 	return z
 }
@@ -160,7 +160,8 @@ func (w *world) create(z *zk.Conn, path, data string, flags int32, acl ...zk.ACL
 	return got
 }
 
-// dead creates a lock whose holder died just now.
+// dead creates a lock with an entry that was written just now and that no client renews. It returns the
+// entry's path.
 func (w *world) dead(z *zk.Conn, name string) string {
 	w.Helper()
 	for i := range name {
@@ -239,7 +240,7 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 		adopted := "/locks/adopted"
 		w.create(z, adopted, string(znode.Parent{Kind: znode.Mutex, Adopted: true}.Encode()), 0)
 
-		// Foreign nodes, which must be unchanged afterwards.
+		// Nodes that no sweep may delete.
 		w.create(z, "/locks/plain", "", 0)
 		w.create(z, "/locks/data", "10.0.0.1", 0)
 		w.create(z, "/locks/data/below", "x", 0)
@@ -299,8 +300,8 @@ func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
 	})
 }
 
-// TestNoRoot: a missing root, which may be misspelled, is reported each time. A sweep does not
-// create it; a daemon's own lock does.
+// TestNoRoot: each sweep and each start of a daemon logs that the root is missing. A sweep does not
+// create the root; the daemon's own lock does.
 func TestNoRoot(t *testing.T) {
 	simulate(t, func(w *world) {
 		const says = "there is no root: no lock has been taken below it yet, or it is another one than that of the programs"
@@ -345,8 +346,8 @@ func TestDryRunTellsAndDeletesNothing(t *testing.T) {
 	})
 }
 
-// TestManyTreesInFewTransactions sweeps flat and nested trees, with more locks than walkers, and
-// more entries in a lock than in a batch.
+// TestManyTreesInFewTransactions: a sweep deletes flat and nested trees, with more locks than walkers,
+// and more entries in a lock than in a batch, in at most 12 transactions more than full batches take.
 func TestManyTreesInFewTransactions(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -382,8 +383,8 @@ func TestManyTreesInFewTransactions(t *testing.T) {
 	})
 }
 
-// TestRenewedSinceItWasRead: the judged entry is written again before the delete arrives, or before
-// the reaper has the reply to its read. The entry stays, and the rest of the batch is deleted.
+// TestRenewedSinceItWasRead: if the judged entry is written again before the delete arrives, or before
+// the reaper has the reply to its read, the entry stays, and the rest of the batch is deleted.
 func TestRenewedSinceItWasRead(t *testing.T) {
 	for op, fault := range map[string]locktest.Fault{
 		"getData": {DelayReply: time.Second},
@@ -423,9 +424,8 @@ func TestRenewedSinceItWasRead(t *testing.T) {
 	}
 }
 
-// TestWalkersShareASample: several walkers find nodes that are younger than the sweep's sample of
-// ensemble time. One takes a new sample and the others wait for it; virtual time must advance
-// meanwhile.
+// TestWalkersShareASample: if several walkers find nodes that are younger than the sweep's sample of
+// ensemble time, one new sample suffices for all.
 func TestWalkersShareASample(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -447,7 +447,7 @@ func TestWalkersShareASample(t *testing.T) {
 				})
 				return locktest.Fault{Delay: 2 * time.Second} // before a renewal is a sample
 			case q.Op == "getData" && strings.HasPrefix(q.Paths[0], "/locks/short/"):
-				return locktest.Fault{Delay: time.Millisecond} // all have asked by then
+				return locktest.Fault{Delay: time.Millisecond} // so that all reads are in flight together
 			case q.Op == "multi" && strings.HasPrefix(q.Paths[0], "/locks/clock-"):
 				if samples++; samples > 1 {
 					return locktest.Fault{Delay: time.Second}
@@ -556,14 +556,15 @@ func TestRunOutlivesAnOutage(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		time.Sleep(2 * time.Second) // its lock's node goes a second after the last use
+		time.Sleep(2 * time.Second) // the parent of the reaper's lock is deleted a second after the last use
 		if got := w.paths(); len(got) != 1 {
 			t.Errorf("left by the reaper: %q", got)
 		}
 	})
 }
 
-// TestPoliciesHaveTheirSchedules: one policy is swept often, and another rarely.
+// TestPoliciesHaveTheirSchedules: each policy is swept by its own schedule; without one, by the
+// reaper's.
 func TestPoliciesHaveTheirSchedules(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -602,7 +603,8 @@ func TestPoliciesHaveTheirSchedules(t *testing.T) {
 	})
 }
 
-// TestSweepsDoNotOverlap: a sweep takes longer than the interval of its schedule.
+// TestSweepsDoNotOverlap: if a sweep takes longer than the interval of its schedule, the next sweeps are
+// skipped, and the log says so. Later sweeps run again.
 func TestSweepsDoNotOverlap(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -612,7 +614,7 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 			if q.Label == "reaper" && q.Op == "getChildren2" && slices.Equal(q.Paths, []string{"/locks"}) {
 				most.Store(max(most.Load(), listing.Add(1)))
 				time.AfterFunc(3*time.Second-time.Millisecond, func() { listing.Add(-1) }) // before its reply
-				return locktest.Fault{Delay: 3 * time.Second}                              // the connection outlasts it
+				return locktest.Fault{Delay: 3 * time.Second}                              // short enough to keep the connection
 			}
 			return locktest.Fault{}
 		})
@@ -639,8 +641,8 @@ func TestSweepsDoNotOverlap(t *testing.T) {
 	})
 }
 
-// TestStopFinishesTheBatchesAtHand: the sweep is stopped while some transactions are in flight and
-// others wait.
+// TestStopFinishesTheBatchesAtHand: a sweep that is stopped finishes the transactions in flight, at most
+// four, and counts their deletes. The next sweep deletes the rest.
 func TestStopFinishesTheBatchesAtHand(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -673,7 +675,7 @@ func TestStopFinishesTheBatchesAtHand(t *testing.T) {
 			t.Errorf("reported %d deletes, and %d nodes went; want up to four batches of 10", n, gone)
 		}
 		w.mustSweep(r)
-		time.Sleep(2 * time.Second) // the lock of the sweeps is tidied a second after the last one
+		time.Sleep(2 * time.Second) // the parent of the reaper's lock is deleted a second after the last sweep
 		if len(w.paths()) != 1 {
 			t.Errorf("the next sweep left %q", w.paths())
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestDamagedIsToldOnce: a damaged node is logged once, not after each sweep, and again when it is
-// over.
+// TestDamagedIsToldOnce: a damaged node and a node of format 1 are logged once, not by each sweep. After
+// the damaged node is deleted, that is logged once, too.
 func TestDamagedIsToldOnce(t *testing.T) {
 	const (
 		damaged = "damaged or of a newer version: the node is left alone, blocks its lock, and is logged once"
@@ -53,8 +53,8 @@ func TestDamagedIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestLosesItsLock: a reaper that was cut off finds its own entry. It reports that it waits for
-// that, and not that another reaper is active. The sweep that the outage ended has failed.
+// TestLosesItsLock: a reaper that was cut off and finds its own entry logs that it waits for the entry
+// to expire, not that another reaper is active. The sweep that the outage ended has failed.
 func TestLosesItsLock(t *testing.T) {
 	simulate(t, func(w *world) {
 		own := policy.Policy{Name: "own", Match: w.pattern(reaper.DefaultLock), Policy: lock.Policy{TTL: ttl, Grace: time.Minute}}
@@ -103,8 +103,8 @@ func TestLosesItsLock(t *testing.T) {
 	})
 }
 
-// TestWhatAStandbyKnows: after a failover, the former active reaper has no failures in a row, and
-// its findings have ended.
+// TestWhatAStandbyKnows: after a failover, the status of the former active reaper has no failures in a
+// row, no schedules and no ActiveSince.
 func TestWhatAStandbyKnows(t *testing.T) {
 	simulate(t, func(w *world) {
 		first := w.reaper("first", reaper.Options{Schedule: "@every 1s"})
@@ -140,8 +140,8 @@ func TestWhatAStandbyKnows(t *testing.T) {
 	})
 }
 
-// TestWaitersAndHolds: a report has the number of waiters, the longest wait and the oldest hold,
-// also of locks that are not read again.
+// TestWaitersAndHolds: a report has the number of waiters, the longest wait and the oldest hold, even
+// if the lock is remembered and not read again.
 func TestWaitersAndHolds(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})
@@ -184,8 +184,7 @@ func TestRootThatWasMissing(t *testing.T) {
 	})
 }
 
-// TestPoliciesBeforeTheFirstSession: the page shows the policies while the daemon waits for
-// ZooKeeper.
+// TestPoliciesBeforeTheFirstSession: the monitor of a daemon has the policies before there is a session.
 func TestPoliciesBeforeTheFirstSession(t *testing.T) {
 	dial := func(context.Context) (*lock.Client, error) { return nil, lock.ErrUnavailable }
 	set := new(policy.Set)
@@ -198,8 +197,8 @@ func TestPoliciesBeforeTheFirstSession(t *testing.T) {
 	}
 }
 
-// TestStatusAfterAFailure: a daemon that has ended by an error has no session any more, and its
-// status has the error until it is run again.
+// TestStatusAfterAFailure: if an error has ended a daemon, its status has the error, and no session, and
+// the session does not count as lost. A second run counts its failures from 0 again.
 func TestStatusAfterAFailure(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.create(w.raw("other"), "/locks/"+reaper.DefaultLock, "foreign", 0)
@@ -224,8 +223,8 @@ func TestStatusAfterAFailure(t *testing.T) {
 	})
 }
 
-// TestDaemonTriesAgain: a daemon waits for servers, and for the mend of its SASL credentials. Its
-// status says why.
+// TestDaemonTriesAgain: while servers are unavailable, or refuse the SASL credentials, a daemon retries.
+// Meanwhile its status has the error. Afterwards it sweeps.
 func TestDaemonTriesAgain(t *testing.T) {
 	for _, why := range []error{lock.ErrUnavailable, fmt.Errorf("%w: %w", lock.ErrSASL, lock.ErrDenied)} {
 		simulate(t, func(w *world) {

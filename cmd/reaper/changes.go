@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// keys is a list of changed keys.
+// keys are changed keys of a configuration.
 type keys []string
 
 // add adds a key if its values differ, and reports whether they do.
@@ -27,7 +27,7 @@ func (k *keys) add(key string, old, next any) bool {
 	return true
 }
 
-// changedTogether returns the changed keys that need a restart, of those that all roots share.
+// changedTogether returns the changed keys that all roots share and that need a restart.
 func changedTogether(old, next *policy.Config) (changed keys) {
 	changed.add("log", old.Log, next.Log)
 	changed.add("reaper.listen, hosts or show_metadata", old.Status, next.Status)
@@ -57,7 +57,7 @@ type changes struct {
 	told bool // it was logged that the file cannot be read
 
 	mu   sync.Mutex
-	seen [sha256.Size]byte // hash of the contents at the last look; zero if they could not be read
+	seen [sha256.Size]byte // hash of the contents at the last read; zero if the read failed
 }
 
 // newChanges returns the changes of the file from now on.
@@ -67,15 +67,14 @@ func newChanges(file string) *changes {
 	return c
 }
 
-// Pauses: settling is the time from an event to the read, because the file may be half written
-// before. looking is the interval of reads without an event, because not all file systems send
-// events.
+// settling is the time from an event to the read: before, the file may be half written. looking is
+// the interval of reads without an event, because not all file systems send events.
 const (
 	settling = 250 * time.Millisecond
 	looking  = time.Minute
 )
 
-// follow reports changes until ctx ends.
+// follow reports changes on C until ctx ends.
 func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 	var events chan fsnotify.Event
 	var errs chan error
@@ -116,22 +115,22 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 		if changed {
 			select {
 			case c.C <- struct{}{}:
-			default: // the receiver has not taken the last report yet: one is enough
+			default: // an earlier report has not been received yet: one is enough
 			}
 		}
 	}
 }
 
-// alarm reports whether to log that the file cannot be read: once, and not right after an event,
-// when the file may be about to be replaced.
+// alarm reports whether to log err, the error of a read: once in a row of errors, and not right after
+// an event, when the file may be about to be replaced.
 func (c *changes) alarm(err error, event bool) bool {
 	tell := err != nil && !event && !c.told
 	c.told = err != nil && (c.told || tell)
 	return tell
 }
 
-// watch watches the folders in which the file, or the target of its links, can be replaced. It is
-// called repeatedly because links change.
+// watch watches the folders in which the file, or the target of its links, can be replaced. Call it
+// repeatedly, because links change.
 func (c *changes) watch(w *fsnotify.Watcher) {
 	if w == nil {
 		return
@@ -142,7 +141,7 @@ func (c *changes) watch(w *fsnotify.Watcher) {
 	}
 	for _, folder := range w.WatchList() {
 		if !folders[folder] {
-			_ = w.Remove(folder) // fails if the folder has gone, which ends its watch too
+			_ = w.Remove(folder) // fails if the folder was deleted, which ends its watch too
 		}
 		delete(folders, folder)
 	}
@@ -151,8 +150,8 @@ func (c *changes) watch(w *fsnotify.Watcher) {
 	}
 }
 
-// look reports whether the contents of the file have changed since the last call. A reload calls
-// it too. So if a refused file gets its earlier contents again, that counts as a change.
+// look reads the file, and reports whether its contents have changed since the last call. A reload
+// calls look too. So if a refused file gets its earlier contents again, that counts as a change.
 func (c *changes) look() (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestFileGone: an unreadable configuration is reported once. A read right after an event does not
-// report it; the first read without an event does.
+// TestFileGone: an unreadable configuration file is logged once, by the first read that does not
+// follow an event. After a successful read, a new failure is logged again.
 func TestFileGone(t *testing.T) {
 	c := new(changes)
 	for i, step := range []struct {
@@ -36,8 +36,8 @@ func TestFileGone(t *testing.T) {
 	}
 }
 
-// TestRefusalEnds: the alert for a refused configuration ends with the next one that is accepted,
-// even if that is the one in force again, or takes a restart.
+// TestRefusalEnds: the status stops showing a refused configuration when the next one is accepted,
+// even if that is the one in force again, or needs a restart.
 func TestRefusalEnds(t *testing.T) {
 	const before = "root: /before\n"
 	for name, test := range map[string]struct{ wrong, next string }{

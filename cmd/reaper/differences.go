@@ -28,7 +28,7 @@ var policyKeys = []struct {
 	{"schedule", func(p policy.Policy) any { return cmp.Or(p.Schedule, "the reaper's") }},
 }
 
-// differences returns the changes of a root by a reload: its policies, schedule and limits.
+// differences returns a text for each change of a root's policies, schedule and limits.
 func differences(old, next *policy.Config) (all []string) {
 	add := func(key string, now, before any) {
 		if now != before {

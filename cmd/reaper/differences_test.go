@@ -51,8 +51,8 @@ policies:
 	}
 }
 
-// TestReloadIsToldAsItIs: if some changes need a restart, the log does not say that the whole
-// configuration is in force.
+// TestReloadIsToldAsItIs: if some changes need a restart, the log line is a warning that lists these
+// keys. It lists at most maxDifferences changes, and counts the rest.
 func TestReloadIsToldAsItIs(t *testing.T) {
 	for _, test := range []struct {
 		changed, later []string

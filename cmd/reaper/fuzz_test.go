@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// FuzzCommandLine runs a command line, one argument a line, with a context that has ended, so no
-// command reaches ZooKeeper. It must not panic, and must end with a documented exit status. If that
-// is not 0, it must print an error.
+// FuzzCommandLine: a command line never panics, and has a documented exit status. If the status is not
+// 0, the command prints an error. Each line of the input is an argument. The context has ended, so no
+// command reaches ZooKeeper.
 func FuzzCommandLine(f *testing.F) {
 	for _, line := range []string{
 		"", "help", "--help", "--version", "version", "nonsense", "-", "--", "--\n--once", "-x", "\x00", "\xff", "once",

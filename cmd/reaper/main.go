@@ -88,11 +88,11 @@ type program struct {
 	app.Flags
 	once, dryRun bool
 	format1      bool   // also delete nodes of format 1
-	address      string // of --listen; "": the configuration's
+	address      string // address of --listen; "" means that of the configuration
 
 	errs    io.Writer
 	hangups <-chan struct{}
-	changes *changes // changes of the configuration file; nil: not followed
+	changes *changes // changes of the configuration file; nil if there is no regular file to follow
 }
 
 // run sweeps once, or by schedule until it is stopped.
@@ -132,7 +132,7 @@ func (p *program) load(ctx context.Context) (*policy.Config, error) {
 	return cfg, app.CheckReapers(cfg)
 }
 
-// options returns the options of a root's reaper.
+// options returns the options of a root's reaper, with a new monitor.
 func (p *program) options(n policy.Named, log *zerolog.Logger) reaper.Options {
 	o := app.ReaperOptions(n.Config)
 	o.DryRun, o.Format1, o.Log = p.dryRun, p.format1, log
@@ -140,7 +140,7 @@ func (p *program) options(n policy.Named, log *zerolog.Logger) reaper.Options {
 	return o
 }
 
-// logger returns the logger of a root.
+// logger returns a logger that adds the root's name, if it has one.
 func logger(log zerolog.Logger, n policy.Named) zerolog.Logger {
 	if n.Name == "" {
 		return log
@@ -148,8 +148,8 @@ func logger(log zerolog.Logger, n policy.Named) zerolog.Logger {
 	return log.With().Str("root_name", n.Name).Logger()
 }
 
-// failed gives an error the exit status 1, unless it is a configuration error. So an interrupted
-// scheduled job counts as incomplete like any other.
+// failed gives an error the exit status 1, unless it is a mistake in the configuration or the usage.
+// So an interrupted sweep has the status of an incomplete sweep.
 func failed(err error) error {
 	if err == nil || app.Status(context.Background(), err) != app.StatusFailed {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestLimitsAreToldAtOnce: invalid limits are mistakes in the configuration, with and without a
-// ZooKeeper.
+// TestLimitsAreToldAtOnce: invalid limits are reported as mistakes in the configuration, even if no
+// server can be reached.
 func TestLimitsAreToldAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := "zookeeper: {servers: [\"127.0.0.1:1\"]}\nreaper: {batch: 501, concurrency: 1001}\n"
@@ -32,7 +32,7 @@ func TestLimitsAreToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestListenIsTheDaemons: --listen with a single sweep is an error.
+// TestListenIsTheDaemons: --listen with --once is an error of usage.
 func TestListenIsTheDaemons(t *testing.T) {
 	var out, errs bytes.Buffer
 	status := run(t.Context(), []string{"--once", "--listen", "9180"}, strings.NewReader(""), &out, &errs)
@@ -41,7 +41,8 @@ func TestListenIsTheDaemons(t *testing.T) {
 	}
 }
 
-// TestReportsAreAList: of several roots the reports are a list, even if no root can be reached.
+// TestReportsAreAList: with several roots the output is a list, which is empty if no root can be
+// reached.
 func TestReportsAreAList(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := "zookeeper: {servers: [\"127.0.0.1:1\"], session_timeout: 1s}\nroots: [{name: a, root: /a}, {name: b, root: /b}]\n"

@@ -66,13 +66,14 @@ func (p *program) sweepRoot(ctx context.Context, n policy.Named, log zerolog.Log
 	return &report, err
 }
 
-// terminal is a writer that [app.IsTerminal] can tell from others.
+// terminal is a writer with a file descriptor, for [app.IsTerminal].
 type terminal interface {
 	io.Writer
 	Fd() uintptr
 }
 
-// bar shows the progress of a sweep on a terminal, below the log lines that are written to it.
+// bar shows the progress of a sweep on a terminal. It is also the writer of the log, whose lines
+// appear above the progress.
 type bar struct {
 	terminal
 	mu  sync.Mutex
@@ -125,7 +126,6 @@ func (b *bar) follow(m *reaper.Monitor) (stop func()) {
 	}
 }
 
-// draw shows a sweep's progress.
 func (b *bar) draw(p reaper.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

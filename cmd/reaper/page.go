@@ -21,7 +21,7 @@ type page struct {
 	at     net.Listener
 }
 
-// listen opens the address of the status page; nil if there is none.
+// listen opens the address of the status page. The page is nil if the configuration has no address.
 func listen(ctx context.Context, s policy.Status, log zerolog.Logger) (*page, error) {
 	if s.Listen == "" {
 		return nil, nil
@@ -44,14 +44,14 @@ func listen(ctx context.Context, s policy.Status, log zerolog.Logger) (*page, er
 	return &page{server, l}, nil
 }
 
-// serve serves the page until ctx ends.
+// serve serves the page until ctx ends, and logs an error.
 func (p *page) serve(ctx context.Context, log zerolog.Logger) {
 	if err := p.server.Serve(ctx, p.at); err != nil && !errors.Is(err, net.ErrClosed) {
 		log.Error().Err(err).Msg("the status page is not served any more")
 	}
 }
 
-// show sets the roots on the page.
+// show sets the roots on the page, if there is a page.
 func (p *page) show(roots []*root) error {
 	if p == nil {
 		return nil

@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// unlockTimeout is the time for which a stopping daemon tries to release its lock. Together with
-// the current batch before it and the close of the connection after it, that is less than the
-// half minute after which many supervisors kill.
+// unlockTimeout is the time for which a stopping daemon tries to release its lock. Before it, the
+// daemon finishes its current batch, and after it, the daemon closes the connection. All three must
+// take less than 30 s, when many supervisors kill the process.
 const unlockTimeout = 5 * time.Second
 
-// root is one of the roots that a daemon sweeps.
+// root is a root that a daemon sweeps.
 type root struct {
 	policy.Named                // configuration at its start
 	inForce      *policy.Config // configuration of the last reload
@@ -27,7 +27,7 @@ type root struct {
 	log          zerolog.Logger
 	stop         context.CancelFunc
 	done         chan struct{} // closed when its sweeps have ended
-	err          error         // result of its sweeps; read it only after done is closed
+	err          error         // result of its sweeps; read err only after done is closed
 }
 
 // livePolicies are the policies in force. The client uses them for the reaper's own lock.
@@ -46,8 +46,8 @@ func (d *daemon) newRoot(n policy.Named) (*root, error) {
 	return r, err
 }
 
-// begin starts the sweeps of the root, until ctx ends or the root is removed. If they end before,
-// it sends the root to d.ended.
+// begin starts the sweeps of the root, until ctx ends or the root is removed. If the sweeps end
+// earlier, it sends the root to d.ended.
 func (d *daemon) begin(ctx context.Context, r *root) {
 	ctx, r.stop = context.WithCancel(ctx)
 	r.done = make(chan struct{})
@@ -61,16 +61,16 @@ func (d *daemon) begin(ctx context.Context, r *root) {
 	}()
 }
 
-// Pauses before a failed root is tried again: the first one and the longest. Each is twice the last.
+// The pause before the next attempt to sweep a failed root doubles from firstRetryPause up to maxRetryPause.
 const (
-	firstAnew = 5 * time.Second
-	mostAnew  = 5 * time.Minute
+	firstRetryPause = 5 * time.Second
+	maxRetryPause   = 5 * time.Minute
 )
 
-// keepSwept sweeps the root until ctx ends. A permanent error ends it, unless the root is one of
-// several: then the error is logged, and the root is tried again.
+// keepSwept sweeps the root until ctx ends. If there is no other root, a permanent error ends it.
+// Otherwise keepSwept logs the error and tries again after a pause.
 func (d *daemon) keepSwept(ctx context.Context, r *root) error {
-	for tries, pause := 1, firstAnew; ; tries, pause = tries+1, min(2*pause, mostAnew) {
+	for tries, pause := 1, firstRetryPause; ; tries, pause = tries+1, min(2*pause, maxRetryPause) {
 		err := r.daemon.Run(ctx)
 		if ctx.Err() != nil || !d.several.Load() {
 			return err
@@ -86,8 +86,8 @@ func (d *daemon) keepSwept(ctx context.Context, r *root) error {
 }
 
 // setRoots sets the roots to sweep. It stops removed roots before it starts new ones, which may
-// use the same node. It returns the changes, and the changed keys that need a restart. After
-// app.CheckReapers it cannot fail.
+// use the same node. It returns the changes, and the changed keys that need a restart. It does not
+// fail if app.CheckReapers has accepted the configuration.
 func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (changed, later []string, err error) {
 	var roots, begun []*root
 	for _, n := range each {
@@ -160,7 +160,7 @@ func (r *root) reload(n policy.Named) (changed, later []string, err error) {
 	return changed, later, nil
 }
 
-// of adds the root's name, if it has one, to a text for the log.
+// of puts the root's name, if it has one, before a text for the log.
 func (r *root) of(what string) string {
 	if r.Name == "" {
 		return what

@@ -22,12 +22,12 @@ type daemon struct {
 	began   *policy.Config // configuration at the start, for keys that need a restart
 	roots   []*root        // running roots, in the order of the configuration
 	several atomic.Bool    // there are several roots
-	page    *page          // nil: not served
+	page    *page          // status page; nil if there is none
 	ended   chan *root     // roots whose sweeps have ended
 }
 
-// listen registers for SIGHUP and changes of the configuration file, before the file is read. It
-// leaves SIGHUP alone on a terminal, where the signal means that the terminal has gone.
+// listen registers for SIGHUP and changes of the configuration file, before the file is read. On a
+// terminal it does not register for SIGHUP, which there means that the terminal was closed.
 func (p *program) listen(ctx context.Context) {
 	if !app.IsTerminal(p.errs) {
 		p.hangups = app.Hangups(ctx)
@@ -73,8 +73,8 @@ func (p *program) serve(ctx context.Context, cfg *policy.Config) error {
 	return errors.Join(wrong...)
 }
 
-// follow reloads the configuration on request, or when the file has changed. It ends when ctx
-// ends, or when the only root has failed for good.
+// follow reloads the configuration on SIGHUP, or when the file has changed. It ends when ctx ends, or
+// when the only root has failed permanently.
 func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 	for {
 		why := "the file has changed"
@@ -96,7 +96,7 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 		case d.changes == nil:
 			d.log.Warn().Str("configuration", file).Msg("SIGHUP, and the configuration was no regular file: it cannot be read again")
 		default:
-			_, _ = d.changes.look() // the reload fails if the file cannot be read
+			_, _ = d.changes.look() // if the file cannot be read, the reload fails, too
 			err := d.reload(ctx, why)
 			if err != nil && ctx.Err() == nil {
 				d.log.Error().Err(err).Str("why", why).Msg("the new configuration is refused; the one before stays in force")
@@ -108,8 +108,8 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// reload reads the configuration and applies the parts that can change while the daemon runs. A
-// configuration with a mistake changes nothing.
+// reload reads the configuration, applies the parts that can change while the daemon runs, and logs
+// the changes. A configuration with a mistake changes nothing.
 func (d *daemon) reload(ctx context.Context, why string) error {
 	next, err := d.load(ctx)
 	if err != nil {

@@ -31,26 +31,26 @@ func (s *Server) apiStatus(w http.ResponseWriter, _ *http.Request) {
 
 // locksAnswer is the answer of /api/v1/locks.
 type locksAnswer struct {
-	Complete  bool    `json:"complete"`  // all locks were read
-	Truncated bool    `json:"truncated"` // there are more locks than the listing reads
-	Age       int64   `json:"age_ms"`    // age of the oldest data
+	Complete  bool    `json:"complete"`  // each root's pass has ended without an error
+	Truncated bool    `json:"truncated"` // there are more nodes than a pass visits
+	Age       int64   `json:"age_ms"`    // age of the oldest data, in milliseconds
 	Error     string  `json:"error,omitempty"`
-	Counts    []Count `json:"counts"`   // counts of all locks, by root and policy
-	Reapers   []Lock  `json:"reapers"`  // the locks of the reapers
+	Counts    []Count `json:"counts"`   // counts of all locks but the reapers', by root and policy
+	Reapers   []Lock  `json:"reapers"`  // the locks of the active reapers, one for each root
 	Matching  int     `json:"matching"` // number of locks that match the request
 	Offset    int     `json:"offset"`
 	Locks     []Lock  `json:"locks"` // the requested part of the matching locks
 }
 
-// Count has the number of locks of a policy, by state.
+// Count has the numbers of locks and entries of one policy.
 type Count struct {
 	Root    string         `json:"root"`
 	Policy  string         `json:"policy"`
 	Locks   int            `json:"locks"`
-	Held    int            `json:"held"` // entries that hold the lock
-	Waiting int            `json:"waiting"`
+	Held    int            `json:"held"`    // entries that hold their lock
+	Waiting int            `json:"waiting"` // entries that wait
 	Blocked int            `json:"blocked"` // locks with a waiter behind an expired or damaged entry
-	States  map[string]int `json:"states"`
+	States  map[string]int `json:"states"`  // locks by state
 }
 
 // blocked reports whether a waiter is behind an expired or damaged entry.
@@ -118,8 +118,8 @@ func (a *ask) wants(l *Lock) bool {
 		(a.text == "" || strings.Contains(strings.ToLower(l.Name), a.text))
 }
 
-// sort sorts locks in the requested order; policy means by root, then by the policy's name. The locks
-// are sorted by root and name: locks that are equal in the requested order stay so.
+// sort sorts locks in the requested order. "policy" means by root, then by the policy's name. Locks
+// that are equal in this order keep theirs, which is by root and name.
 func (a *ask) sort(locks []*Lock) {
 	slices.SortStableFunc(locks, func(l, m *Lock) int {
 		switch a.order {
@@ -134,7 +134,8 @@ func (a *ask) sort(locks []*Lock) {
 	})
 }
 
-// left returns the rest of the lease of the lock's first entry; the maximum if it is unknown.
+// left returns the rest of the lease of the lock's first entry, in milliseconds; the maximum if it is
+// unknown.
 func (l *Lock) left() int64 {
 	if len(l.Entries) == 0 || l.Entries[0].Left == nil {
 		return math.MaxInt64
@@ -184,8 +185,8 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// at returns the lock for the answer, with the time since it was read. It does not count the
-// leases down: they may have been renewed since.
+// at returns a copy of the lock, with the time since it was read. It does not count the leases down,
+// because they may have been renewed since.
 func (l *Lock) at(now time.Time) Lock {
 	shown := *l
 	shown.Age = now.Sub(l.read).Milliseconds()
@@ -216,8 +217,8 @@ func count(root string, locks []*Lock) []Count {
 	return counts
 }
 
-// apiLock returns the present state of one lock with its queue, even if the listing leaves it
-// out.
+// apiLock answers with the present state of one lock and the first maxQueue entries of its queue. It
+// reads the lock, so it also finds locks that a pass leaves out.
 func (s *Server) apiLock(w http.ResponseWriter, r *http.Request) {
 	name, root := r.URL.Query().Get("name"), r.URL.Query().Get("root")
 	if err := znode.CheckName(name); err != nil {
@@ -254,5 +255,5 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
 	e := json.NewEncoder(w) // the encoder escapes <, > and &
-	_ = e.Encode(v)         // an error means that the viewer has gone
+	_ = e.Encode(v)         // an error means that the viewer has disconnected
 }

@@ -16,20 +16,21 @@
 //
 // # Cost
 //
-// Locks are read on request; concurrent requests share one pass. A pass begins at least a second
-// after the last one ended, and reading takes at most a tenth of the time, with eight requests in
-// flight. A pass visits up to 20,000 nodes and reads the first three entries of each lock; if
-// there are more nodes, the answer says so. All other data takes no request.
+// /api/v1/locks reads all locks in one pass, which concurrent requests share. A pass begins at least
+// a second after the previous one ended. Passes take at most a tenth of the time, with up to eight
+// reads in flight. A pass visits up to 20,000 nodes and reads the first three entries of each lock;
+// if there are more nodes, the answer says so. /api/v1/lock reads its lock each time. Other paths
+// read nothing from ZooKeeper.
 //
 // # Access
 //
-// Every host that reaches the port can read the names of locks and their owners. So bind it to a
-// loopback address, or restrict access in the network. Metadata is only shown with the option. A
-// request must name localhost, an address, or one of the options' hosts; others are refused. So a
-// foreign page cannot read it by pointing its own name here (DNS rebinding). /metrics, /healthz
-// and /readyz accept any host, for scrapers and probes: they have roots, policies and numbers,
-// but no locks or owners. The page loads no resource from elsewhere, and its
-// Content-Security-Policy allows none.
+// Every host that reaches the port can read the names of locks and their owners. So bind the port to
+// a loopback address, or restrict access in the network. Metadata is only shown if
+// [Options].Metadata is set. The Host of a request must be localhost, an address, or one of
+// [Options].Hosts. So a page of another site cannot read the data by letting its own name resolve to
+// this host (DNS rebinding). /metrics, /healthz and /readyz accept any Host, for scrapers and
+// probes: they show roots, policies and numbers, but no locks or owners. The page loads no resource
+// from other hosts, and its Content-Security-Policy allows none.
 //
 // # Metrics
 //
@@ -70,8 +71,7 @@
 //	holdfast_reaper_undecodable_nodes                     gauge      root, policy  nodes that are damaged or of a newer version
 //	holdfast_reaper_waiting_entries                       gauge      root, policy  live entries without a recorded grant
 //
-// Only the active reaper has the metrics of the last sweep; after a failover the others leave
-// them out.
+// Only the active reaper has the metrics of the last sweep. A reaper that stands by leaves them out.
 //
 // There are also the metrics of Go's runtime and of the process.
 package status

@@ -12,7 +12,7 @@ import (
 
 // Problem is a problem that needs an operator's attention.
 type Problem struct {
-	Level string `json:"level"`
+	Level string `json:"level"` // "bad" or "warn"
 	Root  string `json:"root"`
 	Text  string `json:"text"`
 	Lock  string `json:"lock,omitempty"` // the lock with the problem, or the first of several
@@ -20,8 +20,8 @@ type Problem struct {
 
 // The levels of problems.
 const (
-	bad  = "bad"  // locks are not cleaned up
-	warn = "warn" // some locks are not cleaned up
+	bad  = "bad"  // there is no session, or sweeps are overdue
+	warn = "warn" // any other problem
 )
 
 // problems returns all problems, the worse ones first.
@@ -30,12 +30,11 @@ func (s Snapshot) problems() []Problem {
 	for _, r := range s.Roots {
 		all = append(all, r.problems(s.Now)...)
 	}
-	// As texts, bad is before warn.
+	// The text "bad" sorts before "warn".
 	slices.SortStableFunc(all, func(p, q Problem) int { return strings.Compare(p.Level, q.Level) })
 	return all
 }
 
-// problems returns the problems of a root.
 func (r RootState) problems(now time.Time) []Problem {
 	var found []Problem
 	about := func(level, lock, format string, args ...any) {
@@ -99,7 +98,8 @@ func blocks(n int, first string) string {
 	return "they block their locks" + suchAs(n, first)
 }
 
-// suchAs returns the lock of a single node, or the first lock of several.
+// suchAs returns a text that names the lock of one node, or the first lock of several; "" if the name
+// is unknown.
 func suchAs(n int, first string) string {
 	switch {
 	case first == "":
@@ -121,9 +121,9 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }
 
-// healthy fails if sweeps are overdue: then a restart may help. A reaper that stands by has no
-// sweeps, and at the beginning of an outage none is overdue. The answer does not say what a sweep
-// waits for: that may include the name of a lock, which only the page may show.
+// healthy answers /healthz. It fails if sweeps are overdue, because a restart may help. A reaper that
+// stands by has no sweeps, and at the beginning of an outage none is overdue. The answer does not say
+// what a sweep waits for: the text may include the name of a lock, which /healthz must not show.
 func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	var wrong []string
 	for _, r := range s.shown() {
@@ -134,7 +134,7 @@ func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	answer(w, wrong)
 }
 
-// ready fails while there is a root without a session.
+// ready answers /readyz. It fails while a root has no session.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	var wrong []string
 	for _, r := range s.shown() {
@@ -145,7 +145,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	answer(w, wrong)
 }
 
-// answer answers a probe: with 503 and the problems, one in each line, or with 200.
+// answer answers a probe: with 503 and the problems, one on each line, or with 200 if there is none.
 func answer(w http.ResponseWriter, wrong []string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if len(wrong) > 0 {

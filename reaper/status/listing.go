@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Limits of the reads of locks for all viewers together. A new pass begins at least minAge after the
-// last one ended, and reading takes at most one part in rest of the time. Data older than maxAge is
-// not shown if the viewer can wait for a pass.
+// Limits of the passes over the locks, for all viewers together. A pass begins at least minAge, and
+// at least rest times the duration of the previous pass, after that pass ended. If the last complete
+// pass is older than maxAge, a viewer waits for the current one.
 const (
 	minAge  = time.Second
 	rest    = 10
 	maxAge  = 15 * time.Second
 	maxPass = time.Minute
-	// maxWait is the longest wait of a viewer for a pass. After that it gets the data that was
-	// read so far.
+	// maxWait is the longest wait of a viewer for a pass. Then the viewer gets older data, or the
+	// locks that were read so far.
 	maxWait = 100 * time.Millisecond
 )
 
@@ -30,8 +30,10 @@ type listing struct {
 	ended   *reading // the last pass, complete or not
 }
 
-// look returns the last complete pass, or the current one if that is old; nil if there is none. If
-// a pass is due, it begins next. The error is that of the last pass, if it was incomplete.
+// look returns the last complete pass. If this pass is old or missing, look waits up to maxWait for
+// the current pass, and returns the current pass if it is complete, or if no pass has been complete.
+// look returns nil if there is no pass. If a pass is due, next begins. The error is that of the last
+// pass that ended, nil if it was complete.
 func (l *listing) look(ctx context.Context, next *reading) (*reading, error) {
 	last, current, err := l.begin(next)
 	fresh := last != nil && time.Since(last.ended) < max(maxAge, 2*rest*last.took())
@@ -54,7 +56,8 @@ func (l *listing) look(ctx context.Context, next *reading) (*reading, error) {
 	return current, err
 }
 
-// begin begins a pass if one is due.
+// begin begins the pass next if a pass is due. It returns the last complete pass, the current pass,
+// and the error of the last pass that ended.
 func (l *listing) begin(next *reading) (last, current *reading, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +72,7 @@ func (l *listing) begin(next *reading) (last, current *reading, err error) {
 	return l.last, l.current, err
 }
 
-// pass reads the locks, and records the result.
+// pass reads the locks, for at most maxPass, and records the result.
 func (l *listing) pass(r *reading) {
 	ctx, cancel := context.WithTimeout(l.ctx, maxPass)
 	defer cancel()

@@ -34,7 +34,7 @@ type found struct {
 	report *reaper.Report
 }
 
-// watch returns a swept that receives the results of a root's later sweeps.
+// watch returns a swept that receives the results of a root's sweeps from now on.
 func watch(r Root, seconds *prometheus.HistogramVec) *swept {
 	s := &swept{
 		seconds: seconds.MustCurryWith(prometheus.Labels{"root": r.label()}),
@@ -47,7 +47,7 @@ func watch(r Root, seconds *prometheus.HistogramVec) *swept {
 	return s
 }
 
-// observe adds the report of a sweep that has ended.
+// observe adds the report of a sweep that has ended. It ignores skipped sweeps and dry runs.
 func (s *swept) observe(r reaper.Report) {
 	if r.Skipped != "" || r.DryRun {
 		return
@@ -69,9 +69,9 @@ func (s *swept) observe(r reaper.Report) {
 	}
 }
 
-// of returns the last sweep's result for a policy's locks, and the totals of all sweeps. The
-// result is nil if there was no sweep since this reaper became the active one: earlier results
-// may be out of date, because another reaper has swept since.
+// of returns the last sweep's result for a policy's locks, and the totals of all sweeps. The result
+// is nil if there was no sweep since this reaper became the active one. Earlier results may be out of
+// date, because another reaper may have swept since.
 func (s *swept) of(policy string, activeSince time.Time) (last *found, total reaper.Counts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +82,9 @@ func (s *swept) of(policy string, activeSince time.Time) (last *found, total rea
 }
 
 // collect is a [prometheus.CollectorFunc] of all metrics except the duration of sweeps. doc.go
-// lists them. The labels are roots and policies of the configuration, never names of locks. Which
-// metrics there are changes with the roots and their state; only a pedantic registry refuses that.
+// lists them. The labels are the version, and roots and policies of the configuration, never names
+// of locks. The set of metrics changes with the roots and their state; only a pedantic registry
+// refuses that.
 func (s *Server) collect(ch chan<- prometheus.Metric) {
 	for i, r := range s.shown() {
 		state := RootState{Status: r.Monitor.Status()}
@@ -122,7 +123,7 @@ func (s sink) policy(name string) sink {
 	return sink{s.ch, []string{"root", "policy"}, []string{s.values[0], name}}
 }
 
-// put puts a metric. It is a counter if its name ends in "_total", otherwise a gauge.
+// put sends a metric: a counter if the name ends in "_total", otherwise a gauge.
 func (s sink) put(name, help string, value float64) {
 	kind := prometheus.GaugeValue
 	if strings.HasSuffix(name, "_total") {
@@ -132,7 +133,7 @@ func (s sink) put(name, help string, value float64) {
 	s.ch <- prometheus.MustNewConstMetric(desc, kind, value, s.values...)
 }
 
-// is returns the value of a metric: 1 for true, 0 for false.
+// is returns 1 for true, 0 for false.
 func is(b bool) float64 {
 	if b {
 		return 1
@@ -140,7 +141,7 @@ func is(b bool) float64 {
 	return 0
 }
 
-// state puts the metrics of a root.
+// state sends the metrics of a root.
 func (s sink) state(r RootState) {
 	s.put("active", "1 if this is the active reaper of the root, 0 if it stands by or is disconnected.", is(r.State == reaper.Active))
 	s.put("session_up", "1 if there is a session with ZooKeeper.", is(r.Session.Connected))
@@ -155,7 +156,7 @@ func (s sink) state(r RootState) {
 	s.put("epoch", "Number of ZooKeeper's leader.", float64(r.Clock.Epoch))
 }
 
-// schedule puts the metrics of a schedule, for one of its policies.
+// schedule sends the metrics of a schedule, for one of its policies.
 func (s sink) schedule(g reaper.Schedule) {
 	s.put("sweep_overdue_seconds", "For how long a sweep should have been complete; 0 if it is not overdue.", g.Late)
 	s.put("sweep_failures_in_a_row", "Sweeps that have failed since the last one that was complete.", float64(g.Failed))
@@ -167,7 +168,7 @@ func (s sink) schedule(g reaper.Schedule) {
 	s.put("last_complete_sweep_timestamp_seconds", "When the last complete sweep began; 0 if there was none.", last)
 }
 
-// found puts the metrics of the last sweep's result for a policy's locks.
+// found sends the metrics of the last sweep's result for a policy's locks.
 func (s sink) found(c reaper.Counts) {
 	s.put("locks", "Locks that the last sweep has seen.", float64(c.Locks))
 	s.put("live_entries", "Entries whose lease ran when the last sweep has seen them.", float64(c.Live))
@@ -182,7 +183,7 @@ func (s sink) found(c reaper.Counts) {
 	s.put("oldest_overdue_seconds", "For how long the oldest node could have been deleted, in the last sweep.", c.OldestOverdue)
 }
 
-// totals puts the metrics of all sweeps for a policy's locks.
+// totals sends the metrics of all sweeps for a policy's locks.
 func (s sink) totals(c reaper.Counts) {
 	s.put("scanned_nodes_total", "Nodes that were read by sweeps.", float64(c.Scanned))
 	s.put("read_bytes_total", "Data of nodes that was read by sweeps.", float64(c.Bytes))

@@ -19,8 +19,8 @@ import (
 
 // Limits of the reads for viewers. A listing says if it has left something out.
 const (
-	maxNodes   = 20_000 // nodes that a listing visits
-	maxEntries = 3      // entries of each lock that a listing reads: the first ones
+	maxNodes   = 20_000 // nodes that a pass visits
+	maxEntries = 3      // entries of each lock that a pass reads: the first ones
 	maxQueue   = 200    // entries that are read for a single lock
 	walkers    = 8      // reads in flight, half of a sweep's default
 )
@@ -28,13 +28,13 @@ const (
 // The states of an entry. A lock has the state of its first entry.
 const (
 	Free     = "free"     // of a lock: it has no entry
-	Held     = "held"     // it has the lock, and its lease has not ended
-	Waiting  = "waiting"  // another entry is ahead
-	Entering = "entering" // its grant is not recorded yet
-	Expired  = "expired"  // its lease has ended: it is deleted after the grace
-	Foreign  = "foreign"  // it is another library's
+	Held     = "held"     // the entry holds the lock, and its lease has not ended
+	Waiting  = "waiting"  // an entry ahead excludes this entry
+	Entering = "entering" // no entry ahead excludes this entry; its grant is not recorded yet
+	Expired  = "expired"  // the lease of the entry has ended; the entry is deleted after the grace
+	Foreign  = "foreign"  // the entry is of another library, or ephemeral
 	Damaged  = "damaged"  // the entry or the lock's node is damaged, or of format 1 or a newer version
-	Denied   = "denied"   // an ACL forbids to read it
+	Denied   = "denied"   // an ACL forbids to read the entry or the lock's node
 )
 
 // Lock is a lock, from a recent read.
@@ -42,13 +42,13 @@ type Lock struct {
 	Root    string  `json:"root"` // name of the lock's root, or the root's path
 	Name    string  `json:"name"`
 	Policy  string  `json:"policy"`
-	Kind    string  `json:"kind,omitempty"`
-	Permits int     `json:"permits,omitempty"` // number of permits; 0: no semaphore
-	State   string  `json:"state"`
-	Held    int     `json:"held"`    // entries that hold the lock
-	Waiting int     `json:"waiting"` // entries that wait
-	Age     int64   `json:"age_ms"`  // time since it was read
-	Entries []Entry `json:"entries"` // the first entries, in the order of their turn
+	Kind    string  `json:"kind,omitempty"`    // kind of the lock, such as "mutex" or "rw"; "" if it is unknown
+	Permits int     `json:"permits,omitempty"` // number of permits of a semaphore, otherwise 0
+	State   string  `json:"state"`             // state of the first entry; Free, Damaged or Denied without one
+	Held    int     `json:"held"`              // number of entries that hold the lock
+	Waiting int     `json:"waiting"`           // number of entries that wait
+	Age     int64   `json:"age_ms"`            // time since the read, in milliseconds
+	Entries []Entry `json:"entries"`           // the first entries, in the order of the queue
 
 	read time.Time
 }
@@ -57,19 +57,19 @@ type Lock struct {
 // denied, Token are set.
 type Entry struct {
 	State string `json:"state"` // one of the states above
-	In    bool   `json:"in"`    // it holds the lock: no entry ahead excludes it
+	In    bool   `json:"in"`    // no entry ahead excludes this entry
 	Token string `json:"token"`
 	Role  string `json:"role,omitempty"`
 	Owner string `json:"owner,omitempty"`
 	Host  string `json:"host,omitempty"`
 	PID   int    `json:"pid,omitempty"`
 	TTL   int64  `json:"ttl_ms,omitempty"`
-	// Left is the rest of the lease at the read, negative after its end; nil: the leader's clock is
-	// unknown.
+	// Left is the rest of the lease at the read, in milliseconds; negative after the lease's end. It
+	// is nil if the leader's clock is unknown.
 	Left     *int64            `json:"left_ms,omitempty"`
-	Acquired string            `json:"acquired_at,omitempty"` // ensemble time; "" until the grant was recorded
+	Acquired string            `json:"acquired_at,omitempty"` // ensemble time of the recorded grant; "" if there is none
 	Detached bool              `json:"detached,omitempty"`
-	Metadata map[string]string `json:"metadata,omitempty"` // only with the option
+	Metadata map[string]string `json:"metadata,omitempty"` // nil without the option Metadata
 }
 
 // roles are the names of the roles of a read/write lock's entries. Other entries have none.
@@ -83,8 +83,8 @@ type reader struct {
 	metadata bool
 }
 
-// lock reads a lock with its first entries, at most as many as most says. It also returns the names
-// of the other children. The lock is nil if there is none.
+// lock reads a lock with up to most of its first entries. It also returns the names of the children
+// that are neither entries nor anchors. If the node is no lock or does not exist, the lock is nil.
 func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []string, error) {
 	path := r.tree.Path(name)
 	l := &Lock{Root: r.label, Name: name, Policy: r.policies.For(name).Name, Entries: []Entry{}}
@@ -123,7 +123,7 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 	for _, n := range names[:min(most, len(names))] {
 		e, shared, err := r.entry(ctx, path+"/"+n.Node, n)
 		switch {
-		case errors.Is(err, zk.ErrNoNode): // it has left meanwhile
+		case errors.Is(err, zk.ErrNoNode): // deleted since the list
 			continue
 		case err != nil && !errors.Is(err, zk.ErrNoAuth):
 			return l, nil, err
@@ -155,7 +155,8 @@ func unknownFormat(err error) bool {
 	return errors.Is(err, znode.ErrNewer) || errors.Is(err, znode.ErrOlder)
 }
 
-// unread handles the error of reading a lock's node.
+// unread handles the error of reading a lock's node. If an ACL denies the read, it returns the lock
+// with the state Denied. If the node does not exist, it returns no lock.
 func (l *Lock) unread(err error) (*Lock, []string, error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -167,7 +168,8 @@ func (l *Lock) unread(err error) (*Lock, []string, error) {
 	return nil, nil, err
 }
 
-// entry reads an entry. shares says that the entry is a writer's that was downgraded to reading.
+// entry reads an entry. shares says that the entry is a writer's that was downgraded to reading. If
+// the read fails, the state is Denied, and err is the error.
 func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entry, shares bool, err error) {
 	data, stat, err := r.tree.Get(ctx, path)
 	if err != nil {
@@ -206,8 +208,9 @@ func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entr
 	return e, read.Shares(), nil
 }
 
-// left returns the rest of an entry's lease, for people. A write before the present term counts
-// from the start of the term, as in [znode.Now.Passed].
+// left returns the rest of an entry's lease, only for display. A write before the present term counts
+// from the term's earliest known stamp, as in [znode.Now.Passed]. known is false if the leader's clock
+// is unknown.
 func left(e *znode.Entry, now admin.Time) (left time.Duration, known bool) {
 	if now.Zxid == 0 || znode.Epoch(e.Stat.Mzxid) > znode.Epoch(now.Zxid) {
 		return 0, false
@@ -222,8 +225,8 @@ func left(e *znode.Entry, now admin.Time) (left time.Duration, known bool) {
 // reading is one pass over all locks below a root.
 type reading struct {
 	reader
-	most    int64        // largest number of visited nodes
-	visited atomic.Int64 // visited nodes, and those beyond that number
+	most    int64        // largest number of nodes to read
+	visited atomic.Int64 // nodes read, and nodes left out because of most
 
 	begun time.Time
 	done  chan struct{} // closed when the pass has ended
@@ -234,7 +237,7 @@ type reading struct {
 	err   error
 }
 
-// run walks the tree, several nodes concurrently.
+// run walks the tree, with up to walkers reads in flight.
 func (r *reading) run(ctx context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -283,7 +286,8 @@ func (r *reading) run(ctx context.Context) {
 	close(r.done)
 }
 
-// view returns the locks that have been read so far.
+// view returns the locks that have been read so far, whether the pass has ended without an error, and
+// whether nodes were left out because of most.
 func (r *reading) view() (locks []*Lock, complete, truncated bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

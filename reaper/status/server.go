@@ -29,12 +29,14 @@ type Options struct {
 	// Metadata shows the metadata of entries, which may be confidential. By default it is not
 	// shown.
 	Metadata bool
-	// Hosts are the allowed host names of requests, besides localhost and addresses. Others are
-	// refused, because a foreign page may let its name resolve to this host (DNS rebinding).
+	// Hosts are the allowed host names of requests, without a port, besides localhost and addresses.
+	// Requests with other names are refused: a page of another site may let its name resolve to this
+	// host (DNS rebinding).
 	Hosts []string
 }
 
-// Server serves the status of a reaper. It is an http.Handler.
+// Server serves the status of a reaper. It is an http.Handler. All methods are safe for concurrent
+// use.
 type Server struct {
 	options Options // its Roots are not used: see roots
 	mux     *http.ServeMux
@@ -55,13 +57,14 @@ type shown struct {
 	*swept
 }
 
-// maxBusy is the largest number of concurrent requests. Others are asked to come again.
+// maxBusy is the largest number of concurrent requests. Further requests get the status 503.
 const maxBusy = 64
 
 //go:embed page
 var pageFiles embed.FS
 
-// New returns a server. The caller must close it.
+// New returns a server. The caller must call [Server.Serve], or [Server.Close] at the end. The error
+// matches [lock.ErrInvalid] if an option is not allowed.
 func New(o Options) (*Server, error) {
 	for _, h := range o.Hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {
@@ -91,8 +94,9 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// SetRoots sets the roots to show. A root with the same monitor as before keeps its
-// data. A removed root must not have a running sweep.
+// SetRoots sets the roots to show. A root with the same monitor as before keeps its data. A removed
+// root must not have a running sweep. If a monitor is nil, SetRoots changes nothing and fails with
+// [lock.ErrInvalid].
 func (s *Server) SetRoots(roots []Root) error {
 	if slices.ContainsFunc(roots, func(r Root) bool { return r.Monitor == nil }) {
 		return fmt.Errorf("%w: status: each root needs a monitor", lock.ErrInvalid)
@@ -116,20 +120,20 @@ func (s *Server) SetRoots(roots []Root) error {
 	return nil
 }
 
-// shown returns the present roots.
+// shown returns the present roots. Callers must not change the slice.
 func (s *Server) shown() []*shown {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.roots
 }
 
-// Close ends all passes over the locks, and waits for their end.
+// Close ends all passes over the locks, and waits for their end. Afterwards no pass begins.
 func (s *Server) Close() {
 	s.cancel()
 	s.passes.Wait()
 }
 
-// security are the headers of all answers. The page loads nothing from elsewhere, and no other
+// security are the headers of all answers. The page loads nothing from other hosts, and no other
 // site may frame or read it.
 var security = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -142,7 +146,8 @@ var security = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// ServeHTTP answers reads, and refuses everything else.
+// ServeHTTP answers GET and HEAD. It refuses other methods (405), host names that are not allowed
+// (421), and requests beyond 64 concurrent ones (503).
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for key, value := range security {
 		w.Header().Set(key, value)
@@ -165,13 +170,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// unnamed are the paths that accept any host name, for scrapers and probes. Their answers have
-// roots, policies and numbers. Only the other paths show names of locks, their owners, and what
-// sweeps wait for.
+// unnamed are the paths that accept any host name, for scrapers and probes. Their answers must not
+// show names of locks, their owners, or what sweeps wait for.
 var unnamed = map[string]bool{"/metrics": true, "/healthz": true, "/readyz": true}
 
-// named reports whether a request may name that host. An address is allowed: another site cannot
-// make it lead to this host.
+// named reports whether the Host of a request is allowed. Every address is, because DNS rebinding
+// needs a name.
 func (s *Server) named(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -184,7 +188,8 @@ func (s *Server) named(host string) bool {
 	return name == "localhost" || slices.ContainsFunc(s.options.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 }
 
-// Serve answers the requests on l until ctx ends.
+// Serve answers the requests on l until ctx ends. Then it closes l and the server, and returns nil. It
+// returns an error if l fails.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute,
@@ -200,7 +205,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return errors.Join(err, closing)
 }
 
-// reader returns the reader of a root's locks; false while there is no client.
+// reader returns the reader of a root's locks; false while the root has no client.
 func (s *Server) reader(r Root) (reader, bool) {
 	locks := r.Monitor.Locks()
 	if locks == nil {

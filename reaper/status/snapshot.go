@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Monitor gives the state of the reaper of one root: a *reaper.Monitor.
+// Monitor has the state of the reaper of one root. [reaper.Monitor] implements it.
 type Monitor interface {
 	Status() reaper.Status
 	Locks() *lock.Client   // nil until there is one
@@ -24,7 +24,7 @@ type Monitor interface {
 // Root is a root to show.
 type Root struct {
 	Monitor Monitor
-	// Lock is the name of the active reaper's lock. It is not listed among the others.
+	// Lock is the name of the active reaper's lock. The page shows it apart from the other locks.
 	Lock string
 }
 
@@ -49,7 +49,8 @@ type RootState struct {
 	Policies []PolicyState `json:"policies"`
 }
 
-// Clock is the knowledge of the clock of ZooKeeper's leader.
+// Clock is what the reaper's client knows of the clock of ZooKeeper's leader. If Known is false, only
+// the displacements are set.
 type Clock struct {
 	Known         bool    `json:"known"`
 	Latest        string  `json:"latest,omitempty"`            // upper bound of the clock
@@ -73,17 +74,17 @@ type PolicyState struct {
 	Grace       float64 `json:"grace_seconds"`
 	OrphanAfter float64 `json:"orphan_after_seconds"`
 	KeepParent  bool    `json:"keep_parent"`
-	// Last is the result of the last sweep, and LastBegan its start. Last is nil if there was
-	// none since this reaper became the active one.
+	// Last is the result of the last sweep, and LastBegan its start. Last is nil if no sweep has
+	// covered the policy since this reaper became the active one.
 	Last      *reaper.Counts `json:"last,omitempty"`
 	LastBegan time.Time      `json:"last_began,omitzero"`
 
-	// The names of the first locks in the last sweep's report with a damaged node, a node of format
-	// 1, or a denied node; "" if there is none.
+	// The names of the policy's first locks in the last sweep's report with a damaged node, a node of
+	// format 1, or a denied node; "" if there is none.
 	damaged, format1, denied string
 }
 
-// snapshot returns the present status.
+// snapshot returns the present status of all roots.
 func (s *Server) snapshot() Snapshot {
 	all := Snapshot{Now: time.Now().UTC(), Roots: []RootState{}}
 	for _, r := range s.shown() {
