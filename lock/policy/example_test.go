@@ -141,8 +141,8 @@ policies:
 	// the lock's node is open to: digest shop
 }
 
-// The example computes, for each policy, how long a crash blocks other clients, and about how long
-// an outage a hold survives.
+// The example computes, for each policy, how long a crashed holder blocks other clients, and about how
+// long an outage may last without the loss of a hold.
 func Example_times() {
 	config, err := policy.Parse("config.yaml", []byte(`
 zookeeper: {session_timeout: 4s}

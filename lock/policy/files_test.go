@@ -53,8 +53,9 @@ func handshake(t *testing.T, client, server *tls.Config) (name string, err error
 	return s.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
 }
 
-// TestTLSFiles: the server sees the configured certificate. A replaced certificate is used from
-// then on, a broken one never.
+// TestTLSFiles: a client shows the configured certificate, and after its files are replaced the new
+// one. If a file is missing, the client shows the certificate that it loaded first. It refuses a
+// server whose certificate is of another authority.
 func TestTLSFiles(t *testing.T) {
 	ours := testpki.New(t)
 	first, second := ours.Issue(t, "first"), ours.Issue(t, "second")
@@ -89,7 +90,8 @@ func TestTLSFiles(t *testing.T) {
 	}
 }
 
-// TestFileMistakes: each mistake has its key's position in the file, and shows no secret.
+// TestFileMistakes: an error about a file or variable has the position of its key in the
+// configuration, and shows no secret.
 func TestFileMistakes(t *testing.T) {
 	ours := testpki.New(t)
 	pair, other := ours.Issue(t, "svc"), ours.Issue(t, "other")

@@ -81,7 +81,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// sameConfig compares configurations by value.
+// sameConfig reports whether two configurations have equal values. It ignores their files.
 func sameConfig(a, b *Config) bool {
 	x, y := *a, *b
 	x.Policies, y.Policies = nil, nil
@@ -279,7 +279,7 @@ func TestParseMistakes(t *testing.T) {
 	}
 }
 
-// windowText returns a local window as it is written in a file.
+// windowText returns a local window as it is written in a configuration file.
 func windowText(d time.Duration) string {
 	if d == lock.NoLocalWindow {
 		return "0h"
@@ -287,7 +287,7 @@ func windowText(d time.Duration) string {
 	return d.String()
 }
 
-// toYAML writes policies as a file. It also returns the line of each key.
+// toYAML returns policies as a configuration file, and the line of each key.
 func toYAML(policies []Policy) (data string, at map[string]int) {
 	var b strings.Builder
 	at = map[string]int{"policies": 2}
@@ -336,8 +336,8 @@ func TestParsePolicyRules(t *testing.T) {
 	}
 }
 
-// TestParseAllAtOnce: mistakes of all sections and stages are reported together, in the file's
-// order. A mistake causes no further ones.
+// TestParseAllAtOnce: mistakes of all sections are reported together, in the order of the file. No
+// mistake is reported that only follows from another one.
 func TestParseAllAtOnce(t *testing.T) {
 	_, err := Parse("config.yaml", []byte(lines(
 		/*  1 */ `reaper:`,
@@ -393,8 +393,8 @@ func TestParseAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestParseLargest: the parser's limits admit the largest set of policies, in the style with the
-// most tokens.
+// TestParseLargest: the parser's limits admit the largest number of policies, in a style with many
+// tokens.
 func TestParseLargest(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("policies: [\n")
@@ -457,7 +457,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// example uncomments the examples of config.yaml: the lines without a space after the #.
+// example uncomments the examples in config.yaml: the lines with no space, or with two, after the #.
 func example(data []byte) []byte {
 	return regexp.MustCompile(`(?m)^( *)#([^ \n]|  )`).ReplaceAll(data, []byte("$1$2"))
 }
@@ -496,7 +496,7 @@ func TestConfigFileExamples(t *testing.T) {
 
 func TestConfigFileHasEveryKey(t *testing.T) {
 	data := example(configFile(t))
-	// These keys exclude others.
+	// These keys exclude keys that the examples have.
 	exclusive := []string{"zookeeper.auth.password_env", "zookeeper.sasl.password_env"}
 	for _, key := range keysOfMechanism[GSSAPI] {
 		exclusive = append(exclusive, "zookeeper.sasl."+key)
@@ -517,7 +517,7 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 		t.Fatalf("the schema has only the keys %q", keys)
 	}
 	for _, key := range keys {
-		// The comments on the whole file also explain the same keys of a root.
+		// A root's section has the same keys as the whole file, which explains them.
 		inner, above := strings.CutPrefix(key, "roots[].")
 		above = above && strings.Contains(inner, ".") && slices.Contains(keys, inner)
 		if !given[key] && !slices.Contains(exclusive, key) && !above {

@@ -53,14 +53,14 @@ func TestOptions(t *testing.T) {
 		if err := locks.Close(); err != nil {
 			t.Error(err)
 		}
-		if !strings.Contains(log.String(), `"session_timeout":"4s"`) { // longer than the TTL
+		if !strings.Contains(log.String(), `"session_timeout":"4s"`) { // a warning, because it exceeds the TTL
 			t.Errorf("session timeout: %s", &log)
 		}
 	}
 }
 
-// TestOptionsWithoutPassword: if the configured password is missing, Options fails. It does not
-// continue without one.
+// TestOptionsWithoutPassword: if the configured password is missing, Options fails, and returns no
+// options.
 func TestOptionsWithoutPassword(t *testing.T) {
 	cfg := policy.Default()
 	cfg.ZooKeeper.Auth = &policy.Auth{User: "u", PasswordEnv: "HOLDFAST_TEST_NONE"}
@@ -81,8 +81,8 @@ func TestMustPattern(t *testing.T) {
 	policy.MustPattern("/a")
 }
 
-// TestFollowReconfiguration: the key becomes the option, which lock.New refuses. A root with servers
-// of its own has a key of its own.
+// TestFollowReconfiguration: follow_reconfiguration sets the option WithReconfiguration, which lock.New
+// refuses. A root with its own servers does not inherit the key.
 func TestFollowReconfiguration(t *testing.T) {
 	cfg, err := policy.Parse("config.yaml", []byte(`zookeeper: {follow_reconfiguration: true}
 roots:

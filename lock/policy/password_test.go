@@ -11,7 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// TestCredentialsAreNotShown: a user may put a secret in place of its file's or variable's name.
+// TestCredentialsAreNotShown: printed, or marshaled as JSON or YAML, a configuration does not show the
+// names of the files and variables of secrets: a user may have put the secret there.
 func TestCredentialsAreNotShown(t *testing.T) {
 	const text = "hunter2"
 	auth, tls := Auth{Scheme: "digest", User: "u", PasswordFile: text, PasswordEnv: text}, TLS{KeyFile: text}

@@ -97,7 +97,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestMatchHostile: a matcher that backtracks to every wildcard would not finish.
+// TestMatchHostile: Match returns for hostile patterns and names, on which a matcher that backtracks to
+// every wildcard would not end.
 func TestMatchHostile(t *testing.T) {
 	for _, test := range []struct{ pattern, name string }{
 		{strings.Repeat("*a", 200) + "b", strings.Repeat("a", znode.MaxName)},
@@ -122,7 +123,7 @@ func TestPrefix(t *testing.T) {
 
 var references = map[Pattern]*regexp.Regexp{}
 
-// reference is Match, implemented by a regular expression.
+// reference returns a regular expression that matches the same names as p, with a slash before them.
 func reference(p Pattern) *regexp.Regexp {
 	if r, ok := references[p]; ok {
 		return r
@@ -140,8 +141,8 @@ func reference(p Pattern) *regexp.Regexp {
 	return references[p]
 }
 
-// Components of patterns and of names, from an alphabet so small that they often match. No pattern
-// has the x.
+// Components of patterns and of names. The alphabet is small, so that they often match. No pattern
+// has an x.
 var (
 	globs = []string{"*", "**", "a", "b", "a*", "*a", "*a*", "a*b", "*b*a", "ab"}
 	parts = []string{"a", "b", "x", "aa", "ab", "ba", "ax", "xa", "axb", "bxa", "xbxax", "axbxa"}
@@ -173,7 +174,7 @@ func TestMatchIsReference(t *testing.T) {
 	})
 }
 
-// paths returns all paths of at most n of the components.
+// paths returns all paths of 1 to n of the components.
 func paths(components []string, n int) []string {
 	all := slices.Clone(components)
 	for from := 0; n > 1; n-- {
@@ -188,8 +189,9 @@ func paths(components []string, n int) []string {
 	return all
 }
 
-// TestCoversExhaustive compares every pattern of a few hundred with every other, and every small
-// one with every two small ones, on all names up to a length.
+// TestCoversExhaustive: uncovered agrees with Match on all names of up to four components, for each
+// pattern of up to three components against each other one, and for each small pattern against each
+// two. A name that uncovered returns is a counterexample.
 func TestCoversExhaustive(t *testing.T) {
 	names := paths([]string{"a", "x", "aa", "ax", "xa", "b"}, 4)
 	matched := map[Pattern][]bool{}
@@ -256,8 +258,8 @@ func checkWitness(t interface{ Fatalf(string, ...any) }, witness string, other P
 	}
 }
 
-// TestUncovered tries longer patterns, and several that together cover one. Either uncovered
-// returns a name, or a search finds none.
+// TestUncovered: for random patterns, either uncovered returns a counterexample, or none of 50 random
+// names is one.
 func TestUncovered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		other := patterns().Draw(t, "other")

@@ -60,8 +60,8 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// TestPasswordVariables: the command of holdfast run --root must not get the passwords of other
-// roots.
+// TestPasswordVariables: the configuration of one root also has the password variables of the whole
+// file. So holdfast run --root can keep all of them from its command.
 func TestPasswordVariables(t *testing.T) {
 	c, err := Parse("config.yaml", []byte(`zookeeper: {auth: {user: u, password_env: ALL}}
 roots:

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// TestSASLDigest: a client with the options authenticates by SASL, which the ensemble in memory does
-// not have.
+// TestSASLDigest: a client with the options authenticates by SASL. The ensemble in memory lacks SASL,
+// so Dial fails with lock.ErrSASL.
 func TestSASLDigest(t *testing.T) {
 	t.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
 	cfg, err := policy.Parse("config.yaml", []byte("zookeeper: {sasl: {mechanism: digest-md5, user: u, password_env: HOLDFAST_TEST_PASSWORD}}"))
@@ -34,12 +34,13 @@ func TestSASLDigest(t *testing.T) {
 	}
 }
 
-// mechanism is a lock.SASL that fails.
+// mechanism is a lock.SASL whose exchanges fail with the error.
 type mechanism struct{ error }
 
 func (m mechanism) Start(context.Context, string) (lock.SASLExchange, error) { return nil, m.error }
 
-// TestGSSAPI: the caller's Kerberos gets the settings, with paths that are absolute.
+// TestGSSAPI: the caller's Kerberos gets the settings, with absolute paths. Without a Kerberos, or if it
+// or the keytab's file fails, Options returns an error that names the key.
 func TestGSSAPI(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")

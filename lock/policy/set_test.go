@@ -102,7 +102,7 @@ func TestSetZero(t *testing.T) {
 	}
 }
 
-// policyRules has a set of policies for each rule. TestNewSetRules checks them as values,
+// policyRules has policies that break one rule each. TestNewSetRules checks them as values,
 // TestParsePolicyRules as a file.
 var policyRules = []struct {
 	name     string
@@ -158,7 +158,7 @@ func many(n int) []Policy {
 	return policies
 }
 
-// onlyMistake returns the single mistake in err.
+// onlyMistake returns the mistake in err, which must be a [ConfigError] with a single one.
 func onlyMistake(t *testing.T, err error) Mistake {
 	t.Helper()
 	var e *ConfigError
@@ -204,7 +204,7 @@ func TestNewSetLimits(t *testing.T) {
 	}
 }
 
-// TestNewSetAllAtOnce: all mistakes are reported at once, and none that follows from another: an
+// TestNewSetAllAtOnce: all mistakes are reported at once, but none that only follows from another: an
 // invalid max_ttl is not compared with ttl.
 func TestNewSetAllAtOnce(t *testing.T) {
 	_, err := NewSet(
@@ -232,7 +232,7 @@ func TestNewSetAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestNewSetKeepsRulesOfLock: the library accepts every policy that NewSet accepts.
+// TestNewSetKeepsRulesOfLock: lock.Policy.Validate accepts every policy that NewSet accepts.
 func TestNewSetKeepsRulesOfLock(t *testing.T) {
 	near := []time.Duration{-1, 0, 1, time.Millisecond, 99 * time.Millisecond, 100 * time.Millisecond, 100*time.Millisecond + 1,
 		time.Second, 2 * time.Second, 30 * time.Second, time.Hour, 2 * time.Hour, lock.MaxTime, lock.MaxTime + time.Millisecond, 1<<63 - 1}
@@ -312,8 +312,8 @@ func TestParseSchedule(t *testing.T) {
 	}
 }
 
-// TestZonesAreTheReapers: a client needs no time zones, so it loads policies with a time zone that
-// its machine does not know.
+// TestZonesAreTheReapers: NewSet and Parse accept a schedule in a time zone that this machine does not
+// know, because clients need no schedule. They refuse other mistakes in the schedule.
 func TestZonesAreTheReapers(t *testing.T) {
 	const schedule = "CRON_TZ=Nowhere/Here 30 4 * * *"
 	if _, err := NewSet(Policy{Name: "a", Match: MustPattern("a"), Schedule: schedule}); err != nil {
@@ -327,7 +327,8 @@ func TestZonesAreTheReapers(t *testing.T) {
 	}
 }
 
-// TestSummerTime checks what ParseSchedule documents about changes to and from summer time.
+// TestSummerTime: a time of day that a change of summer time skips does not occur on that day, and a
+// repeated one occurs twice. A weekly schedule can miss a week. UTC avoids this.
 func TestSummerTime(t *testing.T) {
 	for _, test := range []struct {
 		schedule string
@@ -361,7 +362,7 @@ func TestSetPolicyDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// benchmarkSet returns ten policies and a name that the ninth one matches.
+// benchmarkSet returns a set of ten policies, and a name that first matches the ninth.
 func benchmarkSet(t testing.TB) (*Set, string) {
 	var policies []Policy
 	for i, text := range []string{"imports/*", "tenant-*/jobs/**", "orders/*/items", "**/cron", "gpu-*", "*-eu-*/**", "a/b/c/d", "shop/**/stock", "shop/**", "x"} {

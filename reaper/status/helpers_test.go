@@ -39,7 +39,7 @@ func (m *told) Locks() *lock.Client           { return m.locks }
 func (m *told) Policies() *policy.Set         { return m.set }
 func (m *told) Observe(f func(reaper.Report)) { m.observer = f }
 
-// world is an ensemble in memory, a client of it, and a reaper's status server.
+// world is an ensemble in memory, and the status server of a reaper with a client.
 type world struct {
 	*testing.T
 	*locktest.Ensemble
@@ -47,7 +47,7 @@ type world struct {
 	server *Server
 }
 
-// simulate runs a test in virtual time.
+// simulate runs a test in virtual time, with a status server of the given options.
 func simulate(t *testing.T, o Options, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	return locks
 }
 
-// raw returns a plain connection of another client.
+// raw returns a connection of go-zookeeper, for nodes that no client of Holdfast creates.
 func (w *world) raw() *zk.Conn {
 	w.Helper()
 	z, _, err := zk.Connect(w.Servers(), time.Minute, zk.WithDialer(w.Dialer("raw")), zk.WithLogInfo(false))
@@ -110,7 +110,7 @@ func (w *world) create(z *zk.Conn, path string, data []byte, flags int32, acl ..
 	}
 }
 
-// dead creates an entry whose owner died just now.
+// dead creates a lock with an entry that was written just now and that no client renews.
 func (w *world) dead(z *zk.Conn, name string, ttl time.Duration) {
 	w.Helper()
 	generation := znode.NewID()
@@ -127,7 +127,7 @@ func (w *world) hold(locks *lock.Client, name string, waiting int, opts ...lock.
 	if err != nil {
 		w.Fatal(err)
 	}
-	for i := range waiting { // those of one client would share an entry
+	for i := range waiting { // waiters of the same client would share an entry
 		waiter := w.dial(fmt.Sprintf("waiter-%d", i))
 		go waiter.Mutex(name).Lock(w.Context())
 		synctest.Wait()
@@ -135,7 +135,6 @@ func (w *world) hold(locks *lock.Client, name string, waiting int, opts ...lock.
 	return hold
 }
 
-// get requests a path, and returns the response.
 func (w *world) get(path string) *httptest.ResponseRecorder {
 	w.Helper()
 	r := httptest.NewRequest(http.MethodGet, "http://localhost:9090"+path, nil)
@@ -144,7 +143,7 @@ func (w *world) get(path string) *httptest.ResponseRecorder {
 	return answer
 }
 
-// locks queries the locks.
+// locks returns the answer of /api/v1/locks to a query.
 func (w *world) locks(query string) (a locksAnswer) {
 	w.Helper()
 	answer := w.get("/api/v1/locks" + query)

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// forest creates a lock in each state.
+// forest creates a lock in each state that a lock can keep.
 func (w *world) forest() {
 	w.Helper()
 	locks, z := w.dial("shop"), w.raw()
@@ -42,10 +42,11 @@ func (w *world) forest() {
 	w.create(z, "/locks/idle", znode.Parent{Kind: znode.Mutex}.Encode(), 0)
 	w.create(z, "/locks/stranger", []byte("?"), 0)
 	time.Sleep(2 * time.Second)
-	w.hold(w.told.locks, "latest", 0) // its reply is a sample of the time
+	w.hold(w.told.locks, "latest", 0) // the reply is a sample of the leader's clock
 }
 
-// TestStates reads a lock of each state.
+// TestStates: the answer has the policy, kind and state of each lock, and its numbers of holders and
+// waiters. It has the reaper's lock apart from the others.
 func TestStates(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.forest()
@@ -86,7 +87,8 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// TestQueries filters and sorts the locks.
+// TestQueries: the parameters of a query select and sort the locks. Invalid parameters get the status
+// 400.
 func TestQueries(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.forest()
@@ -118,7 +120,8 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// TestQueueOfALock queries one lock by its name.
+// TestQueueOfALock: /api/v1/lock answers with the whole queue of a lock. An unknown lock gets the status
+// 404, an invalid name 400.
 func TestQueueOfALock(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.forest()
@@ -139,7 +142,7 @@ func TestQueueOfALock(t *testing.T) {
 	})
 }
 
-// TestMetadata: metadata is shown only if the options allow it.
+// TestMetadata: metadata is shown only with the option Metadata.
 func TestMetadata(t *testing.T) {
 	for _, shown := range []bool{false, true} {
 		simulate(t, Options{Metadata: shown}, func(w *world) {
@@ -153,8 +156,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// TestManyViewers: a thousand viewers for ten seconds cost no more than one, and no more than one
-// pass a second.
+// TestManyViewers: a thousand requests within ten seconds cause at most ten passes.
 func TestManyViewers(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.hold(w.told.locks, "orders/1", 0)
@@ -178,8 +180,8 @@ func TestManyViewers(t *testing.T) {
 	})
 }
 
-// TestSlowServer: the answer has the locks read so far. The server is read for at most a tenth of
-// the time, and known locks are kept.
+// TestSlowServer: if the server is slow, the first answer comes after maxWait, and has the locks read
+// so far. The next pass begins only after rest times the duration of the last one.
 func TestSlowServer(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		for i := range 40 {
@@ -227,7 +229,8 @@ func (w *world) passes() (last, current *reading) {
 	return l.last, l.current
 }
 
-// TestOutage: the answer says that the locks cannot be read, and has the last known ones.
+// TestOutage: during an outage the answer has an error and the last known locks, whose leases are not
+// counted down. After the outage the error ends.
 func TestOutage(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.hold(w.told.locks, "orders/1", 0)
@@ -253,7 +256,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestLimits: the answer omits locks beyond the limits, and says so.
+// TestLimits: a pass leaves out nodes beyond its limit, and says so. A lock has only its first entries,
+// but counts all waiters.
 func TestLimits(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		for i := range 20 {
@@ -274,7 +278,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestSeveralRoots: roots are identified by name, also if their paths are equal.
+// TestSeveralRoots: queries and metrics identify roots by their names, although all paths are equal.
 func TestSeveralRoots(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		other := w.dial("other", lock.WithRoot("/teams"))

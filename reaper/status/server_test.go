@@ -23,7 +23,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestRefuses: requests that would change something, or use another host name, are refused.
+// TestRefuses: requests with a method other than GET and HEAD, or with a host name that is not allowed,
+// are refused. /healthz and /metrics allow every host name. All answers have the security headers.
 func TestRefuses(t *testing.T) {
 	simulate(t, Options{Hosts: []string{"reaper.example"}}, func(w *world) {
 		for _, test := range []struct {
@@ -43,7 +44,7 @@ func TestRefuses(t *testing.T) {
 				w.server.ServeHTTP(answer, r)
 				want := test.want
 				if want == http.StatusMisdirectedRequest && (path == "/healthz" || path == "/metrics") {
-					want = http.StatusOK // scrapers and probes ask by any name
+					want = http.StatusOK // for scrapers and probes
 				}
 				if answer.Code != want {
 					t.Errorf("%s %s of %q: %d, want %d", test.method, path, test.host, answer.Code, want)
@@ -61,8 +62,8 @@ func TestRefuses(t *testing.T) {
 	})
 }
 
-// TestPageIsWhole: the page uses only its own files, and has no inline style or script, which its
-// Content-Security-Policy forbids.
+// TestPageIsWhole: the server has each file that the page refers to. The files have no https: address,
+// and no inline style or handler, which the Content-Security-Policy forbids.
 func TestPageIsWhole(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		page := w.get("/").Body.String()
@@ -89,7 +90,7 @@ func TestPageIsWhole(t *testing.T) {
 	})
 }
 
-// TestBusy: excess concurrent requests are asked to come again.
+// TestBusy: a request beyond maxBusy concurrent ones gets the status 503 and Retry-After.
 func TestBusy(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		for range maxBusy {
@@ -101,7 +102,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestHealth: healthz fails when sweeps are overdue, readyz without a session.
+// TestHealth: /healthz fails if sweeps are overdue, /readyz if there is no session. Both are bad
+// problems in the status.
 func TestHealth(t *testing.T) {
 	overdue := reaper.Schedule{Policies: []string{"orders"}, Overdue: true, Late: 90, Running: &reaper.Progress{WaitsFor: "the list of /locks", Waits: 80}}
 	for name, test := range map[string]struct {
@@ -133,7 +135,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestBeforeTheFirstSession: every path is answered.
+// TestBeforeTheFirstSession: before the first session only /readyz fails, and no lock is found.
 func TestBeforeTheFirstSession(t *testing.T) {
 	m := &told{status: reaper.Status{About: reaper.About{Root: "/locks"}, State: reaper.Disconnected, Session: reaper.Session{Since: time.Now()}}}
 	s, err := New(Options{Roots: []Root{{Monitor: m}}})
@@ -159,7 +161,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestServe: Serve runs until its context ends.
+// TestServe: Serve answers requests until its context ends. Then it returns nil and no longer listens.
 func TestServe(t *testing.T) {
 	s, err := New(Options{Roots: []Root{{Monitor: &told{}}}})
 	if err != nil {
@@ -186,8 +188,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestStandbyForgets: only the active reaper reports the findings of its last sweep. If it becomes
-// active again, it reports none before its next sweep.
+// TestStandbyForgets: only the active reaper shows the findings of its last sweep. If a reaper becomes
+// active again, it shows none before its next sweep.
 func TestStandbyForgets(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		report := func() {
@@ -225,7 +227,8 @@ func TestStandbyForgets(t *testing.T) {
 	})
 }
 
-// TestProblemsNameLocks: a problem with a node names its lock, with correct singular and plural.
+// TestProblemsNameLocks: a problem with nodes names the first lock, in the singular or plural. A node
+// that belongs to no lock has no name.
 func TestProblemsNameLocks(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		entry := "/" + znode.Prefix(znode.NewID(), znode.Exclusive) + "0000000007"
@@ -258,7 +261,7 @@ func TestProblemsNameLocks(t *testing.T) {
 }
 
 // TestMetrics: Prometheus's linter finds nothing in a scrape. The metrics are exactly those in the
-// package's doc, and the number of labels is bounded.
+// package's doc. No label has the name of a lock, or a policy that is not in force.
 func TestMetrics(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.hold(w.told.locks, "orders/secret", 0)

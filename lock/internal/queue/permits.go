@@ -14,26 +14,26 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// The anchor's data has a semaphore's number of permits. The first contenders are in, as long as
-// the permits suffice. Any holder can be the next to leave, so one that has gone proves nothing:
-// a waiter counts the permits of all contenders ahead.
+// The anchor's data has a semaphore's number of permits. The first contenders hold the semaphore, as
+// long as the permits suffice. Any holder can be the next to release its permits. So a waiter counts
+// the permits of all contenders ahead.
 //
-//   - The first waiter watches the anchor and each holder, or the children if there are many
-//     holders. After each change it reads the number of permits, and counts again. It must read
-//     the number afterwards: a Resize lowers it in the transaction that deletes the entry that
-//     had waited for those permits.
+//   - The first waiter watches the anchor and each holder, or the children if there are more than
+//     fewHolders holders. After each change it reads the number of permits, and counts again. It
+//     must read the number after the change: a Resize lowers the number in the transaction that
+//     deletes its own entry, which waited for the permits.
 //   - Any other waiter watches the entry before it, whose grant makes this waiter the first. It
-//     also watches the entry that is as many permits ahead as there are: if the holders leave in
-//     the order in which they came, there is room when that entry has gone.
+//     also watches the target: the entry that is as many permits ahead as there are. If the holders
+//     release in the order of the queue, there is room when the target is deleted.
 
 // fewHolders is the largest number of holders that a client reads or watches one by one.
 const fewHolders = 16
 
 // holdersAhead has the holders ahead of the first waiter, and the number of permits.
 type holdersAhead struct {
-	names    []znode.Name         // the entries ahead, some of which may have gone
+	names    []znode.Name         // the entries ahead; some may no longer exist
 	seen     map[string]*sighting // by name; each has a watch
-	again    time.Time            // time of the next read of all of them
+	again    time.Time            // time of the next read of all entries ahead
 	capacity int32
 	resized  <-chan zk.Event // watch on the number of permits
 }
@@ -43,19 +43,19 @@ func (c *holdersAhead) drop(n znode.Name) {
 	c.names = slices.DeleteFunc(c.names, func(o znode.Name) bool { return o.Node == n.Node })
 }
 
-// placeByCount returns the position of a semaphore's entry by the reply to its create. There were
-// this many contenders, each with at least one permit. A second contender always lists: the record
-// of a lone holder need not show the grant, and a waiter that did not know of it would not watch
-// the number of permits.
+// placeByCount returns the position of a semaphore's entry by the reply to its create. contenders is
+// the number of contenders then, each with at least one permit. The position is zero if the waiter
+// has to list. A second contender always lists: a lone holder's record may lack the grant, and a waiter
+// that does not know of the grant would not watch the number of permits.
 func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) position {
 	capacity := d.parent.anchor.capacity()
 	if contenders <= max(capacity, 2) || own.Seq <= capacity {
-		return position{} // there may be room: a list tells
+		return position{} // there may be room: list
 	}
 	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
 }
 
-// placePermits sets the position of the entry by a list that was just read.
+// placePermits sets the position of the entry by a list that was read after settled began.
 func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
 	capacity, resized, err := w.readCapacity(ctx, true)
 	if err != nil {
@@ -70,7 +70,7 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	if w.p = positionOf(names, self, rules); w.p.admitted {
 		return nil
 	}
-	first := self == 0 // it asks for more permits than there are, and waits for a Resize
+	first := self == 0 // then it needs more permits than there are, and waits for a Resize
 	if !first {
 		before := names[self-1]
 		first = !before.Ours() || before.Node == w.grantedPredecessor || znode.WaitsFor(names, self-1, rules) < 0
@@ -89,7 +89,8 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	return nil
 }
 
-// countRoom tells the place of this process how many entries it can use.
+// countRoom tells this process's place how many entries of its kind can be held at once, and how many
+// more fit now.
 func (c *contender) countRoom(names []znode.Name, capacity int32) {
 	if c.placed == nil {
 		return
@@ -104,9 +105,9 @@ func (c *contender) countRoom(names []znode.Name, capacity int32) {
 	c.placed.goOn()
 }
 
-// followPermits waits for a change that may make room. For the first waiter that is any change.
-// For another waiter it is the grant or the end of the entry before it, or the end of the target
-// entry.
+// followPermits waits for a change that may make room. For the first waiter that is any change of the
+// holders or the number of permits. For another waiter it is the grant or the end of the entry before
+// it, or the end of the target.
 func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
 	case w.trying:
@@ -148,7 +149,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 				return nil
 			case errors.Is(err, zk.ErrNoNode):
 				return w.unsettled(ctx)
-			case err != nil && !errors.Is(err, zk.ErrNoAuth): // if an ACL hides it, the predecessor must do
+			case err != nil && !errors.Is(err, zk.ErrNoAuth): // if an ACL hides the target, watch only the predecessor
 				return err
 			}
 		}
@@ -159,7 +160,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 		case w.p.targetGone || w.p.predecessorGone: // there may be room: list
 			w.p = position{}
 			return nil
-		case !again: // probably granted, which makes us the first waiter
+		case !again: // the predecessor was probably granted, so this waiter is the first
 			return w.listHolders(ctx)
 		case !time.Now().Before(until):
 			return nil
@@ -167,8 +168,8 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	}
 }
 
-// listHolders lists when we are probably the first waiter. If there may be many holders, it waits
-// for a change of the children after the same list.
+// listHolders makes a waiter list that is probably the first one. If there may be many holders, it
+// lists itself, and waits for a change of the children.
 func (w *waiter) listHolders(ctx context.Context) error {
 	if p := w.lock.believed(); p.state == ours && p.anchor.capacity() > fewHolders {
 		return w.followChildren(ctx)
@@ -177,8 +178,8 @@ func (w *waiter) listHolders(ctx context.Context) error {
 	return nil
 }
 
-// followHolders waits until there is room, or until it has purged an expired holder. It reads
-// changed holders again, and reads all when one of them may have expired.
+// followHolders reads the changed holders ahead, or all holders if one may have expired. It admits the
+// waiter if there is room, or purges an expired holder. Otherwise it waits for the next change.
 func (w *waiter) followHolders(ctx context.Context) error {
 	settled, c, now := w.settled(), w.ahead, time.Now()
 	all := !now.Before(c.again)
@@ -200,7 +201,7 @@ func (w *waiter) followHolders(ctx context.Context) error {
 			switch {
 			case errors.Is(err, zk.ErrNoNode):
 				c.drop(n)
-				reread = true // if it belonged to a Resize, its deletion lowered the number
+				reread = true // if the entry was that of a Resize, its deletion lowered the number
 				continue
 			case errors.Is(err, zk.ErrNoAuth):
 				readAgainIn(pollEvery)
@@ -233,8 +234,8 @@ func (w *waiter) followHolders(ctx context.Context) error {
 	return w.awaitAny(ctx, append(events, c.resized), time.Until(c.again))
 }
 
-// followChildren lists the contenders, and waits until they change. A resize changes them too: its
-// entry goes in the same transaction.
+// followChildren lists the contenders, and waits until they change. A Resize changes them, too: it
+// deletes its entry in the same transaction.
 func (w *waiter) followChildren(ctx context.Context) error {
 	settled := w.settled()
 	children, _, changed, err := w.Conn.WatchChildren(ctx, w.parent)
@@ -244,7 +245,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	names := znode.Contenders(children)
 	self := znode.Find(names, w.e.Name().Node)
 	if self < 0 {
-		w.p, w.ahead = position{}, nil // a list after a Sync tells whether our entry has gone
+		w.p, w.ahead = position{}, nil // a list after a Sync shows whether this waiter's entry exists
 		return nil
 	}
 	w.entriesAhead = self
@@ -258,10 +259,11 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	return err
 }
 
-// purgeSome reads a few of many holders, chosen at random, and purges the expired ones.
+// purgeSome reads up to fewHolders random holders, and purges the expired ones. It does so at most
+// once in a quarter of the TTL.
 func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if w.purgeAt.IsZero() {
-		w.purgeAt = time.Now() // not at once: most waiters are first only for a moment
+		w.purgeAt = time.Now() // not the first time: most waiters are the first one only briefly
 	}
 	if time.Since(w.purgeAt) < w.Terms.TTL/4 {
 		return nil
@@ -276,7 +278,7 @@ func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	return nil
 }
 
-// sample returns a few of the names, chosen at random.
+// sample returns up to fewHolders of the names, chosen at random.
 func (q *Queue) sample(names []znode.Name) []znode.Name {
 	if len(names) <= fewHolders {
 		return names
@@ -286,7 +288,7 @@ func (q *Queue) sample(names []znode.Name) []znode.Name {
 	return names[:fewHolders]
 }
 
-// awaitAny waits for any of the events, for at most that long, or until our own entry ends.
+// awaitAny waits for any of the events, at most for the time most, or until this waiter's entry ends.
 func (w *waiter) awaitAny(ctx context.Context, events []<-chan zk.Event, most time.Duration) error {
 	any := make(chan zk.Event)
 	fire := sync.OnceFunc(func() { close(any) })
