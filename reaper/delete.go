@@ -144,7 +144,7 @@ func (s *sweep) gone(ctx context.Context, batch []deletion, spared deletion, ref
 	for i, r := range s.reread(ctx, batch) {
 		d := batch[i]
 		switch {
-		case errors.Is(r.err, zk.ErrNoNode), r.err == nil && r.stat.Czxid > d.mzxid: // gone, or another node
+		case errors.Is(r.err, zk.ErrNoNode), r.err == nil && r.stat.Czxid > d.mzxid: // missing, or another node
 			gone = append(gone, d)
 		case r.err != nil && !errors.Is(r.err, zk.ErrNoAuth):
 			s.stop(fmt.Errorf("read %s: %w", d.Path, r.err))

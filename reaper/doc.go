@@ -8,7 +8,7 @@
 //     by the same rule.
 //   - A lock's parent that Holdfast created, if it has no child but its anchor and its data was
 //     written longer ago than the policy's orphan_after, unless the policy has keep_parent. The
-//     anchor goes with it.
+//     reaper deletes the anchor together with the parent.
 //   - An ancestor that Holdfast created, by the same rule.
 //   - A release request, see lock.Client.Revoke, whose entry no longer exists. The entry's path
 //     never recurs.

@@ -33,7 +33,7 @@ func newGroup(text string, schedule cron.Schedule, policies []policy.Policy) *gr
 	return &group{text: text, schedule: schedule, chosen: policies, history: new(history)}
 }
 
-// timing is the schedule of a group for cron. After a reload the next sweep keeps its due time: if
+// timing is the schedule of a group for cron. A reload does not change when the next sweep is due: if
 // "@every" counted from the reload, frequent reloads would postpone all sweeps.
 type timing struct {
 	monitor *Monitor

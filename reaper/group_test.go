@@ -217,7 +217,7 @@ func TestMonitorIsSafe(t *testing.T) {
 }
 
 // TestSchedulesAreResolved: the reaper refuses a schedule in a time zone that this machine does not
-// know. The error names the policy.
+// know. The error names the policy, or the key reaper.schedule.
 func TestSchedulesAreResolved(t *testing.T) {
 	const schedule = "CRON_TZ=Nowhere/Here 30 4 * * *"
 	set, err := policy.NewSet(policy.Policy{Name: "a", Match: policy.MustPattern("a"), Schedule: schedule})

@@ -13,7 +13,6 @@ import (
 // epoch is the epoch of most nodes in these tests, all written at 100 s.
 const epoch = 3
 
-// zxid returns the zxid of a transaction in an epoch.
 func zxid(epoch, n int64) int64 { return epoch<<32 + n }
 
 // at returns the ensemble time of a sample at ms milliseconds, by transaction n of the nodes' epoch.

@@ -68,7 +68,7 @@ func (m *Monitor) Policies() *policy.Set {
 	return m.policies
 }
 
-// Status returns the present status. The result belongs to the caller.
+// Status returns the present status. The caller may change the result, except the maps in its Reports.
 func (m *Monitor) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()

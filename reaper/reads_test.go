@@ -37,7 +37,7 @@ func (w *world) reads(r *reaper.Reaper, path string) int {
 }
 
 // TestReadsOfALock: a sweep that deletes a lock reads its list, each of its entries and its parent
-// once, and a node that only a guard proves once more.
+// once. It reads a parent that only a guard proves a second time.
 func TestReadsOfALock(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")

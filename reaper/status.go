@@ -38,8 +38,8 @@ type Status struct {
 	// ActiveReaper is the last known active reaper while this one stands by; otherwise "".
 	ActiveReaper string  `json:"active_reaper,omitempty"`
 	Session      Session `json:"session"`
-	// Schedules are the groups of policies that are swept together; none while this reaper is not
-	// active.
+	// Schedules are the groups of policies that are swept together; none while this reaper does not
+	// hold the lock of the active reaper.
 	Schedules []Schedule `json:"schedules"`
 	// Reports are the last sweeps, the oldest first: at most [KeptReports]. They have no paths of
 	// nodes. Do not change their maps, which are shared.
@@ -48,7 +48,7 @@ type Status struct {
 	Failed  uint64   `json:"failed"`  // incomplete sweeps since the start
 	Skipped uint64   `json:"skipped"` // sweeps skipped because the last one was still running
 	// LastFailure is the last failure of a sweep, of Run or of Dial; nil if there was none. Its
-	// InARow is 0 if a sweep or a Dial has succeeded since.
+	// InARow is 0 if a sweep or a Dial has succeeded since, or this reaper is no longer active.
 	LastFailure *Failure `json:"last_failure,omitempty"`
 	// Reloads is the number of configurations put in force, without the first.
 	Reloads uint64 `json:"reloads"`
@@ -85,9 +85,9 @@ type Schedule struct {
 	// zero if there is none.
 	Last time.Time `json:"last,omitzero"`
 	Next time.Time `json:"next,omitzero"`
-	// Overdue says that a complete sweep is missing, and that no running sweep makes progress. A slow
-	// sweep is not overdue. A sweep may be late by the time between two sweeps: at least a minute,
-	// at most an hour. Late is the delay beyond that, in seconds.
+	// Overdue says that no sweep has completed within the allowed delay, and that no running sweep
+	// makes progress. A slow sweep is not overdue. The allowed delay is the time between two sweeps,
+	// but at least a minute and at most an hour. Late is the delay beyond it, in seconds.
 	Overdue bool      `json:"overdue"`
 	Late    float64   `json:"late_seconds"`
 	Skipped int       `json:"skipped"`           // sweeps skipped in a row, because one was still running
@@ -106,7 +106,7 @@ type Progress struct {
 	Waits    float64 `json:"waits_seconds"`
 }
 
-// Failure has the last of a row of failures, and their number.
+// Failure has the last failure, and the number of failures in a row.
 type Failure struct {
 	Error  string    `json:"error"`
 	First  time.Time `json:"first"`    // first failure in the row

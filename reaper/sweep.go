@@ -74,7 +74,6 @@ func (s *sweep) run(ctx context.Context) error {
 	return nil
 }
 
-// covers reports whether the policy is one that this sweep covers.
 func (s *sweep) covers(p policy.Policy) bool { return s.report.Policies[p.Name] != nil }
 
 // visit sweeps a node and all nodes below it. It reports whether the node will be deleted or does

@@ -470,8 +470,8 @@ func configFile(t testing.TB) []byte {
 	return data
 }
 
-// TestConfigFileIsDefault: config.yaml has the defaults. A test of package reaper checks the
-// reaper's part.
+// TestConfigFileIsDefault: config.yaml has the defaults, except in the section reaper, which a test of
+// package reaper checks.
 func TestConfigFileIsDefault(t *testing.T) {
 	c, err := Load("../../config.yaml")
 	if err != nil {
@@ -517,7 +517,7 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 		t.Fatalf("the schema has only the keys %q", keys)
 	}
 	for _, key := range keys {
-		// A root's section has the same keys as the whole file, which explains them.
+		// config.yaml may leave out a root's key if it explains the same key of the whole file.
 		inner, above := strings.CutPrefix(key, "roots[].")
 		above = above && strings.Contains(inner, ".") && slices.Contains(keys, inner)
 		if !given[key] && !slices.Contains(exclusive, key) && !above {

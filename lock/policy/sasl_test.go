@@ -34,7 +34,7 @@ func TestSASLDigest(t *testing.T) {
 	}
 }
 
-// mechanism is a lock.SASL whose exchanges fail with the error.
+// mechanism is a lock.SASL whose Start fails with the error.
 type mechanism struct{ error }
 
 func (m mechanism) Start(context.Context, string) (lock.SASLExchange, error) { return nil, m.error }

@@ -24,7 +24,7 @@ import (
 
 // Options configure a server.
 type Options struct {
-	// Roots are the roots to show, until SetRoots sets others.
+	// Roots are the roots to show until the first call of [Server.SetRoots].
 	Roots []Root
 	// Metadata shows the metadata of entries, which may be confidential. By default it is not
 	// shown.

@@ -55,7 +55,7 @@ func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) pos
 	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
 }
 
-// placePermits sets the position of the entry by a list that was read after settled began.
+// placePermits sets the position of the entry by a list. settled must be from before the list.
 func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
 	capacity, resized, err := w.readCapacity(ctx, true)
 	if err != nil {
@@ -89,8 +89,8 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 	return nil
 }
 
-// countRoom tells this process's place how many entries of its kind can be held at once, and how many
-// more fit now.
+// countRoom records, for this process's place, how many of its entries the permits suffice for, and
+// how many fit beside the other listed entries.
 func (c *contender) countRoom(names []znode.Name, capacity int32) {
 	if c.placed == nil {
 		return
