@@ -100,8 +100,8 @@ type Progress struct {
 	Began time.Time `json:"began"`
 	Found int       `json:"found"` // known nodes to visit
 	Done  int       `json:"done"`  // visited nodes
-	// WaitsFor is the wait of the sweep that began first, such as "the list of /locks/a"; "" if it
-	// does not wait. Waits is how long this wait has lasted, in seconds.
+	// WaitsFor is what the sweep has waited for longest, such as "the list of /locks/a"; "" if it does
+	// not wait. Waits is how long this wait has lasted, in seconds.
 	WaitsFor string  `json:"waits_for,omitempty"`
 	Waits    float64 `json:"waits_seconds"`
 }

@@ -30,7 +30,8 @@ const (
 	orphan = 30 * time.Second
 )
 
-// world is an ensemble in memory, in virtual time, with the tools of a test.
+// world is an ensemble in memory and in virtual time, with the test, its context, and the log of its
+// reapers.
 type world struct {
 	*testing.T
 	*locktest.Ensemble

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// TestDifferences: the changes of a reload are listed, key by key.
+// TestDifferences: each changed key is listed with its new and its old value. Policies that are added,
+// removed or reordered are listed, too.
 func TestDifferences(t *testing.T) {
 	parse := func(text string) *policy.Config {
 		t.Helper()

@@ -313,7 +313,7 @@ func TestParseSchedule(t *testing.T) {
 }
 
 // TestZonesAreTheReapers: NewSet and Parse accept a schedule in a time zone that this machine does not
-// know, because clients need no schedule. They refuse other mistakes in the schedule.
+// know, because clients need no schedule. Parse still refuses the schedule if a field is missing.
 func TestZonesAreTheReapers(t *testing.T) {
 	const schedule = "CRON_TZ=Nowhere/Here 30 4 * * *"
 	if _, err := NewSet(Policy{Name: "a", Match: MustPattern("a"), Schedule: schedule}); err != nil {

@@ -193,7 +193,7 @@ func (l *Lock) at(now time.Time) Lock {
 	return shown
 }
 
-// count counts locks by policy.
+// count returns the counts of each policy that has locks, sorted by the policies' names.
 func count(root string, locks []*Lock) []Count {
 	byPolicy := map[string]*Count{}
 	for _, l := range locks {

@@ -80,17 +80,17 @@ func (r RootState) problems(now time.Time) []Problem {
 	return found
 }
 
-// noSession returns a text about a lost session.
+// noSession returns a text that says how long there has been no session.
 func noSession(s reaper.Session, now time.Time) string {
 	return fmt.Sprintf("no session with ZooKeeper for %v", max(0, now.Sub(s.Since)).Round(time.Second))
 }
 
-// overdue returns a text about a schedule with an overdue sweep.
+// overdue returns a text with the policies of an overdue schedule, and the delay.
 func overdue(g reaper.Schedule) string {
 	return fmt.Sprintf("sweeps of %s are overdue by %v", strings.Join(g.Policies, ", "), seconds(g.Late))
 }
 
-// blocks returns a text about the locks that n nodes block.
+// blocks returns a text that says that n nodes block their locks, and names the first lock.
 func blocks(n int, first string) string {
 	if n == 1 {
 		return "it blocks its lock" + suchAs(n, first)
