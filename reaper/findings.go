@@ -13,8 +13,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// unread handles the error of a read, and reports whether the node is missing. It counts a refusal
-// by the ACL as denied, and any other error as a failure.
+// unread handles the error of a read, and reports whether the node is missing. A refusal by an ACL
+// counts as denied. Any other error stops the sweep.
 func (s *sweep) unread(ctx context.Context, path, what, policy string, err error) (missing bool) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

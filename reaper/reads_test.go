@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// reads sweeps, and returns the number of reads at that path and below it.
+// reads sweeps, and returns the number of reads of the node at path and the nodes below it meanwhile.
 func (w *world) reads(r *reaper.Reaper, path string) int {
 	w.Helper()
 	var mu sync.Mutex

@@ -91,7 +91,7 @@ func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	return hold, nil
 }
 
-// nameOf returns the name of a reaper for logs.
+// nameOf returns the name of a reaper for logs; "unknown" without an owner.
 func nameOf(owner, host string, pid int) string {
 	if owner == "" {
 		return "unknown"

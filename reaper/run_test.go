@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// lines returns the log lines with that message.
+// lines returns the log lines with the message msg.
 func (w *world) lines(msg string) (lines []map[string]any) {
 	w.Helper()
 	d := json.NewDecoder(bytes.NewReader([]byte(w.logged())))
@@ -34,7 +34,7 @@ func (w *world) lines(msg string) (lines []map[string]any) {
 	return lines
 }
 
-// one returns the only log line with that message.
+// one returns the log line with the message msg, of which there must be exactly one.
 func (w *world) one(msg string) map[string]any {
 	w.Helper()
 	lines := w.lines(msg)
@@ -85,7 +85,8 @@ func TestFrozenFor17Seconds(t *testing.T) {
 	})
 }
 
-// TestALongOutageIsToldAgain: a long outage is logged again, at growing intervals.
+// TestALongOutageIsToldAgain: in an outage of 40 minutes the log has five reminders. Run can be stopped
+// during the outage without an error.
 func TestALongOutageIsToldAgain(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})

@@ -17,8 +17,9 @@
 // If the configuration has several roots, each has its own client, and a failure of one does not
 // stop the others. The reports are then a list.
 //
-// The exit status is 0 if the sweep is complete, 1 if it failed or is incomplete (also if another
-// reaper is active), and 2 for bad configuration or usage.
+// The exit status is 0 if the sweep is complete or the daemon was stopped, 1 if the sweep or the daemon
+// failed, or the sweep is incomplete (also if another reaper is active), and 2 for bad configuration or
+// usage.
 package main
 
 import (

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper/status"
 )
 
-// page serves the status of the roots.
+// page is the status page: its server, and its listener.
 type page struct {
 	server *status.Server
 	at     net.Listener

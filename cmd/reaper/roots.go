@@ -33,7 +33,7 @@ type root struct {
 // livePolicies are the policies in force. The client uses them for the reaper's own lock.
 type livePolicies struct{ *reaper.Monitor }
 
-// Policy returns the policy of the set in force.
+// Policy implements [lock.Policies].
 func (l livePolicies) Policy(name string) lock.Policy { return l.Policies().Policy(name) }
 
 func (d *daemon) newRoot(n policy.Named) (*root, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of the reads for viewers. A listing says if it has left something out.
+// Limits of the reads for viewers. The answer says if a pass has left out nodes.
 const (
 	maxNodes   = 20_000 // nodes that a pass visits
 	maxEntries = 3      // entries of each lock that a pass reads: the first ones
