@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 )
 
-// awayAfter is the time without a session after which the log reports that ZooKeeper is away. A
+// awayAfter is the time without a session after which the client logs that ZooKeeper is away. A
 // broken connection is usually replaced within milliseconds.
 const awayAfter = time.Second
 
-// outage is the state of the log lines about an outage: one when it begins, one when it first
-// puts a hold at risk, and one with the number of such holds when it has ended.
+// outage is the state of the log lines about an outage: one when it begins, one when it first puts
+// a hold at risk, and one with the numbers of holds at risk and lost when it has ended.
 type outage struct {
 	mu       sync.Mutex
 	away     bool          // there is no session
@@ -109,7 +109,7 @@ func (c *Client) logRisk(e *queue.Entry, change lease.Change) {
 	event.Int("holds", holds).Msg(message)
 }
 
-// countHolds returns the client's number of holds.
+// countHolds returns the number of holds; each reader that shares an entry counts.
 func (c *Client) countHolds() (n int) {
 	for _, e := range c.keeper.Entries() {
 		n += e.Holds()

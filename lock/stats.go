@@ -7,9 +7,9 @@ type Stats struct {
 	Renewals uint64 // rewrites of entries: renewals, and records of grants
 	Lost     uint64 // holds that ended before they were unlocked
 	Requeued uint64 // times a waiter found its own entry gone and queued again
-	Purged   uint64 // expired entries of others deleted
-	// Displacements are the detected steps of the ZooKeeper leader's clock, and the differences
-	// from the previous leader's clock.
+	Purged   uint64 // expired entries of other contenders that this client deleted
+	// Displacements counts the detected steps of the ZooKeeper leader's clock. A change to a leader
+	// with a different clock counts as a step.
 	Displacements uint64
 	DroppedLines  uint64 // log lines that the logger did not take in time: it blocks
 	DroppedEvents uint64 // events that the observers did not take in time
