@@ -26,8 +26,8 @@ func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// checkContext returns an error if ctx is nil or has ended. Each call begins with this check, so no
-// call succeeds with a context that had ended before.
+// checkContext returns an error if ctx is nil or has ended. Each call with a context makes this
+// check before it sends a request.
 func checkContext(ctx context.Context, what, name string) error {
 	switch {
 	case ctx == nil:

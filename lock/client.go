@@ -177,7 +177,7 @@ func (c *Client) forgotten() {
 	}
 }
 
-// start creates the parts of the client, each on top of those before it, and runs them.
+// start creates the parts of the client, each from the parts before it, and runs them.
 func (c *Client) start() *Client {
 	newID := func() string { return znode.FormatID(c.cfg.random.Uint64()) }
 	c.mu.Lock()

@@ -66,7 +66,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		err = zkconn.ContextError(bound)
 	}
 	switch {
-	// The lease has ended: that of the hold, or that of the ticket.
+	// The entry was removed because a lease had ended: the hold's, or the one written for the ticket.
 	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl):
 		return Ticket{}, lossOf(e, ErrExpired)
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken), errors.Is(err, ErrBroken):
@@ -105,7 +105,7 @@ func (h *Hold) mayMove() error {
 	return nil
 }
 
-// cannot returns the error of a call that this hold does not allow.
+// cannot returns an ErrInvalid with the rule that forbids a call for this hold.
 func (h *Hold) cannot(rule string, args ...any) error {
 	return invalid("hold of", fmt.Sprintf("%q", h.Name()), rule, args...)
 }

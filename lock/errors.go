@@ -30,8 +30,8 @@ var (
 	// ErrInvalid says that an argument or option was refused. The message has its name, its value
 	// and the rule.
 	ErrInvalid = errors.New("invalid argument")
-	// ErrForeign says that the lock's path holds a znode that Holdfast did not create:
-	// it has other data, or cannot have children. Nothing was touched.
+	// ErrForeign says that the lock's path holds a znode that Holdfast did not create: it has other
+	// data, or cannot have children. The client has changed nothing.
 	ErrForeign = queue.ErrForeign
 	// ErrKind says that the name already belongs to another kind of lock.
 	ErrKind = queue.ErrKind
@@ -68,8 +68,8 @@ var (
 	// ErrAttached: another client has attached to the entry. The error also matches ErrTaken.
 	// [Client.Attach] fails with it too if another client attached first.
 	ErrAttached = lease.ErrAttached
-	// ErrBroken: the hold was force-released, for example by "holdfast break". The message has
-	// the owner that did so, and the reason.
+	// ErrBroken: the hold was force-released, for example by "holdfast break". The message names
+	// the client that did it, and has the reason.
 	ErrBroken = lease.ErrBroken
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = lease.ErrMaxHold

@@ -89,7 +89,7 @@ type Event struct {
 	// entries in ZooKeeper, and goroutines of this client. It is 0 if unknown, as for
 	// [WithBarging].
 	Ahead int
-	// Queued says that there was an EventWaiting before.
+	// Queued says that this request had an EventWaiting before.
 	Queued bool
 	// Waited is the time from the request to the grant or the withdrawal. If the waiter has queued
 	// again, it counts from the first request.

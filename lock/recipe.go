@@ -47,7 +47,8 @@ var acquire, try how = (*queue.Queue).Acquire, (*queue.Queue).Try
 // errNoClient is the error of a lock that is the zero value of its type.
 var errNoClient = invalid("lock", "{}", "must come from a client")
 
-// validate returns the first mistake in the name or an option, or errNoClient.
+// validate returns an ErrInvalid for the first mistake in the name or an option, or for the zero
+// recipe.
 func (r *recipe) validate() error {
 	if r.err == nil && r.client == nil {
 		return errNoClient

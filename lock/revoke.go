@@ -108,7 +108,7 @@ func (h *Hold) Revoked() <-chan Revocation {
 }
 
 // ended stops the delivery of requests for an entry that has ended. If the entry was handed off
-// locally, ended does nothing: it has another holder.
+// locally, ended does nothing: the entry has another holder.
 func (c *Client) ended(e *queue.Entry, why error) {
 	if !e.HandedOff() {
 		c.inbox.Ended(e.Path, errors.Is(why, ErrDetached) || errors.Is(why, ErrTaken))

@@ -1,6 +1,6 @@
 package lock
 
-// Stats are a client's counters since it was made.
+// Stats are a client's present numbers of holds and waiters, and its counters since it was made.
 type Stats struct {
 	Holds    int    // present holds; each reader that shares an entry counts
 	Waiters  int    // goroutines waiting now, and cached leases ([WithIdle])
@@ -11,7 +11,7 @@ type Stats struct {
 	// Displacements counts the detected steps of the ZooKeeper leader's clock. A change to a leader
 	// with a different clock counts as a step.
 	Displacements uint64
-	DroppedLines  uint64 // log lines that the logger did not take in time: it blocks
+	DroppedLines  uint64 // log lines that the logger did not take in time, because it blocked
 	DroppedEvents uint64 // events that the observers did not take in time
 }
 

@@ -53,7 +53,8 @@ func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (ta
 }
 
 // idle reports whether the record, read without the lock, shows that no tick is due and no run goes
-// on. This saves the requests for the lock. If something cannot be read, idle returns false.
+// on. This saves the requests for the lock. If something cannot be read, idle returns false. If it
+// returns true, t is the result of take.
 func (j *Job) idle(ctx context.Context) (t taken, idle bool) {
 	rec, _, err := j.read(ctx)
 	if err != nil || rec.Upto.IsZero() || rec.last().Tick.After(rec.Upto) {

@@ -99,9 +99,9 @@
 //
 // The lease of an entry ends ttl_ms after its last write. Other clients wait for the grace too
 // before they delete the entry. The leader stamps each write: its Mtime. Stamps are comparable only
-// within one term. A term begins with a change of the leader or a detected step of its clock, and
-// lasts until the next. So a judge, which is any client that decides whether an entry has expired,
-// counts
+// within one term. A term begins with a change of the leader, or when detected steps of its clock
+// may add up to more than 50 ms. It lasts until the next term. So a judge, which is any client that
+// decides whether an entry has expired, counts
 //
 //   - from Mtime, if the entry was written in the present term;
 //   - from the earliest stamp of the present term that the judge knows, if the entry was

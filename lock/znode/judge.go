@@ -20,9 +20,9 @@ type Stat struct {
 	Pzxid          int64 // transaction that created or deleted a child last
 }
 
-// Spent reports whether the counter of sequential children is at its end, so that no contender
-// can join any more. The counter is half of Cversion plus NumChildren, which have wrapped by
-// then.
+// Spent reports whether the counter of sequential children is at its end, so that no contender can
+// join any more. The counter is the number of creates: half of Cversion plus NumChildren. At the
+// end this sum is 2^32-2, which wraps to -2.
 func (s Stat) Spent() bool { return s.Cversion+s.NumChildren == -2 }
 
 // Epoch returns the epoch of a transaction. Each leader has its own epoch, and epochs rise.
@@ -47,9 +47,9 @@ func (v Verdict) String() string { return verdictNames[v] }
 //
 // Stamps of two leaders cannot be compared: their clocks may differ by any amount. Nor can stamps
 // from before and after a step of one leader's clock. So time is divided into terms, and stamps are
-// compared only within a term. A term begins with each epoch, and with each step of the clock that
-// this judge detects. An entry written before the present term was written before the term's first
-// stamp, so its lease counts from that stamp.
+// compared only within a term. A term begins with each epoch, and when steps of the clock that this
+// judge has detected may add up to more than 50 ms. An entry written before the present term was
+// written before the term's first stamp, so its lease counts from that stamp.
 type Now struct {
 	// Zxid is the transaction of the sample that this knowledge comes from; 0: no sample yet. It
 	// can only judge earlier writes.
@@ -72,7 +72,8 @@ type Now struct {
 	// the judge does not notice it if they have made more transactions since than they had made
 	// before.
 	Sessions int
-	// Doubted says that Term is of an earlier session. A write with a lower number may be newer.
+	// Doubted says that Term is of an earlier session. A write numbered below Term may be newer
+	// than Term.
 	Doubted bool
 }
 
@@ -114,8 +115,7 @@ func (n Now) Passed(stat Stat, lasts, precision time.Duration) (Verdict, time.Du
 	return Live, later(end - n.Upper)
 }
 
-// later returns a duration of the local clock during which the leader's clock surely advances by
-// more than d.
+// later returns a duration of the local clock in which the leader's clock surely advances by d.
 func later(d time.Duration) time.Duration { return d + d/RateError + time.Millisecond }
 
 // Entry is a contender's node, from a single read.
@@ -123,7 +123,7 @@ type Entry struct {
 	Name
 	Stat   Stat   // from the same read
 	Record Record // as far as the data could be decoded
-	Err    error  // ErrNewer, ErrOlder or ErrForeign if the data is no record of this format
+	Err    error  // ErrNewer, ErrOlder or ErrForeign if the data is not a record of this format
 }
 
 // ReadEntry returns the entry with that name, from the data and the Stat of one read.
@@ -180,7 +180,7 @@ func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duratio
 type Node struct {
 	Parent
 	Stat Stat  // from the same read
-	Err  error // ErrNewer, ErrOlder or ErrForeign if the data is no parent's of this format
+	Err  error // ErrNewer, ErrOlder or ErrForeign if the data is not a parent's of this format
 }
 
 // ReadNode returns a node that is no entry, from the data and the Stat of one read.

@@ -79,7 +79,7 @@ func (n Name) Prefix() string {
 // NewID returns a new random id, as [FormatID] writes it.
 func NewID() string { return FormatID(rand.Uint64()) }
 
-// ParseID returns the number of an id. It is the inverse of [FormatID].
+// ParseID returns the number of an id that [FormatID] made. Any other text is an error.
 func ParseID(id string) (uint64, error) {
 	if !isID(id) || len(id) != idLength {
 		return 0, fmt.Errorf("%.40q is no id: want %d lower-case hexadecimal digits", id, idLength)
@@ -253,9 +253,9 @@ func Find(names []Name, node string) int {
 	return slices.IndexFunc(names, func(n Name) bool { return n.Node == node })
 }
 
-// CheckName returns an error if name cannot be the name of a lock. A name is relative to the
-// root: components separated by single slashes, as ZooKeeper accepts them in paths. No component
-// may look like an entry.
+// CheckName returns an error if name cannot be the name of a lock. A name is relative to the root:
+// components separated by single slashes, as ZooKeeper accepts them in paths. No component may look
+// like an entry or an anchor, or be [Reserved].
 func CheckName(name string) error {
 	if name == "" {
 		return fmt.Errorf("lock name is empty")

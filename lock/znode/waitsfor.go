@@ -52,9 +52,9 @@ func exclusive(a, b Role) bool { return a != Shared || b != Shared }
 
 // Alone reports whether, if n holds the lock, the contender right behind n is the next holder when
 // n leaves. For that, no contender may be admitted beside n or ahead of n, and no contender may
-// join ahead of another. Curator's read/write lock does so: a writer that goes on as a reader
-// creates a second entry with the sequence of its first. So on a read/write lock the end of another
-// library's entry proves nothing.
+// join ahead of another. On Curator's read/write lock a contender can join ahead of another: a
+// writer that goes on as a reader creates a second entry with the sequence of its first. So on a
+// read/write lock the end of another library's entry proves nothing.
 func (k Kind) Alone(n Name) bool {
 	return k == Mutex || k == RW && n.Ours() && n.Role != Shared
 }

@@ -50,8 +50,8 @@ func NewTicks(locks *lock.Client, schedules map[string]cron.Schedule, opts sched
 }
 
 // Lock takes the tick of the named job that is nearest to the present. If the tick is in the
-// future, Lock waits for it. If another process took the tick, Lock fails with [ErrTaken], and
-// gocron skips the run.
+// future, Lock waits for it. If another process took the tick, or the tick is skipped, Lock fails
+// with [ErrTaken], and gocron skips the run.
 func (t *Ticks) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	job := t.jobs[name]
 	if job == nil {

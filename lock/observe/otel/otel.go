@@ -55,8 +55,8 @@ type Observer struct {
 	withdrawn, atRisk, lost, purged, stepped metric.Int64Counter
 }
 
-// New returns an observer. Without traces it makes no spans, without metrics no metrics. It fails
-// if the meter refuses an instrument.
+// New returns an observer. If traces is nil, it makes no spans; if metrics is nil, it counts
+// nothing. New fails if the meter refuses an instrument.
 func New(traces trace.TracerProvider, metrics metric.MeterProvider) (*Observer, error) {
 	if traces == nil {
 		traces = tracenoop.NewTracerProvider()

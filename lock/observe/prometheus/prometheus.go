@@ -5,7 +5,7 @@
 //	locks, err := lock.Dial(start, servers, lock.WithObserver(observer))
 //
 // The label policy is the name of the lock's policy (package lock/policy), or "default" if there
-// are none. No label has the names of locks, because there may be any number of locks.
+// are no policies. No label has the names of locks, because there may be any number of locks.
 //
 //	holdfast_lock_wait_seconds        histogram  policy          time from the call to the grant
 //	holdfast_lock_hold_seconds        histogram  policy          time from the grant until it was unlocked or lost
