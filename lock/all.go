@@ -30,7 +30,7 @@ const MaxAll = 64
 //	ctx ends, Close              all entries are withdrawn           Close: all holds end
 //	session lost or expired      all entries stay                    all holds last
 //	no renewal in time           queues again at the end of all      the hold is lost, and Context ends;
-//	  (of any entry)               queues, with new entries            the others last until Unlock
+//	  (of any entry)               queues, with new entries            the other holds last until Unlock
 //	Client.Revoke of one         nothing                             Revoked of that hold receives the
 //	                                                                 request; your program decides
 //	path refused (ErrForeign,    all entries are withdrawn; the

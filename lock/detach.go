@@ -182,7 +182,7 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 //
 // If ctx ends before the grant, or the client closes, a write in the background restores the entry,
 // with the same lease; [Client.Close] waits for it. After that write the same ticket works again.
-// If the client closes at the moment of the grant, the hold ends like all others.
+// If the client closes at the moment of the grant, the hold ends like all other holds.
 func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hold, error) {
 	switch {
 	case t.IsZero():

@@ -30,7 +30,7 @@
 //	any one of several, such as a free test environment  Client.LockAny
 //	many readers, or one writer                          RWMutex
 //	a concurrency limit                                  Semaphore
-//	one leader that others can look up                   Election
+//	one leader that all clients can look up              Election
 //	work that goes on in another process                 Hold.Detach, Client.Attach
 //	a turn for a short-lived worker                      Mutex.Enqueue, Client.Attach
 //	to write data in ZooKeeper                           any, and write with Hold.Txn
@@ -110,7 +110,7 @@
 //	│                 │         │                ├──▶ ended: LostError, because
 //	└───┬─────────┬───┘         └────────────────┘      ErrExpired  no renewal in time
 //	    │         │                                     ErrRemoved  node deleted
-//	    │         └ own node gone: queues again         ErrTaken    node overwritten
+//	    │         └ entry removed: queues again         ErrTaken    node overwritten
 //	    │                                               ErrAttached by another client
 //	    │                                               ErrBroken   by "holdfast break"
 //	    │                                               ErrMaxHold  the policy's limit

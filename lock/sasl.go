@@ -67,7 +67,8 @@ func WithSASL(s SASL) Option {
 
 // WithSASLDigest is [WithSASL] with the mechanism DIGEST-MD5: the server has the user and the
 // password in its JAAS configuration. The password is not sent, and a server that does not know it
-// is refused. The nodes that the client creates belong to sasl:user.
+// is refused. The nodes that the client creates belong to sasl:user, unless [WithACL] says
+// otherwise. If user has a slash or an @, their ACL is that of WithSASL instead.
 func WithSASLDigest(user, password string) Option {
 	return clientOption(func(c *config) error {
 		if user == "" || password == "" {

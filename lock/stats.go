@@ -6,7 +6,7 @@ type Stats struct {
 	Waiters  int    // goroutines waiting now, and cached leases ([WithIdle])
 	Renewals uint64 // rewrites of entries: renewals, and records of grants
 	Lost     uint64 // holds that ended before they were unlocked
-	Requeued uint64 // times a waiter found its own entry gone and queued again
+	Requeued uint64 // times that a waiter found its entry removed, and queued again
 	Purged   uint64 // expired entries of other contenders that this client deleted
 	// Displacements counts the detected steps of the ZooKeeper leader's clock. A change to a leader
 	// with a different clock counts as a step.

@@ -51,9 +51,9 @@ func (t Token) Compare(u Token) int {
 
 // String returns the text of the token, such as "000000010000000f-00000003" for an entry of the
 // sequence 3, "000000010000000f-00000003-00000002" for its second incarnation, or
-// "000000010000000f-00000003-00000000-00000001" for its first pass. Compared byte by byte, texts
-// are in the order of [Token.Compare]. That holds for later releases too, which may add a part
-// behind another dash. [ParseToken] reads it.
+// "000000010000000f-00000003-00000000-00000001" after its first local handoff. Compared byte by
+// byte, texts are in the order of [Token.Compare]. That holds for later releases too, which may add
+// a part behind another dash. [ParseToken] reads it.
 func (t Token) String() string {
 	text := fmt.Sprintf("%0*x", czxidDigits, uint64(t.Czxid))
 	parts := t.parts()
@@ -92,7 +92,7 @@ func ParseToken(text string) (Token, error) {
 	return t, nil
 }
 
-// MarshalText returns the text of [Token.String], for JSON and the like. A token with a negative
+// MarshalText returns the text of [Token.String], for example for JSON. A token with a negative
 // part, which no hold has, is an [ErrInvalid].
 func (t Token) MarshalText() ([]byte, error) {
 	if parts := t.parts(); t.Czxid < 0 || slices.Min(parts[:]) < 0 {

@@ -45,8 +45,8 @@ func (e *TxnError) Is(target error) bool {
 func (e *TxnError) Unwrap() error { return e.Err }
 
 // Txn writes to ZooKeeper only while the hold lasts. It applies all operations in one transaction
-// if the hold's entry is still there, ahead of all others. Otherwise it applies none. So a paused
-// holder that writes after it lost the lock changes nothing, and needs no token.
+// if the hold's entry is still there. Otherwise it applies none. So a paused holder that writes
+// after it lost the lock changes nothing, and needs no token.
 //
 // The transaction is applied once or not at all. If the reply is lost, Txn finds out the outcome,
 // and sends the transaction again if it was not applied. The errors:

@@ -118,6 +118,6 @@
 //
 // A tick costs the replica that takes it about twelve requests, and each other replica one or two,
 // or more if it tries during the run. A replica that did not run the last tick waits for up to 50
-// ms before it tries. So as long as a replica lives, it mostly runs the next tick, too. Between
+// ms before it tries. So the replica that ran the last tick mostly runs the next one too. Between
 // ticks a client samples the leader's clock once in about fifty seconds, for all its jobs.
 package schedule

@@ -60,7 +60,7 @@
 // The entry with the lower sequence was created first. The counter ends at 2147483647: from
 // ZooKeeper 3.6 on it repeats that number, and concurrent creates may turn it negative. An entry
 // with that sequence or a negative one is never granted ([Name.Overflowed]). Overflowed entries
-// sort behind all others, by their Czxid.
+// sort behind all other entries, by their Czxid.
 //
 // # Data of an entry
 //
