@@ -172,7 +172,7 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 	if again, err := a.reenter(ctx, bound); again != nil || err != nil {
 		return again, err
 	}
-	in := &company{Context: ctx, client: c}
+	in := &jointContext{Context: ctx, client: c}
 	for i := range requests {
 		c.warnStarved(requests[i].Lock, requests[i].Terms.TTL)
 		requests[i].Values = c.withRequestState(in)

@@ -105,7 +105,7 @@ func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, 
 		err = ErrClosed
 	}
 	if err != nil {
-		c.withdrew(&r)
+		c.reportWithdrawn(&r)
 		return nil, notTaken(bound, r.Lock, err)
 	}
 	h := c.holdOf(e, r.Values)

@@ -178,7 +178,7 @@ func (h *Hold) Unlock() error {
 // handle was the last one, and the entry was not handed off locally. The error says why the hold
 // had ended before, or is an UnlockError because a transaction is in doubt.
 func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
-	h.deafen()
+	h.stopDelivery()
 	h.t.leave()
 	last, err := h.e.Release(&h.unlocked, end)
 	if err == ErrInDoubt {

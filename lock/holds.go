@@ -73,20 +73,20 @@ func (hs *Holds) carriedBy(ctx context.Context) context.Context {
 	for i, h := range hs.each {
 		es[i] = h.e
 	}
-	in := &company{Context: ctx, client: hs.client}
+	in := &jointContext{Context: ctx, client: hs.client}
 	in.each.Store(&es)
 	return in
 }
 
-// company is a context that carries the entries of locks held together. It carries none until each
-// is set.
-type company struct {
+// jointContext is a context that carries the entries of locks held together. It carries none until
+// each is set.
+type jointContext struct {
 	context.Context
 	client *Client
 	each   atomic.Pointer[[]*queue.Entry]
 }
 
-func (c *company) Value(key any) any {
+func (c *jointContext) Value(key any) any {
 	if again, ok := key.(reentry); ok && again.client == c.client {
 		if es := c.each.Load(); es != nil {
 			for _, e := range *es {

@@ -153,8 +153,8 @@ func (c *Client) waits(values context.Context, r *queue.Request, entry string, a
 	}
 }
 
-// withdrew reports EventWithdrawn for a failed request whose last event was EventWaiting.
-func (c *Client) withdrew(r *queue.Request) {
+// reportWithdrawn reports EventWithdrawn for a failed request whose last event was EventWaiting.
+func (c *Client) reportWithdrawn(r *queue.Request) {
 	if len(c.cfg.observers) == 0 {
 		return
 	}

@@ -115,9 +115,9 @@ func (c *Client) ended(e *queue.Entry, why error) {
 	}
 }
 
-// deafen stops the delivery of warnings and requests to an unlocked handle. If the handle has a
-// request, the entry is not handed off locally.
-func (h *Hold) deafen() {
+// stopDelivery stops the delivery of warnings and requests to an unlocked handle. If the handle has
+// a request, the entry is not handed off locally.
+func (h *Hold) stopDelivery() {
 	h.e.Unwarn(h)
 	if h.client.inbox.Forget(h.e.Path, h) {
 		h.e.Pin()

@@ -131,7 +131,7 @@ func (s *Semaphore) Resize(ctx context.Context, n int) error {
 	defer end()
 	r.Values = c.withRequestState(ctx)
 	if err := c.queue.Resize(bound, r, int32(n)); err != nil {
-		c.withdrew(&r)
+		c.reportWithdrawn(&r)
 		return fmt.Errorf("resize %q to %d: %w", r.Lock, n, err)
 	}
 	return nil

@@ -51,12 +51,11 @@ type settings struct {
 	priority int  // priority of the election's candidates; 0: none given
 }
 
-// terms returns the terms of the lock's entries.
 func (s *settings) terms() lease.Terms {
 	return lease.Terms{TTL: s.TTL, Grace: s.Grace, MaxHold: s.MaxHold, Fixed: s.fixed, Metadata: s.metadata}
 }
 
-// globalSource is the random source of the process.
+// globalSource is the global source of math/rand/v2, which is safe for concurrent use.
 type globalSource struct{}
 
 func (globalSource) Uint64() uint64 { return rand.Uint64() }

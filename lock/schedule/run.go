@@ -18,9 +18,9 @@ const (
 	// precision is the largest allowed distance of the bounds of ensemble time. A sample is that
 	// imprecise after somewhat less than a minute.
 	precision = 50 * time.Millisecond
-	// glance is the longest time between two reads of ensemble time during a wait: a new leader's
-	// clock may be ahead.
-	glance = time.Minute
+	// maxSleep is the longest sleep between two reads of ensemble time: a new leader's clock may be
+	// ahead.
+	maxSleep = time.Minute
 	// headStart is the longest wait of a replica that did not run the last tick, before it tries to
 	// take the next one. The wait is random, so that the replicas seldom try all at once.
 	headStart = 50 * time.Millisecond
@@ -152,7 +152,7 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 		if !now.Before(until) {
 			return nil
 		}
-		if err := j.pause(ctx, min(until.Sub(now), glance), changed, until); err != nil {
+		if err := j.pause(ctx, min(until.Sub(now), maxSleep), changed, until); err != nil {
 			return err
 		}
 	}

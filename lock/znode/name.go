@@ -236,7 +236,8 @@ func CompareAt(a Name, czxidA int64, b Name, czxidB int64) int {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Node, b.Node))
 }
 
-// Contenders parses the children of a lock and returns the contenders among them, sorted.
+// Contenders parses the children of a lock and returns the contenders among them, sorted by
+// [Compare].
 func Contenders(children []string) []Name {
 	names := make([]Name, 0, len(children))
 	for _, child := range children {
