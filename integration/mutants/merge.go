@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// Most mutants change bodies of functions. One set of test binaries has all of these: a changed
-// function begins with a switch, which calls the changed copy if its mutant is selected.
+// Mutants that change only functions share their test binaries. There a function begins with a
+// switch, which calls the selected mutant's copy of it, and else goes on.
 
-// selection declares the variable in each changed package that selects a mutant.
+// selection is a source file of each changed package, with the number of the selected mutant.
 const selection = `package %s
 
 import (
@@ -83,8 +83,8 @@ func (s *source) between(from, to token.Pos) string {
 // name returns the function's name after its receiver.
 func (s *source) name(f *ast.FuncDecl) string { return s.between(f.Pos(), f.Name.End()) }
 
-// call returns a statement that calls a function with f's own receiver and arguments, and ends f.
-// It returns "" if some have no name.
+// call returns statements that call a function with f's own receiver and arguments, and return. It
+// returns "" if some of these have no name.
 func (s *source) call(f *ast.FuncDecl, name string) string {
 	var args []string
 	fields := f.Type.Params.List
@@ -148,12 +148,12 @@ func (s *source) change(m mutant, becomes *source) (c change, ok bool) {
 			}
 			c.cases[old] = fmt.Sprintf(" case %d: %s;", m.number, call)
 		}
-		// The compiler tells so whose copy does not compile.
+		// An error of the compiler names the mutant's patch.
 		c.copies += fmt.Sprintf("\n//line %s.patch:1\n%s%s%s\n", m.name,
 			becomes.between(f.Pos(), f.Name.Pos()), name, becomes.between(f.Name.End(), f.End()))
 	}
 	for spec, name := range s.imports {
-		if _, kept := becomes.imports[spec]; s.uses[name] && kept != becomes.uses[name] {
+		if _, stays := becomes.imports[spec]; s.uses[name] && stays != becomes.uses[name] {
 			return c, false
 		}
 	}
@@ -200,44 +200,50 @@ func (s *source) with(changes []change) []byte {
 	return text.Bytes()
 }
 
+// changes returns what a mutant changes, by the source files' paths. It reports false if the mutant
+// changes more than functions, or if its patch does not apply: [bench.try] says so.
+func (b *bench) changes(m mutant, sources map[string]*source) (changes map[string]change, ok bool) {
+	folder := filepath.Join(b.temp, m.name)
+	defer os.RemoveAll(folder)
+	copies, err := m.apply(b.root, folder)
+	if err != nil {
+		return nil, false
+	}
+	changes = map[string]change{}
+	for path, copied := range copies {
+		if sources[path] == nil {
+			if sources[path], err = parse(path); err != nil {
+				return nil, false
+			}
+		}
+		becomes, err := parse(copied)
+		if err != nil {
+			return nil, false
+		}
+		if changes[path], ok = sources[path].change(m, becomes); !ok {
+			return nil, false
+		}
+	}
+	return changes, true
+}
+
 // merge writes the source files that mutants share, and returns them by the originals' paths. It
-// marks the mutants that share none: those that change more than functions, and those whose
-// patches do not apply, of which [bench.try] says so.
+// marks the mutants alone that share none.
 func (b *bench) merge(mutants []mutant) (replace map[string]string, err error) {
-	sources, changes := map[string]*source{}, map[string][]change{} // by path
+	sources, all := map[string]*source{}, map[string][]change{} // by path
 	for i, m := range mutants {
 		if m.alone {
 			continue
 		}
-		folder := filepath.Join(b.temp, m.name)
-		copies, err := m.apply(b.root, folder)
-		mutants[i].alone = err != nil
-		those := map[string]change{}
-		for path, copied := range copies {
-			if sources[path] == nil {
-				if sources[path], err = parse(path); err != nil {
-					return nil, err
-				}
-			}
-			becomes, err := parse(copied)
-			ok := err == nil
-			if ok {
-				those[path], ok = sources[path].change(m, becomes)
-			}
-			mutants[i].alone = mutants[i].alone || !ok
-		}
-		if !mutants[i].alone {
-			for path, c := range those {
-				changes[path] = append(changes[path], c)
-			}
-		}
-		if err := os.RemoveAll(folder); err != nil {
-			return nil, err
+		changes, ok := b.changes(m, sources)
+		mutants[i].alone = !ok
+		for path, c := range changes {
+			all[path] = append(all[path], c)
 		}
 	}
 	texts := map[string][]byte{}
-	for path, those := range changes {
-		texts[path] = sources[path].with(those)
+	for path, changes := range all {
+		texts[path] = sources[path].with(changes)
 		texts[filepath.Join(filepath.Dir(path), "mutant_selected.go")] = fmt.Appendf(nil, selection, sources[path].file.Name.Name)
 	}
 	replace = map[string]string{}
