@@ -7,9 +7,10 @@
 // patches/README.md shows one and explains how to write another. Go's -overlay flag compiles the
 // patched files, so the checkout stays unchanged. The mutants that change only functions share the
 // test binaries: these have all their functions, and each run selects one mutant. Each of the others
-// is compiled by itself. Then lock's TestSimulation runs up to the first seed that fails, unless
-// -seeds is 0. The tests that the patch file names run too, and each must fail. A mutant is caught if
-// an assertion of the simulation or of a test failed; a timeout does not count.
+// is compiled by itself. Then lock's TestSimulation runs up to the first seed that fails, at most the
+// number of seeds, 30 by default, and not if that is 0. The tests that the patch file names run too,
+// and each must fail. A mutant is caught if an assertion of the simulation or of a test failed; a
+// timeout does not count.
 //
 // Before that, the unchanged code must pass the same tests. A patch is wrong if it does not apply,
 // does not compile, panics, or names a test that passes.
@@ -57,7 +58,7 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 		which, err = regexp.Compile(value)
 		return err
 	})
-	seeds := flags.Int("seeds", 100, "how many histories the simulation gets to catch a mutant: `N`; with 0 only the named tests run")
+	seeds := flags.Int("seeds", 30, "how many histories the simulation gets to catch a mutant: `N`; with 0 only the named tests run")
 	audit := flags.Bool("audit", false, "only mutants that break the protocol on the wire, and see what the audit alone notices")
 	if flags.Parse(args) != nil {
 		return 2
