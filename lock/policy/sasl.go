@@ -41,7 +41,8 @@ type SASL struct {
 // it, and so imports no Kerberos library.
 type Kerberos func(SASL) (lock.SASL, error)
 
-// String returns the mechanism and the user. It hides the other fields, which may be secrets.
+// String returns the mechanism, and the user or principal. It hides the other fields, which may be
+// secrets.
 func (s SASL) String() string {
 	return fmt.Sprintf("%s:%s:%s", s.Mechanism, s.User+s.Principal, redacted)
 }

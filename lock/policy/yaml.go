@@ -27,7 +27,7 @@ func (d *decoder) guard(f func()) {
 
 const parserFailed = "is not YAML, and the parser failed on it"
 
-// parse returns the root of the document. It returns nil if there is nothing to decode.
+// parse returns the root of the document; nil if it has added a mistake.
 func (d *decoder) parse(data []byte) ast.Node {
 	if len(data) > maxFile {
 		d.add("", "", "must have at most %d bytes", maxFile)
