@@ -35,7 +35,7 @@ type step struct {
 	by   time.Duration // time that the stamps show and that has not passed; negative: they show less
 }
 
-// clock follows the stamps.
+// clock follows the stamps of the transactions, and finds steps of the leaders' clocks.
 type clock struct {
 	point
 	stamp  time.Time // stamp of the last transaction; zero: none yet
@@ -43,8 +43,8 @@ type clock struct {
 	steps  []step
 }
 
-// advance goes on to a transaction. It returns an event if another leader stamped it, or if the
-// clock was stepped back.
+// advance takes the stamp of the next transaction. It returns an event if another leader stamped
+// it, or if the clock was stepped back.
 func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
 	before, prev := c.zxid, c.stamp
 	c.zxid, c.stamp = zxid, stamp

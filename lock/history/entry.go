@@ -21,7 +21,7 @@ func (m *Machine) about(kind Kind, q *queue, c *contender) Event {
 	return e
 }
 
-// derived returns an event that follows from the last write of an entry, the time later after it.
+// derived returns an event that follows from the last write of an entry, later by that duration.
 func (m *Machine) derived(kind Kind, q *queue, c *contender, later time.Duration) Event {
 	return Event{Kind: kind, Zxid: c.written.zxid, Time: c.stamp.Add(later), Session: c.session, Lock: q.name, Entry: c.Node,
 		Who: c.client, In: c.in, Lease: c.ends(), TTL: c.TTL(), mono: c.written.mono + later}
@@ -171,7 +171,8 @@ func digits(b []byte) (n int) {
 }
 
 // renewal returns the entry after a write that has changed only expires_at; false for any other
-// write. It saves time: most writes are renewals, and decoding them would take most of it.
+// write. It saves time: most writes are renewals, and decoding all of them would take most of the
+// machine's time.
 func (c *contender) renewal(data []byte, stat znode.Stat) (znode.Entry, bool) {
 	begin, end := c.expires[0], c.expires[1]
 	if len(c.raw) == 0 || begin == end || len(data) <= begin || !bytes.Equal(data[:begin], c.raw[:begin]) {
@@ -228,7 +229,7 @@ func (m *Machine) lapse(q *queue, c *contender) {
 		return
 	}
 	lasted, ttl := m.clock.between(c.written, m.clock.point), c.TTL()
-	if c.in && !c.risk && lasted > ttl/2+ttl/20 { // a renewal that was due at a third can take a little
+	if c.in && !c.risk && lasted > ttl/2+ttl/20 { // ttl/20 is a margin for the duration of a write
 		c.risk = true
 		m.tell(q, m.derived(AtRisk, q, c, ttl/2))
 	}

@@ -18,12 +18,11 @@ type Options struct {
 	Reaper string                          // name of the active reaper's lock; "": no event is Swept
 	Match  func(name string) bool          // selects locks and jobs; nil: all
 	Grace  func(name string) time.Duration // returns the grace in a lock's policy; nil: 0
-	At     []Asked                         // the moments that are asked for
+	At     []Asked                         // the moments to report
 }
 
-// Machine finds out what happened to locks, from one transaction after the other. It needs memory
-// for the nodes of the matching locks that exist, and for the sessions. It is not safe for
-// concurrent use.
+// Machine finds out what happened to locks, transaction by transaction. It needs memory for the
+// existing nodes of the matching locks, and for the sessions. It is not safe for concurrent use.
 type Machine struct {
 	o        Options
 	emit     func(Event)
@@ -36,8 +35,8 @@ type Machine struct {
 	seen     bool             // the log has shown something of a matching lock
 	touched  []*queue         // locks that the present transaction has changed
 	first    time.Time        // stamp of the first transaction; zero: none yet
-	others   map[string]bool  // roots of other locks in the log, a few
-	unasked  map[string]bool  // names of locks that do not match, a few
+	others   map[string]bool  // roots of other locks in the log, at most fewNames
+	unasked  map[string]bool  // names of locks that do not match, at most fewNames
 	nameless map[int64]Client // unknown sessions that removed entries, and later their clients
 	txn      *txnlog.Txn      // the present transaction; nil: none yet
 }
@@ -64,10 +63,10 @@ func New(o Options, emit func(Event)) *Machine {
 // Span returns the stamps of the first and the last transaction; zero if there was none.
 func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp }
 
-// Zxid returns the last transaction.
+// Zxid returns the last transaction; 0 if there was none.
 func (m *Machine) Zxid() int64 { return m.clock.zxid }
 
-// Elsewhere returns a few nodes outside of the root that have locks below them, sorted.
+// Elsewhere returns up to eight nodes outside of the root that have locks below them, sorted.
 func (m *Machine) Elsewhere() []string {
 	all := slices.Sorted(maps.Keys(m.others))
 	return slices.DeleteFunc(slices.Clone(all), func(root string) bool {
@@ -75,7 +74,7 @@ func (m *Machine) Elsewhere() []string {
 	})
 }
 
-// Others returns the names of a few locks that do not match the options, sorted.
+// Others returns the names of up to eight locks that do not match the options, sorted.
 func (m *Machine) Others() []string { return slices.Sorted(maps.Keys(m.unasked)) }
 
 // Resolve returns the event, corrected by what the log showed later: which client owned the session
@@ -124,8 +123,8 @@ func (m *Machine) Reset() {
 // Seen reports whether the log has shown anything of a matching lock.
 func (m *Machine) Seen() bool { return m.seen }
 
-// Gap tells the Machine that transactions are missing here. Entries that do not appear again have
-// vanished once their leases are over. See [Machine.Resume].
+// Gap tells the Machine that transactions are missing here. Entries that do not appear again count
+// as vanished after their leases and the grace. See [Machine.Resume].
 func (m *Machine) Gap() {
 	for _, q := range m.locks {
 		for _, c := range q.entries {
@@ -189,7 +188,8 @@ func (m *Machine) resume(name string, n *txnlog.Node) {
 	}
 }
 
-// Apply applies the next transaction, and emits its events. It keeps nothing of t.
+// Apply applies the next transaction, and emits its events. It uses t until the next call of Apply
+// or End.
 func (m *Machine) Apply(t *txnlog.Txn) {
 	if m.first.IsZero() {
 		m.start(t)
@@ -220,7 +220,7 @@ func (m *Machine) Apply(t *txnlog.Txn) {
 	m.settle(t.Time)
 }
 
-// start makes the nodes that were there before the first transaction the state at that time.
+// start makes the nodes from Begin the state before the first transaction, t.
 func (m *Machine) start(t *txnlog.Txn) {
 	m.first = t.Time
 	m.clock.zxid = t.Zxid - 1
@@ -258,7 +258,7 @@ func (m *Machine) touch(q *queue) {
 	}
 }
 
-// name returns the part of a path below the root.
+// name returns the part of a path below the root; false if the path is not below the root.
 func (m *Machine) name(path string) (string, bool) {
 	root := len(m.o.Root)
 	if len(path) > root+1 && path[root] == '/' && path[:root] == m.o.Root {

@@ -151,7 +151,7 @@ func (m *Machine) admit(q *queue, stamp time.Time) {
 			c.since = stamp
 			e := m.about(Granted, q, c)
 			if e.By = (Client{}); e.Session != c.session {
-				e.Session = 0 // it is the session of the contender that has left
+				e.Session = 0 // the session of the client whose entry was deleted
 			}
 			m.emit(e)
 			m.record(q, c)
@@ -159,7 +159,8 @@ func (m *Machine) admit(q *queue, stamp time.Time) {
 	}
 }
 
-// giveUp removes the entries that were not seen since a gap, once their leases are over.
+// giveUp removes the entries that were not seen since a gap, once their leases and the grace have
+// ended.
 func (m *Machine) giveUp(q *queue) {
 	for i := len(q.entries) - 1; i >= 0; i-- {
 		c := q.entries[i]
@@ -192,7 +193,7 @@ func (m *Machine) enters(c *contender) bool {
 	case c.Overflowed():
 		return false
 	case !c.Leased():
-		return !c.Ours() // a damaged entry of ours is never granted
+		return !c.Ours() // a damaged Holdfast entry is never granted
 	case c.candidate() && !c.Granted():
 		return false
 	}

@@ -49,8 +49,8 @@
 //	log         the log does not contradict itself                                    -
 //
 // A client may hold a lock without a record of the grant for up to a third of its TTL. Such a hold
-// does not show in the log, only its entry. So the rules on deletions matter most: if no entry goes
-// too early, no contender gets in too early.
+// does not show in the log, only its entry. So the rules on deletions matter most: if no entry is
+// deleted too early, no contender enters too early.
 //
 // # When a purge could be right
 //
@@ -65,14 +65,15 @@
 // # Whose session it was
 //
 // A log has sessions, not clients. An entry deleted in the session that wrote it last was deleted by
-// its owner. Another session may be its owner's next one. But if the first session is still open
-// when it would have expired without its client, the client has kept it: then another client has
-// deleted the entry. If it has ended, nothing is known.
+// its owner. Another session may be its owner's next one. But a client that begins a new session
+// lets the old one expire. So if the owner's session is open for longer than that takes, another
+// client has deleted the entry. If the owner's session has ended, the deletion is not judged.
 //
 // # What is not judged
 //
-// [Report].Unjudged counts it, by reason. A log that begins in the middle, without a snapshot, does
-// not show who was ahead, the permits, nor earlier sessions. A gap in the log has the same effect
-// from there on. Nodes of other programs and entries of format 1 are ignored. So are entries of other
-// libraries, of sessions and of newer releases, unless one of our clients deletes them.
+// [Report].Unjudged counts the writes that are not judged, by reason. A log that begins in the
+// middle, without a snapshot, does not show the contenders ahead, the permits, nor earlier sessions.
+// After a gap in the log it is the same. Nodes of other programs and entries of format 1 are
+// ignored. So are entries of other libraries, of sessions and of newer releases, unless a Holdfast
+// client deletes them.
 package audit

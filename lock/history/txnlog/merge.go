@@ -18,7 +18,7 @@ type merge struct {
 	current *source   // source of the entry that next returned
 	group   []*source // sources at the lowest zxid, sorted by folder
 	last    int64     // zxid of the last entry that next passed; 0: none
-	seen    int64     // the same, but entries count that a leader discarded
+	seen    int64     // zxid of the last entry that next has seen, discarded ones included
 	started bool      // an entry in the range was seen
 	folders []folder
 	foreign bool // some folder is of another ensemble
@@ -274,7 +274,7 @@ func (m *merge) flush(run **Problem) {
 	}
 }
 
-// finish reports what is known only at the end.
+// finish reports the runs of problems that have not ended before the end of the logs.
 func (m *merge) finish() {
 	m.flush(&m.uncommitted)
 	m.flush(&m.disagree)
@@ -299,9 +299,9 @@ func (m *merge) epochEnd(seen, zxid int64) {
 	}
 }
 
-// errEpochEnd tells how a log can lack the last transactions of an epoch. The second way was seen
-// on 3.9.5: a server that leads takes a snapshot of what it has logged, the quorum elects another
-// leader without that, and the server truncates its log, but loads its newest snapshot.
+// errEpochEnd says how a log can lack the last transactions of an epoch. The second way: a leader
+// takes a snapshot of transactions that it has logged, and the quorum elects another leader without
+// them. Then the server truncates its log, but loads its newest snapshot.
 var errEpochEnd = errors.New("the server got them in a snapshot; or the next leader discarded them, and this server has had other data than the others since")
 
 // gap reports transactions that are missing between two, or before the first one.

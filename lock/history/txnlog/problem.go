@@ -60,8 +60,8 @@ func (k ProblemKind) String() string {
 	return fmt.Sprintf("ProblemKind(%d)", int(k))
 }
 
-// Problem is something in the files that keeps transactions from being read or believed. It is
-// never the end of the reading.
+// Problem is something in the files that keeps transactions from being read or believed. [Log.Txns]
+// goes on after it. An iteration over a [Snapshot] ends with it.
 type Problem struct {
 	Kind   ProblemKind
 	File   string   // the file's path; "" if it concerns folders

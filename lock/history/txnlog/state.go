@@ -72,7 +72,7 @@ func (s *State) Zxid() int64 { return s.zxid }
 // already be missing before the transaction that deleted it.
 func (s *State) Exact() bool { return s.zxid >= s.latest }
 
-// Node returns the node with the path.
+// Node returns the node with the path; false if there is none. The node's data must not be changed.
 func (s *State) Node(path string) (Node, bool) {
 	if n := s.nodes[path]; n != nil {
 		return *n, true
@@ -94,7 +94,7 @@ func (s *State) Nodes() iter.Seq[Node] {
 	}
 }
 
-// Session returns the timeout of an open session.
+// Session returns the timeout of an open session; false if the session is not open.
 func (s *State) Session(id int64) (time.Duration, bool) {
 	timeout, ok := s.sessions[id]
 	return timeout, ok

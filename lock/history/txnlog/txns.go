@@ -43,7 +43,7 @@ func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
 	}
 }
 
-// open opens a log for reading.
+// open opens a log and reads its header. If that fails, open reports the problem and returns nil.
 func (f *logFile) open(report func(*Problem), read func(int)) (*os.File, *scanner) {
 	file, err := os.Open(f.path)
 	if err != nil {
