@@ -50,7 +50,7 @@
 //
 // The ensemble is deterministic: events of the same instant always happen in the same order, as
 // far as the clients' goroutines are deterministic. It needs no goroutine: it serves a request in
-// the call that wrote it, or when a timer says that the request arrives.
+// the call that wrote it, or in the call of a timer when the request arrives.
 //
 // # With go-zookeeper
 //

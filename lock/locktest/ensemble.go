@@ -164,7 +164,8 @@ func Start(t testing.TB, opts Options) *Ensemble {
 	return e
 }
 
-// Close ends all connections, timers and listeners. Later calls do nothing. A later dial fails.
+// Close ends all connections, timers and listeners. After it, dials fail. A second Close does
+// nothing.
 func (e *Ensemble) Close() {
 	e.lock()
 	defer e.unlock()

@@ -136,7 +136,7 @@ func (e *Ensemble) Cut(label string) {
 
 // Partition cuts a client off from some members, or from all if none is named. Bytes and closes
 // of connections are held in both directions until [Ensemble.Heal], and dials hang until their
-// timeout. Neither side notices at once: after their timeouts the member ends the session, and
+// timeout. Neither side notices at once: after their timeouts the leader ends the session, and
 // the client its connection.
 func (e *Ensemble) Partition(label string, servers ...string) error {
 	members := e.members
@@ -259,9 +259,9 @@ func (e *Ensemble) LoseWatches(label string) int {
 
 // Forget makes the ensemble lose all its data, like servers that come back without their disks.
 // Nodes and sessions are gone, and epochs and transactions are numbered from the start. All
-// connections are cut. A client that has seen a later transaction is refused, its handshake
-// closed without an answer, until there is one as late. A client whose session is gone gets a new
-// one. Clocks and stopped members stay as they are.
+// connections are cut. If a client has seen a later transaction than a member has, the member
+// closes its handshake without an answer. A client whose session is gone gets a new one. Clocks and
+// stopped members stay as they are.
 func (e *Ensemble) Forget() {
 	e.lock()
 	defer e.unlock()
@@ -341,9 +341,9 @@ type Request struct {
 // A Fault changes the handling of a request. The zero value changes nothing.
 type Fault struct {
 	// Delay delays the request, and all later requests of its connection behind it. The request
-	// is applied even if the connection ends meanwhile, unless the member ended it, or the
-	// session has come back on another connection by then. A real server, too, serves an earlier
-	// connection's requests before that, or never.
+	// is applied even if the client ends the connection meanwhile. It is not applied if the member
+	// has ended the connection, or if the session has another connection by then: a real server
+	// never applies a request after the session has reconnected.
 	Delay time.Duration
 	// Drop closes the connection without a reply, before or after the request is applied.
 	Drop Drop
@@ -394,7 +394,6 @@ func (e *Ensemble) faultFor(s *serverConn, r *request) Fault {
 	return hook(req)
 }
 
-// paths returns the paths in a request.
 func (r *request) paths() []string {
 	switch r.code {
 	case opMulti:

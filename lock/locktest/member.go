@@ -211,9 +211,9 @@ func (e *Ensemble) callElection() {
 	}
 }
 
-// elect makes the running member with the latest transaction the leader, the last one in order if
-// there are several, and begins a new epoch. A majority knows each acknowledged write, so at
-// least one running member does.
+// elect makes the running member with the latest transaction the leader; of several the last one in
+// order. Unless the ensemble is a single server, it begins a new epoch. A majority knows each
+// acknowledged write, so at least one running member does.
 func (e *Ensemble) elect() {
 	for _, m := range e.members {
 		if m.running {

@@ -30,7 +30,7 @@ func (e *Ensemble) stamp(taken *member) int64 {
 	return time.Now().Add(e.leader.clock).UnixMilli()
 }
 
-// fits reports whether the expected version is the node's.
+// fits reports whether a request with the expected version passes; -1 passes always.
 func (p *preparer) fits(expected, version int32) bool {
 	return expected == -1 || expected == version || p.quirks.NoVersions
 }

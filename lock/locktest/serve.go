@@ -49,7 +49,7 @@ func (e *Ensemble) Serve(l net.Listener, member string) error {
 const acceptAgain = 10 * time.Millisecond
 
 // isTransient reports whether the listener can continue: the process has no free file descriptor
-// at the moment, or the client has gone again.
+// at the moment, or the client has already closed its connection.
 func isTransient(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
 }

@@ -253,7 +253,7 @@ func (s *serverConn) drain() {
 	}
 }
 
-// finish answers a request.
+// finish answers a request whose transaction the member has applied.
 func (s *serverConn) finish(p pending) {
 	if p.done != nil {
 		p.done()
@@ -280,7 +280,7 @@ func (s *serverConn) sendAfter(frame []byte, delay time.Duration) {
 	s.out.send(frame, false, s.e.latencyOf(s)+delay)
 }
 
-// delivered passes arrived bytes to the client.
+// delivered passes arrived bytes, or the end of the connection, to the client.
 func (s *serverConn) delivered(b []byte, end bool) {
 	if !end {
 		s.client.arrive(b, nil)

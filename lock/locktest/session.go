@@ -47,7 +47,8 @@ func (s *serverConn) handshake(r *request) {
 	}})
 }
 
-// reattach attaches a session to a new connection.
+// reattach attaches the session that a client asks for to its new connection. If there is no such
+// session, or the password is wrong, it refuses the handshake.
 func (s *serverConn) reattach(req *connectRequest, timeout time.Duration) {
 	if old := s.member.conns[req.session]; old != nil {
 		old.trace("disconnect", "the client has another connection")
@@ -139,7 +140,7 @@ func (e *Ensemble) watchOver(sess *session) {
 	})
 }
 
-// expire ends a session, as the leader decides.
+// expire ends a session by a transaction of the leader.
 func (e *Ensemble) expire(sess *session) {
 	e.trace(Event{Kind: "expire", Session: sess.id, Label: sess.label})
 	x := e.begin(sess.id, nil)

@@ -100,8 +100,8 @@ func (s *serverConn) reset(r *setWatchesRequest) {
 	}
 }
 
-// watchers answers a checkWatches or removeWatches: it checks whether the connection has such
-// watches of a path, and removes them for a removeWatches.
+// watchers answers a checkWatches or removeWatches. It returns codeNoWatcher if the connection has
+// no watch of the kind on the path. For a removeWatches it removes the watches.
 func (s *serverConn) watchers(r *request) int32 {
 	code := codeNoWatcher
 	for _, k := range []watchKey{{path: r.path}, {path: r.path, children: true}} {
