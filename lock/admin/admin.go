@@ -126,8 +126,8 @@ func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 
 // Guard creates a child, an anchor of a new generation, below each of the nodes, in one
 // transaction. It returns the children's names; the caller must delete them. Until then ZooKeeper
-// cannot delete the nodes, so no path can come to name another node. If ZooKeeper refuses a
-// creation, Guard fails with a [RefusedError].
+// cannot delete the nodes, so each path names the same node. If ZooKeeper refuses a creation, Guard
+// fails with a [RefusedError].
 func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err

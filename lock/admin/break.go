@@ -82,8 +82,8 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	}
 	b.before, b.read = entry, b.tree.Monotonic()
 	mark := marked(entry.Record, by)
-	// Two writes, as in an attach: an owner with a renewal in doubt may delete the entry on the next
-	// version.
+	// Two writes, as in an attach: an owner whose renewal got no reply may delete the entry at the
+	// next version.
 	replies, err := conn.Multi(ctx,
 		&zk.SetDataRequest{Path: b.path, Data: mark, Version: n.Stat.Version},
 		&zk.SetDataRequest{Path: b.path, Data: mark, Version: n.Stat.Version + 1})

@@ -13,7 +13,7 @@ type Revocation struct {
 	Lock   string // name of the lock
 	Reason string
 	Stat   *zk.Stat
-	Stale  bool  // the entry that is asked for was deleted
+	Stale  bool  // the entry that should be released was deleted
 	Err    error // why the request cannot be decoded; then only Err and Stat are set
 }
 

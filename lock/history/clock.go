@@ -20,7 +20,7 @@ type point struct {
 	mono time.Duration
 }
 
-// place is a transaction right before which the clock may have been stepped.
+// place is a transaction right before which the leader's clock may have been stepped.
 type place struct {
 	point
 	stamp time.Time

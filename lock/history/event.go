@@ -98,7 +98,7 @@ type Event struct {
 	// lock, because other goroutines of the process wait.
 	Again  bool
 	Late   bool   // the owner's write, or the end of the entry, came after the end of the lease
-	Early  bool   // Purged, Swept: before the grace was over, as far as stamps tell
+	Early  bool   // Purged, Swept: before the end of the grace, as far as stamps show
 	Reason string // Broken, RevokeAsked, Removed, Overwritten, Tick: why, or what
 	Role   string // Joined: "reads", "writes", "3 permits", "priority 5"; else ""
 	From   int32  // Permits: the number before

@@ -14,7 +14,7 @@ const (
 	byAnother = "by another client, during the lease"
 )
 
-// left handles an entry that was deleted, or, if ended is set, whose session has ended.
+// left emits the event for an entry that was deleted. ended says that the entry's session has ended.
 func (m *Machine) left(q *queue, c *contender, ended bool) {
 	m.lapse(q, c)
 	e := m.about(Removed, q, c)

@@ -178,8 +178,8 @@ func (f *found) skip(c *clock) {
 	}
 }
 
-// judge computes what is left of each lease at the moment, which is the duration after behind the
-// transaction last. It moves holders whose leases have ended to Lapsed.
+// judge computes what is left of each lease when the duration after has passed since the transaction
+// last. It moves holders whose leases have ended to Lapsed.
 func (s *State) judge(c *clock, last point, after time.Duration) {
 	for i := range s.Waiters {
 		s.Waiters[i].judge(c, last, after)
@@ -209,7 +209,8 @@ func (m *Machine) Moments() (all []Moment) {
 	return all
 }
 
-// state returns the lock's contenders. Those whose turn has come are in Holders, until judge.
+// state returns the lock's present state. All contenders whose turn has come are in Holders; judge
+// moves some of them to Lapsed.
 func (q *queue) state() State {
 	s := State{Lock: q.name, Kind: q.rules.Kind, Permits: q.rules.Capacity}
 	for _, c := range q.entries {

@@ -17,7 +17,7 @@ type queue struct {
 	entries   []*contender // in the order of the queue
 	names     []znode.Name // names of the entries, in the same order
 	ephemeral int          // number of entries that end with their session
-	made      Event        // the event Made that is not emitted yet; without a Kind: none
+	made      Event        // the event Made, until it is emitted; without a Kind: none
 	touched   bool         // it is in Machine.touched
 }
 
@@ -72,8 +72,8 @@ func (q *queue) remove(i int) {
 	q.entries, q.names = slices.Delete(q.entries, i, i+1), slices.Delete(q.names, i, i+1)
 }
 
-// candidate reports whether the entry stands for election: it leads only once its grant is
-// recorded.
+// candidate reports whether the entry is of a candidate in an election. A candidate leads only once
+// its grant is recorded.
 func (e *contender) candidate() bool {
 	_, ok := e.Record.Metadata[znode.ValueKey]
 	return ok && e.Err == nil
@@ -105,7 +105,8 @@ func (e *contender) ends() time.Time {
 	return e.stamp.Add(e.TTL())
 }
 
-// tell emits an event of a lock. If the event Made is still to be emitted, that comes first.
+// tell emits an event of a lock. If the lock's event Made has not been emitted yet, tell emits Made
+// first.
 func (m *Machine) tell(q *queue, e Event) {
 	m.tellMade(q)
 	m.emit(e)
@@ -134,8 +135,8 @@ func (m *Machine) capacity(q *queue, to int32) {
 	}
 }
 
-// admit emits Granted for the contenders whose turn has come. Before that, it emits Made if that is
-// due, and Vanished for entries that are given up.
+// admit emits Granted for the contenders whose turn has come. Before that, it emits Made if that was
+// not emitted yet, and Vanished for the entries that giveUp removes.
 func (m *Machine) admit(q *queue, stamp time.Time) {
 	m.tellMade(q)
 	m.giveUp(q)
@@ -171,7 +172,7 @@ func (m *Machine) giveUp(q *queue) {
 	}
 }
 
-// vanish removes an entry that has not appeared since a gap, and emits Vanished.
+// vanish removes an entry that the log has not shown since a gap, and emits Vanished.
 func (m *Machine) vanish(q *queue, i int) {
 	if m.txn != nil {
 		e := m.about(Vanished, q, q.entries[i])

@@ -257,11 +257,11 @@ func (e *Ensemble) LoseWatches(label string) int {
 	return n
 }
 
-// Forget makes the ensemble lose all its data, like servers that come back without their disks.
-// Nodes and sessions are gone, and epochs and transactions are numbered from the start. All
+// Forget makes the ensemble lose all its data, like servers that restart without their disks. All
+// nodes and sessions are lost, and epochs and transactions are numbered from the start. All
 // connections are cut. If a client has seen a later transaction than a member has, the member
-// closes its handshake without an answer. A client whose session is gone gets a new one. Clocks and
-// stopped members stay as they are.
+// ends the connection at the handshake, without an answer. Otherwise the client gets a new session.
+// Clocks and stopped members stay as they are.
 func (e *Ensemble) Forget() {
 	e.lock()
 	defer e.unlock()
@@ -369,10 +369,10 @@ const (
 	AfterApply       // the reply is lost
 )
 
-// Intercept calls hook for each later request except handshakes and pings, when its turn has
-// come, before it is applied; nil ends that. The hook may call the ensemble. It may be called
-// from several goroutines concurrently, mostly those that wrote the requests. While it runs,
-// later requests of the same connection wait.
+// Intercept calls hook for each later request except handshakes and pings, before the member
+// handles the request; nil ends that. The hook may call the ensemble. It may be called from several
+// goroutines concurrently, mostly from those that wrote the requests. While it runs, later requests
+// of the same connection wait.
 func (e *Ensemble) Intercept(hook func(Request) Fault) {
 	e.lock()
 	defer e.unlock()

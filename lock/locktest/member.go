@@ -238,7 +238,7 @@ func (e *Ensemble) elect() {
 	}
 	e.trace(Event{Kind: "lead", Member: e.leader.addr, Zxid: e.leader.tree.zxid})
 	for _, sess := range e.sessionsByID() {
-		// The new leader does not know when the session was last heard of: its timeout begins anew.
+		// The new leader does not know when the session last sent a message: its timeout begins again.
 		sess.owner, sess.heard = nil, time.Now()
 		e.watchOver(sess)
 	}

@@ -128,7 +128,7 @@ type Counts struct {
 	BytesToClient   int64
 }
 
-// Total returns the number of all requests.
+// Total returns the sum of Requests: without handshakes and pings.
 func (c Counts) Total() int {
 	n := 0
 	for _, count := range c.Requests {
@@ -223,7 +223,7 @@ func (ev Event) String() string {
 	return b.String()
 }
 
-// Trace calls f for each later event, in order; nil ends that. It is called with the ensemble
+// Trace calls f for each later event, in order; nil ends that. f is called with the ensemble
 // locked, so it must not call the ensemble.
 func (e *Ensemble) Trace(f func(Event)) {
 	e.lock()

@@ -13,7 +13,8 @@ type Quirks struct {
 	// OwnSequence numbers each child within a transaction without counting the earlier children
 	// of the same transaction, like servers before 3.4.6.
 	OwnSequence bool
-	// NoVersions makes every version fit.
+	// NoVersions makes the members accept any version in a conditional write or delete, and in a
+	// check.
 	NoVersions bool
 	// StuckClock stamps all writes with the time at which the ensemble was made.
 	StuckClock bool

@@ -18,7 +18,8 @@ type session struct {
 	label    string    // label of its last connection
 }
 
-// handshake handles the first frame of a connection: it creates a session, or attaches one again.
+// handshake handles the first frame of a connection: it creates a session, or attaches an existing
+// one to the connection.
 func (s *serverConn) handshake(r *request) {
 	req := &r.connect
 	if s.closed || r.malformed {
@@ -114,15 +115,15 @@ func (e *Ensemble) newSession(timeout time.Duration) *session {
 	return sess
 }
 
-// touch records that the session of a connection was heard of.
+// touch records that the session of a connection has sent a message.
 func (e *Ensemble) touch(s *serverConn) {
 	if sess := e.sessions[s.session]; sess != nil {
 		sess.heard = time.Now()
 	}
 }
 
-// watchOver ends a session that was not heard of for its timeout. Its alarm is not moved at each
-// request: it goes off, and is set again.
+// watchOver ends a session that has sent no message for its timeout. A request does not move the
+// session's alarm: the alarm goes off, and is set again.
 func (e *Ensemble) watchOver(sess *session) {
 	if sess.alarm != nil {
 		sess.alarm.stop()

@@ -141,7 +141,6 @@ func (d *decoder) decode(f field, path string, n ast.Node) {
 	}
 }
 
-// list decodes a sequence into a slice.
 func (d *decoder) list(f field, path string, n ast.Node) {
 	s, ok := n.(*ast.SequenceNode)
 	if !ok {

@@ -63,7 +63,8 @@ func (t *TLS) check(d *decoder, path string) {
 	}
 }
 
-// check adds a mistake for each key that does not fit the others, and fills in the default.
+// check adds the mistakes about keys that are missing or do not fit together, and fills in the
+// default scheme.
 func (a *Auth) check(d *decoder, path string) {
 	d.checkLogin(path)
 	a.Scheme = cmp.Or(a.Scheme, "digest")

@@ -63,8 +63,8 @@ func (c *Config) Select(root string) *Config {
 	return &own
 }
 
-// PasswordVariables returns the environment variables that hold passwords: those of all roots of
-// the file, even if c is the configuration of one of them.
+// PasswordVariables returns the names of the environment variables that hold passwords. Even if c is
+// the configuration of one root, they are those of the whole file.
 func (c *Config) PasswordVariables() []string {
 	if c.from == nil {
 		return nil

@@ -56,7 +56,7 @@ var keysOfMechanism = map[string][]string{
 	GSSAPI:    {"principal", "keytab", "ccache", "service", "krb5_conf"},
 }
 
-// check adds a mistake for each key that does not fit the others, and fills in the default.
+// check adds the mistakes about keys that do not fit together, and fills in the default service.
 func (s *SASL) check(d *decoder, path string) {
 	given := func(key string) bool { return d.given(path + "." + key) }
 	for mechanism, keys := range keysOfMechanism {

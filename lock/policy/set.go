@@ -44,7 +44,7 @@ type Policy struct {
 	// OrphanAfter is the age at which the reaper removes an empty parent. Default
 	// [DefaultOrphanAfter].
 	OrphanAfter time.Duration `key:"orphan_after" rule:"positive"`
-	// Schedule is the schedule of the reaper's sweeps of these locks, in the form of
+	// Schedule is the schedule of the reaper's sweeps of the policy's locks, in the form of
 	// [ParseSchedule]. Empty means the reaper's own schedule.
 	Schedule string `key:"schedule" rule:"given"`
 }
@@ -110,7 +110,7 @@ func newSet(policies []Policy, list string, m *mistakes) *Set {
 		p.check(m, fmt.Sprintf("%s[%d]", list, i))
 	}
 	reached := s.checkReach(m, list)
-	// The default policy is last. It is omitted if the others match every name.
+	// The default policy is last. It is omitted if the given policies match every name.
 	if _, found := uncovered(Pattern{everything}, reached...); found {
 		s.policies = append(s.policies, builtin())
 	}
@@ -208,7 +208,7 @@ func (s *Set) For(name string) Policy {
 }
 
 // All returns the policies in order, with all fields filled in. The last one is the default policy,
-// unless the others match every name.
+// unless the given policies match every name.
 func (s *Set) All() []Policy {
 	if s == nil || len(s.policies) == 0 {
 		return []Policy{builtin()}

@@ -159,7 +159,7 @@ const (
 )
 
 // unaccepted has the features of YAML that files must not use. Aliases can make a small file huge,
-// and all of these hide from a reader which values apply.
+// and each of the features can hide from a reader which values apply.
 var unaccepted = map[token.Type]string{
 	token.AliasType:      "a text that begins with * must be in quotes; YAML aliases are not accepted",
 	token.AnchorType:     "a text that begins with & must be in quotes; YAML anchors are not accepted",

@@ -28,9 +28,9 @@ type Audit struct {
 	pending []*removal    // deletions that are not judged yet
 }
 
-// New returns an audit of a log that begins with these nodes, for example a snapshot's, in any
-// order. Use an empty slice for an ensemble without data. With nil the log begins in the middle,
-// unless its first transaction is the first one of an ensemble.
+// New returns an audit of a log that begins with the nodes initial, for example of a snapshot, in
+// any order. Pass an empty slice for an ensemble without data. Pass nil if the state before the log
+// is unknown: then the log begins in the middle, unless its first transaction is an ensemble's first.
 func New(initial []txnlog.Node, o Options) *Audit {
 	a := &Audit{tree: newTree(), opts: o, report: newReport(o)}
 	a.report.InMiddle = initial == nil

@@ -23,10 +23,11 @@
 //
 //	rule        what the protocol permits                                             source
 //	exclusion   a record shows a grant only if no contender ahead excludes its entry  znode: Admission
-//	permits     the same, of a semaphore: those up to it ask for at most the permits  znode: Admission
+//	permits     the same, of a semaphore: up to it, entries ask for at most its       znode: Admission
+//	            permits
 //	leader      the same, of an election: one candidate leads                         queue: Semaphores, elections
 //	overlap     no grant before the lease of a hold ends that another client deleted  lock: guarantees 1, 2
-//	token       tokens rise; a reader's is above those of the writers before it       lock: guarantee 6
+//	token       tokens rise; a reader's is above those of earlier writers             lock: guarantee 6
 //	delete      an entry is deleted by its owner                                      queue: Leaving
 //	purge       or by another client, if its lease and the grace may have ended       znode: When an entry has expired
 //	owner       its owner writes it: owner, host, pid and attempt stay                queue: Lost replies
@@ -35,15 +36,15 @@
 //	break       a force-release writes its mark twice, and nothing else, and that     admin: Tree.Break
 //	            stays; then any client may delete the entry
 //	record      a grant, a downgrade and a detach are not taken back                  znode: Data of an entry
-//	holder      a holder's transaction is that of a client that is in                 lock: Hold.Txn
-//	generation  a parent comes with its anchor, and its data stays; a join of that    znode: Generation and anchor
-//	            generation checks the anchor, and is of its kind; an adoption checks  queue: Joining
-//	            an entry, and marks an empty node as adopted
-//	empty       nodes go without nodes below them, an anchor with its parent, and an  queue: Leaving
-//	            adopted parent only at the counter's end
+//	holder      only a client whose turn has come sends a holder's transaction        lock: Hold.Txn
+//	generation  a parent is created with its anchor, and keeps its data; a join of    znode: Generation and anchor
+//	            that generation checks the anchor, and is of the parent's kind; an    queue: Joining
+//	            adoption checks an entry, and marks an empty node as adopted
+//	empty       a node is deleted without nodes below it, an anchor with its parent,  queue: Leaving
+//	            and an adopted parent only at the counter's end
 //	resize      permits are taken away with an entry that had got them                queue: Semaphores, elections
-//	foreign     other programs' data stays, and so do the entries of other            znode: Names of entries
-//	            libraries, of sessions, and those without a record of this format
+//	foreign     no client overwrites other programs' data, or deletes entries of      znode: Names of entries
+//	            other libraries, of sessions, or without a record of this format
 //	tick        a tick's run is recorded once, and its end by its own hold, in a      schedule: What is recorded
 //	            transaction of the job's holder; recorded ticks do not go back
 //	log         the log does not contradict itself                                    -

@@ -13,7 +13,7 @@ import (
 // Findings are what an audit of servers' logs has found.
 type Findings struct {
 	Report
-	// Problems are those of the files, in the order in which they were met.
+	// Problems are the problems of the files, in the order in which the audit has met them.
 	Problems []*txnlog.Problem
 	// Disagree is the first transaction at which the servers' logs differ; 0: they agree. Violations
 	// from it on are left out: the clients did not all see the same data.
@@ -22,9 +22,9 @@ type Findings struct {
 	Snapshot string
 }
 
-// Logs audits the logs of one or several servers of an ensemble, from the first transaction since
-// that time on; zero: from the beginning. It begins with a snapshot if it can read one that is older
-// than the first transaction to judge. Transactions that no folder has are a gap: the audit calls
+// Logs audits the logs of one or several servers of an ensemble, from the first transaction at the
+// time since or later; zero: from the beginning. It begins with a snapshot if it can read one that
+// is older than the first transaction to judge. For transactions that no folder has, it calls
 // [Audit.Gap]. Logs fails only if ctx ends.
 func Logs(ctx context.Context, l *txnlog.Log, since time.Time, o Options) (*Findings, error) {
 	f := &Findings{}

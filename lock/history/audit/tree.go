@@ -14,7 +14,7 @@ type tree struct {
 	sessions map[int64]*session
 }
 
-// node is a node of ZooKeeper. The tree keeps the data of those of Holdfast.
+// node is a node of ZooKeeper. It has the decoded data if that is Holdfast's.
 type node struct {
 	path     string
 	up       *node // the node above
@@ -59,11 +59,11 @@ func (t token) above(o token) bool { return t.czxid > o.czxid || t.czxid == o.cz
 // one of the entry's owner.
 type removal struct {
 	*node                    // the entry
-	by, owner  *session      // that deleted it, and that had written it last
-	end        time.Duration // of its lease, see Audit.now
-	gaps       int
-	proven     bool        // a client that is not the owner has deleted it
-	violations []Violation // to report once that is proven
+	by, owner  *session      // by deleted the entry, owner had written it last
+	end        time.Duration // end of the lease, by Audit.now
+	gaps       int           // Audit.gaps at the entry's last write
+	proven     bool          // a client that is not the owner has deleted it
+	violations []Violation   // to report once that is proven
 }
 
 // session is the session of a client.

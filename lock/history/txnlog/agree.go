@@ -213,7 +213,7 @@ func (m *merge) confirm(zxid int64, group []*source) {
 		m.flush(&m.unconfirmed)
 	}
 	if lack == 0 || have > lack || m.survived(zxid, group) {
-		// It is committed, and so are those before it in this epoch.
+		// The transaction is committed, and so are the earlier ones of its epoch.
 		m.unconfirmed = nil
 		return
 	}

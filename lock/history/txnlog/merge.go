@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// merge reads several logs at once, in the order of zxids.
+// merge reads the logs of all folders in the order of zxids.
 type merge struct {
 	log   *Log
 	rng   Range
@@ -27,7 +27,7 @@ type merge struct {
 	disagree    *Problem // the run of differing transactions so far
 	uncommitted *Problem // the run of discarded transactions so far
 	unconfirmed *Problem // the run of transactions that not all folders have
-	read, told  int64    // bytes read, and those that Progress knows of
+	read, told  int64    // bytes read so far, and at the last call of Progress
 	total       int64    // bytes to read, estimated
 }
 

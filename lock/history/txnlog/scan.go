@@ -136,8 +136,9 @@ func (s *scanner) next() (entry, bool) {
 	return entry{}, false
 }
 
-// accept checks an entry's place in the order, and returns false if the entry is left out. A server
-// that comes back logs what it gets from its leader, even entries that it has logged already.
+// accept checks that an entry's zxid is higher than the last one. It returns false if the entry is
+// left out. A server that restarts logs what it gets from its leader, also entries that its log
+// already has.
 func (s *scanner) accept(e entry) bool {
 	if e.zxid > s.last {
 		s.last, s.hurt = e.zxid, false
@@ -152,8 +153,8 @@ func (s *scanner) accept(e entry) bool {
 }
 
 // recent has the checksums of a folder's latest entries, to recognize those that a server logs again.
-// To a server that comes back, a leader sends the last 500 transactions, or more from its log: up to
-// a third of a snapshot's size.
+// To a server that restarts, a leader sends up to 500 transactions, or more from its log: up to a
+// third of a snapshot's size.
 type recent struct {
 	ring []checksum
 	next int // index of the oldest one, once ring is full
