@@ -287,8 +287,8 @@ func (m *Machine) by() Client {
 	return Client{}
 }
 
-// knows records that the present session is that client's, and whether it writes to the reaper's
-// lock.
+// knows records that client c has the session of the present transaction. If lock is the reaper's,
+// it also records that the client is the active reaper.
 func (m *Machine) knows(lock string, c Client) *session {
 	s := m.sessions[m.txn.Session]
 	if s == nil {

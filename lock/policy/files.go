@@ -36,9 +36,9 @@ type TLS struct {
 	ServerName string `key:"server_name" rule:"given"`
 }
 
-// The methods below hide the names of the password file, the password variable and the key file: a
-// user may have put the secret itself there by mistake. Logs and marshalled configurations must not
-// show it.
+// The methods below hide the names of the password file, the password variable and the key file. A
+// user may have put the secret itself there by mistake, and logs and marshalled configurations must
+// not show secrets.
 
 const redacted = "[redacted]"
 

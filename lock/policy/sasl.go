@@ -56,7 +56,8 @@ var keysOfMechanism = map[string][]string{
 	GSSAPI:    {"principal", "keytab", "ccache", "service", "krb5_conf"},
 }
 
-// check adds the mistakes about keys that do not fit together, and fills in the default service.
+// check adds the mistakes about keys that are missing or do not fit together, and fills in the
+// default service.
 func (s *SASL) check(d *decoder, path string) {
 	given := func(key string) bool { return d.given(path + "." + key) }
 	for mechanism, keys := range keysOfMechanism {

@@ -191,8 +191,8 @@ func (s *Set) checkReach(m *mistakes, list string) (reached []Pattern) {
 	return reached
 }
 
-// Policy returns the settings that package lock needs for the named lock. The name is relative to the
-// root. Policy does not allocate.
+// Policy returns the settings that package lock needs for the named lock. The name is relative to
+// the root. Policy does not allocate.
 func (s *Set) Policy(name string) lock.Policy { return s.For(name).Policy }
 
 // For returns the policy that applies to the named lock. The name is relative to the root.

@@ -30,7 +30,8 @@ type Audit struct {
 
 // New returns an audit of a log that begins with the nodes initial, for example of a snapshot, in
 // any order. Pass an empty slice for an ensemble without data. Pass nil if the state before the log
-// is unknown: then the log begins in the middle, unless its first transaction is an ensemble's first.
+// is unknown: then the log begins in the middle, unless its first transaction is an ensemble's
+// first.
 func New(initial []txnlog.Node, o Options) *Audit {
 	a := &Audit{tree: newTree(), opts: o, report: newReport(o)}
 	a.report.InMiddle = initial == nil

@@ -68,7 +68,6 @@ func Logs(ctx context.Context, l *txnlog.Log, since time.Time, o Options) (*Find
 	return f, nil
 }
 
-// nodesOf reads a snapshot.
 func nodesOf(s *txnlog.Snapshot) ([]txnlog.Node, error) {
 	nodes := []txnlog.Node{}
 	for n, err := range s.Nodes() {

@@ -57,7 +57,7 @@
 //     leader's folder shows it.
 //   - That a log lost the end of an epoch, if all folders lost it: the next epoch begins with
 //     counter 1 whatever the last one came to.
-//   - The ensemble's identity: the field dbid is the same in all ensembles (0). [Log.Txns] recognizes
-//     a folder of another ensemble by its different transactions at the same zxids
+//   - The ensemble's identity: the field dbid is the same in all ensembles (0). [Log.Txns]
+//     recognizes a folder of another ensemble by its different transactions at the same zxids
 //     (ProblemOtherEnsemble).
 package txnlog

@@ -152,9 +152,9 @@ func (s *scanner) accept(e entry) bool {
 	return false
 }
 
-// recent has the checksums of a folder's latest entries, to recognize those that a server logs again.
-// To a server that restarts, a leader sends up to 500 transactions, or more from its log: up to a
-// third of a snapshot's size.
+// recent has the checksums of a folder's latest entries, to recognize entries that a server logs
+// again. To a server that restarts, a leader sends up to 500 transactions, or more from its log: up
+// to a third of a snapshot's size.
 type recent struct {
 	ring []checksum
 	next int // index of the oldest one, once ring is full
