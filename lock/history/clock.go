@@ -26,7 +26,7 @@ type place struct {
 	stamp time.Time
 	rose  time.Duration // how much the stamps rose there
 	torn  bool          // the stamps fell, or a new leader stamped
-	told  bool          // an event has reported it
+	reported  bool          // an event has reported it
 }
 
 // step is a step of the leader's clock, right before the transaction zxid.
@@ -90,9 +90,9 @@ func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
 		return Event{}, false // a known step, a write that took long, or a wrong estimate
 	}
 	p := &c.places[at]
-	told := p.told
-	c.steps, p.told = append(c.steps, step{p.zxid, by}), true
-	return Event{Kind: Clock, Zxid: p.zxid, Time: p.stamp, Step: by, mono: p.mono}, !told
+	reported := p.reported
+	c.steps, p.reported = append(c.steps, step{p.zxid, by}), true
+	return Event{Kind: Clock, Zxid: p.zxid, Time: p.stamp, Step: by, mono: p.mono}, !reported
 }
 
 // stepped returns the sum of the known steps after the transaction from, until to.

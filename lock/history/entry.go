@@ -75,7 +75,7 @@ func (m *Machine) scratch(lock string) bool {
 // estimated records which client's session wrote the entry. It detects steps of the leader's clock
 // by the estimate in the entry's record.
 func (m *Machine) estimated(lock string, e *contender) {
-	s := m.knows(lock, e.client)
+	s := m.identify(lock, e.client)
 	if s.knew == 0 || e.Record.ExpiresAt == 0 {
 		return
 	}
@@ -102,7 +102,7 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 		}
 		if !matches {
 			if r.Broken == nil { // events of other locks need the session's client
-				m.knows(lock, clientOf(&r))
+				m.identify(lock, clientOf(&r))
 			}
 			return
 		}
@@ -139,7 +139,7 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 		c.raw = nil
 		again := before.Record.Broken != nil
 		c.Entry, c.breaker = after, t.Session
-		m.knows("", Client{b.Owner, b.Host, b.PID})
+		m.identify("", Client{b.Owner, b.Host, b.PID})
 		if !again { // a break writes twice
 			e := m.about(Broken, q, c)
 			e.By, e.Reason = Client{b.Owner, b.Host, b.PID}, b.Reason

@@ -101,7 +101,7 @@ func (m *Machine) revoke(node string, op *txnlog.Op) {
 	}
 	e := m.event(RevokeAsked, r.Lock())
 	e.Entry, e.By, e.Reason = node, Client{r.Owner, r.Host, r.PID}, r.Reason
-	m.knows("", e.By)
+	m.identify("", e.By)
 	if q := m.locks[r.Lock()]; q != nil {
 		if i := q.find(node); i >= 0 {
 			e.Who, e.In = q.entries[i].client, q.entries[i].in

@@ -14,8 +14,8 @@ const (
 	byAnother = "by another client, during the lease"
 )
 
-// left emits the event for an entry that was deleted. ended says that the entry's session has ended.
-func (m *Machine) left(q *queue, c *contender, ended bool) {
+// emitEnd emits the event for an entry that was deleted. ended says that the entry's session has ended.
+func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	m.lapse(q, c)
 	e := m.about(Removed, q, c)
 	e.Late = c.lapsed

@@ -45,10 +45,11 @@ type Machine struct {
 type session struct {
 	client Client
 	reaps  bool  // its client is, or was, the active reaper
-	knew   int64 // its last write, whose reply showed it the leader's clock
+	knew   int64 // its last write of data; the reply showed the client the leader's clock
 }
 
-// New returns a Machine that calls emit for each event. The options' functions must not be slow.
+// New returns a Machine that calls emit for each event, within its methods. It often calls the
+// functions in the options, so they must be fast.
 func New(o Options, emit func(Event)) *Machine {
 	if o.Match == nil {
 		o.Match = func(string) bool { return true }
@@ -287,9 +288,9 @@ func (m *Machine) by() Client {
 	return Client{}
 }
 
-// knows records that client c has the session of the present transaction. If lock is the reaper's,
+// identify records that client c has the session of the present transaction. If lock is the reaper's,
 // it also records that the client is the active reaper.
-func (m *Machine) knows(lock string, c Client) *session {
+func (m *Machine) identify(lock string, c Client) *session {
 	s := m.sessions[m.txn.Session]
 	if s == nil {
 		s = &session{}

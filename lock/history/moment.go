@@ -45,7 +45,7 @@ type State struct {
 	Kind    znode.Kind
 	Permits int32
 	Holders []Holder // contenders whose turn had come; their leases had not ended
-	Lapsed  []Holder // the same, but their leases had ended: no client held the lock, but they blocked it
+	Lapsed  []Holder // contenders whose turn had come; their leases had ended, but they blocked the lock
 	Waiters []Holder
 }
 
@@ -56,7 +56,7 @@ type Holder struct {
 	Role     string
 	Since    time.Time // when its turn came; zero: it waits, or its turn came before the log began
 	Granted  int64     // transaction at Since; 0 if Since is zero
-	Recorded time.Time // the grant, as its client recorded it; zero: not recorded by then
+	Recorded time.Time // time of the grant, as the client recorded it; zero: not recorded by then
 	Written  time.Time // stamp of its last write
 	Write    int64     // transaction of its last write
 	Lease    time.Time // end of the lease; zero: none, because the entry is another library's

@@ -179,7 +179,7 @@ func (m *Machine) delete(path string) {
 		return
 	}
 	if i := q.find(node); i >= 0 {
-		m.left(q, q.entries[i], false)
+		m.emitEnd(q, q.entries[i], false)
 		q.remove(i)
 		m.touch(q)
 		m.forget(q)
@@ -215,7 +215,7 @@ func (m *Machine) end(q *queue, i int) {
 	if i < 0 {
 		return
 	}
-	m.left(q, q.entries[i], true)
+	m.emitEnd(q, q.entries[i], true)
 	q.remove(i)
 	m.touch(q)
 	m.forget(q)

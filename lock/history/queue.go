@@ -37,7 +37,7 @@ type contender struct {
 	breaker  int64     // the session that force-released it; 0: none
 	doubted  bool      // not seen since a gap in the log
 
-	raw     []byte // data of the last write by its owner, if it is Leased
+	raw     []byte // data of the last write by its owner; empty: decode the next write
 	expires [2]int // begin and end of the number of expires_at in raw; equal: there is none
 }
 

@@ -47,7 +47,8 @@ type environment struct {
 // realm returns the default realm; "" if there is none.
 func (e *environment) realm() string { return e.LibDefaults.DefaultRealm }
 
-// service returns the principal of the service on the host.
+// service returns the principal of the service on the host, in the realm that [domain_realm] has for
+// the host, or else in clientRealm.
 func (e *environment) service(service, host, clientRealm string) principal {
 	realm := e.ResolveRealm(host)
 	if realm == "" {

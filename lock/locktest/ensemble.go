@@ -15,8 +15,8 @@ import (
 
 // Options are the settings of an ensemble. The zero value is a single server without delays.
 type Options struct {
-	// Members is the number of servers; 0 means one. A single one behaves like a standalone
-	// server: its zxids have epoch 0, and keep it.
+	// Members is the number of servers, at most 254; 0 means one. A single server behaves like a
+	// standalone one: all its zxids have epoch 0.
 	Members int
 
 	// MinSessionTimeout and MaxSessionTimeout limit the session timeouts of clients. 0 means no

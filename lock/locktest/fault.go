@@ -15,7 +15,7 @@ type label struct {
 	name   string
 	frozen bool
 	cutOff map[*member]bool // members that Partition cuts it off from
-	number int              // number of its last request
+	number int              // number of its last request, see Request.Number
 	counts Counts
 }
 
@@ -35,8 +35,8 @@ func (e *Ensemble) Dial(network, address string, timeout time.Duration) (net.Con
 	return e.dial("", address, timeout)
 }
 
-// Dialer returns a zk.Dialer whose connections have that label. Faults and counters name a client
-// by its label.
+// Dialer returns a zk.Dialer whose connections have the label. Faults and counters name a client by
+// its label.
 func (e *Ensemble) Dialer(label string) func(network, address string, timeout time.Duration) (net.Conn, error) {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		return e.dial(label, address, timeout)
@@ -215,9 +215,9 @@ func (e *Ensemble) latencyFor(l *label, m *member) time.Duration {
 
 func (e *Ensemble) latencyOf(s *serverConn) time.Duration { return e.latencyFor(s.label, s.member) }
 
-// ExpireSession ends a session now, as the leader does after its timeout. Its ephemeral nodes are
-// deleted, and its connection closes when its member has applied that. It returns false if there
-// is no such session, or no leader.
+// ExpireSession ends a session now, as the leader does after the session's timeout, and deletes its
+// ephemeral nodes. The session's connection ends when its member has applied the transaction.
+// ExpireSession returns false if there is no such session, or no leader.
 func (e *Ensemble) ExpireSession(id int64) bool {
 	e.lock()
 	defer e.unlock()

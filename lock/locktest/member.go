@@ -111,7 +111,7 @@ func (m *member) apply(x *txn) {
 	}
 }
 
-// disconnect ends the connections of all its clients.
+// disconnect ends all connections of the member.
 func (m *member) disconnect(why string) {
 	for _, s := range slices.Clone(m.e.conns) {
 		if s.member == m && !s.closed {

@@ -40,8 +40,8 @@ func (w watchTable) drop(s *serverConn, k watchKey) {
 // A connection that watches both data and children of a deleted node gets one event.
 func (w watchTable) fire(kind int32, path string) {
 	k := watchKey{path: path, children: kind == nodeChildrenChanged}
-	told := w.take(k)
-	for _, s := range told {
+	notified := w.take(k)
+	for _, s := range notified {
 		s.sendEvent(kind, path)
 	}
 	if kind != nodeDeleted {
@@ -49,7 +49,7 @@ func (w watchTable) fire(kind int32, path string) {
 	}
 	k.children = true
 	for _, s := range w.take(k) {
-		if !slices.Contains(told, s) {
+		if !slices.Contains(notified, s) {
 			s.sendEvent(kind, path)
 		}
 	}

@@ -53,7 +53,8 @@ func (m *merge) sameEnsemble(files []*logFile) []*logFile {
 }
 
 // choose returns the source to believe: the first one with the content that most folders have.
-// without is a folder that has lost the transaction; -1: none. It counts which folders agree.
+// without is a folder that has lost the transaction; -1: none. choose also counts agreement and
+// disagreement for each folder.
 func (m *merge) choose(group []*source, without int) *source {
 	if len(group) == 1 && without < 0 {
 		m.flush(&m.disagree)

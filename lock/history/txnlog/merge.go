@@ -27,7 +27,7 @@ type merge struct {
 	disagree    *Problem // the run of differing transactions so far
 	uncommitted *Problem // the run of discarded transactions so far
 	unconfirmed *Problem // the run of transactions that not all folders have
-	read, told  int64    // bytes read so far, and at the last call of Progress
+	read, reported  int64    // bytes read so far, and at the last call of Progress
 	total       int64    // bytes to read, estimated
 }
 
@@ -85,7 +85,7 @@ func (m *merge) close() {
 		s.file.Close()
 	}
 	m.open = nil
-	if m.log.Progress != nil && m.read > m.told {
+	if m.log.Progress != nil && m.read > m.reported {
 		m.log.Progress(m.read, max(m.total, m.read))
 	}
 }
@@ -100,8 +100,8 @@ func (m *merge) takeProblems() []*Problem {
 
 func (m *merge) progress(n int) {
 	m.read += int64(n)
-	if m.log.Progress != nil && m.read >= m.told+1<<20 {
-		m.told = m.read
+	if m.log.Progress != nil && m.read >= m.reported+1<<20 {
+		m.reported = m.read
 		m.log.Progress(m.read, max(m.total, m.read))
 	}
 }

@@ -40,8 +40,9 @@ const (
 	ProblemUnsupported
 	// ProblemUnreadable: a file cannot be opened or read, or is not what its name says.
 	ProblemUnreadable
-	// ProblemDisorder: a file has the zxid Until after the higher one Zxid, with a transaction that
-	// the server had not logged so before. Txns leaves it out, and further ones in the file.
+	// ProblemDisorder: in a file the transaction Until follows the transaction Zxid, which has a higher
+	// zxid, and is not one that the server logs again. Txns leaves out Until, and later transactions
+	// of the file below its highest zxid so far. Only the first of them is a Problem.
 	ProblemDisorder
 )
 
