@@ -23,10 +23,10 @@ type point struct {
 // place is a transaction right before which the leader's clock may have been stepped.
 type place struct {
 	point
-	stamp time.Time
-	rose  time.Duration // how much the stamps rose there
-	torn  bool          // the stamps fell, or a new leader stamped
-	reported  bool          // an event has reported it
+	stamp    time.Time
+	rose     time.Duration // how much the stamps rose there
+	torn     bool          // the stamps fell, or a new leader stamped
+	reported bool          // an event has reported it
 }
 
 // step is a step of the leader's clock, right before the transaction zxid.

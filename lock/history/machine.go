@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Options are what a [Machine] looks for.
+// Options are the settings of a [Machine].
 type Options struct {
 	Root   string                          // node below which the locks are, such as /locks
 	Jobs   string                          // node below which package schedule records jobs; "": nowhere

@@ -79,7 +79,7 @@ func (e *contender) candidate() bool {
 	return ok && e.Err == nil
 }
 
-// role returns what the entry asks for.
+// role returns Event.Role of the entry.
 func (e *contender) role(k znode.Kind) string {
 	switch {
 	case e.Role == znode.Shared:

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Audit is the state machine. Make one with [New]. It is not safe for concurrent use.
+// Audit judges the transactions of a log, one after the other. Make one with [New]. It is not safe
+// for concurrent use.
 type Audit struct {
 	tree
 	opts    Options

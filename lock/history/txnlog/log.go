@@ -63,7 +63,7 @@ type logFile struct {
 
 // Open finds the transaction logs and snapshots in dirs. Each is a folder version-2, a dataDir or
 // dataLogDir that has one, or a single file. It fails if one of them does not exist, or has neither
-// log nor snapshot. The files are read later.
+// log nor snapshot. It reads only the first entry of each log.
 func Open(dirs ...string) (*Log, error) {
 	l := &Log{}
 	if len(dirs) == 0 {

@@ -23,12 +23,12 @@ type merge struct {
 	folders []folder
 	foreign bool // some folder is of another ensemble
 
-	problems    []*Problem
-	disagree    *Problem // the run of differing transactions so far
-	uncommitted *Problem // the run of discarded transactions so far
-	unconfirmed *Problem // the run of transactions that not all folders have
-	read, reported  int64    // bytes read so far, and at the last call of Progress
-	total       int64    // bytes to read, estimated
+	problems       []*Problem
+	disagree       *Problem // the run of differing transactions so far
+	uncommitted    *Problem // the run of discarded transactions so far
+	unconfirmed    *Problem // the run of transactions that not all folders have
+	read, reported int64    // bytes read so far, and at the last call of Progress
+	total          int64    // bytes to read, estimated
 }
 
 // source is an open log and its next entry.
@@ -304,7 +304,8 @@ func (m *merge) epochEnd(seen, zxid int64) {
 // them. Then the server truncates its log, but loads its newest snapshot.
 var errEpochEnd = errors.New("the server got them in a snapshot; or the next leader discarded them, and this server has had other data than the others since")
 
-// gap reports transactions that are missing between two, or before the first one.
+// gap reports transactions that are missing between the transactions previous and zxid. If previous
+// is 0, it reports those that are missing at the begin of the range.
 func (m *merge) gap(previous, zxid int64) {
 	first := previous + 1
 	if previous == 0 {
