@@ -100,8 +100,9 @@ func (m *Machine) Elapsed(e Event) time.Duration {
 	return m.clock.between(point{}, point{e.Zxid, e.mono})
 }
 
-// Begin gives the Machine the nodes of a snapshot of that transaction, in any order, before the
-// first call of Apply. It ignores nodes that were created later, because the log will show them.
+// Begin gives the Machine the nodes of a snapshot, in any order, before the first call of Apply.
+// snapshot is the snapshot's zxid. Begin ignores nodes that were created later, because the log will
+// show them.
 func (m *Machine) Begin(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
 	for n, err := range nodes {
 		if err != nil {
@@ -134,8 +135,9 @@ func (m *Machine) Gap() {
 	}
 }
 
-// Resume makes the Machine go on after [Machine.Gap] with the state in a snapshot from the time of
-// the gap. After an error call Gap again: the state is partly that of the snapshot.
+// Resume makes the Machine go on after [Machine.Gap] with the nodes of a snapshot from the time of
+// the gap. snapshot is the snapshot's zxid. After an error call Gap again: the state is partly that
+// of the snapshot.
 func (m *Machine) Resume(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
 	there := map[string]bool{} // names of entries and locks' nodes
 	for n, err := range nodes {

@@ -170,8 +170,8 @@ func (e *Ensemble) Heal(label string) {
 }
 
 // Freeze makes a client's connections look as if its process were stopped. Bytes are held in both
-// directions, and no deadline of a connection or dial passes, until [Ensemble.Thaw]. The members
-// do not notice, and end its session after its timeout.
+// directions, and no deadline of a connection or dial passes, until [Ensemble.Thaw]. The members do
+// not notice; the leader ends the client's session after its timeout.
 func (e *Ensemble) Freeze(label string) { e.freeze(label, true) }
 
 // Thaw ends a [Ensemble.Freeze]. Held bytes arrive, in order, and deadlines are delayed by the
