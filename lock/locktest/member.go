@@ -90,7 +90,6 @@ func (m *member) catchUp(d time.Duration) {
 	m.schedule()
 }
 
-// catchUpAll applies all queued transactions.
 func (m *member) catchUpAll() { m.catchUp(math.MaxInt64) }
 
 // apply applies a transaction to the member's view. First it fires watches, then it answers the
