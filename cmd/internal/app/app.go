@@ -73,7 +73,7 @@ func (h *hangups) follow(cancel context.CancelCauseFunc) {
 		}
 		select {
 		case h.told <- struct{}{}:
-		default: // the program has not received the previous SIGHUP yet: one is enough
+		default: // the program has not received the previous SIGHUP yet: that one is enough
 		}
 	}
 }
@@ -137,7 +137,8 @@ func refuseOthers(cmd *cobra.Command) {
 	}
 }
 
-// NoArgs is [cobra.NoArgs], but proposes commands for an unknown one.
+// NoArgs refuses arguments, as [cobra.NoArgs] does, and proposes a command if the argument resembles
+// one.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -19,8 +19,8 @@ import (
 
 const planted = "hunter2"
 
-// TestSecretsAreNotShown puts a password wherever a user may put one, correctly or by mistake. No
-// output of a command contains it, at the most verbose log level.
+// TestSecretsAreNotShown: wherever a user puts a password, correctly or by mistake, no output of a
+// command contains it, even at the most verbose log level.
 func TestSecretsAreNotShown(t *testing.T) {
 	server := silence(t)
 	folder := t.TempDir()

@@ -129,8 +129,8 @@ func (l Listing) entry(c admin.Contender) Entry {
 	return e
 }
 
-// each calls f for each contender with its place in the queue, by the admission rule of the
-// contenders. Place 0 means that the contender holds the lock.
+// each calls f for each contender with its place in the queue, by the rule by which clients enter.
+// Place 0 means that the contender holds the lock.
 func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	waiting := 0
 	for _, p := range l.places(s) {
