@@ -95,6 +95,8 @@ type trialsTimes struct {
 	MaxHold     string `json:"max_hold"`
 	OrphanAfter string `json:"orphan_after"`
 	KeepParent  bool   `json:"keep_parent"`
+	LocalWindow string `json:"local_window"`
+	Idle        string `json:"idle"`
 	Schedule    string `json:"schedule"`
 }
 
@@ -110,7 +112,8 @@ func try(cfg *policy.Config, name string) trial {
 	schedule := cmp.Or(p.Schedule, cfg.Reaper.Schedule, reaper.DefaultSchedule)
 	t.Gets = trialsTimes{
 		TTL: p.TTL.String(), MaxTTL: p.MaxTTL.String(), Grace: p.Grace.String(), MaxHold: limit(p.MaxHold),
-		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, Schedule: schedule,
+		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, LocalWindow: max(0, p.LocalWindow).String(), Idle: p.Idle.String(),
+		Schedule: schedule,
 	}
 	return t
 }
@@ -136,7 +139,8 @@ func printTrials(w io.Writer, trials []trial, colour bool) error {
 		g := t.Gets
 		for _, kv := range [][2]string{
 			{"ttl", g.TTL + ": a crash blocks others for that and the grace"}, {"max_ttl", g.MaxTTL}, {"grace", g.Grace}, {"max_hold", g.MaxHold},
-			{"keep_parent", fmt.Sprint(g.KeepParent)}, {"orphan_after", g.OrphanAfter}, {"schedule", g.Schedule},
+			{"keep_parent", fmt.Sprint(g.KeepParent)}, {"local_window", g.LocalWindow}, {"idle", g.Idle}, {"orphan_after", g.OrphanAfter},
+			{"schedule", g.Schedule},
 		} {
 			if kv[1] != "" {
 				table.Add(text.Cells("", kv[0], kv[1])...)
