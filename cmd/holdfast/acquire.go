@@ -137,8 +137,8 @@ func (f *runFlags) held(err error) error {
 	return &app.Exit{Status: f.heldStatus, Err: err}
 }
 
-// environment returns the command's environment: ours, that of this process, without the secret
-// variables, plus the lock's name and token.
+// environment returns the command's environment: ours without the secret variables and an outer run's
+// lock and token, plus this lock's name and token.
 func environment(ours []string, name string, token lock.Token, secret []string) []string {
 	env := slices.DeleteFunc(slices.Clone(ours), func(kv string) bool {
 		variable, _, _ := strings.Cut(kv, "=")

@@ -36,7 +36,7 @@ type historyFlags struct {
 }
 
 // around is how much of the log before --since and after --until is read too, because leases,
-// sessions and steps of the clock there explain what happened in between.
+// sessions and steps of the clock there explain the events in between.
 const around = 10 * time.Minute
 
 func newHistory(flags *app.Flags) *cobra.Command {

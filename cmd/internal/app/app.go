@@ -78,8 +78,9 @@ func (h *hangups) follow(cancel context.CancelCauseFunc) {
 	}
 }
 
-// Hangups returns a channel that receives each SIGHUP, which then has no other effect: a daemon
-// reloads its configuration. It returns nil if the program was not started by Main.
+// Hangups returns a channel that receives a value for each SIGHUP, or one for several that the program
+// has not received yet. From then on SIGHUP has no other effect, so a daemon can reload its
+// configuration. Hangups returns nil if ctx is not from [Main].
 func Hangups(ctx context.Context) <-chan struct{} {
 	h, ok := ctx.Value(hangupsKey{}).(*hangups)
 	if !ok {

@@ -94,7 +94,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// dials is a command that only dials.
+// dials is a command that logs its configuration, and dials.
 func dials(flags Flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "prog", SilenceUsage: true}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -64,7 +64,7 @@ func (d *demo) worker(name string, part ...string) *process {
 func (p *process) order(line string) { _, _ = fmt.Fprintln(p.in, line) }
 
 // hear waits for a worker's line with word as its first word, and returns the rest. Any other line,
-// the worker's end, and a wait of patience end the demo.
+// the worker's end, and a wait longer than patience end the demo.
 func (p *process) hear(ctx context.Context, word string) string {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("nothing happened for too long"))
 	defer cancel()

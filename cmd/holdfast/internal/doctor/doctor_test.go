@@ -405,7 +405,8 @@ func TestHealthy(t *testing.T) {
 	})
 }
 
-// TestPlantsAreAll: each kind of finding has a plant.
+// TestPlantsAreAll: plants has each kind of finding, and each kind has a severity, a meaning and a
+// remedy.
 func TestPlantsAreAll(t *testing.T) {
 	for id, k := range kinds {
 		planted := slices.ContainsFunc(plants, func(p struct {

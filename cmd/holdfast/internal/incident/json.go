@@ -152,7 +152,7 @@ type Stream struct {
 	Owned bool // as in [Report]
 }
 
-// NewStream writes the begin of a JSON document.
+// NewStream writes the beginning of a JSON document.
 func NewStream(w io.Writer, o Options) *Stream {
 	s := &Stream{Options: o, w: w}
 	s.printf("{\n  \"root\": %s,\n  \"logs\": %s", marshal(o.Root), marshal(o.Dirs))

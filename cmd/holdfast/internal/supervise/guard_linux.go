@@ -120,8 +120,8 @@ func (g *guard) reap() {
 	g.reaped.Store(true)
 }
 
-// guardMain is the guard's program. It reads leashes, confirms the first one, and kills the group
-// when its time has come or the pipe closes.
+// guardMain is the guard's program. It reads leashes, and confirms the first one. It kills the group at
+// the time of the latest leash, or when the pipe closes.
 func guardMain(lock string) int {
 	// A service manager that ends the whole service also signals the guard, which must stay until
 	// the command has ended. The guard must not die of a closed standard error either.

@@ -224,7 +224,7 @@ func TestPauseDoesNotExtendTheLeash(t *testing.T) {
 	}
 }
 
-// exchange is the main function of the test binary with envThread.
+// exchange is the main function of the test binary if envThread is set, as a gate and as a command.
 func exchange() int {
 	if os.Args[0] != gateName {
 		var signal int32

@@ -116,7 +116,8 @@ type actor struct {
 	lines chan string
 }
 
-// act starts an actor; prepare may change its command.
+// act starts an actor that runs a shell script in a role of envRole. prepare may change the actor's
+// command.
 func act(t *testing.T, role, script string, prepare ...func(*exec.Cmd)) *actor {
 	t.Helper()
 	a := &actor{t: t, cmd: exec.Command(os.Args[0], "sh", "-c", script), lines: make(chan string, 1000)}

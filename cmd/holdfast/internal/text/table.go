@@ -27,8 +27,8 @@ func (s Style) Paint(text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// Coloured reports whether to print with colors. terminal says that the output is a terminal. For
-// NO_COLOR see no-color.org.
+// Coloured reports whether to print with colors: on a terminal, unless NO_COLOR (see no-color.org) is
+// set or TERM is dumb.
 func Coloured(terminal bool) bool {
 	return terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
