@@ -139,7 +139,7 @@ func endChar(k history.Kind) string {
 	return "╳"
 }
 
-// axis draws the times.
+// axis draws the times of the picture.
 func (p *printer) axis(wide, canvas int, from, to time.Duration) {
 	layout := layoutOf(to - from)
 	ticks := max(1, min(6, canvas/16))

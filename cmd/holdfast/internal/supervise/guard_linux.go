@@ -47,7 +47,7 @@ type guard struct {
 }
 
 // startGuard starts the guard of a lock's command. When the guard is armed, startGuard opens the
-// gate. If the guard dies before, it closes the gate unopened.
+// gate. If the guard dies before, startGuard closes the gate unopened.
 func startGuard(lock string, gate *os.File) (*guard, error) {
 	in, news, err := os.Pipe()
 	if err != nil {
@@ -184,7 +184,7 @@ func keepWatch(in *os.File, out io.WriteCloser) (group int, why string) {
 				return l.group, fmt.Sprintf("no timer: %v", err)
 			}
 			if group == 0 {
-				_, _ = io.WriteString(out, armed) // fails if holdfast run has died: reading in shows that
+				_, _ = io.WriteString(out, armed) // fails if holdfast run has ended, which the next read from in shows
 				out.Close()
 			}
 			group = l.group
