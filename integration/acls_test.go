@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestReaperACLs runs the commands of acls.txt. A reaper with these rights can do its work and
-// nothing else; other users can do nothing.
+// TestReaperACLs: with the ACLs that the commands of acls.txt set, a reaper can delete the entries
+// of crashed clients and nothing else. Users without an ACL can do nothing.
 func TestReaperACLs(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -31,7 +31,7 @@ func TestReaperACLs(t *testing.T) {
 		if !regexp.MustCompile(`'digest,'` + user + `:`).MatchString(said) {
 			t.Fatalf("the root's ACL does not name %s:\n%s", user, said)
 		}
-		if err := b.raw.AddAuth("digest", []byte(user+":"+user+"-password")); err != nil { // to list all remaining nodes
+		if err := b.raw.AddAuth("digest", []byte(user+":"+user+"-password")); err != nil { // the bench lists the remaining nodes as each user
 			t.Fatal(err)
 		}
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestFreeLocksAreOneRoundTripEachWay counts requests on the wire and at the server.
+// TestFreeLocksAreOneRoundTripEachWay: LockAll of free locks, and Unlock of their holds, take one
+// request and one transaction each.
 func TestFreeLocksAreOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
-	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // a new session would count as a transaction
+	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // so long that no new session counts as a transaction
 	counted := func(what string, f func()) {
 		t.Helper()
 		sent, before := tap.Counts().Requests, b.zxidOf(s)
@@ -24,8 +25,8 @@ func TestFreeLocksAreOneRoundTripEachWay(t *testing.T) {
 			t.Errorf("%s: %d requests, %d transactions; want one of each", what, n, m)
 		}
 	}
-	b.unlock(b.lock(c, "first")) // creates the root, and learns the time
-	b.nodes()                    // starts the bench's own session now
+	b.unlock(b.lock(c, "first")) // creates the root, and lets the client learn the leader's time
+	b.nodes()                    // opens the bench's own session before the count
 	for i := range 5 {
 		var names []string
 		for j := range 8 {
@@ -41,7 +42,8 @@ func TestFreeLocksAreOneRoundTripEachWay(t *testing.T) {
 	}
 }
 
-// TestLocksTogetherInAnyOrder: clients take the same locks in random orders without a deadlock.
+// TestLocksTogetherInAnyOrder: clients that lock the same names together, in random orders, do not
+// deadlock, and no two hold a lock at once.
 func TestLocksTogetherInAnyOrder(t *testing.T) {
 	b := onShared(t)
 	names := []string{"a", "b", "c", "d"}

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestServerThatTakesLess: the server has a jute.maxbuffer of 20 kB, and closes the connection of a
-// client that sends more. A renewal of 100 holds needs 200 kB. The client learns to send smaller
-// requests, and loses no hold.
+// TestServerThatTakesLess: a server closes the connection of a client that sends more than 20 kB,
+// and a renewal of 100 holds needs 200 kB. All extensions succeed, with at most one reconnect for
+// each half that is too long.
 func TestServerThatTakesLess(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=20000"}})

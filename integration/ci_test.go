@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCISummary runs .ci/run with a make whose results the test sets, and checks the summary: a
-// void run counts neither as ok nor as failed.
+// TestCISummary: the summary of .ci/run counts a void run neither as ok nor as failed, and says
+// that it proved nothing. make is a script here.
 func TestCISummary(t *testing.T) {
 	for name, test := range map[string]struct {
 		make   string // script of make; $1 is the target

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// testRunNoHooks: without an event, no hook runs.
+// testRunNoHooks: no hook runs if the hold is not at risk and not lost.
 func testRunNoHooks(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	p := c.start("run", c.name, "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sleep", fmt.Sprint(2*ttl.Seconds()))
@@ -22,8 +22,8 @@ func testRunNoHooks(t *testing.T, bin string) {
 	}
 }
 
-// testRunAtLeast: a short command keeps the lock for the time of --at-least, or until a signal, or
-// until the lock is lost.
+// testRunAtLeast: a short command keeps the lock for the time of --at-least, or until run gets a
+// signal, or until the lock is lost.
 func testRunAtLeast(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, fmt.Sprintf("{name: short, match: short, ttl: %v, grace: %v, max_hold: %v}", ttl, grace, 2*ttl))
 	locks := c.client()
@@ -46,14 +46,14 @@ func testRunAtLeast(t *testing.T, bin string) {
 	c.unlock(<-next)
 
 	p = c.start("run", c.name, "--at-least", "1h", "--on-lost", `echo "lost: $HOLDFAST_WHY"`, "--", "sh", "-c", "echo $$")
-	p.line() // it may have ended by now
+	p.line() // the command may have ended by now
 	c.eventually("the guard is gone, and with it the command", func() bool { return len(c.processes("holdfast-guard", c.name)) == 0 })
 	entry := c.contenders(locks, c.name)[0].Path
 	c.byHand(entry)
 	if err := c.raw.Delete(entry, -1); err != nil {
 		t.Fatal(err)
 	}
-	p.mustExit(0) // the command had the lock
+	p.mustExit(0) // the command ended with status 0 while it had the lock
 	p.mustSay("the command has ended, but its lock was not held for 1h0m0s")
 	p.mustSay("lost: lock \"" + c.name + "\": hold was lost: entry was removed (entry " + entry)
 
@@ -65,7 +65,7 @@ func testRunAtLeast(t *testing.T, bin string) {
 	p.mustSay("--at-least -1s: must not be negative")
 }
 
-// testRunRevoke: another client's request to release the lock runs the hook, which may end the
+// testRunRevoke: another client's request to release the lock runs the hook, which can end the
 // command.
 func testRunRevoke(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
@@ -85,7 +85,7 @@ func testRunRevoke(t *testing.T, bin string) {
 		t.Errorf("asked: %+v", asked)
 	}
 	p.mustExit(4)
-	me, err := user.Current() // the asking user, as break names it
+	me, err := user.Current() // the user of the request, as break names it too
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/testpki"
 )
 
-// testKerberos: the programs work with the configured keytab, or with a credential cache. Without, a
-// command is refused; with a keytab that is outdated, the command and the doctor say what to do.
+// testKerberos: the programs work with the configured keytab, and a command with a credential
+// cache. Without either, a command is refused. With an outdated keytab, the command and the doctor
+// say so.
 func testKerberos(t *testing.T, bin string) {
 	k := startKerberized(t, kdc.Options{})
 	k.AddPrincipal(t, "changed")

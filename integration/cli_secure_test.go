@@ -23,9 +23,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// testSecure: the programs work over TLS with the configured certificate and password. The
-// administrator has created the root and closed / to others. Without the password they are refused.
-// No output and no process's arguments show the password.
+// testSecure: the programs work over TLS with the configured certificate and password, below a root
+// that only svc may use. Without the password a command is refused. No output and no process's
+// arguments show the password, and the command's environment lacks it.
 func testSecure(t *testing.T, bin string) {
 	s := startSecure(t)
 	const password = "tr0ub4dor"
@@ -100,8 +100,9 @@ zookeeper:
 	}
 }
 
-// testSASL: the programs authenticate by SASL, over TLS, with the configured user and password. With
-// a wrong one the doctor says what to do. No output and no process's arguments show the password.
+// testSASL: the programs authenticate by SASL, over TLS, with the configured user and password.
+// With a wrong password the doctor names the entry of the JAAS file. No output and no process's
+// arguments show a password.
 func testSASL(t *testing.T, bin string) {
 	s := startSecure(t, withSASL(t))
 	administrator := s.raw(s.authority.Issue(t, "administrator"), "admin:top secret")
@@ -156,8 +157,8 @@ func testSASL(t *testing.T, bin string) {
 	}
 }
 
-// TestTLSAsDocumented: a server with the lines for zoo.cfg in lock/SECURING.md serves a client with
-// the configuration there.
+// TestTLSAsDocumented: a client with the configuration of lock/SECURING.md can lock on a server
+// with the page's lines for zoo.cfg.
 func TestTLSAsDocumented(t *testing.T) {
 	page := text(t, "../lock/SECURING.md")
 	zoo := regexp.MustCompile("(?s)```text\n(secureClientPort=.*?)\n```").FindStringSubmatch(page)
@@ -196,8 +197,8 @@ func TestTLSAsDocumented(t *testing.T) {
 	}
 }
 
-// TestClosedEnsembleAsDocumented: the commands in lock/SECURING.md create a root for one user, and
-// close / to all others except the administrator.
+// TestClosedEnsembleAsDocumented: the commands of lock/SECURING.md create a root for one user.
+// Without that user's password, and below other roots, a lock is refused.
 func TestClosedEnsembleAsDocumented(t *testing.T) {
 	var commands []string
 	for line := range strings.Lines(text(t, "../lock/SECURING.md")) {

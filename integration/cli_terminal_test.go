@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// testRunPrompts: on a terminal, a command that prompts can read it, also in a substitution. In the
-// background, run prints why the command stopped, and then stops itself. Brought to the foreground,
+// testRunPrompts: a command that prompts can read the terminal, also in a substitution. In the
+// background, run prints why the command stopped, and then stops itself. In the foreground again,
 // both continue.
 func testRunPrompts(t *testing.T, bin string) {
 	bash, err := exec.LookPath("bash")

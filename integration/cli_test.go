@@ -31,8 +31,8 @@ import (
 func programs(t *testing.T) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
-	// The go command caches results, and does not know that this test depends on the programs. But
-	// it notes the files that a test opens or lists.
+	// The go command caches test results, and does not see that this test depends on the programs.
+	// It does see the files that a test opens or lists.
 	if err := filepath.WalkDir("../cmd", func(path string, d fs.DirEntry, err error) error {
 		if err == nil {
 			_, err = os.Stat(path)
@@ -48,7 +48,7 @@ func programs(t *testing.T) (bin string) {
 	return bin
 }
 
-// TestCommandLine builds the programs once, and runs the tests that need them.
+// TestCommandLine runs the tests that need the programs, which it builds once.
 func TestCommandLine(t *testing.T) {
 	bin := programs(t)
 	for name, test := range map[string]func(t *testing.T, bin string){
@@ -99,12 +99,12 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// cli is a bench with the programs and a configuration with the bench's times.
+// cli runs a program on a bench, with a configuration of its own.
 type cli struct {
 	*bench
-	dir  string   // for files
+	dir  string   // folder for files
 	args []string // flags of every command
-	name string   // of a lock that only this test uses on this machine
+	name string   // name of a lock that only this test uses on this machine
 	prog string
 }
 
@@ -121,7 +121,8 @@ func newCLI(b *bench, bin string, policies ...string) *cli {
 	return c
 }
 
-// programSession is the session timeout of the programs. It also limits their wait for a session.
+// programSession is the session timeout of the programs. They also wait for a session at most for
+// this time.
 const programSession = 30 * time.Second
 
 // short is a policy for commands whose leases end in a test.
@@ -185,7 +186,7 @@ func (p *program) mustSay(text string) {
 	}
 }
 
-// output runs holdfast to its end and returns what it printed.
+// output runs holdfast, which must succeed, and returns what it printed.
 func (c *cli) output(args ...string) string {
 	c.Helper()
 	p := c.start(args...)
@@ -194,15 +195,15 @@ func (c *cli) output(args ...string) string {
 	return out
 }
 
-// queued starts a client's request for the lock, and waits until it is the n-th in the queue. The
-// channel receives the hold.
+// queued requests the lock for a client, and waits until n clients contend for it or the client
+// holds it. The channel receives the hold.
 func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.ctx)
 	ch := make(chan *lock.Hold, 1)
 	go func() {
 		defer close(ch)
-		own := lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(n)}) // for an entry of its own
+		own := lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(n)}) // with metadata of its own, each request creates an entry
 		hold, err := locks.Mutex(name, own).Lock(ctx)
 		if err != nil {
 			c.Errorf("waiting for %s: %v", name, err)
@@ -244,7 +245,7 @@ func (c *cli) watch(pid int) watchedProcess {
 	return watchedProcess{pid, fd}
 }
 
-// endWithin reports whether all processes end within d. A zombie counts as ended.
+// endWithin reports whether all processes end within d. A zombie has ended.
 func (all watched) endWithin(d time.Duration) bool {
 	deadline := time.Now().Add(d)
 	for _, p := range all {
@@ -261,7 +262,7 @@ func (all watched) endWithin(d time.Duration) bool {
 	return true
 }
 
-// mustEnd waits until all processes have ended.
+// mustEnd waits until all processes have ended, at most for patience.
 func (c *cli) mustEnd(all watched) {
 	c.Helper()
 	if !all.endWithin(patience) {
@@ -269,8 +270,8 @@ func (c *cli) mustEnd(all watched) {
 	}
 }
 
-// mustEnter waits until the contender holds the lock, and unlocks it. The processes must be dead by
-// then.
+// mustEnter waits until the contender holds the lock, and unlocks it. All processes of dead must
+// have ended by then.
 func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
 	c.Helper()
 	hold := <-ch
@@ -280,7 +281,7 @@ func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
 	c.unlock(hold)
 }
 
-// mustNotHave fails the test if the contender already holds the lock.
+// mustNotHave fails the test if the contender of queued holds the lock.
 func (c *cli) mustNotHave(ch <-chan *lock.Hold) {
 	c.Helper()
 	if len(ch) > 0 {
@@ -288,7 +289,7 @@ func (c *cli) mustNotHave(ch <-chan *lock.Hold) {
 	}
 }
 
-// processes returns the ids of the processes of that name with the text in an argument.
+// processes returns the ids of the processes of a program that have the text in an argument.
 func (c *cli) processes(program, text string) (pids []int) {
 	c.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -321,7 +322,8 @@ func (c *cli) guard() watchedProcess {
 	return c.watch(pids[0])
 }
 
-// Commands that print the ids of their processes: a shell that ignores SIGTERM, and its child.
+// Commands that print the ids of their processes. stubborn ignores SIGTERM and has a child;
+// obedient ends at SIGTERM.
 const (
 	stubborn = `trap "" TERM; sleep 1000 & echo $$ $!; wait`
 	obedient = `trap "echo asked; exit 3" TERM; echo $$; while :; do sleep 0.05; done`
@@ -485,8 +487,8 @@ func testRunEnvironment(t *testing.T, bin string) {
 	p.mustExit(0)
 }
 
-// testRunWaiting: after a long wait, a command prints that it waits. If it waits for its own lock,
-// it prints why.
+// testRunWaiting: while run waits, it prints that, and who holds the lock. If its own command holds
+// the lock, it says so.
 func testRunWaiting(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	inner := strings.Join(slices.Concat([]string{"exec", c.prog, "run"}, c.args, []string{c.name, "--", "true"}), " ")
@@ -619,7 +621,7 @@ func testRunChildren(t *testing.T, bin string) {
 }
 
 func testRunEntryRemoved(t *testing.T, bin string) {
-	c := newCLI(onShared(t), bin, short) // the next renewal finds the loss
+	c := newCLI(onShared(t), bin, short) // short leases, so that a renewal soon finds the loss
 	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
 	pids := p.pids()
 	entry := c.contenders(c.client(), c.name)[0].Path
@@ -633,8 +635,8 @@ func testRunEntryRemoved(t *testing.T, bin string) {
 	p.mustSay("): the command is ended")
 }
 
-// testRunStuckStderr: standard error is a pipe that no process reads. A signal or a lost lock still
-// ends run, and its messages do not cost it the lock.
+// testRunStuckStderr: if standard error is a full pipe that no process reads, a signal or a lost
+// lock still ends run, and run holds its lock until then.
 func testRunStuckStderr(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	for what, test := range map[string]struct {
@@ -643,7 +645,7 @@ func testRunStuckStderr(t *testing.T, bin string) {
 		status int
 	}{
 		"signal": {"echo ready; exec sleep 1000", func(p *exec.Cmd, _ string) {
-			time.Sleep(ttl) // the holder renews the lease
+			time.Sleep(ttl) // the holder must renew the lease meanwhile
 			_ = p.Process.Signal(syscall.SIGTERM)
 		}, 128 + 15},
 		"lost": {"echo ready; exec sleep 1000", func(_ *exec.Cmd, entry string) {
@@ -714,8 +716,8 @@ func testRunMaxHold(t *testing.T, bin string) {
 	c.mustEnter(next, pids)
 }
 
-// testRunOutage freezes the server. The commands must be dead before the lease ends, although run
-// receives no reply.
+// testRunOutage: while the server is silent, the commands end before the lease does, although run
+// gets no reply.
 func testRunOutage(t *testing.T, bin string) {
 	server := zkserver.ForTest(t, zkserver.Options{})
 	c := newCLI(on(t, []string{server.Addr()}), bin, short)
@@ -730,7 +732,7 @@ func testRunOutage(t *testing.T, bin string) {
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	paused := time.Now() // every acknowledged renewal was sent before this
+	paused := time.Now() // all acknowledged renewals were sent before
 	if line := two.line(); line != "asked" {
 		t.Errorf("the command says %q, want asked", line)
 	}
@@ -769,13 +771,14 @@ func testRunKilled(t *testing.T, bin string) {
 	next := c.queued(c.client(), c.name, 2)
 	p.signal(syscall.SIGKILL)
 	c.mustEnd(pids)
-	c.mustNotHave(next) // at once, without waiting for the lease's end
+	c.mustNotHave(next) // the command is killed at once, not only at the lease's end
 	c.mustEnd(watched{guard})
 	p.mustSay("holdfast run has died: killed the command's process group")
 	c.mustEnter(next, pids)
 }
 
-// testRunStopped stops run for longer than its lease. Only the guard can then end the command.
+// testRunStopped: if run is stopped for longer than its lease, the guard kills the command before
+// another client holds the lock.
 func testRunStopped(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	p := c.start("run", c.name, "--", "sh", "-c", stubborn)
@@ -800,14 +803,14 @@ func testRunGuardKilled(t *testing.T, bin string) {
 	p.mustSay("the process that guards the command has died")
 }
 
-// testRunBothKilled kills run and the guard. The kernel then kills the command.
+// testRunBothKilled: if run and the guard are killed, the kernel kills the command.
 func testRunBothKilled(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	p := c.start("run", c.name, "--", "sh", "-c", `trap "" TERM; echo $$; exec sleep 1000`)
 	pids := p.pids()
 	guard := c.guard()
 	next := c.queued(c.client(), c.name, 2)
-	p.signal(syscall.SIGSTOP) // a stopped process does not see the guard's end
+	p.signal(syscall.SIGSTOP) // a stopped run does not notice that the guard ends
 	if err := syscall.Kill(guard.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -820,7 +823,7 @@ func testRunBothKilled(t *testing.T, bin string) {
 
 func testDemo(t *testing.T, bin string) { newCLI(onShared(t), bin).demo() }
 
-// demo runs the demo to its end.
+// demo runs the demo to its end. It must keep 10 promises and leave nothing.
 func (c *cli) demo() {
 	c.Helper()
 	p := c.start("demo")
@@ -867,7 +870,7 @@ func (c *cli) demoBase(line string) string {
 	return base
 }
 
-// mustBeGone fails the test if the demo has left a node.
+// mustBeGone fails the test if the demo has left its node or a worker.
 func (c *cli) mustBeGone(base string) {
 	c.Helper()
 	if ok, _, err := c.raw.Exists(base); err != nil || ok {

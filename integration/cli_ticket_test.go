@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// testRunTickets hands a lock over from one process to another and back, while a client waits for
-// it.
+// testRunTickets: a lock passes from one process to the next by a ticket, and a waiter does not
+// enter in between. A command that fails leaves no ticket, a used ticket is refused, and the tokens
+// differ.
 func testRunTickets(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks, file := c.client(), filepath.Join(c.dir, "ticket")
@@ -71,7 +72,7 @@ func testRunTickets(t *testing.T, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hold, err := locks.Attach(c.ctx, ticket) // a service can attach, too
+	hold, err := locks.Attach(c.ctx, ticket) // a service can attach to it, too
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func decode[T any](c *cli, args ...string) (doc T) {
 	return doc
 }
 
-// fails runs holdfast, which must exit with that status and print says in one line.
+// fails runs holdfast, which must exit with the status and print says to standard error.
 func (c *cli) fails(status int, says string, args ...string) {
 	c.Helper()
 	p := c.start(args...)
@@ -40,7 +40,8 @@ func (c *cli) fails(status int, says string, args ...string) {
 	p.mustSay(says)
 }
 
-// testShow checks that show lists the holders, and for each waiter the entry that it waits for.
+// testShow: show lists the holders, and for each waiter the entry that it waits for. Shells can
+// complete the names of locks.
 func testShow(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks := c.client(lock.WithOwner("shop"))
@@ -68,9 +69,8 @@ func testShow(t *testing.T, bin string) {
 	}
 	c.fails(2, `holdfast: lock name "/x"`, "show", "/x")
 	for typed, want := range map[string]string{"or": "orders", "orders/": "orders/42", "none": "", "orders/42": "orders/42"} {
-		// Flags precede the completed word, as a user types them.
 		args := slices.Concat([]string{"__complete", "show"}, c.args, []string{typed})
-		c.eventually(fmt.Sprintf("%q is completed to %q", typed, want), func() bool { // completed to nothing if the servers take too long
+		c.eventually(fmt.Sprintf("%q is completed to %q", typed, want), func() bool { // nothing is completed if the servers take too long
 			out, err := exec.Command(c.prog, args...).Output()
 			got, _, _ := strings.Cut(string(out), ":")
 			return err == nil && strings.TrimSpace(got) == want
@@ -82,7 +82,8 @@ func testShow(t *testing.T, bin string) {
 	c.prune("orders")
 }
 
-// testLsPattern checks patterns, --watch, and the one-line error for nodes that cannot be read.
+// testLsPattern: ls lists the locks that match a pattern, repeats that with --watch, and prints one
+// line of error for the nodes that it may not read.
 func testLsPattern(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks := c.client()
@@ -143,8 +144,8 @@ func testLsPattern(t *testing.T, bin string) {
 	c.prune("tenant-1", "tenant-2")
 }
 
-// testBreak: the holder learns which client force-released it and why. The next waiter enters after
-// the holder has gone.
+// testBreak: the holder learns who force-released the lock and why. The next waiter enters after
+// the holder's processes have ended.
 func testBreak(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	locks := c.client()
@@ -227,7 +228,8 @@ func testSweepCommand(t *testing.T, bin string) {
 	}
 }
 
-// testDoctor: doctor finds nothing severe on the tests' server, and leaves no node behind.
+// testDoctor: doctor finds no error on the tests' server, and leaves no node. It reports a server
+// that it cannot reach.
 func testDoctor(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	hold := c.lock(c.client(), c.name)
@@ -273,7 +275,7 @@ func writeConfig(t *testing.T, text string) string {
 	return file
 }
 
-// testWithoutServer: commands that need no server do not connect.
+// testWithoutServer: commands that need no server work without one.
 func testWithoutServer(t *testing.T, bin string) {
 	good := writeConfig(t, "policies: [{name: imports, match: \"imports/*\", ttl: 5m}, {name: all, match: \"**\"}]")
 	bad := writeConfig(t, "policies: [{name: x, match: \"x\", ttl: 50ms, ttk: 1s}]")
@@ -320,7 +322,7 @@ func testWithoutServer(t *testing.T, bin string) {
 	}
 }
 
-// testTop: on a terminal, top shows the locks, sorts them by the keys pressed, and restores the
+// testTop: on a terminal, top shows the locks, sorts them by the key pressed, and restores the
 // terminal.
 func testTop(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
@@ -328,7 +330,7 @@ func testTop(t *testing.T, bin string) {
 	hold := c.lock(locks, c.name)
 	next := c.queued(locks, c.name, 2)
 	master, slave := terminal(t)
-	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{}); err != nil { // a console has this size
+	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{}); err != nil { // a serial console reports this size
 		t.Fatal(err)
 	}
 	cmd := exec.Command(c.prog, slices.Concat([]string{"top", "--interval", "100ms"}, c.args)...)

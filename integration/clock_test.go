@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestClocksHoursApart: the servers' clocks are hours ahead of and behind those of the clients.
-// Leases last as long as with correct clocks, for waiters, for tries and for the reaper.
+// TestClocksHoursApart: if the servers' clocks are hours ahead of those of the clients, or behind,
+// leases last as long as with equal clocks, for waiters and for the reaper.
 func TestClocksHoursApart(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"ahead": 5 * time.Hour, "behind": -5 * time.Hour} {

@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// longTTL is the TTL in tests with outages: a hold that was just renewed survives an outage of
-// almost two thirds of it.
+// longTTL is the TTL in tests with outages. A hold that was renewed at most a third of the TTL ago
+// survives an outage of almost two thirds of it.
 const longTTL = 30 * time.Second
 
-// longSession is the session timeout of clients that must detect dead entries. After an outage of
-// its own a client does not judge, and short sessions expire again and again on a busy machine. A
-// killed server is noticed at once.
+// longSession is the session timeout of clients that must find expired entries. A client does not
+// judge entries just after its own outage, and short sessions expire often on a busy machine. A
+// killed server closes its connections, so that is noticed at once.
 const longSession = 10 * time.Second
 
-// crowd has many locks, each with a live holder and a waiter. Faults must not hurt any of them.
+// crowd has many locks, each with a live holder and a waiter. No fault may end a hold or a wait.
 type crowd struct {
 	*bench
 	locks   []*crowdLock
@@ -33,13 +33,13 @@ type crowdLock struct {
 	name string
 	room room
 	hold *lock.Hold
-	out  func() // leaves the room; called as soon as the holder knows that its hold ends
+	out  func() // leaves the room; called as soon as the hold's context ends
 }
 
-// crowd creates a crowd of 60 locks, with clients that have the options.
+// crowd creates a crowd of 60 locks, whose clients have the options.
 func (b *bench) crowd(opts ...lock.Option) *crowd {
 	b.Helper()
-	const size, clients = 60, 3 // half of the clients hold, half wait
+	const size, clients = 60, 3 // number of locks, and of clients that hold, and of clients that wait
 	c := &crowd{bench: b}
 	opts = append([]lock.Option{lock.WithTTL(longTTL), lock.WithSessionTimeout(longSession)}, opts...)
 	var holders []*lock.Client
@@ -65,20 +65,20 @@ func (b *bench) crowd(opts ...lock.Option) *crowd {
 	return c
 }
 
-// wait waits for the lock, and releases it once acquired.
+// wait waits for the lock, and unlocks it at once.
 func (c *crowd) wait(w *lock.Client, l *crowdLock) {
 	h, err := w.Mutex(l.name).Lock(c.ctx)
 	if err == nil {
 		l.room.enter(h.Token())()
 		err = h.Unlock()
 	}
-	if err != nil && c.ctx.Err() == nil && !c.Failed() { // one failure is enough
+	if err != nil && c.ctx.Err() == nil && !c.Failed() { // report only the first failure
 		c.Errorf("waiter for %s: %v", l.name, err)
 	}
 }
 
-// unhurt ends the test if a client has lost a lock or its place in a queue, or if a waiter has
-// entered beside a holder.
+// unhurt ends the test if a hold was lost, an entry was deleted or made again, or two clients were
+// in a room at once.
 func (c *crowd) unhurt(after string) {
 	c.Helper()
 	var why error // the first loss
@@ -90,7 +90,7 @@ func (c *crowd) unhurt(after string) {
 				why = l.hold.Err()
 			}
 		}
-		if !c.exists(entryPath(l.hold)) {
+		if !c.exists(l.hold.EntryPath()) {
 			deleted++
 		}
 		doubles += int(l.room.doubles.Load())
@@ -104,18 +104,19 @@ func (c *crowd) unhurt(after string) {
 	}
 }
 
-// awaitRenewals waits until all holders have renewed under the leader of that epoch.
+// awaitRenewals waits until all holders have renewed in the epoch or a later one, or have lost
+// their entries.
 func (c *crowd) awaitRenewals(epoch int64) {
 	c.Helper()
 	for _, l := range c.locks {
 		c.eventually("a holder has renewed under the new leader, or lost its lock", func() bool {
-			exists, stat, err := c.raw.Exists(entryPath(l.hold))
+			exists, stat, err := c.raw.Exists(l.hold.EntryPath())
 			return err == nil && (!exists || stat.Mzxid>>32 >= epoch)
 		})
 	}
 }
 
-// disperse ends all holds. It waits until every waiter has had its turn and no node is left.
+// disperse ends all holds. It waits until every waiter has held its lock and no node is left.
 func (c *crowd) disperse() {
 	c.Helper()
 	for _, l := range c.locks {
@@ -132,9 +133,6 @@ func (c *crowd) disperse() {
 	c.eventually("nothing is left", func() bool { return len(c.nodes()) == 0 })
 }
 
-// entryPath returns the path of a hold's entry.
-func entryPath(h *lock.Hold) string { return h.EntryPath() }
-
 // exists reports whether a node exists. It asks again if the connection is lost.
 func (b *bench) exists(path string) (exists bool) {
 	b.Helper()
@@ -146,15 +144,15 @@ func (b *bench) exists(path string) (exists bool) {
 	return exists
 }
 
-// corpse is the entry of a killed holder.
+// corpse is the entry of a holder that was killed.
 type corpse struct {
 	*bench
 	entry string
-	pulse string // a node that is written continuously, to notice outages
+	pulse string // node that is written continuously, to notice outages
 	died  time.Time
-	gone  chan struct{} // closed when the entry has gone, or the test is over
-	went  time.Time     // time from which the entry is known to be gone
-	over  chan struct{} // closed when the waiter behind it, if any, has entered and left
+	gone  chan struct{} // closed when the entry was deleted, or the test has ended
+	went  time.Time     // time from which the entry is known to be deleted
+	over  chan struct{} // closed when the waiter behind the entry, if there is one, has held the lock
 
 	mu      sync.Mutex
 	outages []outage
@@ -166,8 +164,8 @@ type outage struct{ began, ended time.Time }
 // noOutage is the longest duration of a write that does not count as an outage.
 const noOutage = time.Second
 
-// watch polls the entry until it has gone, while the test does other things, such as starting a
-// server. It writes before each read, to record outages.
+// watch polls the entry until it is deleted, while the test goes on. It writes before each read, to
+// record outages.
 func (c *corpse) watch() {
 	defer close(c.gone)
 	served := time.Now()
@@ -193,24 +191,25 @@ func (c *corpse) watch() {
 	}
 }
 
-// lost returns how much of the time since then proves nothing: the outages, and after each of them
-// the third of a TTL that a judge allows others.
+// lost returns how much of the time after since does not count for a purge: the outages, and after
+// each outage the third of a TTL that a waiter adds before it judges.
 func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, o := range c.outages {
 		switch {
 		case !o.ended.After(since):
-		case o.began.Before(since): // the election's own outage, for which the caller allows
+		case o.began.Before(since): // the outage of the election itself, after which the caller adds that third
 			lost += o.ended.Sub(since)
 		default:
 			lost += o.ended.Sub(o.began) + longTTL/3
 		}
 	}
-	return min(lost, longTTL) // beyond that, the purge is too late anyhow
+	return min(lost, longTTL) // a purge that is later than this is too late in any case
 }
 
-// corpses kills two holders. A waiter is behind the first; only the reaper can delete the second.
+// corpses kills the holders of two locks. A waiter waits for the first; only the reaper can delete
+// the entry of the second.
 func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	b.Helper()
 	var holders []*process
@@ -231,7 +230,7 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 		switch {
 		case err == nil:
 			b.unlock(h)
-		case b.ctx.Err() == nil: // an error counts only before the end of the test
+		case b.ctx.Err() == nil: // after the end of the test, errors do not count
 			b.Errorf("the waiter behind a dead holder: %v", err)
 		}
 	}()
@@ -247,9 +246,9 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	return dead
 }
 
-// purged waits until the entry has gone. It fails the test if the lease had not ended by then, and
-// ends it if the entry stayed longer than within since that time. Outages do not count. since is
-// the first write under the leader whose clock decides.
+// purged waits until the entry is deleted. The test fails if that is before the lease has ended, or
+// later than within after since. Outages do not count. since is the first write under the leader
+// whose clock decides.
 func (c *corpse) purged(since time.Time, within time.Duration) {
 	c.Helper()
 	until := since.Add(within)
@@ -265,7 +264,7 @@ func (c *corpse) purged(since time.Time, within time.Duration) {
 			c.entry, until.Sub(c.died), longTTL, grace, c.lost(since))
 	}
 	after := c.went.Sub(c.died)
-	if after < longTTL/2 { // the last renewal was at most a third of the TTL ago
+	if after < longTTL/2 { // a live holder renews each third of the TTL
 		c.Errorf("%s was deleted %v after its holder died, whose lease of %v was not over", c.entry, after, longTTL)
 	}
 	c.Logf("%s was purged %v after its holder died", c.entry, after.Round(time.Millisecond))

@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// cut is one case: a victim, which is a client whose connection has a fault, and a peer.
+// cut is one case: a victim, which is a client whose connection may have a fault, and a peer.
 type cut struct {
 	*bench
 	fault   zkserver.Fault
@@ -28,15 +28,15 @@ type cut struct {
 	tap     *zkserver.Tap
 	peer    *lock.Client
 	name    string // of the lock
-	how     taking // nil: a mutex
+	how     taking // takes the lock; nil: a mutex
 	adopted bool   // the parent existed before Holdfast, and stays
-	alone   bool   // alone below a parent: the victim's first renewal records the grant
+	alone   bool   // no other client is there: the victim's first renewal records the grant
 	dead    int    // expired entries before the operation
 	ttl     time.Duration
 	room    room
 
 	hit      <-chan struct{}
-	over     chan struct{} // closed when the fault is over, or will not come any more
+	over     chan struct{} // closed when the fault is over, or cannot occur any more
 	done     chan struct{} // closed when the operation ends
 	before   int64         // requests before the operation
 	requests int           // requests of the operation
@@ -66,7 +66,7 @@ func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bo
 	}
 	c.peer = b.client(lock.WithOwner("peer"), lock.WithTTL(peerTTL))
 	var err error
-	// List each server several times: otherwise go-zookeeper pauses for a second before it
+	// List each server several times: with one address, go-zookeeper pauses for a second before it
 	// reconnects.
 	c.victim, err = lock.Dial(ctx, slices.Repeat(b.servers, 4),
 		lock.WithOwner("victim"), lock.WithRoot(b.root), lock.WithPolicies(b.policies(c.ttl, time.Second)),
@@ -84,16 +84,16 @@ func newCut(t *testing.T, shared *bench, fault zkserver.Fault, k int, expires bo
 	return c
 }
 
-// close closes the victim. While replies are held, it may correctly report that entries could not
-// be deleted in time.
+// close closes the victim. While replies are held, the client may report entries that it could not
+// delete in time.
 func (c *cut) close() {
 	if err := c.victim.Close(); err != nil && c.fault != zkserver.HoldReply {
 		c.Errorf("close: %v", err)
 	}
 }
 
-// begin begins the operation whose requests are counted. When the fault occurs, another client
-// requests the lock.
+// begin arms the fault and begins the operation, whose requests are counted. When the fault occurs,
+// another client requests the lock.
 func (c *cut) begin() {
 	c.before = c.tap.Counts().Requests
 	c.session, _, _ = c.tap.Session()
@@ -123,7 +123,7 @@ func (c *cut) begin() {
 	})
 }
 
-// end ends the operation. If the fault has not occurred by now, it will not.
+// end ends the operation. It disarms a fault that has not occurred.
 func (c *cut) end() {
 	c.requests = int(c.tap.Counts().Requests - c.before)
 	if c.k > 0 && !c.tap.Disarm() {
@@ -132,7 +132,7 @@ func (c *cut) end() {
 	close(c.done)
 }
 
-// finish waits until every client has had its turn and has cleaned up.
+// finish waits until all clients have ended their turns and cleaned up, and checks the case.
 func (c *cut) finish() {
 	c.helpers.Wait()
 	c.room.check(c)
@@ -152,7 +152,7 @@ func (c *cut) finish() {
 	}
 }
 
-// removeAdopted deletes an adopted parent without children except its anchor.
+// removeAdopted deletes an adopted parent. Its only child may be an anchor.
 func (c *cut) removeAdopted() {
 	c.Helper()
 	path := c.root + "/" + c.name
@@ -177,8 +177,8 @@ func closed(ch <-chan struct{}) bool {
 
 func (c *cut) isHit() bool { return closed(c.hit) }
 
-// contend takes the lock. It keeps the lock until the fault is over, and the victim's operation has
-// ended or waits for the lock.
+// contend takes the lock for the peer. It keeps the lock until the fault is over, and the victim's
+// operation has ended or the victim waits.
 func (c *cut) contend() {
 	h, err := c.acquire(c.peer)
 	if err != nil {
@@ -197,7 +197,8 @@ func (c *cut) contend() {
 	c.unlock(h)
 }
 
-// enter records a holder of the lock, until it leaves or has lost the lock.
+// enter records that h holds the lock, until leave is called or the hold ends. Two valid holds at
+// once fail the test.
 func (c *cut) enter(h *lock.Hold) (leave func()) {
 	if h.Remaining() == 0 {
 		return func() {}
@@ -252,8 +253,8 @@ func (c *cut) exists(path string) bool {
 	return exists
 }
 
-// work checks the promises to a victim that holds the lock: its entry exists and is the first. It
-// keeps the lock until the contender has come.
+// work checks a victim's hold: its entry exists and is the first in the queue. It unlocks after the
+// contender has come.
 func (c *cut) work(h *lock.Hold) {
 	if h.Remaining() == 0 {
 		c.Errorf("the victim was given a hold that is over: %v", h.Err())
@@ -261,7 +262,7 @@ func (c *cut) work(h *lock.Hold) {
 	leave := c.enter(h)
 	there := c.exists(h.EntryPath())
 	queue := znode.Contenders(c.children(c.name))
-	if h.Remaining() > 0 && (!there || len(queue) == 0 || queue[0].Node != path.Base(h.EntryPath())) { // valid after the list, too
+	if h.Remaining() > 0 && (!there || len(queue) == 0 || queue[0].Node != path.Base(h.EntryPath())) { // Remaining is asked after the list, so the hold was valid during the list
 		c.Errorf("the victim holds the lock by %s, exists: %v; the queue is %v", h.EntryPath(), there, queue)
 	}
 	c.eventually("the grant was recorded", func() bool {
@@ -313,7 +314,7 @@ func (c *cut) acquire(client *lock.Client) (*lock.Hold, error) {
 	return c.how(c.ctx, client, c.name)
 }
 
-// take takes the lock for a client, which must succeed.
+// take takes the lock of the case for a client, which must succeed.
 func (c *cut) take(client *lock.Client) *lock.Hold {
 	c.Helper()
 	h, err := c.acquire(client)

@@ -9,9 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// More operations of TestEveryCutPoint.
-
-// reading is an operation on a read/write lock that the victim reads and other clients write.
+// reading makes do run on a read/write lock that the victim reads and other clients write.
 func reading(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
@@ -24,7 +22,7 @@ func reading(do func(*cut)) func(*cut) {
 	}
 }
 
-// several is an operation on a lock that the victim takes together with another one.
+// several makes do run on a lock that the victim locks together with another one.
 func several(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		var other *lock.Hold
@@ -52,7 +50,7 @@ func (c *cut) lost(err error) bool {
 	return c.fault == zkserver.HoldReply && errors.Is(err, lock.ErrExpired)
 }
 
-// downgrade: a writer continues as a reader. The entry says so, unless the hold was lost.
+// downgrade: a writer continues as a reader. Its entry says so, unless the hold was lost.
 func downgrade(c *cut) {
 	h := c.take(c.victim)
 	leave := c.enter(h)
@@ -73,7 +71,8 @@ func downgrade(c *cut) {
 	}
 }
 
-// resize changes the number of permits while a client holds one.
+// resize returns an operation in which the victim changes the number of permits while the peer
+// holds one.
 func resize(from, to int) func(*cut) {
 	return func(c *cut) {
 		c.how = func(ctx context.Context, client *lock.Client, name string) (*lock.Hold, error) {
@@ -97,8 +96,8 @@ func resize(from, to int) func(*cut) {
 	}
 }
 
-// detach: the victim detaches, and the peer attaches. No client enters in between. If the victim's
-// detach succeeds, the peer's attach does.
+// detach: the victim detaches, and the peer attaches; no client enters in between. If the victim's
+// detach is confirmed, the peer's attach succeeds.
 func detach(c *cut) {
 	h := c.lock(c.victim, c.name)
 	c.enter(h)()

@@ -26,7 +26,7 @@ var (
 	}
 )
 
-// as is an operation on another kind of lock than a mutex.
+// as makes do take its lock by how, as another kind of lock than a mutex.
 func as(how taking, do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.how = how
@@ -39,7 +39,7 @@ func lockFree(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// belowParent is an operation on a mutex whose parent exists, with its anchor and no entry.
+// belowParent makes do run on a mutex whose parent exists, with its anchor and without an entry.
 func belowParent(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.alone = true
@@ -56,7 +56,7 @@ func belowParent(do func(*cut)) func(*cut) {
 	}
 }
 
-// adopting is an operation on a mutex whose node exists with that data and without an anchor.
+// adopting makes do run on a mutex whose node exists, with the data and without an anchor.
 func adopting(data string, do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.makeRoot()
@@ -67,7 +67,8 @@ func adopting(data string, do func(*cut)) func(*cut) {
 	}
 }
 
-// adopt says that the lock's node existed before Holdfast, and stays until the test deletes it.
+// adopt declares that the lock's node existed before Holdfast, so that it stays until the test
+// deletes it.
 func (c *cut) adopt() {
 	c.adopted = true
 	zkserver.Root(c, c.root, audit.Empty)
@@ -76,7 +77,7 @@ func (c *cut) adopt() {
 // makeRoot creates the root and the lock's ancestors.
 func (c *cut) makeRoot() { c.unlock(c.lock(c.peer, c.name+"-before")) }
 
-// again is an operation on a lock that the victim has just used, so that it knows the parent.
+// again makes do run on a lock that the victim has just used, so that it knows the parent.
 func again(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.alone = true
@@ -87,7 +88,7 @@ func again(do func(*cut)) func(*cut) {
 	}
 }
 
-// soon is the time after which a holder stops waiting for a fault that may not occur.
+// soon is how long a test waits for a fault that may not occur.
 const soon = time.Second
 
 // lockBelowOthers: the victim waits behind a waiter that gives up, and then behind the holder.
@@ -113,7 +114,7 @@ func lockBelowOthers(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// hitOrSoon waits until the fault is over, or until it should have occurred.
+// hitOrSoon waits until the fault is over, or for soon if it does not occur.
 func (c *cut) hitOrSoon() {
 	select {
 	case <-time.After(soon):
@@ -122,8 +123,8 @@ func (c *cut) hitOrSoon() {
 	}
 }
 
-// adoptBehindOthers: the victim adopts a node with an entry of another library, and waits for that
-// entry.
+// adoptBehindOthers: the victim adopts a node with an entry of another library, and waits until
+// that entry is deleted.
 func adoptBehindOthers(c *cut) {
 	c.makeRoot()
 	c.create(c.root+"/"+c.name, "", 0)
@@ -146,7 +147,8 @@ func leaveAndJoin(c *cut) {
 	c.exchanges(func() {})
 }
 
-// leaveAndJoinAmongOthers: another client waits too, and is next.
+// leaveAndJoinAmongOthers: the victim unlocks while another of its goroutines and, ahead of it, the
+// peer wait.
 func leaveAndJoinAmongOthers(c *cut) {
 	c.exchanges(func() {
 		c.helpers.Go(func() {
@@ -161,8 +163,8 @@ func leaveAndJoinAmongOthers(c *cut) {
 			c.unlock(h)
 		})
 		c.eventually("the other one waits", func() bool { return c.entries("peer") > 0 })
-		// The longer the hold, the later the victim counts the contenders. It must unlock before
-		// that.
+		// The longer a hold has lasted, the later the victim counts the contenders. It must unlock
+		// before it does.
 		time.Sleep(soon)
 	})
 }
@@ -204,7 +206,7 @@ func (c *cut) exchanges(before func()) {
 	}
 }
 
-// tidy: the victim unlocks a lock that it has just used. It deletes the parent a second later.
+// tidy: the victim unlocks a lock that it has used twice. It deletes the parent a second later.
 func tidy(c *cut) {
 	h := c.lockAgain()
 	c.enter(h)()
@@ -216,7 +218,7 @@ func tidy(c *cut) {
 	c.end()
 }
 
-// lockAgain takes the lock a second time.
+// lockAgain takes the lock, unlocks it and takes it again.
 func (c *cut) lockAgain() *lock.Hold {
 	h := c.lock(c.victim, c.name)
 	c.enter(h)()
@@ -251,8 +253,8 @@ func lockContended(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// lockCancelled: the context ends when the fault occurs, or else after the victim has renewed its
-// entry.
+// lockCancelled: the context of the victim's wait ends when the fault occurs, or else after the
+// victim has renewed its entry.
 func lockCancelled(c *cut) {
 	holder := c.lock(c.peer, c.name)
 	leave := c.enter(holder)
@@ -277,7 +279,7 @@ func lockCancelled(c *cut) {
 	if c.isHit() {
 		<-c.over
 	}
-	c.close() // waits for background work
+	c.close() // also waits for background work
 	c.end()
 	leave()
 	c.unlock(holder)
@@ -333,8 +335,8 @@ func (c *cut) unlocks(h *lock.Hold) {
 	}
 }
 
-// renewal holds the lock for two renewals. A cut costs nothing. A held reply costs the hold, and
-// its holder learns that.
+// renewal: the victim holds the lock for two renewals. A cut costs nothing. A held reply ends the
+// hold, and Err and Unlock say so.
 func renewal(c *cut) {
 	h := c.lock(c.victim, c.name)
 	leave := c.enter(h)
@@ -345,7 +347,7 @@ func renewal(c *cut) {
 	})
 	c.end()
 	lost := c.isHit() && c.fault == zkserver.HoldReply
-	kept := c.fault != zkserver.HoldReply // a hold that must be lost has a short lease, and may be lost earlier
+	kept := c.fault != zkserver.HoldReply // with HoldReply the lease is short, and may end before the fault
 	switch err := h.Err(); {
 	case lost && (!errors.Is(err, lock.ErrLost) || !errors.Is(err, lock.ErrExpired) || h.Remaining() > 0):
 		c.Errorf("the hold could not be renewed and ended with %v; valid: %v", err, h.Remaining() > 0)
@@ -358,17 +360,17 @@ func renewal(c *cut) {
 	}
 }
 
-// purge: the victim finds the entries of two crashed clients in the queue.
+// purge: the victim finds the entries of two crashed clients in the queue, and takes the lock.
 func purge(c *cut) {
 	c.bury(c.name, 0)
 	c.begin()
 	c.work(c.lock(c.victim, c.name))
 }
 
-// bury creates a lock with two entries that expired orphanAfter ago.
+// bury creates a lock with two entries, and waits until they have expired for orphanAfter.
 func (c *cut) bury(name string, orphanAfter time.Duration) {
 	const ttl = 10 * time.Millisecond
-	c.unlock(c.lock(c.peer, name)) // creates root and ancestors
+	c.unlock(c.lock(c.peer, name)) // creates the root and the ancestors
 	c.create(c.root+"/"+name, string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 	for c.dead = 0; c.dead < 2; c.dead++ {
 		dead := znode.Record{Owner: "dead", TTL: ttl.Milliseconds()}
@@ -377,18 +379,19 @@ func (c *cut) bury(name string, orphanAfter time.Duration) {
 	c.overdue(c.peer, name, orphanAfter)
 }
 
-// sweep sweeps a tree with an orphan, an empty ancestor, two expired entries and a live one.
+// sweep: the victim sweeps a tree with an orphan, an empty ancestor, two expired entries and a live
+// one, which stays.
 func sweep(c *cut) {
 	live := c.lock(c.peer, "live")
 	c.create(c.root+"/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 	c.create(c.root+"/empty", string(znode.Parent{Kind: znode.Dir}.Encode()), 0)
 	const orphanAfter = time.Second
-	c.bury("dead", orphanAfter) // until those two nodes are old enough, too
+	c.bury("dead", orphanAfter) // also waits until the orphan and the ancestor are old enough
 	r, err := reaper.New(c.victim, reaper.Options{Policies: c.policies(c.ttl, orphanAfter), Concurrency: 1, Lock: "reaper"})
 	if err != nil {
 		c.Fatal(err)
 	}
-	c.name = "reaper" // the lock for which another client contends
+	c.name = "reaper" // the peer contends for the reaper's lock
 
 	c.begin()
 	report, err := r.Sweep(c.ctx)

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	cutTTL  = 30 * time.Second // of the client with the cut connection: longer than the cut, even on a slow machine
-	heldTTL = 4 * time.Second  // of the client with held replies: shorter than the hold
-	peerTTL = 5 * time.Minute  // of the other clients: too long to wait for its end
+	cutTTL  = 30 * time.Second // TTL of the client whose connection is cut: longer than the cut, even on a slow machine
+	heldTTL = 4 * time.Second  // TTL of the client whose replies are held: shorter than they are held
+	peerTTL = 5 * time.Minute  // TTL of the other clients: too long to wait for its end
 	holdFor = heldTTL + grace + 300*time.Millisecond
 
-	// cutSession survives held replies: go-zookeeper gives up a silent connection after two thirds
+	// cutSession survives held replies. go-zookeeper gives up a silent connection after two thirds
 	// of it, and one third may have passed before.
 	cutSession = 6 * holdFor
 
-	cutsAtOnce = 60 // cases: most of them wait most of the time
+	cutsAtOnce = 60 // number of cases at once: most of them wait most of the time
 )
 
 var cutOperations = []struct {
@@ -68,9 +68,9 @@ var cutOperations = []struct {
 	{"sweep", sweep},
 }
 
-// TestEveryCutPoint interrupts each operation at each of its requests, by each fault, with a
-// session that survives or expires. After each case it checks that no two clients were in at once,
-// that the operation reported the truth, and that TTL, grace and one sweep later no node is left.
+// TestEveryCutPoint: each operation, interrupted at each of its requests by each fault, with a
+// session that survives or expires, reports the truth and lets no two clients in at once. No node
+// is left after TTL, grace and one sweep.
 //
 // A run without a fault counts the requests. Further requests are tried until the operation ends
 // before the fault occurs: the number of renewals varies.
@@ -79,13 +79,13 @@ var cutOperations = []struct {
 func TestEveryCutPoint(t *testing.T) {
 	server := zkserver.AddrForTest(t, zkserver.Options{MaxSessionTimeout: cutSession})
 	b := on(t, []string{server})
-	b.ctx = t.Context()     // each case has its own time
+	b.ctx = t.Context()     // each case has its own deadline
 	b.create(b.root, "", 0) // without the root, the first case would make one more request
 	slots := make(chan struct{}, cutsAtOnce)
 	tally := cutTally{rows: map[string]*cutRow{}}
 	var wg sync.WaitGroup
 	for _, op := range cutOperations {
-		// run returns nil if -run does not select the case. It must select the clean one too: go
+		// run returns nil if -run does not select the case. It must select the clean case too: go
 		// test -run 'EveryCutPoint/purge/(clean|cut_after_request_3)'.
 		run := func(fault zkserver.Fault, k int, expires bool) (c *cut) {
 			slots <- struct{}{}

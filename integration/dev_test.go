@@ -26,7 +26,7 @@ var devJava []byte
 //go:embed testdata/dev/dev_client.py
 var devPython []byte
 
-// TestDev uses holdfast dev with clients in several languages and with the programs.
+// TestDev: holdfast dev serves clients in several languages, and the programs.
 func TestDev(t *testing.T) {
 	t.Parallel()
 	bin := programs(t)
@@ -49,8 +49,8 @@ func TestDev(t *testing.T) {
 	}
 }
 
-// dev starts holdfast dev on free ports until the end of the test. It returns the addresses in the
-// first line of output.
+// dev starts holdfast dev on free ports until the end of the test, and returns its addresses. It
+// must end at an interrupt, with status 0.
 func dev(t *testing.T, bin string, args ...string) []string {
 	t.Helper()
 	w, err := zkserver.StartWorker(exec.Command(filepath.Join(bin, "holdfast"), append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...))
@@ -79,8 +79,8 @@ func dev(t *testing.T, bin string, args ...string) []string {
 	return strings.Split(said[1], ",")
 }
 
-// devGoZookeeper takes a lock at one member and reads its entry at another. Both have the same
-// tree, with stamps of the leader's clock.
+// devGoZookeeper: the entry of a lock taken at one member can be read at another, with a stamp of
+// the leader's clock.
 func devGoZookeeper(t *testing.T, servers []string) {
 	b, other := on(t, servers[:1]), on(t, servers[1:2])
 	hold := b.lock(b.client(), "orders/42")
@@ -98,7 +98,8 @@ func devGoZookeeper(t *testing.T, servers []string) {
 	b.prune("orders")
 }
 
-// devLs runs ls as a command under a lock. Its output has that lock.
+// devLs: ls, run as a command under a lock, lists that lock. doctor says that the server keeps its
+// data in memory.
 func devLs(c *cli) {
 	p := c.start("run", "nightly/export", "--", c.prog, "ls", "--json", "--servers", strings.Join(c.servers, ","), "--root", c.root)
 	out := p.rest()
@@ -112,7 +113,8 @@ func devLs(c *cli) {
 	c.prune("nightly")
 }
 
-// devZkCli runs typical commands of zkCli, and some that must be refused.
+// devZkCli: typical commands of zkCli work, and unsupported ones are refused without a lost
+// connection.
 func devZkCli(t *testing.T, servers []string) {
 	b := on(t, servers)
 	said := b.zkCli(strings.ReplaceAll(strings.Join([]string{
@@ -131,8 +133,8 @@ func devZkCli(t *testing.T, servers []string) {
 	}
 }
 
-// devForeign runs a client in another language. The client fails if a result is unexpected. The
-// test is skipped if the library is not available.
+// devForeign: a client in another language gets the results that it expects. The test is skipped if
+// the library is not available.
 func devForeign(t *testing.T, servers []string, name string, source []byte, program func(context.Context, string, string, []byte) (foreign.Program, error)) {
 	p, err := program(t.Context(), t.TempDir(), name, source)
 	if err != nil && strings.HasPrefix(err.Error(), "javac: ") {
@@ -146,8 +148,8 @@ func devForeign(t *testing.T, servers []string, name string, source []byte, prog
 	}
 }
 
-// TestProgramOfREADME builds the README's first program as a module of its own. It runs the program
-// on holdfast dev, at 127.0.0.1:2181 or at HOLDFAST_ZOOKEEPER.
+// TestProgramOfREADME: the README's first program, as a module of its own, builds and runs on
+// holdfast dev.
 func TestProgramOfREADME(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
@@ -158,8 +160,8 @@ func TestProgramOfREADME(t *testing.T) {
 	}
 }
 
-// TestProgramOfJobs runs two replicas of the program of the guide to jobs: one of them runs each
-// tick, and both end at an interrupt.
+// TestProgramOfJobs: of two replicas of the program in lock/JOBS.md, one runs each tick, and both
+// end at an interrupt.
 func TestProgramOfJobs(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
@@ -217,8 +219,8 @@ func TestProgramOfJobs(t *testing.T) {
 	}
 }
 
-// programOf builds the first program of a page as a module of its own, and returns a function that
-// returns a command which runs it on holdfast dev.
+// programOf builds the first program of a page as a module of its own. It returns a function that
+// makes a command to run it on holdfast dev.
 func programOf(ctx context.Context, t *testing.T, page string) func() *exec.Cmd {
 	t.Helper()
 	snippets := fenced(t, "go")

@@ -30,7 +30,7 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 		targets[m[1]] = true
 	}
 	for _, doc := range append(documents(t, ".md"), documents(t, "doc.go")...) {
-		if filepath.Base(doc) == "OTHERS.md" { // other projects' tests; TestOthersPage compares it
+		if filepath.Base(doc) == "OTHERS.md" { // it names tests of other projects
 			continue
 		}
 		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(text(t, doc), -1) {
@@ -46,8 +46,7 @@ func TestDocsNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestDocsOfPackagesNameNoTest: doc comments of packages name no test. The tables of README and of
-// integration do that.
+// TestDocsOfPackagesNameNoTest: no comment outside of test files and integration names a test.
 func TestDocsOfPackagesNameNoTest(t *testing.T) {
 	named := regexp.MustCompile(`(?m)^\s*//.*\bTest[A-Z]\w+`)
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -69,8 +68,8 @@ func TestDocsOfPackagesNameNoTest(t *testing.T) {
 	}
 }
 
-// TestDocsLinkToWhatIsThere: the files that the documents link to exist, and contain the names that
-// follow a link.
+// TestDocsLinkToWhatIsThere: the files that the documents link to exist, and declare the names that
+// follow the link.
 func TestDocsLinkToWhatIsThere(t *testing.T) {
 	link := regexp.MustCompile("\\]\\(([^):#]+)\\)(?:: ((?:`\\w+`(?:, )?)+))?")
 	for _, doc := range documents(t, ".md") {
@@ -90,7 +89,8 @@ func TestDocsLinkToWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestDocsFenceAsTested: the tests on databases run the statements in the doc of package fence.
+// TestDocsFenceAsTested: the tests in integration/sql run the statements in the doc of package
+// fence.
 func TestDocsFenceAsTested(t *testing.T) {
 	words := func(s string) string { return strings.Join(strings.Fields(strings.ReplaceAll(s, "//", " ")), " ") }
 	doc, tests := text(t, "../lock/fence/fence.go"), words(text(t, "sql/sql_test.go"))

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestLeadersWhileSessionsEnd: candidates of several priorities lead one at a time. Observers,
-// whose sessions also end, see only leaders' values, in order.
+// TestLeadersWhileSessionsEnd: while sessions end, candidates of several priorities lead one at a
+// time. Observers see tokens in order, with the values of the leaders.
 func TestLeadersWhileSessionsEnd(t *testing.T) {
 	b := on(t, zkserver.External())
 	var mu sync.Mutex

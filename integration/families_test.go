@@ -25,10 +25,10 @@ type measured struct {
 	Workload, Title string
 	Figures         []figure
 	Peers           []struct{ Title string }
-	Rounds          [][][]any // by peer, turn and figure: numbers, unless not measured
+	Rounds          [][][]any // by peer, turn and figure; no number: not measured
 }
 
-// cell returns the median of a peer's figure, formatted as the benchmark prints it.
+// cell returns the median of a peer's figure as the benchmark prints it, or "–".
 func (m *measured) cell(title, peer string) string {
 	f := slices.IndexFunc(m.Figures, func(f figure) bool { return f.Title == title })
 	for i, p := range m.Peers {
@@ -57,7 +57,7 @@ var readmeRows = map[string]string{
 	"unlock to next holder, 16 clients": "C, handoff among 16 clients that hold for 2ms, loopback: unlock to next holder, median",
 }
 
-// TestFamilies compares the figures in lock/FAMILIES.md and README.md with the benchmark's results.
+// TestFamilies: the figures in lock/FAMILIES.md and README.md are those of the benchmark's results.
 func TestFamilies(t *testing.T) {
 	data, err := os.ReadFile("bench/results.jsonl")
 	if err != nil {
@@ -118,8 +118,8 @@ type raced struct {
 	}
 }
 
-// TestFamiliesOfJobs compares the tables of jobs in lock/FAMILIES.md with the results of
-// integration/tickrace: one of the races on one ZooKeeper server, one of those on several.
+// TestFamiliesOfJobs: lock/FAMILIES.md has the results of integration/tickrace, in rows for the
+// races on one ZooKeeper server and in rows for the others.
 func TestFamiliesOfJobs(t *testing.T) {
 	var one, several []raced
 	for line := range strings.Lines(text(t, "tickrace/results.jsonl")) {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// hall is the resource that a shared lock guards. Each holder adds its weight while it is in.
+// hall is the resource that a lock guards. Each holder adds its weight while it is inside.
 type hall struct {
 	room    int64
 	inside  atomic.Int64
@@ -27,8 +27,8 @@ func (h *hall) enter(t testing.TB, weight int64) (leave func()) {
 	return func() { h.inside.Add(-weight) }
 }
 
-// busy runs turns on several clients, and ends their sessions again and again. It runs for a few
-// seconds, and until enough returns true.
+// busy runs turns on several clients, and ends their sessions repeatedly. It returns after a few
+// seconds, when enough returns true.
 func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.Client, r *rand.Rand) error) {
 	b.Helper()
 	const clients, workers, span = 4, 4, 5 * time.Second
@@ -60,8 +60,8 @@ func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.
 	b.Logf("%d sessions were ended", expired.Load())
 }
 
-// TestReadersAndWritersWhileSessionsEnd: no client is in beside a writer. Some writers continue as
-// readers.
+// TestReadersAndWritersWhileSessionsEnd: while sessions end, no client is in beside a writer. Some
+// writers continue as readers.
 func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
 	b := on(t, zkserver.External())
 	const alone = 1000
@@ -101,8 +101,8 @@ func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
 	t.Logf("%d were inside, %d of them saw other readers", h.entered.Load(), together.Load())
 }
 
-// TestPermitsWhileSessionsEnd: the holders never have more permits than there are, however many
-// each requests.
+// TestPermitsWhileSessionsEnd: while sessions end, the holders never have more permits than the
+// semaphore, however many each requests.
 func TestPermitsWhileSessionsEnd(t *testing.T) {
 	b := on(t, zkserver.External())
 	const n = 4

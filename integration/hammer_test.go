@@ -14,12 +14,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// hammerEnv is the variable with the duration of the hammer, such as 40s.
+// hammerEnv names the variable with the duration of TestHammer, such as 40s.
 const hammerEnv = "HOLDFAST_HAMMER"
 
-// TestHammer: clients take turns at a few locks as fast as they can, so that all of them create and
-// delete parents all the time. In the end no node is left: each parent has a client that deletes
-// it, and none is mistaken for a foreign one.
+// TestHammer: clients that use a few locks as fast as they can, and so create and delete parents
+// all the time, hold one at a time. In the end no node is left.
 func TestHammer(t *testing.T) {
 	lasts := 1500 * time.Millisecond
 	if s := os.Getenv(hammerEnv); s != "" {
@@ -32,7 +31,7 @@ func TestHammer(t *testing.T) {
 	for _, connections := range []string{"own connections", "one connection"} {
 		t.Run(connections, func(t *testing.T) {
 			b := onShared(t)
-			b.ctx = t.Context() // the test may take long
+			b.ctx = t.Context() // without a limit, because the hammer may run for long
 			var all []*lock.Client
 			shared := b.connect()
 			for range clients {

@@ -12,9 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestHandoffsWithinClients: the goroutines of a few clients hand off and keep entries while
-// connections break. Never are two in at once, tokens rise, each client has its turn, and no node
-// is left.
+// TestHandoffsWithinClients: while connections break, goroutines of several clients hand off and
+// cache entries. No two are in at once, tokens rise, each client has turns, and no node is left.
 func TestHandoffsWithinClients(t *testing.T) {
 	const clients, each = 4, 8
 	for _, idle := range []time.Duration{0, time.Second} {

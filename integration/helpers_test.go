@@ -29,14 +29,15 @@ import (
 // to start.
 const (
 	long           = 5 * time.Minute  // lease of a client that survives all faults
-	ttl            = 12 * time.Second // lease of a client that dies: tests wait for its end
+	ttl            = 12 * time.Second // lease of a client that is killed: tests wait for its end
 	grace          = 500 * time.Millisecond
 	sessionTimeout = 2 * time.Second
 	patience       = 2 * time.Minute
-	wholeTest      = 15 * time.Minute // limit of a test, below go test's own
+	wholeTest      = 15 * time.Minute // limit of a test, shorter than that of go test
 )
 
-// bench is the environment of a test: servers, a root of its own, and a plain connection.
+// bench is the environment of a test: servers, a root of its own, and a connection without package
+// lock.
 type bench struct {
 	testing.TB
 	ctx     context.Context
@@ -48,7 +49,7 @@ type bench struct {
 // onShared returns a bench on the server that the tests share.
 func onShared(t testing.TB) *bench { return on(t, zkserver.External()) }
 
-// on returns a bench on the given servers. At its end the test fails if nodes are left.
+// on returns a bench on the servers. The test fails if nodes are left at its end.
 func on(t testing.TB, servers []string) *bench {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
@@ -65,12 +66,13 @@ func on(t testing.TB, servers []string) *bench {
 	return b
 }
 
-// byHand says that the test deletes an entry by hand, which the audit of the server's log notices.
+// byHand declares that the test deletes an entry by hand, so that the audit of the server's log
+// does not report it.
 func (b *bench) byHand(entry string) {
 	zkserver.Root(b, path.Dir(entry), audit.Purge, audit.Overlap)
 }
 
-// connect returns a plain connection, through the tap if one is given.
+// connect returns a connection without package lock, through the tap if one is given.
 func (b *bench) connect(taps ...*zkserver.Tap) *zk.Conn {
 	b.Helper()
 	tap := &zkserver.Tap{Dialer: dialAnswered}
@@ -89,7 +91,7 @@ type testLog struct{}
 
 func (testLog) Printf(string, ...any) {}
 
-// client returns a client of the bench's root.
+// client returns a client below the bench's root.
 func (b *bench) client(opts ...lock.Option) *lock.Client {
 	b.Helper()
 	opts = append([]lock.Option{
@@ -100,7 +102,7 @@ func (b *bench) client(opts ...lock.Option) *lock.Client {
 	return dial(b, b.ctx, b.servers, opts...)
 }
 
-// dial returns a client that the end of the test closes.
+// dial returns a client that is closed at the end of the test.
 func dial(t testing.TB, ctx context.Context, servers []string, opts ...lock.Option) *lock.Client {
 	t.Helper()
 	c, err := lock.Dial(ctx, servers, opts...)
@@ -121,7 +123,7 @@ func (b *bench) tapped(opts ...lock.Option) (*lock.Client, *zkserver.Tap) {
 	return b.client(append(opts, lock.WithDialer(tap.Dial))...), tap
 }
 
-// expire ends the session of a tapped client at the server.
+// expire ends the session of a tapped client. It is no error if there is none.
 func (b *bench) expire(tap *zkserver.Tap) {
 	if err := tap.Expire(b.ctx, b.servers[0]); err != nil && !errors.Is(err, wire.ErrSessionGone) && b.ctx.Err() == nil {
 		b.Error(err)
@@ -144,7 +146,7 @@ func (b *bench) unlock(h *lock.Hold) {
 	}
 }
 
-// nodes lists the nodes below the root, except those that always stay.
+// nodes lists the nodes below the root, except those with reserved names.
 func (b *bench) nodes() []string {
 	b.Helper()
 	var paths []string
@@ -169,8 +171,8 @@ func (b *bench) nodes() []string {
 // mark returns the path of the mark of the leader's epoch.
 func (b *bench) mark() string { return b.root + "/" + znode.EpochMark }
 
-// wipe deletes the root. What is left below it goes in one transaction, as an anchor may only go with
-// its parent.
+// wipe deletes the root and all nodes below it. It first tries one transaction, because an anchor
+// can be deleted only with its parent.
 func (b *bench) wipe() {
 	b.Helper()
 	longestFirst := func(a, c string) int { return len(c) - len(a) }
@@ -192,7 +194,7 @@ func (b *bench) wipe() {
 	}
 }
 
-// prune deletes the ancestors of locks, which otherwise the reaper deletes.
+// prune deletes the ancestors of locks, which only the reaper deletes otherwise.
 func (b *bench) prune(names ...string) {
 	b.Helper()
 	for _, name := range names {
@@ -211,8 +213,8 @@ func (b *bench) create(path, data string, flags int32) string {
 	return got
 }
 
-// eventually waits until the condition holds. Use it for changes of another client that cause no
-// event.
+// eventually waits until the condition holds, at most for patience. Use it for changes that cause
+// no event.
 func (b *bench) eventually(what string, cond func() bool) {
 	b.Helper()
 	b.eventuallyIn(patience, what, cond)
@@ -233,7 +235,8 @@ func (b *bench) eventuallyIn(within time.Duration, what string, cond func() bool
 	}
 }
 
-// orphan creates a lock with the entry of a dead holder, and waits until the reaper may delete it.
+// orphan creates a lock with the entry of a killed holder, and waits until the reaper may delete
+// it.
 func (b *bench) orphan(name string, orphanAfter time.Duration) {
 	b.Helper()
 	dead := b.holder(name)
@@ -242,7 +245,7 @@ func (b *bench) orphan(name string, orphanAfter time.Duration) {
 	b.overdue(b.client(), name, orphanAfter)
 }
 
-// abandon creates the tree of a lock whose holder has died, with the shortest lease.
+// abandon creates a lock with an entry that no client renews, with the shortest lease.
 func (b *bench) abandon(name string) {
 	b.Helper()
 	if _, err := b.lock(b.client(), name).Detach(b.ctx, lock.MinTTL); err != nil {
@@ -250,8 +253,8 @@ func (b *bench) abandon(name string) {
 	}
 }
 
-// overdue waits until the leases of all contenders ended grace and orphanAfter ago. A client that
-// samples the leader's clock after that knows this too, even if its request is slow.
+// overdue waits until the leases of all contenders have expired for grace and orphanAfter. A client
+// that asks for the leader's time after that finds the same.
 func (b *bench) overdue(c *lock.Client, name string, orphanAfter time.Duration) {
 	b.Helper()
 	tool := admin.New(c)
@@ -270,7 +273,7 @@ func (b *bench) overdue(c *lock.Client, name string, orphanAfter time.Duration) 
 	}
 }
 
-// room is the resource that a lock guards: it detects two holders at once.
+// room is the resource that a lock guards. It detects two holders at once.
 type room struct {
 	inside  atomic.Int32
 	entries atomic.Int32
@@ -281,7 +284,7 @@ type room struct {
 	tokens []lock.Token
 }
 
-// enter records a holder by its token, and leave its end.
+// enter records that a holder with the token enters; leave, that it leaves.
 func (r *room) enter(token lock.Token) (leave func()) {
 	if r.inside.Add(1) > 1 {
 		r.doubles.Add(1)
@@ -299,7 +302,8 @@ func (r *room) enter(token lock.Token) (leave func()) {
 	}
 }
 
-// check fails the test if two holders were in at once, by any of three signs.
+// check fails the test if two holders were in at once. It looks for overlapping entries, for lost
+// increments of the counter, and for tokens that do not rise.
 func (r *room) check(t testing.TB) {
 	t.Helper()
 	if n := r.doubles.Load(); n > 0 {
@@ -315,7 +319,7 @@ func (r *room) check(t testing.TB) {
 	}
 }
 
-// workerEnv makes this test binary a process that takes a lock; its value says which.
+// workerEnv makes this test binary a holder; see [bench.holderFor] for its value.
 const workerEnv = "HOLDFAST_TEST_WORKER"
 
 // process is a process that a test has started.
@@ -342,7 +346,7 @@ func (b *bench) start(cmd *exec.Cmd) *process {
 	return &process{w, b, cmd}
 }
 
-// line waits for the next line that the process prints.
+// line waits for the next line that the process prints, and returns it.
 func (p *process) line() string {
 	p.b.Helper()
 	line, err := p.Hear(p.b.ctx)
@@ -352,7 +356,7 @@ func (p *process) line() string {
 	return line.Text
 }
 
-// rest waits until the process ends its output, and returns the remaining output.
+// rest returns what the process prints until its end.
 func (p *process) rest() string {
 	p.b.Helper()
 	for text := ""; ; {
@@ -367,7 +371,7 @@ func (p *process) rest() string {
 	}
 }
 
-// says waits for a line that begins with the word, and returns the rest of that line.
+// says waits for a line, which must begin with the word, and returns the rest of the line.
 func (p *process) says(word string) string {
 	p.b.Helper()
 	line := p.line()
@@ -378,7 +382,7 @@ func (p *process) says(word string) string {
 	return rest
 }
 
-// holder starts a copy of this binary that takes the lock, prints that, and keeps the lock.
+// holder starts a process that takes the lock, prints "held" and the token, and keeps the lock.
 func (b *bench) holder(name string) *process {
 	b.Helper()
 	return b.holderFor(name, ttl)
@@ -392,7 +396,7 @@ func (b *bench) holderFor(name string, ttl time.Duration) *process {
 	return b.start(cmd)
 }
 
-// work is the main function of that process.
+// work is the main function of a holder's process.
 func work(role string) int {
 	words := strings.Fields(role)
 	ctx := context.Background()
@@ -414,8 +418,8 @@ func work(role string) int {
 	return 1
 }
 
-// zkCli runs commands in ZooKeeper's own command line. It skips the test if the installed server
-// lacks that.
+// zkCli runs commands in ZooKeeper's own command line, and returns the output. It skips the test if
+// the installation lacks the command line.
 func (b *bench) zkCli(commands string) string {
 	b.Helper()
 	zkserver.NeedReal(b)

@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// incidentEnv names a folder in which the test leaves the servers' logs of its incident, cut to
-// what was written, and the moments that it asked for.
+// incidentEnv names a folder to which TestHistory copies the servers' logs and the moments that it
+// asked for.
 const incidentEnv = "HOLDFAST_INCIDENT"
 
-// asked is a moment that the test asks holdfast history for.
+// asked is a moment for which the test asks holdfast history.
 type asked struct {
 	time, zxid string
-	owner      string // of the client that held the lock; "": none did
+	owner      string // owner of the client that held the lock; "": none did
 	pid        int
 	what       string
 }
@@ -39,7 +39,8 @@ type incident struct {
 	killed *zkserver.Server // the leader that was killed
 }
 
-// ask notes a moment, and which client holds the lock at it.
+// ask notes the present moment, and which client holds the lock then: the one with the owner, or
+// with the pid if that is not 0.
 func (i *incident) ask(what, owner string, pid int) {
 	i.Helper()
 	stat := i.write()
@@ -72,9 +73,9 @@ type historyEvent struct {
 	StepMS        int64 `json:"step_ms"`
 }
 
-// TestHistory plants an incident on three servers: a killed holder, a leader whose clock is stepped
-// by an hour, a break, a node deleted by hand, an election. From the servers' logs alone, holdfast
-// history tells which client held the lock at each of the moments, and what happened in between.
+// TestHistory: from the servers' logs alone, holdfast history tells which client held a lock at
+// each moment, and what happened in between: a killed holder, a clock stepped by an hour, a break,
+// a deletion by hand, an election.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	zkserver.NeedReal(t)
@@ -88,7 +89,7 @@ func TestHistory(t *testing.T) {
 			return err == nil && zxid >= last
 		})
 		all = append(all, "--logs", s.DataDir())
-		if s != i.killed { // that one may have got a snapshot in place of transactions
+		if s != i.killed { // the killed server may have got a snapshot instead of transactions
 			one = []string{"--logs", s.DataDir()}
 		}
 	}
@@ -118,12 +119,12 @@ func newIncident(t *testing.T, bin string) *incident {
 	return i
 }
 
-// client returns a client of that name.
+// named returns a client with the owner.
 func (i *incident) named(owner string) *lock.Client {
 	return i.ensemble.client(lock.WithOwner(owner), livingTTL)
 }
 
-// enters waits until the client holds the lock.
+// enters waits until the client of queued holds the lock, and returns the hold.
 func (i *incident) enters(ch <-chan *lock.Hold) *lock.Hold {
 	i.ensemble.Helper()
 	select {
@@ -138,7 +139,7 @@ func (i *incident) enters(ch <-chan *lock.Hold) *lock.Hold {
 	return nil
 }
 
-// renewed waits for a write of the entry that comes after the version.
+// renewed waits until the entry has a later version, and returns the version that it has then.
 func (i *incident) renewed(entry string, version int32) int32 {
 	i.ensemble.Helper()
 	now := version
@@ -161,7 +162,7 @@ func (i *incident) version(entry string) int32 {
 	return stat.Version
 }
 
-// plant makes the incident.
+// plant makes the events of TestHistory and asks for moments between them.
 func (i *incident) plant() {
 	i.ensemble.Helper()
 	tool := admin.New(i.named("tool"))
@@ -231,7 +232,7 @@ func (i *incident) plant() {
 	i.prune("orders")
 }
 
-// check asks for the moments and the events, of those logs.
+// check compares what holdfast history says of the logs with the moments and the events of plant.
 func (i *incident) check(logs []string) {
 	t := i.ensemble
 	t.Helper()
@@ -296,7 +297,7 @@ func (i *incident) history(args []string) historyDoc {
 	return decode[historyDoc](i.cli, args...)
 }
 
-// leave copies the logs, without the space that servers preallocate.
+// leave copies the logs to the folder in incidentEnv, without the space that servers preallocate.
 func (i *incident) leave() {
 	dir := os.Getenv(incidentEnv)
 	if dir == "" || i.ensemble.Failed() {

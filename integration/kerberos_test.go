@@ -25,16 +25,15 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// Tests of Kerberos on a real server and a real KDC, over TLS.
-
-// ticketLife and renewals are the size of TestHoldOutlivesTickets.
+// Size of TestHoldOutlivesTickets: the life of its tickets, and the number of logins that come by
+// time.
 var (
 	ticketLife = flag.Duration("ticket", 6*time.Second, "life of the tickets in TestHoldOutlivesTickets, in whole seconds, at least 6s")
 	renewals   = flag.Int("renewals", 3, "logins in TestHoldOutlivesTickets that come by time; others follow cuts of the connection")
 )
 
-// kerberized is a server that authenticates clients by Kerberos, and its KDC. The clients are svc,
-// and other, whom no ACL names.
+// kerberized is a server that authenticates clients by Kerberos, and its KDC. The principals of
+// clients are svc and other. No ACL names other.
 type kerberized struct {
 	*secure
 	*kdc.KDC
@@ -42,7 +41,7 @@ type kerberized struct {
 	service string // the server's keytab
 }
 
-// startKerberized starts a server, with further lines of zoo.cfg.
+// startKerberized starts a server, with additional lines of zoo.cfg.
 func startKerberized(t testing.TB, opts kdc.Options, config ...string) *kerberized {
 	t.Helper()
 	k := &kerberized{KDC: kdc.ForTest(t, opts)}
@@ -64,7 +63,7 @@ func startKerberized(t testing.TB, opts kdc.Options, config ...string) *kerberiz
 	return k
 }
 
-// onLocalhost returns the address with the name of the server's principal.
+// onLocalhost returns the address with the host name of the server's principal.
 func onLocalhost(address string) string { return strings.Replace(address, "127.0.0.1", "localhost", 1) }
 
 // mechanism returns the mechanism with a principal's keytab.
@@ -80,8 +79,8 @@ func (k *kerberized) mechanism(principal string) lock.SASL {
 // as returns the option that authenticates with a principal's keytab.
 func (k *kerberized) as(principal string) lock.Option { return lock.WithSASL(k.mechanism(principal)) }
 
-// TestKerberosStranger: without a ticket, or with that of another principal, nobody can read, renew,
-// break or reap a lock, nor queue, request its release, or change its ACLs.
+// TestKerberosStranger: without a ticket, or with that of another principal, a client cannot read,
+// renew, break or reap a lock, nor queue, request its release, or change its ACLs.
 func TestKerberosStranger(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})
@@ -100,8 +99,8 @@ func TestKerberosStranger(t *testing.T) {
 	})
 }
 
-// TestKerberosRequired: a server that requires SASL refuses clients without it, and the error says
-// so.
+// TestKerberosRequired: a server that requires SASL refuses a client without it, and the error
+// names zookeeper.sasl.
 func TestKerberosRequired(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{}, "sessionRequireClientSASLAuth=true", "requireClientAuthScheme=sasl")
@@ -122,9 +121,9 @@ func TestKerberosRequired(t *testing.T) {
 	}
 }
 
-// TestHoldOutlivesTickets: a hold lives through ten logins or more with tickets that end soon. The
-// first ones come by time, because the client connects anew before its ticket ends; at least three
-// come because the connection is cut. Meanwhile another client finds the lock held.
+// TestHoldOutlivesTickets: a hold survives ten logins or more with tickets that end soon, and
+// another client finds the lock held all the time. In the first logins the client reconnects before
+// its ticket ends; at least three logins follow a cut of the connection.
 func TestHoldOutlivesTickets(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{TicketLife: *ticketLife})
@@ -153,7 +152,7 @@ func TestHoldOutlivesTickets(t *testing.T) {
 	for i := range *renewals {
 		ended, tickets := byTime.Load(), logins.count()
 		err := wait.Until(k.ctx, 10*(*ticketLife)+patience, "the client ends its connection for a new ticket, and logs in with that", func() (bool, error) {
-			k.stillHeld(hold, rival) // the client looks at its ticket before each request
+			k.stillHeld(hold, rival) // the client checks its ticket before each request
 			return byTime.Load() > ended && logins.count() > tickets, nil
 		})
 		if err != nil {
@@ -179,7 +178,7 @@ func TestHoldOutlivesTickets(t *testing.T) {
 	}
 }
 
-// stillHeld checks that a hold is renewed, and that another client finds it held.
+// stillHeld checks that a hold can be extended, and that another client finds the lock held.
 func (k *kerberized) stillHeld(hold *lock.Hold, rival *lock.Mutex) {
 	k.Helper()
 	if err := hold.Extend(k.ctx, long); err != nil {
@@ -190,8 +189,9 @@ func (k *kerberized) stillHeld(hold *lock.Hold, rival *lock.Mutex) {
 	}
 }
 
-// TestCacheRenewedElsewhere: the ticket of a credential cache ends. The connection stays; when it is
-// lost, the client cannot connect, and says why, until kinit has renewed the cache. The hold lives on.
+// TestCacheRenewedElsewhere: after the ticket of a credential cache has ended, the client keeps its
+// connection. When that is cut, the client logs that kinit is needed. After kinit it connects, and
+// the hold has survived.
 func TestCacheRenewedElsewhere(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})
@@ -223,7 +223,7 @@ func TestCacheRenewedElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := wait.Sleep(k.ctx, time.Until(begin.Add(15*time.Second))); err != nil { // the ticket's end
+	if err := wait.Sleep(k.ctx, time.Until(begin.Add(15*time.Second))); err != nil { // the end of the ticket
 		t.Fatal(err)
 	}
 	if err := hold.Extend(k.ctx, long); err != nil {
@@ -288,8 +288,8 @@ func (c *counted) count() int {
 	return len(c.ends)
 }
 
-// TestKerberosMistakes: Dial fails at once if the credentials are wrong, and says what to do. If
-// trying again may help, it tries until its context ends.
+// TestKerberosMistakes: Dial fails at once if the credentials are wrong, and says what to do. After
+// errors that a retry may mend, it tries until its context ends.
 func TestKerberosMistakes(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})
@@ -320,7 +320,7 @@ func TestKerberosMistakes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithCancel(k.ctx) // ends with the first failure, if Dial would go on
+			ctx, cancel := context.WithCancel(k.ctx) // cancelled at the first failure, if Dial should retry
 			defer cancel()
 			hook := zerolog.HookFunc(func(_ *zerolog.Event, _ zerolog.Level, message string) {
 				if message == "cannot connect to a server" && !test.denied {
@@ -334,7 +334,7 @@ func TestKerberosMistakes(t *testing.T) {
 			}
 		})
 	}
-	// The server's key has changed, and its keytab has not.
+	// The server's key has changed, but its keytab has not.
 	k.Admin(t, "cpw -randkey zookeeper/localhost")
 	if err := os.Remove(k.service); err != nil {
 		t.Fatal(err)
@@ -347,8 +347,8 @@ func TestKerberosMistakes(t *testing.T) {
 	}
 }
 
-// TestKerberosAsDocumented follows lock/KERBEROS.md: its commands, the servers' files and the
-// configuration give locks to the principal, and nobody else.
+// TestKerberosAsDocumented: with the commands, server files and configuration of lock/KERBEROS.md,
+// the principal can lock, and clients without Kerberos are refused.
 func TestKerberosAsDocumented(t *testing.T) {
 	t.Parallel()
 	page := text(t, "../lock/KERBEROS.md")
@@ -386,7 +386,7 @@ func TestKerberosAsDocumented(t *testing.T) {
 		k.secure = newSecure(t, zkserver.Options{JVMArgs: flags, Config: append([]string{block("authProvider."), "ssl.clientAuth=none"}, config...)})
 		ca := testpki.File(t, "ca.pem", k.authority.PEM)
 		configuration := strings.NewReplacer(":2281", k.secure.secure[strings.LastIndex(k.secure.secure, ":"):], "ca.pem", ca).Replace(here.Replace(block("```yaml\n")))
-		cfg, err := policy.Parse(dir+"/config.yaml", []byte(configuration+"\n    krb5_conf: "+k.Conf)) // it ends in the section sasl
+		cfg, err := policy.Parse(dir+"/config.yaml", []byte(configuration+"\n    krb5_conf: "+k.Conf)) // the configuration ends in the section sasl
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -415,8 +415,7 @@ func TestKerberosAsDocumented(t *testing.T) {
 	}
 }
 
-// TestKerberosErrorsAsDocumented: the messages in the table of lock/KERBEROS.md are those of the
-// code.
+// TestKerberosErrorsAsDocumented: the messages in the table of lock/KERBEROS.md stand in the code.
 func TestKerberosErrorsAsDocumented(t *testing.T) {
 	var code strings.Builder
 	for _, dir := range []string{"../lock/kerberos", "../lock/internal/zkconn"} {

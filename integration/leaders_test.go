@@ -17,17 +17,17 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// purgeSlack is the time that a purge may take beyond TTL and grace. After an outage a waiter
-// allows others a third of the TTL more, and the machine may be busy.
+// purgeSlack is the time that a purge may take beyond TTL and grace. After an outage a waiter waits
+// for a third of the TTL more, and the machine may be busy.
 const purgeSlack = longTTL/3 + 10*time.Second
 
 // livingTTL is the TTL of clients that must survive elections, which can take most of a minute on a
-// busy machine. No clock here is ahead or behind by less than that.
+// busy machine. The clocks in these tests differ by more than that.
 var livingTTL = lock.WithTTL(80 * time.Second)
 
-// TestLeadersWithOtherClocks: a member whose clock differs from the others' leads, and loses the
-// lead again. Neither old clients nor new reapers hurt a live holder. A dead holder does not block
-// for too long.
+// TestLeadersWithOtherClocks: when a member whose clock differs begins to lead, and when it loses
+// the lead, no live holder is hurt, neither by old clients nor by new reapers. The entries of dead
+// holders are purged in time.
 func TestLeadersWithOtherClocks(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"+90s": 90 * time.Second, "-90s": -90 * time.Second, "+1h": time.Hour} {
@@ -55,9 +55,9 @@ func TestLeadersWithOtherClocks(t *testing.T) {
 	}
 }
 
-// TestElectionsFasterThanALease: leaders with different clocks follow each other as soon as all
-// live clients have renewed, for longer than a dead holder may block. A judge that counts only from
-// the start of the last leader's term would let it block for one lease more.
+// TestElectionsFasterThanALease: leaders with different clocks follow each other for longer than
+// TTL and grace. No live holder is hurt, and the entry of a dead holder is purged within one TTL of
+// the last election.
 func TestElectionsFasterThanALease(t *testing.T) {
 	t.Parallel()
 	e := onEnsemble(t, 0, 90*time.Second, -90*time.Second)
@@ -67,7 +67,7 @@ func TestElectionsFasterThanALease(t *testing.T) {
 	dead := e.corpses(c.waiters[0], "before")
 	first := e.depose()
 	last, elections := first, 1
-	for led := time.Duration(0); led < longTTL+grace; elections++ { // only the time with a leader counts
+	for led := time.Duration(0); led < longTTL+grace; elections++ { // counts only the time with a leader
 		c.awaitRenewals(e.epoch())
 		led += time.Since(last)
 		last = e.depose()
@@ -84,8 +84,8 @@ func TestElectionsFasterThanALease(t *testing.T) {
 	c.disperse()
 }
 
-// TestLeaderStepsWhileItLeads steps the leader's clock forward and back. A client that sampled the
-// clock before the step does no harm.
+// TestLeaderStepsWhileItLeads: when the leader's clock is stepped forward or back, no live holder
+// is hurt, and the entries of dead holders are purged in time.
 func TestLeaderStepsWhileItLeads(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"+1h": time.Hour, "-1h": -time.Hour} {
@@ -110,15 +110,15 @@ func TestLeaderStepsWhileItLeads(t *testing.T) {
 	}
 }
 
-// TestServerRestartedWithAnotherClock shows a limit. A restart of the only server begins no epoch,
-// so judges cannot tell its clock before from its clock after. A sample from before the restart
-// protects, and its client logs the step. A judge without such a sample can take a holder for dead
-// that has not renewed since.
+// TestServerRestartedWithAnotherClock: after the only server was restarted with another clock, no
+// hold is lost, and clients that had a sample of the clock log the step. A limit: the restart
+// begins no epoch. So a reaper without an older sample takes a live entry for expired that was not
+// renewed since the restart.
 func TestServerRestartedWithAnotherClock(t *testing.T) {
 	t.Parallel()
 	s := onStepping(t)
 	var log logLines
-	// No lease ends in this test: on a busy machine, a server may take long to start.
+	// No lease may end in this test, because a busy server may start slowly.
 	c, sweeps := s.crowd(lock.WithTTL(long), lock.WithLogger(zerolog.New(&log))), s.sweeper()
 	still := s.lock(s.client(), "still", lock.WithTTL(10*time.Minute), lock.WithoutRenewal())
 	s.awaitSweeps(sweeps)
@@ -133,7 +133,7 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	s.awaitClock(time.Hour)
 	s.awaitSweeps(sweeps)
 	c.unhurt("a restart with another clock")
-	if !s.exists(entryPath(still)) || still.Remaining() == 0 {
+	if !s.exists(still.EntryPath()) || still.Remaining() == 0 {
 		t.Errorf("the holder of a fixed lease has lost it: %v", still.Err())
 	}
 	for _, w := range c.waiters {
@@ -147,8 +147,8 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(report.Planned, func(p reaper.Planned) bool { return p.Path == entryPath(still) }) {
-		t.Errorf("a reaper that comes after the restart does not plan to delete %s, which would be more than is promised: %+v", entryPath(still), report.Planned)
+	if !slices.ContainsFunc(report.Planned, func(p reaper.Planned) bool { return p.Path == still.EntryPath() }) {
+		t.Errorf("a reaper that comes after the restart does not plan to delete %s, which would be more than is promised: %+v", still.EntryPath(), report.Planned)
 	}
 
 	sweeps.stop()
@@ -160,11 +160,11 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 type ensemble struct {
 	*probe
 	members *zkserver.Ensemble
-	ahead   map[*zkserver.Server]time.Duration // how far its clock is ahead
+	ahead   map[*zkserver.Server]time.Duration // how far each server's clock is ahead
 }
 
-// onEnsemble returns servers whose clocks are ahead by the given times. The test kills them
-// repeatedly, so it prefers a version that loses no data then.
+// onEnsemble returns servers whose clocks are ahead by the given times. Its tests kill servers, so
+// it prefers a version that then loses no data.
 func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	t.Helper()
 	zkserver.NeedReal(t)
@@ -185,7 +185,7 @@ func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 }
 
 // elect kills leaders until one leads whose clock is ahead by the given time. It returns the time
-// of the first write under it.
+// after the first write under the last new leader, or the present time if that server led already.
 func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 	e.Helper()
 	leader, err := e.members.Leader(e.ctx)
@@ -202,12 +202,12 @@ func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 	return since
 }
 
-// depose kills the leader and starts it again. It returns the time of the first write under the
-// next leader: from then on a judge can detect the new term.
+// depose kills the leader and starts it again. It returns the time after the first write under the
+// next leader, from which on a client can detect the new term.
 func (e *ensemble) depose() (since time.Time) {
 	e.Helper()
 	// If a server is killed while another synchronizes with it, an old ZooKeeper may lose data. If
-	// all members have the same data, they elect the last one.
+	// all members have the same data, they elect the one with the highest id.
 	if err := e.members.Whole(e.ctx); err != nil {
 		e.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func onStepping(t *testing.T) *stepping {
 	return s
 }
 
-// step steps the server's clock, and waits until the server uses the new time.
+// step steps the server's clock, and waits until the stamps show it.
 func (s *stepping) step(ahead time.Duration) {
 	s.Helper()
 	if err := s.clock.Step(ahead); err != nil {
@@ -248,7 +248,7 @@ func (s *stepping) step(ahead time.Duration) {
 	s.awaitClock(ahead)
 }
 
-// probe is a bench with a node beside its root whose stamps show the leader's clock.
+// probe is a bench with a node outside of its root, whose stamps show the leader's clock.
 type probe struct {
 	*bench
 	path string
@@ -270,7 +270,6 @@ func (p *probe) write() (stat *zk.Stat) {
 	return stat
 }
 
-// epoch returns the leader's epoch.
 func (p *probe) epoch() int64 {
 	p.Helper()
 	return p.write().Mzxid >> 32
@@ -284,7 +283,7 @@ func (p *probe) awaitClock(ahead time.Duration) {
 	})
 }
 
-// logLines is a log that is safe to read while it is written.
+// logLines is a log that can be read while it is written.
 type logLines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

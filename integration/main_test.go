@@ -14,7 +14,8 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(workerEnv); role != "" {
 		os.Exit(work(role))
 	}
-	// The tests wait far more than they work. -parallel on the command line takes precedence.
+	// The tests mostly wait, so many can run at once. -parallel on the command line takes
+	// precedence.
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}

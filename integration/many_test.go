@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestCloseOfManyHolds: a client with very many locks releases all of them within its unlock
-// timeout, and leaves no node. HOLDFAST_MANY is the number; the library is meant for 100,000.
+// TestCloseOfManyHolds: Close of a client with very many locks unlocks them all within the unlock
+// timeout, and leaves no node. HOLDFAST_MANY is their number, 10,000 by default; the library is
+// meant for 100,000.
 func TestCloseOfManyHolds(t *testing.T) {
 	n := 10_000
 	if text := os.Getenv("HOLDFAST_MANY"); text != "" {
@@ -44,7 +45,7 @@ func TestCloseOfManyHolds(t *testing.T) {
 		t.Fatalf("%d holds, want %d", s.Holds, n)
 	}
 	joined := time.Now()
-	if err := c.Close(); err != nil { // the error says whether the unlock timeout was too short
+	if err := c.Close(); err != nil { // fails if the unlock timeout was too short
 		t.Error(err)
 	}
 	t.Logf("%d locks were taken in %v and given back in %v", n, joined.Sub(began), time.Since(joined))

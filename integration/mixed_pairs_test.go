@@ -14,17 +14,17 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// settle is the time for which a test checks that a client does not enter.
+// settle is how long a test waits to see that a client does not get the lock.
 const settle = 300 * time.Millisecond
 
-// request is a request that a client has not answered yet.
+// request is a command whose answer may take long.
 type request struct {
 	client  part
 	command string
 	answer  <-chan zkserver.Line
 }
 
-// tell sends a client a command that may take long.
+// tell sends a client a command without waiting for the answer.
 func (m *mixed) tell(c part, command string) request {
 	m.Helper()
 	answer, err := c.Tell(command)
@@ -34,7 +34,7 @@ func (m *mixed) tell(c part, command string) request {
 	return request{c, command, answer}
 }
 
-// queues sends a client's request for the lock, and waits until it is the n-th in the queue.
+// queues sends a client's request for the lock, and waits until n clients contend for it.
 func (m *mixed) queues(c part, command, path string, n int) request {
 	m.Helper()
 	r := m.tell(c, command)
@@ -42,7 +42,7 @@ func (m *mixed) queues(c part, command, path string, n int) request {
 	return r
 }
 
-// queued waits until there are n contenders.
+// queued waits until the path has n contenders.
 func (m *mixed) queued(path string, n int) {
 	m.Helper()
 	m.eventually(fmt.Sprintf("%d contend for %s", n, path), func() bool {
@@ -51,7 +51,7 @@ func (m *mixed) queued(path string, n int) {
 	})
 }
 
-// waits checks that the request is not answered for a while.
+// waits checks that the request is not answered within settle.
 func (m *mixed) waits(r request) {
 	m.Helper()
 	select {
@@ -82,7 +82,8 @@ func (m *mixed) last(path string) string {
 	return slices.MaxFunc(children, bySequence)
 }
 
-// lose ends the session of a client at the server, and makes the client notice at once.
+// lose ends the session of a client at the server, and cuts its connection so that the client
+// notices at once.
 func (m *mixed) lose(c part) {
 	m.expire(&c.Tap)
 	c.Relay.Cut()
@@ -91,8 +92,8 @@ func (m *mixed) lose(c part) {
 // cell is a case of two clients: the second requests the lock while the first holds it.
 type cell struct {
 	maker         string // library of the client that creates the parent
-	first, second string // libraries
-	has, asks     string // commands of the first and the second
+	first, second string // libraries of the clients
+	has, asks     string // commands of the first and the second client
 	together      bool   // both may hold the lock at once
 }
 
@@ -133,8 +134,8 @@ func (m *mixed) run(t *testing.T, kind string, options []string, cells []cell) {
 	all.Wait()
 }
 
-// anchored checks that a kept parent has one anchor if Holdfast used it, else none, whichever
-// library created it.
+// anchored checks that a kept parent has one anchor if Holdfast used it, and none otherwise,
+// whichever library created it.
 func (m *mixed) anchored(path string, want bool) {
 	m.Helper()
 	children, _, err := m.raw.Children(path)
@@ -146,7 +147,8 @@ func (m *mixed) anchored(path string, want bool) {
 	}
 }
 
-// testPairs: each library waits for each other one, whichever created the parent.
+// testPairs: a client of each library waits for a holder of each library, whichever library created
+// the parent.
 func (m *mixed) testPairs(t *testing.T) {
 	libraries := []string{holdfast, zkLock, curator, kazoo}
 	for _, maker := range libraries {
@@ -160,8 +162,9 @@ func (m *mixed) testPairs(t *testing.T) {
 	}
 }
 
-// testReadersAndWriters: readers share the lock, and a writer holds it alone. The read/write locks
-// of Curator and of kazoo do not know each other.
+// testReadersAndWriters: readers of Holdfast and of another library share the lock, and a writer
+// holds it alone. The pair of Curator and kazoo is left out, because their read/write locks ignore
+// each other.
 func (m *mixed) testReadersAndWriters(t *testing.T) {
 	for _, maker := range []string{holdfast, curator, kazoo} {
 		var cells []cell
@@ -176,8 +179,9 @@ func (m *mixed) testReadersAndWriters(t *testing.T) {
 	}
 }
 
-// testDowngrade: a writer continues as a reader. Holdfast's writer lets Holdfast's readers in. So
-// does Curator's writer: it creates an entry for reading, and deletes the one for writing.
+// testDowngrade: after a writer's downgrade, Holdfast's readers get the lock, and writers still
+// wait. Curator's writer downgrades by an entry for reading and the deletion of the one for
+// writing; some versions place that entry behind waiting writers, which then get in.
 func (m *mixed) testDowngrade(t *testing.T) {
 	for _, library := range []string{holdfast, curator} {
 		t.Run("Curator's before a writer of "+library, func(t *testing.T) {
@@ -213,7 +217,7 @@ func (m *mixed) testDowngrade(t *testing.T) {
 		reading := m.queues(theirs, "rlock", path, 2)
 		m.ask(ours, "downgrade")
 		m.ask(reader, "rlock")
-		m.waits(reading) // Curator sees our entry as a writer until it is gone
+		m.waits(reading) // Curator takes the entry of Holdfast for a writer's until it is deleted
 		m.ask(ours, "unlock")
 		m.comes(reading)
 		m.ask(theirs, "unlock")
@@ -221,8 +225,8 @@ func (m *mixed) testDowngrade(t *testing.T) {
 	})
 }
 
-// testReadLockOfKazoo: kazoo's read lock also waits for later writers (kazoo#649), so both wait for
-// each other. If a client of Holdfast gives up, both are free.
+// testReadLockOfKazoo: kazoo's read lock also waits for later writers (kazoo#649), so a reader and
+// a writer can wait for each other. When Holdfast's writer gives up, the reader gets the lock.
 func (m *mixed) testReadLockOfKazoo(t *testing.T) {
 	m, path := m.of(t, "reader of kazoo")
 	theirs := m.open(kazoo, 0, path, peers.RW, peers.MixedRW...)
@@ -252,12 +256,12 @@ func (m *mixed) testReadLockOfKazoo(t *testing.T) {
 	m.ask(theirs, "unlock")
 }
 
-// testUnaware: what clients do that are not configured for other libraries. These are not promises;
-// lock/MIGRATING.md warns of them.
+// testUnaware: a client that is not configured for other libraries gets a lock that is held. This
+// is no promise; lock/MIGRATING.md warns of it.
 func (m *mixed) testUnaware(t *testing.T) {
 	for _, c := range []struct {
 		holder, comer string
-		options       []string // the second client's options
+		options       []string // options of the second client
 		why           string
 	}{
 		{holdfast, kazoo, nil, "kazoo without extra_lock_patterns waits for kazoo only"},
@@ -268,10 +272,10 @@ func (m *mixed) testUnaware(t *testing.T) {
 			holder := m.open(c.holder, 0, path, peers.Mutex, peers.Mixed...)
 			comer := m.open(c.comer, 0, path, peers.Mutex, c.options...)
 			m.ask(holder, "lock")
-			m.ask(comer, "lock") // both hold the lock
+			m.ask(comer, "lock") // now both hold the lock
 			t.Logf("both are in: %s", c.why)
 			m.ask(holder, "unlock")
-			if c.holder == holdfast { // our next entry waits for the second client nevertheless
+			if c.holder == holdfast { // Holdfast's next entry waits for the second client nevertheless
 				again := m.queues(holder, "lock", path, 2)
 				m.waits(again)
 				m.ask(comer, "unlock")
@@ -283,8 +287,8 @@ func (m *mixed) testUnaware(t *testing.T) {
 	}
 }
 
-// testParentDeleted: without keep_parent, Holdfast's last client deletes the lock's node, which
-// other libraries do not expect. A kazoo Lock object creates the node only once.
+// testParentDeleted: without keep_parent, Holdfast deletes the lock's node, and other libraries
+// create it again, except for a kazoo Lock that is used again: it creates the node only once.
 func (m *mixed) testParentDeleted(t *testing.T) {
 	for _, c := range []struct {
 		library string
@@ -329,9 +333,9 @@ func (m *mixed) testParentDeleted(t *testing.T) {
 	}
 }
 
-// testTheirSessionLost: the entry of another library's holder ends with its session, and the holder
-// does not know it (CURATOR-604). Holdfast's client enters, as that library's client would, and the
-// old holder cannot harm it.
+// testTheirSessionLost: if the session of another library's holder ends, its entry is deleted, and
+// Holdfast's waiter gets the lock although the holder may not know its loss (CURATOR-604). The
+// holder's unlock does not harm the new hold.
 func (m *mixed) testTheirSessionLost(t *testing.T) {
 	for library, thinks := range map[string]string{zkLock: "unknown", curator: "yes", kazoo: "yes"} {
 		t.Run(library, func(t *testing.T) {
@@ -365,8 +369,8 @@ func (m *mixed) testTheirSessionLost(t *testing.T) {
 	}
 }
 
-// testOurSessionLost: the end of our session changes nothing; the other library's clients still
-// wait.
+// testOurSessionLost: if the session of Holdfast's holder ends, the hold goes on, and the other
+// library's client still waits.
 func (m *mixed) testOurSessionLost(t *testing.T) {
 	for _, library := range []string{zkLock, curator, kazoo} {
 		t.Run(library, func(t *testing.T) {

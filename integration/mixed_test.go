@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// mixedEnv is the variable with the duration of each mix, such as 60s.
+// mixedEnv names the variable with the duration of each mix, such as 60s.
 const mixedEnv = "HOLDFAST_MIXED"
 
 // The libraries that contend for one path.
@@ -34,11 +34,12 @@ const (
 // mixed is a bench with processes of several libraries.
 type mixed struct {
 	*bench
-	processes map[string][]*peers.Peer // by library, two of each
+	processes map[string][]*peers.Peer // two of each library
 }
 
-// TestMixed: Holdfast and the locks of other libraries use the same paths. All clients are real, in
-// processes of their own. lock/MIGRATING.md states the conditions and the promises.
+// TestMixed: Holdfast and the locks of other libraries exclude each other on the same paths, under
+// the conditions of lock/MIGRATING.md. Each client is in a process of its own, with its real
+// library.
 func TestMixed(t *testing.T) {
 	m := mix(t)
 	t.Run("turns", m.testTurns)
@@ -62,7 +63,7 @@ func TestMixed(t *testing.T) {
 // mix starts two processes of each library.
 func mix(t *testing.T) *mixed {
 	m := &mixed{onShared(t), make(map[string][]*peers.Peer)}
-	m.ctx = t.Context() // the test may take long
+	m.ctx = t.Context() // without a limit, because a mix may run for long
 	dir := t.TempDir()
 	for name, setUp := range map[string]func(context.Context, string) (peers.Program, error){
 		holdfast: peers.Holdfast,
@@ -90,8 +91,8 @@ func mix(t *testing.T) *mixed {
 	return m
 }
 
-// of returns the bench and the processes for a part of the test, and the path of a lock of its own.
-// The end of that part deletes the lock.
+// of returns the bench and the processes for a part of the test, and the path of a lock that only
+// this part uses. At the end of the part it deletes the lock.
 func (m *mixed) of(t *testing.T, name string) (*mixed, string) {
 	t.Helper()
 	b := *m.bench
@@ -104,8 +105,8 @@ func (m *mixed) of(t *testing.T, name string) (*mixed, string) {
 				t.Errorf("left behind: %s", c)
 			}
 		}
-		// Curator creates a container node, which the server deletes after it has been empty for a
-		// while.
+		// Curator creates a container node. The server deletes it when it has been empty for a
+		// while, so it may be missing.
 		if err == nil {
 			err = b.deleteEmpty(path)
 		}
@@ -123,7 +124,7 @@ type part struct {
 	pid     int
 }
 
-// open connects a client in a library's i-th process.
+// open connects a client in the i-th process of a library.
 func (m *mixed) open(library string, i int, path, kind string, options ...string) part {
 	m.Helper()
 	process := m.processes[library][i]
@@ -162,11 +163,11 @@ func (m *mixed) testTurns(t *testing.T) {
 	}
 }
 
-// enoughTurns is the least number of turns of each client, on average: a few would not show how
-// fair the lock is.
+// enoughTurns is the least average number of turns of a client. With fewer turns, check could not
+// tell whether the lock is fair.
 const enoughTurns = 10
 
-// queue has the observations of a lock by its holders.
+// queue records the turns of a lock.
 type queue struct {
 	*mixed
 	path string
@@ -184,7 +185,7 @@ type queue struct {
 }
 
 // takeTurns runs two clients of each library, which take turns as fast as they can. Turns count
-// once all have held the lock; no client leaves before the count ends.
+// after all clients have had one, and until the first stops.
 func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) {
 	q := &queue{mixed: m, path: path, hall: hall{room: 1}, turns: map[part]int{}, most: map[part]int{}, since: map[part]int{}}
 	var clients []part
@@ -219,7 +220,7 @@ func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) 
 	q.check(libraries)
 }
 
-// turn has a client lock and unlock.
+// turn makes a client lock, check and unlock.
 func (q *queue) turn(c part) {
 	q.ask(c, "lock")
 	leave := q.enter(q.TB, 1)
@@ -228,8 +229,8 @@ func (q *queue) turn(c part) {
 	q.ask(c, "unlock")
 }
 
-// look checks that the holder's node is the first in the queue, and later than that of the holder
-// before.
+// look checks that the holder's node is the first in the queue, and later than the node of the
+// holder before, below the same parent. Then it counts the turn.
 func (q *queue) look(c part) {
 	first, parent := q.first()
 	q.mu.Lock()
@@ -274,7 +275,8 @@ func bySequence(a, b string) int { return cmp.Compare(sequenceOf(a), sequenceOf(
 
 func sequenceOf(node string) string { return node[max(0, len(node)-10):] }
 
-// isOf reports whether a node belongs to the client, by its session or its process id.
+// isOf reports whether a node belongs to the client: by its session, or for Holdfast by the process
+// id in the record.
 func (q *queue) isOf(node string, c part) bool {
 	data, stat, err := q.raw.Get(q.path + "/" + node)
 	if err != nil {
@@ -289,7 +291,7 @@ func (q *queue) isOf(node string, c part) bool {
 	return err == nil && stat.EphemeralOwner == 0 && record.PID == c.pid
 }
 
-// check checks that all clients had turns, and that the libraries had about the same number.
+// check checks that all clients had turns, and each library at least half of its fair share.
 func (q *queue) check(libraries []string) {
 	of, total := make(map[string]int), 0
 	for _, c := range slices.SortedFunc(maps.Keys(q.turns), func(a, b part) int { return cmp.Or(cmp.Compare(a.library, b.library), a.pid-b.pid) }) {

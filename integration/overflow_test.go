@@ -21,9 +21,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestNearTheEndOfTheCounter runs a real server from an edited snapshot, with a counter as after
-// 2147483640 entries in one lock. At its end the counter sticks or wraps; by sequences alone, two
-// clients could enter.
+// TestNearTheEndOfTheCounter: near the end of a parent's counter of sequences, where it sticks or
+// wraps, clients take turns without two in at once, and the count starts again. The server runs
+// from an edited snapshot.
 func TestNearTheEndOfTheCounter(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -39,7 +39,7 @@ func TestNearTheEndOfTheCounter(t *testing.T) {
 			b := on(t, []string{s.Addr()})
 			b.root = "/doctored"
 
-			// The server repeats the sequence. Before 3.6 its sequences turn negative.
+			// At its end the counter repeats a sequence; before 3.6 sequences turn negative.
 			if tt.counter == math.MaxInt32 {
 				var names []string
 				for range 2 {
@@ -60,7 +60,7 @@ func TestNearTheEndOfTheCounter(t *testing.T) {
 					for range 5 {
 						h := b.lock(clients[i%2], "x")
 						leave := r.enter(h.Token())
-						time.Sleep(20 * time.Millisecond) // work, while the others join
+						time.Sleep(20 * time.Millisecond) // so that the others join meanwhile
 						leave()
 						b.unlock(h)
 					}
@@ -80,15 +80,15 @@ func TestNearTheEndOfTheCounter(t *testing.T) {
 	}
 }
 
-// snapEvery is the largest number of transactions before a server with an edited counter writes a
-// snapshot.
+// snapEvery is the number of transactions after which the server of serverWithCounter writes a
+// snapshot, at most.
 const snapEvery = 1000
 
-// serverWithCounter starts a server on which the node, a parent of Holdfast, has that counter.
+// serverWithCounter starts a server on which the node, a mutex's parent, has the given counter.
 func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Server {
 	t.Helper()
 	s := zkserver.ForTest(t, zkserver.Options{
-		// Without these checks, two checksums fewer must be forged.
+		// Without these features a snapshot has two checksums fewer.
 		JVMArgs: []string{
 			"-Dzookeeper.digest.enabled=false", "-Dzookeeper.serializeLastProcessedZxid.enabled=false",
 			fmt.Sprintf("-Dzookeeper.snapCount=%d", snapEvery),
@@ -129,15 +129,16 @@ func serverWithCounter(t *testing.T, path string, counter int32) *zkserver.Serve
 	}
 	z = connect()
 	defer z.Close()
-	// A server that rejects the snapshot starts empty. The Stat counts creates and deletes of
-	// children: without any children left, each child counts twice.
+	// A server that rejects the snapshot starts empty. The Cversion of a Stat counts creates and
+	// deletes of children, so without children it is twice the counter.
 	if _, stat, err := z.Get(path); err != nil || stat.Cversion != 2*counter {
 		t.Fatalf("the server has not taken the doctored snapshot: %s stands at %+v, %v", path, stat, err)
 	}
 	return s
 }
 
-// completeSnapshot returns the newest complete snapshot with the node; "" if there is none.
+// completeSnapshot returns the path of the newest complete snapshot that has the node; "" if there
+// is none.
 func completeSnapshot(t *testing.T, dir, path string) (newest string) {
 	t.Helper()
 	snapshots, err := filepath.Glob(filepath.Join(dir, "snapshot.*"))
@@ -174,7 +175,7 @@ func doctor(t *testing.T, dir, path string, counter int32) {
 	at := bytes.Index(data, lengthed(path)) + 4 + len(path)
 	at += 4 + int(binary.BigEndian.Uint32(data[at:])) + 8 + 4*8 + 4
 	binary.BigEndian.PutUint32(data[at:], uint32(counter))
-	// The nodes end with the path "/", followed by their checksum and "/" again.
+	// The nodes end with "/", then come their checksum and "/" again.
 	end := bytes.LastIndex(data, lengthed("/"))
 	seal := end - 8
 	binary.BigEndian.PutUint64(data[seal:], uint64(adler32.Checksum(data[:seal])))

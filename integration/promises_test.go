@@ -20,13 +20,14 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestFreeLockIsOneRoundTripEachWay counts requests on the wire and at the server.
+// TestFreeLockIsOneRoundTripEachWay: Lock and Unlock of a free lock take one request and one
+// transaction each, and leave no node of the lock.
 func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
-	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // a new session would count as a transaction
-	b.unlock(b.lock(c, "orders/42"))                         // creates root and ancestor
-	b.nodes()                                                // starts the bench's own session now
+	c, tap := b.tapped(lock.WithSessionTimeout(time.Minute)) // so long that no new session counts as a transaction
+	b.unlock(b.lock(c, "orders/42"))                         // creates the root and the ancestor
+	b.nodes()                                                // opens the bench's own session before the count
 	zxid := func() int64 {
 		z, err := s.Zxid(b.ctx)
 		if err != nil {
@@ -35,8 +36,8 @@ func TestFreeLockIsOneRoundTripEachWay(t *testing.T) {
 		return z
 	}
 	var unlocked time.Time
-	// If the lock is taken again within a second, the parent stays. A second after the last use,
-	// one more transaction deletes it, so counts near that time prove nothing.
+	// A lock that is used again within a second keeps its parent. A second after the last use, one
+	// more transaction deletes the parent, so counts near that time prove nothing.
 	const soon = 500 * time.Millisecond
 	cycle := func(name string, again bool) (late bool) {
 		sent, txns := tap.Counts().Requests, zxid()
@@ -87,8 +88,8 @@ func TestThousandCyclesLeaveNothing(t *testing.T) {
 	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 })
 }
 
-// TestSessionExpiryIsNoLoss is the project's main promise. For comparison it runs zk.Lock, whose
-// second client enters while the first still works.
+// TestSessionExpiryIsNoLoss: the hold survives the end of its sessions, and no other client enters.
+// With zk.Lock, for comparison, a second client enters then.
 func TestSessionExpiryIsNoLoss(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -142,7 +143,7 @@ func TestSessionExpiryIsNoLoss(t *testing.T) {
 	b.unlock(<-waits)
 }
 
-// version returns the version of the hold's entry; -1 if the entry has gone.
+// version returns the version of the hold's entry; -1 if the entry was deleted.
 func (b *bench) version(h *lock.Hold) int32 {
 	exists, stat, err := b.raw.Exists(h.EntryPath())
 	if err != nil {
@@ -170,8 +171,9 @@ func withoutAnchors(children []string) []string {
 	})
 }
 
-// TestSessionsExpiredOnceASecond ends each session of every client a second after it began, for a
-// minute: first under one holder and eight waiters, then under clients that take turns.
+// TestSessionsExpiredOnceASecond: while each session of all clients ends after a second, for a
+// minute, a hold is not lost; then clients that take turns are never two in at once, and each has a
+// turn.
 func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -179,7 +181,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	var clients []*lock.Client
 	var taps []*zkserver.Tap
 	for range waiters + 1 {
-		c, tap := b.tapped(lock.WithTTL(longTTL), lock.WithUnlockTimeout(longTTL)) // an answer can take as long as many sessions
+		c, tap := b.tapped(lock.WithTTL(longTTL), lock.WithUnlockTimeout(longTTL)) // an answer may take many sessions
 		clients, taps = append(clients, c), append(taps, tap)
 	}
 	var expired atomic.Int32
@@ -210,7 +212,7 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 					return
 				}
 				leave := r.enter(h.Token())
-				time.Sleep(10 * time.Millisecond) // works
+				time.Sleep(10 * time.Millisecond)
 				leave()
 				if err := h.Unlock(); err != nil {
 					t.Errorf("waiter %d: unlock: %v", i, err)
@@ -249,8 +251,8 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Logf("%d sessions expired, %d turns", expired.Load(), r.entries.Load())
 }
 
-// storm ends each session of a client a second after it began. However long the client takes to get
-// one, a second suffices for a request.
+// storm ends each session of a client a second after it has begun, until stop. A second suffices
+// for a request.
 func (b *bench) storm(tap *zkserver.Tap, expired *atomic.Int32, stop <-chan struct{}) {
 	sleep := func(d time.Duration) bool {
 		select {
@@ -283,8 +285,8 @@ func indexes[T any](s []T) []int {
 	return is
 }
 
-// TestServerRestartedUnderHolderAndWaiters stops the only server for longer than a session timeout
-// and shorter than a TTL.
+// TestServerRestartedUnderHolderAndWaiters: two restarts of the only server cost neither the hold
+// nor the waiters' turns.
 func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{})
@@ -317,12 +319,12 @@ func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
 	r.check(t)
 }
 
-// TestKilledHolder kills a holder with SIGKILL while others wait. The next one enters after the
-// lease and the grace, not before and not much later.
+// TestKilledHolder: after a holder was killed, the next client enters when the lease and the grace
+// have passed, not before, with a higher token. It purges the dead entry.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
-	c := b.client(lock.WithSessionTimeout(time.Minute)) // without an outage, which would delay the client
+	c := b.client(lock.WithSessionTimeout(time.Minute)) // no session ends, because a client waits longer after an outage
 	dead := b.holder("x")
 	token := dead.says("held")
 	entered := make(chan *lock.Hold, 1)
@@ -350,7 +352,7 @@ func TestKilledHolder(t *testing.T) {
 	b.unlock(h)
 }
 
-// first returns the first entry of a lock.
+// first returns the node name of the first entry of a lock.
 func (b *bench) first(name string) string {
 	names := znode.Contenders(b.children(name))
 	if len(names) == 0 {
@@ -359,7 +361,8 @@ func (b *bench) first(name string) string {
 	return names[0].Node
 }
 
-// TestNobodyComesBack: no client uses the lock again, so the reaper's schedule cleans up.
+// TestNobodyComesBack: if no client uses the lock of a killed holder again, the scheduled reaper
+// deletes it.
 func TestNobodyComesBack(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -370,14 +373,14 @@ func TestNobodyComesBack(t *testing.T) {
 	ctx, stop := context.WithCancel(b.ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	b.eventually("the tree is swept away", func() bool { return len(b.nodes()) == 3 }) // the reaper's own lock stays, with its anchor and its entry
+	b.eventually("the tree is swept away", func() bool { return len(b.nodes()) == 3 }) // the reaper's own lock remains: its parent, anchor and entry
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 }
 
-// policies returns one policy for all locks.
+// policies returns a set with one policy for all locks.
 func (b *bench) policies(ttl, orphanAfter time.Duration) *policy.Set {
 	b.Helper()
 	all, err := policy.ParsePattern("**")
@@ -433,10 +436,11 @@ func TestWaitersThatGiveUpLeaveNoNode(t *testing.T) {
 	waits.Wait()
 	b.eventually("only the holder's entry is left", func() bool { return len(b.children("x")) == 1 })
 	b.unlock(h)
-	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 }) // a busy lock's parent stays a while
+	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 }) // the parent of a busy lock is deleted after a while
 }
 
-// TestSomebodyElsesPathIsRefused: a foreign path keeps its data, its children and its Stat.
+// TestSomebodyElsesPathIsRefused: a lock on a foreign path fails with ErrForeign, or ErrKind, and
+// the path. The node keeps its data and its Stat.
 func TestSomebodyElsesPathIsRefused(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -475,9 +479,9 @@ func TestSomebodyElsesPathIsRefused(t *testing.T) {
 	}
 }
 
-// TestParentDeletedUnderContenders tests the deletion of parents: 32 contenders on three locks
-// create and delete parents, while a client deletes every parent that it finds empty, with its
-// anchor, and a reaper runs.
+// TestParentDeletedUnderContenders: while a client deletes every parent that it finds empty, with
+// its anchor, and a reaper runs, contenders on three locks are never two in at once, and all locks
+// are taken often.
 func TestParentDeletedUnderContenders(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -504,13 +508,13 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 					return
 				}
 				leave := rooms[name].enter(h.Token())
-				time.Sleep(time.Millisecond) // works
+				time.Sleep(time.Millisecond)
 				leave()
 				b.unlock(h)
 			}
 		})
 	}
-	wg.Go(func() { // deletes all empty ancestors and parents
+	wg.Go(func() { // deletes all ancestors and parents without entries
 		for ctx.Err() == nil {
 			for _, p := range []string{"/b/c/d", "/b/c", "/b", "/a"} {
 				if err := b.deleteEmpty(b.root + p); err != nil && !isAny(err, zk.ErrNoNode, zk.ErrNotEmpty) {
@@ -537,14 +541,14 @@ func TestParentDeletedUnderContenders(t *testing.T) {
 	}
 	b.eventually("nothing but ancestors is left", func() bool {
 		return !slices.ContainsFunc(b.nodes(), func(p string) bool {
-			_, anchor := znode.AnchorOf(strings.TrimPrefix(p, b.root+"/b/c/")) // of b/c, if b/c/d was deleted later
+			_, anchor := znode.AnchorOf(strings.TrimPrefix(p, b.root+"/b/c/")) // anchor of b/c: it remains if b/c/d was deleted later
 			return p != b.root+"/b" && p != b.root+"/b/c" && !anchor
 		})
 	})
 	b.wipe()
 }
 
-// deleteEmpty deletes a node without children, or with only its anchor, together with that anchor.
+// deleteEmpty deletes a node that has no children or only its anchor, together with the anchor.
 func (b *bench) deleteEmpty(path string) error {
 	children, _, err := b.raw.Children(path)
 	if err != nil {
@@ -560,8 +564,8 @@ func (b *bench) deleteEmpty(path string) error {
 	return err
 }
 
-// TestForeignNodesStayUntouched runs lockers and a reaper among foreign nodes, for longer than any
-// time after which Holdfast deletes a node.
+// TestForeignNodesStayUntouched: lockers and a reaper do not change foreign nodes, although they run
+// for the time of TTL and grace. Lock waits for foreign entries, and TryLock finds the lock held.
 func TestForeignNodesStayUntouched(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -619,15 +623,15 @@ func TestForeignNodesStayUntouched(t *testing.T) {
 	b.wipe()
 }
 
-// TestSilentServerIsGivenUp: the first server in the list accepts connections and never answers.
-// go-zookeeper alone would wait for it forever.
+// TestSilentServerIsGivenUp: a client whose first server accepts the connection and never answers
+// gets a session at another one within the session timeout.
 func TestSilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
 	silent := listenSilently(t)
 	b.servers = append([]string{silent.addr}, b.servers...)
-	for !silent.called() { // each Dial draws a new order
-		const timeout = 30 * time.Second // a third of it is for the silent server
+	for !silent.called() { // each Dial tries the servers in a random order
+		const timeout = 30 * time.Second // the silent server is tried for a third of it
 		ctx, cancel := context.WithTimeout(b.ctx, timeout)
 		c, err := lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithSessionTimeout(timeout))
 		cancel()

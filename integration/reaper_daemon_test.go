@@ -25,7 +25,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestReaperService runs the reaper's program as a service.
+// TestReaperService runs the tests of the reaper's program as a service.
 func TestReaperService(t *testing.T) {
 	bin := t.TempDir()
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", bin+"/", "../cmd/reaper").CombinedOutput(); err != nil {
@@ -49,12 +49,12 @@ func TestReaperService(t *testing.T) {
 	}
 }
 
-// logged returns the lines of the program's log with that message.
+// logged returns the lines of the program's log that have the message.
 func (p *program) logged(msg string) (lines []map[string]any) {
 	p.Helper()
 	for text := range strings.Lines(p.Stderr()) {
 		line := map[string]any{}
-		if !strings.HasSuffix(text, "\n") || json.Unmarshal([]byte(text), &line) != nil { // an incomplete line, or not a log line
+		if !strings.HasSuffix(text, "\n") || json.Unmarshal([]byte(text), &line) != nil { // an incomplete line, or no log line
 			continue
 		}
 		if line["message"] == msg {
@@ -64,14 +64,14 @@ func (p *program) logged(msg string) (lines []map[string]any) {
 	return lines
 }
 
-// logs waits until the program logs that message, and returns the line.
+// logs waits until the program logs the message, and returns the first line that has it.
 func (p *program) logs(msg string) map[string]any {
 	p.Helper()
 	p.eventually(fmt.Sprintf("%v logs %q", p.cmd, msg), func() bool { return len(p.logged(msg)) > 0 })
 	return p.logged(msg)[0]
 }
 
-// end stops the program, which must exit without an error.
+// end sends the program SIGTERM. It must exit without an error.
 func (p *program) end() {
 	p.Helper()
 	p.signal(syscall.SIGTERM)
@@ -89,8 +89,9 @@ const (
 	saysRefused  = "the new configuration is refused; the one before stays in force"
 )
 
-// testReaperFrozen freezes the server for 17 seconds, as a long garbage collection does. Then it
-// kills the server. The reaper must still stop without an error.
+// testReaperFrozen: when the server is frozen for 17 seconds, as by a long garbage collection, the
+// reaper logs the loss of its session and that it is back. It stops without an error although the
+// server is killed.
 func testReaperFrozen(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
@@ -126,11 +127,12 @@ func testReaperFrozen(t *testing.T, bin string) {
 	if err := s.Restart(b.ctx); err != nil {
 		t.Fatal(err)
 	}
-	b.client() // when the client has a session, the plain connection finds the server, too
+	b.client() // waits until the server answers again
 	b.eventually("its lock is there, or is not", func() bool { return b.removeReaperLock() })
 }
 
-// removeReaperLock deletes the lock of a reaper that could not do so itself.
+// removeReaperLock deletes the lock of a reaper that could not delete it. It returns false to be
+// called again.
 func (b *bench) removeReaperLock() bool {
 	b.Helper()
 	path := b.root + "/" + reaper.DefaultLock
@@ -151,8 +153,8 @@ func (b *bench) removeReaperLock() bool {
 	return err == nil || err == zk.ErrNoNode
 }
 
-// testReaperTakeOver kills the active one of three reapers. Another one sweeps after the TTL and
-// the grace of their lock, and no two sweep at once.
+// testReaperTakeOver: when the active one of three reapers is killed, exactly one of the others
+// becomes active after TTL and grace, and sweeps.
 func testReaperTakeOver(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -185,7 +187,7 @@ reaper: {schedule: "@every 1s"}
 	}
 	b.eventually("all have an entry", func() bool { return len(b.children(reaper.DefaultLock)) == 3 })
 	active.Kill()
-	b.overdue(b.client(), reaper.DefaultLock, 0) // by then the dead reaper's lease is over
+	b.overdue(b.client(), reaper.DefaultLock, 0) // now the killed reaper's lease has expired
 	others := slices.DeleteFunc(slices.Clone(all), func(p *program) bool { return p == active })
 	b.eventually("another one is active", func() bool { return len(others[0].logged(saysActive))+len(others[1].logged(saysActive)) == 1 })
 	b.abandon("left")
@@ -195,8 +197,8 @@ reaper: {schedule: "@every 1s"}
 	}
 }
 
-// policiesOf returns a configuration that sweeps the locks below a name each second, and all others
-// once a day.
+// policiesOf returns a configuration that sweeps the locks below a name each second, and all other
+// locks once a day.
 func policiesOf(often string) string {
 	return fmt.Sprintf(`
 zookeeper: {session_timeout: %v}
@@ -214,8 +216,8 @@ func (b *bench) mustSweep(name string) {
 	b.eventually(name+" is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+name) })
 }
 
-// testReaperReload: the reaper loads a new file when it changes, and on SIGHUP. It refuses a file
-// with a mistake, and sweeps by the old policies.
+// testReaperReload: the reaper loads a changed file, also on SIGHUP. It refuses a file with a
+// mistake, says why, and sweeps by the old policies. It says which changes take a restart.
 func testReaperReload(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -235,7 +237,7 @@ func testReaperReload(t *testing.T, bin string) {
 
 	c.configure(policiesOf("b") + "root: /elsewhere\nlog: {level: debug}\n")
 	line = p.logs(saysInPart)
-	if changed := fmt.Sprint(line["changed"]); fmt.Sprint(line["takes_a_restart"]) != "[log]" || // --root has precedence over the file
+	if changed := fmt.Sprint(line["changed"]); fmt.Sprint(line["takes_a_restart"]) != "[log]" || // root is no change, because --root takes precedence
 		changed != "[policy often: match: b/**, was a/**]" {
 		t.Errorf("%v", line)
 	}
@@ -254,8 +256,8 @@ func testReaperReload(t *testing.T, bin string) {
 	p.end()
 }
 
-// testReaperConfigReplaced replaces the configuration by another file, as editors do, and changes a
-// symbolic link in its path, as Kubernetes does.
+// testReaperConfigReplaced: the reaper loads a configuration that was replaced by another file, as
+// editors do, or by a change of a symbolic link in its path, as Kubernetes does.
 func testReaperConfigReplaced(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -287,12 +289,13 @@ func testReaperConfigReplaced(t *testing.T, bin string) {
 	p.end()
 }
 
-// testReaperRoots sweeps two roots although a third cannot be swept.
+// testReaperRoots: two roots are swept although a third cannot be. With --once the exit status says
+// that.
 func testReaperRoots(t *testing.T, bin string) {
 	one, two := onShared(t), onShared(t)
 	third := one.root + "-denied"
 	c := newReaper(one, bin)
-	c.args = c.args[:2] // the only flag is --config
+	c.args = c.args[:2] // keeps only the flag --config
 	c.configure(fmt.Sprintf(`
 zookeeper: {servers: ["%s"], session_timeout: %v}
 policies: [{name: all, match: "**", ttl: %v, grace: %v, orphan_after: 1s}]
@@ -329,7 +332,7 @@ roots:
 	if err := json.Unmarshal([]byte(once.rest()), &reports); err != nil {
 		t.Fatal(err)
 	}
-	once.mustExit(1) // one root cannot be swept
+	once.mustExit(1) // because one root cannot be swept
 	complete := map[string]bool{}
 	for _, r := range reports {
 		complete[r.Name+" "+r.Root] = r.Complete
@@ -339,8 +342,8 @@ roots:
 	}
 }
 
-// testReaperRootsChange adds, moves and removes roots in the file, also to and from a single root
-// without a name. The reaper sweeps the present roots only, and the status page shows them.
+// testReaperRootsChange: after roots were added, moved or removed in the file, the reaper sweeps
+// the present roots only, and the status page shows them.
 func testReaperRootsChange(t *testing.T, bin string) {
 	one, two, three := onShared(t), onShared(t), onShared(t)
 	c := newReaper(one, bin)
@@ -394,14 +397,14 @@ func testReaperRootsChange(t *testing.T, bin string) {
 		t.Errorf("%v", line)
 	}
 
-	reload(fmt.Sprintf("roots: [{name: two, root: %s}]", one.root)) // the name has moved here
+	reload(fmt.Sprintf("roots: [{name: two, root: %s}]", one.root)) // the name two now has another root
 	one.mustSweep("c")
 	shows("two")
 	if len(two.nodes()) > 0 && slices.Contains(two.nodes(), two.root+"/"+reaper.DefaultLock) {
 		t.Error("the root that has moved is swept where it stood")
 	}
 	gone := p.logged("this root is not in the configuration any more: it is not swept from now on")
-	if len(gone) != 4 { // the root without a name, one, three, and two's old root
+	if len(gone) != 4 { // the root without a name, one, three, and the old root of two
 		t.Errorf("given up: %v", gone)
 	}
 
@@ -411,7 +414,7 @@ func testReaperRootsChange(t *testing.T, bin string) {
 	p.end()
 }
 
-// get returns the body at the URL.
+// get returns the body at the URL. The status must be 200.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	answer, err := http.Get(url)
@@ -426,7 +429,8 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// testReaperCredentials: each root is swept with its own credentials.
+// testReaperCredentials: each root is swept with its own credentials, and the log shows no
+// password.
 func testReaperCredentials(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -471,8 +475,7 @@ func testReaperCredentials(t *testing.T, bin string) {
 	}
 }
 
-// testReaperPipe: the configuration is a pipe without a writer. The reaper waits for it until a
-// signal.
+// testReaperPipe: if the configuration is a pipe without a writer, a signal still ends the reaper.
 func testReaperPipe(t *testing.T, bin string) {
 	fifo := filepath.Join(t.TempDir(), "config")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -487,7 +490,7 @@ func testReaperPipe(t *testing.T, bin string) {
 			t.Fatal(err)
 		}
 		var w *os.File
-		b.eventually("it reads the pipe", func() (ok bool) { // a write before that would fail
+		b.eventually("it reads the pipe", func() (ok bool) { // opening for writing fails before
 			var err error
 			w, err = os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 			return err == nil

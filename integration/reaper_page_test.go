@@ -40,7 +40,8 @@ func (p page) get(path string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// testReaperPage reads a daemon's status page while it sweeps, during an outage, and after it.
+// testReaperPage: a daemon's status page shows locks and sweeps, readiness is lost during an outage
+// and returns, and a second daemon on the same port fails.
 func testReaperPage(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal returns both ends of a new pseudoterminal.
+// terminal returns both ends of a new pseudoterminal: ours for the test, theirs for a program.
 func terminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -42,12 +42,13 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// testReaperBar: a single sweep shows its progress on a terminal, and nowhere else.
+// testReaperBar: a single sweep shows its progress on a terminal, and not where there is none or in
+// the report.
 func testReaperBar(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
 	c.configure(fmt.Sprintf("zookeeper: {session_timeout: %v}\npolicies: [{name: all, match: \"**\", ttl: %v, grace: %v, orphan_after: 1s}]\n"+
-		"reaper: {max_deletes_per_second: 1}\n", programSession, long, grace)) // so that the sweep takes a while
+		"reaper: {max_deletes_per_second: 1}\n", programSession, long, grace)) // slow, so that the sweep takes a while
 	leave := func() {
 		for i := range 3 {
 			name := fmt.Sprintf("left%d", i)
@@ -74,7 +75,7 @@ func testReaperBar(t *testing.T, bin string) {
 	}
 	theirs.Close()
 	shown, err := io.ReadAll(ours)
-	if err != nil && !errors.Is(err, syscall.EIO) { // a terminal ends with EIO
+	if err != nil && !errors.Is(err, syscall.EIO) { // reading fails with EIO when the program has ended
 		t.Error(err)
 	}
 	if err := cmd.Wait(); err != nil {

@@ -38,7 +38,7 @@ func (c *cli) configure(text string) {
 	}
 }
 
-// report waits until the program ends, and returns the report that it printed.
+// report waits until the program ends with the status, and returns the report that it printed.
 func (p *program) report(status int) *reaper.Report {
 	p.Helper()
 	out := p.rest()
@@ -81,8 +81,8 @@ func testReaperOnce(t *testing.T, bin string) {
 	}
 }
 
-// testReaperSkips: a second reaper does nothing while the first is active. Its exit status tells a
-// scheduled job so.
+// testReaperSkips: a second reaper with --once sweeps nothing while the first is active, and its
+// report and exit status say so.
 func testReaperSkips(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -118,14 +118,15 @@ func testReaperDaemon(t *testing.T, bin string) {
 		dead.says("held")
 		dead.Kill()
 		p := c.start()
-		b.eventually("the tree is swept away", func() bool { return len(b.nodes()) == 3 }) // the reaper's own lock stays, with its anchor and its entry
+		b.eventually("the tree is swept away", func() bool { return len(b.nodes()) == 3 }) // the reaper's own lock remains: its parent, anchor and entry
 		p.signal(s)
 		p.mustExit(0)
 		p.mustSay("stopped")
 	}
 }
 
-// testReaperOutage stops the server under a running reaper, and starts another reaper meanwhile.
+// testReaperOutage: a reaper sweeps again after an outage. Another one, started during the outage,
+// becomes active when the first has stopped.
 func testReaperOutage(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
@@ -147,7 +148,7 @@ func testReaperOutage(t *testing.T, bin string) {
 		dead.says("held")
 		dead.Kill()
 		b.eventually("the tree is swept away", func() bool { return !slices.Contains(b.nodes(), b.root+"/"+name) })
-		active.signal(syscall.SIGTERM) // the second reaper becomes the active one
+		active.signal(syscall.SIGTERM) // the second reaper becomes active
 		active.mustExit(0)
 	}
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
-// TestReconfiguration replaces the servers of an ensemble, one after the other, while 60 locks are
-// held and waited for. The clients know only the first servers, of which none is left in the end.
+// TestReconfiguration: while all servers of an ensemble are replaced one by one, no hold is lost
+// and no waiter leaves its queue. At the end none of the servers that the clients were given is
+// left.
 func TestReconfiguration(t *testing.T) {
 	t.Parallel()
 	r := onReconfigurable(t)
@@ -40,8 +41,8 @@ func TestReconfiguration(t *testing.T) {
 	c.disperse()
 }
 
-// pick returns a server of the list that leads, or does not lead. If the wanted server is not in
-// the list, because of an election, it returns another one.
+// pick returns a server of the list that leads, or one that does not. If the list has no such
+// server, pick returns its first.
 func (r *reconfigurable) pick(list []*zkserver.Server, leads bool) *zkserver.Server {
 	r.Helper()
 	leader, err := r.members.Leader(r.ctx)
@@ -71,7 +72,7 @@ func onReconfigurable(t *testing.T) *reconfigurable {
 		t.Fatal(err)
 	}
 	r := &reconfigurable{members: zkserver.EnsembleForTest(t, 3, zkserver.Options{Installation: installation, Reconfig: true})}
-	t.Cleanup(func() { r.raw.Close() }) // after the bench's cleanup
+	t.Cleanup(func() { r.raw.Close() }) // runs after the bench's own cleanup
 	r.bench = on(t, r.members.Addrs())
 	r.reconnect()
 	return r
@@ -90,7 +91,7 @@ func (r *reconfigurable) reconnect() {
 }
 
 // replace removes a server from the ensemble, and adds one with the same id, without data and on
-// other ports. Unless the server is killed first, it goes on until no client uses it.
+// other ports. If killed is false, the old server runs until no client uses it.
 func (r *reconfigurable) replace(s *zkserver.Server, killed bool) {
 	r.Helper()
 	if killed {
@@ -102,8 +103,8 @@ func (r *reconfigurable) replace(s *zkserver.Server, killed bool) {
 	r.reconnect()
 	if !killed {
 		r.eventually("no client is at the removed server", func() bool {
-			stats, err := s.Mntr(r.ctx)                                   // refused during an election
-			return err == nil && stats["zk_num_alive_connections"] == "1" // this one
+			stats, err := s.Mntr(r.ctx)                                   // fails during an election
+			return err == nil && stats["zk_num_alive_connections"] == "1" // the connection of this query
 		})
 	}
 	if err := s.Stop(); err != nil {
@@ -115,7 +116,7 @@ func (r *reconfigurable) replace(s *zkserver.Server, killed bool) {
 	r.reconnect()
 }
 
-// lowest returns a function for the least that was left of any hold's lease since.
+// lowest returns a function that returns the least remaining lease of any hold since this call.
 func (c *crowd) lowest() func() time.Duration {
 	var least atomic.Int64
 	least.Store(math.MaxInt64)

@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestReconnectWithManyWatches: go-zookeeper sets all watches of a client again, with requests of
-// up to 128 kB. This server accepts 20 kB, and closes the connection of a client that sends more.
+// TestReconnectWithManyWatches: a client whose watches do not fit into one request of the server
+// reconnects to its session, and none of its waiters misses an unlock. go-zookeeper sends all
+// watches again in requests of up to 128 kB; this server accepts 20 kB.
 func TestReconnectWithManyWatches(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=20000"}})
@@ -55,8 +56,8 @@ func TestReconnectWithManyWatches(t *testing.T) {
 	b.unlock(mine)
 }
 
-// TestServerWithoutItsData: a server returns at its address without its data. It refuses old
-// clients, which have seen more transactions than it has. They recover without help.
+// TestServerWithoutItsData: if a server loses its data and refuses old clients, Check says so. Then
+// the client locks again, and the hold whose entry is lost ends with ErrRemoved.
 func TestServerWithoutItsData(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{})

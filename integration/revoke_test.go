@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestRevokeOnARealServer: the holder receives requests to release the lock, also those made while
-// its session ends. No node is left.
+// TestRevokeOnARealServer: each holder receives the requests to release its lock, also those made
+// while its session ends. No node is left.
 func TestRevokeOnARealServer(t *testing.T) {
 	b := onShared(t)
 	holder, tap := b.tapped()
@@ -25,7 +25,7 @@ func TestRevokeOnARealServer(t *testing.T) {
 	}
 	hears := func(reason string, h *lock.Hold) {
 		t.Helper()
-		for { // an earlier request may come first
+		for { // an earlier request may be received first
 			select {
 			case r := <-h.Revoked():
 				if r.Reason == reason {

@@ -24,10 +24,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// saslUsers are the users of the tests' servers.
+// saslUsers has the passwords of the tests' servers, by user.
 var saslUsers = map[string]string{"svc": "tr0ub4dor", "other": "secret", "пользователь": "pässwörd"}
 
-// withSASL returns the options of a server with SASL: users and passwords by DIGEST-MD5.
+// withSASL returns the options of a server that authenticates saslUsers by DIGEST-MD5.
 func withSASL(t testing.TB) zkserver.Options {
 	t.Helper()
 	jaas := "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required"
@@ -37,7 +37,7 @@ func withSASL(t testing.TB) zkserver.Options {
 	return withJAAS(t, jaas+";\n};\n")
 }
 
-// withJAAS returns the options of a server with SASL.
+// withJAAS returns the options of a server with SASL, whose JAAS configuration is text.
 func withJAAS(t testing.TB, text string) zkserver.Options {
 	t.Helper()
 	return zkserver.Options{
@@ -48,7 +48,7 @@ func withJAAS(t testing.TB, text string) zkserver.Options {
 
 func saslACL(user string) []zk.ACL { return []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: user}} }
 
-// dialSASL connects a client.
+// dialSASL returns a client that authenticates as one of saslUsers.
 func dialSASL(t testing.TB, server, user string, opts ...lock.Option) *lock.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -59,9 +59,9 @@ func dialSASL(t testing.TB, server, user string, opts ...lock.Option) *lock.Clie
 	}, opts...)...)
 }
 
-// TestStrangerWithoutSASL: over TLS, / is closed, and the locks belong to a SASL user. A client
-// without SASL, or with another user, can not read, renew, break or reap them, nor queue, request
-// their release, or change their ACLs.
+// TestStrangerWithoutSASL: if / is closed and the locks belong to a SASL user, a client without
+// SASL, or of another user, cannot read, renew, break or reap them, nor queue, request their
+// release, or change their ACLs.
 func TestStrangerWithoutSASL(t *testing.T) {
 	t.Parallel()
 	s := startSecure(t, withSASL(t))
@@ -77,7 +77,7 @@ func TestStrangerWithoutSASL(t *testing.T) {
 	s.unharmed(ours, func(hold *lock.Hold) {
 		stranger := s.authority.Issue(t, "stranger")
 		s.denyRaw(s.raw(stranger), root, hold.EntryPath())
-		s.denyRaw(s.raw(stranger, "svc:"+saslUsers["svc"]), root, hold.EntryPath()) // by the scheme digest
+		s.denyRaw(s.raw(stranger, "svc:"+saslUsers["svc"]), root, hold.EntryPath()) // by the scheme digest instead of SASL
 		s.denyLibrary(root, hold)
 		s.denyLibrary(root, hold, lock.WithSASLDigest("other", saslUsers["other"]))
 		s.denyReaper(root, stranger)
@@ -89,7 +89,7 @@ func TestStrangerWithoutSASL(t *testing.T) {
 	})
 }
 
-// must returns a function that returns the value, or fails the test.
+// must returns a function that fails the test if err is not nil, and otherwise returns the value.
 func must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -100,9 +100,9 @@ func must[T any](value T, err error) func(t testing.TB) T {
 	}
 }
 
-// cutter opens connections, and cuts them.
+// cutter opens connections, and can cut them.
 type cutter struct {
-	opened chan struct{} // receives after a connection was opened; with space for one
+	opened chan struct{} // receives after a connection was opened; has room for one
 
 	mu   sync.Mutex
 	open []net.Conn
@@ -124,11 +124,11 @@ func (c *cutter) dial(network, address string, timeout time.Duration) (net.Conn,
 	return nc, nil
 }
 
-// cut cuts all connections, and waits until the client opens another.
+// cut cuts all connections, and waits until the client has opened another one.
 func (c *cutter) cut(ctx context.Context) error {
 	c.mu.Lock()
 	select {
-	case <-c.opened: // one of those that are cut
+	case <-c.opened: // opened before, so it is cut
 	default:
 	}
 	for _, nc := range c.open {
@@ -144,9 +144,9 @@ func (c *cutter) cut(ctx context.Context) error {
 	}
 }
 
-// TestSASLOverReconnects: a client authenticates on each connection before all other requests. Its
-// connection is cut again and again, while it takes and waits for locks; no request is denied. The
-// server serves no client without SASL, if it can refuse them.
+// TestSASLOverReconnects: a client whose connection is cut again and again takes and waits for
+// locks, and no request is denied. So it authenticates before all other requests on each
+// connection.
 func TestSASLOverReconnects(t *testing.T) {
 	t.Parallel()
 	opts := withSASL(t)
@@ -196,8 +196,8 @@ func TestSASLOverReconnects(t *testing.T) {
 	}
 }
 
-// TestSASLMistakes: each mistake has an error that says what to do. Those of the credentials end
-// Dial at once; servers before 3.5 do not tell them from an outage.
+// TestSASLMistakes: each mistake has an error that says what to do, and no error or log line shows
+// a password. Dial fails at once, except with servers before 3.5, for which it is like an outage.
 func TestSASLMistakes(t *testing.T) {
 	t.Parallel()
 	users := withSASL(t)
@@ -208,8 +208,8 @@ func TestSASLMistakes(t *testing.T) {
 	start := func(opts zkserver.Options) string { return zkserver.ForTest(t, opts).Addr() }
 	first := zkserver.ForTest(t, users)
 	version := must(first.Version(t.Context()))(t)
-	// Such a server closes the connection of a client that it does not accept, without an answer, and
-	// cannot require SASL.
+	// A server before 3.5 cannot require SASL, and closes the connection of a client that it does
+	// not accept without an answer.
 	old := version.Number[0] == 3 && version.Number[1] < 5
 	plain, requires := first.Addr(), start(required)
 	ours := lock.WithSASLDigest("svc", saslUsers["svc"])
@@ -240,7 +240,7 @@ func TestSASLMistakes(t *testing.T) {
 			if err == nil {
 				c.Close()
 				if test.option == nil && old {
-					return // it cannot require SASL
+					return // the server cannot require SASL
 				}
 				t.Fatal("connected")
 			}
@@ -264,7 +264,7 @@ func TestSASLMistakes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("characters", func(t *testing.T) { // of other alphabets
+	t.Run("characters", func(t *testing.T) { // names and passwords beyond ASCII
 		c := dialSASL(t, plain, "пользователь", lock.WithRoot("/other"))
 		if err := c.Mutex("x").Do(t.Context(), func(context.Context) error { return nil }); err != nil {
 			t.Error(err)
@@ -273,15 +273,15 @@ func TestSASLMistakes(t *testing.T) {
 }
 
 // withKerberos returns the options of a server with the mechanism GSSAPI. It needs no KDC, because
-// no client has a ticket for it.
+// no client asks for a ticket.
 func withKerberos(t testing.TB) zkserver.Options {
 	t.Helper()
 	text := func(s string) []byte { return append(binary.BigEndian.AppendUint16(nil, uint16(len(s))), s...) }
-	entry := binary.BigEndian.AppendUint16(nil, 2) // of the name's parts, of zookeeper/127.0.0.1@EXAMPLE.COM
+	entry := binary.BigEndian.AppendUint16(nil, 2) // number of the parts of the name zookeeper/127.0.0.1@EXAMPLE.COM
 	for _, part := range []string{"EXAMPLE.COM", "zookeeper", "127.0.0.1"} {
 		entry = append(entry, text(part)...)
 	}
-	entry = append(binary.BigEndian.AppendUint32(entry, 1), 0, 0, 0, 0, 1) // kind of name, time, version of the key
+	entry = append(binary.BigEndian.AppendUint32(entry, 1), 0, 0, 0, 0, 1) // kind of the name, time, version of the key
 	entry = append(binary.BigEndian.AppendUint16(entry, 17), text("0123456789abcdef")...)
 	keytab := append(binary.BigEndian.AppendUint32([]byte{5, 2}, uint32(len(entry))), entry...)
 	opts := withJAAS(t, fmt.Sprintf("Server {\n  com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab=%q storeKey=true useTicketCache=false isInitiator=false principal=\"zookeeper/127.0.0.1@EXAMPLE.COM\";\n};\n",
@@ -290,8 +290,8 @@ func withKerberos(t testing.TB) zkserver.Options {
 	return opts
 }
 
-// TestSASLAsDocumented: a server with the lines for zoo.cfg and the JAAS configuration in
-// lock/SECURING.md serves a client with the configuration there.
+// TestSASLAsDocumented: a client with the configuration of lock/SECURING.md can lock on a server
+// with the page's lines for zoo.cfg and its JAAS configuration.
 func TestSASLAsDocumented(t *testing.T) {
 	t.Parallel()
 	page := text(t, "../lock/SECURING.md")

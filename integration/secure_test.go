@@ -25,11 +25,11 @@ type secure struct {
 	testing.TB
 	ctx           context.Context
 	authority     *testpki.Authority
-	ours          testpki.Pair // a client's certificate
+	ours          testpki.Pair // certificate of the client svc
 	plain, secure string       // addresses
 }
 
-// startSecure starts the server, with further lines of zoo.cfg and further arguments for java.
+// startSecure starts the server, with the additional lines of zoo.cfg and arguments for java.
 func startSecure(t testing.TB, more ...zkserver.Options) *secure {
 	t.Helper()
 	s := newSecure(t, more...)
@@ -37,7 +37,7 @@ func startSecure(t testing.TB, more ...zkserver.Options) *secure {
 	return s
 }
 
-// newSecure is startSecure, but does not wait for the secure port.
+// newSecure starts the server as startSecure does, but does not wait for the secure port.
 func newSecure(t testing.TB, more ...zkserver.Options) *secure {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), wholeTest)
@@ -65,12 +65,12 @@ func newSecure(t testing.TB, more ...zkserver.Options) *secure {
 	}
 }
 
-// tls returns the TLS configuration of the certificate's owner.
+// tls returns the TLS configuration of a client with the certificate.
 func (s *secure) tls(pair testpki.Pair) *tls.Config {
 	return &tls.Config{RootCAs: s.authority.Pool(), Certificates: []tls.Certificate{pair.TLS(s)}, ServerName: "127.0.0.1"}
 }
 
-// client connects a client to the TLS port.
+// client returns a client at the TLS port, with the certificate of svc.
 func (s *secure) client(opts ...lock.Option) *lock.Client {
 	s.Helper()
 	return dial(s, s.ctx, []string{s.secure}, append([]lock.Option{
@@ -79,7 +79,7 @@ func (s *secure) client(opts ...lock.Option) *lock.Client {
 	}, opts...)...)
 }
 
-// raw returns a plain connection over TLS, with the certificate and the credentials.
+// raw returns a connection without package lock over TLS, with the certificate and the credentials.
 func (s *secure) raw(pair testpki.Pair, digests ...string) steady {
 	s.Helper()
 	z, _, err := zk.Connect([]string{s.secure}, 20*time.Second, zk.WithLogInfo(false), zk.WithLogger(testLog{}),
@@ -99,8 +99,8 @@ func (s *secure) raw(pair testpki.Pair, digests ...string) steady {
 	return c
 }
 
-// TestStrangerCanDoNothing: / is closed, and the locks have ACLs for a digest and a certificate. A
-// user with other credentials can not read, renew, break or reap them, nor queue, request their
+// TestStrangerCanDoNothing: if / is closed and the locks have ACLs for a digest or a certificate, a
+// client with other credentials cannot read, renew, break or reap them, nor queue, request their
 // release, or change their ACLs.
 func TestStrangerCanDoNothing(t *testing.T) {
 	s := startSecure(t)
@@ -129,8 +129,8 @@ func TestStrangerCanDoNothing(t *testing.T) {
 	}
 }
 
-// unharmed has our client check the server and take orders/42, and calls harm, in which strangers
-// attack the lock. Then the entry must be as before, and our client renews it and unlocks.
+// unharmed makes the client check the server and take orders/42, and calls harm, which attacks the
+// lock. Then the entry must be as before, and the client extends the hold and unlocks.
 func (s *secure) unharmed(ours *lock.Client, harm func(hold *lock.Hold)) {
 	s.Helper()
 	if r, err := admin.CheckServer(s.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil || len(r.Servers) != 1 || r.Servers[0].Release == "" || r.Servers[0].Err != nil {
@@ -153,7 +153,7 @@ func (s *secure) unharmed(ours *lock.Client, harm func(hold *lock.Hold)) {
 	}
 }
 
-// contender returns the only contender, as our client sees it.
+// contender returns the only contender for orders/42, as the client sees it.
 func (s *secure) contender(ours *lock.Client) admin.Contender {
 	s.Helper()
 	state, err := admin.New(ours).Inspect(s.ctx, "orders/42")
@@ -164,7 +164,7 @@ func (s *secure) contender(ours *lock.Client) admin.Contender {
 }
 
 // denyRaw checks that the server refuses each of ZooKeeper's operations on the nodes of a lock,
-// alone and in a transaction.
+// alone and in a transaction. An ACL that it shows must hide the digest.
 func (s *secure) denyRaw(z steady, root, entry string) {
 	s.Helper()
 	parent := entry[:strings.LastIndexByte(entry, '/')]
@@ -207,7 +207,7 @@ func (s *secure) denyRaw(z steady, root, entry string) {
 	var acl []zk.ACL
 	var err error
 	z.again(func() error { acl, _, err = z.GetACL(entry); return err })
-	for _, a := range acl { // from 3.6 on the server hides the digest, and perhaps the list
+	for _, a := range acl { // from 3.6 on the server hides the digest, and may hide the whole list
 		if !strings.HasSuffix(a.ID, ":x") && a.Scheme == "digest" {
 			s.Errorf("a stranger sees the ACL %+v", a)
 		}
@@ -217,7 +217,7 @@ func (s *secure) denyRaw(z steady, root, entry string) {
 	}
 }
 
-// denyLibrary checks that the server refuses each operation of a client.
+// denyLibrary checks that each operation of a client with the options is denied.
 func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) {
 	s.Helper()
 	const name = "orders/42"
@@ -261,7 +261,8 @@ func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) 
 	}
 }
 
-// denyReaper checks that the reaper of a user without rights deletes nothing, and reports why.
+// denyReaper checks that the reaper of a user without rights deletes nothing, and reports that it
+// was denied.
 func (s *secure) denyReaper(root string, stranger testpki.Pair, opts ...lock.Option) {
 	s.Helper()
 	r, err := reaper.New(s.client(append(opts, lock.WithRoot(root), lock.WithTLS(s.tls(stranger)))...), reaper.Options{})
@@ -275,8 +276,8 @@ func (s *secure) denyReaper(root string, stranger testpki.Pair, opts ...lock.Opt
 	}
 }
 
-// TestTLSMistakes: if the client or the server does not use TLS, or the certificate is missing, the
-// error says what to do.
+// TestTLSMistakes: if client and server do not use TLS alike, or a certificate is missing or wrong,
+// the error names the option or the key to set.
 func TestTLSMistakes(t *testing.T) {
 	s := startSecure(t)
 	strangers := testpki.New(t)
@@ -293,7 +294,7 @@ func TestTLSMistakes(t *testing.T) {
 		"another name":              {s.secure, &tls.Config{RootCAs: s.authority.Pool(), ServerName: "zk.example"}, []string{"zookeeper.tls.server_name"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(s.ctx) // ends with the first failure
+			ctx, cancel := context.WithCancel(s.ctx) // cancelled at the first failure
 			defer cancel()
 			var opts []lock.Option
 			if test.tls != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// The surroundings of the snippets in other languages: the code that they assume.
+// The code that the snippets in other languages assume, around them.
 const (
 	javaScene = `
 import java.util.concurrent.*;
@@ -46,8 +46,8 @@ client.stop()
 `
 )
 
-// TestForeignSnippets runs the documents' Java and Python, with Curator and kazoo, on a server. It
-// is skipped if those are not available.
+// TestForeignSnippets: the documents' Java and Python run on a server, with Curator and kazoo. It
+// is skipped if the libraries are not available.
 func TestForeignSnippets(t *testing.T) {
 	t.Parallel()
 	for _, in := range []struct {

@@ -23,22 +23,22 @@ import (
 )
 
 // console is the environment of the documents' commands: a folder with the files that they name,
-// the programs on the PATH, and a server of its own with locks.
+// the programs on the PATH, and a server with a lock that is held.
 type console struct {
 	*testing.T
 	ctx     context.Context
 	dir     string
 	env     []string
-	cluster string        // the server
-	held    chan struct{} // says each time that the lock's holder has it
+	cluster string        // address of the server
+	held    chan struct{} // receives each time that the lock's holder has taken the lock
 }
 
 // rule is the check of one kind of command. The first rule whose pattern matches applies. A command
 // without a rule fails the test.
 type rule struct {
-	command string // a regular expression
+	command string // regular expression
 	check   func(c *console, command string) error
-	why     string // it is not run as printed
+	why     string // reason why the command is not run as printed; "": it is
 }
 
 var rules = []rule{
@@ -59,16 +59,16 @@ var rules = []rule{
 	{`^(holdfast|reaper|HOLDFAST_\w+=\S+ holdfast) `, (*console).run, ""},
 }
 
-// shorter shortens durations, and the wait for a tick.
+// shorter replaces arguments by others that take less time.
 var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s", `--tick "30 4 * * *"`, `--tick "@every 1s"`)
 
 // scripts has the commands that stand for the reader's own programs.
 var scripts = []string{"export.sh", "report.sh", "send", "import", "extract", "load", "alert"}
 
-// once matches the reaper's arguments with which it ends by itself.
+// once matches commands of the reaper that end by themselves.
 var once = regexp.MustCompile(`--(once|dry-run|help|version)`)
 
-// TestCommandsOfDocs runs the commands of all Markdown pages, page by page.
+// TestCommandsOfDocs: each command in the Markdown pages passes the check of its rule.
 func TestCommandsOfDocs(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
@@ -77,7 +77,7 @@ func TestCommandsOfDocs(t *testing.T) {
 			c := *c
 			c.T = t
 			for command := range strings.Lines(strings.ReplaceAll(s.text, "\\\n", " ")) {
-				command, _, _ = strings.Cut(strings.TrimSpace(command), "  #") // what is behind it is a remark
+				command, _, _ = strings.Cut(strings.TrimSpace(command), "  #") // what follows is a remark
 				if command == "" || strings.HasPrefix(command, "#") {
 					continue
 				}
@@ -122,8 +122,8 @@ func (c *console) write(name, text string, mode os.FileMode) {
 	}
 }
 
-// hold holds a lock until the end of the test. After a request to release it, it releases the lock
-// and takes it again.
+// hold holds a lock until the end of the test. When it is asked to release the lock, or has lost
+// it, it takes the lock again.
 func (c *console) hold(name string) {
 	c.Helper()
 	locks, err := lock.Dial(c.ctx, []string{c.cluster}, lock.WithOwner("shop"))
@@ -179,7 +179,7 @@ func (c *console) run(command string) error {
 	return nil
 }
 
-// piped runs a command and the jq behind it, if that is installed.
+// piped runs a command and the jq after it, or the command alone if jq is not installed.
 func (c *console) piped(command string) error {
 	if _, err := exec.LookPath("jq"); err != nil {
 		command, _, _ = strings.Cut(command, " | jq ")
@@ -187,7 +187,7 @@ func (c *console) piped(command string) error {
 	return c.run("set -o pipefail; " + command)
 }
 
-// doctor runs a command that may report findings.
+// doctor runs a command that may also exit with status 1, if it reports warnings.
 func (c *console) doctor(command string) error {
 	out, err := c.command(command).CombinedOutput()
 	var exit *exec.ExitError
@@ -200,7 +200,7 @@ func (c *console) doctor(command string) error {
 	return nil
 }
 
-// incidentTimes are times in the logs that the tests have, in place of those of the documents.
+// incidentTimes replaces times and servers in the documents by those of the tests' logs.
 var incidentTimes = strings.NewReplacer("03:00", "2026-11-26T11:53", "03:30", "2026-11-26T11:54", "03:12", "11:53:19", "server-2", "server-3")
 
 // history runs holdfast history on the logs of an incident.
@@ -208,12 +208,13 @@ func (c *console) history(command string) error {
 	return c.onIncident(command + " --root /it-7472e92e4a8df3a6")
 }
 
-// audit runs holdfast audit on these logs, in which it finds a deletion by hand.
+// audit runs holdfast audit on the logs of the incident. It must exit with status 3, because an
+// entry was deleted by hand.
 func (c *console) audit(command string) error {
 	return c.onIncident(command + "; test $? = 3")
 }
 
-// onIncident runs a command where the logs of the incident are.
+// onIncident runs a command in a folder with the logs of the incident.
 func (c *console) onIncident(command string) error {
 	logs, err := filepath.Abs("../cmd/holdfast/testdata/incident")
 	if err != nil {
@@ -227,12 +228,13 @@ func (c *console) onIncident(command string) error {
 	return c.run(incidentTimes.Replace(command))
 }
 
-// daemon runs a command that does not end, until its first line of output, and stops it.
+// daemon runs a command until its first line of output, and then stops it. If the command ends by
+// itself, daemon is run.
 func (c *console) daemon(command string) error {
 	if once.MatchString(command) {
 		return c.run(command)
 	}
-	// The port in the document may be in use, so take a free one.
+	// The port in the document may be in use, so use a free one.
 	cmd := c.command("exec " + strings.Replace(command, "--listen 9180", "--listen 0", 1))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -280,8 +282,7 @@ func (c *console) programs(command string) error {
 	return nil
 }
 
-// files checks that the files in a command exist: words with a slash or an extension, relative to
-// the repository.
+// files checks that the files below cmd that a command names exist.
 func (c *console) files(command string) error {
 	for _, word := range strings.Fields(command) {
 		if strings.HasPrefix(word, "cmd/") {
@@ -293,7 +294,7 @@ func (c *console) files(command string) error {
 	return nil
 }
 
-// TestYAMLOfDocs loads the configurations in the documents.
+// TestYAMLOfDocs: the configurations in the documents can be parsed.
 func TestYAMLOfDocs(t *testing.T) {
 	for _, s := range fenced(t, "yaml") {
 		if _, err := policy.Parse(s.at, []byte(s.text)); err != nil {

@@ -20,9 +20,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// The documents' snippets must work. All Go is compiled, and that of Markdown runs on a server.
-// Commands are run or checked by the rules in snippets_sh_test.go. A snippet that no test covers
-// fails the tests.
+// All Go in the documents is compiled, and that of Markdown pages runs on a server. Commands are
+// run or checked by the rules in snippets_sh_test.go. A snippet of a language without a test fails
+// the tests.
 
 // snippet is a piece of code in a document.
 type snippet struct {
@@ -34,7 +34,7 @@ type snippet struct {
 // isProgram reports whether a snippet is a whole program.
 func (s snippet) isProgram() bool { return strings.Contains("\n"+s.text, "\npackage main\n") }
 
-// languages has the languages of snippets, with the tests that check them.
+// languages has the languages of snippets, each with the test that checks it.
 var languages = map[string]string{
 	"go":     "TestGoSnippets",
 	"sh":     "TestCommandsOfDocs",
@@ -44,7 +44,8 @@ var languages = map[string]string{
 	"text":   "none: it is to be read",
 }
 
-// documents returns the paths of all Markdown pages, or of all Go files except tests.
+// documents returns the paths of all files whose names end in ext, except tests, testdata, and
+// folders that are hidden or named bin.
 func documents(t *testing.T, ext string) (paths []string) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -64,7 +65,7 @@ func documents(t *testing.T, ext string) (paths []string) {
 	return paths
 }
 
-// fenced returns the snippets of the Markdown pages.
+// fenced returns the snippets of the Markdown pages in a language. There must be one.
 func fenced(t *testing.T, language string) (found []snippet) {
 	t.Helper()
 	for _, path := range documents(t, ".md") {
@@ -96,7 +97,7 @@ func fenced(t *testing.T, language string) (found []snippet) {
 	return found
 }
 
-// commented returns the Go code in doc comments.
+// commented returns the Go code in doc comments, except those of programs in integration.
 func commented(t *testing.T) (found []snippet) {
 	t.Helper()
 	looksLikeGo := regexp.MustCompile(`(?m):= |^\w+(\.\w+)+\(|func\(`)
@@ -143,8 +144,8 @@ func docs(file *ast.File) (all []*ast.CommentGroup) {
 
 const module = "github.com/holdfast-io/holdfast"
 
-// packages has the packages that snippets may use without an import. Snippets that use another
-// module's packages are compiled in that module.
+// packages has the packages that snippets may use without an import. A snippet that uses packages
+// of another module is compiled in that module.
 var packages = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "fs": "io/fs", "http": "net/http", "log": "log", "os": "os", "slog": "log/slog", "sql": "database/sql",
 	"synctest": "testing/synctest", "testing": "testing", "time": "time",
@@ -178,7 +179,7 @@ var packages = map[string]string{
 	"redis":       "github.com/redis/go-redis/v9",
 }
 
-// elsewhere maps packages to the other module that has them.
+// elsewhere has the modules of the packages that are not in the main module.
 var elsewhere = map[string]string{
 	"otel": "lock/observe/otel", "prometheus": "lock/observe/prometheus",
 	"gooselock": "lock/adapters/gooselock", "goose": "lock/adapters/gooselock",
@@ -187,7 +188,7 @@ var elsewhere = map[string]string{
 	"redislock": "integration/bench", "redis": "integration/bench",
 }
 
-// notRun has names whose snippets are compiled but not run, with the reason.
+// notRun has identifiers. A snippet that uses one is compiled but not run, for the reason given.
 var notRun = map[string]string{
 	"db":  "there is no database: integration/sql runs the statements of a fence, integration/bench those of a lock table",
 	"rdb": "there is no Redis: integration/bench runs locks on one",
@@ -200,7 +201,7 @@ var notRun = map[string]string{
 type goFile struct {
 	snippet
 	source string
-	module string // "" for the main one
+	module string // "": the main module
 	runs   bool
 }
 
@@ -214,7 +215,7 @@ func compilable(s snippet, function string) (goFile, error) {
 	wrapped := func() string {
 		return "package main\nfunc " + function + "() error {\n" + code + "\n" + end + "return nil\n}\n"
 	}
-	source := "package main\n" + code // declarations
+	source := "package main\n" + code // if the snippet is declarations
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, s.at, source, parser.SkipObjectResolution)
 	if err != nil {
@@ -253,8 +254,8 @@ func compilable(s snippet, function string) (goFile, error) {
 	return result, err
 }
 
-// declared returns the names that a function's body declares at its top level. A snippet that is
-// only an excerpt need not use them.
+// declared returns the names that a function's body declares at its top level. A snippet that is an
+// excerpt need not use them.
 func declared(f *ast.FuncDecl) (names []string) {
 	for _, s := range f.Body.List {
 		if a, ok := s.(*ast.AssignStmt); ok && a.Tok == token.DEFINE {
@@ -268,10 +269,11 @@ func declared(f *ast.FuncDecl) (names []string) {
 	return names
 }
 
-// TestGoSnippets compiles all Go in the documents, and runs that of the Markdown pages.
+// TestGoSnippets: all Go in the documents compiles, and that of the Markdown pages runs without an
+// error.
 func TestGoSnippets(t *testing.T) {
 	t.Parallel()
-	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // TestProgramOfREADME and TestProgramOfJobs run them
+	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // whole programs are run by TestProgramOfREADME and TestProgramOfJobs
 	programs := map[string][]goFile{}
 	for i, s := range slices.Concat(pages, commented(t)) {
 		file, err := compilable(s, fmt.Sprintf("snippet%d", i))
@@ -302,8 +304,8 @@ func TestGoSnippets(t *testing.T) {
 	}
 }
 
-// buildSnippets builds a program of the snippets, in a temporary folder of the module, and returns
-// its path.
+// buildSnippets builds a program of the snippets, as a temporary package of the module, and returns
+// the program's path. In modules other than the main one it only compiles.
 func buildSnippets(t *testing.T, module string, files []goFile) string {
 	t.Helper()
 	dir, root := t.TempDir(), "../"+module
@@ -343,7 +345,7 @@ func buildSnippets(t *testing.T, module string, files []goFile) string {
 	}
 	program := filepath.Join(dir, "program")
 	if module != "" {
-		program = os.DevNull // it is not run
+		program = os.DevNull // the program is not run
 	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-C", root, "-buildvcs=false", "-overlay", config, "-gcflags=-e", "-o", program, "./snippets")
 	if out, err := build.CombinedOutput(); err != nil {

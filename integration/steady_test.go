@@ -9,15 +9,17 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// steady is a plain connection whose requests survive the loss of a server. go-zookeeper itself
-// fails pending requests when a connection ends, and waiting ones at the first refused reconnect. A
-// write that may have been applied is not sent again, unless it is a delete.
+// steady is a connection without package lock whose requests survive the loss of a server.
+// go-zookeeper itself fails pending requests when a connection ends, and waiting ones at the first
+// refused reconnect. Create and Multi are not repeated after a request that the server may have
+// applied.
 type steady struct {
 	*zk.Conn
 	ctx context.Context // limit of all retries
 }
 
-// again repeats a request until it fails for another reason than a lost connection, or succeeds.
+// again repeats a request until it succeeds, or fails for another reason than a lost connection, or
+// with an error of unless.
 func (s steady) again(request func() error, unless ...error) {
 	for s.ctx.Err() == nil {
 		err := request() // waits while there is no server
@@ -65,13 +67,14 @@ func (s steady) Delete(path string, version int32) error {
 	var tries int
 	var err error
 	s.again(func() error { tries++; err = s.Conn.Delete(path, version); return err })
-	if tries > 1 && errors.Is(err, zk.ErrNoNode) { // an earlier try has deleted it
+	if tries > 1 && errors.Is(err, zk.ErrNoNode) { // an earlier try has deleted the node
 		return nil
 	}
 	return err
 }
 
-// Ensure creates a node that no other client creates.
+// Ensure creates a node. It is no error if the node exists, because an earlier try may have created
+// it.
 func (s steady) Ensure(path string, data []byte, acl []zk.ACL) (err error) {
 	s.again(func() error { _, err = s.Conn.Create(path, data, 0, acl); return err })
 	if errors.Is(err, zk.ErrNodeExists) {
@@ -121,7 +124,7 @@ func (c *answered) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Multi sends a transaction once it has a server.
+// Multi sends a transaction. It repeats only transactions that the server has not received.
 func (s steady) Multi(ops ...any) (res []zk.MultiResponse, err error) {
 	s.again(func() error { res, err = s.Conn.Multi(ops...); return err }, zk.ErrConnectionClosed)
 	return res, err

@@ -14,10 +14,10 @@ import (
 // sweeper sweeps continuously, until the end of the test or until stop.
 type sweeper struct {
 	sweeps atomic.Int64 // number of complete sweeps
-	stop   func()       // waits for the running sweep
+	stop   func()       // also waits for the running sweep
 }
 
-// sweeper starts a reaper that sweeps continuously.
+// sweeper starts a reaper that sweeps every half a second.
 func (b *bench) sweeper() *sweeper {
 	b.Helper()
 	c, err := b.dialReaper(b.ctx)
@@ -36,8 +36,8 @@ func (b *bench) sweeper() *sweeper {
 	return b.sweepWith(r.Sweep)
 }
 
-// newcomers acts like a scheduled reaper --once: each sweep has a new client, without any knowledge
-// from before.
+// newcomers starts sweeps like those of a scheduled reaper --once: each sweep has a new client,
+// which knows nothing of earlier sweeps.
 func (b *bench) newcomers() *sweeper {
 	return b.sweepWith(func(ctx context.Context) (reaper.Report, error) { return b.sweepOnce(ctx, b.sweeping("newcomer")) })
 }
@@ -51,10 +51,10 @@ func (b *bench) sweepWith(sweep func(context.Context) (reaper.Report, error)) *s
 		done.Wait()
 	}
 	done.Go(func() {
-		pace := time.NewTicker(500 * time.Millisecond) // leaves the machine time for the others
+		pace := time.NewTicker(500 * time.Millisecond) // leaves time for the rest of the test
 		defer pace.Stop()
 		for ctx.Err() == nil {
-			// A sweep that fails because of a lost server is repeated.
+			// A sweep that fails is repeated.
 			if report, err := sweep(ctx); err == nil && report.Complete {
 				s.sweeps.Add(1)
 			}
@@ -86,7 +86,7 @@ func (b *bench) sweepOnce(ctx context.Context, o reaper.Options) (report reaper.
 func (b *bench) awaitSweeps(sweepers ...*sweeper) {
 	b.Helper()
 	for _, s := range sweepers {
-		enough := s.sweeps.Load() + 2 // the sweep that ends next may have begun before
+		enough := s.sweeps.Load() + 2 // the sweep that completes next may have begun before
 		b.eventually("a whole sweep", func() bool { return s.sweeps.Load() >= enough })
 	}
 }
@@ -95,7 +95,7 @@ func (b *bench) dialReaper(ctx context.Context) (*lock.Client, error) {
 	return lock.Dial(ctx, b.servers, lock.WithRoot(b.root), lock.WithPolicies(b.policies(longTTL, time.Second)), lock.WithSessionTimeout(longSession))
 }
 
-// sweeping returns the options of an active reaper of that name.
+// sweeping returns the options of a reaper with a lock of the given name.
 func (b *bench) sweeping(name string) reaper.Options {
 	return reaper.Options{Policies: b.policies(longTTL, time.Second), Lock: name}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// marks returns an operation that creates one more node each time it is applied. take returns how
-// many there are, and deletes them.
+// marks returns an operation that creates one more node below path each time it is applied. take
+// returns how many there are, and deletes them and path.
 func (b *bench) marks(path string) (add func() lock.Op, take func() int) {
 	b.create(path, "", 0)
 	add = func() lock.Op {
@@ -30,8 +30,8 @@ func (b *bench) marks(path string) (add func() lock.Op, take func() int) {
 	}
 }
 
-// transaction is an operation of TestEveryCutPoint: it is applied once or not at all, and reports
-// which, unless the hold ends before that can be known.
+// transaction is an operation of TestEveryCutPoint: Txn is applied once or not at all, and its
+// error says which, or ErrInDoubt if the hold was lost.
 func transaction(c *cut) {
 	add, take := c.marks(c.root + ".marks")
 	h := c.lock(c.victim, c.name)
@@ -59,7 +59,8 @@ func transaction(c *cut) {
 	}
 }
 
-// TestTxnOnARealServer checks the server's answer to each kind of operation, by position.
+// TestTxnOnARealServer: Txn applies its operations, or reports the position and the error of the
+// one that the server refuses. The hold goes on.
 func TestTxnOnARealServer(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -100,7 +101,7 @@ func TestTxnOnARealServer(t *testing.T) {
 	if h.Remaining() == 0 || h.Err() != nil {
 		t.Errorf("the hold has ended: %v", h.Err())
 	}
-	if err := h.Extend(b.ctx, ttl); err != nil { // the client knows the version
+	if err := h.Extend(b.ctx, ttl); err != nil { // possible only if the client knows the entry's version
 		t.Error(err)
 	}
 	txn(nil, lock.OpDelete(app+"/a", 2))

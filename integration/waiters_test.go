@@ -14,19 +14,19 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// waiters is a kind of waiters for a lock. Weight is the share of the lock's room that the i-th
+// waiters is a kind of waiters for a lock. weight returns the part of the lock's room that the i-th
 // waiter takes.
 type waiters struct {
 	room   int
 	weight func(i int) int
 	take   func(ctx context.Context, c *lock.Client, weight int, opts ...lock.LockOption) (had, error)
 	hold   time.Duration
-	locks  int  // locks that a waiter takes together; 0: one
-	shares bool // the waiters of a client share its place in the queue
-	lists  int  // lists of all contenders per waiter
+	locks  int  // locks that a waiter takes together; 0: one lock
+	shares bool // waiters of a client may share an entry
+	lists  int  // number of times that a waiter lists all contenders
 }
 
-// had is a hold, or several.
+// had is a hold, or several together.
 type had interface {
 	Token() lock.Token
 	Unlock() error
@@ -42,10 +42,10 @@ func (s severally) Token() lock.Token { return slices.Collect(s.All())[0].Token(
 // bytesOfName is the approximate size of a child in the reply to a list.
 const bytesOfName = 50
 
-const everybody = 1 << 30 // room of a lock without a limit of readers
+const everybody = 1 << 30 // room of a lock with any number of readers
 
-// told is the duration of a hold that is long enough to record its grant, even on a busy machine.
-// The waiter behind a shorter one lists.
+// told is a hold long enough to record its grant, even on a busy machine. The waiter behind a
+// shorter hold lists all contenders.
 const told = 15 * time.Millisecond
 
 var kindsOfWaiters = map[string]waiters{
@@ -82,13 +82,13 @@ var kindsOfWaiters = map[string]waiters{
 	}},
 }
 
-// TestManyWaiters: very many waiters of one lock, of each kind, get it in the order in which they
-// came. With barging, the order is that of their tokens. The traffic for each waiter does not grow
-// with their number, except for the names in lists by readers, writers and waiters for permits.
-// HOLDFAST_WAITERS is the number; the library is meant for 10,000.
+// TestManyWaiters: very many waiters of one lock, of each kind, get it in the order of their
+// tokens. The traffic for each waiter does not grow with their number, except for the names in
+// lists by readers, writers and waiters for permits. HOLDFAST_WAITERS is the number, 200 by
+// default; the library is meant for 10,000.
 //
-// With barging, one waiter of each client watches the last entry in the way, and tries when it
-// goes. So the cost of each handoff grows with the clients, and not with the waiters.
+// With barging, one waiter of each client watches the last entry in the way, and tries when it is
+// deleted. So the cost of each handoff grows with the clients, and not with the waiters.
 func TestManyWaiters(t *testing.T) {
 	n := 200
 	if text := os.Getenv("HOLDFAST_WAITERS"); text != "" {
@@ -107,12 +107,12 @@ func TestManyWaiters(t *testing.T) {
 	}
 }
 
-// queueUp runs n waiters, which get the lock one after the other. It returns the number of bytes on
-// the wire for each.
+// queueUp queues n waiters behind a holder, which then unlocks, and checks their order. It returns
+// the number of bytes on the wire for each waiter.
 func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	b := onShared(t)
 	const sessions = 10
-	kept := lock.WithSessionTimeout(time.Minute) // after a new session each waiter lists
+	kept := lock.WithSessionTimeout(time.Minute) // after a new session each waiter lists again
 	clients, meters := make([]*lock.Client, sessions), make([]zkserver.Meter, sessions)
 	var told waitersTold
 	for i := range clients {
@@ -139,7 +139,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 		waiters.Go(func() {
 			weight := kind.weight(i)
 			var own []lock.LockOption
-			if !kind.shares { // contenders with different requests have entries of their own
+			if !kind.shares { // requests with different metadata have entries of their own
 				own = append(own, lock.WithMetadata(map[string]string{"waiter": strconv.Itoa(i)}))
 			}
 			h, err := kind.take(b.ctx, clients[i%sessions], weight, own...)
@@ -174,7 +174,7 @@ func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	return (in + out) / int64(n)
 }
 
-// waitersTold is an observer that counts waiters.
+// waitersTold is an observer that counts the present waiters.
 type waitersTold struct{ atomic.Int64 }
 
 func (w *waitersTold) Observe(_ context.Context, e lock.Event) {
@@ -186,7 +186,7 @@ func (w *waitersTold) Observe(_ context.Context, e lock.Event) {
 	}
 }
 
-// line records the order of the waiters.
+// line records when holders enter and leave.
 type line struct {
 	mu    sync.Mutex
 	steps []lineStep
@@ -194,7 +194,7 @@ type line struct {
 
 type lineStep struct {
 	token  lock.Token
-	weight int // share of the lock's room; negative: it leaves
+	weight int // part of the lock's room; negative: the holder leaves
 }
 
 func (l *line) step(token lock.Token, weight int) {
@@ -203,14 +203,14 @@ func (l *line) step(token lock.Token, weight int) {
 	l.steps = append(l.steps, lineStep{token, weight})
 }
 
-// check fails the test if more waiters were in than there is room for, or if one entered before
-// another that had come earlier. For each holder it counts all that came before and are not out
-// yet: these are in too, though they may not have noticed.
+// check fails the test if more holders were in than there is room for, or if one entered before a
+// holder with a lower token. For each holder it adds all holders of lower tokens that have not
+// left: they may enter too, although they may not have noticed.
 func (l *line) check(t *testing.T, n, room int) {
 	if len(l.steps) != 2*n {
 		t.Fatalf("%d of %d were in and out", len(l.steps)/2, n)
 	}
-	var there []lineStep // by their order
+	var there []lineStep // in the order of their tokens
 	for _, s := range l.steps {
 		if s.weight > 0 {
 			there = append(there, s)

@@ -51,10 +51,10 @@ func (s *sim) sweep(sweeps *reaper.Reaper) {
 	defer s.mu.Unlock()
 	s.tally.count("entries and parents swept", report.Total.Deleted)
 	if report.Total.Deleted > 0 || err != nil {
-		s.sayLocked("sweep: %s, %v", report.String(), err)
+		s.sayLocked("sweep: %+v, %v", report.Total, err)
 	}
 	if s.kind == stepped && report.Total.Expired > 0 {
-		s.violatedLocked("the reaper took living entries for expired: %s", report.String())
+		s.violatedLocked("the reaper took living entries for expired: %+v", report.Total)
 	}
 }
 

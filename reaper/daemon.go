@@ -38,12 +38,9 @@ func NewDaemon(dial Dial, o Options) (*Daemon, error) {
 	if o.Monitor == nil {
 		o.Monitor = NewMonitor(About{})
 	}
-	o.Monitor.inForce(o.Policies)
-	d := &Daemon{dial: dial, log: zerolog.Nop(), monitor: o.Monitor, options: o.withDefaults()}
-	if o.Log != nil {
-		d.log = *o.Log
-	}
-	return d, nil
+	o = o.withDefaults()
+	o.Monitor.serves(nil, o.Policies)
+	return &Daemon{dial: dial, log: *o.Log, monitor: o.Monitor, options: o}, nil
 }
 
 // Monitor returns the monitor of the reaper.
@@ -53,6 +50,7 @@ func (d *Daemon) Monitor() *Monitor { return d.monitor }
 func (d *Daemon) Reload(o Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	next := d.options.reloaded(o)
 	if d.reaper != nil {
 		if err := d.reaper.Reload(o); err != nil {
 			return err
@@ -60,9 +58,9 @@ func (d *Daemon) Reload(o Options) error {
 	} else if err := o.Validate(); err != nil {
 		return err
 	} else {
-		d.monitor.reloaded(o.Policies)
+		d.monitor.reloaded(next.Policies)
 	}
-	d.options = d.options.reloaded(o)
+	d.options = next
 	return nil
 }
 
@@ -84,7 +82,10 @@ func (d *Daemon) run(ctx context.Context) error {
 	if locks == nil {
 		return err
 	}
-	r, err := d.make(locks)
+	d.mu.Lock()
+	d.reaper, err = New(locks, d.options)
+	r := d.reaper
+	d.mu.Unlock()
 	if err == nil {
 		err = r.Run(ctx)
 	}
@@ -95,15 +96,6 @@ func (d *Daemon) run(ctx context.Context) error {
 		closing = nil
 	}
 	return errors.Join(err, closing)
-}
-
-// make makes the reaper with the present options.
-func (d *Daemon) make(locks *lock.Client) (*Reaper, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	r, err := New(locks, d.options)
-	d.reaper = r
-	return r, err
 }
 
 // dialInterval is the pause between attempts to make a client.
@@ -125,7 +117,7 @@ func (d *Daemon) connect(ctx context.Context) (*lock.Client, error) {
 		d.mu.Lock()
 		o := d.options
 		d.mu.Unlock()
-		d.monitor.announce(d.log, o, Disconnected)
+		d.monitor.announce(d.log, o, Disconnected, "")
 		if tries := d.monitor.fails(err); again(tries) || time.Since(told) > mostReminder {
 			told = time.Now()
 			d.log.Error().Err(err).Int("tries", tries).Msg("no ZooKeeper yet; trying again")

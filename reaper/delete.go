@@ -124,7 +124,7 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 		}
 		var refused *admin.RefusedError
 		if !errors.As(err, &refused) {
-			s.fail(err)
+			s.stop(err)
 			return
 		}
 		if spared := batch[whose[refused.Index]]; errors.Is(err, zk.ErrNoNode) {
@@ -146,7 +146,7 @@ func (s *sweep) gone(ctx context.Context, batch []deletion, spared deletion, ref
 		case errors.Is(r.err, zk.ErrNoNode), r.err == nil && r.stat.Czxid > d.mzxid: // gone, or another node
 			gone = append(gone, d)
 		case r.err != nil && !errors.Is(r.err, zk.ErrNoAuth):
-			s.fail(fmt.Errorf("read %s: %w", d.Path, r.err))
+			s.stop(fmt.Errorf("read %s: %w", d.Path, r.err))
 			return nil
 		}
 	}
@@ -233,7 +233,7 @@ func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion,
 			batch = s.spare(batch, guarded[refused.Index], err)
 			continue
 		case err != nil:
-			s.fail(err)
+			s.stop(err)
 			return nil, nil
 		}
 		guards = map[string]string{}
@@ -279,7 +279,7 @@ func (s *sweep) unchanged(ctx context.Context, batch, bare []deletion, guards ma
 		case err == nil, errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 			batch = s.spare(batch, d, err)
 		default:
-			s.fail(fmt.Errorf("read %s: %w", d.Path, err))
+			s.stop(fmt.Errorf("read %s: %w", d.Path, err))
 			return nil
 		}
 	}
@@ -316,7 +316,7 @@ func (s *sweep) await(ctx context.Context, nodes int) bool {
 			nodes -= n
 		case n > s.limiter.Burst(): // a reload has lowered the limit: try again
 		default: // the wait would last longer than ctx
-			s.fail(fmt.Errorf("wait for reaper.max_deletes_per_second: %w", err))
+			s.stop(fmt.Errorf("wait for reaper.max_deletes_per_second: %w", err))
 			return false
 		}
 	}

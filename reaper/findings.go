@@ -22,7 +22,7 @@ func (s *sweep) unread(ctx context.Context, path, what, policy string, err error
 	case errors.Is(err, zk.ErrNoAuth):
 		s.deny(path, what, policy, err)
 	case ctx.Err() == nil:
-		s.fail(fmt.Errorf("%s %s: %w", what, path, err))
+		s.stop(fmt.Errorf("%s %s: %w", what, path, err))
 	}
 	return false
 }

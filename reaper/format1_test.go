@@ -33,8 +33,8 @@ func TestFormat1(t *testing.T) {
 		if c := report.Total; c.Format1 != 6 || c.Deleted+c.Expired+c.Orphans+c.Foreign+c.Undecodable != 0 || !slices.Equal(w.paths(), before) {
 			t.Errorf("%+v, left %q", c, w.paths())
 		}
-		if len(report.Format1) != 6 || !slices.Contains(report.Format1, dead) || !strings.Contains(report.String(), "6 of format 1") {
-			t.Errorf("%q: %s", report.Format1, report.String())
+		if len(report.Format1) != 6 || !slices.Contains(report.Format1, dead) {
+			t.Errorf("%q", report.Format1)
 		}
 		if !strings.Contains(w.logged(), `"format_1":6`) {
 			t.Error("the log does not tell")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
@@ -143,6 +144,47 @@ func TestOneThatHangsIsOverdue(t *testing.T) {
 		late := m.Status().Overdue()
 		if len(late) != 1 || late[0].Running.WaitsFor != "the data of /locks/b" || late[0].Running.Waits != 61 {
 			t.Errorf("%+v", late)
+		}
+	})
+}
+
+// TestASweepKeepsItsSetup: a sweep that was due before a reload, and begins after it, goes by the old
+// configuration alone.
+func TestASweepKeepsItsSetup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := locktest.Start(t, locktest.Options{})
+		c, err := lock.Dial(t.Context(), e.Servers(), lock.WithDialer(e.Dialer("reaper")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		held, err := c.Mutex("held").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Unlock()
+		options := func(name string) Options {
+			set, err := policy.NewSet(policy.Policy{Name: name, Match: policy.MustPattern("**")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return Options{Policies: set}
+		}
+		r, err := New(c, options("before"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var report Report
+		r.monitor.Observe(func(last Report) { report = last })
+		before := r.setup.Load()
+		r.monitor.schedules(before.groups)
+		if err := r.Reload(options("after")); err != nil {
+			t.Fatal(err)
+		}
+		r.monitor.schedules(r.setup.Load().groups)
+		r.scheduled(t.Context(), before, before.groups[0])
+		if !report.Complete || report.Total.Locks != 1 || len(report.Policies) != 1 || report.Policies["before"] == nil {
+			t.Errorf("%+v", report)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -31,7 +32,7 @@ func (s *sweep) sweepInbox(ctx context.Context) {
 // requests that cannot be read.
 func (s *sweep) judgeRequests(ctx context.Context, path string, ids []string, unknown string) (stale []deletion) {
 	for _, id := range ids {
-		read := s.tree.Monotonic()
+		now := s.time()
 		r, err := s.tree.Revocation(ctx, id)
 		if errors.Is(err, zk.ErrNoNode) {
 			continue
@@ -47,12 +48,9 @@ func (s *sweep) judgeRequests(ctx context.Context, path string, ids []string, un
 		if v == Format1 && s.options.Format1 {
 			v = Stale // no entry of the present format gets a request of format 1
 		}
-		s.counted(v, path+"/"+id, p.Name)
-		if v.Deletes() {
-			stale = append(stale, deletion{
-				Deletion: admin.Deletion{Path: path + "/" + id, Version: r.Stat.Version},
-				verdict:  v, policy: p.Name, mzxid: r.Stat.Mzxid, read: read,
-			})
+		d := s.judge(ctx, path+"/"+id, znode.Stat(*r.Stat), now, p.Name, Live, func(admin.Time, time.Duration) Verdict { return v })
+		if d.verdict.Deletes() {
+			stale = append(stale, d)
 		}
 	}
 	return stale

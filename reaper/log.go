@@ -11,13 +11,8 @@ import (
 
 // announce writes the first log line of a reaper, unless that was done before. It reports whether
 // it wrote the line.
-func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
-	m.mu.Lock()
-	first := !m.announced
-	m.announced = true
-	active := m.status.ActiveReaper
-	m.mu.Unlock()
-	if !first {
+func (m *Monitor) announce(log zerolog.Logger, o Options, state State, active string) bool {
+	if m.announced.Swap(true) {
 		return false
 	}
 	event := log.Info().Str("version", m.status.About.Version).Str("configuration", m.status.About.File).
@@ -29,15 +24,11 @@ func (m *Monitor) announce(log zerolog.Logger, o Options, state State) bool {
 	return true
 }
 
-func (r *Reaper) announce(state State) bool {
-	return r.monitor.announce(r.log, r.setup.Load().options, state)
-}
-
-// tell logs the result of a sweep.
-func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err error, row row) {
+// tell logs the result of a sweep. before is the history of its schedule before its end.
+func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err error, before history) {
 	r.tellFound(report, found, err == nil)
-	if err == nil && row.before > 0 {
-		r.log.Info().Str("schedule", report.Schedule).Int("failed_in_a_row", row.before).Msg("sweeps succeed again")
+	if err == nil && before.failed > 0 {
+		r.log.Info().Str("schedule", report.Schedule).Int("failed_in_a_row", before.failed).Msg("sweeps succeed again")
 	}
 	t := report.Total
 	event, message := r.log.Debug(), "swept"
@@ -46,11 +37,11 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 		event, message = r.log.Info(), "sweep skipped: another reaper is the active one"
 	case err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), lock.ErrLost):
 		event, message = r.log.Info(), "sweep stopped before its end"
-	case err != nil && (row.news || again(row.failed)):
+	case err != nil && (before.why != err.Error() || again(before.failed+1)):
 		event, message = r.log.Error(), "sweep failed"
 	case err != nil:
 		message = "sweep failed"
-	case t.Deleted > 0 || len(report.Planned) > 0 || row.skipped > 0:
+	case t.Deleted > 0 || len(report.Planned) > 0 || before.skipped > 0:
 		// If sweeps were skipped, the log has said that this one still runs: log its end, too.
 		event = r.log.Info()
 	}
@@ -63,11 +54,11 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 	if len(report.Denied) > 0 {
 		event.Str("first_denied", report.Denied[0].Path)
 	}
-	if row.failed > 1 {
-		event.Int("failed_in_a_row", row.failed)
+	if err != nil && before.failed > 0 {
+		event.Int("failed_in_a_row", before.failed+1)
 	}
-	if row.skipped > 0 {
-		event.Int("skipped_meanwhile", row.skipped)
+	if before.skipped > 0 {
+		event.Int("skipped_meanwhile", before.skipped)
 	}
 	if report.Schedule != "" {
 		event.Str("schedule", report.Schedule)

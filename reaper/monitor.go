@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -15,6 +16,8 @@ import (
 // ended. It serves health checks, metrics and pages. All methods are safe for concurrent use, and
 // none waits for a server.
 type Monitor struct {
+	announced atomic.Bool // the first log line was written
+
 	mu sync.Mutex
 	// status is the status at the last change, without Schedules, LastFailure and Refused. Its About
 	// is constant.
@@ -23,7 +26,6 @@ type Monitor struct {
 	observers []func(Report)
 	locks     *lock.Client
 	policies  *policy.Set
-	announced bool                 // the first log line was written
 	under     []*progress          // running sweeps
 	groups    []*group             // groups with their schedules; none while standing by
 	last      map[string]time.Time // start of the last complete sweep, by schedule
@@ -129,7 +131,7 @@ func (m *Monitor) Refuse(err error) {
 	}
 }
 
-// serves records the client and the policies in force.
+// serves records the client, nil if there is none yet, and the policies in force.
 func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	session := admin.New(locks).Session()
 	m.mu.Lock()
@@ -137,13 +139,6 @@ func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	m.failure.InARow = 0
 	m.mu.Unlock()
 	m.connected(session)
-}
-
-// inForce records the policies at the start of a reaper.
-func (m *Monitor) inForce(policies *policy.Set) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.policies = policies
 }
 
 // reloaded records the policies after a reload.
@@ -154,9 +149,10 @@ func (m *Monitor) reloaded(policies *policy.Set) {
 	m.status.Reloads++
 }
 
-// step records whether this reaper is active or stands by, and the name of the active one. When it
-// stops being active, its failures in a row count from 0 again.
-func (m *Monitor) step(role State, active string) {
+// step records whether this reaper is active or stands by, and the name of the active one. It
+// reports whether that name has changed. When this reaper stops being active, its failures in a row
+// count from 0 again.
+func (m *Monitor) step(role State, active string) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -166,8 +162,10 @@ func (m *Monitor) step(role State, active string) {
 		m.status.ActiveSince = time.Time{}
 		m.failure.InARow = 0
 	}
+	changed = m.status.ActiveReaper != active
 	m.role, m.status.ActiveReaper = role, active
 	m.settle()
+	return changed
 }
 
 // rootMissing records that there is no root.
@@ -175,15 +173,6 @@ func (m *Monitor) rootMissing() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.status.NoRoot = !m.status.LocksSeen
-}
-
-// activeIs records the active reaper, and reports whether that has changed.
-func (m *Monitor) activeIs(name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	changed := m.status.ActiveReaper != name
-	m.status.ActiveReaper = name
-	return changed
 }
 
 // settle updates the state from session and role; m.mu is held.
@@ -273,30 +262,21 @@ func (m *Monitor) over(p *progress) {
 	m.under = slices.DeleteFunc(m.under, func(other *progress) bool { return other == p })
 }
 
-// row compares a sweep with the earlier ones of its group.
-type row struct {
-	failed  int  // failed sweeps in a row, this one included
-	before  int  // failed sweeps in a row before it
-	news    bool // it failed for another reason than the last one
-	skipped int  // number of sweeps that were skipped while it ran
-}
-
-// end records the result of a sweep, and calls the observers.
-func (m *Monitor) end(p *progress, report Report, err error) row {
+// end records the result of a sweep, and calls the observers. It returns the history of the sweep's
+// schedule before.
+func (m *Monitor) end(p *progress, report Report, err error) (before history) {
 	m.over(p)
 	m.mu.Lock()
 	g, s := p.group, &m.status
-	r := row{before: g.failed, skipped: g.skipped}
+	before = *g.history
 	if err == nil {
 		m.last[g.text], g.failed, g.why, g.seen = p.began, 0, "", report.Total
 		m.failure.InARow = 0
 	} else {
 		s.Failed++
-		r.news = g.why != err.Error()
 		g.failed, g.why = g.failed+1, err.Error()
 		m.failure.count(err)
 	}
-	r.failed = g.failed
 	s.Sweeps++
 	if report.Total.Locks > 0 {
 		s.LocksSeen, s.NoRoot = true, false
@@ -316,5 +296,5 @@ func (m *Monitor) end(p *progress, report Report, err error) row {
 	for _, f := range observers {
 		f(report)
 	}
-	return r
+	return before
 }

@@ -70,6 +70,10 @@ func (o Options) withDefaults() Options {
 	o.Concurrency = cmp.Or(o.Concurrency, DefaultConcurrency)
 	o.Batch = cmp.Or(o.Batch, DefaultBatch)
 	o.Lock = cmp.Or(o.Lock, DefaultLock)
+	if o.Log == nil {
+		nop := zerolog.Nop()
+		o.Log = &nop
+	}
 	return o
 }
 

@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,16 +32,18 @@ func TestWhatCannotBeProvenIsLeft(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			ctx, stop := context.WithCancelCause(t.Context())
+			defer stop(nil)
 			s := &sweep{
-				Reaper: &Reaper{tree: admin.New(c)}, setup: in, progress: newProgress(newGroup("", nil, nil)), looked: map[string]time.Time{},
+				stop: stop, Reaper: &Reaper{tree: admin.New(c)}, setup: in, progress: newProgress(newGroup("", nil, nil)), looked: map[string]time.Time{},
 			}
 			s.report.Policies = map[string]*Counts{"all": {}}
 			var known []int64
-			d := s.judge(t.Context(), "/locks/a", znode.Stat{Version: 7}, s.time(), "all", undecided, func(now admin.Time, _ time.Duration) Verdict {
+			d := s.judge(ctx, "/locks/a", znode.Stat{Version: 7}, s.time(), "all", undecided, func(now admin.Time, _ time.Duration) Verdict {
 				known = append(known, now.Zxid)
 				return Unproven
 			})
-			if d.verdict != undecided || d.verdict.Deletes() || s.failed.Load() != nil {
+			if d.verdict != undecided || d.verdict.Deletes() || ctx.Err() != nil {
 				t.Errorf("%v, want %v", d.verdict, undecided)
 			}
 			if len(known) != 1+maxProofs || known[0] >= known[maxProofs] {

@@ -42,7 +42,13 @@ type setup struct {
 	replaced chan struct{} // closed when there is a new setup
 }
 
+// newSetup returns the setup of the options with their defaults. The error is that of
+// [Options.Validate].
 func newSetup(o Options, m *memory) (*setup, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
 	s := &setup{options: o, memory: m, replaced: make(chan struct{})}
 	for _, text := range o.schedules() {
 		schedule, err := policy.ParseSchedule(text)
@@ -80,20 +86,14 @@ func New(locks *lock.Client, o Options) (*Reaper, error) {
 	if locks == nil {
 		return nil, fmt.Errorf("%w: reaper: client must not be nil", lock.ErrInvalid)
 	}
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	o = o.withDefaults()
 	in, err := newSetup(o, newMemory())
 	if err != nil {
 		return nil, err
 	}
-	r := &Reaper{tree: admin.New(locks), log: zerolog.Nop(), monitor: o.Monitor, limiter: rate.NewLimiter(rate.Inf, 0)}
+	o = in.options
+	r := &Reaper{tree: admin.New(locks), log: *o.Log, monitor: o.Monitor, limiter: rate.NewLimiter(rate.Inf, 0)}
 	r.setup.Store(in)
 	limit(r.limiter, o.MaxDeletesPerSecond)
-	if o.Log != nil {
-		r.log = *o.Log
-	}
 	if r.monitor == nil {
 		r.monitor = NewMonitor(About{Root: r.tree.Root()})
 	}
@@ -113,9 +113,6 @@ func (r *Reaper) Monitor() *Monitor { return r.monitor }
 // old settings, except that MaxDeletesPerSecond applies to all sweeps at once. The error is that
 // of [Options.Validate]; then nothing has changed.
 func (r *Reaper) Reload(o Options) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
 	r.reload.Lock()
 	defer r.reload.Unlock()
 	before := r.setup.Load()

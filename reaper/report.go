@@ -1,9 +1,6 @@
 package reaper
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Report is the result of one sweep.
 type Report struct {
@@ -123,18 +120,4 @@ type Denial struct {
 type Planned struct {
 	Path    string `json:"path"`
 	Verdict string `json:"verdict"`
-}
-
-// String returns the report in one line.
-func (r *Report) String() string {
-	if r.Skipped != "" {
-		return "skipped: " + r.Skipped
-	}
-	t := r.Total
-	older := ""
-	if t.Format1 > 0 {
-		older = fmt.Sprintf(", %d of format 1", t.Format1)
-	}
-	return fmt.Sprintf("%d locks, %d live entries, %d deleted (%d expired, %d orphans, %d ancestors, %d stale requests found), %d foreign%s, %d denied in %v",
-		t.Locks, t.Live, t.Deleted, t.Expired, t.Orphans, t.Ancestors, t.Stale, t.Foreign, older, t.Denied, r.Duration.Round(time.Millisecond))
 }

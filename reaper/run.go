@@ -66,7 +66,7 @@ func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 			self, active = active, ""
 		}
 		r.monitor.step(Standby, active)
-		switch announced := r.announce(Standby); {
+		switch announced := r.monitor.announce(r.log, r.setup.Load().options, Standby, active); {
 		case self != "":
 			r.log.Info().Time("lease_ends", held.Expires.UTC()).Msg("standing by: this reaper's own entry of before has not expired yet")
 		case !announced:
@@ -84,7 +84,7 @@ func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	}
 	r.last.Store(hold)
 	r.monitor.step(Active, "")
-	r.announce(Active)
+	r.monitor.announce(r.log, r.setup.Load().options, Active, "")
 	r.log.Info().Str("lock", hold.Name()).Stringer("token", hold.Token()).Msg("active: sweeping by schedule")
 	return hold, nil
 }
@@ -118,7 +118,7 @@ func (r *Reaper) followActive(ctx context.Context, self string) {
 			continue
 		}
 		first := s.Contenders[0]
-		if name := nameOf(first.Owner, first.Host, first.PID); name != self && r.monitor.activeIs(name) {
+		if name := nameOf(first.Owner, first.Host, first.PID); name != self && r.monitor.step(Standby, name) {
 			r.log.Info().Str("active", name).Msg("another reaper is the active one now")
 		}
 	}

@@ -22,12 +22,10 @@ type sweep struct {
 	*Reaper
 	*setup
 	*progress
-	walkers   chan struct{}   // one slot for each active walker, which has one request in flight
-	deletions chan []deletion // nodes that the deleter has to delete together
-	rereads   sync.Mutex      // held while the nodes of a batch are read again
-
-	failed atomic.Pointer[error] // first error; nil: none
-	stop   context.CancelFunc    // ends the sweep
+	walkers   chan struct{}           // one slot for each active walker, which has one request in flight
+	deletions chan []deletion         // nodes that the deleter has to delete together
+	rereads   sync.Mutex              // held while the nodes of a batch are read again
+	stop      context.CancelCauseFunc // ends the whole sweep with an error; the first one counts
 
 	mu     sync.Mutex
 	report Report
@@ -37,8 +35,8 @@ type sweep struct {
 
 // run sweeps the trees of the group's policies.
 func (s *sweep) run(ctx context.Context) error {
-	ctx, s.stop = context.WithCancel(ctx)
-	defer s.stop()
+	ctx, s.stop = context.WithCancelCause(ctx)
+	defer s.stop(nil)
 
 	answered := s.begin("a sample of the leader's clock")
 	_, err := s.tree.Now(ctx)
@@ -62,11 +60,7 @@ func (s *sweep) run(ctx context.Context) error {
 		<-deleted
 		s.sweepInbox(ctx)
 		s.memory.forget(s.tree.Monotonic())
-		if failed := s.failed.Load(); failed != nil {
-			err = *failed
-		} else {
-			err = context.Cause(ctx)
-		}
+		err = context.Cause(ctx)
 	}
 	s.report.Denied = s.findings[deniedByACL].first()
 	s.report.Undecodable, s.report.Format1 = s.findings[damaged].paths(), s.findings[ofFormat1].paths()
@@ -82,12 +76,6 @@ func (s *sweep) run(ctx context.Context) error {
 
 // covers reports whether the sweep is of the policy's locks.
 func (s *sweep) covers(p policy.Policy) bool { return s.report.Policies[p.Name] != nil }
-
-// fail ends the whole sweep.
-func (s *sweep) fail(err error) {
-	s.failed.CompareAndSwap(nil, &err)
-	s.stop()
-}
 
 // visit sweeps a node and all nodes below it. It reports whether the node will be deleted or has
 // gone.
@@ -196,26 +184,26 @@ func (s *sweep) hand(together []deletion) {
 	s.deletions <- together
 }
 
-// visitAll visits the children of a node, and returns how many of them stay. It takes ownership
-// of the list. A walker that takes a child starts another walker if the limit allows. While a
-// walker only waits for others, another one may take its place.
+// visitAll visits the children of a node, and returns how many of them stay. It clears the list
+// as it goes, because there can be a million names. A walker that takes a child starts another
+// walker if the limit allows. While a walker only waits for others, another one may take its place.
 func (s *sweep) visitAll(ctx context.Context, name string, children []string) int {
 	if len(children) == 0 {
 		return 0
 	}
 	s.found.Add(int64(len(children)))
-	waiting := newNames(children)
-	children = nil // frees the list, which may be long
 	var others sync.WaitGroup
-	var staying atomic.Int64
+	var taken, staying atomic.Int64
 	var walk func()
 	walk = func() {
 		for {
-			child, more := waiting.take()
-			if child == "" {
+			i := int(taken.Add(1)) - 1
+			if i >= len(children) {
 				return
 			}
-			if more {
+			child := children[i]
+			children[i] = ""
+			if i < len(children)-1 {
 				select {
 				case s.walkers <- struct{}{}:
 					others.Go(func() {
@@ -333,7 +321,7 @@ func (s *sweep) judge(
 		_, err := s.tree.Prove(ctx, now.Time, stat.Mzxid)
 		answered()
 		if err != nil {
-			s.fail(err)
+			s.stop(err)
 			break
 		}
 		now = s.time()

@@ -133,7 +133,7 @@ func checkFile(ctx context.Context, file string, passwords bool) (checked, error
 		if err = app.CheckReapers(cfg); err != nil {
 			err = fmt.Errorf("%s: %w", file, err)
 		} else if passwords { // the errors of Options name the file and the key
-			err = app.ForEachRoot(cfg, func(c *policy.Config) error { _, err := app.Options(c); return err })
+			err = app.ForEachRoot(cfg, func(n policy.Named) error { _, err := app.Options(n.Config); return err })
 		}
 	}
 	if err != nil {

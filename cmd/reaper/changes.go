@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,51 +15,44 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
+// keys is a list of changed keys.
+type keys []string
+
+// add adds a key if its values differ, and reports whether they do.
+func (k *keys) add(key string, old, next any) bool {
+	if reflect.DeepEqual(old, next) {
+		return false
+	}
+	*k = append(*k, key)
+	return true
+}
+
 // changedTogether returns the changed keys that need a restart, of those that all roots share.
-func changedTogether(old, next *policy.Config) []string {
-	var keys []string
-	if old.Log != next.Log {
-		keys = append(keys, "log")
-	}
-	if a, b := old.Status, next.Status; a.Listen != b.Listen || a.Metadata != b.Metadata || !slices.Equal(a.Hosts, b.Hosts) {
-		keys = append(keys, "reaper.listen, hosts or show_metadata")
-	}
-	return keys
+func changedTogether(old, next *policy.Config) (changed keys) {
+	changed.add("log", old.Log, next.Log)
+	changed.add("reaper.listen, hosts or show_metadata", old.Status, next.Status)
+	return changed
 }
 
 // changedForGood returns the changed keys of a root that need a restart. elsewhere says that the
 // root's node or servers have changed, so that it has other locks.
-func changedForGood(old, next *policy.Config) (keys []string, elsewhere bool) {
+func changedForGood(old, next *policy.Config) (changed keys, elsewhere bool) {
 	a, b := old.ZooKeeper, next.ZooKeeper
-	if !reflect.DeepEqual(a.Servers, b.Servers) {
-		keys, elsewhere = append(keys, "zookeeper.servers"), true
-	}
-	if old.Root != next.Root {
-		keys, elsewhere = append(keys, "root"), true
-	}
-	if a.SessionTimeout != b.SessionTimeout {
-		keys = append(keys, "zookeeper.session_timeout")
-	}
-	if !reflect.DeepEqual(a.Auth, b.Auth) {
-		keys = append(keys, "zookeeper.auth")
-	}
-	if !reflect.DeepEqual(a.SASL, b.SASL) {
-		keys = append(keys, "zookeeper.sasl")
-	}
-	if a.Servers, a.SessionTimeout, a.Auth, a.SASL = b.Servers, b.SessionTimeout, b.Auth, b.SASL; !reflect.DeepEqual(a, b) {
-		keys = append(keys, "zookeeper")
-	}
-	if old.Reaper.Lock != next.Reaper.Lock {
-		keys = append(keys, "reaper.lock")
-	}
-	return keys, elsewhere
+	elsewhere = changed.add("zookeeper.servers", a.Servers, b.Servers)
+	elsewhere = changed.add("root", old.Root, next.Root) || elsewhere
+	changed.add("zookeeper.session_timeout", a.SessionTimeout, b.SessionTimeout)
+	changed.add("zookeeper.auth", a.Auth, b.Auth)
+	changed.add("zookeeper.sasl", a.SASL, b.SASL)
+	a.Servers, a.SessionTimeout, a.Auth, a.SASL = b.Servers, b.SessionTimeout, b.Auth, b.SASL
+	changed.add("zookeeper", a, b)
+	changed.add("reaper.lock", old.Reaper.Lock, next.Reaper.Lock)
+	return changed, elsewhere
 }
 
 // changes reports changes of a file's contents: by a write in place, by the rename of another file
 // to its name, or by a changed link on its path, as in Kubernetes.
 type changes struct {
-	C    <-chan struct{}
-	tell chan struct{}
+	C    chan struct{}
 	file string
 	told bool // it was logged that the file cannot be read
 
@@ -71,8 +62,7 @@ type changes struct {
 
 // newChanges returns the changes of the file from now on.
 func newChanges(file string) *changes {
-	c := &changes{file: file, tell: make(chan struct{}, 1)}
-	c.C = c.tell
+	c := &changes{file: file, C: make(chan struct{}, 1)}
 	c.look()
 	return c
 }
@@ -101,21 +91,22 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 	settled := time.After(settling) // a change before the watch begins has no event
 	for {
 		c.watch(watcher)
+		event := false
 		select {
 		case <-events:
-			if settled == nil { // later events must not delay the read: a busy folder always has some
-				settled = time.After(settling)
-			}
-			continue
+			event = true
 		case <-errs: // events were lost
-			if settled == nil {
-				settled = time.After(settling)
-			}
-			continue
+			event = true
 		case <-settled:
 		case <-again.C:
 		case <-ctx.Done():
 			return
+		}
+		if event {
+			if settled == nil { // later events must not delay the read: a busy folder always has some
+				settled = time.After(settling)
+			}
+			continue
 		}
 		changed, err := c.look()
 		if c.alarm(err, settled != nil) {
@@ -124,7 +115,7 @@ func (c *changes) follow(ctx context.Context, log zerolog.Logger) {
 		settled = nil
 		if changed {
 			select {
-			case c.tell <- struct{}{}:
+			case c.C <- struct{}{}:
 			default: // the receiver has not taken the last report yet: one is enough
 			}
 		}
@@ -165,22 +156,12 @@ func (c *changes) watch(w *fsnotify.Watcher) {
 func (c *changes) look() (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer func() {
-		if err != nil {
-			c.seen = [sha256.Size]byte{}
-		}
-	}()
-	f, err := os.Open(c.file)
+	before := c.seen
+	c.seen = [sha256.Size]byte{}
+	text, err := os.ReadFile(c.file)
 	if err != nil {
 		return false, err
 	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return false, err
-	}
-	now := [sha256.Size]byte(h.Sum(nil))
-	changed = now != c.seen
-	c.seen = now
-	return changed, nil
+	c.seen = sha256.Sum256(text)
+	return c.seen != before, nil
 }

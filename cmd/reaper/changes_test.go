@@ -54,8 +54,8 @@ func TestRefusalEnds(t *testing.T) {
 				}
 			}
 			write(before)
-			p := &program{flags: &app.Flags{Config: file}, errs: io.Discard, hangups: hangups, changes: newChanges(file)}
-			cfg, err := p.flags.Load(t.Context())
+			p := &program{Flags: app.Flags{Config: file}, errs: io.Discard, hangups: hangups, changes: newChanges(file)}
+			cfg, err := p.Load(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

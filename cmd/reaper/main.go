@@ -22,6 +22,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 
@@ -40,7 +41,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 }
 
 func command() *cobra.Command {
-	f := new(reaperFlags)
+	p := new(program)
 	cmd := &cobra.Command{
 		Use:   "reaper",
 		Short: "Cleans up after lock holders that died",
@@ -72,81 +73,70 @@ a warning says so.`,
   reaper --servers zk1:2181,zk2:2181 --dry-run`,
 		Args:    cobra.NoArgs,
 		Version: app.Version(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
 	}
-	f.Add(cmd.PersistentFlags())
-	cmd.Flags().BoolVar(&f.once, "once", false, "sweep all policies once and print the report as JSON")
-	cmd.Flags().StringVar(&f.listen, "listen", "", "serve the status page, metrics and health at this port of 127.0.0.1, or host:port")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "like --once, but only tell what would be deleted")
-	cmd.Flags().BoolVar(&f.format1, "format-1", false, "delete expired entries and empty locks of format 1, too")
+	p.Add(cmd.PersistentFlags())
+	cmd.Flags().BoolVar(&p.once, "once", false, "sweep all policies once and print the report as JSON")
+	cmd.Flags().StringVar(&p.address, "listen", "", "serve the status page, metrics and health at this port of 127.0.0.1, or host:port")
+	cmd.Flags().BoolVar(&p.dryRun, "dry-run", false, "like --once, but only tell what would be deleted")
+	cmd.Flags().BoolVar(&p.format1, "format-1", false, "delete expired entries and empty locks of format 1, too")
 	return cmd
 }
 
-type reaperFlags struct {
+// program is a run of the command: its flags, and its state.
+type program struct {
 	app.Flags
 	once, dryRun bool
-	format1      bool
-	listen       string
-}
+	format1      bool   // also delete nodes of format 1
+	address      string // of --listen; "": the configuration's
 
-// run sweeps once, or by schedule until it is stopped.
-func (f *reaperFlags) run(cmd *cobra.Command) error {
-	address, err := f.address()
-	if err != nil {
-		return err
-	}
-	p := program{flags: &f.Flags, format1: f.format1, errs: cmd.ErrOrStderr(), address: address}
-	once := f.once || f.dryRun
-	if !once {
-		p.listen(cmd.Context())
-	}
-	cfg, err := f.Load(cmd.Context())
-	if err != nil {
-		return err
-	}
-	if err := app.CheckReapers(cfg); err != nil {
-		return err
-	}
-	if once {
-		return p.sweep(cmd.Context(), cfg, f.dryRun, cmd.OutOrStdout())
-	}
-	return p.serve(cmd.Context(), cfg)
-}
-
-// address returns the address of --listen; "" without the flag.
-func (f *reaperFlags) address() (string, error) {
-	if f.listen == "" {
-		return "", nil
-	}
-	address, err := policy.ParseListen(f.listen)
-	if err != nil {
-		return "", app.Usage("--listen %q: %w", f.listen, err)
-	}
-	if f.once || f.dryRun {
-		return "", app.Usage("--listen: only a daemon serves a page: leave it out with --once and --dry-run")
-	}
-	return address, nil
-}
-
-// program is the state of a run of the command.
-type program struct {
-	flags   *app.Flags
-	format1 bool // also delete nodes of format 1
 	errs    io.Writer
-	address string // address to listen on; "": the configuration's
 	hangups <-chan struct{}
 	changes *changes // changes of the configuration file; nil: not followed
 }
 
-// about returns the description of a root's reaper.
-func (p *program) about(n policy.Named) reaper.About {
-	return reaper.About{Name: n.Name, Version: app.Version(), File: p.flags.File(), Servers: n.ZooKeeper.Servers, Root: n.Root}
+// run sweeps once, or by schedule until it is stopped.
+func (p *program) run(cmd *cobra.Command) error {
+	once := p.once || p.dryRun
+	if p.address != "" {
+		address, err := policy.ParseListen(p.address)
+		if err != nil {
+			return app.Usage("--listen %q: %w", p.address, err)
+		}
+		if once {
+			return app.Usage("--listen: only a daemon serves a page: leave it out with --once and --dry-run")
+		}
+		p.address = address
+	}
+	p.errs = cmd.ErrOrStderr()
+	if !once {
+		p.listen(cmd.Context())
+	}
+	cfg, err := p.load(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if once {
+		return p.sweep(cmd.Context(), cfg, cmd.OutOrStdout())
+	}
+	return p.serve(cmd.Context(), cfg)
+}
+
+// load reads and checks the configuration.
+func (p *program) load(ctx context.Context) (*policy.Config, error) {
+	cfg, err := p.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Status.Listen = cmp.Or(p.address, cfg.Status.Listen)
+	return cfg, app.CheckReapers(cfg)
 }
 
 // options returns the options of a root's reaper.
-func (p *program) options(n policy.Named) reaper.Options {
+func (p *program) options(n policy.Named, log *zerolog.Logger) reaper.Options {
 	o := app.ReaperOptions(n.Config)
-	o.Format1 = p.format1
+	o.DryRun, o.Format1, o.Log = p.dryRun, p.format1, log
+	o.Monitor = reaper.NewMonitor(reaper.About{Name: n.Name, Version: app.Version(), File: p.File(), Servers: n.ZooKeeper.Servers, Root: n.Root})
 	return o
 }
 

@@ -19,35 +19,25 @@ import (
 
 // sweep makes one pass over each root and prints the report, or a list of reports if the
 // configuration has named roots.
-func (p *program) sweep(ctx context.Context, cfg *policy.Config, dryRun bool, out io.Writer) error {
-	errs, bar := p.errs, (*bar)(nil)
-	if app.IsTerminal(p.errs) {
-		bar = newBar(p.errs)
-		errs = bar
+func (p *program) sweep(ctx context.Context, cfg *policy.Config, out io.Writer) error {
+	errs, shown := p.errs, (*bar)(nil)
+	if to, ok := p.errs.(terminal); ok && app.IsTerminal(to) {
+		shown = newBar(to)
+		errs = shown
 	}
 	log := app.Logger(cfg.Log, errs)
-	if cfg.Log.Format == "console" {
-		log = app.Logger(cfg.Log, p.errs) // not errs: Logger does not take a bar for a terminal
-		if bar != nil {
-			log = log.Output(zerolog.ConsoleWriter{Out: bar, TimeFormat: time.TimeOnly})
-		}
-	}
 	reports := []reaper.Report{} // not nil, which would be null in JSON
-	var wrong []error
-	for _, n := range cfg.Each() {
-		report, err := p.sweepRoot(ctx, n, logger(log, n), dryRun, bar)
-		if err != nil && n.Name != "" {
-			err = fmt.Errorf("root %q: %w", n.Name, err)
-		}
-		wrong = append(wrong, err)
+	wrong := app.ForEachRoot(cfg, func(n policy.Named) error {
+		report, err := p.sweepRoot(ctx, n, logger(log, n), shown)
 		if report != nil {
 			reports = append(reports, *report)
 		}
-	}
+		return failed(err)
+	})
 	var printed any = reports
 	if len(cfg.Roots) == 0 {
 		if len(reports) == 0 {
-			return errors.Join(wrong...)
+			return wrong
 		}
 		printed = reports[0]
 	}
@@ -55,47 +45,53 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, dryRun bool, ou
 	if err == nil {
 		_, err = fmt.Fprintln(out, string(text))
 	}
-	return errors.Join(append(wrong, err)...)
+	return errors.Join(wrong, err)
 }
 
 // sweepRoot makes one pass over a root. The report is nil if the pass did not begin.
-func (p *program) sweepRoot(ctx context.Context, n policy.Named, log zerolog.Logger, dryRun bool, bar *bar) (_ *reaper.Report, err error) {
+func (p *program) sweepRoot(ctx context.Context, n policy.Named, log zerolog.Logger, shown *bar) (_ *reaper.Report, err error) {
 	locks, err := app.DialChecked(ctx, n.Config, log)
-	if err != nil {
-		return nil, failed(err)
-	}
-	defer func() { err = failed(errors.Join(err, locks.Close())) }()
-	o := p.options(n)
-	o.DryRun, o.Log, o.Monitor = dryRun, &log, reaper.NewMonitor(p.about(n))
-	r, err := reaper.New(locks, o)
 	if err != nil {
 		return nil, err
 	}
-	if bar != nil {
-		defer bar.follow(r.Monitor())()
+	defer func() { err = errors.Join(err, locks.Close()) }()
+	r, err := reaper.New(locks, p.options(n, &log))
+	if err != nil {
+		return nil, err
+	}
+	if shown != nil {
+		defer shown.follow(r.Monitor())()
 	}
 	report, err := r.Sweep(ctx)
 	return &report, err
 }
 
-// bar shows the progress of a sweep on a terminal, below the log lines that are written to it.
-type bar struct {
-	mu  sync.Mutex
-	out io.Writer
-	bar *progressbar.ProgressBar // nil: not shown
+// terminal is a writer that [app.IsTerminal] can tell from others.
+type terminal interface {
+	io.Writer
+	Fd() uintptr
 }
 
-func newBar(out io.Writer) *bar { return &bar{out: out} }
+// bar shows the progress of a sweep on a terminal, below the log lines that are written to it.
+type bar struct {
+	terminal
+	mu  sync.Mutex
+	bar *progressbar.ProgressBar
+}
+
+func newBar(to terminal) *bar {
+	return &bar{terminal: to, bar: progressbar.NewOptions(1, progressbar.OptionSetWriter(to), progressbar.OptionSetDescription("sweeping"),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("nodes"), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetWidth(30), progressbar.OptionSetPredictTime(true))}
+}
 
 func (b *bar) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.bar != nil {
-		if err := b.bar.Clear(); err != nil {
-			return 0, err
-		}
+	if err := b.bar.Clear(); err != nil {
+		return 0, err
 	}
-	return b.out.Write(line)
+	return b.terminal.Write(line)
 }
 
 // barInterval is the interval of redraws.
@@ -122,7 +118,10 @@ func (b *bar) follow(m *reaper.Monitor) (stop func()) {
 	return func() {
 		close(done)
 		drawing.Wait()
-		b.end()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		_ = b.bar.Clear()
+		b.bar.Reset()
 	}
 }
 
@@ -130,20 +129,6 @@ func (b *bar) follow(m *reaper.Monitor) (stop func()) {
 func (b *bar) draw(p reaper.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.bar == nil {
-		b.bar = progressbar.NewOptions(max(1, p.Found), progressbar.OptionSetWriter(b.out), progressbar.OptionSetDescription("sweeping"),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("nodes"), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetWidth(30), progressbar.OptionSetPredictTime(true))
-	}
 	b.bar.ChangeMax(max(1, p.Found, p.Done+1)) // reaching the maximum would finish the bar
 	_ = b.bar.Set(p.Done)                      // if it fails, only the bar is missing
-}
-
-func (b *bar) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.bar != nil {
-		_ = b.bar.Clear()
-		b.bar = nil
-	}
 }

@@ -22,11 +22,11 @@ type page struct {
 }
 
 // listen opens the address of the status page; nil if there is none.
-func listen(ctx context.Context, s policy.Status, roots []*root, log zerolog.Logger) (*page, error) {
+func listen(ctx context.Context, s policy.Status, log zerolog.Logger) (*page, error) {
 	if s.Listen == "" {
 		return nil, nil
 	}
-	server, err := status.New(status.Options{Roots: shown(roots), Metadata: s.Metadata, Hosts: s.Hosts})
+	server, err := status.New(status.Options{Metadata: s.Metadata, Hosts: s.Hosts})
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +56,9 @@ func (p *page) show(roots []*root) error {
 	if p == nil {
 		return nil
 	}
-	return p.server.SetRoots(shown(roots))
-}
-
-func shown(roots []*root) (all []status.Root) {
+	var all []status.Root
 	for _, r := range roots {
 		all = append(all, status.Root{Monitor: r.daemon.Monitor(), Lock: cmp.Or(r.Reaper.Lock, reaper.DefaultLock)})
 	}
-	return all
+	return p.server.SetRoots(all)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -25,28 +24,24 @@ type root struct {
 	policy.Named                // configuration at its start
 	inForce      *policy.Config // configuration of the last reload
 	daemon       *reaper.Daemon
-	policies     *livePolicies
 	log          zerolog.Logger
-	several      atomic.Bool // the daemon has several roots
 	stop         context.CancelFunc
 	done         chan struct{} // closed when its sweeps have ended
 	err          error         // result of its sweeps; read it only after done is closed
 }
 
 // livePolicies are the policies in force. The client uses them for the reaper's own lock.
-type livePolicies struct{ atomic.Pointer[policy.Set] }
+type livePolicies struct{ *reaper.Monitor }
 
 // Policy returns the policy of the set in force.
-func (l *livePolicies) Policy(name string) lock.Policy { return l.Load().Policy(name) }
+func (l livePolicies) Policy(name string) lock.Policy { return l.Policies().Policy(name) }
 
 func (d *daemon) newRoot(n policy.Named) (*root, error) {
-	r := &root{Named: n, inForce: n.Config, policies: new(livePolicies), log: logger(d.log, n)}
-	r.policies.Store(n.Policies)
-	o := d.options(n)
-	o.Log, o.Monitor = &r.log, reaper.NewMonitor(d.about(n))
+	r := &root{Named: n, inForce: n.Config, log: logger(d.log, n)}
+	o := d.options(n, &r.log)
 	var err error
 	r.daemon, err = reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
-		return app.DialChecked(ctx, n.Config, r.log, lock.WithPolicies(r.policies), lock.WithUnlockTimeout(unlockTimeout))
+		return app.DialChecked(ctx, n.Config, r.log, lock.WithPolicies(livePolicies{o.Monitor}), lock.WithUnlockTimeout(unlockTimeout))
 	}, o)
 	return r, err
 }
@@ -57,7 +52,7 @@ func (d *daemon) begin(ctx context.Context, r *root) {
 	ctx, r.stop = context.WithCancel(ctx)
 	r.done = make(chan struct{})
 	go func() {
-		r.err = r.run(ctx)
+		r.err = d.keepSwept(ctx, r)
 		close(r.done)
 		select {
 		case d.ended <- r:
@@ -72,12 +67,12 @@ const (
 	mostAnew  = 5 * time.Minute
 )
 
-// run sweeps the root until ctx ends. A permanent error ends it, unless the root is one of
+// keepSwept sweeps the root until ctx ends. A permanent error ends it, unless the root is one of
 // several: then the error is logged, and the root is tried again.
-func (r *root) run(ctx context.Context) error {
+func (d *daemon) keepSwept(ctx context.Context, r *root) error {
 	for tries, pause := 1, firstAnew; ; tries, pause = tries+1, min(2*pause, mostAnew) {
 		err := r.daemon.Run(ctx)
-		if ctx.Err() != nil || !r.several.Load() {
+		if ctx.Err() != nil || !d.several.Load() {
 			return err
 		}
 		r.log.Error().Err(err).Int("tries", tries).Stringer("again_in", pause).
@@ -87,13 +82,6 @@ func (r *root) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-	}
-}
-
-// tellSeveral tells each root whether the daemon has several.
-func (d *daemon) tellSeveral() {
-	for _, r := range d.roots {
-		r.several.Store(len(d.roots) > 1)
 	}
 }
 
@@ -125,13 +113,16 @@ func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (changed, la
 			changed = append(changed, "root "+cmp.Or(r.Name, r.Root)+": removed")
 		}
 	}
+	atStart := d.roots == nil
 	d.roots = roots
-	d.tellSeveral()
+	d.several.Store(len(roots) > 1)
 	if err := d.page.show(roots); err != nil {
 		return nil, nil, err
 	}
 	for _, r := range begun {
-		r.log.Info().Str("root", r.Root).Msg("this root is new in the configuration: it is swept from now on")
+		if !atStart {
+			r.log.Info().Str("root", r.Root).Msg("this root is new in the configuration: it is swept from now on")
+		}
 		d.begin(ctx, r)
 	}
 	return changed, later, nil
@@ -162,7 +153,6 @@ func (r *root) reload(n policy.Named) (changed, later []string, err error) {
 	if err := r.daemon.Reload(app.ReaperOptions(n.Config)); err != nil {
 		return nil, nil, err
 	}
-	r.policies.Store(n.Policies)
 	for _, difference := range differences(r.inForce, n.Config) {
 		changed = append(changed, r.of(difference))
 	}

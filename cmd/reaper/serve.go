@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -18,11 +18,12 @@ import (
 // roots' goroutines.
 type daemon struct {
 	*program
-	log   zerolog.Logger
-	began *policy.Config // configuration at the start, for keys that need a restart
-	roots []*root        // running roots, in the order of the configuration
-	page  *page          // nil: not served
-	ended chan *root     // roots whose sweeps have ended
+	log     zerolog.Logger
+	began   *policy.Config // configuration at the start, for keys that need a restart
+	roots   []*root        // running roots, in the order of the configuration
+	several atomic.Bool    // there are several roots
+	page    *page          // nil: not served
+	ended   chan *root     // roots whose sweeps have ended
 }
 
 // listen registers for SIGHUP and changes of the configuration file, before the file is read. It
@@ -31,7 +32,7 @@ func (p *program) listen(ctx context.Context) {
 	if !app.IsTerminal(p.errs) {
 		p.hangups = app.Hangups(ctx)
 	}
-	if file := p.flags.File(); file != "" {
+	if file := p.File(); file != "" {
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 			p.changes = newChanges(file)
 		}
@@ -42,20 +43,15 @@ func (p *program) listen(ctx context.Context) {
 // and after an outage.
 func (p *program) serve(ctx context.Context, cfg *policy.Config) error {
 	d := &daemon{program: p, log: app.Logger(cfg.Log, p.errs), began: cfg, ended: make(chan *root)}
-	cfg.Status.Listen = cmp.Or(p.address, cfg.Status.Listen)
-	for _, n := range cfg.Each() {
-		r, err := d.newRoot(n)
-		if err != nil {
-			return err
-		}
-		d.roots = append(d.roots, r)
-	}
-	var err error
-	if d.page, err = listen(ctx, cfg.Status, d.roots, d.log); err != nil {
-		return err
-	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	var err error
+	if d.page, err = listen(ctx, cfg.Status, d.log); err != nil {
+		return err
+	}
+	if _, _, err := d.setRoots(ctx, cfg.Each()); err != nil {
+		return err
+	}
 	var aside sync.WaitGroup
 	if d.page != nil {
 		aside.Go(func() { d.page.serve(ctx, d.log) })
@@ -64,10 +60,6 @@ func (p *program) serve(ctx context.Context, cfg *policy.Config) error {
 	if p.changes != nil {
 		aside.Go(func() { p.changes.follow(ctx, d.log) })
 		changed = p.changes.C
-	}
-	d.tellSeveral()
-	for _, r := range d.roots {
-		d.begin(ctx, r)
 	}
 	d.follow(ctx, changed)
 	stop()
@@ -98,7 +90,7 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		}
-		switch file := d.flags.File(); {
+		switch file := d.File(); {
 		case file == "":
 			d.log.Warn().Msg("SIGHUP, and there is no configuration file to read again: --config names one")
 		case d.changes == nil:
@@ -119,19 +111,15 @@ func (d *daemon) follow(ctx context.Context, changed <-chan struct{}) {
 // reload reads the configuration and applies the parts that can change while the daemon runs. A
 // configuration with a mistake changes nothing.
 func (d *daemon) reload(ctx context.Context, why string) error {
-	next, err := d.flags.Load(ctx)
-	if err == nil {
-		err = app.CheckReapers(next)
-	}
+	next, err := d.load(ctx)
 	if err != nil {
 		return err
 	}
-	next.Status.Listen = cmp.Or(d.address, next.Status.Listen)
 	changed, later, err := d.setRoots(ctx, next.Each())
 	if err != nil {
 		return err
 	}
-	tellReloaded(d.log.With().Str("why", why).Str("configuration", d.flags.File()).Logger(), changed, append(changedTogether(d.began, next), later...))
+	tellReloaded(d.log.With().Str("why", why).Str("configuration", d.File()).Logger(), changed, append(changedTogether(d.began, next), later...))
 	return nil
 }
 

@@ -15,35 +15,36 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// Only says that only violations that the audit finds fail a history of the simulation:
-// AUDIT_ONLY=1. Other tests log theirs, see [Test]. "make mutants AUDIT=1" shows so what the audit
-// alone notices.
+// Only is set by AUDIT_ONLY=1. Then a history of the simulation fails only by violations that the
+// audit finds, and other tests log their violations, see [Test]. "make mutants AUDIT=1" shows this
+// way which mutants the audit alone detects.
 var Only = os.Getenv("AUDIT_ONLY") != ""
 
-// Auditor audits the log of an ensemble. If the servers lose their data, a new audit begins.
+// Auditor audits the log of an ensemble. If the servers lose their data, it begins a new audit.
 type Auditor struct {
 	grace time.Duration
 	found func(audit.Violation)
 
 	mu     sync.Mutex
 	begun  time.Time
-	slept  time.Duration // time that all machines have slept, which time.Now does not show
+	slept  time.Duration // time that all machines but the servers have slept, which time.Now does not show
 	last   int64
 	audits []*audit.Audit
-	seen   int // violations of the last audit that were reported
+	seen   int // number of reported violations of the last audit
 }
 
-// New audits all later transactions. It calls found, with the ensemble locked, for each violation.
+// New audits all later transactions. It calls found for each violation, while the ensemble is
+// locked.
 func New(e *locktest.Ensemble, grace time.Duration, found func(audit.Violation)) *Auditor {
 	a := &Auditor{grace: grace, found: found, begun: time.Now()}
 	e.Observe(a.observe)
 	return a
 }
 
-// Test runs the body of a test in virtual time. If [Only] is set, it audits the log, and logs the
-// violations: "audit: ..." Some tests write by hand what no client may write, so a violation is no
-// failure. Then the log goes on for two minutes, with writes of another program: it shows which
-// sessions their clients have kept.
+// Test runs the body of a test in virtual time. If [Only] is set, it audits the log, and logs each
+// violation as "audit: ...". A violation is no failure, because some tests write by hand what no
+// client may write. After the body, another client writes for two minutes of virtual time, so that
+// the log shows which sessions the test's clients still have.
 func Test(t testing.TB, e *locktest.Ensemble, body func()) {
 	if Only {
 		New(e, 0, func(v audit.Violation) { t.Logf("audit: %v", v) })
@@ -52,17 +53,17 @@ func Test(t testing.TB, e *locktest.Ensemble, body func()) {
 	body()
 }
 
-// goOn writes for two minutes of virtual time, or until clients that the test has left at work have
-// made 100,000 transactions.
+// goOn writes for two minutes of virtual time. It ends earlier if there are 100,000 transactions,
+// because the test has left clients at work, or if no server answers.
 func goOn(t testing.TB, e *locktest.Ensemble) {
 	z, _, err := zk.Connect(e.Servers(), 10*time.Second, zk.WithDialer(e.Dialer("auditor")), zk.WithLogInfo(false))
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	silent := time.AfterFunc(3*time.Minute, z.Close) // no server answers
+	silent := time.AfterFunc(3*time.Minute, z.Close) // ends the wait if no server answers
 	defer func() {
-		if silent.Stop() { // two calls at once would stop a bubble's time
+		if silent.Stop() { // a second, concurrent Close would stop a bubble's time
 			z.Close()
 		}
 	}()
@@ -90,17 +91,17 @@ func (a *Auditor) observe(x txnlog.Txn) {
 	}
 }
 
-// clock returns the true time; a.mu is held.
+// clock returns the time since the audits began, with the sleep; a.mu is held.
 func (a *Auditor) clock(*txnlog.Txn) time.Duration { return time.Since(a.begun) + a.slept }
 
-// Sleep says that all machines but the servers have slept.
+// Sleep tells the auditor that all machines but the servers have slept for d.
 func (a *Auditor) Sleep(d time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.slept += d
 }
 
-// Judged returns the number of verdicts, by rule.
+// Judged returns the number of verdicts of all audits, by rule.
 func (a *Auditor) Judged() map[audit.Rule]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

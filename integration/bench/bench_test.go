@@ -33,10 +33,10 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// open is a broken lock that excludes no client.
+// open is a broken locker that excludes no client.
 var open = locker{lock: func(context.Context) error { return nil }, unlock: func() error { return nil }}
 
-// TestTwoAtOnceAreSeen: a lock that excludes no client is an error, however fast it is.
+// TestTwoAtOnceAreSeen: a lock that lets two hold it at once makes play fail with errTwo.
 func TestTwoAtOnceAreSeen(t *testing.T) {
 	turns := &turns{room: 1}
 	turns.measure(false)
@@ -46,7 +46,8 @@ func TestTwoAtOnceAreSeen(t *testing.T) {
 	}
 }
 
-// TestReport has a peer that is twice as fast as zk.Lock, and costs too much.
+// TestReport: the report shows medians, ratios and bars, and returns only missed bars on counts. It
+// omits bars against peers and experiments that were not measured.
 func TestReport(t *testing.T) {
 	e := table{"X", "made up", []figure{{"time", milliseconds}, {"requests", decimals}, {"bytes", kilobytes}}, []bar{
 		{Figure: 0, Against: zkLockName, Limit: 0.5}, {Figure: 0, Against: zkLockName, Limit: 0.49},
@@ -90,16 +91,16 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestMissingFigures: a run fails if an experiment has no figure.
+// TestMissingFigures: check fails if Holdfast lacks a figure, or if a peer has none.
 func TestMissingFigures(t *testing.T) {
 	for _, c := range []struct {
 		ours, theirs []float64
-		want         string // in the error; "": none
+		want         string // error; "": none
 	}{
 		{[]float64{1, 2}, []float64{1, 2}, ""},
-		{[]float64{1, 2}, []float64{1, none}, ""}, // the other peer has no count for some turns
+		{[]float64{1, 2}, []float64{1, none}, ""}, // the other peer has no value in some turns
 		{[]float64{1, none}, []float64{1, 2}, `Holdfast has no figure of "requests"`},
-		{[]float64{1, math.Inf(1)}, []float64{1, 2}, `Holdfast has no figure of "requests"`}, // the figure is infinite
+		{[]float64{1, math.Inf(1)}, []float64{1, 2}, `Holdfast has no figure of "requests"`}, // the median is infinite
 		{[]float64{1, 2}, []float64{none, math.Inf(1)}, `zk.Lock has no figure`},
 		{nil, []float64{1, 2}, `Holdfast has no figure of "time"`},
 	} {
@@ -116,8 +117,8 @@ func TestMissingFigures(t *testing.T) {
 	}
 }
 
-// TestQuickRunHasAll: a quick run has each workload, with the bars on counts that do not depend on
-// its size.
+// TestQuickRunHasAll: a quick run has each workload, and only its bars that are not ratios make it
+// fail.
 func TestQuickRunHasAll(t *testing.T) {
 	letters, held := make(map[string]bool), 0
 	for _, e := range experiments(small) {
@@ -146,13 +147,13 @@ func TestChooseExperiments(t *testing.T) {
 	for _, c := range []struct {
 		letters, pattern string
 		peers            []*peer
-		want             string // letters of what is chosen; "": an error
+		want             string // letters of the chosen experiments; "": an error
 	}{
 		{"A", "", peers, "A"},
 		{"AF", "", peers, "AF"},
 		{"", "1000 (clients|waiters)", peers, "CD"},
 		{"C", "1000 clients", peers, "C"},
-		{"AF", "", peers[zkLock : zkLock+1], "A"}, // zk.Lock cannot try a lock
+		{"AF", "", peers[zkLock : zkLock+1], "A"}, // zk.Lock cannot try a lock, so it has no part in F
 		{"Z", "", peers, ""},
 		{"", "nothing", peers, ""},
 		{"", "(", peers, ""},
@@ -191,8 +192,7 @@ func TestChoosePeers(t *testing.T) {
 	}
 }
 
-// TestWhoTakesPart: a peer takes part only in workloads for which it has the operations. Otherwise
-// it might be measured as if it were Holdfast.
+// TestWhoTakesPart: each experiment has exactly the peers that can do its work.
 func TestWhoTakesPart(t *testing.T) {
 	own := []string{"holdfast"}
 	all := map[string][]string{

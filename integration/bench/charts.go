@@ -11,7 +11,7 @@ import (
 
 const chartsDir = "charts"
 
-// chart is a bar chart in a file. Its scale begins at zero.
+// chart is a bar chart with the name of its file. Its scale begins at zero.
 type chart struct {
 	file, title, note string
 	whole             bool // draw all bars in full; false: cut them at four times the median
@@ -20,7 +20,7 @@ type chart struct {
 
 // row is a peer's bar, or the heading of the rows below it.
 type row struct {
-	*peer         // nil: it is a heading
+	*peer         // nil: the row is a heading
 	heading       string
 	value         float64
 	label, remark string // texts beside the bar
@@ -60,8 +60,8 @@ func (r *report) charts() []chart {
 	})
 }
 
-// rows returns a heading, then the median of a figure for each peer that takes accepts. figure is
-// its index in the table. If the experiment was not measured, rows returns nil.
+// rows returns a heading, then for each peer that takes accepts a row with the median of a figure.
+// figure is its index in the table. If the experiment was not measured, rows returns nil.
 func (r *report) rows(heading, workload, experiment string, figure int, takes func(*peer) bool) []row {
 	one := r.find(workload, experiment)
 	if one == nil {
@@ -94,7 +94,7 @@ func (r row) text(most float64) string {
 	return r.label
 }
 
-// class returns the CSS class of a peer's bar and its label.
+// class returns the CSS class of a peer's bar and of its texts.
 func class(p *peer) string {
 	if p.Name == holdfastName {
 		return "ours"
@@ -102,7 +102,7 @@ func class(p *peer) string {
 	return "other"
 }
 
-// wide returns an upper bound of a text's width in pixels, for any common font of 13px.
+// wide returns an upper bound of a text's width in pixels, in any common font of 13px.
 func wide(words string) float64 { return 8.1 * float64(utf8.RuneCountInString(words)) }
 
 // The layout of a chart.
@@ -111,8 +111,8 @@ const (
 	step, thick, gap     = 23, 15, 8
 )
 
-// scale returns the start of the bars, the value of the longest one, and its length. The labels
-// before and after the bars limit that length.
+// scale returns the x of the bars, the value of the longest bar, and its length. The bars and the
+// texts beside them must fit into the drawing.
 func (c *chart) scale() (left, most, length float64) {
 	bars, values := c.bars()
 	most = slices.Max(values)
@@ -129,7 +129,7 @@ func (c *chart) scale() (left, most, length float64) {
 	return left, most, length
 }
 
-// The chart has its own colors for light and for dark pages.
+// style has colors for light and for dark pages.
 const style = `
 .paper { fill: #ffffff; stroke: #d1d9e0 }
 text { font: 13px system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: #1f2328 }
@@ -147,7 +147,7 @@ rect.other { fill: #7d8590 }
 }
 `
 
-// svg draws the chart.
+// svg returns the chart as an SVG document.
 func (c *chart) svg() []byte {
 	left, most, length := c.scale()
 	var marks bytes.Buffer

@@ -40,7 +40,7 @@ func madeUp(s size, seed uint64) *report {
 	return r
 }
 
-// TestCharts draws random figures: the drawing shows all of them, and nothing overlaps.
+// TestCharts: the charts of random figures show all figures and peers, and nothing overlaps.
 func TestCharts(t *testing.T) {
 	for seed := range uint64(100) {
 		r := madeUp(full, seed)
@@ -104,14 +104,14 @@ type drawing struct {
 }
 
 // draw parses a chart's SVG. It fails the test if the SVG is not well-formed, loads anything, or
-// has invalid values.
+// has values that are no numbers.
 func draw(t *testing.T, c chart) (d drawing) {
 	t.Helper()
 	svg := c.svg()
 	if err := xml.Unmarshal(svg, &d); err != nil {
 		t.Fatalf("%v:\n%s", err, svg)
 	}
-	d.Bars = d.Bars[1:] // the first one is the paper
+	d.Bars = d.Bars[1:] // the first rectangle is the paper
 	for _, never := range []string{"href", "<script", "<image", "NaN", "Inf"} {
 		if bytes.Contains(svg, []byte(never)) {
 			t.Errorf("%s has %s", c.file, never)
@@ -159,7 +159,7 @@ func checkLayout(t *testing.T, c chart) map[string]bool {
 	return words
 }
 
-// TestChartsOfAPart: charts omit experiments that were not measured.
+// TestChartsOfAPart: the charts omit experiments that were not measured.
 func TestChartsOfAPart(t *testing.T) {
 	r := madeUp(small, 1)
 	r.results = r.results[:1]
@@ -176,7 +176,8 @@ func TestChartsOfAPart(t *testing.T) {
 	}
 }
 
-// TestLongBars: a bar that is many times as long as the others leaves them visible.
+// TestLongBars: a bar many times as long as the others is cut, so that the others stay visible;
+// with whole it is not.
 func TestLongBars(t *testing.T) {
 	c := chart{file: "long", rows: []row{{heading: "g"}}}
 	for i, v := range []float64{1, 2, 3, 1000} {
@@ -192,7 +193,7 @@ func TestLongBars(t *testing.T) {
 	}
 }
 
-// TestShares: if handoffs mostly return to the client that unlocked, the report says so.
+// TestShares: if handoffs mostly return to the client that unlocked, its bar says so.
 func TestShares(t *testing.T) {
 	r := madeUp(full, 1)
 	one := r.find("C", handoffTitle(16, shortHold))
@@ -219,7 +220,8 @@ func TestTextIsEscaped(t *testing.T) {
 	}
 }
 
-// TestResultsAreKept: the report from a file of results equals the report of the run.
+// TestResultsAreKept: a report from a file of results has the tables and charts of the run. Broken
+// files are refused.
 func TestResultsAreKept(t *testing.T) {
 	r := madeUp(full, 1)
 	var kept bytes.Buffer
@@ -259,7 +261,7 @@ func TestResultsAreKept(t *testing.T) {
 	}
 }
 
-// TestPublished: the document's tables and charts follow from the published results.
+// TestPublished: the tables and charts in the repository are those of the published results.
 func TestPublished(t *testing.T) {
 	r, err := loadFile(resultsFile)
 	if err != nil {
@@ -283,7 +285,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeWritten: a path that cannot be written is refused before the measurement.
+// TestWhatCannotBeWritten: ready refuses a path or a document that update could not write, and
+// update replaces only the text between the marks.
 func TestWhatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	if err := ready(filepath.Join(dir, "new"), ""); err != nil {

@@ -19,7 +19,7 @@ type session struct {
 	locker func(path string) locker // returns the lock at path, for one goroutine
 	counts func() zkserver.Counts
 	close  func() error
-	settle func(ctx context.Context) error // waits for the work after the last unlock; nil: there is none
+	settle func(ctx context.Context) error // waits until the work after the last unlock has ended; nil: there is none
 }
 
 type locker struct {
@@ -45,8 +45,8 @@ func (l locker) cycleUntil(ctx context.Context, done func() bool) error {
 	}
 }
 
-// got turns the error of an attempt into the results of try: held is the error if another client
-// has the lock.
+// got returns the results of try for the error of an attempt. held is the error if another client
+// holds the lock.
 func got(err, held error) (bool, error) {
 	if errors.Is(err, held) {
 		return false, nil
@@ -54,7 +54,7 @@ func got(err, held error) (bool, error) {
 	return err == nil, err
 }
 
-// opener connects a session of a peer in this process.
+// opener opens a session of a peer in this process.
 type opener func(ctx context.Context, addr string) (session, error)
 
 // sessions has the sessions of several clients of one peer.
@@ -79,8 +79,8 @@ func openAll(ctx context.Context, p *peer, addr string, n int) (sessions, error)
 	return all, nil
 }
 
-// enoughFiles returns an error if this process cannot open that many more files, with a margin.
-// Without them, clients would reconnect again and again.
+// enoughFiles returns an error if this process cannot open that many more files, and some spare
+// ones. Without them clients would reconnect again and again.
 func enoughFiles(more int) error {
 	open, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -96,13 +96,13 @@ func enoughFiles(more int) error {
 	return nil
 }
 
-// close closes all sessions in parallel: each waits for an answer of the server.
+// close closes all sessions, in parallel because each waits for the server's answer.
 func (all sessions) close() error {
 	return wait.All(len(all), func(i int) error { return all[i].close() })
 }
 
-// settle waits until the sessions no longer use the server, so that their requests do not count in
-// another peer's turn.
+// settle waits until no session uses the server, so that its requests do not count in another
+// peer's turn.
 func (all sessions) settle(ctx context.Context) error {
 	return wait.All(len(all), func(i int) error {
 		if all[i].settle == nil {
@@ -120,7 +120,7 @@ type crew struct {
 	end func() error // runs before the sessions are closed
 }
 
-// add adds n clients of a peer, which may be another than the crew's.
+// add adds n clients of p, which may be another peer than the crew's.
 func (c *crew) add(ctx context.Context, p *peer, n int) error {
 	more, err := openAll(ctx, p, c.at, n)
 	c.sessions = append(c.sessions, more...)
@@ -129,8 +129,8 @@ func (c *crew) add(ctx context.Context, p *peer, n int) error {
 
 func (c *crew) close() error { return errors.Join(c.end(), c.sessions.close()) }
 
-// withClients prepares n clients of a peer in this process. ready prepares them further, and
-// returns the round that measures.
+// withClients returns a preparation that opens n clients of a peer in this process. ready prepares
+// them further, and returns the round that measures.
 func withClients(n int, ready func(ctx context.Context, c *crew) (round, error)) preparation {
 	return func(ctx context.Context, s *site, p *peer) (trial, error) {
 		c := &crew{site: s, peer: p, end: func() error { return nil }}
@@ -148,8 +148,8 @@ func withClients(n int, ready func(ctx context.Context, c *crew) (round, error))
 // cost is what clients have used up to a moment, or what one operation used. out and in are bytes.
 type cost struct{ requests, transactions, out, in float64 }
 
-// spent returns the cost so far: all transactions, and the requests and bytes of the sessions. No
-// other client may use the server between two calls.
+// spent returns the cost so far: the transactions of all clients, and the requests and bytes of the
+// sessions. So no other client may use the server between two calls.
 func (s *site) spent(ctx context.Context, sessions ...session) (cost, error) {
 	transactions, err := s.on.transactions(ctx)
 	c := cost{transactions: float64(transactions)}
@@ -178,8 +178,7 @@ func (c cost) per(n int, since cost) cost {
 	return cost{each(c.requests, since.requests), each(c.transactions, since.transactions), each(c.out, since.out), each(c.in, since.in)}
 }
 
-// costOf runs f, which returns its number of operations. It returns the sessions' cost for each
-// operation.
+// costOf runs f, and returns the sessions' cost for each of its operations. n is their number.
 func (s *site) costOf(ctx context.Context, sessions sessions, f func() (n int, err error)) (cost, error) {
 	before, err := s.spent(ctx, sessions...)
 	if err != nil {
@@ -205,7 +204,8 @@ func timed(n int, f func(i int) error) (times []float64, err error) {
 	return times, nil
 }
 
-// spread splits 0 to n-1 into parts of each numbers, and has parallel workers run f for each part.
+// spread splits 0 to n-1 into parts of at most each numbers, and runs f for each part, in parallel
+// workers.
 func spread(workers, n, each int, f func(first, end int) error) error {
 	return wait.All(workers, func(w int) error {
 		for first := w * each; first < n; first += workers * each {
@@ -217,7 +217,7 @@ func spread(workers, n, each int, f func(first, end int) error) error {
 	})
 }
 
-// team has the goroutines of a turn. Their context ends with the first error or at a time limit.
+// team has the goroutines of a turn. Their context ends with the first error or at the time limit.
 type team struct {
 	ctx     context.Context
 	fail    context.CancelCauseFunc
@@ -225,12 +225,12 @@ type team struct {
 	running sync.WaitGroup
 }
 
-// team returns a team with that time limit. If its context ends early, it closes the sessions,
-// because some peers' locks ignore a context.
+// team returns a team with a time limit. If its context ends before end is called, the sessions are
+// closed, because some peers' locks ignore a context.
 func (all sessions) team(ctx context.Context, limit time.Duration) *team {
 	ctx, fail := context.WithCancelCause(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it is not done in %v", limit))
-	stop := context.AfterFunc(ctx, func() { _ = all.close() }) // the caller reports its error
+	stop := context.AfterFunc(ctx, func() { _ = all.close() }) // the error of the context is reported
 	return &team{ctx: ctx, fail: fail, end: func() {
 		stop()
 		cancel()
@@ -238,7 +238,7 @@ func (all sessions) team(ctx context.Context, limit time.Duration) *team {
 	}}
 }
 
-// run starts f for 0 to n-1.
+// run starts f for 0 to n-1, each in a goroutine.
 func (t *team) run(n int, f func(i int) error) {
 	for i := range n {
 		t.running.Go(func() {

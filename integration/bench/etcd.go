@@ -19,11 +19,11 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// etcdCommand is the first argument that makes this program etcd's server. So that server has a
-// process of its own, like all others.
+// etcdCommand is the first argument that makes this program etcd's server, so that the server has a
+// process of its own.
 const etcdCommand = "etcd-server"
 
-// serveEtcd does nothing unless this program is etcd's server. Then it runs the embedded server
+// serveEtcd returns at once unless this program is etcd's server. Then it runs the embedded server
 // until SIGINT, with its data in a folder and a synced log.
 func serveEtcd() {
 	if len(os.Args) != 5 || os.Args[1] != etcdCommand {
@@ -42,7 +42,7 @@ func serveEtcd() {
 	log.Fatal("etcd: ", err)
 }
 
-// startEtcd starts the server: this program, with other arguments.
+// startEtcd starts the server: this program, with etcdCommand.
 func startEtcd(ctx context.Context) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -64,7 +64,7 @@ func startEtcd(ctx context.Context) (*server, error) {
 			}
 			return err
 		}
-		// It counts the entries of the log, also those of leases and failed attempts.
+		// The index counts the entries of the log, also those of leases and failed attempts.
 		d.transactions = func(ctx context.Context) (int64, error) {
 			status, err := look.Status(ctx, d.addr)
 			if err != nil {
@@ -106,8 +106,8 @@ func openEtcd(ctx context.Context, addr string) (session, error) {
 	return session{
 		counts: w.counts,
 		close:  func() error { return errors.Join(leased.Close(), client.Close()) },
-		// The lock belongs to the session: two locks of the same session and path do not exclude
-		// each other.
+		// A lock belongs to its session: two locks of the same session and path do not exclude each
+		// other.
 		locker: func(path string) locker {
 			mutex := concurrency.NewMutex(leased, path)
 			return locker{
@@ -119,7 +119,7 @@ func openEtcd(ctx context.Context, addr string) (session, error) {
 	}, nil
 }
 
-// messages counts a client's messages as requests, by gRPC's statistics.
+// messages counts the messages that a client sends as requests, by gRPC's statistics.
 type messages struct{ wire *wire }
 
 func (m messages) HandleRPC(_ context.Context, s stats.RPCStats) {

@@ -14,15 +14,15 @@ import (
 type experiment struct {
 	table
 	variant string // variant of the servers; "": standalone
-	turns   int    // turns of each peer in a round, if turns are short; 0: one
+	turns   int    // turns of each peer in a round, if turns are short; 0: one turn
 	rounds  int    // largest number of rounds, if rounds are long; 0: no limit
 	takes   func(p *peer) bool
-	role    string  // role of the peers that have it
-	own     []*peer // further peers, of this experiment only
+	role    string  // role in which peers take part, if they have it
+	own     []*peer // peers of this experiment only
 	prepare preparation
 }
 
-// preparation connects a peer's clients and makes them ready.
+// preparation connects the clients of a peer and makes them ready.
 type preparation func(ctx context.Context, s *site, p *peer) (trial, error)
 
 // trial is one peer's part in an experiment, connected and warmed up.
@@ -34,13 +34,13 @@ type trial struct {
 // round measures once, and returns the figures.
 type round func(ctx context.Context) (turn, error)
 
-// as changes the experiment's letter, and limits it to the peers with that role, in that role.
+// as changes the experiment's letter. Only peers with the role take part, in that role.
 func (e *experiment) as(workload, role string) *experiment {
 	e.Workload, e.role, e.takes = workload, role, plays(role)
 	return e
 }
 
-// among changes the experiment's letter, and limits it to the peers that takes accepts.
+// among changes the experiment's letter. Only the peers that takes accepts take part.
 func (e *experiment) among(workload string, takes func(*peer) bool) *experiment {
 	e.Workload, e.takes = workload, takes
 	return e
@@ -54,7 +54,8 @@ func goLocks(p *peer) bool { return p.open != nil && !p.Bare && p.start == nil }
 // tries accepts the peers that can try a lock without waiting.
 func tries(p *peer) bool { return p.Name == holdfastName || p.start != nil }
 
-// holdfastAlone accepts the only peer that renews its locks, and has a reaper and read locks.
+// holdfastAlone accepts Holdfast, the only peer that renews its locks, and has a reaper and read
+// locks in Go.
 func holdfastAlone(p *peer) bool { return p.Name == holdfastName }
 
 // Titles that charts and bars refer to.
@@ -69,7 +70,6 @@ func handoffTitle(n int, hold time.Duration) string {
 	return fmt.Sprintf("handoff among %d clients that hold for %v"+loopback, n, hold)
 }
 
-// experiments returns all experiments.
 func experiments(s size) []*experiment {
 	return slices.Concat(mutexes(s), family(s), local(s), elsewhere(s))
 }
@@ -97,7 +97,8 @@ func mutexes(s size) []*experiment {
 			{Figure: 0, Against: zkLockName, Limit: 1.5},
 		}
 		if i > 0 {
-			// Joining only: in the drain a hold is so short that the next waiter lists the queue.
+			// Only joining has a bar: in the drain a hold is so short that the next waiter lists
+			// the queue.
 			bars = []bar{{Figure: 3, Beside: drainTitle(s.drained[0]), Limit: 1.5, Counted: !s.quick}}
 		}
 		list = append(list, drain(n, bars...))
@@ -110,10 +111,10 @@ func mutexes(s size) []*experiment {
 		sweepLive(s.trees, time.Hour, bar{Figure: 3, Limit: 0.1, Counted: true}))
 }
 
-// asOften is the bar for handoffs with no hold time.
+// asOften is the bar of handoffs without a hold time.
 var asOften = []bar{{Figure: 0, Against: zkLockName, Least: true, Limit: 1}}
 
-// handoffBars returns the bars for handoffs among n clients that hold the lock for that time.
+// handoffBars returns the bars of handoffs among n clients that hold the lock for the given time.
 func (s size) handoffBars(n int, hold time.Duration) (bars []bar) {
 	counted := !s.quick
 	if hold == 0 {
@@ -137,8 +138,8 @@ func (s size) handoffBars(n int, hold time.Duration) (bars []bar) {
 }
 
 // chooseExperiments returns the experiments whose workload, title and variant are selected, and in
-// which a peer takes part. If no variant is given, a quick run has the nearby servers and the
-// experiments with a bar.
+// which one of the peers takes part. Without selected variants, a quick run omits the experiments
+// without bars on variants other than standalone.
 func chooseExperiments(s size, letters, pattern, variants string, peers []*peer) ([]*experiment, error) {
 	titles, err := regexp.Compile(pattern)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 const permitsTitle = "handoff of %d permits among %d clients that hold for %v" + loopback
 
-// family returns workloads I, J and K: read/write locks, semaphores, and several locks together. It
-// also returns an election for C.
+// family returns workloads I, J and K: read/write locks, semaphores, and several locks together;
+// and C for elections.
 func family(s size) []*experiment {
 	const toRead = "free lock to read, one client" + loopback
 	list := []*experiment{
@@ -40,26 +40,26 @@ func family(s size) []*experiment {
 	return append(list, several.as("K", severally), leaders(16))
 }
 
-// manyPermits measures handoffs of many permits on the far servers. It also reports how many
+// manyPermits measures handoffs of many permits with delayed replies. It also reports how many
 // permits are held.
 func manyPermits(bars ...bar) *experiment {
 	how := contest{contenders: mostOfAll, room: plentyCount, hold: 20 * time.Millisecond, telling: true}
 	return handoff(fmt.Sprintf(permitsTitle, how.room, how.contenders, how.hold), how).as("J", plenty).on(delayed, bars...)
 }
 
-// leaders measures the handoff of an election's leadership: from Resign to the return of the next
-// Campaign, when all clients can see the leader.
+// leaders measures the handoff of an election's leadership: from Resign until the next Campaign
+// returns, when all clients can see the leader.
 func leaders(n int) *experiment {
 	title := fmt.Sprintf("handoff of the leadership among %d candidates that lead for %v"+loopback, n, shortHold)
 	return handoff(title, contest{contenders: n, hold: shortHold}).as("C", leading)
 }
 
 const (
-	manyRead  = 100 // readers that the writer waits for
-	perReader = 10  // readers on one session
+	manyRead  = 100 // readers for which the writer waits
+	perReader = 10  // readers on each session
 )
 
-// lastReader measures a writer that waits for many readers to leave.
+// lastReader measures how long a writer waits after the last of many readers unlocks.
 func lastReader(bars ...bar) *experiment {
 	return &experiment{
 		table: table{"I", fmt.Sprintf("a writer behind %d readers"+loopback, manyRead), []figure{{"last unlock done to writer in", milliseconds}, {"requests of the writer in that time", decimals}, {"the time, in round trips of the last unlock", decimals}}, bars},
@@ -94,7 +94,7 @@ func (c *crew) lastReader(ctx context.Context) (turn, error) {
 		err = wait.All(len(reads)-1, func(i int) error { return reads[i+1].unlock() })
 	}
 	if err == nil {
-		err = c.zookeeper.awaitWatches(team.ctx, 1) // until the writer watches the last reader
+		err = c.zookeeper.awaitWatches(team.ctx, 1) // until the writer watches the last reader's entry
 	}
 	before, called := writer.counts().Requests, time.Now()
 	if err == nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// forest has many locks below a root of its own, each with the entry of one holder. No client holds
-// them: the entries last for their TTL.
+// forest has many locks below a root of its own, each with one entry. No client renews the entries:
+// they expire after the TTL.
 type forest struct {
 	at      string // path of the root
 	trees   int
-	nested  bool // trees are in directories: about as many directories as trees in each
+	nested  bool // trees are in directories, in each about as many trees as there are directories
 	ttl     time.Duration
 	planted bool
 }
@@ -53,24 +53,24 @@ func (f *forest) dir(tree int) string {
 // nodes returns the number of nodes that a sweep deletes below the root, without anchors.
 func (f *forest) nodes() int { return 2*f.trees + f.dirs() }
 
-// tree has the paths of a lock's parent, its anchor and one entry.
+// tree has the generation of a lock's parent, and the paths of the parent, its anchor and one
+// entry. prefix is the path with which the entry is created.
 type tree struct{ generation, at, anchor, prefix, entry string }
 
-// tree returns the paths of a tree. They are computed, so that the benchmark need not store a
-// million of them.
+// tree returns tree i. It is computed, so that a million trees need no memory.
 func (f *forest) tree(i int) tree {
 	t := tree{generation: znode.FormatID(uint64(i)), at: fmt.Sprintf("%s/job%07d", f.dir(i), i)}
 	t.anchor = t.at + "/" + znode.Anchor(t.generation)
 	t.prefix = t.at + "/" + znode.Prefix(t.generation, znode.Exclusive)
-	t.entry = znode.Predict(t.prefix, 1) // the anchor has sequence 0
+	t.entry = znode.Predict(t.prefix, 1) // the anchor has sequence 0, so the entry has 1
 	return t
 }
 
 // nodes returns the paths of a tree's nodes, in an order in which they can be deleted.
 func (t tree) nodes() []string { return []string{t.entry, t.anchor, t.at} }
 
-// garden applies operations to all trees, with many in a transaction and several transactions in
-// flight.
+// garden applies operations to all trees, for many trees in a transaction, with several
+// transactions in flight.
 func (f *forest) garden(ctx context.Context, conn *zk.Conn, ops func(tree int) []any) error {
 	const treesAtOnce, gardeners = 250, 4
 	return spread(gardeners, f.trees, treesAtOnce, func(first, end int) error {
@@ -86,8 +86,8 @@ func (f *forest) garden(ctx context.Context, conn *zk.Conn, ops func(tree int) [
 	})
 }
 
-// plant creates the trees, unless they exist. If they are short-lived, it waits until the trees and
-// the directories are old enough to be deleted.
+// plant creates the trees, unless they exist. If the TTL is at most a second, it waits until the
+// trees and the directories are old enough to be deleted.
 func (f *forest) plant(ctx context.Context, b *bench) error {
 	if f.planted {
 		return nil
@@ -153,7 +153,7 @@ func (f *forest) read(conn *zk.Conn) error {
 	})
 }
 
-// fell deletes the root and all trees.
+// fell deletes all nodes of the forest, the root included.
 func (f *forest) fell(conn *zk.Conn) error {
 	if !f.planted {
 		return conn.Delete(f.at, -1)

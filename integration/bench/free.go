@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// free is workload A: one client locks and unlocks a lock that no other client wants, again and
-// again.
+// free is workload A: one client locks and unlocks a lock that no other client uses, repeatedly.
 func free(title string, bars ...bar) *experiment {
 	return &experiment{
 		table: table{"A", title, []figure{{"lock + unlock, median", milliseconds}, {"requests", decimals}, {"transactions", decimals}, {"bytes out", kilobytes}, {"bytes in", kilobytes}}, bars},
@@ -22,7 +21,7 @@ func free(title string, bars ...bar) *experiment {
 	}
 }
 
-// freeAnew is free with another lock each time.
+// freeAnew is free with a new lock for each cycle.
 func freeAnew(title string, bars ...bar) *experiment {
 	e := free(title, bars...)
 	e.takes, e.prepare = goPeers, withClients(1, freeLock(true))
@@ -61,24 +60,26 @@ func freeFigures(done performance) turn {
 	return turn{median(done.times), done.each.requests, done.each.transactions, done.each.out, done.each.in}
 }
 
-// manyParts is the number of turns in a window. Many short turns are necessary: throughput varies
-// by factors with the number of requests that share a commit.
+// manyParts is the number of turns in a window. Many short turns are necessary, because the number
+// of requests that share a commit varies, and the throughput with it.
 const manyParts = 4
 
-// many is workload B: n goroutines of one session, each with a lock that no other client wants.
+// many is workload B: n goroutines of one session, each with a lock that no other goroutine uses.
 func many(n int, bars ...bar) *experiment {
 	title := fmt.Sprintf("%d goroutines on one session, a lock each"+loopback, n)
 	return manyLocks(title, n, func(*peer) bool { return false }, bars).among("B", goPeers)
 }
 
-// manyReaders is like many, but all goroutines read one lock. With zk.Lock, each has its own lock.
+// manyReaders is like many, but all goroutines read one lock. With zk.Lock, each has a lock of its
+// own.
 func manyReaders(n int, bars ...bar) *experiment {
 	readers := func(p *peer) bool { return p.open != nil && plays(reading)(p) }
 	title := fmt.Sprintf("%d goroutines on one session read one lock; each has a zk.Lock of its own"+loopback, n)
 	return manyLocks(title, n, readers, bars).as("I", reading).among("I", func(p *peer) bool { return readers(p) || p.Name == zkLockName })
 }
 
-// manyLocks is like many, but the goroutines of a peer that shared accepts use one lock together.
+// manyLocks is many with a title. The goroutines of a peer that shared accepts use one lock
+// together.
 func manyLocks(title string, n int, shared func(*peer) bool, bars []bar) *experiment {
 	e := &experiment{
 		table: table{"", title, []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}}, bars},

@@ -13,22 +13,22 @@ import (
 
 const (
 	shortHold = 2 * time.Millisecond // duration of a hold, in experiments with holds
-	// mostOfAll is the largest number of clients that every peer can have. With more, only the peers
-	// in Go take part, in fewer rounds.
+	// mostOfAll is the largest number of clients with which every peer takes part. With more, only
+	// the Go peers on ZooKeeper do, in fewer rounds.
 	mostOfAll = 128
 )
 
 // contest describes how contenders take turns at one lock.
 type contest struct {
 	contenders int
-	clients    int // sessions, shared evenly by the contenders; 0: one for each contender
+	clients    int // sessions, shared evenly by the contenders; 0: one for each
 	room       int // number of holders at a time; 0: one
 	hold       time.Duration
-	telling    bool // report also the average number of holders
+	telling    bool // also report the average number of holders
 }
 
-// handoffAmong is workload C: n clients, each with a session of its own, take turns at
-// one lock and hold it for a time.
+// handoffAmong is workload C: n clients, each with a session of its own, take turns at one lock and
+// hold it for the given time.
 func handoffAmong(n int, hold time.Duration, bars ...bar) *experiment {
 	return handoff(handoffTitle(n, hold), contest{contenders: n, hold: hold}, bars...)
 }
@@ -63,7 +63,7 @@ func (how contest) begin(_ context.Context, c *crew) (round, error) {
 		lockers = append(lockers, c.sessions[i%len(c.sessions)].locker(path))
 	}
 	return func(ctx context.Context) (turn, error) {
-		// Each contender has a turn before the measurement, and one after it.
+		// Each contender has a turn before the measurement, and another after it.
 		team := c.team(ctx, patience+2*time.Duration(how.contenders)*how.hold)
 		defer team.end()
 		turns := &turns{room: how.room}
@@ -95,9 +95,9 @@ type turns struct {
 	room int // number of contenders that can hold the lock
 
 	mu        sync.Mutex
-	had       int // turns so far
+	had       int // number of turns so far
 	inside    int
-	held      time.Duration // total of all turns that ended during the measurement
+	held      time.Duration // total time of all turns that ended during the measurement
 	last      int           // contender of the last turn
 	unlocked  time.Time     // time of the last call of unlock
 	measuring bool
@@ -106,7 +106,7 @@ type turns struct {
 	passed    int       // number of handoffs to another contender
 }
 
-// play runs the turns of one contender until all stop.
+// play locks and unlocks for one contender until its first turn after the measurement has ended.
 func (t *turns) play(ctx context.Context, contender int, l locker, hold time.Duration) error {
 	for {
 		if err := l.lock(ctx); err != nil {
@@ -129,7 +129,8 @@ func (t *turns) play(ctx context.Context, contender int, l locker, hold time.Dur
 
 var errTwo = errors.New("more hold the lock at once than may")
 
-// enter records that a contender has the lock, and reports whether this is its last turn.
+// enter records that a contender holds the lock, and reports whether this is its last turn. If more
+// hold the lock than may, it returns errTwo.
 func (t *turns) enter(contender int, now time.Time) (last bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,22 +160,22 @@ func (t *turns) leave(entered, now time.Time) {
 	t.unlocked = now
 }
 
-// measure begins or ends the measurement. After its end, each contender leaves after its next turn.
+// measure begins or ends the measurement. After the end, each contender stops after its next turn.
 func (t *turns) measure(begin bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.measuring, t.stopped = begin, !begin
 }
 
-// progress returns the number of turns, and how many of them were measured.
+// progress returns the number of turns, and the number of measured handoffs.
 func (t *turns) progress() (had, measured int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.had, len(t.latencies)
 }
 
-// watch measures for a window, and until at least one handoff was measured. It begins after as many
-// turns as there are contenders: by then all of them queue.
+// watch measures for a window, and longer until at least one handoff was measured. It begins after
+// as many turns as there are contenders, so that all of them queue.
 func (t *turns) watch(ctx context.Context, c *crew, contenders int) (done performance, err error) {
 	err = wait.Until(ctx, patience, "all queue", func() (bool, error) {
 		had, _ := t.progress()
@@ -201,25 +202,25 @@ func (t *turns) watch(ctx context.Context, c *crew, contenders int) (done perfor
 	return done, err
 }
 
-// perSession is the number of waiters of one session, as many goroutines of one service might be.
+// perSession is the number of waiters of a session, like goroutines of one service.
 const perSession = 10
 
 func drainTitle(n int) string {
 	return fmt.Sprintf("%d waiters of %d sessions join and are drained, loopback", n, n/perSession)
 }
 
-// drain is workload D: n waiters queue behind a holder. The holder unlocks, and then each waiter as
-// soon as it has the lock.
+// drain is workload D: n waiters queue behind a holder. Then the holder unlocks, and each waiter
+// unlocks as soon as it has the lock.
 func drain(n int, bars ...bar) *experiment {
 	e := &experiment{
 		table: table{"D", drainTitle(n), []figure{{"joining", milliseconds}, {"draining", milliseconds}, {"bytes to clients, for each waiter", kilobytes}, {"of these joining", kilobytes}, {"requests, for each", decimals}, {"transactions, for each", decimals}}, bars},
-		takes: goLocks, role: apart, // in that role all contenders of a client queue
+		takes: goLocks, role: apart, // in that role each contender has an entry of its own
 		prepare: withClients(n/perSession, func(_ context.Context, c *crew) (round, error) {
 			return func(ctx context.Context) (turn, error) { return c.drain(ctx, n) }, nil
 		}),
 	}
 	if n > 1000 {
-		e.rounds = 1 // in a round of zk.Lock the server sends over a gigabyte
+		e.rounds = 1 // in a round of zk.Lock the server sends more than a gigabyte
 	}
 	return e
 }

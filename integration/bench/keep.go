@@ -14,15 +14,15 @@ import (
 
 const (
 	keepers = 64  // goroutines that take the locks and release them
-	looks   = 100 // checks of holds in a TTL
-	looked  = 100 // holds in each check: checks cost CPU time too
+	looks   = 100 // checks of holds in the time of a TTL
+	looked  = 100 // holds in each check, because checks cost CPU time too
 )
 
-// keep is workload E: one client holds n locks for a time; each round measures a share of it. A
-// lost hold fails the run.
+// keep is workload E: one client holds n locks for a time; each round measures a part of that time.
+// A lost hold fails the run.
 func keep(n int, total time.Duration, rounds int, bars ...bar) *experiment {
 	window := total / time.Duration(rounds)
-	ttl := min(lock.DefaultTTL, window).Truncate(time.Millisecond) // a round has three renewals
+	ttl := min(lock.DefaultTTL, window).Truncate(time.Millisecond) // a round is long enough for three renewals
 	return &experiment{
 		table: table{"E", fmt.Sprintf("%d holds kept by one client for %v, renewed with a TTL of %v, loopback", n, total, ttl), []figure{
 			{"heap, per hold", wholeBytes}, {"goroutines, per hold", decimals}, {"holds, per transaction and third of the TTL", decimals},
@@ -50,13 +50,13 @@ type keeper struct {
 	window, ttl time.Duration
 	holds       []*lock.Hold
 
-	// Values before the locks were taken:
+	// heap and goroutines are the values before the locks were taken.
 	heap       float64
 	goroutines float64
 }
 
 // take takes the locks. It first uses some locks and measures the heap, so that the difference
-// shows what the holds need.
+// shows what holds need.
 func (k *keeper) take(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience*time.Duration(1+len(k.holds)/10_000))
 	defer cancel()
@@ -73,7 +73,7 @@ func (k *keeper) take(ctx context.Context) error {
 	})
 }
 
-// close unlocks the locks.
+// close unlocks the locks and closes the client.
 func (k *keeper) close() error {
 	err := spread(keepers, len(k.holds), 1, func(i, _ int) error {
 		if k.holds[i] == nil {
@@ -107,8 +107,8 @@ func (k *keeper) round(ctx context.Context) (turn, error) {
 	}, err
 }
 
-// watch samples the goroutines and some holds during a round, and all holds at its end. It returns
-// the median of the goroutines, and the shortest time left on a hold.
+// watch samples the number of goroutines and some holds during a round, and all holds at its end.
+// It returns the median number of goroutines, and the shortest remaining time of a hold.
 func (k *keeper) watch(ctx context.Context) (goroutines float64, left time.Duration, err error) {
 	left = k.ttl
 	var running []float64
@@ -135,7 +135,7 @@ func (k *keeper) watch(ctx context.Context) (goroutines float64, left time.Durat
 	return median(running), left, nil
 }
 
-// heap returns the number of bytes in use on the heap.
+// heap returns the number of bytes in use on the heap, without garbage.
 func heap() float64 {
 	runtime.GC()
 	runtime.GC() // also frees the memory that finalizers released

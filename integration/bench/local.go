@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	perService = 8 // goroutines of one client that want the same lock
+	perService = 8 // goroutines of one client that use the same lock
 	services   = 16
 	crowdTakes = 30 // duration of the measurement, in windows
 
-	// longestWait is the limit of a goroutine's wait while each client has two turns. A turn takes
-	// the window, and a handoff of about a millisecond.
+	// longestWait is the limit of a goroutine's wait: each client has two turns meanwhile. A turn
+	// takes the window, and a handoff of about a millisecond.
 	longestWait = 2 * services * (lock.DefaultLocalWindow + time.Millisecond)
 )
 
-// local returns workloads L, M and N: contenders that share a client, and a lock that its last
-// owner takes again.
+// local returns workloads L, M and N: contenders that share a client, and a lock that the same
+// client uses again.
 func local(s size) []*experiment {
 	waking := withinClient(64, shortHold, bar{Figure: 1, Limit: 20e-6})
 	waking.own = []*peer{{Name: "channel", Title: "a Go channel", open: openChannel}}
@@ -37,7 +37,7 @@ func local(s size) []*experiment {
 	list = append(list, crowd(bar{Figure: 0, Against: zkLockName, Least: true, Limit: 10}, bar{Figure: 1, Least: true, Limit: 0.95},
 		bar{Figure: 2, Limit: longestWait.Seconds()}))
 	for _, n := range s.crowds {
-		times := 1.2 // limit, a multiple of zk.Lock's: a client leaves and joins in one transaction
+		times := 1.2 // limit, as a multiple of zk.Lock's: a client unlocks and joins again in one transaction
 		if n == 16 {
 			times = 1.6
 		}
@@ -55,7 +55,7 @@ func withinClient(n int, hold time.Duration, bars ...bar) *experiment {
 	return handoff(title, contest{contenders: n, clients: 1, hold: hold}, bars...).among("L", goLocks)
 }
 
-// crowd is workload M: several clients with several goroutines each, which all want one lock.
+// crowd is workload M: several clients with several goroutines each, all for one lock.
 func crowd(bars ...bar) *experiment {
 	return &experiment{
 		table: table{"M", fmt.Sprintf("handoff among %d clients of %d goroutines each"+loopback, services, perService), []figure{{"handoffs", perSecond}, {"Jain's index of the clients", decimals}, {"99.9th percentile of the wait", milliseconds}, {"requests", decimals}}, bars},
@@ -70,7 +70,7 @@ func (c *crew) crowd(ctx context.Context) (turn, error) {
 	defer team.end()
 	path := c.newPath()
 	turns := make([]float64, services)              // by client
-	waits := make([][]float64, services*perService) // by goroutine, in seconds
+	waits := make([][]float64, services*perService) // by goroutine; each in seconds
 	inside := make(chan struct{}, 1)                // full while a goroutine holds the lock
 	var all []float64
 	var took time.Duration
@@ -107,7 +107,8 @@ func (c *crew) crowd(ctx context.Context) (turn, error) {
 	return turn{float64(len(all)) / took.Seconds(), jain(turns), quantile(all, 0.999), each.requests}, c.settle(ctx)
 }
 
-// jain returns Jain's index of fairness: 1 if all have the same share, 1/n if one has all.
+// jain returns Jain's index of fairness: 1 if all shares are equal, 1/n if only one is not 0; 0 if
+// all are.
 func jain(shares []float64) float64 {
 	var sum, squares float64
 	for _, x := range shares {
@@ -120,7 +121,7 @@ func jain(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// openChannel opens a session whose lock is a Go channel. It shows how long the runtime takes to
+// openChannel opens a session whose lock is a Go channel. It shows how long Go's runtime takes to
 // wake the next goroutine.
 func openChannel(context.Context, string) (session, error) {
 	held := make(chan struct{}, 1)

@@ -1,6 +1,7 @@
-// Bench measures Holdfast and other locks on the same ZooKeeper servers, and locks of other
-// systems. All are measured in the same run, with interleaved turns; see BENCHMARKS.md. It exits 0
-// only if all was measured except what it reports as omitted, and no bar on counts of requests and
+// Bench measures Holdfast, other locks on the same ZooKeeper servers, and locks of other systems.
+// All are measured in the same run, with interleaved turns; see BENCHMARKS.md. It exits 0 only if
+// everything was measured except what it reports as left out, and no bar on counts of requests and
+// transactions was missed.
 // transactions was missed.
 package main
 
@@ -40,7 +41,8 @@ func main() {
 }
 
 // publish measures the plan, or reads its results from a file. It prints the tables, and writes
-// results, tables and charts to the given directories. It fails if the measurement missed a bar.
+// results, tables and charts to the given directories. It fails if the measurement missed a bar on
+// counts.
 func (o *options) publish(ctx context.Context, p *plan) error {
 	if err := ready(o.out, o.update); err != nil {
 		return err
@@ -70,7 +72,8 @@ func (o *options) publish(ctx context.Context, p *plan) error {
 	return err
 }
 
-// run measures. It omits peers whose programs are not installed, unless all must take part.
+// run measures the plan. It leaves out peers whose programs are not installed, unless they were
+// named.
 func (p *plan) run(ctx context.Context) (_ *report, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -112,7 +115,7 @@ func (p *plan) run(ctx context.Context) (_ *report, err error) {
 type size struct {
 	quick   bool
 	rounds  int
-	warmUp  int           // cycles of a process before the first round: a JVM needs thousands
+	warmUp  int           // cycles of a process before the first round; a JVM needs thousands
 	cycles  int           // cycles of a free lock in a turn
 	window  time.Duration // time of a round that measures throughput
 	queues  []int         // contenders of the handoff
@@ -120,7 +123,7 @@ type size struct {
 	drained []int         // waiters of the drain
 	holds   int           // holds to keep
 	keep    time.Duration // time to keep them, over all rounds
-	trees   int           // locks to sweep
+	trees   int           // lock trees to sweep
 }
 
 var (
@@ -132,9 +135,9 @@ var (
 type bench struct {
 	size
 	zookeeper *zookeeper                  // a standalone, nearby server
-	three     *zookeeper                  // an ensemble; nil before it is needed
-	far       map[*server]zkserver.Relays // relays that add the delay
-	paths     atomic.Int64                // number of paths handed out
+	three     *zookeeper                  // an ensemble; nil until it is needed
+	far       map[*server]zkserver.Relays // relays that delay replies, by server
+	paths     atomic.Int64                // number of paths returned
 }
 
 func (b *bench) close() error {
@@ -156,8 +159,8 @@ func (b *bench) newPath() string {
 	return fmt.Sprintf("%s/%d", root, b.paths.Add(1))
 }
 
-// measure runs an experiment. In each round every peer has its turns. The peers' order rotates,
-// so each round begins with another peer.
+// measure runs an experiment. In each round every peer has a turn, in an order that rotates, so
+// that each round begins with another peer.
 func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *result, err error) {
 	r := &result{table: e.table}
 	var trials []trial
@@ -204,7 +207,7 @@ func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *r
 // patience is the limit of every wait. No correct wait takes that long.
 const patience = 2 * time.Minute
 
-// options has the command line's flags; omitted ones are zero.
+// options has the command line's flags. The zero value of a flag means its default.
 type options struct {
 	size                            size // values of the flags that set the size
 	peers, workloads, run, variants string
@@ -234,11 +237,11 @@ func parseOptions() *options {
 type plan struct {
 	size        size
 	peers       []*peer
-	must        bool // fail if a peer is not installed, rather than omit it
+	must        bool // fail if a peer is not installed, instead of leaving it out
 	experiments []*experiment
 }
 
-// plan returns the plan of the options, or an error if they are invalid.
+// plan returns the plan that the options describe, or an error if they are invalid.
 func (o *options) plan() (*plan, error) {
 	p := &plan{size: full, must: o.peers != ""}
 	if o.size.quick {

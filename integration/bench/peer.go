@@ -19,24 +19,24 @@ import (
 type peer struct {
 	Name  string          `json:"name"`           // name in flags and results
 	Title string          `json:"title"`          // name in the tables
-	Bare  bool            `json:"bare,omitempty"` // only requests, which exclude no other client
-	Note  string          `json:"note,omitempty"` // guarantees of a peer without ZooKeeper
-	open  opener          // nil for a peer in another process
-	roles map[string]role // roles besides a mutex
+	Bare  bool            `json:"bare,omitempty"` // only requests, which exclude no client
+	Note  string          `json:"note,omitempty"` // guarantees of a peer on another system than ZooKeeper
+	open  opener          // nil: the peer is in another process
+	roles map[string]role // what the peer can do besides a mutex, by the name of the role
 
-	// For a peer in a process of its own:
+	// setUp, program and args are set for a peer in a process of its own.
 	setUp   func(ctx context.Context, dir string) (foreign.Program, error)
 	program foreign.Program
 	args    []string // arguments of the program
 
-	// For a peer that locks with another system than ZooKeeper:
+	// start, foreign and server are set for a peer on another system than ZooKeeper.
 	start   func(ctx context.Context) (*server, error)
-	foreign bool // the server is not written in Go, and may have to be installed
+	foreign bool // the server is no Go program, and may have to be installed
 	server  *server
 }
 
-// mark follows the names of peers that lock with another system than ZooKeeper, because their
-// promises differ.
+// mark stands after the names of peers on other systems than ZooKeeper, because their guarantees
+// differ.
 const mark = "†"
 
 // Peers that ratios and bars refer to.
@@ -75,8 +75,8 @@ var peers = []*peer{
 		Note: "PostgreSQL, another system. The lock is a row that ends when it expires by that one server's clock; nothing renews it. No queue: as with Redis."},
 }
 
-// choosePeers returns the peers of the given names. Without names it returns all peers, or if quick
-// is set those that need no program of another language.
+// choosePeers returns the peers with the given names. Without names it returns all peers, or if
+// quick is set the peers that need only Go.
 func choosePeers(names string, quick bool) ([]*peer, error) {
 	if names == "" {
 		return slices.DeleteFunc(slices.Clone(peers), func(p *peer) bool { return quick && (p.open == nil || p.foreign) }), nil
@@ -92,7 +92,7 @@ func choosePeers(names string, quick bool) ([]*peer, error) {
 	return chosen, nil
 }
 
-// peerNamed returns the peer of that name, without a role, or nil.
+// peerNamed returns the peer with the name, without a role, or nil.
 func peerNamed(name string) *peer {
 	i := slices.IndexFunc(peers, func(p *peer) bool { return p.Name == name })
 	if i < 0 {
@@ -101,8 +101,8 @@ func peerNamed(name string) *peer {
 	return peers[i]
 }
 
-// setUp provides the programs and servers of the peers. It omits peers whose programs are not
-// installed, and returns them with the reason. If must is set, it fails instead.
+// setUp provides the programs and servers of the peers. It leaves out peers whose programs are not
+// installed, and returns a text for each. If must is set, it fails instead.
 func setUp(ctx context.Context, dir string, peers []*peer, must bool) (ready []*peer, out []string, err error) {
 	for _, p := range peers {
 		var err error
@@ -136,11 +136,11 @@ func tearDown(peers []*peer) (err error) {
 	return err
 }
 
-// role is a peer's implementation of another lock than a mutex, or of another use.
+// role is a peer's implementation of another lock than a mutex, or of another use of a mutex.
 type role struct {
 	title string
-	open  opener   // nil for a peer in another process
-	args  []string // arguments of the program of such a peer
+	open  opener   // nil: the peer is in another process
+	args  []string // arguments of the peer's program
 }
 
 const (
@@ -150,19 +150,19 @@ const (
 	plenty    = "plenty"    // one of many permits
 	severally = "severally" // several locks together
 	leading   = "leading"   // an election
-	strictly  = "strictly"  // clients hand nothing off locally
+	strictly  = "strictly"  // a client hands nothing off locally
 	apart     = "apart"     // each contender has an entry of its own
-	keeping   = "keeping"   // the lock is kept between uses
+	keeping   = "keeping"   // the lease is cached between uses
 )
 
 const (
 	permitCount = 4  // permits of the semaphore
 	plentyCount = 64 // permits of a large semaphore
-	atATime     = 8  // number of locks taken together
+	atATime     = 8  // number of locks that are taken together
 	keepFor     = 500 * time.Millisecond
 )
 
-// as returns the peer in that role, or itself if it has no such role.
+// as returns the peer in the role, or p itself if it does not have the role.
 func (p *peer) as(name string) *peer {
 	r, ok := p.roles[name]
 	if !ok {
@@ -173,7 +173,7 @@ func (p *peer) as(name string) *peer {
 	return &one
 }
 
-// plays returns a function that accepts the peers with that role.
+// plays returns a function that accepts the peers that have the role.
 func plays(role string) func(p *peer) bool {
 	return func(p *peer) bool { _, ok := p.roles[role]; return ok }
 }
@@ -206,10 +206,10 @@ func permitOf(n int) func(c *lock.Client, name string) take {
 	}
 }
 
-// contenders numbers the contenders that need an entry each.
+// contenders is the number of contenders with an entry of their own, so far.
 var contenders atomic.Int64
 
-// namesOf returns the names of several locks that are taken together; the first is name.
+// namesOf returns the names of the locks that are taken together; the first is name.
 func namesOf(name string) []string {
 	names := []string{name}
 	for i := 1; i < atATime; i++ {

@@ -30,7 +30,7 @@ const (
 	postgresCleanUp = `DELETE FROM locks WHERE expires < now()`
 )
 
-// startPostgres starts a server with its defaults, so it syncs its log at each commit.
+// startPostgres starts a server with default settings for commits, so it syncs its log at each one.
 func startPostgres(ctx context.Context) (*server, error) {
 	programs, err := findPostgres(ctx)
 	if err != nil {
@@ -73,7 +73,7 @@ func startPostgres(ctx context.Context) (*server, error) {
 			_, err := look.Exec(ctx, postgresTable)
 			return err
 		}
-		// It counts the transactions that changed something or tried to.
+		// The number counts the transactions that changed something or tried to.
 		d.transactions = func(ctx context.Context) (next int64, err error) {
 			err = look.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&next)
 			return next, err
@@ -82,8 +82,8 @@ func startPostgres(ctx context.Context) (*server, error) {
 	})
 }
 
-// findPostgres returns the folder of PostgreSQL's programs: that in the PATH, or the newest of
-// Debian's and Ubuntu's packages.
+// findPostgres returns the folder of PostgreSQL's programs: the one in the PATH, or else the last
+// one of Debian's and Ubuntu's packages.
 func findPostgres(ctx context.Context) (dir string, err error) {
 	err = zkserver.Install(ctx, func() (missing []string, _ error) {
 		if program, err := exec.LookPath("initdb"); err == nil {

@@ -26,38 +26,38 @@ func setUpKazoo(ctx context.Context, dir string) (foreign.Program, error) {
 	return foreign.Kazoo(ctx, dir, "kazoo_bench.py", kazooBench)
 }
 
-// process is a peer in another process and another language, with clients that share one lock. It
-// reads commands from standard input:
+// process is a peer in another process and another language, whose clients share one lock. It reads
+// commands from standard input:
 //
 //	open ADDRESSES PATH CLIENTS TIMEOUT   connect the clients, distributed over the addresses; session timeout in ms
 //	free CYCLES                           the first client locks and unlocks that many times
 //	handoff HOLD WINDOW                   all clients take turns; measure once all queue; in ns
 //	close                                 end the sessions; another open may follow
 //
-// It answers each completed command with "failed" and the reason, or with "ok" and
+// It answers each completed command with "failed" and a reason, or with "ok" and
 //
 //	free      the duration of each cycle, in ns
 //	handoff   the measured time, in ns; the share of its handoffs that went to another
 //	          client; the duration of each handoff in ns, from the call of unlock to
 //	          the return of the next holder's lock
 //
-// Before that, handoff prints "mark" when the measured time begins, and when it ends. The process
-// takes the times itself, so they do not include the pipe.
+// During a handoff it prints "mark" when the measured time begins and when it ends. The process
+// takes the times itself, so that they do not include the pipe.
 type process struct {
 	*zkserver.Worker
 	task
-	bytesOut, bytesIn float64 // per cycle or handoff
+	bytesOut, bytesIn float64 // for each cycle or handoff
 }
 
 // task is the work of a process in a turn.
 type task struct {
 	command []any
-	handoff bool // the process marks the measured time; false: all of its time is measured
+	handoff bool // the process marks the measured time; false: the whole command is measured
 	warmUp  int  // cycles of a free lock before the first turn
 	figures func(performance) turn
 }
 
-// performance has the results of a peer's turn.
+// performance has the results of a turn.
 type performance struct {
 	times  []float64 // duration of each cycle or handoff, in seconds
 	each   cost      // cost of a cycle or handoff
@@ -66,7 +66,7 @@ type performance struct {
 	held   float64   // average number of holders
 }
 
-// startProcess starts a peer's process and connects its clients. It runs the task once before, to
+// startProcess starts a peer's process and connects its clients. It first runs the task once to
 // count the bytes.
 func startProcess(ctx context.Context, s *site, p *peer, clients int, t task) (_ trial, err error) {
 	one := &process{task: t}
@@ -99,7 +99,8 @@ func (p *process) open(ctx context.Context, addr, path string, clients int) erro
 	return err
 }
 
-// weigh counts the bytes on the wire, through relays. Timed turns have no relays.
+// weigh runs the task once through relays, and counts the bytes on the wire. Timed turns use no
+// relays.
 func (p *process) weigh(ctx context.Context, on *server, path string, clients int) error {
 	var meter zkserver.Meter
 	relays, err := on.relays(zkserver.RelayOptions{Dialer: meter.Dial})
@@ -110,7 +111,7 @@ func (p *process) weigh(ctx context.Context, on *server, path string, clients in
 	if err := p.open(ctx, strings.Join(relays.Addrs(), ","), path, clients); err != nil {
 		return err
 	}
-	if _, err := p.ask(ctx, nil, "free", 1); err != nil { // creates nodes once, which must not count
+	if _, err := p.ask(ctx, nil, "free", 1); err != nil { // the nodes that the first cycle creates must not count
 		return err
 	}
 	done, err := p.measure(ctx, func(context.Context) (cost, error) {
@@ -125,7 +126,7 @@ func (p *process) weigh(ctx context.Context, on *server, path string, clients in
 	return err
 }
 
-// measure runs the process's task once.
+// measure runs the process's task once. spent returns the cost so far.
 func (p *process) measure(ctx context.Context, spent func(context.Context) (cost, error)) (done performance, err error) {
 	var costs []cost
 	mark := func() error {
@@ -159,7 +160,7 @@ func (p *process) measure(ctx context.Context, spent func(context.Context) (cost
 	return done, nil
 }
 
-// ask sends a command, calls mark for each mark, and returns the numbers in the answer.
+// ask sends a command, calls mark for each "mark", and returns the numbers in the answer.
 func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([]float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("no answer in %v", 2*patience))
 	defer cancel()
@@ -193,7 +194,7 @@ func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([
 	}
 }
 
-// close ends the sessions and the process. Sessions that expired later would disturb the counts.
+// close ends the sessions and the process. Sessions that expired later would change the counts.
 func (p *process) close() error {
 	defer p.Close(0)
 	_, err := p.ask(context.Background(), nil, "close")

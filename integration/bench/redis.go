@@ -34,7 +34,8 @@ func startRedis(ctx context.Context) (*server, error) {
 			d.version = fmt.Sprintf("Redis %s (one server, appendonly yes, appendfsync always)", info.Item("Server", "redis_version"))
 			return info.Err()
 		}
-		// It counts the changes since the last snapshot: there never is one, so these are all.
+		// The number counts the changes since the last snapshot. No snapshot is made, so it counts
+		// all.
 		d.transactions = func(ctx context.Context) (int64, error) {
 			info := look.InfoMap(ctx, "persistence")
 			if info.Err() != nil {
@@ -81,7 +82,7 @@ func (c commands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func (c commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next // only a connection's handshake is a pipeline: it does not count
+	return next // only the handshake of a connection is a pipeline, and it does not count
 }
 
 func (c commands) DialHook(next redis.DialHook) redis.DialHook {

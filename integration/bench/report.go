@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// describe returns a text on the machine and the versions that were measured.
+// describe returns a text about the machine and the measured versions.
 func describe(b *bench, peers []*peer) string {
 	clients := []string{zkserver.ClientVersion()}
 	for _, p := range peers {
@@ -37,7 +37,7 @@ func describe(b *bench, peers []*peer) string {
 	return head
 }
 
-// told returns the group of a pattern where it matches in a file, or otherwise if it does not.
+// told returns the first group of a pattern's first match in a file, or otherwise if there is none.
 func told(file, pattern, otherwise string) string {
 	text, _ := os.ReadFile(file)
 	if found := regexp.MustCompile(pattern).FindSubmatch(text); found != nil {
@@ -46,14 +46,15 @@ func told(file, pattern, otherwise string) string {
 	return otherwise
 }
 
-// The document, and the lines between which update replaces its text.
+// Name of the document, and the lines between which update replaces the text.
 const (
 	document  = "BENCHMARKS.md"
 	beginMark = "<!-- begin: written by make bench UPDATE=1 -->\n"
 	endMark   = "<!-- end -->\n"
 )
 
-// ready returns an error if the results of a run could not be written.
+// ready returns an error if the results of a run could not be written to the directories. It
+// creates missing ones.
 func ready(out, update string) (err error) {
 	for _, dir := range []string{out, update} {
 		if dir != "" {
@@ -66,7 +67,7 @@ func ready(out, update string) (err error) {
 	return err
 }
 
-// update updates the document and the charts in a directory.
+// update updates the document, the results and the charts in a directory.
 func (r *report) update(dir string) error {
 	text, err := r.updated(dir)
 	if err != nil {
@@ -75,8 +76,8 @@ func (r *report) update(dir string) error {
 	return r.write(dir, document, text)
 }
 
-// updated returns the directory's document with this report's charts and tables in place of the old
-// ones.
+// updated returns the directory's document with the charts and tables of this report between the
+// marks.
 func (r *report) updated(dir string) (string, error) {
 	name := filepath.Join(dir, document)
 	text, err := os.ReadFile(name)
@@ -98,7 +99,7 @@ func (r *report) updated(dir string) (string, error) {
 	return b.String(), nil
 }
 
-// print prints the tables in Markdown. It returns the missed bars on counts.
+// print prints the tables in Markdown. It returns texts about the missed bars on counts.
 func (r *report) print(w io.Writer) (missed []string) {
 	fmt.Fprintln(w, r.Head)
 	var rows [][]string
@@ -107,7 +108,7 @@ func (r *report) print(w io.Writer) (missed []string) {
 		for _, b := range one.Bars {
 			value, of, ok := r.value(one, b)
 			if !ok {
-				continue // the peer or the experiment did not take part
+				continue // a peer or an experiment was not measured
 			}
 			name := fmt.Sprintf("%s, %s: %s", one.Workload, one.Title, one.Figures[b.Figure].Title)
 			format, limit := decimals.format, "≤ "
@@ -134,8 +135,8 @@ func (r *report) print(w io.Writer) (missed []string) {
 	return missed
 }
 
-// value returns Holdfast's value for a bar. of says what a ratio refers to; "" for other values. ok
-// is false if a peer or an experiment of the comparison did not take part.
+// value returns Holdfast's value for a bar. For a ratio, of says to what; otherwise it is "". ok is
+// false if a peer or an experiment of the comparison was not measured.
 func (r *report) value(one *result, b bar) (value float64, of string, ok bool) {
 	if one.index(holdfastName) < 0 {
 		return 0, "", false
@@ -157,8 +158,8 @@ func (r *report) value(one *result, b bar) (value float64, of string, ok bool) {
 	return value, "", true
 }
 
-// met reports whether v meets the bar. It compares values to two decimals, as the tables show them,
-// but times with a limit below 0.01 s exactly.
+// met reports whether v meets the bar. It rounds v to two decimals, as the tables do, unless the
+// limit is between 0 and 0.01, as for short times.
 func (b bar) met(v float64) bool {
 	if b.Limit == 0 || b.Limit >= 0.01 {
 		v = math.Round(v*100) / 100

@@ -13,7 +13,7 @@ import (
 )
 
 // resultsFile has a line of JSON about the machine, and one for each experiment. Tables and charts
-// are made from it alone.
+// are made from this file alone.
 const resultsFile = "results.jsonl"
 
 // report has the results of a run.
@@ -43,7 +43,7 @@ type figure struct {
 	Unit  unit   `json:"unit"`
 }
 
-// unit is the format of a figure's values.
+// unit is the format of values: they are multiplied by Scale and printed with Format.
 type unit struct {
 	Scale  float64 `json:"scale"`
 	Format string  `json:"format"`
@@ -63,7 +63,7 @@ var (
 
 func (u unit) format(v float64) string { return fmt.Sprintf(u.Format, v*u.Scale) }
 
-// bar is a limit for Holdfast's median of a figure, for its ratio to a peer's, or for its ratio to
+// bar is a limit for Holdfast's median of a figure, for the ratio to a peer's, or for the ratio to
 // Holdfast's own in another experiment.
 type bar struct {
 	Figure  int     `json:"figure"`            // index in the table's figures
@@ -71,12 +71,12 @@ type bar struct {
 	Beside  string  `json:"beside,omitempty"`  // title of another experiment of the same workload; "": none
 	Least   bool    `json:"least,omitempty"`   // the limit is a minimum; otherwise a maximum
 	Limit   float64 `json:"limit"`
-	// Counted says that the value does not depend on the machine's speed or load, so a miss makes the
+	// Counted means that the value does not depend on the machine's speed or load. A miss makes the
 	// exit status 1.
 	Counted bool `json:"counted,omitempty"`
 }
 
-// turn is the values of an experiment's figures, in their order.
+// turn has the values of an experiment's figures, in their order.
 type turn []float64
 
 // none is the value of a missing figure; null in JSON.
@@ -105,7 +105,7 @@ func (t *turn) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// fits reports whether each peer has the same number of turns, with a value for each figure, and
+// fits reports whether all peers have the same number of turns, with a value for each figure, and
 // each bar refers to an existing figure.
 func (r *result) fits() bool {
 	fits := len(r.Peers) > 0 && len(r.Rounds) == len(r.Peers)
@@ -121,7 +121,7 @@ func (r *result) fits() bool {
 	return fits
 }
 
-// check returns an error if a figure is missing. Holdfast has all figures; each other peer has at
+// check returns an error if a figure is missing. Holdfast must have all figures; each other peer at
 // least one.
 func (r *result) check() error {
 	for _, p := range r.Peers {
@@ -151,12 +151,12 @@ func (r *report) find(workload, title string) *result {
 	return r.results[i]
 }
 
-// index returns the index of a peer, or -1 if it took no part.
+// index returns the index of a peer, or -1 if it did not take part.
 func (r *result) index(name string) int {
 	return slices.IndexFunc(r.Peers, func(p *peer) bool { return p.Name == name })
 }
 
-// median returns the median of a figure of the named peer, which must have taken part.
+// median returns the median of a figure over the turns of a peer, which must have taken part.
 func (r *result) median(name string, figure int) float64 {
 	var all []float64
 	for _, turn := range r.Rounds[r.index(name)] {
@@ -165,8 +165,8 @@ func (r *result) median(name string, figure int) float64 {
 	return median(all)
 }
 
-// ratio returns the median of two peers' ratios, turn by turn. It returns false if all turns are
-// zero for both.
+// ratio returns the median over the turns of the ratio of two peers' figures. ok is false if a peer
+// did not take part, or the median is no number.
 func (r *result) ratio(name, to string, figure int) (float64, bool) {
 	ours, theirs := r.index(name), r.index(to)
 	if ours < 0 || theirs < 0 {
@@ -182,8 +182,8 @@ func (r *result) ratio(name, to string, figure int) (float64, bool) {
 
 func median(v []float64) float64 { return quantile(v, 0.5) }
 
-// quantile returns the value below which that share of the values lies, interpolated; NaN if there
-// are none.
+// quantile returns the value below which the given share of the values lies, interpolated; NaN
+// without values.
 func quantile(v []float64, share float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -195,7 +195,7 @@ func quantile(v []float64, share float64) float64 {
 	return v[low] + (at-float64(low))*(v[high]-v[low])
 }
 
-// save writes a report that restore can read.
+// save writes the report in the format that restore reads.
 func (r *report) save(w io.Writer) error {
 	lines := json.NewEncoder(w)
 	err := lines.Encode(r)
@@ -243,7 +243,8 @@ func loadFile(name string) (*report, error) {
 	return r, nil
 }
 
-// write writes the results, the tables and the charts into a directory that ready has checked.
+// write writes the results, the tables and the charts to a directory that ready has checked. tables
+// is the name of the tables' file, and text its content.
 func (r *report) write(dir, tables, text string) error {
 	var lines bytes.Buffer
 	err := errors.Join(r.save(&lines),

@@ -15,13 +15,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// server is the system that the clients lock with: one ZooKeeper server, an ensemble, or another
+// server is the system on which the clients lock: one ZooKeeper server, an ensemble, or another
 // system.
 type server struct {
 	addr    string // address for clients: host:port, several separated by commas
 	version string // name and version of the system
-	// These count the transactions in its log so far, the requests of all clients so far, and the
-	// contenders for a lock, holders included. The last two are nil if the system cannot count them.
+	// transactions counts the transactions in the log so far, requests the requests of all clients
+	// so far, and queued the contenders for a lock, holders included. requests and queued are nil
+	// if the system cannot count them.
 	transactions func(ctx context.Context) (int64, error)
 	requests     func(ctx context.Context) (float64, error)
 	queued       func(ctx context.Context, path string) (int, error)
@@ -45,7 +46,7 @@ const roundTrip = time.Millisecond
 
 const loopback = ", loopback"
 
-// on returns the experiment on another variant, with only the given bars.
+// on changes the experiment's variant, title and bars.
 func (e *experiment) on(variant string, bars ...bar) *experiment {
 	e.variant, e.Bars = variant, bars
 	e.Title = strings.TrimSuffix(e.Title, loopback) + map[string]string{
@@ -55,7 +56,8 @@ func (e *experiment) on(variant string, bars ...bar) *experiment {
 	return e
 }
 
-// elsewhere returns the experiments on other variants than one nearby server.
+// elsewhere returns the experiments on other variants than standalone that do not belong to another
+// workload's list.
 func elsewhere(s size) []*experiment {
 	const queue = 16
 	list := []*experiment{
@@ -66,7 +68,7 @@ func elsewhere(s size) []*experiment {
 		handoffAmong(queue, shortHold).on(three),
 	}
 	bars := asOften
-	if s.quick { // a quick run includes each experiment that has bars
+	if s.quick { // a quick run includes each experiment with bars
 		bars = nil
 	}
 	for _, n := range s.queues {
@@ -77,14 +79,15 @@ func elsewhere(s size) []*experiment {
 	return list
 }
 
-// site is the connection target of a peer's clients in an experiment.
+// site is where the clients of a peer connect in an experiment.
 type site struct {
 	*bench
-	on *server // the system that the clients use
+	on *server // the system on which the clients lock
 	at string  // address for the clients
 }
 
-// site returns the site of a peer on a variant. It starts missing servers.
+// site returns the site of a peer on a variant. It starts an ensemble or relays if the variant
+// needs them.
 func (b *bench) site(ctx context.Context, variant string, p *peer) (_ *site, err error) {
 	on := cmp.Or(p.server, b.zookeeper.server)
 	if variant == three {
@@ -106,7 +109,7 @@ func (b *bench) site(ctx context.Context, variant string, p *peer) (_ *site, err
 	return &site{b, on, strings.Join(b.far[on].Addrs(), ",")}, nil
 }
 
-// zookeeper is a server, or an ensemble with the leader last: the first client connects to a
+// zookeeper is a server, or an ensemble. The leader is last, so that the first client connects to a
 // follower, as most clients do.
 type zookeeper struct {
 	*server
@@ -114,10 +117,10 @@ type zookeeper struct {
 	leader  *zkserver.Server
 	look    *plain // session that reads the servers' state
 
-	questions int // our own requests that the members have counted
+	questions int // number of queries of this program that the members have counted
 }
 
-// startZooKeeper starts n servers with heaps of that many MiB. They sync their logs, as in
+// startZooKeeper starts n servers, each with a heap of the given MiB. They sync their logs, as in
 // production.
 func startZooKeeper(ctx context.Context, n, heap int) (_ *zookeeper, err error) {
 	options := zkserver.Options{Fsync: true, Optimize: true, HeapMB: heap, TickTime: 2 * time.Second}
@@ -153,14 +156,14 @@ func startZooKeeper(ctx context.Context, n, heap int) (_ *zookeeper, err error) 
 	return z, nil
 }
 
-// transactions asks the leader, which is the first server to know a transaction.
+// transactions asks the leader, which knows a transaction first.
 func (z *zookeeper) transactions(ctx context.Context) (int64, error) {
 	z.questions++
 	return z.leader.Zxid(ctx)
 }
 
 // requests returns the number of requests that the members have received from all clients, with
-// their pings. The servers also count these queries, so they are subtracted.
+// their pings. The members also count this program's queries, so these are subtracted.
 func (z *zookeeper) requests(ctx context.Context) (float64, error) {
 	sum := float64(-z.questions)
 	for _, m := range z.members {
@@ -174,12 +177,12 @@ func (z *zookeeper) requests(ctx context.Context) (float64, error) {
 	return sum, nil
 }
 
-// watches returns the number of watches that clients have set.
+// watches returns the number of watches of clients at the leader.
 func (z *zookeeper) watches(ctx context.Context) (float64, error) {
 	return statistic(ctx, z.leader, "zk_watch_count")
 }
 
-// awaitWatches waits until clients have set n watches: a waiter has joined once it watches its
+// awaitWatches waits until clients have n watches: a waiter has joined once it watches its
 // predecessor.
 func (z *zookeeper) awaitWatches(ctx context.Context, n int) error {
 	return wait.Until(ctx, patience, "all wait", func() (bool, error) {
@@ -188,7 +191,7 @@ func (z *zookeeper) awaitWatches(ctx context.Context, n int) error {
 	})
 }
 
-// statistic returns a member's counter.
+// statistic returns a number of a member's mntr.
 func statistic(ctx context.Context, member *zkserver.Server, name string) (float64, error) {
 	stats, err := member.Mntr(ctx)
 	if err != nil {

@@ -17,20 +17,20 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Names of peers that only workload G has: they do the least that a sweep needs.
+// Names of peers that only workload G has. They send the least requests that a sweep needs.
 const (
 	readsName  = "reads"
 	singleName = "single"
 )
 
-// mostDeleted is the largest number of trees that a measurement of the delete rate deletes. The
-// rate does not change with more.
+// mostDeleted is the largest number of trees with which the rate of deletes is measured. More trees
+// do not change the rate.
 const mostDeleted = 10_000
 
 // inFlight is the number of concurrent requests, the reaper's default.
 const inFlight = reaper.DefaultConcurrency
 
-// sweepOrphans is workload G: a sweep deletes locks whose holders died, flat below the root or
+// sweepOrphans is workload G: a sweep deletes locks with expired entries, flat below the root or
 // nested in directories.
 func sweepOrphans(trees int, how string) *experiment {
 	f := &forest{trees: trees, nested: how == "nested", ttl: time.Millisecond}
@@ -67,7 +67,8 @@ func sweepOrphans(trees int, how string) *experiment {
 	}
 }
 
-// sweepLive is workload H: a sweep of live entries, and another one that knows them from the first.
+// sweepLive is workload H: a sweep of live entries, and a second one that knows the entries from
+// the first.
 func sweepLive(trees int, ttl time.Duration, bars ...bar) *experiment {
 	f := &forest{trees: trees, ttl: ttl}
 	return &experiment{
@@ -92,7 +93,7 @@ type sweeper struct {
 }
 
 func openSweeper(ctx context.Context, s *site, f *forest, orphanAfter time.Duration) (*sweeper, error) {
-	f.at = s.newPath() // the other peers' trials use the same path
+	f.at = s.newPath() // all trials of the experiment use this forest
 	w := &sweeper{forest: f, site: s}
 	var err error
 	w.policies, err = policy.NewSet(policy.Policy{
@@ -109,14 +110,14 @@ func openSweeper(ctx context.Context, s *site, f *forest, orphanAfter time.Durat
 
 func (w *sweeper) close() error { return errors.Join(w.client.Close(), w.fell(w.zookeeper.look.Conn)) }
 
-// swept has the results of a sweep: its seconds, and the cost of each tree.
+// swept has the results of a sweep: its report, its seconds, and the cost for each tree.
 type swept struct {
 	reaper.Report
 	took float64
 	each cost
 }
 
-// sweep sweeps all trees.
+// sweep sweeps all trees with the reaper. It fails if the reaper saw fewer.
 func (w *sweeper) sweep(ctx context.Context, r *reaper.Reaper) (done swept, err error) {
 	done.each, err = w.costOf(ctx, sessions{{counts: w.Counts}}, func() (int, error) {
 		start := time.Now()
@@ -140,7 +141,7 @@ func (w *sweeper) sweepAnew(ctx context.Context, dry bool) (swept, error) {
 }
 
 // orphans measures dry runs, the heap of a bare listing and of a sweep that deletes all trees, and
-// the rate of bare deletes.
+// the rate of deletes without a reaper.
 func (w *sweeper) orphans(ctx context.Context) (turn, error) {
 	if err := w.plant(ctx, w.bench); err != nil {
 		return nil, err
@@ -177,7 +178,7 @@ func (w *sweeper) orphans(ctx context.Context) (turn, error) {
 	return turn{n / median(scans), deletes, n / done.took, done.each.requests, done.each.transactions, peak, peak - listing}, err
 }
 
-// deleteAll deletes the nodes of a forest as the reaper does, in transactions.
+// deleteAll deletes the nodes of a forest in transactions, as the reaper does.
 func (w *sweeper) deleteAll(ctx context.Context, f *forest) error {
 	const atOnce, treesEach = 4, reaper.DefaultBatch / 3
 	return spread(atOnce, f.trees, treesEach, func(first, end int) error {
@@ -217,7 +218,8 @@ func (w *sweeper) live(ctx context.Context) (turn, error) {
 	return append(figures, kept/float64(w.trees)), nil
 }
 
-// passes returns how often a turn reads a forest: the first read after planting is slower.
+// passes returns how often a turn reads a forest. The first read after planting is slower, so a
+// small forest is read several times.
 func (f *forest) passes() int {
 	if f.trees > mostDeleted {
 		return 1 // one read of a large forest takes long enough
@@ -225,7 +227,7 @@ func (f *forest) passes() int {
 	return 5
 }
 
-// reads lists each tree and reads its entry, without any further work.
+// reads lists each tree and reads its entry, and does nothing else.
 func (s *site) reads(ctx context.Context, f *forest, client *plain) (turn, error) {
 	if err := f.plant(ctx, s.bench); err != nil {
 		return nil, err
@@ -242,7 +244,7 @@ func (s *site) reads(ctx context.Context, f *forest, client *plain) (turn, error
 	return turn{float64(f.trees) / median(took), none, none, each.requests, each.transactions, peak, none}, err
 }
 
-// singles deletes nodes one by one, with many concurrent requests.
+// singles deletes the nodes of a forest one by one, with many requests in flight.
 func (s *site) singles(ctx context.Context, f *forest, client *plain) (turn, error) {
 	rate, err := s.deletes(ctx, f, func(_ context.Context, f *forest) error {
 		return spread(inFlight, f.trees, 1, func(i, _ int) error {
@@ -257,9 +259,8 @@ func (s *site) singles(ctx context.Context, f *forest, client *plain) (turn, err
 	return turn{none, rate, none, none, none, none, none}, err
 }
 
-// deletes returns the rate at which deleteTrees deletes the nodes of locks, with their anchors and
-// without directories, in a forest like the given one. It repeats this, because one run takes only
-// tenths of a second.
+// deletes returns the rate, in nodes per second, at which deleteTrees deletes the trees of a forest
+// like the given one. One run takes tenths of a second, so it is the median of several.
 func (b *bench) deletes(ctx context.Context, like *forest, deleteTrees func(context.Context, *forest) error) (float64, error) {
 	const passes = 3
 	var rates []float64

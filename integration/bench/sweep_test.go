@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestForest: the number of directories is not a divisor of the trees, and the entries are in
-// Holdfast's format.
+// TestForest: a forest has the numbers of directories and nodes that it says, also if they do not
+// divide the trees. Its entries are in Holdfast's format.
 func TestForest(t *testing.T) {
 	for _, c := range []struct {
 		trees        int

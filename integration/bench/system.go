@@ -23,8 +23,8 @@ import (
 // lease is the lease of another system's lock, as long as Holdfast's.
 const lease = 2 * sessionTimeout
 
-// polling returns the backoff of clients that wait for a lock without a queue: first 16 ms, then
-// longer, at most 128 ms.
+// polling returns the backoff of clients that wait for a lock without a queue: 16 ms at first, then
+// longer, up to 128 ms.
 func polling() redislock.RetryStrategy {
 	return redislock.ExponentialBackoff(16*time.Millisecond, 128*time.Millisecond)
 }
@@ -37,15 +37,16 @@ type daemon struct {
 	server
 	*zkserver.Process
 	name, dir   string
-	port, other string // port of its address; another free address
+	port, other string // port of addr; another address with a free port
 
 	cmd    *exec.Cmd
-	ready  func(ctx context.Context) error // fails until the daemon is ready
-	hangUp func() error                    // ends our own connection; nil: we have none
+	ready  func(ctx context.Context) error // returns an error until the daemon is ready
+	hangUp func() error                    // ends this program's own connection; nil: there is none
 }
 
-// startDaemon starts a daemon and waits until it is ready. prepare gets d with its folder and its
-// addresses, and sets its command and functions. If startDaemon fails, it leaves nothing behind.
+// startDaemon starts a daemon and waits until it is ready. prepare gets the daemon with its folder
+// and its addresses, and sets its command and functions. If startDaemon fails, no process and no
+// folder remains.
 func startDaemon(ctx context.Context, name string, prepare func(d *daemon) error) (_ *server, err error) {
 	ports, err := zkserver.FreePorts(2)
 	if err != nil {
@@ -99,7 +100,7 @@ func (d *daemon) log() string {
 	return strings.TrimSpace(string(text))
 }
 
-// stop ends the process and discards its folder.
+// stop ends the process, closes this program's connection, and removes the folder.
 func (d *daemon) stop() error {
 	err := d.Stop(os.Interrupt, 10*time.Second)
 	if err != nil {
@@ -108,7 +109,7 @@ func (d *daemon) stop() error {
 	return errors.Join(err, d.discard())
 }
 
-// discard closes our connection and removes the folder.
+// discard closes this program's connection and removes the folder.
 func (d *daemon) discard() (err error) {
 	if d.hangUp != nil {
 		err = d.hangUp()
@@ -145,7 +146,7 @@ func (c wiredConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn lets a client check whether the server has closed the connection.
+// SyscallConn lets a client's library check whether the server has closed the connection.
 func (c wiredConn) SyscallConn() (syscall.RawConn, error) {
 	return c.Conn.(syscall.Conn).SyscallConn()
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// TestSystems: the locks of other systems exclude, wake their waiters, and cost what the tables
-// say. Their servers leave nothing behind. Systems that are not installed are skipped.
+// TestSystems: the locks of other systems exclude, wake their waiters, and cost two requests and
+// two transactions. After close no server listens. Systems that are not installed are skipped.
 func TestSystems(t *testing.T) {
 	t.Setenv(zkserver.EnvNoInstall, "1")
 	for _, p := range peers {
@@ -112,7 +112,8 @@ func testLocks(t *testing.T, p *peer, server *server) {
 	}
 }
 
-// TestPostgresLockExpires: after the lease has ended, the former owner cannot unlock.
+// TestPostgresLockExpires: when a lock has expired, another client gets it with a higher token, and
+// the former owner cannot unlock.
 func TestPostgresLockExpires(t *testing.T) {
 	t.Setenv(zkserver.EnvNoInstall, "1")
 	server, err := startPostgres(t.Context())
@@ -166,7 +167,7 @@ func TestPostgresLockExpires(t *testing.T) {
 	}
 }
 
-// TestDaemons: a daemon that does not start, or ends by itself, is an error.
+// TestDaemons: a daemon that does not start, or ends by itself, is an error with its output.
 func TestDaemons(t *testing.T) {
 	var dir string
 	start := func(script string, ready func(context.Context) error) (*server, *daemon, error) {
@@ -200,7 +201,8 @@ func TestDaemons(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotInstalled: a missing system is omitted, or an error if it must take part.
+// TestWhatIsNotInstalled: a system that is not installed is left out, or an error if it must take
+// part. Any other error of setUp is an error.
 func TestWhatIsNotInstalled(t *testing.T) {
 	there := &peer{Name: "there", Title: "There"}
 	missing := &peer{Name: "missing", Title: "Missing", start: func(context.Context) (*server, error) {
@@ -221,7 +223,8 @@ func TestWhatIsNotInstalled(t *testing.T) {
 	}
 }
 
-// TestNotesOfOtherSystems: each marked peer has a note, and each note a marked peer.
+// TestNotesOfOtherSystems: exactly the peers on other systems are marked and have a note, and the
+// tables show the note.
 func TestNotesOfOtherSystems(t *testing.T) {
 	for _, p := range peers {
 		if other := p.start != nil; other != strings.HasSuffix(p.Title, " "+mark) || other != (p.Note != "") {
@@ -281,7 +284,8 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestProcess runs a shell script as a peer, which connects to nothing.
+// TestProcess: the answers of a peer's process become figures, and wrong answers become errors. The
+// process is a shell script here.
 func TestProcess(t *testing.T) {
 	for _, test := range []struct{ name, handoff, want string }{
 		{"as it should be", "mark; mark; ok 2000000000 0.5 1000000 3000000", ""},

@@ -10,10 +10,11 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
-// waitersBehind is the number of waiters behind the holder of a lock that others try.
+// waitersBehind is the number of waiters behind the holder of a lock that another client tries.
 const waitersBehind = 16
 
-// tryLock is workload F: one client holds the lock, some wait for it, and another tries it in vain.
+// tryLock is workload F: one client holds the lock, some wait for it, and another client tries it
+// in vain.
 func tryLock(bars ...bar) *experiment {
 	return &experiment{
 		table: table{"F", fmt.Sprintf("failed try of a held lock with %d waiters"+loopback, waitersBehind), []figure{{"try, median", milliseconds}, {"requests", decimals}, {"transactions: nodes written", decimals}, {"bytes to client", kilobytes}}, bars},
@@ -21,7 +22,8 @@ func tryLock(bars ...bar) *experiment {
 		prepare: withClients(2+waitersBehind, func(ctx context.Context, c *crew) (round, error) {
 			path := c.newPath()
 			holder, client, waiters := c.sessions[0].locker(path), c.sessions[1], c.sessions[2:]
-			// The client uses another lock first, so that the tries do not include its first use.
+			// The client uses another lock first, so that the tries do not include the cost of its
+			// first use.
 			if err := errors.Join(client.locker(c.newPath()).cycle(ctx), holder.lock(ctx)); err != nil {
 				return nil, err
 			}
@@ -49,7 +51,8 @@ func tryLock(bars ...bar) *experiment {
 	}
 }
 
-// allWait waits until n clients, the holder included, queue for a lock, if the server can tell.
+// allWait waits until n clients queue for a lock, the holder included, if the server can count
+// them.
 func (s *site) allWait(ctx context.Context, path string, n int) error {
 	if s.on.queued == nil {
 		return nil
@@ -60,22 +63,21 @@ func (s *site) allWait(ctx context.Context, path string, n int) error {
 	})
 }
 
-// askEvery is the time for which a client uses a lock again and again before another client
-// requests it.
+// askEvery is how long a client uses a lock repeatedly before another client requests it.
 const askEvery = 100 * time.Millisecond
 
-// ask measures a request for a lock that another client uses again and again. If the lease is
-// cached between uses, the request comes while the lock is unused. Otherwise it comes while the
-// lock is held, its time counts from the unlock, and the user requests the lock again after that. A
-// third client takes another lock all the time, so that the server is equally awake for peers that
-// send it no requests.
+// ask measures a request for a lock that another client, the user, uses repeatedly. If the user
+// caches the lease between uses, the request comes while the lock is unused. Otherwise it comes
+// while the lock is held; its time counts from the unlock, and then the user requests the lock
+// again. A third client uses another lock all the time, because peers that send no requests would
+// leave the server idle.
 func ask(bars ...bar) *experiment {
 	return &experiment{
 		table: table{"N", fmt.Sprintf("a lock that another client uses, asked for every %v"+loopback, askEvery), []figure{{"until it is had, median", milliseconds}, {"99th percentile", milliseconds}, {"requests of the client that asks", decimals}}, bars},
 		role:  keeping,
 		takes: func(p *peer) bool { return p.Name == holdfastName || p.Name == zkLockName },
 		prepare: withClients(1, func(ctx context.Context, c *crew) (round, error) {
-			if err := c.add(ctx, peerNamed(c.Name), 2); err != nil { // not in the role: no cached lease
+			if err := c.add(ctx, peerNamed(c.Name), 2); err != nil { // without the role: no cached lease
 				return nil, err
 			}
 			path := c.newPath()
@@ -127,7 +129,7 @@ func askUnused(ctx context.Context, _, asker locker) (time.Duration, error) {
 	return time.Since(start), asker.unlock()
 }
 
-// askHeld requests the lock while it is held, and returns how long the request waits from the
+// askHeld requests the lock while it is held, and returns how long the request waits after the
 // unlock.
 func askHeld(ctx context.Context, user, asker locker) (time.Duration, error) {
 	if err := user.lock(ctx); err != nil {

@@ -27,12 +27,13 @@ type take func(ctx context.Context) (unlocker, error)
 
 type unlocker interface{ Unlock() error }
 
-// held converts a call of the library into a take.
+// held returns a take that calls a function of the library.
 func held[H unlocker](call func(context.Context) (H, error)) take {
 	return func(ctx context.Context) (unlocker, error) { return call(ctx) }
 }
 
-// openTaking opens sessions of Holdfast. Their lockers lock with the take that of returns.
+// openTaking returns an opener of sessions of Holdfast, whose lockers lock with the takes that of
+// returns.
 func openTaking(of func(c *lock.Client, name string) take) opener {
 	return func(ctx context.Context, addr string) (session, error) {
 		meter := new(zkserver.Meter)
@@ -51,7 +52,8 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 				}
 				return holdfastLocker(c.Mutex(name), of(c, name))
 			},
-			// The nodes of frequently used locks stay for a second; settle waits for their end.
+			// The parent of a frequently used lock stays for a second; settle waits until it is
+			// deleted.
 			settle: func(ctx context.Context) error {
 				return wait.Until(ctx, patience, "all locks are gone", func() (bool, error) {
 					there, _, err := admin.New(c).Children(ctx, root)
@@ -66,8 +68,8 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 func holdfastLocker(mutex *lock.Mutex, take take) locker {
 	var hold unlocker
 	return locker{
-		// The context cannot end, as with the other peers: a cancelable context costs a goroutine
-		// for each request.
+		// The context of a request cannot end, as with the other peers: a context that can end costs
+		// a goroutine for each request.
 		lock: func(ctx context.Context) (err error) {
 			hold, err = take(context.WithoutCancel(ctx))
 			return err
@@ -80,7 +82,7 @@ func holdfastLocker(mutex *lock.Mutex, take take) locker {
 	}
 }
 
-// plain is an unmodified session of go-zookeeper.
+// plain is a session of go-zookeeper with a meter.
 type plain struct {
 	zkserver.Meter
 	*zk.Conn
@@ -112,7 +114,7 @@ func (s *plain) hangUp() error {
 	return nil
 }
 
-// openZK opens sessions of go-zookeeper. Their lockers are those that locks returns.
+// openZK returns an opener of sessions of go-zookeeper, whose lockers are those that locks returns.
 func openZK(locks func(conn *zk.Conn, path string) locker) opener {
 	return func(ctx context.Context, addr string) (session, error) {
 		s, err := openPlain(ctx, addr)
@@ -130,7 +132,7 @@ func zkLock(conn *zk.Conn, path string) locker {
 	return locker{lock: func(context.Context) error { return l.Lock() }, unlock: l.Unlock}
 }
 
-// zkLocks takes several locks one after the other, always in the same order.
+// zkLocks takes several locks one after the other, all clients in the same order.
 func zkLocks(conn *zk.Conn, p string) locker {
 	var all []locker
 	for _, name := range namesOf(path.Base(p)) {
@@ -152,7 +154,7 @@ func zkLocks(conn *zk.Conn, p string) locker {
 	}
 }
 
-// bareNode creates a node and deletes it: the least cost of a lock in ZooKeeper.
+// bareNode creates a node and deletes it: the least requests of a lock in ZooKeeper.
 func bareNode(conn *zk.Conn, path string) locker {
 	return locker{
 		lock: func(context.Context) error {
@@ -164,18 +166,18 @@ func bareNode(conn *zk.Conn, path string) locker {
 }
 
 // bareRequests sends the requests that Holdfast sends for a free lock. The difference to Holdfast
-// is the library's own cost. From the second time on the parent stays.
+// is the library's own cost. From the second cycle on the parent stays.
 func bareRequests(conn *zk.Conn, path string) locker {
 	record := znode.Record{Owner: "bench", Host: "bench.example.com", PID: 12345, TTL: 30_000, ExpiresAt: 1_800_000_000_000, AcquiredAt: 1_800_000_000_000}
 	data, anchorData := record.Encode(), znode.AnchorData{}.Encode()
 	var parent []byte
 	var prefix, anchor, entry string
 	var times int
-	var version int32 // the parent's version; 0: there is no parent
+	var version int32 // version of the parent; 0: there is no parent
 	return locker{
 		lock: func(context.Context) error {
 			var ops []any
-			if version == 0 { // a new generation
+			if version == 0 { // creates the parent with a new generation
 				p := znode.Parent{Kind: znode.Mutex, Generation: znode.NewID()}
 				parent, prefix, anchor = p.Encode(), path+"/"+znode.Prefix(p.Generation, znode.Exclusive), path+"/"+znode.Anchor(p.Generation)
 				ops = append(ops, &zk.CreateRequest{Path: path, Data: parent, Acl: acl}, &zk.CreateRequest{Path: anchor, Data: anchorData, Acl: acl})

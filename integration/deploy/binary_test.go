@@ -20,8 +20,8 @@ func read(t *testing.T, path ...string) string {
 	return string(data)
 }
 
-// TestDockerfile runs the Dockerfile's build command, and checks that the binary needs nothing
-// else: no linker, no library, no time zones.
+// TestDockerfile: the Dockerfile's build command makes a binary that needs no linker and no
+// library, and has time zones. The image begins empty, and does not run as root.
 func TestDockerfile(t *testing.T) {
 	file := read(t, folder, "Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM `).Split(file, -1)
@@ -64,7 +64,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// directives has the sections and keys that the units may use.
+// directives has the keys that the units may use, by section.
 var directives = map[string]string{
 	"Unit":    "Description Documentation Wants After",
 	"Timer":   "OnBootSec OnUnitInactiveSec RandomizedDelaySec",
@@ -75,7 +75,7 @@ var directives = map[string]string{
 		"RestrictNamespaces RestrictRealtime RestrictSUIDSGID SystemCallArchitectures SystemCallFilter SystemCallErrorNumber",
 }
 
-// TestUnits parses the units, and lets systemd verify them if it is installed.
+// TestUnits: the units use only known keys. If systemd-analyze is installed, it accepts them.
 func TestUnits(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(folder, "systemd", "*"))
 	if err != nil || len(paths) != 3 {
@@ -98,7 +98,7 @@ func TestUnits(t *testing.T) {
 			}
 		}
 		copied := filepath.Join(copies, filepath.Base(path))
-		text = strings.ReplaceAll(text, "/usr/local/bin/reaper", "/bin/true") // systemd checks that the program exists
+		text = strings.ReplaceAll(text, "/usr/local/bin/reaper", "/bin/true") // systemd-analyze checks that the program exists
 		if err := os.WriteFile(copied, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

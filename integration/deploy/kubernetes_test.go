@@ -48,7 +48,7 @@ func manifest(t *testing.T, name string) map[string]metav1.Object {
 	return decode(t, name, []byte(read(t, folder, "kubernetes", name)))
 }
 
-// decode decodes objects, each by the schema of its kind: no key may be unknown or come twice.
+// decode decodes objects, each by the schema of its kind. Unknown and repeated keys are errors.
 func decode(t *testing.T, name string, data []byte) map[string]metav1.Object {
 	t.Helper()
 	objects := map[string]metav1.Object{}
@@ -143,7 +143,7 @@ func TestCronJob(t *testing.T) {
 	if job.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent || pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
 		t.Errorf("%v, %v", job.Spec.ConcurrencyPolicy, pod.Spec.RestartPolicy)
 	}
-	// The selectors must not match each other's pods.
+	// The Deployment's selector must not match the CronJob's pods.
 	d := manifest(t, "deployment.yaml")["Deployment"].(*appsv1.Deployment)
 	if selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err != nil || selector.Matches(labels.Set(pod.Labels)) {
 		t.Errorf("the deployment selects the job's pods too: %v", err)
@@ -158,8 +158,8 @@ func checkSelects(t *testing.T, what string, s *metav1.LabelSelector, pod map[st
 	}
 }
 
-// checkPod checks that a pod has no more rights than it needs, as the restricted profile of
-// Kubernetes' pod security standards demands.
+// checkPod checks that a pod's rights are limited as the restricted profile of Kubernetes' pod
+// security standards demands, and that its mounts are read-only.
 func checkPod(t *testing.T, pod corev1.PodTemplateSpec) {
 	t.Helper()
 	s, c := pod.Spec.SecurityContext, pod.Spec.Containers[0]
@@ -185,9 +185,9 @@ func checkPod(t *testing.T, pod corev1.PodTemplateSpec) {
 	}
 }
 
-// checkConfig parses the configuration with the reaper's parser, also with its commented examples.
-// It checks that the pod mounts the configuration and the files that it names, and that the pod can
-// reach the servers.
+// checkConfig parses the configuration with the reaper's parser, as it is and with its commented
+// examples. The pod must mount the configuration and the files that it names, and may reach the
+// servers.
 func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, listen string, out []networkingv1.NetworkPolicyEgressRule) {
 	t.Helper()
 	open := map[string]bool{}
@@ -216,7 +216,7 @@ func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, 
 				t.Errorf("the NetworkPolicy does not let it reach %s: %v", server, err)
 			}
 		}
-		if _, err := c.Options(); err != nil { // reads the files that the configuration names
+		if _, err := c.Options(); err != nil { // also reads the files that the configuration names
 			t.Error(err)
 		}
 		if example := strings.Contains(text, ":2281"); example != (c.ZooKeeper.Auth != nil) || example != (c.ZooKeeper.TLS != nil) {
@@ -237,7 +237,7 @@ func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, 
 }
 
 // secrets creates local folders for the pod's secrets, with the contents that the manifests
-// describe and the modes that Kubernetes would set.
+// describe and the file modes that Kubernetes would set. It returns the folders by mount path.
 func secrets(t *testing.T, pod corev1.PodTemplateSpec) map[string]string {
 	t.Helper()
 	authority := testpki.New(t)

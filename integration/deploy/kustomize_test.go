@@ -31,7 +31,8 @@ func kustomize(t *testing.T, files filesys.FileSystem, dir string) map[string]me
 	return decode(t, dir, text)
 }
 
-// TestKustomization builds the base, and the example overlay in its comment.
+// TestKustomization: the base has the manifest's objects, and the example overlay in its comment
+// changes the namespace, the image and the configuration.
 func TestKustomization(t *testing.T) {
 	base := read(t, folder, "kubernetes", "kustomization.yaml")
 	example := strings.Join(regexp.MustCompile(`(?m)^#   (\w+:.*|  .*)$`).FindAllString(base, -1), "\n")
@@ -70,7 +71,7 @@ func TestKustomization(t *testing.T) {
 	}
 }
 
-// TestPodMonitor: the Prometheus operator finds the pods, under the job name in the alert rules.
+// TestPodMonitor: the Prometheus operator finds the pods, with the job name of the alert rules.
 func TestPodMonitor(t *testing.T) {
 	monitor := manifest(t, "podmonitor.yaml")["PodMonitor"].(*monitoringv1.PodMonitor)
 	pod := manifest(t, "deployment.yaml")["Deployment"].(*appsv1.Deployment).Spec.Template
@@ -83,7 +84,7 @@ func TestPodMonitor(t *testing.T) {
 	}
 }
 
-// TestPrometheusRule runs the command that makes a PrometheusRule of the alert rules.
+// TestPrometheusRule: the command in podmonitor.yaml makes a PrometheusRule with all alert rules.
 func TestPrometheusRule(t *testing.T) {
 	command := regexp.MustCompile(`(?m)^#   (\{ .*; \}) \| kubectl apply -n locks -f -$`).FindStringSubmatch(read(t, folder, "kubernetes", "podmonitor.yaml"))
 	if command == nil {

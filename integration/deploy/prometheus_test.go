@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// documented returns the reaper's metrics with their labels from the doc of package status. A test
-// there compares them with the metrics served.
+// documented returns the labels of the reaper's metrics by name, from the doc of package status. A
+// test of that package compares the doc with the served metrics.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	doc, err := os.ReadFile("../../reaper/status/doc.go")
@@ -77,8 +77,7 @@ func checkQuery(t *testing.T, known map[string][]string, query string) {
 	})
 }
 
-// TestMetricsThatAreNamed: every metric named in any file exists, also in pages, annotations and
-// descriptions.
+// TestMetricsThatAreNamed: each metric that a file of the folder names exists.
 func TestMetricsThatAreNamed(t *testing.T) {
 	known := documented(t)
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -185,7 +184,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// alerts parses the rules as Prometheus does.
+// alerts parses the alert rules as Prometheus does, and returns them by name.
 func alerts(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(folder, "prometheus", "alerts.yaml"))
@@ -211,8 +210,8 @@ func alerts(t *testing.T) map[string]rulefmt.Rule {
 	return rules
 }
 
-// TestAlerts: the rules use existing metrics. The page says what to do about each alert, and
-// promtool tests each.
+// TestAlerts: the rules use existing metrics. Each alert has a section in the page, and a test for
+// promtool.
 func TestAlerts(t *testing.T) {
 	known, page, tests := documented(t), read(t, folder, "README.md"), read(t, folder, "prometheus", "alerts_test.yaml")
 	_, runbook, _ := strings.Cut(page, "\n## What to do when an alert fires\n")
@@ -240,7 +239,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestAlertsFireAndClear has promtool run the tests of the rules.
+// TestAlertsFireAndClear: promtool's tests of the rules pass.
 func TestAlertsFireAndClear(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

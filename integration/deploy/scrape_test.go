@@ -23,7 +23,7 @@ func scrapes(t *testing.T, file string) *config.Config {
 	return c
 }
 
-// TestScrape: the scrape configuration names the rules, and the job in the rules.
+// TestScrape: the scrape configuration names the file of the rules, and has the job of the rules.
 func TestScrape(t *testing.T) {
 	c := scrapes(t, filepath.Join(folder, "prometheus", "prometheus.yaml"))
 	if len(c.RuleFiles) != 1 || filepath.Base(c.RuleFiles[0]) != "alerts.yaml" {
@@ -34,7 +34,8 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// TestScrapeInKubernetes: the Service in the other example of the scrape configuration exists.
+// TestScrapeInKubernetes: the other example of the scrape configuration names the Service of the
+// manifests.
 func TestScrapeInKubernetes(t *testing.T) {
 	text := read(t, folder, "prometheus", "prometheus.yaml")
 	text = regexp.MustCompile(`(?m)^    (static_configs:|  - targets:).*\n`).ReplaceAllString(text, "")

@@ -15,13 +15,13 @@ const (
 	takers      = 17
 	cutTimes    = 4
 	turnTime    = time.Millisecond       // time of work under the lock
-	cutEvery    = 500 * time.Millisecond // pause after all clients have connected again
+	cutEvery    = 500 * time.Millisecond // pause after all clients have reconnected
 	retryAfter  = 100 * time.Millisecond // time until a failed call is repeated
 	unlockTries = 3
-	wedgedAfter = 15 * time.Second // time without a handoff: longer than the session or lease of a dead client
+	wedgedAfter = 15 * time.Second // time without a handoff; longer than the session or the lease of a dead client
 
-	// longPause is a pause that Holdfast's queues must not have: all clients are alive, so none
-	// must wait for a lease to end.
+	// longPause is the shortest pause that breaks a promise of Holdfast: all clients are alive, so
+	// none has to wait for a lease to end.
 	longPause = shortTTL
 )
 
@@ -42,13 +42,13 @@ var cuts = &scenario{
 // cutsRun has the observations of clients that took turns, before and after the cuts.
 type cutsRun struct {
 	turns       *turns
-	served      int           // number of clients that entered after the cuts
-	pause       time.Duration // longest time without a handoff, from the first cut on
-	newSessions int           // clients whose sessions did not survive
-	told        int           // holders whose library reported the loss of the lock
+	served      int           // number of clients that held the lock after the cuts
+	pause       time.Duration // longest time in which no client got the lock, from the first cut on
+	newSessions int           // number of clients whose sessions did not survive
+	told        int           // number of clients whose library reported the loss of a hold
 }
 
-// wedged reports whether some clients did not enter after the cuts.
+// wedged reports whether some clients did not get the lock after the cuts.
 func (r *cutsRun) wedged() bool { return r.served < takers }
 
 // broken lists the promises of Holdfast that were broken.
@@ -124,7 +124,7 @@ func (r *cutsRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 	if err := r.turns.awaitAll(ctx, last); err != nil {
 		return err
 	}
-	if err := wait.Sleep(ctx, shortTTL); err != nil { // a hold lost in the cuts ends with its lease
+	if err := wait.Sleep(ctx, shortTTL); err != nil { // a hold that was lost in the cuts ends with its lease
 		return err
 	}
 	r.served, r.pause = r.turns.served(last), r.turns.pause(first)
@@ -139,7 +139,7 @@ func (r *cutsRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 	return nil
 }
 
-// cut cuts the clients' connections, and waits until they have reconnected.
+// cut cuts the clients' connections, waits until they have reconnected, and then pauses.
 func cut(ctx context.Context, clients []*peers.Client) error {
 	links := make([]int64, len(clients))
 	for i, c := range clients {
@@ -167,13 +167,14 @@ type turns struct {
 	failedLocks, failedUnlocks int
 }
 
-// turn is a client's turn: from the report that it was in, until just before it was told to unlock.
+// turn is a client's turn: from the report that it holds the lock, until just before the command to
+// unlock.
 type turn struct {
 	client  string
 	in, out time.Time
 }
 
-// take runs a client's turns until ctx ends. It repeats failed calls, as any program would, but
+// take runs a client's turns until ctx ends. It repeats failed calls, as any program does, but
 // calls Unlock at most unlockTries times.
 func (t *turns) take(ctx context.Context, c *peers.Client) error {
 	for {
@@ -220,7 +221,7 @@ func (t *turns) failed(ctx context.Context, count *int) error {
 	return wait.Sleep(ctx, retryAfter)
 }
 
-// inOrder returns the turns that began after a time, the earliest first.
+// inOrder returns the turns that began after start, the earliest first.
 func (t *turns) inOrder(start time.Time) []turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -229,7 +230,7 @@ func (t *turns) inOrder(start time.Time) []turn {
 	return later
 }
 
-// served returns how many clients have been in since a time.
+// served returns how many clients have begun a turn after start.
 func (t *turns) served(start time.Time) int {
 	clients := make(map[string]bool)
 	for _, one := range t.inOrder(start) {
@@ -238,8 +239,8 @@ func (t *turns) served(start time.Time) int {
 	return len(clients)
 }
 
-// awaitAll waits until all clients have been in since start. It gives up if no client enters for
-// wedgedAfter, or if some clients have not entered for twice that.
+// awaitAll waits until all clients have had a turn after start. It gives up if no turn begins for
+// wedgedAfter, or if turns are missing after twice that.
 func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
 	for last := start; t.served(start) < takers && time.Since(last) < wedgedAfter && time.Since(start) < 2*wedgedAfter; {
 		if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
@@ -252,7 +253,7 @@ func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
 	return nil
 }
 
-// pause returns the longest time since start in which no client came in.
+// pause returns the longest time since start in which no turn began.
 func (t *turns) pause(start time.Time) (longest time.Duration) {
 	end := time.Now()
 	for _, one := range t.inOrder(start) {
@@ -261,7 +262,7 @@ func (t *turns) pause(start time.Time) (longest time.Duration) {
 	return max(longest, end.Sub(start))
 }
 
-// doubles counts the turns that began before an earlier one had ended.
+// doubles returns the number of turns that began before an earlier one had ended.
 func (t *turns) doubles() (n int) {
 	var end time.Time
 	for _, one := range t.inOrder(time.Time{}) {

@@ -24,7 +24,7 @@ func TestPairPromises(t *testing.T) {
 	lost := zkserver.Line{At: at(6), Text: "lease expired"}
 	for name, test := range map[string]struct {
 		run  pairRun
-		want string // of the one promise that is broken; "": all are kept
+		want string // part of the message about the one broken promise; "": all are kept
 	}{
 		"kept":               {pairRun{contender: rides, in: at(20.1), unlocked: at(20), unlock: ok, left: ok}, ""},
 		"lost, told first":   {pairRun{contender: ours, in: at(8), asked: "no", told: lost, unlocked: at(20), unlock: "lost", left: ok}, ""},

@@ -73,21 +73,21 @@ type scenario struct {
 	head  []string                           // titles of the columns
 	times func(c *contender, rounds int) int // number of runs for a lock
 	begin func(c *contender, round int) outcome
-	alone bool // no other scenario runs while it measures
+	alone bool // no other scenario may run while it measures
 }
 
 var scenarios = []*scenario{stall, kill, cuts}
 
-// outcome runs a scenario and has its result.
+// outcome runs a scenario on one lock, and has its result.
 type outcome interface {
-	// happen runs the scenario on a lock, with a peer for the clients. It calls ready when it only
-	// has to wait.
+	// happen runs the scenario with a peer for the clients. It calls ready when it only has to
+	// wait.
 	happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string, ready func()) error
 	cells() []string
 	broken() []string // promises that Holdfast broke
 }
 
-// run is a scenario with one lock.
+// run is one run of a scenario with one lock.
 type run struct {
 	scenario  *scenario
 	contender *contender
@@ -129,8 +129,8 @@ func newReport(locks, names []string, rounds int) (*report, error) {
 	return r, nil
 }
 
-// carryOut runs all. It returns an error of the bench; a run keeps its own error. Runs are
-// concurrent, but a scenario that must be alone begins when the others only have to wait.
+// carryOut runs all scenarios. It returns an error of the bench; a run keeps its own error. Runs
+// are concurrent, but a scenario that must be alone begins when all other runs only have to wait.
 func (r *report) carryOut(ctx context.Context, verbose bool) (err error) {
 	dir, err := os.MkdirTemp("", "holdfast-flaps-")
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *run) carryOut(ctx context.Context, b *bench, ready func()) {
 	b.say("%s: %s, round %d: %s", r.scenario.name, r.contender.title, r.round, said)
 }
 
-// bench is shared by the runs: a server, and a connection for reads.
+// bench has what the runs share: a server, and a connection for reads.
 type bench struct {
 	server  string
 	version string
@@ -210,10 +210,10 @@ func newBench(ctx context.Context, verbose bool) (*bench, error) {
 	return b, nil
 }
 
-// say prints progress.
+// say prints progress to standard error.
 func (*bench) say(format string, args ...any) { fmt.Fprintf(os.Stderr, "flaps: "+format+"\n", args...) }
 
-// overhear returns a function that receives the lines of a peer.
+// overhear returns a function that prints the lines of a peer, if -v is set.
 func (b *bench) overhear(lockPath string) func(line string) {
 	start := time.Now()
 	return func(line string) {
@@ -229,21 +229,21 @@ type contender struct {
 	title   string // name in the tables
 	asked   string // call of its API that says whether the lock is held; "": there is none
 	ours    bool
-	rides   bool          // its lease outlives all faults here: the holder must keep the lock
+	rides   bool          // its lease outlives all faults: the holder must keep the lock
 	cuts    int           // least number of rounds of cuts, which hit clients at random; 0: none
 	ttl     time.Duration // TTL of Holdfast's entries
 	setUp   func(ctx context.Context, dir string) (peers.Program, error)
 	program peers.Program
-	absent  error // reason why it takes no part
+	absent  error // reason why the lock takes no part
 }
 
-// start starts a peer whose clients contend.
+// start starts a peer that uses the lock.
 func (c *contender) start(overhear func(line string)) (*peers.Peer, error) {
 	return peers.Start(c.program.Command(peers.Terms{SessionTimeout: sessionTimeout, TTL: c.ttl}), overhear)
 }
 
-// shortTTL equals the session timeout: a crash blocks others hardly longer than with ephemeral
-// nodes.
+// shortTTL equals the session timeout, so that a crash blocks other clients hardly longer than
+// ephemeral nodes do.
 const shortTTL = sessionTimeout
 
 var contenders = []*contender{

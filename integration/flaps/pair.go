@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// fault is a fault of a client that holds a lock and continues its work.
+// fault is a fault of a client that holds a lock and goes on with its work.
 type fault struct {
 	strike func(ctx context.Context, holder *peers.Client, server string) error
 	works  time.Duration // time for which the holder works after the fault
@@ -26,14 +26,14 @@ var stall = pairs("stall", "The holder's connection is stalled for 15 s", fault{
 		time.AfterFunc(stallTime, holder.Relay.Resume)
 		return nil
 	},
-	works: stallTime + 5*time.Second, // with time to connect again
+	works: stallTime + 5*time.Second, // includes time to reconnect
 })
 
 var kill = pairs("kill", "The server ends the holder's session", fault{
 	strike: func(ctx context.Context, holder *peers.Client, server string) error {
 		return holder.Tap.Expire(ctx, server)
 	},
-	works: 12 * time.Second, // longer than the session timeout, and a TTL of 6 s and the grace
+	works: 12 * time.Second, // longer than the session timeout, and than a TTL of 6 s with the grace
 })
 
 func pairs(name, title string, f fault) *scenario {
@@ -47,25 +47,26 @@ func pairs(name, title string, f fault) *scenario {
 	}
 }
 
-// pairRun has the observations of two clients. The first held the lock when the fault struck, and
+// pairRun has the observations of two clients. The first held the lock when the fault happened, and
 // the second waited for it.
 type pairRun struct {
 	fault         fault
 	contender     *contender
 	round         int
 	first, second *peers.Client
-	coming        <-chan zkserver.Line // answer of the second client's Lock
+	coming        <-chan zkserver.Line // answer to the second client's lock command
 
 	struck       time.Time
-	in           time.Time     // time at which the second client entered; zero: never
-	asked        string        // answer of the first client's library at that time: does it hold the lock?
-	warned, told zkserver.Line // warnings of its library since the fault; zero: none
+	in           time.Time     // time at which the second client got the lock; zero: never
+	asked        string        // answer of the first client's library at that time: whether it holds the lock
+	warned, told zkserver.Line // first warning and first report of a loss by the first client's library since the fault; zero: none
 	unlocked     time.Time     // time at which the first client unlocked
-	unlock       string        // answer of the first client's Unlock
-	left         string        // answer of the second client's Unlock
+	unlock       string        // answer to the first client's unlock command
+	left         string        // answer to the second client's unlock command
 }
 
-// overlap returns how long the second client was in before the first was told or was done.
+// overlap returns how long both clients held the lock: from the second client's entry until the
+// first one's library reported the loss, or until the first one unlocked.
 func (r *pairRun) overlap() time.Duration {
 	end := r.unlocked
 	if r.lost() {
@@ -77,7 +78,7 @@ func (r *pairRun) overlap() time.Duration {
 	return end.Sub(r.in)
 }
 
-// lost reports whether the first client was told of its loss.
+// lost reports whether the first client's library reported the loss of the hold.
 func (r *pairRun) lost() bool { return !r.told.At.IsZero() }
 
 // broken lists the promises of Holdfast that were broken.
@@ -143,7 +144,7 @@ func (r *pairRun) happen(ctx context.Context, b *bench, p *peers.Peer, lockPath 
 	return r.finish(ctx)
 }
 
-// queueUp makes the first client take the lock, and the second wait for it.
+// queueUp makes the first client take the lock, and waits until the second one waits for it.
 func (r *pairRun) queueUp(ctx context.Context, b *bench, p *peers.Peer, lockPath string) (err error) {
 	if r.first, err = p.Open(ctx, b.server, lockPath, peers.Mutex); err != nil {
 		return err
@@ -163,8 +164,8 @@ func (r *pairRun) queueUp(ctx context.Context, b *bench, p *peers.Peer, lockPath
 	})
 }
 
-// strike causes the fault while the first client continues to work for a while. It records whether
-// the second enters meanwhile.
+// strike causes the fault while the first client works for the fault's time. It records whether the
+// second client gets the lock meanwhile.
 func (r *pairRun) strike(ctx context.Context, b *bench) error {
 	working, cancel := context.WithTimeoutCause(ctx, r.fault.works, errDone)
 	defer cancel()
@@ -191,7 +192,7 @@ func (r *pairRun) strike(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// comeIn waits until the second client is in.
+// comeIn waits until the second client has the lock.
 func (r *pairRun) comeIn(ctx context.Context) error {
 	answer, err := r.second.Hear(ctx, r.coming)
 	if err == nil && answer.Text != ok {
@@ -203,7 +204,7 @@ func (r *pairRun) comeIn(ctx context.Context) error {
 	return err
 }
 
-// finish unlocks the first client, and then the second, which may enter only now.
+// finish makes the first client unlock, and then the second one, which may get the lock only now.
 func (r *pairRun) finish(ctx context.Context) (err error) {
 	r.warned, r.told = r.first.FirstSince(r.struck)
 	r.unlocked = time.Now()
@@ -223,5 +224,5 @@ func (r *pairRun) finish(ctx context.Context) (err error) {
 	return err
 }
 
-// errDone is the cause of a context whose time is over: the holder's work, or a wait.
+// errDone is the cause of a context whose time has ended: the holder's work, or a wait.
 var errDone = errors.New("done")

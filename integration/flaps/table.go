@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// print prints the tables in Markdown, and returns whether Holdfast kept its promises.
+// print prints the tables in Markdown, and reports whether Holdfast kept its promises.
 func (r *report) print(w io.Writer) (kept bool) {
 	versions := []string{"ZooKeeper " + r.zookeeper}
 	for _, c := range r.contenders {
@@ -29,7 +29,7 @@ func (r *report) print(w io.Writer) (kept bool) {
 	return r.verdict(w)
 }
 
-// verdict prints the promises that Holdfast broke.
+// verdict prints the promises that Holdfast broke, and reports whether it took part and broke none.
 func (r *report) verdict(w io.Writer) (kept bool) {
 	runs, broken := 0, 0
 	for _, one := range r.runs {
@@ -71,7 +71,7 @@ func (r *run) row() []string {
 	return append([]string{title}, r.cells()...)
 }
 
-// table prints a table, if it has rows.
+// table prints a table in Markdown, if it has rows.
 func table(w io.Writer, title string, head []string, rows [][]string) {
 	if len(rows) == 0 {
 		return

@@ -20,8 +20,8 @@ type Program struct {
 	Command func(args ...string) *exec.Cmd
 }
 
-// Curator compiles a Java class that uses Apache Curator. The folder must exist as long as the
-// program is used.
+// Curator compiles a Java class that uses Apache Curator, in dir. The folder must exist as long as
+// the program is used. An error of the compiler begins with "javac: ".
 func Curator(ctx context.Context, dir, class string, source []byte) (Program, error) {
 	const recipes, framework = "/usr/share/java/curator-recipes.jar", "/usr/share/java/curator-framework.jar"
 	zookeeper, err := zkserver.Find(ctx)
@@ -47,7 +47,7 @@ func Curator(ctx context.Context, dir, class string, source []byte) (Program, er
 	if err := os.WriteFile(path, source, 0o600); err != nil {
 		return Program{}, err
 	}
-	// The jars' manifests name their other dependencies.
+	// The other dependencies are named by the jars' manifests.
 	classPath := strings.Join([]string{dir, recipes, framework, zookeeper.ClassPath}, string(filepath.ListSeparator))
 	if output, err := exec.CommandContext(ctx, javac, "-cp", classPath, "-d", dir, path).CombinedOutput(); err != nil {
 		return Program{}, fmt.Errorf("javac: %w: %s", err, output)
@@ -63,7 +63,7 @@ func Curator(ctx context.Context, dir, class string, source []byte) (Program, er
 	}}, nil
 }
 
-// Kazoo returns the program of a Python source that imports kazoo.
+// Kazoo writes a Python source that imports kazoo to dir, and returns its program.
 func Kazoo(ctx context.Context, dir, name string, source []byte) (Program, error) {
 	program, err := python(ctx, "import kazoo", "python3-kazoo")
 	if err != nil {
@@ -74,14 +74,14 @@ func Kazoo(ctx context.Context, dir, name string, source []byte) (Program, error
 	return program, os.WriteFile(path, source, 0o600)
 }
 
-// KazooTests returns a Python that has kazoo's tests, and what they import.
+// KazooTests returns a Python that has kazoo's tests and their imports.
 func KazooTests(ctx context.Context) (Program, error) {
 	return python(ctx, "import kazoo.tests.util, pytest, jks, mock, objgraph, OpenSSL", "python3-kazoo",
 		"python3-pytest", "python3-pyjks", "python3-mock", "python3-objgraph", "python3-openssl")
 }
 
-// python returns the Python in the PATH if it can do the imports, and otherwise the system's,
-// for which the packages provide them.
+// python returns the Python in the PATH if it has the imports, or else /usr/bin/python3, for which
+// it installs the packages if they are missing.
 func python(ctx context.Context, imports string, packages ...string) (Program, error) {
 	var python, version string
 	err := zkserver.Install(ctx, func() ([]string, error) {

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// daprStore is a lock store of Dapr. A lock there belongs to an owner's name, not to a process, and
-// is not renewed. So a lock is a detached hold, with the owner in its metadata.
+// daprStore is a lock store of Dapr. In Dapr, a lock belongs to an owner's name and not to a
+// process, and is not renewed. So a lock is a detached hold, with the owner in its metadata.
 type daprStore struct {
 	metadata.ComponentWithMetadata
 	locks *lock.Client
@@ -77,8 +77,8 @@ func (s *daprStore) unlock(ctx context.Context, r *dapr.UnlockRequest) (dapr.Sta
 
 func (s *daprStore) Close() error { return s.locks.Close() }
 
-// TestDapr runs Dapr's conformance test of lock stores. It leaves one lock, which another sidecar then
-// unlocks.
+// TestDapr: Dapr's conformance test of lock stores passes. It leaves one lock, which only its owner
+// can unlock, through another store.
 func TestDapr(t *testing.T) {
 	servers := hosttest.Start(t)
 	properties := map[string]string{"servers": strings.Join(servers.Addresses, ","), "root": servers.Root}

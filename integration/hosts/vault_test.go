@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// vaultBackend is a backend of Vault whose servers elect the active one here. Its storage is Vault's
-// in memory.
+// vaultBackend is a backend of Vault whose servers elect the active one with Holdfast. It stores
+// data in memory.
 type vaultBackend struct {
 	physical.Backend
 	locks *lock.Client
@@ -37,7 +37,7 @@ type vaultLock struct {
 	leads    *lock.Leadership
 }
 
-// Lock returns a channel that is closed when the leadership is lost; nil if stop was closed before.
+// Lock returns a channel that is closed when the leadership is lost; nil if stop is closed first.
 func (l *vaultLock) Lock(stop <-chan struct{}) (<-chan struct{}, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -68,7 +68,7 @@ func (l *vaultLock) Unlock() error {
 	return l.leads.Resign()
 }
 
-// Value returns whether any server leads, and its value.
+// Value reports whether any server leads, and returns its value.
 func (l *vaultLock) Value() (bool, string, error) {
 	leader, err := l.election.Leader(context.Background())
 	if errors.Is(err, lock.ErrNoLeader) {
@@ -77,7 +77,8 @@ func (l *vaultLock) Value() (bool, string, error) {
 	return err == nil, leader.Value, err
 }
 
-// TestVault runs Vault's test of backends for several servers, several times in a row.
+// TestVault: Vault's test of backends for several servers passes, several times in a row, with one
+// client and with two.
 func TestVault(t *testing.T) {
 	for _, clients := range []int{1, 2} {
 		t.Run(fmt.Sprint("clients ", clients), func(t *testing.T) {

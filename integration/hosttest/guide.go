@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// CheckGuide checks that a page shows each function of a Go file from the text begin to its end.
+// CheckGuide checks that a page shows all functions of a Go file from the text begin to the file's
+// end.
 func CheckGuide(t *testing.T, page, file, begin string) {
 	t.Helper()
 	guide, err := os.ReadFile(page)

@@ -1,4 +1,4 @@
-// Package hosttest provides a ZooKeeper for the tests of other projects that use Holdfast's locks.
+// Package hosttest provides a ZooKeeper for tests of other projects that use Holdfast's locks.
 package hosttest
 
 import (
@@ -22,8 +22,9 @@ type Servers struct {
 	Root      string
 }
 
-// Start returns the servers that HOLDFAST_ZOOKEEPER names. If it names none, it starts one in memory
-// on loopback, which other processes reach too. At its end, the test fails if entries are left.
+// Start returns the servers that HOLDFAST_ZOOKEEPER names. If it names none, Start starts one in
+// memory, on loopback, which other processes reach too. At the end of the test Start deletes the
+// root. The test fails if entries are left.
 func Start(t testing.TB) Servers {
 	t.Helper()
 	s := Servers{zkserver.External(), "/host-" + znode.NewID()}
@@ -61,7 +62,7 @@ func inMemory(t testing.TB) (address string) {
 	return listener.Addr().String()
 }
 
-// Dial returns the client of one process. The end of the test closes it.
+// Dial returns a client, which is closed at the end of the test.
 func (s Servers) Dial(t testing.TB, opts ...lock.Option) *lock.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -78,8 +79,9 @@ func (s Servers) Dial(t testing.TB, opts ...lock.Option) *lock.Client {
 	return locks
 }
 
-// wipe deletes the root. It returns the entries and anchors that it found: the nodes without
-// children two levels below the root or deeper. It ignores empty ancestors, which the reaper deletes.
+// wipe deletes the root and all nodes below it. It returns the paths of entries and anchors: nodes
+// without children at least two levels below the root. It does not return empty ancestors, which
+// the reaper deletes.
 func (s Servers) wipe() (left []string, err error) {
 	conn, _, err := zk.Connect(s.Addresses, 10*time.Second, zk.WithLogInfo(false))
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 // grace is the grace of the pods' locks.
 const grace = 500 * time.Millisecond
 
-// Main runs the tests, for the TestMain of a package whose tests start pods. In a process that
-// [Servers.StartPods] has started it runs pod with a client instead. It returns the exit status.
+// Main is for the TestMain of a package whose tests start pods. It runs the tests, or in a process
+// of [Servers.StartPods] runs pod with a client. It returns the exit status.
 func Main(m *testing.M, pod func(ctx context.Context, locks *lock.Client) error) int {
 	root := os.Getenv(envRoot)
 	if root == "" {
@@ -41,7 +41,7 @@ func Main(m *testing.M, pod func(ctx context.Context, locks *lock.Client) error)
 
 func runPod(root string, pod func(ctx context.Context, locks *lock.Client) error) error {
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // the input ends with the test, even if that is killed
+		_, _ = io.Copy(io.Discard, os.Stdin) // the input ends when the test's process does, even by a kill
 		os.Exit(1)
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -61,8 +61,8 @@ func runPod(root string, pod func(ctx context.Context, locks *lock.Client) error
 // Pods are processes of the test's own program.
 type Pods []*exec.Cmd
 
-// StartPods starts n pods whose locks have that TTL. env has further variables of their
-// environment. The end of the test kills the pods that still run.
+// StartPods starts n pods whose locks have the TTL. env has additional environment variables. At
+// the end of the test, pods that still run are killed.
 func (s Servers) StartPods(t testing.TB, n int, ttl time.Duration, env ...string) (pods Pods) {
 	t.Helper()
 	env = append(env, envRoot+"="+s.Root, envTTL+"="+ttl.String(), zkserver.EnvServers+"="+strings.Join(s.Addresses, ","))
@@ -80,7 +80,7 @@ func (s Servers) StartPods(t testing.TB, n int, ttl time.Duration, env ...string
 		pods = append(pods, cmd)
 		t.Cleanup(func() {
 			if cmd.ProcessState == nil {
-				_ = cmd.Process.Kill() // fails if it has ended
+				_ = cmd.Process.Kill() // fails only if the pod has ended
 				_ = cmd.Wait()
 			}
 			if t.Failed() {
@@ -91,7 +91,7 @@ func (s Servers) StartPods(t testing.TB, n int, ttl time.Duration, env ...string
 	return pods
 }
 
-// Kill kills the pod of that process id, as kill -9 does.
+// Kill kills the pod with the process id, as kill -9 does.
 func (pods Pods) Kill(t testing.TB, pid int) {
 	t.Helper()
 	for _, cmd := range pods {
@@ -105,11 +105,11 @@ func (pods Pods) Kill(t testing.TB, pid int) {
 	t.Fatalf("process %d is no pod", pid)
 }
 
-// Wait waits until all pods have ended. It returns the output of those that have succeeded, and of
-// those that have failed. A killed one is neither.
+// Wait waits until all pods have ended. It returns the outputs of the pods that succeeded and of
+// those that failed, without the pods that were killed.
 func (pods Pods) Wait() (succeeded, failed []string) {
 	for _, cmd := range pods {
-		_ = cmd.Wait() // its state has the result
+		_ = cmd.Wait() // the state has the result
 		output := cmd.Stdout.(*strings.Builder).String()
 		switch status := cmd.ProcessState.Sys().(syscall.WaitStatus); {
 		case status.Signaled():
@@ -122,7 +122,7 @@ func (pods Pods) Wait() (succeeded, failed []string) {
 	return succeeded, failed
 }
 
-// Holder returns the process id of the lock's holder.
+// Holder returns the process id of the lock's holder. It fails the test if there is none.
 func (s Servers) Holder(t testing.TB, name string) (pid int) {
 	t.Helper()
 	hold, err := s.Dial(t).Mutex(name).TryLock(t.Context())

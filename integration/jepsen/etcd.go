@@ -42,7 +42,7 @@ const (
 type etcdConfig struct {
 	Name, Dir    string
 	Client, Peer string // addresses at which it listens
-	Advertised   string // the address at which the others reach it
+	Advertised   string // address at which the other members reach it
 	Cluster      string
 }
 
@@ -59,7 +59,7 @@ func serveEtcd(config string) error {
 	c.ListenClientUrls, c.AdvertiseClientUrls = at(own.Client), at(own.Client)
 	c.ListenPeerUrls, c.AdvertisePeerUrls = at(own.Peer), at(own.Advertised)
 	c.InitialCluster = own.Cluster
-	c.UnsafeNoFsync = true // as ZooKeeper's here: a killed process loses nothing without
+	c.UnsafeNoFsync = true // like the ZooKeeper servers here: without fsync, a killed process loses nothing
 	c.GRPCKeepAliveMinTime = askPatience / 2
 	server, err := embed.StartEtcd(c)
 	if err != nil {
@@ -77,7 +77,7 @@ type etcdCluster struct {
 
 type etcdMember struct {
 	etcdConfig
-	look *clientv3.Client // past all relays
+	look *clientv3.Client // connected directly, without a relay
 	proc *zkserver.Process
 }
 
@@ -136,7 +136,7 @@ func (c *etcdCluster) addrs() (addrs []string) {
 	return addrs
 }
 
-// leader waits until a member leads and says so.
+// leader waits until a member reports that it leads, and returns its index.
 func (c *etcdCluster) leader(ctx context.Context) (leader int, err error) {
 	err = wait.Until(ctx, startPatience, "etcd has a leader", func() (bool, error) {
 		for i, m := range c.members {
@@ -153,7 +153,7 @@ func (c *etcdCluster) leader(ctx context.Context) (leader int, err error) {
 // restart starts a member that does not run, and waits until it knows a leader.
 func (c *etcdCluster) restart(ctx context.Context, i int) error {
 	m := c.members[i]
-	cmd, err := self(etcdEnv, m.etcdConfig)
+	cmd, err := zkserver.Command("", etcdEnv, m.etcdConfig)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (c *etcdCluster) resume(i int) error { return c.members[i].proc.Signal(sysc
 func (c *etcdCluster) part(i int) error   { c.network.part(i); return nil }
 func (c *etcdCluster) heal()              { c.network.heal() }
 
-// stop ends the members. It kills them, because their data goes too.
+// stop kills the members. Their data is deleted anyway.
 func (c *etcdCluster) stop() (err error) {
 	for _, m := range c.members {
 		if m.proc != nil {
@@ -199,27 +199,27 @@ func (c *etcdCluster) stop() (err error) {
 	return err
 }
 
-// peerNetwork connects the members of a cluster. All members have to name a member by the same
-// address, at which a hub listens. It learns from the header of the first request which member
-// calls, and goes on by the relay of these two.
+// peerNetwork connects the members of a cluster. All members must use the same address for a
+// member, so a hub listens there. The hub learns from the header of the first request which member
+// calls. It passes the connection on by the relay of the caller and the member.
 type peerNetwork struct {
 	hubs    []net.Listener
 	serving sync.WaitGroup
 
 	mu      sync.Mutex
 	targets []string
-	index   map[string]int           // of a member, by the id in the header
-	relays  map[link]*zkserver.Relay // for callers that do not say who they are: from ""
-	parted  int                      // this member is parted from the others; -1: none is
+	index   map[string]int           // index of a member, by the id in the header
+	relays  map[link]*zkserver.Relay // from "" for callers without an id
+	parted  int                      // index of the member that is parted from the others; -1: none
 }
 
-// link is a connection to a member, from the member with that id.
+// link has the id of the member that calls, and the index of the member that is called.
 type link struct {
 	from string
 	to   int
 }
 
-// listen returns the address of the hub of the next member.
+// listen starts the hub of a member that listens at target, and returns the hub's address.
 func (n *peerNetwork) listen(to int, target string) (string, error) {
 	hub, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -241,14 +241,14 @@ func (n *peerNetwork) listen(to int, target string) (string, error) {
 	return hub.Addr().String(), nil
 }
 
-// know tells which member has that id.
+// know sets the index of the member with an id.
 func (n *peerNetwork) know(id string, i int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.index[id] = i
 }
 
-// serve connects a caller with the relay to a member, until one of them closes.
+// serve connects a caller with the relay to a member, until either end closes.
 func (n *peerNetwork) serve(conn net.Conn, to int) {
 	defer conn.Close()
 	var first bytes.Buffer
@@ -288,8 +288,8 @@ func (n *peerNetwork) relay(l link) (_ *zkserver.Relay, err error) {
 	return r, nil
 }
 
-// stalls reports whether a link is to be stalled now. A caller that is not known may be the parted
-// member. The others' messages to each other take connections whose callers are known.
+// stalls reports whether a link must be stalled now. A caller with an unknown id may be the parted
+// member, so its link is stalled. The caller holds mu.
 func (n *peerNetwork) stalls(l link) bool {
 	from, known := n.index[l.from]
 	return n.parted >= 0 && (!known || from == n.parted || l.to == n.parted)
@@ -315,7 +315,8 @@ func (n *peerNetwork) heal() {
 	}
 }
 
-// close ends the network of members that have ended: their connections end by that.
+// close closes the hubs and the relays, and waits until all connections have ended. The members
+// must have ended.
 func (n *peerNetwork) close() {
 	for _, hub := range n.hubs {
 		_ = hub.Close() // fails only if it was closed before
@@ -328,7 +329,7 @@ func (n *peerNetwork) close() {
 	n.serving.Wait()
 }
 
-// code returns the gRPC code of an error.
+// code returns the gRPC code of an error; Unknown if it has none.
 func code(err error) codes.Code {
 	if e := (rpctypes.EtcdError{}); errors.As(err, &e) {
 		return e.Code()

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
-// TestEtcdCluster: a leader that is parted from the others stops leading, they elect another one,
-// and after the partition all follow one.
+// TestEtcdCluster: a leader that is parted from the other members knows no leader, and they elect
+// another one. After the partition all know a leader.
 func TestEtcdCluster(t *testing.T) {
 	t.Parallel()
 	c, err := startEtcd(t.Context(), t.TempDir())
@@ -46,7 +46,7 @@ func TestEtcdCluster(t *testing.T) {
 		}
 		if err := wait.Until(t.Context(), time.Minute, "the others elect a leader", leads(func(i int, leader, own uint64) bool {
 			if i == old {
-				return leader == 0 // it knows of none, although it looks for one
+				return leader == 0 // it knows no leader
 			}
 			return leader != 0 && leader != id
 		})); err != nil {

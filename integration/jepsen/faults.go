@@ -15,13 +15,13 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
-// fault is what happens to all systems at the same time.
+// fault happens to all systems at the same time.
 type fault struct {
 	kind  string
-	quiet time.Duration // before it
+	quiet time.Duration // time without a fault before it
 	lasts time.Duration
-	pick  []int         // the clients, or the other server than the leader by the first of them
-	step  time.Duration // of the clock
+	pick  []int         // indexes of two clients; the first one also chooses the follower
+	step  time.Duration // change of the leader's clock, if that is stepped
 }
 
 func (f fault) String() string {
@@ -45,8 +45,8 @@ const (
 	clockStepped   = "leader's clock stepped"
 )
 
-// spans has the shortest and the longest time of each kind. Clients are paused for longer than their
-// lease.
+// spans has the shortest and the longest duration of each kind. Clients are paused for longer than
+// their lease.
 var spans = []struct {
 	kind        string
 	least, most time.Duration
@@ -65,10 +65,11 @@ var spans = []struct {
 // repairPatience is the time in which repairs are not worth a line of output.
 const repairPatience = 5 * time.Second
 
-// mostStep is by how much a clock is stepped at most: less than the grace, as Holdfast demands.
+// mostStep is the largest step of a clock. It must be less than Holdfast's grace.
 const mostStep = 2 * time.Second
 
-// plan draws faults: all kinds in random order, then again in another, without end.
+// plan returns a function that returns random faults: all kinds in random order, then all again in
+// another order, without end. The same seed gives the same faults.
 func plan(seed uint64) func() fault {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var order []int
@@ -78,8 +79,8 @@ func plan(seed uint64) func() fault {
 		}
 		s := spans[order[0]]
 		order = order[1:]
-		f := fault{kind: s.kind, quiet: between(r, 2*time.Second, 6*time.Second), lasts: between(r, s.least, s.most), pick: r.Perm(clients)[:2]}
-		step := between(r, time.Second, mostStep)
+		f := fault{kind: s.kind, quiet: wait.Between(r, 2*time.Second, 6*time.Second), lasts: wait.Between(r, s.least, s.most), pick: r.Perm(clients)[:2]}
+		step := wait.Between(r, time.Second, mostStep)
 		if r.IntN(2) == 0 {
 			step = -step
 		}
@@ -90,8 +91,8 @@ func plan(seed uint64) func() fault {
 	}
 }
 
-// disturb makes faults until the time is over, and returns their numbers. When it returns, all are
-// repaired.
+// disturb makes faults for the duration, and returns their number by kind. When it returns without
+// an error, all are repaired.
 func disturb(ctx context.Context, all []*system, seed uint64, duration time.Duration, out io.Writer) (map[string]int, error) {
 	counts := map[string]int{}
 	end := time.Now().Add(duration)
@@ -139,7 +140,7 @@ func (s *system) suffer(ctx context.Context, f fault) error {
 	}
 	signal := func(sig syscall.Signal) func(*client) error {
 		return func(c *client) error {
-			if err := c.worker.Signal(sig); !errors.Is(err, os.ErrProcessDone) { // a client that died is told of at the end
+			if err := c.worker.Signal(sig); !errors.Is(err, os.ErrProcessDone) { // run reports a client that ended by itself
 				return err
 			}
 			return nil
@@ -170,7 +171,7 @@ func (s *system) suffer(ctx context.Context, f fault) error {
 		err, mend = s.cluster.part(victim), func() error { s.cluster.heal(); return nil }
 	case clockStepped:
 		zk, ok := s.cluster.(*zkCluster)
-		if !ok { // Go does not use the C library's clock
+		if !ok { // etcd is a Go program: libfaketime does not change its clock
 			return wait.Sleep(ctx, f.lasts)
 		}
 		err, mend = zk.step(victim, f.step), func() error { return zk.step(victim, 0) }
@@ -178,6 +179,6 @@ func (s *system) suffer(ctx context.Context, f fault) error {
 	if err := errors.Join(err, wait.Sleep(ctx, f.lasts), mend()); err != nil {
 		return err
 	}
-	_, err = s.cluster.leader(ctx) // the quiet before the next fault begins with a leader
+	_, err = s.cluster.leader(ctx) // so that there is a leader before the next fault
 	return err
 }

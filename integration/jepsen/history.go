@@ -3,29 +3,13 @@ package main
 import (
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
-// instant is a time on the machine's monotonic clock, in nanoseconds. All processes of a machine
-// read the same clock, also those that were stopped.
-type instant int64
-
-func now() instant {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // every Unix system has it
-	}
-	return instant(t.Nano())
-}
-
-// claim is a client library's answer that a lock is held: it was given at some time from From to To.
-// A library that knows how long the lock lasts promises it until Until. One that does not claims no
-// more than that moment: Until is From.
-type claim struct {
-	From  instant `json:"from"`
-	To    instant `json:"to"`
-	Until instant `json:"until"`
-}
+type (
+	instant = monotonic.Instant
+	claim   = monotonic.Claim
+)
 
 // The workloads.
 const (
@@ -65,7 +49,7 @@ const (
 type record struct {
 	Op       string  `json:"op"`
 	Workload string  `json:"workload"`
-	Hold     string  `json:"hold,omitempty"` // its name; unique in a run of a system
+	Hold     string  `json:"hold,omitempty"` // name of the hold; unique in a run of a system
 	Token    string  `json:"token,omitempty"`
 	Call     instant `json:"call"`
 	Return   instant `json:"return"`
@@ -85,7 +69,7 @@ func (h *history) add(r record) {
 	h.records = append(h.records, r)
 }
 
-// count returns the number of records with that operation.
+// count returns the number of records of an operation.
 func (h *history) count(op string) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,17 +15,17 @@ type row struct {
 	Attempts int // to take the lock
 	Holds    int
 	Acts     int
-	// Overlaps counts the holds that their library still claimed after it had given the lock to
-	// another client.
+	// Overlaps counts the holds that the library still claimed although it had given the lock to
+	// another client; with several permits, although it had given all of them to others.
 	Overlaps int
-	// Outside counts the acts of clients after a later client had got the lock: what a lease alone
-	// cannot prevent. With several permits it counts those while later clients had all of them.
+	// Outside counts the acts of clients after a later client had got the lock, which a lease alone
+	// cannot prevent. With several permits it counts the acts while later clients had all of them.
 	Outside int
 	Added   int // elements that the store accepted
-	Lost    int // those that it does not have at the end
+	Lost    int // accepted elements that the store does not have at the end
 	Refused int // acts that the fenced store refused
 	// Fenced counts the violations of fencing: tokens that are not unique, or not higher than those
-	// of earlier holds; accepted acts in another order than their tokens; elements that were lost.
+	// of earlier holds; writes accepted in another order than their tokens; lost elements.
 	Fenced int
 	// Errors counts the results of calls that were not a success, by call and class.
 	Errors map[string]int
@@ -33,7 +33,7 @@ type row struct {
 	Idle time.Duration
 
 	unexpected []string
-	examples   []string // of violations
+	examples   []string // texts of up to five violations
 }
 
 // hold is a hold, as its client saw it.
@@ -42,8 +42,8 @@ type hold struct {
 	token string
 	grant *record
 	acts  []*record
-	begin instant // from then on the library surely said that it was held
-	end   instant // until then; before begin: it said so for no length of time
+	begin instant // the hold was certainly valid from here on, by the library's claims
+	end   instant // until here, by the claims and the unlock; not after begin: no claim has a duration
 }
 
 // holdsOf collects the holds of a workload's records, by the times at which they began.
@@ -67,7 +67,7 @@ func holdsOf(records []record) []*hold {
 		case opAct:
 			h.acts = append(h.acts, r)
 		case opLeave:
-			h.end = min(h.end, r.Call) // the last of its claims is from before
+			h.end = min(h.end, r.Call) // claims from before the unlock do not count after it
 		}
 		if c := r.Claim; c != nil {
 			if c.Until == c.From || c.To < c.Until {
@@ -80,7 +80,8 @@ func holdsOf(records []record) []*hold {
 	return all
 }
 
-// judge judges a workload's records, of the time from start to stop.
+// judge returns the findings in a workload's records. s is the workload's store, or nil. Idle is
+// measured from start to stop.
 func judge(system, workload string, records []record, s *store, start, stop instant) *row {
 	v := &row{System: system, Workload: workload, Errors: map[string]int{}}
 	var grants []instant
@@ -106,7 +107,7 @@ func judge(system, workload string, records []record, s *store, start, stop inst
 		}
 	}
 	if system != holdfast {
-		v.unexpected = nil // which errors they have is reported
+		v.unexpected = nil // unexpected errors are a fault of Holdfast only
 	}
 	v.Idle = longest(grants, start, stop)
 	all := holdsOf(records)
@@ -132,15 +133,15 @@ func longest(moments []instant, start, stop instant) time.Duration {
 	return time.Duration(most)
 }
 
-// note remembers the first few violations.
+// note keeps the text of a violation, of the first five.
 func (v *row) note(format string, args ...any) {
 	if len(v.examples) < 5 {
 		v.examples = append(v.examples, v.System+", "+v.Workload+": "+fmt.Sprintf(format, args...))
 	}
 }
 
-// exclusion looks for holds and acts that the lock should have kept apart. The holds are sorted by
-// their beginnings. For a library that claims moments, a hold lasts from its first claim to its last.
+// exclusion counts Overlaps and Outside. The holds are sorted by their beginnings. If a library's
+// claims have no end, a hold lasts from its first claim to its last.
 func (v *row) exclusion(all []*hold, room int) {
 	var inside []*hold // those that began earlier, and have not ended at the present hold's beginning
 	stale := map[*hold]bool{}
@@ -154,7 +155,7 @@ func (v *row) exclusion(all []*hold, room int) {
 			acts = append(acts, deed{a, h})
 		}
 		if h.begin >= h.end {
-			continue // its claims are of no length of time
+			continue // no claim has a duration
 		}
 		inside = slices.DeleteFunc(inside, func(g *hold) bool { return g.end <= h.begin })
 		if len(inside) >= room && !stale[inside[0]] {
@@ -170,7 +171,7 @@ func (v *row) exclusion(all []*hold, room int) {
 	for _, a := range acts {
 		for ; next < len(all) && all[next].begin <= a.Call; next++ {
 			if room == 1 {
-				inside = nil // the last client that got the lock tells enough, even if it has left
+				inside = nil // the last hold that began is enough, even if it has ended
 			}
 			inside = append(inside, all[next])
 		}
@@ -185,7 +186,7 @@ func (v *row) exclusion(all []*hold, room int) {
 	}
 }
 
-// store counts the elements that the store accepted and does not have.
+// store counts the elements that the store accepted, and those of them that it does not have.
 func (v *row) store(s *store) {
 	has := map[int64]bool{}
 	for _, e := range s.set {
@@ -199,7 +200,7 @@ func (v *row) store(s *store) {
 	}
 }
 
-// fencing looks for what fencing tokens should prevent. It does not rely on the store's refusals.
+// fencing counts what fencing tokens should prevent. It does not rely on the store's refusals.
 func (v *row) fencing(all []*hold, writes []write) {
 	wrong := func(format string, args ...any) {
 		v.Fenced++
@@ -222,7 +223,7 @@ func (v *row) fencing(all []*hold, writes []write) {
 		}
 		by[h.token] = h
 	}
-	// A grant that was asked for after another one's return has a higher token.
+	// If a grant was requested after another one had returned, its token must be higher.
 	returned := slices.Clone(granted)
 	slices.SortFunc(returned, func(a, b *hold) int { return cmp.Compare(a.grant.Return, b.grant.Return) })
 	slices.SortFunc(granted, func(a, b *hold) int { return cmp.Compare(a.grant.Call, b.grant.Call) })

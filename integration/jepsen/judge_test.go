@@ -17,8 +17,8 @@ import (
 // sec is a moment, in seconds.
 func sec(s float64) instant { return instant(s * float64(time.Second)) }
 
-// story makes the records of one hold: granted at from, with that token, then the claims and acts at
-// these moments, and left at to; 0: never.
+// story makes the records of one hold. It was granted at from, with claims and acts afterwards, and
+// unlocked at to; 0: never. results are added at the end.
 type story struct {
 	name    string
 	token   string
@@ -29,9 +29,9 @@ type story struct {
 	results []record
 }
 
-// momentAt and leaseAt return claims of a moment, and with an end.
-func momentAt(s float64) claim       { return claim{sec(s), sec(s), sec(s)} }
-func leaseAt(s, until float64) claim { return claim{sec(s), sec(s), sec(until)} }
+// momentAt returns a claim without an end, leaseAt a claim with one.
+func momentAt(s float64) claim       { return claim{From: sec(s), To: sec(s), Until: sec(s)} }
+func leaseAt(s, until float64) claim { return claim{From: sec(s), To: sec(s), Until: sec(until)} }
 func deed(name string, s float64) record {
 	return record{Op: opAct, Hold: name, Call: sec(s), Return: sec(s)}
 }
@@ -50,13 +50,14 @@ func (s story) records() []record {
 	return append(rs, s.results...)
 }
 
-// TestJudge: each violation is found, and nothing else.
+// TestJudge: judge counts each violation, and nothing else. broken lists overlaps and violations of
+// fencing.
 func TestJudge(t *testing.T) {
 	paused := story{name: "a", token: "1", from: 1, claims: []claim{momentAt(1), momentAt(9)}, acts: []float64{9.5}}
 	for name, c := range map[string]struct {
 		workload string
 		stories  []story
-		want     row // only the numbers of violations count
+		want     row // only Overlaps, Outside and Fenced count
 	}{
 		"nothing":         {lockWorkload, nil, row{}},
 		"one after other": {lockWorkload, []story{{name: "a", from: 1, claims: []claim{leaseAt(1, 5)}, acts: []float64{2}, to: 3}, {name: "b", from: 3.1, claims: []claim{leaseAt(3.1, 7)}, acts: []float64{4}}}, row{}},
@@ -69,7 +70,7 @@ func TestJudge(t *testing.T) {
 		"paused, and still told it holds": {lockWorkload, []story{paused,
 			{name: "b", from: 5, claims: []claim{momentAt(5), momentAt(6)}, acts: []float64{5.5}, to: 6},
 			{name: "c", from: 7, claims: []claim{momentAt(7), momentAt(10)}, acts: []float64{8}}}, row{Overlaps: 1, Outside: 1}},
-		"a claim that came after its end": {lockWorkload, []story{{name: "a", from: 1, claims: []claim{{sec(1), sec(8), sec(5)}}},
+		"a claim that came after its end": {lockWorkload, []story{{name: "a", from: 1, claims: []claim{{From: sec(1), To: sec(8), Until: sec(5)}}},
 			{name: "b", from: 5.5, claims: []claim{leaseAt(5.5, 9)}}}, row{}},
 		"two permits": {semaphoreWorkload, []story{{name: "a", from: 1, claims: []claim{leaseAt(1, 5)}}, {name: "b", from: 2, claims: []claim{leaseAt(2, 6)}, acts: []float64{3}}}, row{}},
 		"three for two permits": {semaphoreWorkload, []story{{name: "a", from: 1, claims: []claim{leaseAt(1, 5)}}, {name: "b", from: 2, claims: []claim{leaseAt(2, 6)}},
@@ -96,8 +97,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestStores: without a fence an update is lost, with one it is refused; the judge counts both, and
-// does not rely on the refusal.
+// TestStores: without a fence an update is lost, with one it is refused. judge counts a lost update
+// and a write that a broken fence accepted.
 func TestStores(t *testing.T) {
 	for _, workload := range []string{lockSetWorkload, fencedWorkload} {
 		s := newStores().byWorkload[workload]
@@ -129,7 +130,9 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// TestUnexpected: which errors of Holdfast are none of the faults'.
+// TestUnexpected: judge reports Holdfast's errors that faults do not explain, and none of etcd.
+// broken lists missing holds, stuck clients, violations in the log, and an audit that judged
+// nothing.
 func TestUnexpected(t *testing.T) {
 	for result, want := range map[string]string{
 		"": "", gaveUp: "left lost", expired: "try", notHeld: "try", unsure: "try", connError: "left lost try", "other": "left lost try",
@@ -152,8 +155,8 @@ func TestUnexpected(t *testing.T) {
 	}
 }
 
-// TestClasses: an entry that was deleted or overwritten is no fault's doing; an error's text stays
-// out of the page.
+// TestClasses: classify returns an error's class, or its text if the entry was removed. table shows
+// texts as "other".
 func TestClasses(t *testing.T) {
 	for want, err := range map[string]error{
 		"": nil, expired: lock.ErrExpired, connError: &net.OpError{Op: "write", Err: io.ErrClosedPipe}, gaveUp: fmt.Errorf("wait: %w", context.DeadlineExceeded),
@@ -177,7 +180,8 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// TestPlan: the same seed gives the same faults, and each kind comes once a round.
+// TestPlan: the same seed gives the same faults, and each round has each kind once, within its
+// limits.
 func TestPlan(t *testing.T) {
 	for seed := range uint64(20) {
 		a, b := plan(seed), plan(seed)

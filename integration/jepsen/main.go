@@ -5,20 +5,18 @@
 //	jepsen [-duration 60m] [-seed N] [-update]
 //	jepsen -from FILE [-update]
 //
-// It counts what each loses, and prints a table; README.md explains it. The exit status is 1 if
-// Holdfast broke a promise, and 2 if nothing was found out.
+// It counts the failures of each system, and prints a table; README.md explains it. The exit status
+// is 1 if Holdfast broke a promise, and 2 if the run could not be made or judged.
 package main
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -42,11 +40,12 @@ func main() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second signal ends us at once
+	context.AfterFunc(ctx, stop) // a second signal ends this process at once
 	os.Exit(command(ctx))
 }
 
-// child runs a client or a server of etcd, if this process is one, and returns at its end.
+// child runs a client or a server of etcd until it ends, if this process is one. Otherwise it
+// returns false at once.
 func child() bool {
 	run, config := work, os.Getenv(workerEnv)
 	if config == "" {
@@ -60,21 +59,6 @@ func child() bool {
 		os.Exit(1)
 	}
 	return true
-}
-
-// self returns a command that runs this program with a configuration in an environment variable.
-func self(env string, config any) (*exec.Cmd, error) {
-	text, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
-	}
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), env+"="+string(text))
-	return cmd, nil
 }
 
 func command(ctx context.Context) int {

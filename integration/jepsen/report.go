@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// result is a run as it is kept.
+// result has the results of a run, as a line of results.jsonl.
 type result struct {
 	Seed      uint64
 	Duration  time.Duration
@@ -22,7 +22,7 @@ type result struct {
 	Rows      []row
 	Audit     auditResult // of the log of Holdfast's servers
 
-	stuck []string // clients of Holdfast that did not end as they should
+	stuck []string // clients of Holdfast that had to be killed at the end, or ended by themselves
 }
 
 // auditResult has the findings of package audit.
@@ -135,7 +135,7 @@ const (
 	pageEnd   = "<!-- end -->\n"
 )
 
-// publish writes the results and the page of a folder.
+// publish writes the results to the folder's results.jsonl and README.md.
 func publish(dir string, results []result) error {
 	page := filepath.Join(dir, page)
 	var lines bytes.Buffer

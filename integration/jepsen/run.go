@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -42,7 +43,8 @@ type system struct {
 	died []string // clients that ended by themselves
 }
 
-// client is the controller's view of one client, over all its lives.
+// client is the controller's side of one client. Its life is one process; a new one starts after
+// each kill.
 type client struct {
 	system *system
 	config workerConfig
@@ -52,7 +54,7 @@ type client struct {
 	lives  sync.WaitGroup
 }
 
-// run runs everything once.
+// run runs all systems with faults for the duration, and returns the results.
 func run(ctx context.Context, seed uint64, duration time.Duration, out io.Writer) (_ *result, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-jepsen-")
 	if err != nil {
@@ -76,9 +78,9 @@ func run(ctx context.Context, seed uint64, duration time.Duration, out io.Writer
 	if err := wait.Sleep(ctx, warmUp); err != nil {
 		return nil, err
 	}
-	start := now()
+	start := monotonic.Now()
 	r.Faults, err = disturb(ctx, all, seed, duration, out)
-	stop := now()
+	stop := monotonic.Now()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func run(ctx context.Context, seed uint64, duration time.Duration, out io.Writer
 	}
 	found, err := all[0].cluster.(*zkCluster).audit(ctx)
 	if err != nil {
-		fmt.Fprint(out, "\n", table([]result{*r})) // an hour's work
+		fmt.Fprint(out, "\n", table([]result{*r})) // show the results of a long run even so
 		return nil, err
 	}
 	r.Audit = auditResult{Txns: found.Txns, Judged: found.Total()}
@@ -184,7 +186,7 @@ func (s *system) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// finish waits until the clients have ended, after the end of their input.
+// finish closes the clients' input and waits until they have ended. It kills those that do not.
 func (s *system) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, finishPatience)
 	defer cancel()
@@ -204,7 +206,7 @@ func (s *system) finish(ctx context.Context) error {
 	return nil
 }
 
-// close ends what runs.
+// close kills the clients, and closes the store and the servers.
 func (s *system) close() (err error) {
 	for _, c := range s.clients {
 		if c.worker != nil {
@@ -221,10 +223,10 @@ func (s *system) close() (err error) {
 	return err
 }
 
-// start starts the next life of the client.
+// start starts the client's next process.
 func (c *client) start() error {
 	c.config.Life++
-	cmd, err := self(workerEnv, c.config)
+	cmd, err := zkserver.Command("", workerEnv, c.config)
 	if err != nil {
 		return err
 	}

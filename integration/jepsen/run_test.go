@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(zkserver.Main(m))
 }
 
-// TestRun runs everything for a short time: Holdfast keeps its promises, all systems get locks, and
-// the result can be published.
+// TestRun: in a short run Holdfast keeps its promises, all systems get locks, and the result can be
+// published.
 func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
@@ -53,10 +53,10 @@ func TestRun(t *testing.T) {
 	checkPage(t, dir, 2)
 }
 
-// shortSeed is one with which two faults come within a few seconds.
+// shortSeed is a seed whose first fault fits into the duration of TestRun.
 const shortSeed = 29
 
-// TestPage compares the page with the results.
+// TestPage: the page shows the results of results.jsonl, and they have no broken promise.
 func TestPage(t *testing.T) { checkPage(t, ".", 1) }
 
 func checkPage(t *testing.T, dir string, n int) {

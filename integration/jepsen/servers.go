@@ -77,10 +77,11 @@ func (c *zkCluster) part(i int) error   { c.Isolate(c.Servers()[i]); return nil 
 func (c *zkCluster) heal()              { c.Heal() }
 func (c *zkCluster) stop() error        { return c.Stop() }
 
-// step sets a server's clock.
+// step sets how far a server's clock is ahead.
 func (c *zkCluster) step(i int, ahead time.Duration) error { return c.clocks[i].Step(ahead) }
 
-// audit audits the servers' transaction logs.
+// audit audits the servers' transaction logs. If the servers disagree on their data, it returns an
+// error.
 func (c *zkCluster) audit(ctx context.Context) (*audit.Findings, error) {
 	var dirs []string
 	for _, s := range c.Servers() {

@@ -10,12 +10,12 @@ import (
 // store is what the locks protect: a set of numbers, which clients read and write as a whole. It is
 // in the controller's process, and no fault hits it.
 type store struct {
-	fenced bool // it refuses tokens that are lower than one that it has seen
+	fenced bool // the store refuses a token that is lower than one that it has seen
 
 	mu      sync.Mutex
 	highest string
 	set     []int64
-	writes  []write // those that were accepted, in order
+	writes  []write // accepted writes, in order
 }
 
 // write is an accepted write.
@@ -24,10 +24,10 @@ type write struct {
 	Added int64 // the element that was not there before
 }
 
-// errStale is the answer of a store to a token that is too low.
+// errStale is the answer of a fenced store to a token that is too low.
 var errStale = errors.New("stale token")
 
-// admit remembers a token, or refuses it.
+// admit remembers a token. A fenced store refuses a lower one.
 func (s *store) admit(token string) error {
 	if s.fenced && token < s.highest {
 		return errStale
@@ -61,21 +61,21 @@ func newStores() *Stores {
 	return &Stores{map[string]*store{lockSetWorkload: {}, fencedWorkload: {fenced: true}}}
 }
 
-// Request is a request to a store.
+// Request has the arguments of [Stores.Read] and [Stores.Write].
 type Request struct {
 	Workload string
 	Token    string
-	Set      []int64 // of a write
+	Set      []int64 // Set and Added are used by Write
 	Added    int64
 }
 
-// Read answers with the set.
+// Read answers with the set, if the store admits the token.
 func (s *Stores) Read(r Request, set *[]int64) (err error) {
 	*set, err = s.byWorkload[r.Workload].read(r.Token)
 	return err
 }
 
-// Write replaces the set by another one and one more element.
+// Write replaces the set by r.Set and r.Added, if the store admits the token.
 func (s *Stores) Write(r Request, _ *struct{}) error {
 	return s.byWorkload[r.Workload].write(r.Token, r.Set, r.Added)
 }

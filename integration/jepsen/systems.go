@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -43,10 +44,11 @@ func offers(system string) []string {
 // Times of all clients.
 const (
 	ttl           = 4 * time.Second  // of a lease, or a session
-	grace         = 3 * time.Second  // Holdfast's: others leave an entry alone for that long after its lease
+	grace         = 3 * time.Second  // Holdfast's: the time that other clients wait after a lease has expired before they delete the entry
 	patience      = 20 * time.Second // for a lock, if the library takes a context
 	leavePatience = 5 * time.Second
-	// sessionTimeout is that of Holdfast's session, with which its leases do not end.
+	// sessionTimeout is the timeout of Holdfast's session. Holdfast's leases do not end with the
+	// session.
 	sessionTimeout = 2500 * time.Millisecond
 	root           = "/jepsen"
 )
@@ -71,13 +73,13 @@ var (
 	errNotHeld    = errors.New("not held")
 )
 
-// moment is the claim of a library that does not know for how long.
+// moment returns the claim of a library that does not know for how long a lock stays held.
 func moment(ask func() bool) (*claim, error) {
-	from := now()
+	from := monotonic.Now()
 	if !ask() {
 		return nil, errNotHeld
 	}
-	return &claim{From: from, To: now(), Until: from}, nil
+	return &claim{From: from, To: monotonic.Now(), Until: from}, nil
 }
 
 // open connects to a system, and returns the lockers of its workloads.
@@ -127,11 +129,8 @@ type holdfastHeld struct {
 }
 
 func (h holdfastHeld) ask() (*claim, error) {
-	from := now()
-	left := h.hold.Remaining()
-	to := now()
-	if left > 0 {
-		return &claim{From: from, To: to, Until: from + instant(left)}, nil
+	if c := monotonic.Ask(h.hold); c != nil {
+		return c, nil
 	}
 	if err := h.hold.Err(); err != nil {
 		return nil, err
@@ -215,7 +214,7 @@ func (h *zkHeld) leave() error {
 }
 
 // etcdLocker takes locks of etcd's package concurrency, with a session of its own for each
-// workload. After an error the next lock is of another session.
+// workload. After an error it uses a new session.
 type etcdLocker struct {
 	client  *clientv3.Client
 	key     string
@@ -242,7 +241,7 @@ func (l *etcdLocker) take(ctx context.Context) (_ held, err error) {
 	return h, nil
 }
 
-// hangUp revokes the lease, or lets it end.
+// hangUp ends the session and revokes its lease. If that fails, the lease expires.
 func (l *etcdLocker) hangUp() error {
 	session := l.session
 	l.session = nil
@@ -291,10 +290,10 @@ const (
 	connError = "connection" // the connection to the servers broke, or they could not serve
 )
 
-// classes has all; other results are an error's text.
+// classes has all classes. Another result is an error's text.
 var classes = []string{gaveUp, expired, notHeld, unsure, connError}
 
-// explained has the classes that faults explain, of Holdfast's errors, by operation.
+// explained has the classes of Holdfast's errors that faults explain, by operation.
 var explained = map[string][]string{
 	opTry:  {gaveUp},
 	opLost: {expired, notHeld, unsure},
@@ -315,7 +314,7 @@ func classify(err error) string {
 	case errors.Is(err, lock.ErrExpired), errors.Is(err, zk.ErrSessionExpired), errors.Is(err, zk.ErrNoNode),
 		errors.Is(err, concurrency.ErrSessionExpired), code(err) == codes.NotFound:
 		return expired
-	case errors.As(err, &unlock): // wraps the deadline
+	case errors.As(err, &unlock): // must come before the deadline, which it may wrap
 		return unsure
 	case errors.Is(err, context.DeadlineExceeded), code(err) == codes.DeadlineExceeded:
 		return gaveUp

@@ -12,13 +12,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // workerEnv makes this program a client; its value has the configuration.
 const workerEnv = "HOLDFAST_JEPSEN_WORKER"
 
-// workerConfig is the configuration of a client.
 type workerConfig struct {
 	System  string
 	Seed    uint64
@@ -63,7 +63,7 @@ func work(config string) error {
 	return wait.All(len(offered), func(i int) error {
 		j := &job{worker: w, workload: offered[i], locker: lockers(offered[i])}
 		j.r = rand.New(rand.NewPCG(w.Seed, uint64(w.Index)<<32|uint64(w.Life)<<16|uint64(i)))
-		for wait.Sleep(ctx, between(j.r, 50*time.Millisecond, 500*time.Millisecond)) == nil {
+		for wait.Sleep(ctx, wait.Between(j.r, 50*time.Millisecond, 500*time.Millisecond)) == nil {
 			if err := j.do(); err != nil {
 				return err
 			}
@@ -72,20 +72,15 @@ func work(config string) error {
 	})
 }
 
-// between draws a duration.
-func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	return least + time.Duration(r.Int64N(int64(most-least)+1))
-}
-
-// job is a workload of a client.
+// job runs one workload of a client.
 type job struct {
 	*worker
 	workload string
 	locker   locker
 	r        *rand.Rand
-	holds    int // their number
+	holds    int // number of holds so far
 
-	hold  string // the name of the present one
+	hold  string // name of the present hold
 	token string
 }
 
@@ -93,7 +88,7 @@ type job struct {
 func (j *job) say(r record) error {
 	r.Workload = j.workload
 	if r.Return == 0 {
-		r.Call = now()
+		r.Call = monotonic.Now()
 		r.Return = r.Call
 	}
 	j.mu.Lock()
@@ -101,17 +96,17 @@ func (j *job) say(r record) error {
 	return j.out.Encode(r)
 }
 
-// think waits as the work of a program does.
-func (j *job) think(most time.Duration) { time.Sleep(between(j.r, 0, most)) }
+// think sleeps for a random time of at most most.
+func (j *job) think(most time.Duration) { time.Sleep(wait.Between(j.r, 0, most)) }
 
-// do takes the lock, does what the workload does with it, and leaves. Its error is that of the
-// harness.
+// do takes the lock, does the workload's acts, and unlocks. It records errors of the library, and
+// returns other errors.
 func (j *job) do() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	r := record{Call: now()}
+	r := record{Call: monotonic.Now()}
 	h, err := j.locker.take(ctx)
-	r.Return = now()
+	r.Return = monotonic.Now()
 	if err != nil {
 		r.Op, r.Result = opTry, classify(err)
 		return j.say(r)
@@ -124,7 +119,7 @@ func (j *job) do() error {
 		err = j.inside(h)
 	}
 	if err == nil {
-		_, err = j.ask(h) // a program that wants to know whether it held the lock to the end
+		_, err = j.ask(h) // ask at the end, as a program that must know whether it held the lock all the time
 	}
 	if err == nil {
 		err = j.say(record{Op: opLeave, Hold: j.hold})
@@ -136,7 +131,7 @@ func (j *job) do() error {
 	return err
 }
 
-// ask asks the library whether the lock is held.
+// ask asks the library whether the lock is held, and records the answer.
 func (j *job) ask(h held) (held bool, err error) {
 	c, err := h.ask()
 	if err != nil {
@@ -145,8 +140,8 @@ func (j *job) ask(h held) (held bool, err error) {
 	return true, j.say(record{Op: opClaim, Hold: j.hold, Claim: c})
 }
 
-// step asks whether the lock is held, thinks, and acts if it was held: so a process that is stopped
-// meanwhile acts late, as any program may.
+// step asks whether the lock is held. If it is, step thinks and then acts, without asking again. So
+// a process that is stopped meanwhile acts late, as any program may.
 func (j *job) step(h held, most time.Duration) (goOn bool, err error) {
 	if goOn, err = j.ask(h); err != nil || !goOn {
 		return false, err
@@ -155,7 +150,7 @@ func (j *job) step(h held, most time.Duration) (goOn bool, err error) {
 	return true, j.say(record{Op: opAct, Hold: j.hold})
 }
 
-// inside does what the workload does while it holds the lock.
+// inside does the workload's acts while the lock is held.
 func (j *job) inside(h held) error {
 	switch j.workload {
 	case lockSetWorkload, fencedWorkload:
@@ -171,7 +166,7 @@ func (j *job) inside(h held) error {
 	return nil
 }
 
-// enterTwice enters again and leaves, and is still inside.
+// enterTwice enters a second time and leaves once. Then the lock must still be held.
 func (j *job) enterTwice(h held) error {
 	if goOn, err := j.step(h, 100*time.Millisecond); err != nil || !goOn {
 		return err
@@ -204,9 +199,9 @@ func (j *job) add(h held) error {
 	err := j.store.Call("Stores.Read", q, &q.Set)
 	if err == nil {
 		j.think(600 * time.Millisecond)
-		r := record{Op: opAct, Hold: j.hold, Call: now()}
+		r := record{Op: opAct, Hold: j.hold, Call: monotonic.Now()}
 		if err = j.store.Call("Stores.Write", q, new(struct{})); err == nil {
-			r.Return = now()
+			r.Return = monotonic.Now()
 			return j.say(r)
 		}
 	}

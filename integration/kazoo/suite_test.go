@@ -1,6 +1,6 @@
-// Package kazoo runs the tests of kazoo, the Python client of ZooKeeper, unmodified on the
-// ensemble in memory that `holdfast dev` serves: a check of that ensemble which this project did
-// not write.
+// Package kazoo runs the tests of kazoo, the Python client of ZooKeeper, on the ensemble in memory
+// that `holdfast dev` serves. The tests are unmodified, so they check the ensemble independently of
+// this project.
 package kazoo
 
 import (
@@ -30,34 +30,34 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// missing is something of ZooKeeper that the ensemble in memory does not model.
+// missing is a feature of ZooKeeper that the ensemble in memory does not model.
 type missing struct {
-	cases *regexp.Regexp // of kazoo, that need it
+	cases *regexp.Regexp // cases of kazoo that need it
 	needs string
 }
 
-// notModelled has all cases that fail. Each must fail: one that passes is to be deleted here.
+// notModelled has all cases that fail. A case that passes fails the test, and must be deleted here.
 var notModelled = []missing{
 	{regexp.MustCompile(`::test_create_makepath_incompatible_acls$`), "the super user of ZooKeeper"},
 	{regexp.MustCompile(`^TestReadOnlyMode::`), "servers that serve reads without a majority"},
 	{regexp.MustCompile(`SASLDigestAuthentication::`), "SASL"},
 }
 
-// neverEnds are cases, as a pytest expression, that are not run. They need dynamic
-// reconfiguration; the ensemble answers that it is disabled (-123), which kazoo 2.8 does not know
-// and waits for ever.
+// neverEnds is a pytest expression of cases that are not run. They need dynamic reconfiguration.
+// The ensemble answers that it is disabled (-123), which kazoo 2.8 does not know, so that it waits
+// forever.
 const neverEnds = "TestReconfig"
 
-// moduleTimeout is the limit for a file of tests; the slowest takes 25 s.
+// moduleTimeout is the limit for one file of tests.
 const moduleTimeout = 5 * time.Minute
 
-// members is the number of servers in kazoo's tests, and step that of ports from one to the next.
+// members is the number of servers in kazoo's tests. step is the distance of their ports.
 const members, step = 3, 10
 
-// socket is the variable of the environment that names the socket to the ensemble.
+// socket names the environment variable with the path of the ensemble's socket.
 const socket = "HOLDFAST_KAZOO_SOCKET"
 
-// kazoo's tests start and stop servers by running java. Here java is this program.
+// TestMain also runs as "java", by which kazoo's tests start and stop servers.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "java" {
 		if err := standIn(os.Args[len(os.Args)-1]); err != nil {
@@ -69,7 +69,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// standIn is the process of one server: the member of that client port runs while it does.
+// standIn is the process of one server. While it runs, the member with the client port in the
+// configuration runs.
 func standIn(config string) error {
 	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -140,13 +141,13 @@ func TestSuite(t *testing.T) {
 			cmd := exec.CommandContext(ctx, bare.Path, bare.Args[1:]...)
 			cmd.Dir = dir
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // and its servers
+			cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with the servers that it started
 			cmd.Env = append(os.Environ(), socket+"="+filepath.Join(dir, "socket"),
 				"PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"), "PYTHONDONTWRITEBYTECODE=1",
 				"ZOOKEEPER_CLASSPATH=unused", "ZOOKEEPER_VERSION=3.8.0", "ZOOKEEPER_PORT_OFFSET="+strconv.Itoa(first))
 			cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 			err := cmd.Run()
-			// 1: cases failed.
+			// Exit status 1: some cases failed.
 			if exit := new(exec.ExitError); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 				t.Fatal("pytest:", err)
 			}
@@ -159,7 +160,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// freePorts returns the first of the ports of the members, step apart, that are free.
+// freePorts returns the first one of a row of free ports for the members, step apart.
 func freePorts(t *testing.T) int {
 	for range 100 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -184,7 +185,7 @@ func freePorts(t *testing.T) int {
 	return 0
 }
 
-// listen runs a member for as long as its stand-in is connected to the socket.
+// listen runs each member while its stand-in is connected to the socket.
 func listen(t *testing.T, ens *locktest.Ensemble, path string, first int) {
 	sock, err := net.Listen("unix", path)
 	if err != nil {
@@ -214,7 +215,7 @@ func listen(t *testing.T, ens *locktest.Ensemble, path string, first int) {
 	t.Cleanup(func() { sock.Close() })
 }
 
-// run runs the member whose port is the first line of conn, until conn ends.
+// run runs the member whose port is in the first line of conn, until conn ends.
 func run(ens *locktest.Ensemble, conn net.Conn, first int) error {
 	lines := bufio.NewReader(conn)
 	line, err := lines.ReadString('\n')
@@ -243,13 +244,14 @@ func run(ens *locktest.Ensemble, conn net.Conn, first int) error {
 	return ens.Stop(member)
 }
 
-// report has the results of all modules.
+// report has the results of all files.
 type report struct {
 	passed, skipped int
-	excused         []int // for each of notModelled
+	excused         []int // number of failed cases, for each of notModelled
 }
 
-// add adds the results that pytest has written, and fails for each that notModelled contradicts.
+// add adds the results that pytest has written to path. A result that notModelled does not expect
+// is an error.
 func (r *report) add(t *testing.T, path string) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package kdc runs a Kerberos KDC for tests: MIT Kerberos, as in Debian's and Ubuntu's packages, on
-// a free port of 127.0.0.1, as this user, with its files in a temporary folder.
+// Package kdc runs a Kerberos KDC for tests: MIT Kerberos, as in Debian's and Ubuntu's packages. It
+// listens on a free port of 127.0.0.1, runs as this user, and has its files in a temporary folder.
 package kdc
 
 import (
@@ -29,22 +29,22 @@ const Realm = "EXAMPLE.COM"
 
 // Options are the settings of a KDC. The zero value suits tests.
 type Options struct {
-	Realm string // default Realm
+	Realm string // default: the constant Realm
 	// TicketLife is the longest life of a ticket, in whole seconds; default a day.
 	TicketLife time.Duration
 	// Ahead is how far the KDC's clock is ahead; negative: behind.
 	Ahead  time.Duration
-	Config []string // further lines of [libdefaults] in krb5.conf
+	Config []string // additional lines of [libdefaults] in krb5.conf
 }
 
-// KDC is a KDC and its realm.
+// KDC is a KDC with its realm.
 type KDC struct {
 	Realm string
 	Conf  string // path of a krb5.conf that names this KDC
 	Addr  string // 127.0.0.1:port
 
 	dir      string
-	clock    *zkserver.Clock // nil: this machine's
+	clock    *zkserver.Clock // nil: this machine's clock
 	env      []string
 	programs programs
 	proc     *zkserver.Process
@@ -53,7 +53,7 @@ type KDC struct {
 
 type programs struct{ kdc, util, admin, kinit string }
 
-// find returns the programs, and the packages of those that are missing.
+// find returns the paths of the programs, and the packages of missing ones.
 func find() (p programs, missing []string) {
 	for _, want := range []struct {
 		to            *string
@@ -75,8 +75,8 @@ func find() (p programs, missing []string) {
 	return p, missing
 }
 
-// ForTest starts a KDC for a test, and stops it at its end. It installs MIT Kerberos as
-// [zkserver.Find] installs ZooKeeper; if it cannot, the test is skipped.
+// ForTest starts a KDC, and stops it at the end of the test. It installs MIT Kerberos as
+// [zkserver.Find] installs ZooKeeper. If it cannot, the test is skipped.
 func ForTest(t testing.TB, opts Options) *KDC {
 	t.Helper()
 	k := &KDC{Realm: cmp.Or(opts.Realm, Realm), dir: t.TempDir()}
@@ -148,7 +148,7 @@ func (k *KDC) create(ctx context.Context, opts Options) error {
 
 func (k *KDC) log() string { return filepath.Join(k.dir, "kdc.log") }
 
-// Log returns the KDC's log.
+// Log returns the KDC's log, or why it cannot be read.
 func (k *KDC) Log() string {
 	text, err := os.ReadFile(k.log())
 	if err != nil {
@@ -157,7 +157,7 @@ func (k *KDC) Log() string {
 	return string(text)
 }
 
-// run runs one of the programs, and returns its output.
+// run runs a program in the KDC's environment, and returns its output.
 func (k *KDC) run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env, cmd.Dir = k.env, k.dir
@@ -196,22 +196,23 @@ func (k *KDC) Start(ctx context.Context) (err error) {
 	})
 }
 
-// Stop stops the KDC, if it runs.
+// Stop stops the KDC, if it runs. [KDC.Start] starts it again.
 func (k *KDC) Stop() {
 	if k.proc != nil {
-		_ = k.proc.Stop(syscall.SIGTERM, time.Minute) // fails only if it has ended, or had to be killed
+		_ = k.proc.Stop(syscall.SIGTERM, time.Minute) // an error says only that it had ended, or had to be killed
 		k.proc = nil
 	}
 }
 
-// Admin runs a request of kadmin.local, such as "addprinc -randkey zookeeper/localhost".
+// Admin runs a request of kadmin.local, such as "addprinc -randkey zookeeper/localhost", and
+// returns the output.
 func (k *KDC) Admin(t testing.TB, request string) string {
 	t.Helper()
 	out, err := k.run(t.Context(), k.programs.admin, "-r", k.Realm, "-q", request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(out, ": ") && strings.Contains(out, "while ") { // an error, though it exits with 0
+	if strings.Contains(out, ": ") && strings.Contains(out, "while ") { // an error, although the exit status is 0
 		t.Fatalf("kadmin.local -q %q: %s", request, out)
 	}
 	return out
@@ -233,7 +234,8 @@ func (k *KDC) Keytab(t testing.TB, names ...string) string {
 	return path
 }
 
-// Kinit gets a ticket of a principal with its keytab into a credential cache.
+// Kinit gets a ticket for a principal by its keytab, and writes it to a credential cache. args are
+// additional arguments of kinit.
 func (k *KDC) Kinit(t testing.TB, principal, keytab, cache string, args ...string) {
 	t.Helper()
 	args = append(args, "-c", "FILE:"+cache, "-k", "-t", keytab, principal)

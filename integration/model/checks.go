@@ -1,10 +1,10 @@
 package main
 
-// The models, each of one part of the protocol.
+// Models, each of one part of the protocol.
 const (
 	leases = "holdfast.pml" // leases, sessions, lost replies
-	queue  = "queue.pml"    // the parent, its anchor, joins, leaving, requests applied late
-	adopt  = "adopt.pml"    // parents that Holdfast did not make
+	queue  = "queue.pml"    // the parent, its anchor, joins, deletes, requests that are applied late
+	adopt  = "adopt.pml"    // parents that Holdfast did not create
 	hand   = "handover.pml" // writes of one entry: transactions, detaching, attaching
 	judge  = "judge.pml"    // expiry across leaders
 	rw     = "readers.pml"  // readers and writers
@@ -23,19 +23,19 @@ const (
 	exceeded  = "never_exceeded"
 )
 
-// check is a variant of a model, with the expected result.
+// check is a variant of a model, with the result that spin must have.
 type check struct {
 	name  string
 	model string
-	size  string // size of the model, and its faults, for people
-	defs  string // macros of the model
-	// refutes is the property that spin must refute; "" if it must verify all.
+	size  string // size of the model and its faults, for the table
+	defs  string // macros for the model
+	// refutes is the property that spin must refute; "": spin must verify all.
 	refutes string
-	// progress also checks that each waiter is served, besides the assertions.
+	// progress makes spin also check that each waiter is served.
 	progress bool
-	// whole says that the variant has all steps of the correct protocol. At least one such check of
-	// the model must reach each step. The whole checks of a model have the same N and number of
-	// turns, because steps are identified by line and expanded macros.
+	// whole means that the variant has all steps of the correct protocol. Each step of a model must
+	// be reached by at least one whole check. The whole checks of a model must have the same N and
+	// number of turns, because a step is identified by its line and its expanded macros.
 	whole bool
 }
 
@@ -66,7 +66,7 @@ var right = []check{
 	{name: "readers-curator", model: rw, size: "3 contenders, one turn each; a client of Curator's goes on as a reader", defs: "-DN=3 -DCURATOR", whole: true},
 }
 
-// wrong has the deliberately wrong variants.
+// wrong has the variants that are wrong on purpose.
 var wrong = []check{
 	{name: "purge-any-version", model: leases, size: "a purge deletes whatever version is there", defs: "-DN=3 -DONCE -DDRIFT=0 -DQUITS=0 -DNO_VERSION", refutes: exclusion},
 	{name: "purge-without-grace", model: leases, size: "expiry is judged without the grace", defs: "-DN=2 -DNO_GRACE", refutes: exclusion},
@@ -139,8 +139,8 @@ var wrong = []check{
 	{name: "anchor-unwatched", model: sem, size: "the first waiter does not watch the anchor", defs: "-DN=3 -DRAISES=1 -DSTAYS=2 -DANCHOR_UNWATCHED", refutes: served},
 }
 
-// beyond has the variants with more faults than the protocol assumes. Spin refutes them, which
-// shows that the assumptions are necessary.
+// beyond has the variants with more faults than the protocol assumes. Spin refutes them, so the
+// assumptions are necessary.
 var beyond = []check{
 	{name: "clock-off-by-more", model: leases, size: "the leader's clock is displaced by more than the grace", defs: "-DN=2 -DDISP=2", refutes: exclusion},
 	{name: "set-unseen", model: judge, size: "the leader's clock is set, and the judge has no sample from before", defs: "-DSTEP_UNSEEN", refutes: exclusion},

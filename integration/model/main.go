@@ -1,6 +1,6 @@
 // Model checks models of the lock protocol with spin. The promises of the protocol must hold in
-// every state of a model. Spin must find the fault of each deliberately wrong variant, and of each
-// variant that exceeds the protocol's assumptions.
+// each state of a model. Spin must refute each variant that is wrong on purpose, and each one that
+// exceeds the protocol's assumptions.
 //
 //	model          checks all, and prints a table
 //	model NAME     checks one; if spin refutes it, prints the steps that show it
@@ -38,8 +38,8 @@ var sources embed.FS
 // result is the result of a check.
 type result struct {
 	states  int
-	refuted string          // the property that does not hold, or ""
-	dead    map[string]bool // steps that the checker never reached
+	refuted string          // property that does not hold; "": all hold
+	dead    map[string]bool // steps that spin did not reach
 	took    time.Duration
 	trail   string // steps of the counterexample, if a property is refuted
 }
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// missing returns the packages whose commands are missing.
+// missing returns the packages whose commands are not in the PATH.
 func missing() (packages []string, _ error) {
 	for _, command := range []string{"spin", "gcc"} {
 		if _, err := exec.LookPath(command); err != nil {
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string) error {
 
 	begun := time.Now()
 	results := make([]result, len(all))
-	running := make(chan struct{}, min(runtime.NumCPU(), 2)) // each checker takes up to 3.5 GB
+	running := make(chan struct{}, min(runtime.NumCPU(), 2)) // each verifier takes up to 3.5 GB
 	err = wait.All(len(all), func(i int) (err error) {
 		running <- struct{}{}
 		defer func() { <-running }()
@@ -100,7 +100,8 @@ func run(ctx context.Context, args []string) error {
 	return report(all, results, single, time.Since(begun))
 }
 
-// report prints the results, and returns an error if one is not as expected.
+// report prints the results. It returns an error if a result is not as expected, or if no check
+// reaches a step.
 func report(checks []check, results []result, single bool, took time.Duration) error {
 	failed := false
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -128,7 +129,7 @@ func report(checks []check, results []result, single bool, took time.Duration) e
 	return nil
 }
 
-// verdict describes the result, and reports whether it is as expected.
+// verdict returns a text about the result, and whether the result is as expected.
 func (c check) verdict(r result) (text string, ok bool) {
 	switch {
 	case r.refuted == c.refutes && r.refuted == "":
@@ -149,10 +150,10 @@ var (
 	deadStep  = regexp.MustCompile(`(?m)^\t\S*?(\w+\.pml:[0-9]+), state [0-9]+, (".*")$`)
 )
 
-// incomplete has the messages of a verifier that has not searched all states.
+// incomplete has the messages of a verifier that did not search all states.
 var incomplete = []string{"Search not completed", "max search depth too small", "out of memory", "memory limit", "hash table size"}
 
-// run builds the verifier of the variant in a new folder, and runs it.
+// run builds the verifier of the variant in the new folder dir, and runs it.
 func (c check) run(ctx context.Context, dir string) (result, error) {
 	begun := time.Now()
 	defs := strings.Fields(c.defs)
@@ -190,12 +191,12 @@ func (c check) run(ctx context.Context, dir string) (result, error) {
 		return result{}, fmt.Errorf("the verifier tells no property:\n%s", out)
 	}
 	trail, err := command(ctx, dir, "spin", append(defs, "-t", "-T", c.model)...)
-	events, _, _ := bytes.Cut(trail, []byte("spin: ")) // without the variables' final values
+	events, _, _ := bytes.Cut(trail, []byte("spin: ")) // without the final values of the variables
 	r.trail = string(events)
 	return r, err
 }
 
-// verify builds the verifier, and returns its output.
+// verify builds the verifier in the new folder dir, runs it, and returns its output.
 func (c check) verify(ctx context.Context, dir string, defs []string) ([]byte, error) {
 	source, err := sources.ReadFile(c.model)
 	if err != nil {
@@ -208,7 +209,7 @@ func (c check) verify(ctx context.Context, dir string, defs []string) ([]byte, e
 		return nil, err
 	}
 	// A breadth-first search finds the shortest path to a violated assertion, if memory suffices. A
-	// refuted variant ends before optimized code would pay.
+	// refuted variant ends so early that optimized code does not pay.
 	options, flags := []string{"-O2", "-DSAFETY"}, []string{"-m3000000"}
 	switch {
 	case c.progress:
@@ -225,7 +226,7 @@ func (c check) verify(ctx context.Context, dir string, defs []string) ([]byte, e
 	return command(ctx, dir, "./pan", flags...)
 }
 
-// unreached returns the steps of each model that none of its whole checks reached.
+// unreached returns the steps that none of the whole checks of their model reached.
 func unreached(checks []check, results []result) []string {
 	times, whole := make(map[string]int), make(map[string]int)
 	for i, c := range checks {
@@ -247,7 +248,7 @@ func unreached(checks []check, results []result) []string {
 	return dead
 }
 
-// command runs a program in the folder and returns what it printed.
+// command runs a program in the folder and returns its output.
 func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

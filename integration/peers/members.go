@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Holdfast and zk.Lock run in copies of the program that imports this package. [Peer] documents the
+// Holdfast and zk.Lock run in copies of the program that imports this package. [Peer] documents
 // commands and answers.
 
 // selfEnv makes a copy of this program a peer. Its value has the library and the terms, in JSON.
@@ -32,8 +32,8 @@ type selfConfig struct {
 	Terms Terms
 }
 
-// ServeIfPeer turns this process into a peer, if it was started as one, and never returns then. A
-// program that runs Holdfast or zk.Lock by this package must call it first.
+// ServeIfPeer turns this process into a peer and never returns, if the process was started as a
+// peer. A program that calls [Holdfast] or [ZKLock] must call it first.
 func ServeIfPeer() {
 	text := os.Getenv(selfEnv)
 	if text == "" {
@@ -52,12 +52,12 @@ func ServeIfPeer() {
 	os.Exit(0)
 }
 
-// member is a lock's client in such a copy: a function for each command, which returns the answer.
-// Lock and unlock never run concurrently.
+// member is a lock's client in a copy of this program: a function for each command, which returns
+// the answer. Lock and unlock never run concurrently.
 type member map[string]func() string
 
-// connector connects a member to a server. It passes the library's spontaneous messages to tell, as
-// "warned" or "told".
+// connector connects a member to a server. It passes the library's spontaneous messages to tell,
+// with the word "warned" or "told".
 type connector func(terms Terms, open opening, tell func(word, text string)) (member, error)
 
 // opening has the arguments of a client's open command.
@@ -74,7 +74,8 @@ func result(err error) string {
 	return OK
 }
 
-// serve is the main function of the copy: it executes the lines on standard input.
+// serve is the main function of a peer: it executes the lines on standard input, each in a
+// goroutine.
 func serve(terms Terms, connect connector) {
 	var mu sync.Mutex
 	members := make(map[string]member)
@@ -190,11 +191,11 @@ func connectZKLock(terms Terms, o opening, tell func(word, text string)) (member
 	}
 	var current *zk.Lock
 	return member{
-		"lock": func() string { // a new zk.Lock each time: one whose Unlock failed cannot be used again
+		"lock": func() string { // a new zk.Lock each time, because one whose Unlock has failed cannot be used again
 			current = zk.NewLock(conn, o.path, zk.WorldACL(zk.PermAll))
 			return result(current.Lock())
 		},
 		"unlock": func() string { return result(current.Unlock()) },
-		"held":   func() string { return "unknown" }, // a zk.Lock does not tell
+		"held":   func() string { return "unknown" }, // a zk.Lock cannot be asked
 	}, nil
 }

@@ -1,6 +1,6 @@
-// Package peers runs clients of four locks on ZooKeeper in processes of their own, each in its
-// library's language: Holdfast, zk.Lock of go-zookeeper, Curator's and kazoo's locks. All use the
-// same protocol of lines for commands and answers.
+// Package peers runs clients of four lock libraries on ZooKeeper, in processes of their own, each
+// in its library's language: Holdfast, zk.Lock of go-zookeeper, Curator and kazoo. All processes
+// use the same lines for commands and answers.
 package peers
 
 import (
@@ -24,8 +24,8 @@ import (
 // patience is the limit of the wait for an answer. No correct answer takes that long.
 const patience = 30 * time.Second
 
-// Peer is a process with clients. It executes the lines on its standard input, and ends at their
-// end:
+// Peer is a process with clients. It executes the lines on its standard input, and ends when the
+// input ends:
 //
 //	CLIENT open ADDRESS PATH KIND [OPTION]...   connect to this one server, for the lock of
 //	                                            that path
@@ -35,20 +35,20 @@ const patience = 30 * time.Second
 //	CLIENT unlock         unlock
 //	CLIENT held           ask the library, without asking the server, whether it is held
 //
-// KIND is [Mutex] or [RW]; [Program] has the options. Each command is answered when it is done, in
-// any order:
+// KIND is [Mutex] or [RW]; for OPTION see [KeepParent], [Reused], [Mixed] and [MixedRW]. A command
+// is answered when it is done, so answers can come in another order:
 //
 //	CLIENT COMMAND ok     or, instead of ok, the library's error;
 //	                      for held: yes, no, or unknown
 //
-// Between answers, the client passes on the library's spontaneous messages:
+// Between answers, a client reports the library's spontaneous messages:
 //
 //	CLIENT warned TEXT    there is trouble with the connection
 //	CLIENT told TEXT      the lock is lost
 type Peer struct {
 	*zkserver.Worker
 	gone  chan struct{} // closed when the peer's output ends
-	ended error         // why it ended; read it only after gone is closed
+	ended error         // reason why the output ended; read it only after gone is closed
 
 	mu      sync.Mutex
 	waiting map[string]chan zkserver.Line // receivers of the answers, by "CLIENT COMMAND"
@@ -62,7 +62,7 @@ const OK = "ok"
 type Client struct {
 	Name  string          // unique within its peer
 	Relay *zkserver.Relay // passes the client's connections on to the server
-	Tap   zkserver.Tap    // knows the session, from the relay's connections
+	Tap   zkserver.Tap    // knows the client's session
 	Links atomic.Int64    // number of connections that have reached the server
 
 	peer   *Peer
@@ -70,7 +70,7 @@ type Client struct {
 	told   []zkserver.Line // guarded by peer.mu
 }
 
-// Start starts a peer. overhear also receives every line that it prints.
+// Start starts a peer. It calls overhear for every line that the peer prints, after handling it.
 func Start(cmd *exec.Cmd, overhear func(line string)) (*Peer, error) {
 	w, err := zkserver.StartWorker(cmd)
 	if err != nil {
@@ -96,7 +96,7 @@ func Start(cmd *exec.Cmd, overhear func(line string)) (*Peer, error) {
 func (p *Peer) hear(line zkserver.Line) {
 	words := strings.SplitN(line.Text, " ", 3)
 	if len(words) < 3 {
-		return // not a line of the protocol
+		return // no line of the protocol
 	}
 	name, word, s := words[0], words[1], zkserver.Line{Text: words[2], At: line.At}
 	p.mu.Lock()
@@ -114,7 +114,7 @@ func (p *Peer) hear(line zkserver.Line) {
 	}
 }
 
-// Close ends the peer. Its clients do not close their sessions.
+// Close ends the peer. The sessions of its clients are not closed: they expire.
 func (p *Peer) Close() {
 	p.Worker.Close(5 * time.Second)
 	<-p.gone
@@ -123,8 +123,8 @@ func (p *Peer) Close() {
 	}
 }
 
-// Open adds a client for the lock of that path, connected to the server through a relay. The kind
-// is [Mutex] or [RW]; [Program] has the options.
+// Open adds a client for the lock at path, connected to the server through a relay. kind is [Mutex]
+// or [RW]; options are [KeepParent], [Reused], and those in [Mixed] and [MixedRW].
 func (p *Peer) Open(ctx context.Context, server, path, kind string, options ...string) (_ *Client, err error) {
 	c := &Client{peer: p}
 	if c.Relay, err = zkserver.NewRelay(server, zkserver.RelayOptions{Dialer: c.dial}); err != nil {
@@ -146,8 +146,8 @@ func (c *Client) dial(network, address string, timeout time.Duration) (net.Conn,
 	return conn, err
 }
 
-// Tell sends the client a command, and returns the channel of the answer. Do not repeat a command
-// before its answer.
+// Tell sends the client a command, and returns the channel of the answer. Do not send the same
+// command again before its answer.
 func (c *Client) Tell(command ...string) (<-chan zkserver.Line, error) {
 	answer := make(chan zkserver.Line, 1)
 	c.peer.mu.Lock()
@@ -159,7 +159,7 @@ func (c *Client) Tell(command ...string) (<-chan zkserver.Line, error) {
 	return answer, nil
 }
 
-// Hear waits for an answer.
+// Hear waits for an answer. If the peer ends first, the error says why.
 func (c *Client) Hear(ctx context.Context, answer <-chan zkserver.Line) (zkserver.Line, error) {
 	select {
 	case s := <-answer:
@@ -173,7 +173,8 @@ func (c *Client) Hear(ctx context.Context, answer <-chan zkserver.Line) (zkserve
 
 var errNoAnswer = fmt.Errorf("no answer in %v", patience)
 
-// Ask sends the client a command and waits for the answer.
+// Ask sends the client a command and waits for the answer. If there is none in 30 s, the answer
+// says that.
 func (c *Client) Ask(ctx context.Context, command ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
 	defer cancel()
@@ -188,7 +189,7 @@ func (c *Client) Ask(ctx context.Context, command ...string) (string, error) {
 	return s.Text, err
 }
 
-// Must sends the client a command that must succeed.
+// Must sends the client a command, and returns an error unless the answer is [OK].
 func (c *Client) Must(ctx context.Context, command ...string) error {
 	answer, err := c.Ask(ctx, command...)
 	if err == nil && answer != OK {
@@ -197,8 +198,8 @@ func (c *Client) Must(ctx context.Context, command ...string) error {
 	return err
 }
 
-// FirstSince returns the client's first warning and first report of a loss since t; zero if there
-// was none.
+// FirstSince returns the client's first warning and first report of a loss after t; the zero Line:
+// none.
 func (c *Client) FirstSince(t time.Time) (warned, told zkserver.Line) {
 	first := func(all []zkserver.Line) zkserver.Line {
 		for _, s := range all {
@@ -223,40 +224,40 @@ const (
 
 // Options of a client.
 const (
-	// KeepParent is Holdfast's policy of that name.
+	// KeepParent sets Holdfast's policy keep_parent.
 	KeepParent = "keep_parent"
-	// Reused makes kazoo use one Lock object for all locks, as in programs that keep it. Otherwise
-	// each lock has its own object.
+	// Reused makes kazoo use one Lock object for all lock commands, as programs do that keep it.
+	// Otherwise each lock command has a new object.
 	Reused = "reused"
 )
 
-// Mixed has the options with which a client waits for all other libraries. For kazoo they are its
-// extra_lock_patterns. For Curator's mutex they are the names that its lock driver also accepts.
-// Without them kazoo waits only for kazoo, and Curator for all but kazoo.
+// Mixed has the options with which a client of [Mutex] waits for all other libraries. The patterns
+// are kazoo's extra_lock_patterns, and the names that Curator's lock driver accepts. Without them
+// kazoo waits only for kazoo, and Curator for all but kazoo.
 var Mixed = []string{KeepParent, "-lock-", "__lock__"}
 
-// MixedRW is Mixed for [RW]: kazoo's ReadLock uses only the pattern of writers. Curator's lock has
-// no such options, and recognizes Holdfast's entries without them.
+// MixedRW has those options for [RW]. kazoo's ReadLock uses only the pattern of writers. Curator's
+// lock has no such options, and recognizes Holdfast's entries without them.
 var MixedRW = []string{KeepParent, "-__READ__", "-__WRIT__"}
 
-// Terms are the terms of all clients of a peer.
+// Terms are the settings of all clients of a peer.
 type Terms struct {
 	SessionTimeout time.Duration
 	TTL            time.Duration // TTL of Holdfast's entries
 }
 
-// Program starts peers of one library.
+// Program makes commands that start peers of one library.
 type Program struct {
-	Version string // name and version of the library; "": this module
+	Version string // name and version of the library; "": Holdfast, of this module
 	Command func(Terms) *exec.Cmd
 }
 
 const holdfastName, zkLockName = "holdfast", "zk.Lock"
 
-// Holdfast runs a copy of this program, which must call [ServeIfPeer].
+// Holdfast returns a program that runs copies of this program, which must call [ServeIfPeer].
 func Holdfast(context.Context, string) (Program, error) { return self("", holdfastName) }
 
-// ZKLock runs a copy of this program, which must call [ServeIfPeer].
+// ZKLock returns a program that runs copies of this program, which must call [ServeIfPeer].
 func ZKLock(context.Context, string) (Program, error) {
 	return self(zkserver.ClientVersion(), zkLockName)
 }
@@ -277,7 +278,7 @@ var curatorPeer []byte
 //go:embed kazoo_peer.py
 var kazooPeer []byte
 
-// Curator compiles the peer in a folder, which must exist as long as the program is used.
+// Curator compiles the peer in dir, which must exist as long as the program is used.
 func Curator(ctx context.Context, dir string) (Program, error) {
 	program, err := foreign.Curator(ctx, dir, "CuratorPeer", curatorPeer)
 	return Program{program.Version, func(terms Terms) *exec.Cmd {
@@ -285,7 +286,7 @@ func Curator(ctx context.Context, dir string) (Program, error) {
 	}}, err
 }
 
-// Kazoo writes the peer into a folder, which must exist as long as the program is used.
+// Kazoo writes the peer to dir, which must exist as long as the program is used.
 func Kazoo(ctx context.Context, dir string) (Program, error) {
 	program, err := foreign.Kazoo(ctx, dir, "kazoo_peer.py", kazooPeer)
 	return Program{program.Version, func(terms Terms) *exec.Cmd {

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// TestPeer runs a shell script as a peer: it answers a lock, prints more, and dies at the unlock.
+// TestPeer: answers, warnings and reports of losses reach the client, overhear gets all lines, and
+// the end of the peer is an error. The peer is a shell script here.
 func TestPeer(t *testing.T) {
 	var heard []string
 	p, err := Start(exec.Command("sh", "-c", `
@@ -46,7 +47,7 @@ read unlock; echo it breaks >&2; exit 3`), func(line string) { heard = append(he
 }
 
 func TestAskEndsWithItsContext(t *testing.T) {
-	p, err := Start(exec.Command("cat"), func(string) {}) // it answers nothing
+	p, err := Start(exec.Command("cat"), func(string) {}) // answers nothing
 	if err != nil {
 		t.Fatal(err)
 	}

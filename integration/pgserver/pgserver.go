@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package pgserver starts PostgreSQL for tests of other modules. It imports no client of it.
+// Package pgserver starts PostgreSQL for tests of other modules. It imports no PostgreSQL client.
 package pgserver
 
 import (
@@ -17,9 +17,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// ForTest starts a server of an empty database, on a Unix socket in a folder of its own, and returns
-// the URL. The end of the test stops the server. If PostgreSQL is not installed, the test is
-// skipped.
+// ForTest starts a server with an empty database, on a Unix socket in a folder of its own, and
+// returns the database's URL. The server is stopped at the end of the test. If PostgreSQL is not
+// installed, the test is skipped.
 func ForTest(t *testing.T) (url string) {
 	t.Helper()
 	programs := find()

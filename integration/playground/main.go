@@ -58,8 +58,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// build compiles the program into a folder, and returns a handler that serves it with the page. The
-// working directory must be the folder of this package.
+// build compiles the program into dir, and returns a handler that serves the program and the page.
+// The working directory must be the folder of this package.
 func build(ctx context.Context, dir string) (http.Handler, error) {
 	program := filepath.Join(dir, "playground.wasm")
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", program, "./wasm")
@@ -77,7 +77,7 @@ func build(ctx context.Context, dir string) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServerFS(files))
-	// wasm_exec.js must come from the Go version that compiled the program.
+	// wasm_exec.js must come from the Go version that compiles the program.
 	mux.HandleFunc("/wasm_exec.js", file(filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", "wasm_exec.js")))
 	mux.HandleFunc("/playground.wasm", file(program))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

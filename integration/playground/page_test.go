@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/statuspage/browser"
 )
 
-// TestPage runs the page in a browser. The tour begins by itself: with zk.Lock two are inside at
-// once and additions are lost, with Holdfast never. Each button does what it says. The page has no
-// error, uses no other server, and is no wider than the window.
+// TestPage: in a browser the tour begins by itself; with zk.Lock two workers are inside at once and
+// additions are lost, with Holdfast never. Each button causes what it says. The page is no wider
+// than the window.
 func TestPage(t *testing.T) {
 	handler, err := build(t.Context(), t.TempDir())
 	if err != nil {
@@ -22,7 +22,7 @@ func TestPage(t *testing.T) {
 	t.Cleanup(server.Close)
 	for _, scheme := range []string{"light", "dark"} {
 		t.Run(scheme, func(t *testing.T) {
-			t.Parallel() // they mostly wait
+			t.Parallel() // the scenes mostly wait
 			b := browser.Open(t, server.URL, scheme, 1280, helpers)
 			b.Until(`inside("zk.Lock") === 2`)
 			b.Picture("two-" + scheme)
@@ -51,7 +51,7 @@ func TestPage(t *testing.T) {
 			{"forward", "set by +10 min"}, {"backward", "set by −10 min"}, {"elect", "its clock is +5 min"},
 		} {
 			said := fmt.Sprintf(`said("zk.Lock", %[1]q) && said("Holdfast", %[1]q)`, button.said)
-			for there := false; !there; there = b.Is(said) { // the holder may leave just before the click
+			for there := false; !there; there = b.Is(said) { // the holder may unlock just before the click
 				b.Until(`ready()`)
 				click(b, button.action)
 				b.Expect(fmt.Sprintf(`told(%q)`, button.action))

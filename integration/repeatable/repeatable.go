@@ -26,7 +26,7 @@ type change struct{ file, old, new string }
 
 const randomOfRuntime = "//go:linkname runtime_rand runtime.rand\nfunc runtime_rand() uint64\n"
 
-// sequence is source text that gives package math/rand its own numbers, the same in each run.
+// sequence is source text that gives a package of random numbers a fixed sequence.
 const sequence = `var drawn uint64
 
 func runtime_rand() uint64 {
@@ -39,21 +39,21 @@ func runtime_rand() uint64 {
 
 // changes removes the randomness from the standard library.
 var changes = []change{
-	// These fix the order of maps and of a select's cases, and the hash of map keys.
+	// These changes fix the order of maps and of a select's cases, and the hash of map keys.
 	{"runtime/rand.go", "func rand() uint64 {\n", "func rand() uint64 {\n\tif true {\n\t\treturn 0x9e3779b97f4a7c15\n\t}\n"},
 	{"runtime/rand.go", "func cheaprand() uint32 {\n", "func cheaprand() uint32 {\n\tif true {\n\t\treturn 0x9e3779b9\n\t}\n"},
 	{"runtime/rand.go", "seed[i%len(seed)] ^= c\n", "seed[i%len(seed)] ^= c & 0\n"},
-	// A goroutine runs until it waits; a long run does not end its turn.
+	// A goroutine runs until it waits, however long that takes.
 	{"runtime/proc.go", "const forcePreemptNS = 10 * 1000 * 1000 ", "const forcePreemptNS = 3600 * 1000 * 1000 * 1000 "},
-	// These packages draw from the runtime, and need numbers that differ.
+	// These packages get random numbers from the runtime, and need different ones.
 	{"math/rand/rand.go", randomOfRuntime, sequence},
 	{"math/rand/v2/rand.go", randomOfRuntime, sequence},
 	{"os/tempfile.go", randomOfRuntime, "var drawn uint64\n\nfunc runtime_rand() uint64 {\n\tdrawn++\n\treturn uint64(Getpid())<<12 + drawn\n}\n"},
 }
 
-// Runtime writes the changed files of the standard library into a folder. It returns the
-// replacement of each file, for [Overlay]. It fails for an unknown version of Go, and for a
-// toolchain that go downloaded as a module, because go allows no replacement there.
+// Runtime writes the changed files of the standard library to a folder. It returns the replacement
+// of each file, for [Overlay]. It fails if the version of Go is unknown, or if go downloaded the
+// toolchain as a module, because go allows no replacement there.
 func Runtime(folder string) (replace map[string]string, err error) {
 	env, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()
 	if err != nil {
@@ -89,7 +89,8 @@ func Runtime(folder string) (replace map[string]string, err error) {
 	return replace, nil
 }
 
-// Overlay writes the file for go's -overlay flag into a folder, and returns its path.
+// Overlay writes the file for go's -overlay flag to a folder, and returns its path. replace has the
+// replacement of each file, by path.
 func Overlay(folder string, replace map[string]string) (string, error) {
 	data, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

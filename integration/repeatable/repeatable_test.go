@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// chancy is a program whose output differs from run to run with the usual Go runtime.
+// chancy is a program whose output differs from run to run with the unchanged Go runtime.
 const chancy = `package main
 
 import (

@@ -1,14 +1,15 @@
-// Sim runs many histories of the simulation of package lock. Each is repeatable from its seed
-// alone:
+// Sim runs many histories of the simulation of package lock. Each history is repeatable from its
+// seed alone:
 //
 //	SEED=1 SEEDS=1000 make sim
 //
 // The histories are those of TestSimulation in lock/sim_test.go. A seed determines every delay,
 // fault and choice, and package repeatable removes all other randomness. "go test ./lock" uses the
-// usual Go runtime, and runs a few histories that are not repeatable.
+// unchanged Go runtime, and runs a few histories that are not repeatable.
 //
-// TRACE is a folder that receives the events of each history. KIND selects one kind of histories.
-// Without it, 500 or more histories fail if an event that they must show never happened.
+// TRACE is a folder to which the events of each history are written. KIND selects one kind of
+// histories. Without KIND, 500 or more histories fail if an event that they must show never
+// happened.
 package main
 
 import (
@@ -76,8 +77,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// histories runs the histories in parallel, one on each processor. It stops at the first failure,
-// which it prints, or when ctx ends.
+// histories runs the histories in parallel, one on each processor. At the first failure it prints
+// the output of that history and stops. It also stops when ctx ends.
 func histories(ctx context.Context, test string, first, seeds uint64) (tally, error) {
 	sum := tally{}
 	var mu sync.Mutex
@@ -127,7 +128,8 @@ func history(ctx context.Context, test string, seed uint64) (string, error) {
 	return string(out), err
 }
 
-// build builds the test with the changed runtime, and returns the path.
+// build builds the test with the changed runtime, or with the unchanged one if that fails, and
+// returns its path.
 func build(ctx context.Context, temp string) (string, error) {
 	test := filepath.Join(temp, "lock.test")
 	replace, err := repeatable.Runtime(temp)
@@ -146,27 +148,28 @@ func build(ctx context.Context, temp string) (string, error) {
 	return test, nil
 }
 
-// tally sums the counts that the processes print.
+// tally has the sums of the counts that the processes print, by what they count.
 type tally map[string]int
 
-// add adds a line such as "seeds 7 to 7: 12 grants, 3 crashes" from the output of a process.
+// add adds the counts in the output of a process, whose lines are as "seeds 7 to 7: 12 grants, 3
+// crashes".
 func (t tally) add(out string) {
 	for line := range strings.Lines(out) {
 		_, line, _ := strings.Cut(strings.TrimSpace(line), ": seeds ")
 		_, counts, _ := strings.Cut(line, ": ")
 		for count := range strings.SplitSeq(counts, ", ") {
 			number, thing, _ := strings.Cut(count, " ")
-			if n, err := strconv.Atoi(number); err == nil { // not a number: another line
+			if n, err := strconv.Atoi(number); err == nil { // no number: another line
 				t[thing] += n
 			}
 		}
 	}
 }
 
-// rare is an event that occurs about four times in 1,000 histories. It must occur in 5,000.
+// rare is an event that happens about four times in 1,000 histories. It must happen in 5,000.
 const rare = "holds of data that was lost"
 
-// missing returns the events that never happened.
+// missing returns the events that never happened and must, in so many histories.
 func (t tally) missing(histories int) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(thing string) bool {
 		return t[thing] > 0 || thing == rare && histories < 5000

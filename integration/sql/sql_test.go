@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The lease of a hold without renewals, so that a pause costs it.
+// The holds have no renewals, so that a pause ends them.
 const (
 	ttl   = 300 * time.Millisecond
 	grace = 100 * time.Millisecond
@@ -44,7 +44,7 @@ type service struct {
 	db    *sql.DB
 }
 
-// bench is shared by all processes of a test.
+// bench has what all processes of a test share: the ensemble, and the file of the database.
 type bench struct {
 	*testing.T
 	ctx      context.Context
@@ -67,7 +67,7 @@ func (b *bench) service() *service {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// A transaction that will write waits at its beginning for the writer before it.
+	// A transaction that is going to write waits at its beginning until other writers have ended.
 	db, err := sql.Open("sqlite", "file:"+b.file+"?_pragma=busy_timeout(30000)&_pragma=synchronous(off)&_txlock=immediate")
 	if err != nil {
 		b.Fatal(err)
@@ -81,7 +81,7 @@ func (b *bench) service() *service {
 	return &service{b.T, locks, db}
 }
 
-// take takes the lock of the till, for the length of the lease.
+// take takes the lock of the till, for one lease.
 func (s *service) take(ctx context.Context) *lock.Hold {
 	s.Helper()
 	hold, err := s.locks.Mutex("till", lock.WithoutRenewal()).Lock(ctx)
@@ -92,7 +92,7 @@ func (s *service) take(ctx context.Context) *lock.Hold {
 }
 
 // transact runs f in a transaction. It fails with ErrStale if a later holder has written before.
-// Without a token it is not fenced.
+// With a nil token, the transaction is not fenced.
 func (s *service) transact(ctx context.Context, token *lock.Token, f func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -130,9 +130,9 @@ func (s *service) setBalance(ctx context.Context, token *lock.Token, balance int
 	})
 }
 
-// TestPausedHolder: a process reads the balance under the lock and is paused. Its lease ends, and
-// the next holder pays in. Then the first process writes. With fencing the database refuses that;
-// without, a payment is lost.
+// TestPausedHolder: a holder reads the balance and is paused. Its lease ends, the next holder pays
+// in, and the first one writes. With fencing the database refuses the late write; without, the
+// payment is lost.
 func TestPausedHolder(t *testing.T) {
 	for _, fenced := range []bool{true, false} {
 		t.Run(fmt.Sprintf("fenced %v", fenced), func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestPausedHolder(t *testing.T) {
 				})
 			}()
 			<-paused
-			if err := payIn(second, 7, func() {}); err != nil { // waits until the first's lease has ended
+			if err := payIn(second, 7, func() {}); err != nil { // gets the lock when the first one's lease has ended
 				t.Fatal(err)
 			}
 			close(paidIn)
@@ -183,8 +183,8 @@ func TestPausedHolder(t *testing.T) {
 	}
 }
 
-// TestRaiseThenRead: a holder that raises its token only at its write loses a payment that the
-// previous holder made after the read.
+// TestRaiseThenRead: if a holder raises its token at its read, a late write of the previous holder
+// is refused. If it raises the token only at its write, that late write is acknowledged and lost.
 func TestRaiseThenRead(t *testing.T) {
 	for _, raised := range []bool{true, false} {
 		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestRaiseThenRead(t *testing.T) {
 			b := newBench(t)
 			first, second := b.service(), b.service()
 			earlier := first.take(b.ctx)
-			<-earlier.Context().Done() // the first service is paused, and does not check
+			<-earlier.Context().Done() // the first service is paused, and does not check its hold
 			later := second.take(b.ctx)
 			defer later.Unlock()
 			old, young := earlier.Token(), later.Token()
@@ -219,8 +219,8 @@ func TestRaiseThenRead(t *testing.T) {
 	}
 }
 
-// TestConditionOnOneRow: a row with its own token needs no other table. The holder raises the token
-// before it reads.
+// TestConditionOnOneRow: a row with its own token needs no other table. After a later holder has
+// raised the token, a write of the earlier one is refused.
 func TestConditionOnOneRow(t *testing.T) {
 	b := newBench(t)
 	s := b.service()
@@ -252,8 +252,8 @@ func TestConditionOnOneRow(t *testing.T) {
 	}
 }
 
-// TestManyPausedHolders: processes pay in concurrently. Each is paused now and then until its lease
-// has ended and others may have paid in. No acknowledged payment is lost.
+// TestManyPausedHolders: although holders are paused until their leases have ended and other
+// holders have paid in, no acknowledged payment is lost.
 func TestManyPausedHolders(t *testing.T) {
 	const processes, payments = 6, 8
 	b := newBench(t)
@@ -269,8 +269,8 @@ func TestManyPausedHolders(t *testing.T) {
 				before, err := s.balance(b.ctx, &token)
 				if err == nil {
 					if (n+p)%4 == 0 {
-						<-hold.Context().Done()           // this worker does not check:
-						s.overtaken(b.ctx, token, 10*ttl) // another one overtakes it
+						<-hold.Context().Done()           // does not check the hold
+						s.overtaken(b.ctx, token, 10*ttl) // another service writes meanwhile
 					}
 					err = s.setBalance(b.ctx, &token, before+1)
 				}
@@ -284,7 +284,7 @@ func TestManyPausedHolders(t *testing.T) {
 					t.Error(err)
 				}
 				mu.Unlock()
-				hold.Unlock() // the error reports a loss, if there was one
+				hold.Unlock() // its error reports the loss
 			}
 		})
 	}
@@ -299,7 +299,7 @@ func TestManyPausedHolders(t *testing.T) {
 	t.Logf("%d acknowledged, %d refused", acknowledged, refused)
 }
 
-// overtaken waits until a later holder has written, or until the limit.
+// overtaken waits until a later holder has written, for at most limit.
 func (s *service) overtaken(ctx context.Context, token lock.Token, limit time.Duration) {
 	for end := time.Now().Add(limit); time.Now().Before(end); {
 		var highest string

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// monitor is the monitor of an imaginary reaper; the test sets its contents.
+// monitor is the monitor of a reaper that does not exist. The test sets its contents.
 type monitor struct {
 	locks *lock.Client
 	set   *policy.Set
@@ -61,7 +61,7 @@ func (m *monitor) Locks() *lock.Client             { return m.locks }
 func (m *monitor) Policies() *policy.Set           { return m.set }
 func (m *monitor) Observe(f func(r reaper.Report)) { m.observer = f }
 
-// report adds the report of a sweep.
+// report passes the report of a sweep to the observer.
 func (m *monitor) report() {
 	late := 0
 	if len(m.status.Schedules) > 0 && m.status.Schedules[0].Overdue {
@@ -74,7 +74,7 @@ func (m *monitor) report() {
 	}})
 }
 
-// trouble sets everything that can go wrong.
+// trouble sets all troubles that the page can show at once.
 func (m *monitor) trouble() {
 	now := time.Now()
 	m.status.Session = reaper.Session{Since: now.Add(-17 * time.Second), Losses: 3, Away: 58}

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper/status"
 )
 
-// TestPage opens the page with no locks, a few and many, in light and in dark. It shows the locks,
-// has no error, uses no other server, and is no wider than the window.
+// TestPage: with no locks, a few and many, in light and in dark, the page shows the locks and is no
+// wider than the window.
 func TestPage(t *testing.T) {
 	for _, locks := range []int{0, 10, 5000} {
 		t.Run(fmt.Sprint(locks), func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestPage(t *testing.T) {
 					if high := b.Number(`Math.max(0, ...[...document.querySelectorAll("#table tbody tr")].map((r) => r.offsetHeight))`); high > 110 {
 						t.Errorf("%s, %d wide: a row is %v px high", scheme, width, high)
 					}
-					for range 4 { // the quickest of five: the machine may be busy
+					for range 4 { // log the quickest of five loads, because the machine may be busy
 						b.Reload()
 						b.Until(`document.body.dataset.ready === "yes"`)
 						took = min(took, b.Number(ready))
@@ -53,9 +53,9 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// checkWork limits the work until the data is shown, without measuring time: the page's requests,
-// their bytes, and its elements. None grows with the number of locks beyond the hundred that are
-// shown.
+// checkWork limits the work until the data is shown: the page's requests, their bytes, and its
+// elements. They may depend only on the number of locks that are shown, a hundred at most. It
+// measures no time.
 func checkWork(t *testing.T, b *browser.Tab, locks int) {
 	t.Helper()
 	shown := float64(min(locks, 100))
@@ -78,7 +78,7 @@ func checkWork(t *testing.T, b *browser.Tab, locks int) {
 	}
 }
 
-// TestKeyboard finds a lock, opens its queue and turns the pages without a mouse.
+// TestKeyboard: a user without a mouse can find a lock, open its queue, and turn the pages.
 func TestKeyboard(t *testing.T) {
 	b := look(t, serve(t, 250, newMonitor()), "light", 1280)
 	b.Until(`document.body.dataset.ready === "yes" && tile("Locks") === "250"`)
@@ -102,7 +102,7 @@ func TestKeyboard(t *testing.T) {
 	b.Until(`document.getElementById("range").textContent.startsWith("101")`)
 }
 
-// TestRootWithASpace opens the queue of a lock below a root whose name has a space.
+// TestRootWithASpace: the queue of a lock opens also if the root's name has a space.
 func TestRootWithASpace(t *testing.T) {
 	m := newMonitor()
 	m.status.Name = "team a"
@@ -113,7 +113,7 @@ func TestRootWithASpace(t *testing.T) {
 	b.Until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length > 0`)
 }
 
-// TestStrangers: markup in names, owners and metadata appears as text.
+// TestStrangers: markup in names and owners appears as text, and metadata does not appear.
 func TestStrangers(t *testing.T) {
 	ensemble := locktest.Start(t, locktest.Options{})
 	owner := "<img src=x onerror=alert(1)> \u202eevil\u202c"
@@ -145,7 +145,7 @@ func TestStrangers(t *testing.T) {
 	b.Picture("strangers")
 }
 
-// TestTrouble: the page first shows what is wrong, and that the reaper no longer answers.
+// TestTrouble: the page lists what is wrong, and that the reaper no longer answers.
 func TestTrouble(t *testing.T) {
 	m := newMonitor()
 	m.trouble()
@@ -208,7 +208,7 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// dial returns a client of the ensemble.
+// dial returns a client of the ensemble, which is closed at the end of the test.
 func dial(t *testing.T, ensemble *locktest.Ensemble, opts ...lock.Option) *lock.Client {
 	t.Helper()
 	set, err := policy.NewSet(
@@ -261,7 +261,7 @@ func serveMonitor(t *testing.T, n int, m *monitor) *httptest.Server {
 	return served2(t, m)
 }
 
-// take takes a lock, and waits in vain for some of them.
+// take takes the i-th lock: a read lock or a mutex.
 func take(ctx context.Context, locks *lock.Client, i int, opts ...lock.LockOption) error {
 	name := []string{"orders/item-%04d", "imports/item-%04d", "catalog/part/item-%04d"}[i%3]
 	name = fmt.Sprintf(name, i)
@@ -288,7 +288,7 @@ func served2(t *testing.T, m *monitor) *httptest.Server {
 	return server
 }
 
-// look opens the page.
+// look opens the page in a new browser.
 func look(t *testing.T, url, scheme string, width int64) *browser.Tab {
 	t.Helper()
 	return browser.Open(t, url, scheme, width, helpers)
@@ -302,12 +302,12 @@ const helpers = `
 window.tile = (title) => [...document.querySelectorAll("#tiles div")].find((d) => d.children[0].textContent === title)?.children[1].textContent;
 `
 
-// clickOn clicks on a lock.
+// clickOn clicks on the lock with the name.
 func clickOn(name string) chromedp.Action {
 	return chromedp.Evaluate(fmt.Sprintf(`[...document.querySelectorAll("button.open")].find((b) => b.innerText === %q).click()`, name), nil)
 }
 
-// clickOnID clicks on the element of that id.
+// clickOnID clicks on the element with the id.
 func clickOnID(id string) chromedp.Action {
 	return chromedp.Evaluate(fmt.Sprintf(`document.getElementById(%q).click()`, id), nil)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// later serves the answers of a handler as if the locks had been read earlier by age.
+// later serves the answers of a handler, as if the locks had been read earlier by age.
 func later(t *testing.T, from http.Handler, age time.Duration) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +41,7 @@ func later(t *testing.T, from http.Handler, age time.Duration) string {
 	return server.URL
 }
 
-// TestStale: locks that were read a while ago are grey and dated, and their leases do not count
+// TestStale: locks that were read a while ago are marked and dated, and their leases do not count
 // down. During an outage the page still shows the last sweep.
 func TestStale(t *testing.T) {
 	m := newMonitor()
@@ -61,7 +61,7 @@ func TestStale(t *testing.T) {
 			if n := b.Number(rows + `.filter((r) => r.classList.contains("stale")).length`); n != 0 {
 				t.Errorf("%v of the locks that were read just now are stale", n)
 			}
-			b.Until(`(window.seen ??= ` + rows + leases + `) !== ` + rows + leases) // they run
+			b.Until(`(window.seen ??= ` + rows + leases + `) !== ` + rows + leases) // the leases count down
 			continue
 		}
 		b.Until(rows + `.every((r) => r.classList.contains("stale"))`)
@@ -82,7 +82,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestWrongRoot: a root without any lock is not reported as healthy.
+// TestWrongRoot: the page does not call a root healthy below which no lock was seen, or that does
+// not exist.
 func TestWrongRoot(t *testing.T) {
 	m := newMonitor()
 	m.locks = dial(t, locktest.Start(t, locktest.Options{}))
@@ -101,7 +102,7 @@ func TestWrongRoot(t *testing.T) {
 	b.Picture("wrong-root")
 }
 
-// TestUnknownState: the page ignores an unknown state in its address.
+// TestUnknownState: the page ignores an unknown state in its address, and uses the rest.
 func TestUnknownState(t *testing.T) {
 	b := look(t, serve(t, 3, newMonitor()), "light", 1280)
 	b.Until(`document.querySelectorAll("#table button.open").length === 3`)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestStates shows locks of each state, and a queue.
+// TestStates: the page shows locks of each state, and a queue.
 func TestStates(t *testing.T) {
 	ensemble := locktest.Start(t, locktest.Options{})
 	locks := dial(t, ensemble, lock.WithOwner("shop-7f9c4d"))
@@ -29,11 +29,11 @@ func TestStates(t *testing.T) {
 		_, err := others.Mutex(fmt.Sprintf("orders/%d/ship", i)).Lock(ctx)
 		must(err)
 	}
-	for range 4 { // contenders of one client would share an entry
+	for range 4 { // one client each, because contenders of one client can share an entry
 		c := dial(t, ensemble, lock.WithOwner("shop-7f9c4d"))
 		_, err := c.RWMutex("catalog/readers").RLock(ctx)
 		must(err)
-		go c.Mutex("orders/1/ship").Lock(ctx) // until the client closes
+		go c.Mutex("orders/1/ship").Lock(ctx) // waits until the client is closed
 	}
 	_, err := locks.Semaphore("gpu", 8).Acquire(ctx, 3)
 	must(err)
@@ -69,7 +69,7 @@ func TestStates(t *testing.T) {
 		b.Run(clickOn("orders/1/ship"))
 		b.Until(`document.querySelector("tr.detail table")?.tBodies[0].rows.length === 5`)
 		b.Picture("states-" + scheme)
-		b.Run(chromedp.EmulateViewport(390, 900)) // a queue keeps its columns, and scrolls in its place
+		b.Run(chromedp.EmulateViewport(390, 900)) // on a narrow page a queue keeps its columns, and scrolls in its own place
 		b.Until(`document.querySelector("tr.detail table")?.tBodies[0].rows[1].offsetHeight < 40`)
 		b.Expect(`document.documentElement.scrollWidth <= innerWidth`)
 		b.Expect(`[...document.querySelectorAll("#table .badge")].every((b) => b.offsetHeight < 25 && b.getBoundingClientRect().right <= b.parentElement.getBoundingClientRect().right)`)

@@ -26,14 +26,14 @@ type Authority struct {
 	PEM  []byte // the authority's certificate
 }
 
-// Pair is a certificate and its key.
+// Pair is a certificate and its private key.
 type Pair struct {
 	Cert, Key []byte // in PEM; the key in PKCS #8
 }
 
 var serial atomic.Int64
 
-// New returns a new authority.
+// New returns a new authority, with a certificate that it has signed itself.
 func New(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{}
@@ -44,7 +44,8 @@ func New(t testing.TB) *Authority {
 	return a
 }
 
-// Issue returns a certificate of a server or a client, for names and IP addresses.
+// Issue returns a certificate for a server or a client, for the DNS names and IP addresses. There
+// must be one; the first is also the common name.
 func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	t.Helper()
 	template := &x509.Certificate{
@@ -67,7 +68,7 @@ func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	return Pair{cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}
 }
 
-// sign creates a certificate that by signs; nil: that signs itself.
+// sign creates a certificate and its key. by signs it; nil: it signs itself.
 func sign(t testing.TB, by *Authority, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -75,7 +76,7 @@ func sign(t testing.TB, by *Authority, template *x509.Certificate) (*x509.Certif
 		t.Fatal(err)
 	}
 	template.SerialNumber = big.NewInt(serial.Add(1))
-	// Bubbles of testing/synctest have the year 2000.
+	// A bubble of testing/synctest begins in the year 2000.
 	template.NotBefore, template.NotAfter = time.Unix(0, 0), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	parent, parentKey := template, key
 	if by != nil {
@@ -92,7 +93,7 @@ func sign(t testing.TB, by *Authority, template *x509.Certificate) (*x509.Certif
 	return cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// Pool returns a pool with the authority.
+// Pool returns a pool that has only the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
@@ -109,12 +110,14 @@ func (p Pair) TLS(t testing.TB) tls.Certificate {
 	return c
 }
 
-// Bundle returns the key and the certificates in one PEM file, as for Java's PEM key stores.
+// Bundle returns the key, the certificate and the authority's certificate as one PEM file, as for
+// Java's PEM key stores.
 func (p Pair) Bundle(authority *Authority) []byte {
 	return bytes.Join([][]byte{p.Key, p.Cert, authority.PEM}, nil)
 }
 
-// File writes a file into a temporary folder, readable only by its owner, and returns its path.
+// File writes a file to a temporary folder, readable only by its owner, and returns its path. The
+// file is deleted at the end of the test.
 func File(t testing.TB, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

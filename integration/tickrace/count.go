@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// numbers are what came of a group's ticks. Each tick is in exactly one of the first five.
+// numbers counts a group's ticks. Each tick is in exactly one of the first five.
 type numbers struct {
 	Once        int // ran once, to the end
 	Twice       int // ran more than once
@@ -15,13 +15,13 @@ type numbers struct {
 	Missed      int // no run began
 
 	Late   int           // ran, but began more than an interval late
-	Latest time.Duration // how late a tick began at most
+	Latest time.Duration // longest time from a tick to the beginning of its first run
 }
 
 // ticks returns the number of ticks.
 func (n numbers) ticks() int { return n.Once + n.Twice + n.Again + n.Interrupted + n.Missed }
 
-// figures are the numbers of a group.
+// figures has the numbers of a group.
 type figures struct {
 	Group       string
 	Ours        bool
@@ -40,11 +40,11 @@ func (f figures) pending() int {
 // history is what the log says of one tick.
 type history struct {
 	begun, ended int
-	told         bool      // package schedule reported an unfinished run
+	told         bool      // package schedule reported that a run was started and not finished
 	first        time.Time // when the first run began
 }
 
-// count counts the ticks from the first to the last one in a group's log.
+// count counts the ticks from first to last by a group's log.
 func count(log string, g group, first, last time.Time) (n numbers, err error) {
 	ticks := map[int64]*history{}
 	for line := range strings.Lines(log) {

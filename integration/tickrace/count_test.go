@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// noon is the time from which the tests count, in seconds.
+// noon is the time from which at counts seconds.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func at(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
@@ -94,7 +94,8 @@ func TestTick(t *testing.T) {
 	}
 }
 
-// TestPlans: a replica has one fault at a time, at most two are down, and all run at the end.
+// TestPlans: a race has faults, at most one at a time for a replica. At most mostDown replicas are
+// down at once, and all run at the end.
 func TestPlans(t *testing.T) {
 	for seed := range uint64(50) {
 		const duration = 5 * time.Minute

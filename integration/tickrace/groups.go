@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 const (
@@ -59,14 +61,15 @@ func (f fault) String() string {
 // mostDown is the largest number of replicas of a group that are down at once.
 const mostDown = 2
 
-// planFaults draws the faults of a race. Half of them come just after a tick, when something runs.
+// planFaults returns random faults, by time. About half of them come just after a tick, when a run
+// may be going on.
 func planFaults(seed uint64, duration time.Duration) (faults []fault) {
 	r := stream(seed, "faults", 0, 0)
 	var busy [replicas]time.Duration // when the replica runs again
-	for at := between(r, 0, 5*time.Second); at < duration; at += between(r, 3*time.Second, 15*time.Second) {
-		f := fault{at: at, replica: r.IntN(replicas), kill: r.IntN(2) == 0, lasts: between(r, 0, 12*time.Second)}
+	for at := wait.Between(r, 0, 5*time.Second); at < duration; at += wait.Between(r, 3*time.Second, 15*time.Second) {
+		f := fault{at: at, replica: r.IntN(replicas), kill: r.IntN(2) == 0, lasts: wait.Between(r, 0, 12*time.Second)}
 		if r.IntN(2) == 0 {
-			f.at = at.Truncate(interval) + between(r, 0, 30*time.Millisecond)
+			f.at = at.Truncate(interval) + wait.Between(r, 0, 30*time.Millisecond)
 		}
 		if !f.kill {
 			f.lasts += time.Second
@@ -87,30 +90,27 @@ func planFaults(seed uint64, duration time.Duration) (faults []fault) {
 	return faults
 }
 
-// planRestarts draws the times at which the ZooKeeper leader and Redis are killed and restarted.
+// planRestarts returns random times at which the ZooKeeper leader and Redis are killed and
+// restarted.
 func planRestarts(seed uint64, duration time.Duration) (times []time.Duration) {
 	r := stream(seed, "restarts", 0, 0)
-	for at := between(r, 10*time.Second, 40*time.Second); at < duration; at += between(r, 30*time.Second, 90*time.Second) {
+	for at := wait.Between(r, 10*time.Second, 40*time.Second); at < duration; at += wait.Between(r, 30*time.Second, 90*time.Second) {
 		times = append(times, at)
 	}
 	return times
 }
 
-// offset draws how far the wall clock of a replica's life is off. It is the same in all groups.
+// offset returns the error of the wall clock of a replica's process; life counts the replica's
+// restarts. All groups get the same offsets.
 func offset(seed uint64, replica, life int) time.Duration {
-	return between(stream(seed, "offset", replica, life), -mostOff, mostOff)
+	return wait.Between(stream(seed, "offset", replica, life), -mostOff, mostOff)
 }
 
-// stream returns random numbers for one use. Those of other uses do not change them.
+// stream returns the random numbers of one use. They do not depend on other uses.
 func stream(seed uint64, use string, replica, life int) *rand.Rand {
 	key := seed
 	for _, b := range []byte(use) {
 		key = key*31 + uint64(b)
 	}
 	return rand.New(rand.NewPCG(key, uint64(replica)<<32|uint64(life)))
-}
-
-// between draws a duration.
-func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,14 +25,12 @@ const (
 	progressEvery  = time.Minute
 )
 
-// settings are those of a race.
 type settings struct {
 	Seed     uint64
 	Duration time.Duration
 	Servers  int
 }
 
-// race is a race that runs.
 type race struct {
 	settings
 	dir      string
@@ -45,7 +41,7 @@ type race struct {
 	out      io.Writer
 }
 
-// team is a group with its processes.
+// team is a group with its processes. lives counts the processes that each replica has had.
 type team struct {
 	group
 	number int
@@ -54,7 +50,7 @@ type team struct {
 	procs  [replicas]*zkserver.Worker
 }
 
-// run runs a race.
+// run runs a race and returns its result. It writes its progress to out.
 func run(ctx context.Context, s settings, out io.Writer) (_ result, err error) {
 	fmt.Fprintf(out, "tickrace: seed %d, %v of faults, %d ZooKeeper servers\n", s.Seed, s.Duration, s.Servers)
 	r := &race{settings: s, out: out}
@@ -114,7 +110,7 @@ func (r *race) startAll(ctx context.Context) error {
 	return nil
 }
 
-// start starts the next life of a replica.
+// start starts the next process of a replica.
 func (r *race) start(t *team, i int) (err error) {
 	c := replica{
 		Group: t.group, Job: fmt.Sprintf("tick%d", t.number), Name: fmt.Sprintf("r%d.%d", i, t.lives[i]),
@@ -124,12 +120,11 @@ func (r *race) start(t *team, i int) (err error) {
 		c.Ahead = offset(r.Seed, i, t.lives[i])
 	}
 	t.lives[i]++
-	config, err := json.Marshal(c)
+	cmd, err := zkserver.Command(r.program, replicaEnv, c)
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(r.program)
-	cmd.Env = append(os.Environ(), replicaEnv+"="+string(config), fmt.Sprintf("%s=%d", wallEnv, c.Ahead.Nanoseconds()))
+	cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%d", wallEnv, c.Ahead.Nanoseconds()))
 	t.procs[i], err = zkserver.StartWorker(cmd)
 	return err
 }
@@ -153,7 +148,7 @@ type event struct {
 	do func() error
 }
 
-// disturb carries out all faults. When it returns, all replicas and servers run.
+// disturb makes all faults. When it returns without an error, all replicas and servers run.
 func (r *race) disturb(ctx context.Context, began time.Time) error {
 	var events []event
 	say := func(what any) {
@@ -249,7 +244,8 @@ func (r *race) progress(first time.Time) error {
 	return err
 }
 
-// settle waits for ticks that are late, and returns the result.
+// settle waits until package schedule has no pending ticks, at most for settlePatience, and returns
+// the result.
 func (r *race) settle(ctx context.Context, first, last time.Time) (result, error) {
 	version, err := r.ensemble.Servers()[0].Version(ctx)
 	if err != nil {
@@ -283,7 +279,8 @@ func (r *race) settle(ctx context.Context, first, last time.Time) (result, error
 	}
 }
 
-// showMissed prints the lines about the ticks around those that package schedule missed.
+// showMissed prints the log lines of the ticks within 3 intervals of each tick that package
+// schedule missed.
 func (r *race) showMissed(first, last time.Time) error {
 	for _, t := range r.teams {
 		text, err := os.ReadFile(t.log)
@@ -307,7 +304,7 @@ func (r *race) showMissed(first, last time.Time) error {
 	return nil
 }
 
-// count reads the logs of all groups.
+// count counts the ticks of all groups.
 func (r *race) count(first, last time.Time) (all []figures, err error) {
 	for _, t := range r.teams {
 		text, err := os.ReadFile(t.log)

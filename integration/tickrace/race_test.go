@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(zkserver.Main(m)) }
 
-// TestRace runs a short race: package schedule keeps its promises, and the result can be read back.
+// TestRace: in a short race package schedule keeps its promises, and the result can be read back.
 func TestRace(t *testing.T) {
 	zkserver.NeedReal(t)
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -44,7 +44,7 @@ func TestRace(t *testing.T) {
 	t.Log("\n" + table(back[:1]))
 }
 
-// TestWallClock: a replica's time.Now is off, and its timers are not.
+// TestWallClock: a replica's time.Now is ahead by the value of wallEnv.
 func TestWallClock(t *testing.T) {
 	dir := t.TempDir()
 	program, err := buildReplica(t.Context(), dir)

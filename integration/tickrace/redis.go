@@ -51,14 +51,14 @@ func (l redisLock) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// redisServer is a Redis that syncs each write to disk before it answers, as the ZooKeeper does.
+// redisServer is a Redis that syncs each write to disk before it answers, as ZooKeeper does.
 type redisServer struct {
 	program, dir string
 	port         int
 	process      *zkserver.Process
 }
 
-// startRedis starts a server with its data in dir.
+// startRedis starts a server with its data in dir. It installs Redis if it is missing.
 func startRedis(ctx context.Context, dir string) (*redisServer, error) {
 	s := &redisServer{dir: dir}
 	err := zkserver.Install(ctx, func() (missing []string, err error) {

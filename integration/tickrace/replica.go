@@ -27,7 +27,7 @@ const tellTime = "time"
 type replica struct {
 	Group     group
 	Job       string        // name of the group's job
-	Name      string        // name of the replica, with the number of its life
+	Name      string        // name of the replica, with the number of its process
 	Ahead     time.Duration // how far its wall clock is ahead; negative: behind
 	ZooKeeper []string
 	Redis     string
@@ -42,7 +42,7 @@ type replica struct {
 const (
 	wordBegin      = "begin"      // a run begins
 	wordEnd        = "end"        // a run has ended
-	wordUnfinished = "unfinished" // package schedule tells that a run was started and not finished
+	wordUnfinished = "unfinished" // package schedule reports that a run was started and not finished
 )
 
 func runReplica(config string) error {
@@ -88,7 +88,7 @@ func (r *replica) note(word string, tick time.Time) {
 	}
 }
 
-// work is the job.
+// work is the job: it logs the begin of the run, waits, and logs the end.
 func (r *replica) work(ctx context.Context, tick time.Time) error {
 	r.note(wordBegin, tick)
 	if r.Group.Lasts > 0 {
@@ -103,7 +103,7 @@ func (r *replica) work(ctx context.Context, tick time.Time) error {
 	return nil
 }
 
-// ready says that the replica has connected and runs the job.
+// ready tells the race that the replica has connected and is about to run the job.
 func ready() { fmt.Println("ready") }
 
 func (r *replica) holdfast(ctx context.Context) error {

@@ -93,9 +93,9 @@ func (c clock) truth() time.Time { return time.Now().Add(-c.ahead) }
 // timerJitter is how early a timer may come by the wall clock.
 const timerJitter = 100 * time.Millisecond
 
-// tick returns the tick that the wall clock shows, in right time. Replicas whose clocks are not off
-// by whole seconds see the ticks at other moments, so each second of theirs counts as the one that
-// is nearest in right time.
+// tick returns the tick, in right time, to which a run at the time wall of this clock belongs. If the
+// clock is not off by whole seconds, its seconds begin at other moments than the ticks. So tick
+// returns the nearest tick.
 func (c clock) tick(wall time.Time) time.Time {
 	return wall.Add(timerJitter).Truncate(interval).Add(-c.ahead).Round(interval)
 }

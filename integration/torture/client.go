@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -18,21 +16,22 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// client is the controller's view of one worker, over all its lives, with its network.
+// client is the controller's side of one worker. Its life is one process; a new one starts after
+// each kill.
 type client struct {
 	relays  zkserver.Relays // a relay to each server
 	tap     zkserver.Tap    // between the relays and the servers: it knows the session
 	servers []string
 	log     string // name of the log file
 	history *history
-	gone    func(name string, err error) // called when a life ends by itself
-	lives   sync.WaitGroup               // lives that a goroutine listens to
-	granted chan struct{}                // a token: the worker got a lock since the last check
+	gone    func(name string, err error) // called when a process that was not killed fails
+	lives   sync.WaitGroup               // goroutines that listen to the worker's processes
+	granted chan struct{}                // has a token if the worker got a lock since the last awaitGrant
 
 	mu     sync.Mutex
-	config workerConfig // configuration of the present life
+	config workerConfig // configuration of the present process
 	worker *zkserver.Worker
-	killed *atomic.Bool // the process was killed, or will be
+	killed *atomic.Bool // the present process was killed, or will be
 	last   record       // last record from the worker
 }
 
@@ -44,16 +43,12 @@ func newClient(config workerConfig, servers []string, dir string, h *history, go
 	return c, err
 }
 
-// start starts the next life of the worker.
+// start starts the worker's next process.
 func (c *client) start() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.config.Life++
-	config, err := json.Marshal(c.config)
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
+	cmd, err := zkserver.Command("", workerEnv, c.config)
 	if err != nil {
 		return err
 	}
@@ -62,8 +57,6 @@ func (c *client) start() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), workerEnv+"="+string(config))
 	cmd.Stderr = log
 	worker, err := zkserver.StartWorker(cmd)
 	if err != nil {
@@ -82,7 +75,7 @@ func (c *client) start() error {
 	return nil
 }
 
-// listen records the worker's messages until it ends.
+// listen adds the worker's records to the history until the process has ended.
 func (c *client) listen(w *zkserver.Worker) error {
 	return zkserver.HearAll(w, func(r *record) {
 		c.history.add(r)
@@ -98,8 +91,8 @@ func (c *client) listen(w *zkserver.Worker) error {
 	})
 }
 
-// finish waits until the worker ends, after the end of its input. If ctx ends first, finish kills
-// the worker, and returns its last record.
+// finish waits until the worker has ended; its input must be closed. If ctx ends first, finish
+// kills the worker, and stuck describes it with its last record. Otherwise stuck is empty.
 func (c *client) finish(ctx context.Context) (stuck string) {
 	select {
 	case <-c.worker.Exited():
@@ -113,7 +106,7 @@ func (c *client) finish(ctx context.Context) (stuck string) {
 	return stuck
 }
 
-// kill ends the present life, if any.
+// kill kills the present process, if there is one, and waits for its end.
 func (c *client) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +147,8 @@ func (c *client) awaitGrant(ctx context.Context, patience time.Duration) {
 	}
 }
 
-// expire ends the worker's session at any server that can.
+// expire ends the worker's session, at the first server that answers. done is false if there is no
+// session or no server answers.
 func (c *client) expire(ctx context.Context) (done bool) {
 	for _, addr := range c.servers {
 		bound, cancel := context.WithTimeout(ctx, sessionTimeout)
@@ -164,10 +158,10 @@ func (c *client) expire(ctx context.Context) (done bool) {
 			return err == nil
 		}
 	}
-	return false // no server answers
+	return false
 }
 
-// close ends the worker and its network.
+// close kills the worker and closes its relays.
 func (c *client) close() {
 	c.kill()
 	c.lives.Wait()

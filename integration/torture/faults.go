@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
@@ -16,26 +17,27 @@ import (
 // electionPatience is the time in which undisturbed servers elect a leader, even on a slow machine.
 const electionPatience = time.Minute
 
-// fault breaks something, and repairs it before it returns. It draws all random choices before it
-// acts, so that the same seed gives the same choices. It stops breaking when ctx ends. It reports
-// whether it did what its name says.
+// fault breaks something, and repairs it before it returns, also if ctx ends. It makes all random
+// choices before it acts, so that the same seed gives the same choices. It reports whether it did
+// what its name says.
 type fault struct {
 	name string
 	do   func(ctx context.Context, r *rand.Rand) (done bool, err error)
 }
 
-// plague applies faults, one at a time, until ctx ends: all of them in random order, then again in
-// another. Before each it waits from least to most. whom names the victim in the history.
-func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults []fault, least, most time.Duration) error {
+// plague applies faults, one at a time, until ctx ends: all of them in random order, then all again
+// in another order. Before each fault it waits for a random time from least to most. victim is
+// its name in the history.
+func (t *torture) plague(ctx context.Context, r *rand.Rand, victim string, faults []fault, least, most time.Duration) error {
 	for _, f := range faults {
 		t.planned.Store(f.name, nil)
 	}
 	for {
 		for _, i := range r.Perm(len(faults)) {
-			if wait.Sleep(ctx, between(r, least, most)) != nil {
+			if wait.Sleep(ctx, wait.Between(r, least, most)) != nil {
 				return nil
 			}
-			began := now()
+			began := monotonic.Now()
 			done, err := faults[i].do(ctx, r)
 			if err != nil {
 				if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
@@ -44,19 +46,19 @@ func (t *torture) plague(ctx context.Context, r *rand.Rand, whom string, faults 
 				return fmt.Errorf("%s: %w", faults[i].name, err)
 			}
 			if done {
-				t.history.add(&record{Op: opFault, Worker: whom, Call: began, Return: now(), Result: faults[i].name})
+				t.history.add(&record{Op: opFault, Worker: victim, Call: began, Return: monotonic.Now(), Result: faults[i].name})
 			}
 		}
 	}
 }
 
-// clientFaults returns the faults of one worker. A fault that hurts holders most first waits a
-// while until the worker is one.
+// clientFaults returns the faults of one worker. A fault that is worst for a holder waits until the
+// worker gets a lock, at most for aim.
 func (t *torture) clientFaults(c *client) []fault {
 	const aim = 5 * time.Second
 	stop := func(name string, least, most time.Duration) fault {
 		return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
-			d, into := between(r, least, most), between(r, 0, 200*time.Millisecond)
+			d, into := wait.Between(r, least, most), wait.Between(r, 0, 200*time.Millisecond)
 			c.awaitGrant(ctx, aim)
 			_ = wait.Sleep(ctx, into)
 			if err := c.signal(syscall.SIGSTOP); err != nil {
@@ -68,7 +70,7 @@ func (t *torture) clientFaults(c *client) []fault {
 	}
 	part := func(name string, least, most time.Duration, some func(pick int) zkserver.Relays) fault {
 		return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
-			d, pick := between(r, least, most), r.IntN(len(c.relays))
+			d, pick := wait.Between(r, least, most), r.IntN(len(c.relays))
 			for _, relay := range some(pick) {
 				relay.Stall()
 			}
@@ -81,7 +83,7 @@ func (t *torture) clientFaults(c *client) []fault {
 	}
 	return []fault{
 		{"client killed", func(ctx context.Context, r *rand.Rand) (bool, error) {
-			d, into := between(r, 0, time.Second), between(r, 0, 200*time.Millisecond)
+			d, into := wait.Between(r, 0, time.Second), wait.Between(r, 0, 200*time.Millisecond)
 			c.awaitGrant(ctx, aim)
 			_ = wait.Sleep(ctx, into)
 			c.kill()
@@ -104,10 +106,9 @@ func (t *torture) clientFaults(c *client) []fault {
 	}
 }
 
-// serverFaults returns the faults of the servers.
 func (t *torture) serverFaults() []fault {
-	// The grace exists for this fault: the next leader's clock judges the leases of holders that
-	// cannot renew.
+	// The grace exists for the fault "leader killed, holders stopped": the next leader's clock
+	// judges the leases of holders that cannot renew.
 	var stopped []*client
 	killWithHolders := func(servers []*zkserver.Server) error {
 		stopped = nil
@@ -147,11 +148,12 @@ func (t *torture) serverFaults() []fault {
 	}
 }
 
-// onServers returns a fault that damages some servers, and mends them after least to most. They are
-// those at the indexes [from:to] of a list of the leader and both followers.
+// onServers returns a fault that damages some servers, and mends them after a random time from
+// least to most. The servers are at the indexes [from:to] of a list: the leader, then the followers
+// in random order.
 func (t *torture) onServers(name string, from, to int, least, most time.Duration, damage, mend func([]*zkserver.Server) error) fault {
 	return fault{name, func(ctx context.Context, r *rand.Rand) (bool, error) {
-		d, swap := between(r, least, most), r.IntN(2) == 1
+		d, swap := wait.Between(r, least, most), r.IntN(2) == 1
 		leader, err := t.leader(ctx)
 		if err != nil {
 			return false, err
@@ -169,7 +171,8 @@ func (t *torture) onServers(name string, from, to int, least, most time.Duration
 	}}
 }
 
-// leader waits until there is a leader, and counts changes.
+// leader waits until there is a leader. It counts an election if the leader is not that of the last
+// call.
 func (t *torture) leader(ctx context.Context) (*zkserver.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, electionPatience)
 	defer cancel()
@@ -183,7 +186,7 @@ func (t *torture) leader(ctx context.Context) (*zkserver.Server, error) {
 	return leader, err
 }
 
-// each applies do to one server after the other.
+// each returns a function that calls do for one server after the other.
 func each(do func(*zkserver.Server) error) func([]*zkserver.Server) error {
 	return func(servers []*zkserver.Server) error {
 		var errs []error

@@ -6,48 +6,19 @@ import (
 	"math"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 )
 
-// instant is a time on the machine's monotonic clock, in nanoseconds. All processes of a machine
-// read the same clock, so it is the true time of a run.
-type instant int64
+type (
+	instant = monotonic.Instant
+	claim   = monotonic.Claim
+)
 
 // never is a time after every run.
 const never instant = math.MaxInt64
 
-func now() instant {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // every Unix system has it
-	}
-	return instant(t.Nano())
-}
-
-// claim is a hold's answer: at some time from From to To it was valid, and it stays valid until
-// Until unless it is unlocked.
-type claim struct {
-	From  instant `json:"from"`
-	To    instant `json:"to"`
-	Until instant `json:"until"`
-}
-
-// inquire asks a hold how long it is valid. The claim is nil if it is not. If the process is stopped
-// meanwhile, Until may have passed; it is computed from From, so it is never too late.
-func inquire(h *lock.Hold) *claim {
-	from := now()
-	left := h.Remaining()
-	to := now()
-	if left <= 0 {
-		return nil
-	}
-	return &claim{From: from, To: to, Until: from + instant(left)}
-}
-
-// The kinds of locks, and the room of each for the weights of concurrent holds. A reader weighs 1,
-// a writer the whole room, and a hold of permits their number.
+// Kinds of locks. The weights of the holds that a lock has at the same time must fit into its room
+// (rooms). A reader weighs 1, a writer the whole room, and a hold of permits their number.
 const (
 	mutex     = "mutex"
 	rwMutex   = "rwmutex"
@@ -62,11 +33,11 @@ const (
 	opTry   = "try"   // an attempt that did not get the lock; Result says why
 	opGrant = "grant" // the worker has got the lock
 	opCheck = "check" // the worker checked the hold, and it is valid
-	opShare = "share" // as opCheck; the hold becomes a reader, and claims nothing as a writer after
-	opLeave = "leave" // the worker is about to unlock, and claims nothing after
+	opShare = "share" // as opCheck; from Call on, the worker claims to be a reader only
+	opLeave = "leave" // the worker is about to unlock; from Call on, it claims nothing
 	opLeft  = "left"  // the worker has unlocked; Result says how
 	opLost  = "lost"  // the hold is invalid; Result has the error that the worker got
-	opShown = "shown" // the worker asked for the leader, and got this token and value; 0: no leader
+	opShown = "shown" // the worker asked for the leader, and got Token and Value; Token 0: no leader
 	opFault = "fault"
 )
 
@@ -79,16 +50,16 @@ const (
 	resultUnsure  = "unsure"  // the unlock was not confirmed in time
 	resultRemoved = "removed" // a live entry was deleted: no client may do that
 	resultTaken   = "taken"   // a live entry was overwritten: no client may do that
-	resultLapsed  = "lapsed"  // the hold found its lease ended when it was checked
+	resultLapsed  = "lapsed"  // a check found that the lease had ended
 )
 
 // record is one operation of a worker, or one fault.
 type record struct {
 	Op     string  `json:"op"`
-	Worker string  `json:"worker,omitempty"` // w3.2: the third worker's second life
+	Worker string  `json:"worker,omitempty"` // w3.2: second process of the worker with index 3
 	Lock   string  `json:"lock,omitempty"`
 	Kind   string  `json:"kind,omitempty"`   // kind of the lock
-	Weight int     `json:"weight,omitempty"` // share of the lock's room at its grant
+	Weight int     `json:"weight,omitempty"` // part of the lock's room that the hold got
 	Token  int64   `json:"token,omitempty"`
 	Call   instant `json:"call"`
 	Return instant `json:"return"`

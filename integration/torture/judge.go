@@ -41,7 +41,8 @@ func (h *hold) first() instant {
 // continues.
 func (h *hold) end() instant { return h.until(h.leave) }
 
-// until is end, but with the call of next as the last possible end, instead of the unlock.
+// until returns the end of the hold's validity in its own view, but at most the call of next; nil:
+// without that limit.
 func (h *hold) until(next *record) instant {
 	before := never
 	if next != nil {
@@ -56,7 +57,7 @@ func (h *hold) until(next *record) instant {
 	return min(end, before)
 }
 
-// weightAt returns the room that the hold certainly took at t; 0 if it was not in.
+// weightAt returns the room that the hold certainly took at t, after its grant; 0 if it had ended.
 func (h *hold) weightAt(t instant) int {
 	switch {
 	case t >= h.end():
@@ -106,12 +107,11 @@ func holds(records []*record) map[string][]*hold {
 	return byLock
 }
 
-// doubleEntries finds holds that were valid at the same true time, each in its own view, although
-// the room does not suffice. It also finds holds that entered in another order than that of their
-// tokens. It counts the holds that were correctly in beside others.
-//
-// A hold is counted together with all holds of lower tokens that have not ended yet. These include
-// holds whose workers did not know of their turn.
+// doubleEntries finds holds that were valid at the same time, each in its own view, although the
+// room does not suffice. For this it adds each hold to the holds of lower tokens that have not
+// ended. So it also finds holds that entered in another order than that of their tokens, and it
+// finds tokens with several grants. beside counts the holds that were valid beside a hold of a
+// lower token, and had room.
 func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 	for _, hs := range byLock {
 		for i, h := range hs {
@@ -173,7 +173,7 @@ func wronglyShown(records []*record, byLock map[string][]*hold) (found []string,
 	return found, shown, none
 }
 
-// explained has the results of the library's calls that faults explain.
+// explained has the results that faults explain, by operation.
 var explained = map[string][]string{
 	opTry:   {resultHeld, resultGaveUp},
 	opShown: {resultGaveUp},
@@ -181,8 +181,8 @@ var explained = map[string][]string{
 	opLost:  {resultExpired, resultUnsure, resultLapsed},
 }
 
-// surprises finds unexplained errors, and holds whose entries were deleted or overwritten: no
-// client may do that while their leases last.
+// surprises returns the errors that faults do not explain, and the holds whose entries were deleted
+// or overwritten. No client may do that to an entry while its lease lasts.
 func surprises(records []*record) (removed, unexpected []string) {
 	for _, r := range records {
 		text := fmt.Sprintf("%s, lock %s, token %d, %s: %s", r.Worker, r.Lock, r.Token, r.Op, r.Result)
@@ -215,11 +215,11 @@ type lockState struct {
 }
 
 // lockModel is the model of a lock of any kind with fencing tokens: a room for a total weight. A
-// hold is granted if there is room, with a higher token than ever before. A valid check precedes
-// the end of its hold. A hold that is alone may become one of several.
+// hold is granted if there is room, with a higher token than all grants before. A valid check
+// precedes the end of its hold. opShare makes a writer a reader.
 //
 // Tokens also rise among concurrent holds: if a hold may enter, all holds ahead of it may enter no
-// later, whenever they noticed.
+// later, whenever their workers noticed.
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -250,15 +250,14 @@ var lockModel = porcupine.Model{
 // lockHistory converts the holds of one lock to operations.
 //
 // A hold ends no earlier than in its own view. A later end is known only for a successful unlock. A
-// worker that was killed while it waited is not in the history: a grant that no worker learned of
-// is as if it had not happened.
+// hold whose grant no worker recorded is left out.
 func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 	for _, h := range hs {
 		add := func(op string, weight int, call, ret instant) {
 			ops = append(ops, porcupine.Operation{Input: lockInput{op, h.token, weight, rooms[h.kind]}, Call: int64(call), Return: int64(ret)})
 		}
 		if len(h.grants) == 0 {
-			continue // its grant was not recorded
+			continue // no worker recorded the grant
 		}
 		for _, g := range h.grants {
 			add(opGrant, h.weight, g.Call, g.Return)
@@ -282,8 +281,8 @@ func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 	return ops
 }
 
-// linearizable reports whether some order of the operations on a lock explains their results, if
-// that is found by the deadline.
+// linearizable reports whether some order of the operations on a lock explains their results. It is
+// porcupine.Unknown if that is not decided by the deadline.
 func linearizable(hs []*hold, deadline time.Time) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(lockModel, lockHistory(hs), max(time.Until(deadline), time.Millisecond))
 }

@@ -1,5 +1,5 @@
 // Torture runs workers that take locks, each in a process of its own, on an ensemble of three
-// ZooKeeper servers. It breaks both in many ways, and judges the results:
+// ZooKeeper servers. It injects faults into the workers and the servers, and judges the results:
 //
 //	torture [-duration 2m] [-seed N]
 //
@@ -36,7 +36,7 @@ func main() {
 		os.Exit(exitUnknown)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second signal ends us at once
+	context.AfterFunc(ctx, stop) // a second signal ends this process at once
 	for try := 1; ; try++ {
 		run := &torture{duration: *duration, seed: cmp.Or(*seed, uint64(rand.Uint32()))}
 		status := run.main(ctx)
@@ -55,8 +55,8 @@ func main() {
 const (
 	exitPassed  = 0
 	exitFailed  = 1
-	exitUnknown = 2 // the run is void
+	exitUnknown = 2 // the run failed, was interrupted, or is void
 )
 
-// tries is the number of attempts at a run, if the earlier ones are void.
+// tries is the number of runs, if all earlier ones are void.
 const tries = 2

@@ -24,12 +24,13 @@ type report struct {
 	void    string   // reason why the violations prove nothing; "": they count
 }
 
-// add adds a figure.
+// add appends a line to the figures: the name, and the formatted value.
 func (r *report) add(name string, format string, args ...any) {
 	fmt.Fprintf(&r.figures, "%-44s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-// none adds a figure that must be 0, with the details if it is not.
+// none adds a figure that must be 0: the number of details. If it is not, the first details become
+// violations.
 func (r *report) none(name string, details []string) {
 	n := len(details)
 	r.add(name, "%d (must be 0)", n)
@@ -46,7 +47,7 @@ func (r *report) none(name string, details []string) {
 	}
 }
 
-// judge judges a run.
+// judge returns the report of the run. If there are violations, it also saves the run.
 func (t *torture) judge() *report {
 	r := new(report)
 	records := t.history.records
@@ -88,7 +89,8 @@ func (t *torture) tellServers(r *report, diverged string) {
 	}
 }
 
-// tellPromises adds the broken promises, and how often each could have been broken.
+// tellPromises adds the violations of each promise, and figures that say how often the promise was
+// tested.
 func (t *torture) tellPromises(r *report, records []*record, byLock map[string][]*hold) {
 	double, beside := doubleEntries(byLock)
 	r.add("holds beside others", "%d, of read/write locks and semaphores", beside)
@@ -116,7 +118,8 @@ func (t *torture) tellPromises(r *report, records []*record, byLock map[string][
 	t.tellAudit(r)
 }
 
-// tellAudit adds what the audit of the servers' transaction logs has found.
+// tellAudit adds the findings in the servers' transaction logs. If the logs contradict each other
+// and the version may diverge, violations do not count.
 func (t *torture) tellAudit(r *report) {
 	f := t.findings
 	r.add("writes audited", "%d verdicts on %d transactions; %d writes could not be judged", f.Total(), f.Txns, f.NotJudged())
@@ -148,7 +151,7 @@ func (r *report) print(w io.Writer) {
 	}
 }
 
-// preserve saves a failed run. It returns the place, and how to repeat the run.
+// preserve saves a failed run. It returns lines that say where, and how to repeat the run.
 func (t *torture) preserve(report string) []string {
 	dir := filepath.Join(keep, fmt.Sprintf("torture-%d", t.seed))
 	var records bytes.Buffer

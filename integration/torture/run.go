@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
 	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 	"github.com/holdfast-io/holdfast/lock"
@@ -41,7 +42,6 @@ const (
 	keep    = "integration/artifacts" // folder in which a run that failed is kept
 )
 
-// torture is one run.
 type torture struct {
 	duration time.Duration
 	seed     uint64
@@ -56,7 +56,7 @@ type torture struct {
 	logs     map[string][]byte // by file name; read at the end
 	void     string            // reason why the findings prove nothing; "": they count
 
-	// Only the goroutine that breaks servers uses these:
+	// led and elections are used only by the goroutine of the servers' faults.
 	led       *zkserver.Server
 	elections int
 
@@ -105,9 +105,9 @@ func (t *torture) main(ctx context.Context) int {
 }
 
 // diverged returns how the servers' data differs: the line of a server's log that says so, or the
-// zxid from which on their transaction logs differ. It returns "" if they agree. ZooKeeper 3.8.0 can
-// lose or keep transactions if servers are killed while they synchronize. Then the clients' results
-// prove nothing.
+// zxid from which on their transaction logs differ; "" if nothing shows a difference. ZooKeeper
+// 3.8.0 can lose or keep transactions if servers are killed while they synchronize. Then the
+// clients' results prove nothing.
 func (t *torture) diverged() string {
 	for _, name := range slices.Sorted(maps.Keys(t.logs)) {
 		if !strings.HasPrefix(name, "server-") {
@@ -156,7 +156,7 @@ func (t *torture) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, locks.Close()) }() // closed already if all goes well
+	defer func() { err = errors.Join(err, locks.Close()) }() // does nothing if sweep has closed it
 
 	if err := t.torment(ctx, cancel, sweeper); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (t *torture) run(ctx context.Context) (err error) {
 	return t.collectLogs()
 }
 
-// audit audits the servers' transaction logs. With violations it keeps the logs.
+// audit audits the servers' transaction logs. If it finds violations, it copies the logs to keep.
 func (t *torture) audit() error {
 	var dirs []string
 	for _, s := range t.ensemble.Servers() {
@@ -215,7 +215,8 @@ func (t *torture) collectLogs() error {
 	return err
 }
 
-// startServers starts the ensemble, with links between the members and a clock for each.
+// startServers starts the ensemble, with links between the members. If libfaketime is available,
+// each member has a clock of its own.
 func (t *torture) startServers() error {
 	installation, err := zkserver.FindFixed(t.ctx)
 	if err != nil {
@@ -251,7 +252,7 @@ func (t *torture) startServers() error {
 
 func (t *torture) startWorkers() error {
 	for i := range workers {
-		config := workerConfig{Seed: t.seed, Index: i, Began: now()}
+		config := workerConfig{Seed: t.seed, Index: i, Began: monotonic.Now()}
 		c, err := newClient(config, t.ensemble.Addrs(), t.dir, &t.history, func(name string, err error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -270,7 +271,7 @@ func (t *torture) startWorkers() error {
 	return nil
 }
 
-// reaper returns a reaper that sweeps every few seconds while it runs, and its client.
+// reaper returns a reaper that sweeps every 5 s while it runs, and its client.
 func (t *torture) reaper() (*reaper.Reaper, *lock.Client, error) {
 	set, err := policy.NewSet(policy.Policy{
 		Name: "torture", Match: policy.MustPattern("**"), Policy: lock.Policy{TTL: ttl, Grace: grace}, OrphanAfter: orphanAfter,
@@ -319,7 +320,7 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	try(func() error {
 		err := sweeper.Run(ctx)
 		if unconfirmed := (*lock.UnlockError)(nil); errors.As(err, &unconfirmed) {
-			return nil // the servers were away: the entry expires, and the last check looks for it
+			return nil // no server answered: the entry expires, and list finds it if it is not deleted
 		}
 		return err
 	})
@@ -359,7 +360,7 @@ func (t *torture) finish() error {
 func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 	tree := admin.New(locks)
 	// The reaper counts the lease of an entry from before the last election from the first stamp of
-	// this leader that it knows. Give it one now.
+	// the new leader that the client has. Now gets one.
 	if _, err := tree.Now(t.ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
@@ -372,11 +373,11 @@ func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("torture: the last sweep:", report.String())
+	fmt.Printf("torture: the last sweep: %+v\n", report.Total)
 	return locks.Close()
 }
 
-// list lists the remaining nodes.
+// list adds the remaining nodes below the root to left, except those with reserved names.
 func (t *torture) list() (err error) {
 	ctx, cancel := context.WithTimeout(t.ctx, sweepPatience)
 	defer cancel()
@@ -394,7 +395,7 @@ func (t *torture) list() (err error) {
 		}
 		for _, name := range names {
 			if path == root && znode.Reserved(name) {
-				continue // nodes that stay
+				continue // may stay
 			}
 			t.left = append(t.left, path+"/"+name)
 			err = errors.Join(err, walk(path+"/"+name))

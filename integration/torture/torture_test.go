@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestTasksRepeat: the same worker in the same run draws the same tasks.
+// TestTasksRepeat: a worker with the same seed, index and life has the same tasks; otherwise it has
+// different ones.
 func TestTasksRepeat(t *testing.T) {
 	tasks := func(c workerConfig) (tasks []task) {
 		r := c.tasks()
@@ -27,7 +28,7 @@ func TestTasksRepeat(t *testing.T) {
 	}
 }
 
-// TestLocksChange: the history of a lock stays short enough for porcupine.
+// TestLocksChange: after each lockSpan, workers use new locks.
 func TestLocksChange(t *testing.T) {
 	names := map[string]bool{}
 	r := stream(1, 0)
@@ -39,7 +40,8 @@ func TestLocksChange(t *testing.T) {
 	}
 }
 
-// TestSurprises: unexplained errors are reported, and removed entries separately.
+// TestSurprises: errors that faults do not explain are unexpected. Removed and overwritten entries
+// are reported separately.
 func TestSurprises(t *testing.T) {
 	for result, want := range map[string]map[string]string{ // by operation
 		"":            {},
@@ -65,7 +67,8 @@ func TestSurprises(t *testing.T) {
 	}
 }
 
-// TestDivergedServers: only a server's message about its data makes a run void.
+// TestDivergedServers: diverged finds ZooKeeper's message about digests in the servers' logs, and
+// nowhere else.
 func TestDivergedServers(t *testing.T) {
 	const said = "20:41:45.473 [CommitProcessor:3] WARN org.apache.zookeeper.server.DataTree - Message:Digests are not matching. Value is Zxid. Value:47244640257"
 	for logs, want := range map[[2]string]string{
@@ -80,7 +83,7 @@ func TestDivergedServers(t *testing.T) {
 	}
 }
 
-// TestVoidIsNoFailure: a finding is a failure of the locks, or void if the servers caused it.
+// TestVoidIsNoFailure: the report says VOID instead of FAILED if the servers' data differed.
 func TestVoidIsNoFailure(t *testing.T) {
 	for void, want := range map[string]string{
 		"": "\nFAILED\nnodes left: 2\n",

@@ -8,7 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// script builds the records of a lock's history. Its clock ticks with each record.
+// script builds the records of a lock's history. Each call of tick advances its clock by 10.
 type script struct {
 	kind    string
 	at      instant
@@ -23,12 +23,12 @@ func (s *script) add(r record) *record {
 	return s.records[len(s.records)-1]
 }
 
-// grant records that a worker gets the whole lock, with a lease of that many ticks.
+// grant records that a worker gets the whole lock, with a lease of that many ticks of 10.
 func (s *script) grant(worker string, token int64, ticks instant) {
 	s.enter(worker, token, rooms[s.kind], ticks)
 }
 
-// enter is grant with part of the room.
+// enter records that a worker gets a part of the room, with a lease of that many ticks of 10.
 func (s *script) enter(worker string, token int64, weight int, ticks instant) {
 	call := s.tick()
 	from := s.tick()
@@ -41,7 +41,7 @@ func (s *script) share(worker string, token int64) {
 	s.add(record{Op: opShare, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick()})
 }
 
-// look records that a worker finds its hold valid for that many ticks.
+// look records that a worker finds its hold valid for that many ticks of 10.
 func (s *script) look(worker string, token int64, ticks instant) {
 	from := s.tick()
 	s.add(record{Op: opCheck, Worker: worker, Lock: "x", Token: token, Call: s.tick(),
@@ -53,10 +53,11 @@ func (s *script) leave(worker string, token int64, result string) {
 	s.add(record{Op: opLeft, Worker: worker, Lock: "x", Token: token, Call: s.tick(), Return: s.tick(), Result: result})
 }
 
-// verdictTest is a correct or incorrect history. Both judges must give the same verdict.
+// verdictTest is a correct or incorrect history. doubleEntries and linearizable must give the same
+// verdict.
 type verdictTest struct {
 	play   func(*script)
-	double string // what is said of the double entry; "" for none
+	double string // part of the message of doubleEntries; "": the history is correct
 }
 
 func (test verdictTest) run(t *testing.T, kind string) {
@@ -76,7 +77,8 @@ func (test verdictTest) run(t *testing.T, kind string) {
 	}
 }
 
-// TestVerdictsOnLocks checks histories of exclusive holds, in each kind of lock.
+// TestVerdictsOnLocks: the judges accept the correct histories of exclusive holds and refuse the
+// others, in each kind of lock.
 func TestVerdictsOnLocks(t *testing.T) {
 	for name, test := range map[string]verdictTest{
 		"one after the other": {func(s *script) {
@@ -96,7 +98,7 @@ func TestVerdictsOnLocks(t *testing.T) {
 			s.grant("b", 2, 100)
 		}, ""},
 		"waited for, and overtaken in the telling": {func(s *script) {
-			// b requested the lock before a left, and got it later.
+			// b requested the lock before a unlocked, and got it later.
 			s.grant("a", 1, 100)
 			asked := s.tick()
 			s.leave("a", 1, "")
@@ -112,7 +114,7 @@ func TestVerdictsOnLocks(t *testing.T) {
 			s.grant("a", 1, 5)
 			s.at += 50
 			s.grant("b", 2, 100)
-			s.records[0].Claim.To = s.at + 10 // b is in: the worker noticed its lease's end late
+			s.records[0].Claim.To = s.at + 10 // a's worker was stopped while it asked, and went on while b held the lock
 		}, ""},
 		"while a killed one's lease runs": {func(s *script) {
 			s.grant("a", 1, 100)
@@ -144,7 +146,8 @@ func TestVerdictsOnLocks(t *testing.T) {
 	}
 }
 
-// TestVerdictsOnReadersAndWriters checks histories of readers, and of writers that become readers.
+// TestVerdictsOnReadersAndWriters: the judges accept the correct histories of readers, and of
+// writers that become readers, and refuse the others.
 func TestVerdictsOnReadersAndWriters(t *testing.T) {
 	for name, test := range map[string]verdictTest{
 		"readers together, then a writer": {func(s *script) {
@@ -202,7 +205,8 @@ func TestVerdictsOnReadersAndWriters(t *testing.T) {
 	}
 }
 
-// TestVerdictsOnPermits checks histories of a semaphore with three permits.
+// TestVerdictsOnPermits: the judges accept the correct histories of a semaphore with three permits,
+// and refuse the others.
 func TestVerdictsOnPermits(t *testing.T) {
 	for name, test := range map[string]verdictTest{
 		"no more than there are": {func(s *script) {
@@ -250,11 +254,12 @@ func (s *script) elected(worker string, token int64, ticks instant) {
 	s.records[len(s.records)-1].Value = "of " + worker
 }
 
-// TestVerdictsOnLeadersShown checks histories with answers about the leader.
+// TestVerdictsOnLeadersShown: wronglyShown finds wrong answers about the leader, and accepts right
+// ones.
 func TestVerdictsOnLeadersShown(t *testing.T) {
 	for name, test := range map[string]struct {
 		play func(*script)
-		want string // what is said of it; "" for nothing
+		want string // part of the finding; "": the answers are right
 	}{
 		"the leader": {func(s *script) {
 			s.elected("a", 1, 100)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/holdfast-io/holdfast/integration/monotonic"
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -40,25 +42,20 @@ var bases = []struct{ name, kind string }{
 // porcupine needs memory for the square of a history's operations.
 const lockSpan = 3 * time.Minute
 
-// Streams of random numbers. Each user has its own, so that its draws do not depend on the others.
+// Numbers of the streams of random numbers. Each use has its own stream, so that its numbers do not
+// depend on other uses.
 const (
 	serverStream = 0
 	faultStream  = 1 << 10 // plus the worker's number
-	taskStream   = 2 << 10 // plus the numbers of the worker and of its life
-	lifeStream   = 4 << 10 // plus the number of the life
+	taskStream   = 2 << 10 // plus the worker's number and lifeStream times its life
+	lifeStream   = 4 << 10 // see taskStream
 )
 
 func stream(seed uint64, number int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(number))) }
 
-// between draws a duration.
-func between(r *rand.Rand, least, most time.Duration) time.Duration {
-	return least + time.Duration(r.Int64N(int64(most-least)+1))
-}
-
 // workerEnv makes this binary a worker; its value has the configuration.
 const workerEnv = "HOLDFAST_TORTURE_WORKER"
 
-// workerConfig is the configuration of a worker.
 type workerConfig struct {
 	Seed    uint64
 	Index   int
@@ -107,7 +104,7 @@ func work(config string) error {
 			return w.close()
 		default:
 		}
-		if err := w.do(draw(tasks, time.Duration(now()-w.Began))); err != nil {
+		if err := w.do(draw(tasks, time.Duration(monotonic.Now()-w.Began))); err != nil {
 			return err
 		}
 	}
@@ -128,7 +125,7 @@ type task struct {
 	kind     string
 	weight   int
 	barge    bool
-	priority int // the candidate's
+	priority int // of the candidate
 	try      bool
 	patience time.Duration // 0: without limit
 	steps    []step
@@ -140,7 +137,8 @@ type step struct {
 	think time.Duration
 }
 
-// draw draws the next task, at that time of the run.
+// draw returns a random task. at is the time since the start of the run; it decides the number in
+// the lock's name.
 func draw(r *rand.Rand, at time.Duration) task {
 	base := bases[r.IntN(len(bases))]
 	t := task{lock: fmt.Sprintf("%s/%d", base.name, at/lockSpan), kind: base.kind, weight: 1, barge: base.name == "stock" && r.IntN(2) == 0}
@@ -152,7 +150,7 @@ func draw(r *rand.Rand, at time.Duration) task {
 	case t.kind == election:
 		t.priority = 1 + r.IntN(3)
 	}
-	how, patience := r.IntN(10), between(r, 100*time.Millisecond, 3*time.Second)
+	how, patience := r.IntN(10), wait.Between(r, 100*time.Millisecond, 3*time.Second)
 	switch how {
 	case 0:
 		t.try = t.kind != election // candidates always wait
@@ -164,14 +162,14 @@ func draw(r *rand.Rand, at time.Duration) task {
 		think *= 8 // long enough for renewals
 	}
 	for range 1 + r.IntN(5) {
-		s := step{opCheck, between(r, 0, think)}
+		s := step{opCheck, wait.Between(r, 0, think)}
 		if t.kind == election && r.IntN(2) == 0 {
 			s.op = opShown
 		}
 		t.steps = append(t.steps, s)
 	}
 	if t.kind == rwMutex && t.weight > 1 && r.IntN(2) == 0 {
-		t.steps = append(t.steps, step{op: opShare}, step{opCheck, between(r, 0, think)}, step{opCheck, between(r, 0, think)})
+		t.steps = append(t.steps, step{op: opShare}, step{opCheck, wait.Between(r, 0, think)}, step{opCheck, wait.Between(r, 0, think)})
 	}
 	return t
 }
@@ -190,14 +188,14 @@ func (w *worker) do(t task) error {
 		defer cancel()
 		ctx = bound
 	}
-	r := record{Op: opGrant, Lock: t.lock, Kind: t.kind, Weight: t.weight, Call: now()}
+	r := record{Op: opGrant, Lock: t.lock, Kind: t.kind, Weight: t.weight, Call: monotonic.Now()}
 	hold, err := w.take(ctx, t)
-	r.Return = now()
+	r.Return = monotonic.Now()
 	if err != nil {
 		r.Op, r.Result = opTry, classify(err)
 		return w.say(r)
 	}
-	r.Token, r.Claim, r.Value = hold.Token().Czxid, inquire(hold), hold.Metadata()[znode.ValueKey]
+	r.Token, r.Claim, r.Value = hold.Token().Czxid, monotonic.Ask(hold), hold.Metadata()[znode.ValueKey]
 	if err := w.say(r); err != nil {
 		return err
 	}
@@ -214,13 +212,13 @@ func (w *worker) do(t task) error {
 		return err
 	}
 	r = a.base
-	r.Op, r.Call = opLeft, now()
+	r.Op, r.Call = opLeft, monotonic.Now()
 	r.Result = classify(hold.Unlock())
-	r.Return = now()
+	r.Return = monotonic.Now()
 	return w.say(r)
 }
 
-// take takes or tries to take the task's lock.
+// take takes the task's lock, or tries to.
 func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
 	var get, try func(context.Context) (*lock.Hold, error)
 	switch t.kind {
@@ -254,7 +252,7 @@ func (w *worker) take(ctx context.Context, t task) (*lock.Hold, error) {
 	return get(ctx)
 }
 
-// act is a worker's work with a hold.
+// act does the steps of a task with a hold. base has what all records of the hold share.
 type act struct {
 	*worker
 	hold *lock.Hold
@@ -265,15 +263,15 @@ type act struct {
 func (a *act) say(op string, c *claim, result string) error {
 	r := a.base
 	r.Op, r.Claim, r.Result = op, c, result
-	r.Call = now()
+	r.Call = monotonic.Now()
 	r.Return = r.Call
 	return a.worker.say(r)
 }
 
 // step checks that the hold is valid, as a careful program does, and does one step. It returns
-// false if the hold is over.
+// false if the hold has ended.
 func (a *act) step(s step) (goOn bool, err error) {
-	c := inquire(a.hold)
+	c := monotonic.Ask(a.hold)
 	if c == nil {
 		told := resultLapsed
 		if err := a.hold.Err(); err != nil {
@@ -282,7 +280,8 @@ func (a *act) step(s step) (goOn bool, err error) {
 		return false, a.say(opLost, nil, told)
 	}
 	if s.op == opShare {
-		// Written before the downgrade, so that the claims as a writer end before others can enter.
+		// Written before the downgrade, so that the claims as a writer end before readers can
+		// enter.
 		if err := a.say(opShare, c, ""); err != nil {
 			return false, err
 		}
@@ -301,13 +300,13 @@ func (a *act) step(s step) (goOn bool, err error) {
 	return true, nil
 }
 
-// askWhoLeads asks ZooKeeper for the leader. Any client may; it does not concern the hold.
+// askWhoLeads asks ZooKeeper for the leader and records the answer. It does not use the hold.
 func (a *act) askWhoLeads() error {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionTimeout)
 	defer cancel()
-	r := record{Op: opShown, Lock: a.base.Lock, Kind: a.base.Kind, Call: now()}
+	r := record{Op: opShown, Lock: a.base.Lock, Kind: a.base.Kind, Call: monotonic.Now()}
 	leader, err := a.locks.Election(r.Lock).Leader(ctx)
-	r.Return = now()
+	r.Return = monotonic.Now()
 	switch {
 	case err == nil:
 		r.Token, r.Value = leader.Token.Czxid, leader.Value
@@ -330,7 +329,7 @@ func classify(err error) string {
 		return resultTaken
 	case errors.Is(err, lock.ErrExpired):
 		return resultExpired
-	case errors.As(err, &unsure): // an UnlockError wraps the deadline of the unlock
+	case errors.As(err, &unsure): // must come before the deadline, which it may wrap
 		return resultUnsure
 	case errors.Is(err, context.DeadlineExceeded):
 		return resultGaveUp

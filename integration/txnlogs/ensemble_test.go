@@ -27,7 +27,7 @@ func dial(t *testing.T, addr string) *zk.Conn {
 	return z
 }
 
-// read reads all of some folders.
+// read returns all transactions and problems of the logs in the folders.
 func read(t *testing.T, dirs ...string) (txns []txnlog.Txn, problems []*txnlog.Problem) {
 	t.Helper()
 	l, err := txnlog.Open(dirs...)
@@ -45,7 +45,7 @@ func read(t *testing.T, dirs ...string) (txns []txnlog.Txn, problems []*txnlog.P
 	return txns, problems
 }
 
-// writes returns the data that was written to a node, in its order.
+// writes returns the data of all creates and sets of a node, in their order.
 func writes(txns []txnlog.Txn, path string) string {
 	var all []string
 	for _, t := range txns {
@@ -58,8 +58,9 @@ func writes(txns []txnlog.Txn, path string) string {
 	return strings.Join(all, " ")
 }
 
-// TestEnsemble has a leader log a write that no follower gets, and kills it. The folders tell that
-// the write was discarded, as long as the leader has not come back.
+// TestEnsemble: if a leader logs a write that no follower gets, and is killed, the folders tell
+// that the write was discarded or is unconfirmed. After the leader has come back, they have all
+// other writes.
 func TestEnsemble(t *testing.T) {
 	zkserver.NeedReal(t)
 	ctx := t.Context()
@@ -90,7 +91,7 @@ func TestEnsemble(t *testing.T) {
 			followers = append(followers, s)
 		}
 	}
-	// The followers must have the writes, but not the next one.
+	// The followers must have the writes before the last one, but not that one.
 	for _, f := range followers {
 		await(t, "5", f.DataDir())
 		e.Part(leader, f)
@@ -112,7 +113,8 @@ func TestEnsemble(t *testing.T) {
 	if txns, problems := read(t, broken); !strings.HasSuffix(writes(txns, "/e"), "5 lost") || len(problems) > 0 {
 		t.Errorf("the leader's folder alone: writes %q, problems %v", writes(txns, "/e"), problems)
 	}
-	// Releases before 3.5 save a snapshot in each election, which may hide the proof.
+	// Releases before 3.5 save a snapshot in each election, which may hide that the write was
+	// discarded.
 	v := version(t, followers[0])
 	hidden := v.Number[0] == 3 && v.Number[1] < 5
 	for _, dirs := range [][]string{{broken, healthy}, {healthy, broken}, {broken, followers[1].DataDir(), healthy}} {
@@ -153,7 +155,7 @@ func TestEnsemble(t *testing.T) {
 		t.Errorf("writes %q, want %q", got, want)
 	}
 	for _, p := range problems {
-		if p.Kind != txnlog.ProblemUncommitted && p.Kind != txnlog.ProblemUnconfirmed { // a folder may lag
+		if p.Kind != txnlog.ProblemUncommitted && p.Kind != txnlog.ProblemUnconfirmed { // a folder may be behind the others
 			t.Error(p)
 		}
 	}
@@ -178,13 +180,14 @@ func version(t *testing.T, s *zkserver.Server) zkserver.Version {
 	return v
 }
 
-// await waits until a folder has a write of the data.
+// await waits until the log in a folder has a write of the data.
 func await(t *testing.T, data, dir string) {
 	t.Helper()
 	err := wait.Until(t.Context(), patience, fmt.Sprintf("%q in %s", data, dir), func() (bool, error) {
 		txns, problems := read(t, dir)
 		for _, p := range problems {
-			// It is just being written; and a server that comes back may get a snapshot for what it missed.
+			// A transaction may be incomplete while it is written, and a server that comes back may
+			// get a snapshot instead of the transactions that it missed.
 			if p.Kind != txnlog.ProblemTruncated && p.Kind != txnlog.ProblemGap {
 				return false, p
 			}
@@ -203,7 +206,8 @@ func await(t *testing.T, data, dir string) {
 	}
 }
 
-// TestReconfiguration removes a follower from an ensemble.
+// TestReconfiguration: the removal of a follower is in the leader's log, with the new
+// configuration.
 func TestReconfiguration(t *testing.T) {
 	zkserver.NeedReal(t)
 	e := zkserver.EnsembleForTest(t, 3, zkserver.Options{Config: []string{"reconfigEnabled=true"}, JVMArgs: []string{"-Dzookeeper.skipACL=yes"}})
@@ -237,7 +241,8 @@ func TestReconfiguration(t *testing.T) {
 	}
 }
 
-// TestLocks reads a server's own folder after some locks, and compares with what a client sees.
+// TestLocks: a server's folder after some locks has the nodes that a client sees, and a create of
+// the entry for each token.
 func TestLocks(t *testing.T) {
 	zkserver.NeedReal(t)
 	server := zkserver.ForTest(t, zkserver.Options{})

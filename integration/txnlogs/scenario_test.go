@@ -22,17 +22,17 @@ import (
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
 
-// patience is how long a busy machine may take for one step.
+// patience is the limit of one step on a busy machine.
 const patience = 2 * time.Minute
 
-// Want is what the log of a scenario must tell.
+// Want is what the log of a scenario must have.
 type Want struct {
 	Server string
-	Txns   []txnlog.Txn  // without Time and Cxid; Ended is what 3.6 and later log
+	Txns   []txnlog.Txn  // without Time and Cxid; with Ended as 3.6 and later log it
 	Nodes  []txnlog.Node // at the end, as clients see them: without Container and TTL
 }
 
-// scenario writes to a fresh server, and notes what it writes.
+// scenario writes to a new server, and notes the expected transactions.
 type scenario struct {
 	testing.TB
 	ctx     context.Context
@@ -45,13 +45,13 @@ type scenario struct {
 
 var open = []txnlog.ACL{{Perms: 31, Scheme: "world", ID: "anyone"}}
 
-// note adds a transaction that the next zxid must have.
+// note adds the expected transaction with the next zxid.
 func (s *scenario) note(session int64, ops ...txnlog.Op) {
 	s.zxid++
 	s.want.Txns = append(s.want.Txns, txnlog.Txn{Zxid: s.zxid, Session: session, Ops: ops})
 }
 
-// insert adds a transaction of the server itself before the i-th, unless it is there.
+// insert adds a transaction of the server itself before the i-th one, unless it is there.
 func (s *scenario) insert(i int, t txnlog.Txn) {
 	if i < len(s.want.Txns) && s.want.Txns[i].Zxid == t.Zxid && s.want.Txns[i].Session == 0 && s.want.Txns[i].Ops[0].Kind == txnlog.OpError {
 		return
@@ -70,7 +70,7 @@ func (s *scenario) must(err error) {
 	}
 }
 
-// refused fails unless the write failed, and notes it.
+// refused fails the test unless err is want, and notes the failed write.
 func (s *scenario) refused(err error, want error, code int32) {
 	s.Helper()
 	if !errors.Is(err, want) {
@@ -83,7 +83,7 @@ func (s *scenario) atLeast(number ...int) bool {
 	return slices.Compare(s.version.Number[:], number) >= 0
 }
 
-// line is a connection that can be cut for ever.
+// line is a connection that can be cut forever.
 type line struct {
 	mu   sync.Mutex
 	cut  bool
@@ -108,7 +108,7 @@ func (l *line) sever() {
 	l.conn.Close()
 }
 
-// connect opens a session.
+// connect opens a session by the line, and notes that.
 func (s *scenario) connect(timeout time.Duration, l *line) *zk.Conn {
 	s.Helper()
 	z, events, err := zk.Connect([]string{s.addr}, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}), zk.WithDialer(l.dial))
@@ -140,7 +140,7 @@ func (s *scenario) gone(p string) {
 	}))
 }
 
-// plain writes everything that 3.4 has.
+// plain makes writes of all kinds that 3.4 has.
 func (s *scenario) plain() {
 	s.z = s.connect(30*time.Second, &line{})
 	id := s.z.SessionID()
@@ -196,7 +196,7 @@ func (s *scenario) plain() {
 	)
 	s.refused(err, zk.ErrBadVersion, -103)
 
-	// One session is closed, the other one expires.
+	// One session is closed; the other expires.
 	for _, expires := range []bool{false, true} {
 		var l line
 		b := s.connect(2*time.Second, &l)
@@ -221,7 +221,7 @@ func (s *scenario) plain() {
 	s.note(id, txnlog.Op{Kind: txnlog.OpDelete, Path: "/t/größe"})
 }
 
-// extended writes what came with 3.5, and needs the server's option for TTLs.
+// extended makes writes of the kinds that 3.5 added. The server must allow nodes with a TTL.
 func (s *scenario) extended() {
 	id := s.z.SessionID()
 	_, err := s.z.CreateContainer("/t/c", []byte("container"), zk.FlagContainer, zk.WorldACL(zk.PermAll))
@@ -247,7 +247,8 @@ func (s *scenario) extended() {
 	s.create2("/t/create2", 11)
 }
 
-// create2 sends a create2 in a session of its own: the client library does not know it.
+// create2 sends a create2 in a session of its own, because the client library does not know
+// create2.
 func (s *scenario) create2(p string, version int32) {
 	var id int64
 	s.must(wire.WithConn(s.ctx, s.addr, func(conn net.Conn) error {
@@ -280,7 +281,7 @@ func (s *scenario) create2(p string, version int32) {
 		return nil
 	}))
 	s.gone(p)
-	s.note(id, txnlog.Op{Kind: txnlog.OpBeginSession, Timeout: time.Minute}) // as package wire asks for
+	s.note(id, txnlog.Op{Kind: txnlog.OpBeginSession, Timeout: time.Minute}) // the timeout that package wire requests
 	s.note(id, txnlog.Op{Kind: txnlog.OpCreate, Path: p, Data: []byte("by create2"), ACL: open, Ephemeral: true, CVersion: version})
 	s.note(id, txnlog.Op{Kind: txnlog.OpCloseSession, Ended: []string{p}})
 }
@@ -289,10 +290,10 @@ func appendString(b []byte, text string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...)
 }
 
-// nodes returns the tree as a client sees it, without the server's own nodes.
+// nodes returns all nodes as a client sees them, without /zookeeper, sorted by path.
 func nodes(t testing.TB, z *zk.Conn) []txnlog.Node {
 	t.Helper()
-	// Without it, servers from 3.5 on hide the digest in the access control list.
+	// Without these credentials, servers from 3.5 on hide the digest in the access control list.
 	if err := z.AddAuth("digest", []byte("shop:secret")); err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { os.Exit(zkserver.Main(m)) }
 
 var update = flag.String("update", "", "write what the tests read to a subfolder of this folder, named by the version")
 
-// TestServer writes to a server, reads its log while it runs, and compares with what the client
-// wrote and sees; then the same with the snapshot that the server takes at its next start.
+// TestServer: the log of a running server has what a client wrote, and gives the nodes that the
+// client sees. So does the snapshot that the server takes at its next start, with the log after it.
 func TestServer(t *testing.T) {
 	zkserver.NeedReal(t)
 	for _, compression := range []string{"", "gz", "snappy"} {
@@ -75,7 +75,7 @@ func onServer(t *testing.T, compression string) {
 	s.want.Nodes = nodes(t, second)
 
 	snaps := l.SnapshotsFor(txnlog.Range{From: before + 1})
-	if len(snaps) == 0 || s.atLeast(3, 5) && snaps[0].Zxid != before { // 3.4 takes none when it starts
+	if len(snaps) == 0 || s.atLeast(3, 5) && snaps[0].Zxid != before { // 3.4 takes none at its start
 		t.Fatalf("snapshots %v: want the newest of zxid %#x", snaps, before)
 	}
 	if !strings.HasSuffix(snaps[0].Path, compression) {
@@ -95,7 +95,7 @@ func onServer(t *testing.T, compression string) {
 	}
 }
 
-// folder is the name of a version's test data.
+// folder returns the name of the folder with a version's test data.
 func folder(v zkserver.Version) string {
 	name := fmt.Sprintf("%d.%d.%d", v.Number[0], v.Number[1], v.Number[2])
 	if v.Snapshot {
@@ -104,7 +104,7 @@ func folder(v zkserver.Version) string {
 	return name
 }
 
-// open1 opens one folder.
+// open1 opens the log in one folder.
 func open1(t *testing.T, dir string) *txnlog.Log {
 	t.Helper()
 	l, err := txnlog.Open(dir)
@@ -114,7 +114,7 @@ func open1(t *testing.T, dir string) *txnlog.Log {
 	return l
 }
 
-// compareTxns compares all transactions of a log with those that were noted.
+// compareTxns compares all transactions of a log with those that the scenario noted.
 func compareTxns(t *testing.T, l *txnlog.Log, s *scenario, begin time.Time) {
 	t.Helper()
 	i := 0
@@ -150,7 +150,7 @@ func compareTxns(t *testing.T, l *txnlog.Log, s *scenario, begin time.Time) {
 	}
 }
 
-// replay applies a range to a state.
+// replay applies the transactions of a range to the state, which must be exact afterwards.
 func replay(t *testing.T, l *txnlog.Log, state *txnlog.State, r txnlog.Range) *txnlog.State {
 	t.Helper()
 	for txn, err := range l.Txns(r) {
@@ -166,7 +166,7 @@ func replay(t *testing.T, l *txnlog.Log, state *txnlog.State, r txnlog.Range) *t
 	return state
 }
 
-// compareNodes compares a state with what a client saw.
+// compareNodes compares the nodes of a state with those that a client saw.
 func compareNodes(t *testing.T, state *txnlog.State, want []txnlog.Node) {
 	t.Helper()
 	var got []txnlog.Node
@@ -193,7 +193,7 @@ func compareNodes(t *testing.T, state *txnlog.State, want []txnlog.Node) {
 	}
 }
 
-// normal makes equal what the protocol does not distinguish for a client.
+// normal removes differences that a client cannot see.
 func normal(n txnlog.Node) txnlog.Node {
 	if len(n.Data) == 0 {
 		n.Data = nil
@@ -202,7 +202,8 @@ func normal(n txnlog.Node) txnlog.Node {
 	return n
 }
 
-// save writes the logs without their preallocated ends, the snapshot, and what to expect.
+// save writes the logs without their preallocated ends, the snapshot, and the expected result to
+// dir. Of a compressed snapshot it writes only the snapshot.
 func save(t *testing.T, l *txnlog.Log, want Want, snap *txnlog.Snapshot, dir string) {
 	t.Helper()
 	must := func(err error) {

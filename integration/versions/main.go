@@ -68,14 +68,14 @@ func main() {
 	}
 }
 
-// choose returns the suite of that name; all of them for "".
+// choose returns the suite with the name; "": all suites.
 func choose(name string) []suite {
 	return slices.DeleteFunc(slices.Clone(suites), func(s suite) bool { return name != "" && s.name != name })
 }
 
-// run returns the table of the completed versions, and an error if any test failed.
+// run returns the table of the versions that were completed, and an error if any test failed.
 func run(ctx context.Context, suites []suite, homes []string) (table string, err error) {
-	os.Unsetenv(zkserver.EnvServers) // with it, all tests would use that server
+	os.Unsetenv(zkserver.EnvServers) // otherwise all tests would use that server
 	head, line := "| ZooKeeper |", "|---|"
 	for _, s := range suites {
 		head, line = head+" "+s.name+" |", line+"---|"
@@ -93,7 +93,7 @@ func run(ctx context.Context, suites []suite, homes []string) (table string, err
 		}
 		row := "| " + version + " |"
 		for _, s := range suites {
-			// ctx need not end the tests: Ctrl-C at the terminal reaches them too.
+			// The command does not end with ctx: Ctrl-C at the terminal reaches it too.
 			said, err := exec.Command(s.command[0], s.command[1:]...).CombinedOutput()
 			passed := err == nil
 			file := filepath.Join("bin", fmt.Sprintf("versions-%s-%s.out", filepath.Base(home), s.name))
@@ -119,7 +119,7 @@ func run(ctx context.Context, suites []suite, homes []string) (table string, err
 	return table, nil
 }
 
-// version returns the version that the server reports.
+// version returns the version that a server of this machine reports.
 func version(ctx context.Context) (string, error) {
 	s, err := zkserver.Start(ctx, zkserver.Options{})
 	if err != nil {
@@ -131,7 +131,8 @@ func version(ctx context.Context) (string, error) {
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// failures returns the names of the failed tests.
+// failures returns the names of the failed tests in the output of go test, or says that there are
+// none.
 func failures(said []byte) string {
 	var names []string
 	for _, m := range failed.FindAllSubmatch(said, -1) {

@@ -1,15 +1,16 @@
-// Package wait waits for time, conditions and goroutines, in tests and benchmarks.
+// Package wait waits for times, conditions and goroutines, in tests and benchmarks.
 package wait
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
 
-// Sleep waits for d. If the context ends before, it returns the cause.
+// Sleep waits for d. If the context ends first, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -19,7 +20,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Until polls until yes returns true, for at most patience. The error names what did not happen.
+// Until polls until yes returns true, for at most patience. It returns the error of yes, or after
+// patience an error that names what did not happen.
 func Until(ctx context.Context, patience time.Duration, what string, yes func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not happen in %v that %s", patience, what))
 	defer cancel()
@@ -33,7 +35,12 @@ func Until(ctx context.Context, patience time.Duration, what string, yes func() 
 	}
 }
 
-// All runs f for 0 to n-1 in parallel, and joins the errors.
+// Between returns a random duration from least to most.
+func Between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}
+
+// All runs f for 0 to n-1 in parallel, waits for all calls, and joins their errors.
 func All(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var running sync.WaitGroup

@@ -1,5 +1,5 @@
-// Package wire talks to ZooKeeper servers without a client, for the demo and for tests. It ends
-// sessions as servers do, with the necessary parts of the protocol.
+// Package wire talks to ZooKeeper servers without a client library, for the demo and for tests. It
+// can end sessions as servers do. It has only the parts of the protocol that this needs.
 package wire
 
 import (
@@ -17,7 +17,7 @@ import (
 const (
 	// expireTimeout limits Expire if the context allows more.
 	expireTimeout = time.Minute
-	// answerTimeout is the silence after which Expire opens another connection.
+	// answerTimeout is the time without an answer after which Expire opens another connection.
 	answerTimeout = 10 * time.Second
 	// retryAfter is the pause after a lost connection.
 	retryAfter = 20 * time.Millisecond
@@ -25,16 +25,17 @@ const (
 	maxFrame = 64 << 20
 )
 
-// ErrSessionGone says that the session does not exist, or has another password.
+// ErrSessionGone means that the session does not exist, or has another password.
 var ErrSessionGone = errors.New("session unknown to the server or password wrong")
 
 // Expire ends a session at a server, as if it had timed out. Its ephemeral nodes are deleted, and
-// its client learns of it at the next connection. If the session does not exist, the error is
+// its client learns that at its next connection. If the session does not exist, the error is
 // [ErrSessionGone].
 //
-// Expire connects with the session, so that the server closes the client's connection, and closes
-// the session. A quick client may take its session back, so Expire repeats this until the server no
-// longer knows the session. Such a client may notice only after its read timeout.
+// Expire attaches the session to its own connection, so that the server closes the client's, and
+// then closes the session. A quick client may attach the session again, so Expire repeats this
+// until the server no longer knows the session. Such a client may notice the end only after its
+// read timeout.
 func Expire(ctx context.Context, addr string, id int64, passwd []byte) error {
 	return expire(ctx, addr, id, passwd, answerTimeout)
 }
@@ -57,22 +58,21 @@ func expire(ctx context.Context, addr string, id int64, passwd []byte, answerTim
 			return fmt.Errorf("wire: expiring session %#x at %s: %w (try %d, after %v)", id, addr, err, try, last)
 		}
 		if last = err; err != nil {
-			// The client has closed the connection, or the server cannot serve now.
+			// The client has attached the session again, or the server cannot serve now.
 			_ = wait.Sleep(ctx, retryAfter)
 		}
 	}
 }
 
-// ConnectionLost is the error of a lost connection.
+// ConnectionLost is the error of a connection that was lost.
 type ConnectionLost struct{ error }
 
 // Unwrap returns the reason.
 func (e *ConnectionLost) Unwrap() error { return e.error }
 
-// closeSession attaches a session to a connection and closes it.
-//
-// It sends both requests at once. The server reads the second as soon as it has attached the
-// session, which leaves the client little time.
+// closeSession attaches a session to a connection and closes it. It sends both requests at once.
+// The server reads the second as soon as it has attached the session, so the client has little time
+// to attach it again.
 func closeSession(conn net.Conn, id int64, passwd []byte) error {
 	// RequestHeader: xid int32 1, type int32 -11, which is closeSession in ZooDefs.OpCode.
 	closing := []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
@@ -118,9 +118,9 @@ func ConnectRequest(id int64, passwd []byte) []byte {
 	return Frame(b)
 }
 
-// ParseConnectResponse reads a server's first frame: protocolVersion int32,
-// timeOut int32, sessionId int64, passwd buffer; zookeeper.jute, class
-// ConnectResponse. The id is 0 if the server refused the session.
+// ParseConnectResponse reads a server's first frame: protocolVersion int32, timeOut int32,
+// sessionId int64, passwd buffer; zookeeper.jute, class ConnectResponse. The id is 0 if the server
+// has refused the session. passwd is a part of frame.
 func ParseConnectResponse(frame []byte) (id int64, passwd []byte, err error) {
 	const passwdAt = 4 + 4 + 4 + 8 + 4
 	if len(frame) < passwdAt {
@@ -134,12 +134,13 @@ func ParseConnectResponse(frame []byte) (id int64, passwd []byte, err error) {
 	return id, frame[passwdAt : passwdAt+size], nil
 }
 
-// Frame returns a packet with its length before it.
+// Frame returns a packet after its length.
 func Frame(packet []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(packet))), packet...)
 }
 
-// ReadFrame reads a packet with the length before it.
+// ReadFrame reads a packet, and returns it with its length before it, as [Frame] does. If the
+// connection ends, the error is a [ConnectionLost].
 func ReadFrame(r io.Reader) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
@@ -157,8 +158,8 @@ func ReadFrame(r io.Reader) ([]byte, error) {
 	return frame, nil
 }
 
-// WithConn calls talk with a new connection to a server. When the context ends, it closes the
-// connection and returns the context's error.
+// WithConn calls talk with a new connection to a server, and closes it afterwards. When the context
+// ends, it closes the connection at once and returns the cause.
 func WithConn(ctx context.Context, addr string, talk func(net.Conn) error) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)

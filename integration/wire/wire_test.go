@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// handshake returns a server's answer to a handshake.
+// handshake returns a server's answer to a handshake, as a frame.
 func handshake(id uint64, secret []byte) []byte {
 	body := make([]byte, 4+4)
 	body = binary.BigEndian.AppendUint64(body, id)
@@ -22,7 +22,8 @@ func handshake(id uint64, secret []byte) []byte {
 	return Frame(append(append(body, secret...), 0))
 }
 
-// server reads a client's requests on each connection, and sends what answer returns.
+// server starts a server, and returns its address. On each connection it reads two frames, sends
+// what answer returns, and closes the connection.
 func server(t *testing.T, answer func(try int) []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -83,7 +84,7 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-// TestExpireOfASilentServer: Expire replaces a connection that is never served.
+// TestExpireOfASilentServer: if a connection gets no answer, Expire opens another one.
 func TestExpireOfASilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

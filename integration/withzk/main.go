@@ -6,8 +6,7 @@
 // it starts a server on 127.0.0.1, on a free port and with its data in a temporary folder. It
 // passes the address in HOLDFAST_ZOOKEEPER, and stops the server when the command has ended. It
 // installs ZooKeeper if that is missing and allowed; see package zkserver. If ZooKeeper cannot be
-// found or installed, the server is one in memory, like that of holdfast dev. Tests that lack
-// something skip themselves, and withzk lists them at the end, with the reasons.
+// Tests that lack something skip themselves, and withzk lists them at the end, with the reasons.
 //
 // It prints on standard error which ZooKeeper the command gets.
 //
@@ -30,7 +29,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// Exit statuses as of env(1).
+// Exit statuses, as those of env(1).
 const (
 	exitFailed    = 125
 	exitCannotRun = 126
@@ -94,7 +93,7 @@ func run(args []string) (code int) {
 		select {
 		case s := <-signals:
 			if s == syscall.SIGTERM || s == syscall.SIGHUP {
-				_ = cmd.Process.Signal(s) // fails only if it has ended
+				_ = cmd.Process.Signal(s) // fails only if the command has ended
 			}
 		case err := <-ended:
 			return status(cmd, err)
@@ -102,7 +101,8 @@ func run(args []string) (code int) {
 	}
 }
 
-// start starts a server. If a signal comes before the server runs, it returns that signal.
+// start starts a server. If a signal comes before the server runs, it stops the server and returns
+// the signal.
 func start(signals <-chan os.Signal) (s *server, interrupt os.Signal, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -118,13 +118,13 @@ func start(signals <-chan os.Signal) (s *server, interrupt os.Signal, err error)
 		cancel()
 		<-started
 		if err != nil {
-			return nil, interrupt, nil // the start has failed because of the signal
+			return nil, interrupt, nil // the start failed because of the signal
 		}
 		return nil, interrupt, s.stop()
 	}
 }
 
-// status returns the exit status for a command that ended.
+// status returns the exit status for a command that has ended.
 func status(cmd *exec.Cmd, err error) int {
 	if cmd.ProcessState == nil {
 		return failed(err)
@@ -138,7 +138,7 @@ func status(cmd *exec.Cmd, err error) int {
 
 func signalled(s os.Signal) int { return exitSignalled + int(s.(syscall.Signal)) }
 
-// failed reports a command that could not be run, and returns the exit status.
+// failed prints why a command could not be run, and returns the exit status.
 func failed(err error) int {
 	say("%v", err)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
@@ -162,7 +162,7 @@ func startServer(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer notRun.Close() // nothing was written to it
+	defer notRun.Close() // nothing is written through it
 	zk, err := zkserver.StartAny(ctx)
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(notRun.Name()))

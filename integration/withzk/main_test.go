@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// withzk returns a command that runs withzk with the arguments, and the folder for its server.
+// withzk returns a command that runs withzk with the arguments, the buffer of its standard error,
+// and the folder for its server.
 func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, tmp string) {
 	t.Helper()
 	tmp = t.TempDir()
@@ -40,15 +41,15 @@ func withzk(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer, 
 	cmd.Stderr = stderr
 	t.Cleanup(func() {
 		if cmd.Process != nil {
-			cmd.Process.Kill() // if the test failed
+			cmd.Process.Kill() // only needed if the test failed
 			cmd.Wait()
 		}
 	})
 	return cmd, stderr, tmp
 }
 
-// begin starts a command that prints the address of its server, and checks the server's answer to
-// srvr.
+// begin starts a command that prints the address of its server. The server's answer to srvr must
+// contain says.
 func begin(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer, says string) (stdin io.WriteCloser, stdout io.Reader, addr string) {
 	t.Helper()
 	stdin, err := cmd.StdinPipe()
@@ -70,7 +71,7 @@ func begin(t *testing.T, cmd *exec.Cmd, stderr *bytes.Buffer, says string) (stdi
 	return stdin, stdout, addr
 }
 
-// checkGone checks that the server and its folder no longer exist.
+// checkGone checks that the server has ended and its folder was deleted.
 func checkGone(t *testing.T, addr, tmp string) {
 	t.Helper()
 	if conn, err := net.Dial("tcp", addr); err == nil {
@@ -199,7 +200,7 @@ func TestSignals(t *testing.T) {
 func TestSignalWhileTheServerStarts(t *testing.T) {
 	zkserver.NeedReal(t)
 	bin := t.TempDir()
-	// A java that only records its start.
+	// This java only records its start.
 	started := filepath.Join(bin, "started")
 	if err := syscall.Mkfifo(started, 0o600); err != nil {
 		t.Fatal(err)
@@ -226,7 +227,7 @@ func TestSignalWhileTheServerStarts(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// Withzk itself would give up such a server much later.
+	// Withzk itself gives up a server that does not start much later.
 	defer time.AfterFunc(50*time.Second, func() { cmd.Process.Kill() }).Stop()
 	cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
@@ -250,7 +251,7 @@ func TestNamedServersAreUsed(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != 5 {
 		t.Errorf("%v, stderr %s", err, stderr)
 	}
-	// Withzk became the command.
+	// Withzk replaced its process by the command.
 	want := fmt.Sprintf("example.org:2181 %d %d\n", os.Getpid(), cmd.ProcessState.Pid())
 	if string(stdout) != want {
 		t.Errorf("stdout %q: want %q", stdout, want)
@@ -263,8 +264,8 @@ func TestNamedServersAreUsed(t *testing.T) {
 	}
 }
 
-// TestWithoutJava: the command gets a ZooKeeper in memory. At the end withzk prints the tests that
-// were not run.
+// TestWithoutJava: without java the command gets a ZooKeeper in memory. At the end withzk prints
+// the tests that were not run, by reason.
 func TestWithoutJava(t *testing.T) {
 	cmd, stderr, tmp := withzk(t, "/bin/sh", "-c", `echo $HOLDFAST_ZOOKEEPER; printf 'needs x\tTestB\nneeds a y\tTestC\nneeds x\tTestA\nneeds x\tTestB\n' >>$HOLDFAST_NOT_RUN; read line; exit ${HOLDFAST_EMBEDDED:-2}`)
 	cmd.Env = append(cmd.Env, "PATH="+t.TempDir(), "JAVA_HOME=", "ZOOKEEPER_HOME=")

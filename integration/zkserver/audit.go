@@ -20,18 +20,19 @@ import (
 // server sets it; empty: the server's log is not audited.
 const EnvRoots = "HOLDFAST_ROOTS"
 
-// The transaction logs of servers that tests start are audited when they stop (package audit): those
-// of [ForTest] and [EnsembleForTest], and the shared one. Servers that HOLDFAST_ZOOKEEPER names are
-// not audited, unless "withzk" has started them: their logs are elsewhere.
+// The transaction logs of the servers of [ForTest], [EnsembleForTest] and [StartAny] are audited
+// when the servers stop (package audit). The logs of other servers that HOLDFAST_ZOOKEEPER names
+// are not. The command withzk calls StartAny, so its server is audited.
 
-// roots has the lines that [Root] has made in this process, for servers that only it uses.
+// roots has the lines of [Root] for the servers that only this process uses.
 var roots struct {
 	sync.Mutex
 	lines []string
 }
 
-// Root says that a test works below that path, so that a failed audit names it. breaks are the rules
-// that it breaks there on purpose, for example because it deletes entries by hand.
+// Root declares that a test writes only below a path, so that a failed audit names the test. breaks
+// are the rules that the test breaks there on purpose, for example because it deletes entries by
+// hand.
 func Root(t testing.TB, path string, breaks ...audit.Rule) {
 	t.Helper()
 	line := path + "\t" + t.Name()
@@ -66,9 +67,9 @@ func shareRoots() (remove func() error, err error) {
 	}, f.Close()
 }
 
-// auditLogs audits the servers' logs in these folders, and returns the violations as an error. It
-// leaves out those that tests cause on purpose. If the servers may diverge and their logs contradict
-// themselves, it only prints that.
+// auditLogs audits the servers' logs in the folders, and returns the violations as an error,
+// without those that tests declared with [Root]. If the servers may diverge and their logs
+// contradict each other, it prints that and returns nil.
 func auditLogs(mayDiverge bool, dirs ...string) error {
 	dirs = slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
 		files, err := filepath.Glob(filepath.Join(dir, "log.*"))
@@ -112,8 +113,8 @@ func auditLogs(mayDiverge bool, dirs ...string) error {
 	return errors.Join(errs...)
 }
 
-// mayDiverge reports whether the servers are an ensemble of a version that [Version.MayDiverge].
-// Only a server that answers can say so.
+// mayDiverge reports whether the servers are an ensemble of a version that [Version.MayDiverge]. It
+// is false if no server answers.
 func mayDiverge(servers []*Server) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -123,7 +124,8 @@ func mayDiverge(servers []*Server) bool {
 	})
 }
 
-// whose returns the test that works at the path of a violation, and whether it means to cause it.
+// whose returns the test that declared the path of a violation, and whether the test causes it on
+// purpose.
 func whose(lines []string, v audit.Violation) (test string, meant bool) {
 	test = "a test"
 	for _, line := range lines {

@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// offset returns how far the stamps of the client's server are ahead of our clock.
+// offset returns how far the clock of the client's server is ahead of this process's clock.
 func offset(t *testing.T, conn *zk.Conn, path string) time.Duration {
 	t.Helper()
 	stat, err := conn.Set(path, nil, -1)
@@ -19,7 +19,8 @@ func offset(t *testing.T, conn *zk.Conn, path string) time.Duration {
 
 func near(off, want time.Duration) bool { return (off - want).Abs() < 10*time.Second }
 
-// TestClockSteps steps a server's clock while it runs, and while it does not.
+// TestClockSteps: a server uses a stepped clock, also if the step was made while the server was
+// stopped.
 func TestClockSteps(t *testing.T) {
 	clock := ClockForTest(t, -90*time.Second)
 	s := ForTest(t, Options{Env: clock.Env()})

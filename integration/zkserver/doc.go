@@ -2,7 +2,7 @@
 // installs ZooKeeper, starts servers on loopback, stops, kills and pauses them, ends sessions, and
 // taps the connections of clients.
 //
-// A package whose tests need any server has
+// If the tests of a package need a server, and do not kill, pause or count it, the package has
 //
 //	func TestMain(m *testing.M) { os.Exit(zkserver.Main(m)) }
 //
@@ -11,9 +11,10 @@
 // uses a root of its own. A test that kills, pauses or counts starts its own server with [ForTest],
 // [Start] or [StartEnsemble].
 //
-// A server never outlives the process that started it. It has its own process group, so Ctrl-C in
-// the terminal reaches only this process, which then stops it. On Linux the kernel kills it if this
-// process dies first. It listens on 127.0.0.1 only and keeps its data in a temporary folder.
+// A server does not outlive the process that started it, unless that process is killed on a system
+// other than Linux. It has its own process group, so Ctrl-C in the terminal reaches only this
+// process, which then stops the server. It listens on 127.0.0.1 only and keeps its data in a
+// temporary folder.
 //
 // The package needs a Unix system. It is safe for concurrent use.
 package zkserver

@@ -30,8 +30,8 @@ type Ensemble struct {
 	links   links // nil without Options.Links
 }
 
-// StartEnsemble starts n servers, 3 or more, or a standalone one, and waits until each serves. The
-// context limits only the start; Stop ends the servers.
+// StartEnsemble starts n servers, and waits until each serves. n must be 3 or more, or 1 for a
+// standalone server. The context limits only the start; Stop ends the servers.
 func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) {
 	if n < 3 && n != 1 {
 		return nil, fmt.Errorf("zkserver: an ensemble of %d servers: must be 3 or more, or 1", n)
@@ -60,8 +60,9 @@ func StartEnsemble(ctx context.Context, n int, opts Options) (*Ensemble, error) 
 	return e, nil
 }
 
-// newEnsemble creates the folders of an ensemble's servers, which have three ports each. With an
-// error it also returns those already created.
+// newEnsemble creates the folders of an ensemble's servers. A third of the ports is for clients, a
+// third for followers, and a third for elections. With an error it also returns the servers already
+// created.
 func newEnsemble(opts Options, ports []int) (*Ensemble, error) {
 	e, n := &Ensemble{opts: opts}, len(ports)/3
 	clients, quorum, election := ports[:n], ports[n:2*n], ports[2*n:]
@@ -137,7 +138,7 @@ func (e *Ensemble) Addrs() []string {
 	return addrs
 }
 
-// Leader waits for the end of an election, and returns the leader.
+// Leader waits until a member answers as the leader, and returns that member.
 func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 	leaders, err := e.await(ctx, "leader", 1)
 	if err != nil {
@@ -146,7 +147,7 @@ func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 	return leaders[0], nil
 }
 
-// Whole waits until all members follow one leader.
+// Whole waits until all members but one answer as followers.
 func (e *Ensemble) Whole(ctx context.Context) error {
 	_, err := e.await(ctx, "follower", len(e.servers)-1)
 	return err
@@ -251,7 +252,7 @@ func newLinks(quorum, election []int) (links, error) {
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// addr returns the address of one member for another, as in zoo.cfg.
+// addr returns the address by which member from reaches member to, as in zoo.cfg.
 func (l links) addr(from, to int) string {
 	relays := l[[2]int{from, to}]
 	_, election, _ := net.SplitHostPort(relays[1].Addr())

@@ -42,8 +42,8 @@ func (t *Tap) Inject(f Fault, k int) (hit <-chan struct{}) {
 	return t.strike.hit
 }
 
-// Disarm disarms a fault. It returns false if the fault has happened, or if its request is in
-// flight, so that it will.
+// Disarm disarms the fault and returns true. It returns false if no fault is armed, or if the
+// fault's request is in flight.
 func (t *Tap) Disarm() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

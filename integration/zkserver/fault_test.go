@@ -19,7 +19,7 @@ func setting(conn *zk.Conn, path, data string) <-chan error {
 	return done
 }
 
-// eventually waits until the condition holds.
+// eventually waits until the condition holds, at most patience.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !cond(); time.Sleep(10 * time.Millisecond) {
@@ -36,8 +36,9 @@ func expectData(t *testing.T, conn *zk.Conn, path, want string) {
 	}
 }
 
-// TestTapFaults applies each fault to the second of three writes, and checks through another
-// connection what the server applied.
+// TestTapFaults: a fault at the second of three writes has the effect on the server that its name
+// says, and happens once. After Resume the client has its session again, or a new one if it
+// expired.
 func TestTapFaults(t *testing.T) {
 	for _, test := range []struct {
 		fault Fault
@@ -63,7 +64,7 @@ func TestTapFaults(t *testing.T) {
 				id, _ := session(t, tap)
 
 				hit := tap.Inject(test.fault, 2)
-				if err := conn.AddAuth("digest", []byte("a:b")); err != nil { // is no request
+				if err := conn.AddAuth("digest", []byte("a:b")); err != nil { // adds no request to the count
 					t.Fatal(err)
 				}
 				if err := <-setting(conn, p, "one"); err != nil {

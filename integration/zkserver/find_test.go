@@ -23,7 +23,8 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// TestFindUnpackedRelease: an unpacked release has conf, and jars in lib.
+// TestFindUnpackedRelease: servers run the release at ZOOKEEPER_HOME, whose jars are in the folder
+// lib.
 func TestFindUnpackedRelease(t *testing.T) {
 	NeedReal(t)
 	if os.Getenv("ZOOKEEPER_HOME") != "" {
@@ -103,11 +104,12 @@ func writeScript(t *testing.T, dir, name, body string) (path string) {
 	return path
 }
 
-// withoutJava simulates a machine without java, whose apt-get is a script.
+// withoutJava simulates a machine without java. Its apt-get is a script; "": it has none. bin is
+// the only folder in PATH.
 func withoutJava(t *testing.T, aptGet string) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
-	writeScript(t, bin, "sudo", `shift; exec "$@"`) // asked for only without root
+	writeScript(t, bin, "sudo", `shift; exec "$@"`) // used only without root
 	for _, tool := range []string{"env", "true", "chmod"} {
 		for _, dir := range []string{"/usr/bin", "/bin"} {
 			if err := os.Symlink(filepath.Join(dir, tool), filepath.Join(bin, tool)); err == nil {
@@ -121,7 +123,7 @@ func withoutJava(t *testing.T, aptGet string) (bin string) {
 	t.Setenv("PATH", bin)
 	t.Setenv("JAVA_HOME", "")
 	t.Setenv("ZOOKEEPER_HOME", "")
-	t.Setenv("TMPDIR", t.TempDir()) // of the lock file
+	t.Setenv("TMPDIR", t.TempDir()) // has the lock file
 	return bin
 }
 

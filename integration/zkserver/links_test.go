@@ -53,8 +53,8 @@ func TestRedirectElection(t *testing.T) {
 	}
 }
 
-// TestPartedLeader partitions the leader from the others. They elect another one, and the old one
-// does not serve until it is back.
+// TestPartedLeader: if the leader is partitioned from the other members, they elect another leader.
+// The old leader stops serving, and is a follower after Heal.
 func TestPartedLeader(t *testing.T) {
 	NeedReal(t)
 	e, err := StartEnsemble(t.Context(), 3, Options{Links: true, Config: []string{"syncLimit=4"}})
@@ -72,7 +72,7 @@ func TestPartedLeader(t *testing.T) {
 		}
 	}
 	next := leader
-	for next == leader { // the old leader leads until it misses the others
+	for next == leader { // the old leader leads until its followers time out
 		if next, err = e.Leader(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,8 @@ func awaitMode(t *testing.T, s *Server, want string) {
 	t.Fatalf("server %s does not get to %q, it answers %q", s.Addr(), want, last)
 }
 
-// TestMemberEnvIsOfOneMember checks the commands of members that are not started.
+// TestMemberEnvIsOfOneMember: only the member at the same index gets variables of
+// Options.MemberEnv. No server is started.
 func TestMemberEnvIsOfOneMember(t *testing.T) {
 	ports, err := FreePorts(9)
 	if err != nil {

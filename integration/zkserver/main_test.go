@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// helperTests starts a server, prints its address and that of the shared server, and waits for a
-// line on stdin.
+// helperTests starts a server, prints its process id, address and folder and the address of the
+// shared server, and waits for a line on stdin. With forget it does not stop the server.
 type helperTests struct{ forget bool }
 
 func (h helperTests) Run() int {

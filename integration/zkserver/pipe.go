@@ -110,8 +110,7 @@ func (v *valve) stalled() <-chan struct{} {
 	return v.shut
 }
 
-// pass waits until the valve is open. It reports false if the connection was
-// closed before.
+// pass waits until the valve is open. It returns false if the connection is closed first.
 func (v *valve) pass(closed <-chan struct{}) bool {
 	for shut := v.stalled(); shut != nil; shut = v.stalled() {
 		select {

@@ -16,8 +16,8 @@ import (
 // before the server binds it. A client that dials a stopped server could even connect to itself,
 // and block the server's port.
 //
-// No port is returned twice, neither by this process nor by another running one: a process may
-// listen later, or its server may be down for a moment.
+// This process never returns a port twice, because a server may be down for a moment. On Linux, a
+// port that another running process has chosen is not returned either.
 func FreePorts(n int) ([]int, error) {
 	given.Lock()
 	defer given.Unlock()

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Process is a child process that cannot outlive this one: a server, or a client.
+// Process is a child process, of a server or a client. On Linux it cannot outlive this process.
 type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process has ended; read err only then
@@ -75,8 +75,8 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// Stop sends the process a signal to end, and kills it after the patience. The error says that the
-// process had ended before, or had to be killed.
+// Stop sends the process a signal to end, and kills it if it has not ended after the patience. It
+// returns an error if the process had ended before, or had to be killed.
 func (p *Process) Stop(s os.Signal, patience time.Duration) error {
 	select {
 	case <-p.exited:
@@ -92,6 +92,18 @@ func (p *Process) Stop(s os.Signal, patience time.Duration) error {
 		p.Kill()
 		return fmt.Errorf("had to be killed: it ran on for %v after %v", patience, s)
 	}
+}
+
+// Command returns a command that runs a program, or this one if program is empty, with a configuration
+// as JSON in the environment variable env.
+func Command(program, env string, config any) (*exec.Cmd, error) {
+	text, err := json.Marshal(config)
+	if err == nil && program == "" {
+		program, err = os.Executable()
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), env+"="+string(text))
+	return cmd, err
 }
 
 // Worker is a process that writes messages to its standard output, one a line, and may read
@@ -168,8 +180,9 @@ func (w *Worker) Tell(words ...any) error {
 // EndInput closes the worker's standard input.
 func (w *Worker) EndInput() { _ = w.in.Close() } // fails only if it has ended
 
-// HearAll gives each line, a JSON value, to add, until the process ends. Its pipe outlives it, so no
-// line is lost; one that it was killed in is the error.
+// HearAll parses each line of the worker as JSON and passes it to add, until the process has ended.
+// All lines written before the end are read. It skips invalid lines, for example a line that a kill
+// cut short, and returns the error of the last one.
 func HearAll[T any](w *Worker, add func(T)) error {
 	var wrong error
 	for {
@@ -186,8 +199,8 @@ func HearAll[T any](w *Worker, add func(T)) error {
 	}
 }
 
-// Hear waits for the next line. If there is none, it waits for the end of the process: the error
-// then wraps [io.EOF]. Errors include the standard error.
+// Hear waits for the next line. After the last line it waits for the end of the process, and
+// returns an error that wraps [io.EOF]. Errors include the standard error.
 func (w *Worker) Hear(ctx context.Context) (Line, error) {
 	select {
 	case line, ok := <-w.lines:
@@ -216,7 +229,8 @@ func (w *Worker) Stderr() string {
 	return string(text)
 }
 
-// Close closes the worker's input, kills the worker after the patience, and stops reading.
+// Close closes the worker's input, kills the worker if it has not ended after the patience, and
+// stops reading.
 func (w *Worker) Close(patience time.Duration) {
 	w.EndInput()
 	select {

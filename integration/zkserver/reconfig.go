@@ -73,9 +73,9 @@ func (e *Ensemble) Remove(ctx context.Context, s *Server) error {
 	return nil
 }
 
-// reconfigure changes the list of members. It tries again while an election or a new member's
-// synchronization is in the way, and until the change is acknowledged: a reply may get lost with
-// the leader that it removes.
+// reconfigure changes the list of members. It retries until the change is acknowledged or the error
+// is in final. An election or a new member's synchronization can delay the change, and the reply
+// may be lost with the leader that it removes.
 func (e *Ensemble) reconfigure(ctx context.Context, joining, leaving []string) error {
 	conn, events, err := zk.Connect(e.Addrs(), time.Minute, zk.WithLogInfo(false), zk.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
@@ -100,5 +100,5 @@ func (e *Ensemble) reconfigure(ctx context.Context, joining, leaving []string) e
 	}
 }
 
-// final are the errors of a change that will never be accepted.
+// final has the errors after which a retry is useless.
 var final = []error{zk.ErrAPIError, zk.ErrNoAuth, zk.ErrBadArguments, zk.ErrReconfigDisabled}

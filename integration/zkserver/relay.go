@@ -32,8 +32,9 @@ type Relay struct {
 type RelayOptions struct {
 	// Dialer connects to the server; default net.DialTimeout.
 	Dialer zk.Dialer
-	// Delay is the delay of everything that the server sends, so a round trip takes longer by that.
-	// Concurrent replies do not add up. A stall does not hold back bytes that are already delayed.
+	// Delay is the delay of everything that the server sends, so a round trip takes longer by Delay.
+	// The delays of concurrent replies do not add up. A stall does not hold back bytes that are
+	// already delayed.
 	Delay time.Duration
 }
 
@@ -48,7 +49,7 @@ func NewRelay(target string, opts RelayOptions) (*Relay, error) {
 	return r, err
 }
 
-// newRelay returns a relay with an address. It serves no client before start.
+// newRelay returns a relay that listens. It serves clients from start on.
 func newRelay(target string) (*Relay, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -143,8 +144,8 @@ func (r *Relay) forward(p *pipe, from, to net.Conn, delay time.Duration) {
 	}
 }
 
-// later returns a write that returns at once and takes effect after a delay. flush waits until all
-// is written.
+// later returns a write that takes effect after a delay. It does not wait, unless 1,024 writes are
+// pending. flush waits until all is written.
 func later(to io.Writer, delay time.Duration) (write func([]byte) (int, error), flush func()) {
 	type chunk struct {
 		due  time.Time

@@ -89,7 +89,8 @@ func TestRelayCutsWhileStalled(t *testing.T) {
 	}
 }
 
-// TestRelayDelaysReplies: the delays of concurrent replies do not add up.
+// TestRelayDelaysReplies: each round trip takes at least the delay, and the delays of concurrent
+// replies do not add up.
 func TestRelayDelaysReplies(t *testing.T) {
 	const delay, rounds = 30 * time.Millisecond, 5
 	_, client, server := relayed(t, RelayOptions{Delay: delay})
@@ -102,7 +103,7 @@ func TestRelayDelaysReplies(t *testing.T) {
 			t.Errorf("%d round trips took %v, want at least %v", i+1, took, least)
 		}
 	}
-	// Many at once take as long as one; one after the other they would take half a minute.
+	// The delays of 1,000 concurrent replies would add up to half a minute.
 	const many = 1000
 	start = time.Now()
 	wrote := make(chan time.Duration, 1)

@@ -88,7 +88,7 @@ func (o Options) config(dir string, port int) []string {
 func (o Options) jvmArgs() []string {
 	args := []string{
 		fmt.Sprintf("-Xmx%dm", o.HeapMB),
-		"-XX:+UseSerialGC", // starts in half the time on few cores
+		"-XX:+UseSerialGC", // starts sooner on few cores
 		"-XX:-UsePerfData", // with it, a killed server leaves a file behind
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
@@ -212,9 +212,9 @@ func (s *Server) awaitServing(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		// Another server may have the port and answer; ours is recognized by its folder. A starting
-		// server may leave the connection open forever, so repeat the query soon, but less often on
-		// a slow machine.
+		// Another server may have the port and answer, so the answer must have the folder of this
+		// server. A starting server may leave the connection open forever, so each query has a
+		// timeout, which grows because the machine may be slow.
 		patience, done := context.WithTimeout(ctx, 100*time.Millisecond+time.Since(start)/2)
 		conf, err := fourLetter(patience, s.addr, "conf")
 		done()
@@ -233,9 +233,9 @@ func (s *Server) awaitServing(ctx context.Context) error {
 }
 
 // Stop stops the server and removes its folder. It kills a server that does not end in two minutes.
-// It audits the log of a server that a test started. The error says that the server had died before
-// or had to be killed, that the folder still exists, or what the audit found. The server has ended
-// in any case. A second Stop does nothing.
+// It audits the log of a server of [ForTest], [EnsembleForTest] or [StartAny]. The error says that
+// the server had ended before or had to be killed, that the folder still exists, or what the audit
+// found. The server has ended in any case. A second Stop does nothing.
 func (s *Server) Stop() error { return stopServers([]*Server{s}) }
 
 // stopServers stops all servers of an ensemble, audits the logs of those that are marked for it, and
@@ -289,8 +289,8 @@ func (s *Server) Kill() {
 	}
 }
 
-// Pause freezes the server with SIGSTOP: its connections stay open and nothing answers. When Pause
-// returns, the server has stopped.
+// Pause freezes the server with SIGSTOP: its connections stay open and nothing answers. On Linux,
+// the server has stopped when Pause returns.
 func (s *Server) Pause() error { return s.pause(true, syscall.SIGSTOP) }
 
 // Resume continues a paused server.

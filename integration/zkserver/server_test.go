@@ -22,7 +22,6 @@ const patience = time.Minute
 // third of it.
 const lasting = time.Minute
 
-// stop stops a server that the test has killed.
 func stop(t *testing.T, s interface{ Stop() error }) {
 	t.Helper()
 	if err := s.Stop(); err != nil {
@@ -30,7 +29,7 @@ func stop(t *testing.T, s interface{ Stop() error }) {
 	}
 }
 
-// connect returns a client of the servers.
+// connect returns a client that dials through the tap. It is closed at the end of the test.
 func connect(t *testing.T, timeout time.Duration, tap *Tap, servers ...string) *zk.Conn {
 	t.Helper()
 	conn, _, err := zk.Connect(servers, timeout, zk.WithDialer(tap.Dial), zk.WithLogInfo(false), zk.WithLogger(silent{}))
@@ -281,7 +280,7 @@ func TestStartObeysItsContext(t *testing.T) {
 	}
 }
 
-// TestPortsOfOtherProcesses: a server keeps its port while it is down.
+// TestPortsOfOtherProcesses: no other process can reserve a port that FreePorts has returned.
 func TestPortsOfOtherProcesses(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no port is closed to this user here")

@@ -46,17 +46,18 @@ func TestExpireNeedsThePassword(t *testing.T) {
 	if err := wire.Expire(t.Context(), External()[0], id, wrong); !errors.Is(err, wire.ErrSessionGone) {
 		t.Errorf("Expire: %v", err)
 	}
-	// Expire has cost the client its connection, but not its session.
+	// The failed Expire ended the client's connection, but not its session.
 	other := connect(t, lasting, new(Tap), External()...)
 	if exists, _, err := other.Exists(p); err != nil || !exists {
 		t.Errorf("the ephemeral node is gone: %v, %v", exists, err)
 	}
 }
 
-// TestExpireAgainstAQuickClient: a client that reconnects at once takes its session back, so Expire
-// must try again until it wins.
+// TestExpireAgainstAQuickClient: Expire ends a session although the client attaches it again at
+// once whenever it loses the connection.
 func TestExpireAgainstAQuickClient(t *testing.T) {
-	// attach connects with a session, or a new one, until the connection ends.
+	// attach attaches a session, or opens a new one if id is 0, and returns when the connection
+	// ends.
 	attach := func(id int64, passwd []byte, attached func(id int64, passwd []byte)) error {
 		return wire.WithConn(t.Context(), External()[0], func(conn net.Conn) error {
 			if _, err := conn.Write(wire.ConnectRequest(id, passwd)); err != nil {
@@ -74,8 +75,9 @@ func TestExpireAgainstAQuickClient(t *testing.T) {
 				return wire.ErrSessionGone
 			}
 			attached(now, passwd)
-			// If two connections attach a session at the same moment, the server can forget one. A
-			// client gives such a connection up after silence, as here.
+			// If two connections attach a session at the same moment, the server can forget about
+			// one of them and never close it. Clients end a silent connection after a timeout, as
+			// here.
 			if err := conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
 				return err
 			}

@@ -35,7 +35,8 @@ func session(t *testing.T, tap *Tap) (id int64, passwd []byte) {
 	return id, passwd
 }
 
-// path returns a new node of the test: others may share the server.
+// path returns a path that only this test uses, because tests of several packages may share the
+// server. At the end of the test it deletes the node.
 func path(t *testing.T, conn *zk.Conn) string {
 	p := "/zkserver-" + t.Name()
 	t.Cleanup(func() {

@@ -20,8 +20,8 @@ import (
 
 // Main runs the tests of a package with a shared server, and returns the exit status for os.Exit.
 // While the tests run, [External] names the server, also in processes that they start. If
-// HOLDFAST_ZOOKEEPER names servers, Main uses those. Without ZooKeeper on this machine the server
-// is in memory, and tests that need a real one are skipped ([NeedReal]).
+// HOLDFAST_ZOOKEEPER names servers, Main uses them. If ZooKeeper is not installed and cannot be,
+// the server is in memory, and tests that need a real one are skipped ([NeedReal]).
 //
 // At the end, or on SIGINT, SIGTERM or SIGHUP, Main stops all servers that this process started.
 // Passing tests that leave a goroutine or a server behind fail.
@@ -136,7 +136,7 @@ const (
 )
 
 // startEmbedded serves a ZooKeeper in memory on loopback, as holdfast dev does, for machines
-// without a real one. It uses only the options of sessions. Stop ends it.
+// without a real one. Of opts only TickTime and MaxSessionTimeout apply. stop ends the server.
 func startEmbedded(opts Options) (addr string, stop func() error, err error) {
 	opts = opts.withDefaults()
 	ens, err := locktest.New(locktest.Options{TickTime: opts.TickTime, MaxSessionTimeout: opts.MaxSessionTimeout})
@@ -199,7 +199,7 @@ func (a *Any) Env() []string {
 // Embedded reports whether [External] is a ZooKeeper in memory.
 func Embedded() bool { return os.Getenv(EnvEmbedded) != "" }
 
-// NeedReal skips a test that needs a real ZooKeeper if there is none.
+// NeedReal skips the test if the shared server is in memory ([Embedded]).
 func NeedReal(t testing.TB) {
 	t.Helper()
 	if Embedded() {
@@ -239,8 +239,8 @@ func ClockForTest(t testing.TB, ahead time.Duration) *Clock {
 	return c
 }
 
-// AddrForTest starts a server for a test that only connects, and returns its address. Without a
-// real ZooKeeper the server is in memory.
+// AddrForTest starts a server and returns its address, for tests that only connect. Without a real
+// ZooKeeper the server is in memory, and only the tick time and the session timeout of opts apply.
 func AddrForTest(t testing.TB, opts Options) string {
 	t.Helper()
 	if !Embedded() {

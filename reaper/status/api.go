@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -14,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -36,7 +36,7 @@ type locksAnswer struct {
 	Age       int64   `json:"age_ms"`    // age of the oldest data
 	Error     string  `json:"error,omitempty"`
 	Counts    []Count `json:"counts"`   // counts of all locks, by root and policy
-	Reapers   []*Lock `json:"reapers"`  // the locks of the reapers
+	Reapers   []Lock  `json:"reapers"`  // the locks of the reapers
 	Matching  int     `json:"matching"` // number of locks that match the request
 	Offset    int     `json:"offset"`
 	Locks     []Lock  `json:"locks"` // the requested part of the matching locks
@@ -113,20 +113,8 @@ func number(text string, least, most int) (int, error) {
 
 // wants reports whether a lock matches the request.
 func (a *ask) wants(l *Lock) bool {
-	switch a.state {
-	case "", l.State:
-	case "blocked":
-		if !l.blocked() {
-			return false
-		}
-	case Waiting:
-		if l.Waiting == 0 {
-			return false
-		}
-	default:
-		return false
-	}
-	return (a.root == "" || a.root == l.Root) && (a.policy == "" || a.policy == l.Policy) &&
+	state := a.state == "" || a.state == l.State || a.state == "blocked" && l.blocked() || a.state == Waiting && l.Waiting > 0
+	return state && (a.root == "" || a.root == l.Root) && (a.policy == "" || a.policy == l.Policy) &&
 		(a.text == "" || strings.Contains(strings.ToLower(l.Name), a.text))
 }
 
@@ -160,7 +148,7 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, err)
 		return
 	}
-	answer := locksAnswer{Complete: true, Counts: []Count{}, Reapers: []*Lock{}, Locks: []Lock{}, Offset: a.offset}
+	answer := locksAnswer{Complete: true, Counts: []Count{}, Reapers: []Lock{}, Locks: []Lock{}, Offset: a.offset}
 	var found []*Lock
 	for _, root := range s.shown() {
 		pass, err := s.look(r.Context(), root)
@@ -171,15 +159,15 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 			answer.Complete = false
 			continue
 		}
-		locks, reapers, complete, truncated := pass.view()
+		locks, complete, truncated := pass.view()
+		if i := slices.IndexFunc(locks, func(l *Lock) bool { return l.Name == root.Lock }); i >= 0 { // not listed
+			answer.Reapers = append(answer.Reapers, locks[i].at(time.Now()))
+			locks = slices.Delete(locks, i, i+1)
+		}
 		answer.Complete = answer.Complete && complete
 		answer.Truncated = answer.Truncated || truncated
 		answer.Age = max(answer.Age, time.Since(pass.begun).Milliseconds())
 		answer.Counts = append(answer.Counts, count(pass.label, locks)...)
-		if reapers != nil {
-			shown := reapers.at(time.Now())
-			answer.Reapers = append(answer.Reapers, &shown)
-		}
 		for _, l := range locks {
 			if a.wants(l) {
 				found = append(found, l)
@@ -221,11 +209,10 @@ func count(root string, locks []*Lock) []Count {
 			c.Blocked++
 		}
 	}
-	counts := []Count{}
-	for _, c := range byPolicy {
-		counts = append(counts, *c)
+	var counts []Count
+	for _, policy := range slices.Sorted(maps.Keys(byPolicy)) {
+		counts = append(counts, *byPolicy[policy])
 	}
-	slices.SortFunc(counts, func(a, b Count) int { return cmp.Compare(a.Policy, b.Policy) })
 	return counts
 }
 
@@ -258,9 +245,6 @@ func (s *Server) apiLock(w http.ResponseWriter, r *http.Request) {
 }
 
 func writeError(w http.ResponseWriter, code int, err error) {
-	if errors.Is(err, lock.ErrInvalid) {
-		code = http.StatusBadRequest
-	}
 	writeJSON(w, code, struct {
 		Error string `json:"error"`
 	}{err.Error()})

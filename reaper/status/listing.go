@@ -30,10 +30,10 @@ type listing struct {
 	ended   *reading // the last pass, complete or not
 }
 
-// look returns the last complete pass, or the current one if that is old; nil if there is none.
-// start makes a pass. The error is that of the last pass, if it was incomplete.
-func (l *listing) look(ctx context.Context, start func() *reading) (*reading, error) {
-	last, current, err := l.begin(start)
+// look returns the last complete pass, or the current one if that is old; nil if there is none. If
+// a pass is due, it begins next. The error is that of the last pass, if it was incomplete.
+func (l *listing) look(ctx context.Context, next *reading) (*reading, error) {
+	last, current, err := l.begin(next)
 	fresh := last != nil && time.Since(last.ended) < max(maxAge, 2*rest*last.took())
 	if current == nil || fresh {
 		return last, err
@@ -55,14 +55,13 @@ func (l *listing) look(ctx context.Context, start func() *reading) (*reading, er
 }
 
 // begin begins a pass if one is due.
-func (l *listing) begin(start func() *reading) (last, current *reading, err error) {
+func (l *listing) begin(next *reading) (last, current *reading, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	due := l.ended == nil || time.Since(l.ended.ended) >= max(minAge, rest*l.ended.took())
 	if l.current == nil && due && l.ctx.Err() == nil {
-		r := start()
-		l.current = r
-		l.passes.Go(func() { l.pass(r) })
+		l.current = next
+		l.passes.Go(func() { l.pass(next) })
 	}
 	if l.ended != nil {
 		err = l.ended.err

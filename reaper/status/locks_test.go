@@ -263,7 +263,7 @@ func TestLimits(t *testing.T) {
 		r, _ := w.server.reader(w.server.shown()[0].Root)
 		pass := &reading{reader: r, most: 12, begun: time.Now(), done: make(chan struct{})}
 		pass.run(w.Context())
-		locks, _, complete, truncated := pass.view()
+		locks, complete, truncated := pass.view()
 		if len(locks) == 0 || len(locks) > 10 || !complete || !truncated {
 			t.Errorf("%d locks, complete %v, truncated %v", len(locks), complete, truncated)
 		}

@@ -101,7 +101,7 @@ func (s *Server) collect(ch chan<- prometheus.Metric) {
 				ofRoot.policy(policy).schedule(g)
 			}
 		}
-		for _, p := range policiesOf(r.Monitor) {
+		for _, p := range r.Monitor.Policies().All() {
 			last, total := r.swept.of(p.Name, state.ActiveSince)
 			if last != nil { // only the active reaper has it
 				ofRoot.policy(p.Name).found(last.Counts)

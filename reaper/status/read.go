@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -98,7 +99,12 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 			return l.unread(err)
 		}
 	}
-	names, nested := znode.Contenders(children), others(children, name)
+	names := znode.Contenders(children)
+	nested := slices.DeleteFunc(children, func(child string) bool {
+		_, entry := znode.Parse(child)
+		_, anchor := znode.AnchorOf(child)
+		return entry || anchor || name == "" && znode.Reserved(child)
+	})
 	if len(names) == 0 && (!node.Ours() || node.Kind == znode.Dir) && !unknownFormat(node.Err) {
 		return nil, nested, nil // the node is an ancestor, or foreign
 	}
@@ -161,19 +167,6 @@ func (l *Lock) unread(err error) (*Lock, []string, error) {
 	return nil, nil, err
 }
 
-// others returns the children that are neither entries nor anchors nor reserved nodes.
-func others(children []string, name string) []string {
-	var nested []string
-	for _, c := range children {
-		_, entry := znode.Parse(c)
-		_, anchor := znode.AnchorOf(c)
-		if !entry && !anchor && (name != "" || !znode.Reserved(c)) {
-			nested = append(nested, c)
-		}
-	}
-	return nested
-}
-
 // entry reads an entry. shares says that the entry is a writer's that was downgraded to reading.
 func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entry, shares bool, err error) {
 	data, stat, err := r.tree.Get(ctx, path)
@@ -229,19 +222,16 @@ func left(e *znode.Entry, now admin.Time) (left time.Duration, known bool) {
 // reading is one pass over all locks below a root.
 type reading struct {
 	reader
-	skip string // name of the reapers' lock, which is not listed
-	most int    // largest number of visited nodes
+	most    int64        // largest number of visited nodes
+	visited atomic.Int64 // visited nodes, and those beyond that number
 
 	begun time.Time
 	done  chan struct{} // closed when the pass has ended
 
-	mu        sync.Mutex
-	visited   int
-	truncated bool
-	locks     []*Lock
-	skipped   *Lock // the reapers' lock
-	ended     time.Time
-	err       error
+	mu    sync.Mutex
+	locks []*Lock
+	ended time.Time
+	err   error
 }
 
 // run walks the tree, several nodes concurrently.
@@ -252,7 +242,7 @@ func (r *reading) run(ctx context.Context) {
 	var others sync.WaitGroup
 	var visit func(name string)
 	visit = func(name string) {
-		if ctx.Err() != nil || !r.mayVisit() {
+		if ctx.Err() != nil || r.visited.Add(1) > r.most {
 			return
 		}
 		l, nested, err := r.lock(ctx, name, maxEntries)
@@ -260,7 +250,11 @@ func (r *reading) run(ctx context.Context) {
 			cancel(err)
 			return
 		}
-		r.keep(l)
+		if l != nil {
+			r.mu.Lock()
+			r.locks = append(r.locks, l)
+			r.mu.Unlock()
+		}
 		slices.Sort(nested)
 		for _, child := range nested {
 			if name != "" {
@@ -289,34 +283,9 @@ func (r *reading) run(ctx context.Context) {
 	close(r.done)
 }
 
-// mayVisit counts a node, and reports whether it may be visited.
-func (r *reading) mayVisit() bool {
+// view returns the locks that have been read so far.
+func (r *reading) view() (locks []*Lock, complete, truncated bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.visited >= r.most {
-		r.truncated = true
-		return false
-	}
-	r.visited++
-	return true
-}
-
-// keep stores a lock that was read, nil for none.
-func (r *reading) keep(l *Lock) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case l == nil:
-	case l.Name == r.skip:
-		r.skipped = l
-	default:
-		r.locks = append(r.locks, l)
-	}
-}
-
-// view returns the locks that have been read so far, and the reapers' lock apart.
-func (r *reading) view() (locks []*Lock, skipped *Lock, complete, truncated bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.locks), r.skipped, !r.ended.IsZero() && r.err == nil, r.truncated
+	return slices.Clone(r.locks), !r.ended.IsZero() && r.err == nil, r.visited.Load() > r.most
 }

@@ -24,7 +24,7 @@ import (
 
 // Options configure a server.
 type Options struct {
-	// Roots are the roots to show: at least one.
+	// Roots are the roots to show, until SetRoots sets others.
 	Roots []Root
 	// Metadata shows the metadata of entries, which may be confidential. By default it is not
 	// shown.
@@ -91,11 +91,11 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// SetRoots sets the roots to show: at least one. A root with the same monitor as before keeps its
+// SetRoots sets the roots to show. A root with the same monitor as before keeps its
 // data. A removed root must not have a running sweep.
 func (s *Server) SetRoots(roots []Root) error {
-	if len(roots) == 0 || slices.ContainsFunc(roots, func(r Root) bool { return r.Monitor == nil }) {
-		return fmt.Errorf("%w: status: roots must be at least one, and each needs a monitor", lock.ErrInvalid)
+	if slices.ContainsFunc(roots, func(r Root) bool { return r.Monitor == nil }) {
+		return fmt.Errorf("%w: status: each root needs a monitor", lock.ErrInvalid)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +215,5 @@ func (s *Server) look(ctx context.Context, root *shown) (*reading, error) {
 	if !ok {
 		return nil, errors.New("there was no session with ZooKeeper yet")
 	}
-	return root.listing.look(ctx, func() *reading {
-		return &reading{reader: reader, skip: root.Lock, most: maxNodes, begun: time.Now(), done: make(chan struct{})}
-	})
+	return root.listing.look(ctx, &reading{reader: reader, most: maxNodes, begun: time.Now(), done: make(chan struct{})})
 }

@@ -153,7 +153,7 @@ func TestBeforeTheFirstSession(t *testing.T) {
 // TestOptions: invalid options are refused.
 func TestOptions(t *testing.T) {
 	m := &told{}
-	for _, o := range []Options{{}, {Roots: []Root{{}}}, {Roots: []Root{{Monitor: m}}, Hosts: []string{""}}, {Roots: []Root{{Monitor: m}}, Hosts: []string{"x:80"}}} {
+	for _, o := range []Options{{Roots: []Root{{}}}, {Roots: []Root{{Monitor: m}}, Hosts: []string{""}}, {Roots: []Root{{Monitor: m}}, Hosts: []string{"x:80"}}} {
 		if _, err := New(o); !errors.Is(err, lock.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}

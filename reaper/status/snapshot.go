@@ -17,7 +17,7 @@ import (
 type Monitor interface {
 	Status() reaper.Status
 	Locks() *lock.Client   // nil until there is one
-	Policies() *policy.Set // nil until there are policies
+	Policies() *policy.Set // the policies in force
 	Observe(func(reaper.Report))
 }
 
@@ -94,7 +94,7 @@ func (s *Server) snapshot() Snapshot {
 		if locks := r.Monitor.Locks(); locks != nil {
 			state.Clock = clockOf(locks, all.Now)
 		}
-		for _, p := range policiesOf(r.Monitor) {
+		for _, p := range r.Monitor.Policies().All() {
 			shown := PolicyState{
 				Name: p.Name, Match: p.Match.String(), TTL: p.TTL.Seconds(), MaxTTL: p.MaxTTL.Seconds(),
 				Grace: p.Grace.Seconds(), MaxHold: p.MaxHold.Seconds(), LocalWindow: max(0, p.LocalWindow).Seconds(), Idle: p.Idle.Seconds(),
@@ -110,14 +110,6 @@ func (s *Server) snapshot() Snapshot {
 	}
 	all.Problems = all.problems()
 	return all
-}
-
-// policiesOf returns the policies in force; none before the reaper was made.
-func policiesOf(m Monitor) []policy.Policy {
-	if set := m.Policies(); set != nil {
-		return set.All()
-	}
-	return nil
 }
 
 // name sets damaged, format1 and denied from the lists of a report.

@@ -19,10 +19,10 @@ func ReaperOptions(cfg *policy.Config) reaper.Options {
 
 // ForEachRoot calls check with the configuration of each root, and returns the errors with the
 // names of the roots.
-func ForEachRoot(cfg *policy.Config, check func(*policy.Config) error) error {
+func ForEachRoot(cfg *policy.Config, check func(policy.Named) error) error {
 	var wrong []error
 	for _, n := range cfg.Each() {
-		err := check(n.Config)
+		err := check(n)
 		if err != nil && n.Name != "" {
 			err = fmt.Errorf("root %q: %w", n.Name, err)
 		}
@@ -33,5 +33,5 @@ func ForEachRoot(cfg *policy.Config, check func(*policy.Config) error) error {
 
 // CheckReapers returns an error if package reaper refuses the options of a root.
 func CheckReapers(cfg *policy.Config) error {
-	return ForEachRoot(cfg, func(c *policy.Config) error { return ReaperOptions(c).Validate() })
+	return ForEachRoot(cfg, func(n policy.Named) error { return ReaperOptions(n.Config).Validate() })
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
-// faultTime is the duration of a pause and of a partition: longer than a session timeout, and than
-// a lease with its grace, so that both locks pass to the next client.
+// faultTime is the duration of a pause and of a partition. It is longer than a session timeout, and
+// than a lease with its grace, so that both locks pass to the next worker.
 const faultTime = 9 * time.Second
 
-// EndSession ends the sessions of both holders, as a leader does after silence.
+// EndSession ends the sessions of both holders, as ZooKeeper does after silence.
 func (s *Scene) EndSession() {
 	s.each("the session of %s ends while it works", func(w *worker) { s.ensemble.ExpireLabel(w.label) })
 }
 
-// Pause pauses both holders, as a garbage collection or a suspended machine does.
+// Pause pauses both holders for a while, as a garbage collection or a suspended machine does.
 func (s *Scene) Pause() {
 	s.each(fmt.Sprintf("%%s is paused for %v", faultTime), func(w *worker) {
 		w.paused, w.inside = true, false
@@ -30,7 +30,7 @@ func (s *Scene) Pause() {
 	})
 }
 
-// Cut cuts the network between both holders and ZooKeeper.
+// Cut cuts the network between both holders and ZooKeeper for a while.
 func (s *Scene) Cut() {
 	s.each(fmt.Sprintf("the network of %%s is cut for %v", faultTime), func(w *worker) {
 		w.cut = true
@@ -43,16 +43,16 @@ func (s *Scene) Cut() {
 	})
 }
 
-// Kill kills both holders' processes. They restart after a while.
+// Kill kills both holders' processes. They start again after a while.
 func (s *Scene) Kill() {
 	s.each("%s is killed", func(w *worker) {
-		_ = s.ensemble.Partition(w.label) // never restored: a dead process sends nothing more
+		_ = s.ensemble.Partition(w.label) // not healed: a killed process sends nothing more
 		w.phase, w.hold, w.inside, w.paused, w.cut, w.p = dead, nil, false, false, false, nil
 		w.kill()
 	})
 }
 
-// StepClock steps the clock of ZooKeeper's leader.
+// StepClock steps the clock of ZooKeeper's leader by d.
 func (s *Scene) StepClock(d time.Duration) {
 	s.update(func() {
 		leader := s.leader()
@@ -66,7 +66,7 @@ func (s *Scene) StepClock(d time.Duration) {
 	})
 }
 
-// Elect makes another member the leader, with a clock that is off by that much.
+// Elect makes another member the leader, with a clock that is ahead by off; negative: behind.
 func (s *Scene) Elect(off time.Duration) {
 	s.update(func() {
 		leader := s.leader()
@@ -97,7 +97,8 @@ func (s *Scene) Elect(off time.Duration) {
 	})
 }
 
-// must panics on an error of the ensemble. It gave the servers' names itself, so it knows them.
+// must panics on an error of the ensemble, which is possible only for a server that it does not
+// know.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -116,7 +117,8 @@ func signed(d time.Duration) string {
 
 func memberName(i int) string { return fmt.Sprintf("zk%d", i+1) }
 
-// holder returns the first undisturbed worker of a side that is inside.
+// holder returns the worker of a side that entered first among those that are inside and not cut
+// off, or nil.
 func (side *side) holder() *worker {
 	var first *worker
 	for _, w := range side.workers {
@@ -127,7 +129,7 @@ func (side *side) holder() *worker {
 	return first
 }
 
-// each applies a fault to both holders, and logs what with the holder's name.
+// each applies a fault to both holders, and logs it: what has a verb for the holder's name.
 func (s *Scene) each(what string, do func(*worker)) {
 	s.update(func() {
 		for _, side := range s.sides {
@@ -142,7 +144,8 @@ func (s *Scene) each(what string, do func(*worker)) {
 	})
 }
 
-// later undoes a worker's fault after faultTime, if the worker is still alive then.
+// later undoes a worker's fault after faultTime, and logs what, unless the worker's process has
+// ended by then.
 func (s *Scene) later(w *worker, what string, undo func()) {
 	life := w.life
 	s.tasks.Go(func() {

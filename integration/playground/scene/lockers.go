@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// The times of the scene. The sessions of both sides have the same timeout.
+// Times of the scene. Sessions of both sides have the same timeout.
 const (
 	SessionTimeout = 4 * time.Second
 	TTL            = 6 * time.Second
@@ -29,18 +29,18 @@ const (
 
 // process is a program with its own connection to ZooKeeper and its lock.
 type process struct {
-	lock    func(ctx context.Context) (*hold, error) // waits its turn
-	session func() int64                             // the lock's nodes are of this session; nil: of none
+	lock    func(ctx context.Context) (*hold, error) // waits for the lock and returns its hold
+	session func() int64                             // returns the session of the lock's nodes; nil: they belong to no session
 	end     func()                                   // closes the connection
 }
 
-// hold is a holder's knowledge of its hold.
+// hold is what a holder knows of its hold.
 type hold struct {
 	*lock.Hold // nil: a zk.Lock, which does not report a loss
 	unlock     func() error
 }
 
-// lost returns a channel that closes when the holder is told of its loss; nil means never.
+// lost returns a channel that is closed when the hold ends; nil: it never is.
 func (h *hold) lost() <-chan struct{} {
 	if h.Hold == nil {
 		return nil
@@ -48,7 +48,7 @@ func (h *hold) lost() <-chan struct{} {
 	return h.Context().Done()
 }
 
-// err returns the reason of the loss, or nil.
+// err returns why the hold has ended, or nil.
 func (h *hold) err() error {
 	if h.Hold == nil {
 		return nil
@@ -56,7 +56,7 @@ func (h *hold) err() error {
 	return h.Err()
 }
 
-// sure reports whether the holder may act now.
+// sure reports whether the holder may act now, as far as its lock can tell.
 func (h *hold) sure() bool { return h.Hold == nil || h.Remaining() > 0 }
 
 func dialZK(_ context.Context, e *locktest.Ensemble, label string) (*process, error) {
@@ -80,7 +80,7 @@ func dialZK(_ context.Context, e *locktest.Ensemble, label string) (*process, er
 		}
 	}
 	return &process{
-		// A zk.Lock has no context: only the end of the connection ends its wait.
+		// A zk.Lock takes no context: only the end of the connection ends its wait.
 		lock: func(ctx context.Context) (*hold, error) {
 			l := zk.NewLock(conn, zkParent, zk.WorldACL(zk.PermAll))
 			defer context.AfterFunc(ctx, closeOnce)()
@@ -109,6 +109,6 @@ func dialHoldfast(ctx context.Context, e *locktest.Ensemble, label string) (*pro
 			}
 			return &hold{h, h.Unlock}, nil
 		},
-		end: func() { _ = c.Close() }, // if it cannot delete an entry, that expires
+		end: func() { _ = c.Close() }, // entries that it cannot delete expire
 	}, nil
 }

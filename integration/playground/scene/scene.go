@@ -1,13 +1,13 @@
-// Package scene is the model of the playground: workers that take turns on a lock, some by zk.Lock
-// and some by Holdfast, on one ZooKeeper ensemble in memory, and the faults. Every fault affects
-// the holders of both locks alike.
+// Package scene is the model of the playground: workers that take turns on a lock, some with
+// zk.Lock and some with Holdfast, on one ZooKeeper ensemble in memory, and faults. A fault of
+// holders affects the holders of both locks alike.
 //
 // Under the lock a worker increments a counter, step by step: it writes one more than the value
 // that it last read. If two workers are inside at once, each overwrites the other's additions.
 //
-// A worker is inside from when it has the lock until it leaves, dies, or is paused: a paused worker
-// does nothing. When it continues, it first asks its hold. A hold of zk.Lock cannot be asked; a
-// hold of Holdfast has ended before another worker can enter.
+// A worker is inside from when it has the lock until it unlocks, its process ends, or it
+// is paused: a paused worker does nothing. When it continues, it first asks its hold. A hold of zk.Lock cannot be
+// asked; a hold of Holdfast has ended before another worker can enter.
 package scene
 
 import (
@@ -24,7 +24,7 @@ const (
 	workSteps    = 60
 	step         = 100 * time.Millisecond
 	rest         = 500 * time.Millisecond // time between two turns
-	restart      = 3 * time.Second        // time until a dead process runs again
+	restart      = 3 * time.Second        // time until a process that has ended starts again
 	electionTime = 300 * time.Millisecond
 	logLength    = 80
 )
@@ -42,31 +42,31 @@ type Scene struct {
 	sides    [2]*side
 	clocks   []time.Duration // how far each member's clock is ahead of true time
 	electing bool
-	entries  int // how often workers have entered a lock
+	entries  int // number of times that workers have entered a lock
 	log      []Line
 	logged   int
 	tour     Tour
 	touring  bool
-	linger   bool // workers stay in their lock when their work is done
+	linger   bool // workers keep their lock when their work is done
 }
 
 // side is one kind of lock with its workers.
 type side struct {
 	name    string
-	parent  string // path above the nodes
+	parent  string // path of the lock's node
 	dial    func(context.Context, *locktest.Ensemble, string) (*process, error)
 	workers []*worker
 
-	counter int // number that the workers increase, one at a time
-	added   int // number of increases
+	counter int // number that the workers increment under the lock
+	added   int // number of increments
 
 	turns    int
-	overlaps int       // times that two workers were inside at once
+	overlaps int       // number of times that two workers were inside at once
 	since    time.Time // start of the present overlap; zero: none
 	overlap  time.Duration
 }
 
-// Start starts a scene.
+// Start starts a scene. Close ends it.
 func Start() (*Scene, error) {
 	ensemble, err := locktest.New(locktest.Options{Members: 3, ElectionTime: electionTime})
 	if err != nil {
@@ -94,14 +94,14 @@ func Start() (*Scene, error) {
 	return s, nil
 }
 
-// Close ends the workers and the ensemble, and waits for that.
+// Close ends the workers and the ensemble, and waits until they have ended.
 func (s *Scene) Close() {
 	s.cancel()
 	s.ensemble.Close()
 	s.tasks.Wait()
 }
 
-// update changes the scene, and wakes the goroutines in await.
+// update changes the scene, counts overlaps, and wakes the goroutines in await.
 func (s *Scene) update(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Scene) await(ctx context.Context, condition func() bool) error {
 	}
 }
 
-// watch counts the times when two workers are inside at once.
+// watch records when two workers of a side begin and cease to be inside at once.
 func (s *Scene) watch(side *side) {
 	var inside []string
 	for _, w := range side.workers {
@@ -149,7 +149,7 @@ func (s *Scene) watch(side *side) {
 	}
 }
 
-// say adds a line to the log; side nil means both.
+// say adds a line to the log. A nil side means both sides.
 func (s *Scene) say(side *side, level Level, format string, args ...any) {
 	line := Line{Time: time.Since(s.begun).Seconds(), Level: level, Text: fmt.Sprintf(format, args...)}
 	if side != nil {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// start starts a scene in a bubble of virtual time.
+// start starts a scene. At the end of the test it closes the scene, and if the test failed, shows
+// its log.
 func start(t *testing.T) *Scene {
 	t.Helper()
 	s, err := Start()
@@ -25,7 +26,7 @@ func start(t *testing.T) *Scene {
 	return s
 }
 
-// until waits until the condition is true.
+// until waits until the condition is true, for at most five minutes.
 func until(t *testing.T, s *Scene, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(5 * time.Minute)
@@ -48,13 +49,13 @@ func (s *Scene) bothReady() bool {
 	return ready
 }
 
-// TestTour runs the tour. With zk.Lock two are inside when the session ends and after the pause,
-// with Holdfast never.
+// TestTour: in the tour, two workers are inside zk.Lock at least twice, and never inside Holdfast.
+// The tour reaches its last stop.
 func TestTour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t)
 		s.Tour()
-		s.Tour() // a tour is running already
+		s.Tour() // does nothing, because the tour is running
 		until(t, s, "the tour is over", func() bool { return s.tour.Done })
 		state := s.State()
 		if zk := state.Sides[zkSide]; zk.Overlaps < 2 || zk.Overlap == 0 {
@@ -69,11 +70,12 @@ func TestTour(t *testing.T) {
 	})
 }
 
-// TestEach applies each fault to the holders, and checks the results on both sides.
+// TestEach: each fault of the holders has its result: two workers are inside zk.Lock or not,
+// additions are lost or not, never with Holdfast, and afterwards all workers take turns again.
 func TestEach(t *testing.T) {
 	for name, test := range map[string]struct {
 		do        func(*Scene)
-		two, next bool // zk.Lock has two holders at once; Holdfast's next one enters soon
+		two, next bool // two workers are inside zk.Lock at once; the next one of Holdfast enters soon
 	}{
 		"the session ends":    {(*Scene).EndSession, true, false},
 		"a pause":             {(*Scene).Pause, true, true},
@@ -119,7 +121,8 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// TestState checks the state that the page receives.
+// TestState: State has each worker's node with its kind and owner, one worker inside, and the
+// leader with its clock.
 func TestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t)

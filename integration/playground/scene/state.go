@@ -11,7 +11,7 @@ import (
 
 // State is the state that the page shows, as JSON.
 type State struct {
-	Time   float64 `json:"time"`   // true time since the beginning, in seconds
+	Time   float64 `json:"time"`   // time since the beginning, in seconds
 	Leader string  `json:"leader"` // "" while there is none
 	Clock  string  `json:"clock"`  // offset of the leader's clock, with its sign
 	Sides  []Side  `json:"sides"`
@@ -24,9 +24,9 @@ type Side struct {
 	Name     string   `json:"name"`
 	Inside   int      `json:"inside"` // number of workers inside
 	Counter  int      `json:"counter"`
-	Added    int      `json:"added"`    // number of increases; if the counter is lower, increases were lost
-	Overlaps int      `json:"overlaps"` // times that two workers were inside at once
-	Overlap  float64  `json:"overlap"`  // total time of that, in seconds
+	Added    int      `json:"added"`    // number of increments; if the counter is lower, increments were lost
+	Overlaps int      `json:"overlaps"` // number of times that two workers were inside at once
+	Overlap  float64  `json:"overlap"`  // total time of the overlaps, in seconds
 	Workers  []Worker `json:"workers"`
 	Nodes    []Node   `json:"nodes"`
 }
@@ -36,15 +36,15 @@ type Worker struct {
 	Name   string  `json:"name"`
 	State  string  `json:"state"`
 	Inside bool    `json:"inside"`
-	Done   float64 `json:"done"`  // part of its work that is done, 0..1
-	Lease  float64 `json:"lease"` // what is surely left of its lease, in seconds
+	Done   float64 `json:"done"`  // part of the work that is done, from 0 to 1
+	Lease  float64 `json:"lease"` // least remaining time of its lease, in seconds
 	Token  string  `json:"token"`
 }
 
 // Node is a node in ZooKeeper.
 type Node struct {
 	Name  string `json:"name"`
-	Owner string `json:"owner"` // a worker, "" if none
+	Owner string `json:"owner"` // name of a worker, or what else is known
 	Kind  string `json:"kind"`
 }
 
@@ -109,13 +109,13 @@ func (s *Scene) sideState(side *side) Side {
 	for _, n := range s.ensemble.Dump(side.parent) {
 		state.Nodes = append(state.Nodes, side.node(n))
 	}
-	if len(state.Nodes) > 0 { // the first is the parent
+	if len(state.Nodes) > 0 { // the first node is the parent
 		slices.SortFunc(state.Nodes[1:], func(a, b Node) int { return strings.Compare(sequence(a.Name), sequence(b.Name)) })
 	}
 	return state
 }
 
-// sequence returns the part of a node's name that orders it. An anchor comes last.
+// sequence returns the part of a node's name by which nodes are sorted. An anchor comes last.
 func sequence(name string) string {
 	if _, ok := znode.AnchorOf(name); ok {
 		return "anchor"
@@ -123,7 +123,7 @@ func sequence(name string) string {
 	return name[strings.LastIndexByte(name, '-')+1:]
 }
 
-// node describes a node in ZooKeeper.
+// node describes a node of the side's lock.
 func (side *side) node(n locktest.Node) Node {
 	if n.Path == side.parent {
 		return Node{Name: n.Path, Kind: "the lock"}

@@ -9,13 +9,13 @@ import (
 
 // Tour is the progress of the tour.
 type Tour struct {
-	Stop int    `json:"stop"` // number of the stop, from 1; 0: the tour has not begun
+	Stop int    `json:"stop"` // number of the present stop, from 1; 0: the tour has not begun
 	Of   int    `json:"of"`
 	Say  string `json:"say"`
 	Done bool   `json:"done"`
 }
 
-// Tour runs the tour, unless it is running.
+// Tour starts the tour, unless it is running.
 func (s *Scene) Tour() {
 	s.update(func() {
 		if !s.touring {
@@ -30,10 +30,10 @@ type stop struct {
 	say  string
 	do   func()
 	seen func(begin mark) bool // called with the scene locked
-	look time.Duration         // how long the stop goes on after that
+	look time.Duration         // how long the stop lasts after seen is true
 }
 
-// mark has the counts of each side when a stop began.
+// mark has counts of each side at the time when a stop began.
 type mark struct{ entered, overlaps [2]int }
 
 const (
@@ -104,8 +104,8 @@ func (s *Scene) goAround() {
 	})
 }
 
-// ready reports whether the next stop can begin: each side has one holder that is not about to
-// leave, no worker is disturbed, and no two are inside at once.
+// ready reports whether the next stop can begin: each side has one holder that still has half of
+// its work to do, no worker is paused or cut off, and no two are inside at once.
 func (s *Scene) ready() (begin mark, ready bool) {
 	for i, side := range s.sides {
 		w := side.holder()
@@ -117,12 +117,12 @@ func (s *Scene) ready() (begin mark, ready bool) {
 	return begin, true
 }
 
-// disturbed reports whether a fault affects a worker of the side.
+// disturbed reports whether a worker of the side is paused or cut off.
 func (side *side) disturbed() bool {
 	return slices.ContainsFunc(side.workers, func(w *worker) bool { return w.paused || w.cut })
 }
 
-// next reports whether a worker has entered that side's lock since the stop began, and is inside.
+// next reports whether a worker has entered the side's lock since the stop began, and is inside.
 func (s *Scene) next(side int, begin mark) bool {
 	w := s.sides[side].holder()
 	return w != nil && w.entered > begin.entered[side]

@@ -22,29 +22,29 @@ const (
 	dead    = "dead"
 )
 
-// worker takes turns on the lock forever: it waits, works and unlocks. In the ensemble its label is
-// its name with the number of its life.
+// worker takes turns on the lock: it waits, works and unlocks. life counts its processes. In the
+// ensemble its label has its name and its life.
 type worker struct {
 	s    *Scene
 	side *side
 	name string
 
-	// The scene's mutex guards these:
+	// The scene's mutex guards the following fields.
 	life    int
 	label   string
 	kill    context.CancelFunc
 	p       *process
 	phase   string
-	hold    *hold // nil: it has none
+	hold    *hold // nil: it holds no lock
 	inside  bool
-	entered int // value of Scene.entries when it last entered
-	done    int // completed steps of its work
-	read    int // value of the counter at its last read
+	entered int // value of Scene.entries when it entered last
+	done    int // number of completed steps of its work
+	read    int // value of the counter when it was read last
 	paused  bool
 	cut     bool
 }
 
-// run runs one life of the worker after the other.
+// run runs one process of the worker after the other.
 func (w *worker) run() {
 	for w.s.ctx.Err() == nil {
 		ctx, kill := context.WithCancel(w.s.ctx)
@@ -57,21 +57,21 @@ func (w *worker) run() {
 		})
 		w.live(ctx)
 		kill()
-		// A machine stays cut off when a process on it restarts.
+		// A machine stays cut off when its process starts again.
 		_ = w.s.await(w.s.ctx, func() bool { return !w.cut })
 		_ = wait.Sleep(w.s.ctx, restart)
 	}
 }
 
-// live is one life of the process. It ends when the process is killed, or at the first failed call,
-// as for a program that a supervisor restarts.
+// live is one process of the worker. It ends when it is killed, or at the first failed call, as a
+// program that a supervisor restarts.
 func (w *worker) live(ctx context.Context) {
 	p, err := w.side.dial(ctx, w.s.ensemble, w.label)
 	if err != nil {
 		w.update(ctx, func() { w.die(err) })
 		return
 	}
-	defer w.s.tasks.Go(p.end) // in the background, because it takes long without a server
+	defer w.s.tasks.Go(p.end) // in the background, because without a server it takes long
 	w.update(ctx, func() { w.p = p })
 	for err == nil {
 		if err = w.turn(ctx, p); err == nil {
@@ -81,7 +81,7 @@ func (w *worker) live(ctx context.Context) {
 	w.update(ctx, func() { w.die(err) })
 }
 
-// update changes the scene, unless the process was killed.
+// update changes the scene, unless the process was killed, and reports whether it did.
 func (w *worker) update(ctx context.Context, change func()) (alive bool) {
 	w.s.update(func() {
 		if alive = ctx.Err() == nil; alive {
@@ -96,7 +96,7 @@ func (w *worker) die(err error) {
 	w.s.say(w.side, Warn, "%s gives up and starts again: %v", w.name, cause(err))
 }
 
-// cause returns an error without the addresses of its connection.
+// cause returns the error without the addresses of its connection.
 func cause(err error) error {
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		return op.Err
@@ -104,7 +104,7 @@ func cause(err error) error {
 	return err
 }
 
-// turn takes the lock, works, and unlocks unless the hold was lost.
+// turn takes the lock, works, and unlocks unless the hold has ended.
 func (w *worker) turn(ctx context.Context, p *process) error {
 	w.update(ctx, func() { w.phase = waits })
 	h, err := p.lock(ctx)
@@ -141,7 +141,7 @@ func (w *worker) turn(ctx context.Context, p *process) error {
 		}
 	})
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil // no node is left that could block others
+		return nil // the node was deleted already, so it blocks no other worker
 	}
 	return err
 }
@@ -153,7 +153,8 @@ func (w *worker) add() {
 	w.read = w.side.counter
 }
 
-// work adds under the lock, until all is done or the hold is lost.
+// work adds once a step under the lock, until all is done or the hold has ended. lost is the reason
+// of the end.
 func (w *worker) work(ctx context.Context, h *hold) (lost, err error) {
 	for finished := false; !finished; {
 		select {

@@ -1,7 +1,7 @@
 //go:build js && wasm
 
-// Wasm runs the scene in a browser. Ten times a second it posts the state as JSON. It runs the
-// actions that the page requests by name.
+// Wasm runs the scene in a browser. Ten times a second it posts the state as JSON. When the page
+// posts the name of an action, it runs the action.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 		"tour":     s.Tour,
 	}
 	js.Global().Set("onmessage", js.FuncOf(func(_ js.Value, args []js.Value) any {
-		go actions[args[0].Get("data").String()]() // in the background: a callback must not block
+		go actions[args[0].Get("data").String()]() // in the background, because a callback must not block
 		return nil
 	}))
 	for range time.Tick(frame) {

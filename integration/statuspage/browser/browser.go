@@ -1,5 +1,5 @@
-// Package browser runs pages in headless Chromium for tests. A page that does wrong, from a failing
-// script to a request to another host, fails the test.
+// Package browser runs pages in headless Chromium for tests. A page fails the test by a failing
+// script, a message of the browser, or a request to another host.
 package browser
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// Patience is the limit of every wait; on a busy machine a wait may take a minute.
+// Patience is the limit of every wait. On a busy machine a wait may take a minute.
 const Patience = 5 * time.Minute
 
-// find returns the path of a Chromium.
+// find returns the path of Chromium. It skips the test if there is none.
 func find(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("HOLDFAST_BROWSER"); path != "" {
@@ -43,7 +43,7 @@ func find(t *testing.T) string {
 
 // Tab is a tab of a browser with an open page.
 type Tab struct {
-	ExpectErrors bool // what the browser logs, such as failed requests, does not fail the test
+	ExpectErrors bool // messages of the browser, such as those about failed requests, do not fail the test
 
 	t       *testing.T
 	ctx     context.Context
@@ -53,8 +53,9 @@ type Tab struct {
 	errors []string
 }
 
-// Open opens the page in a new browser, in the light or the dark scheme, in a window of that width.
-// helpers is a script with functions for the test.
+// Open opens the page in a new browser, in the light or the dark scheme, in a window of the given
+// width. helpers is a script with functions for the test. The browser is closed at the end of the
+// test.
 func Open(t *testing.T, url, scheme string, width int64, helpers string) *Tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(find(t)), chromedp.WSURLReadTimeout(Patience))
@@ -117,7 +118,7 @@ func (b *Tab) Run(actions ...chromedp.Action) {
 	}
 }
 
-// Until waits until a JavaScript expression is true. If that takes too long, it ends the test.
+// Until waits until a JavaScript expression is true, for at most [Patience]. Then it ends the test.
 func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	var ok bool
@@ -134,13 +135,13 @@ func (b *Tab) Is(expression string) bool {
 	return evaluate[bool](b, "!!("+expression+")")
 }
 
-// Number returns the value of a number expression.
+// Number returns the value of a JavaScript expression that is a number.
 func (b *Tab) Number(expression string) float64 {
 	b.t.Helper()
 	return evaluate[float64](b, expression)
 }
 
-// Text returns the value of a text expression.
+// Text returns the value of a JavaScript expression that is a text.
 func (b *Tab) Text(expression string) string { b.t.Helper(); return evaluate[string](b, expression) }
 
 func evaluate[T any](b *Tab, expression string) (value T) {
@@ -149,7 +150,7 @@ func evaluate[T any](b *Tab, expression string) (value T) {
 	return value
 }
 
-// Expect fails the test for each expression that is false.
+// Expect fails the test for each JavaScript expression that is false.
 func (b *Tab) Expect(expressions ...string) {
 	b.t.Helper()
 	for _, expression := range expressions {
@@ -159,7 +160,7 @@ func (b *Tab) Expect(expressions ...string) {
 	}
 }
 
-// Reload loads the page again.
+// Reload loads the page and the helpers again.
 func (b *Tab) Reload() {
 	b.t.Helper()
 	b.Run(chromedp.Reload(), chromedp.Evaluate(b.helpers, nil))
@@ -171,7 +172,7 @@ func (b *Tab) Keys(keys string) {
 	b.Run(chromedp.KeyEvent(keys))
 }
 
-// TabUntil presses the Tab key until an expression is true.
+// TabUntil presses the Tab key until a JavaScript expression is true.
 func (b *Tab) TabUntil(expression string) {
 	b.t.Helper()
 	for range 400 {

@@ -1,3 +1,2 @@
-// Package report tests the page that holdfast history --html writes, in the browser of package
-// browser.
+// Package report has only a test, of the page that holdfast history --html writes, in Chromium.
 package report

@@ -13,14 +13,14 @@ import (
 
 const repository = "../../.."
 
-// The logs of a real incident, which tests of cmd/holdfast describe.
+// Logs of an incident, which tests of cmd/holdfast describe, and the root of its locks.
 const (
 	logs = repository + "/cmd/holdfast/testdata/incident"
 	root = "/it-7472e92e4a8df3a6"
 )
 
-// helpers has the JavaScript functions of the tests. wide returns the texts of elements that go
-// beyond the right side of the window or of the element that would scroll for them.
+// helpers has the JavaScript functions of the tests. wide returns the texts of elements that exceed
+// the right side of the window, or of the element that scrolls for them.
 const helpers = `
 window.wide = () => [...document.querySelectorAll("body *")].filter((e) => {
 	const room = e.closest(".wide")?.getBoundingClientRect().right ?? innerWidth;
@@ -29,9 +29,8 @@ window.wide = () => [...document.querySelectorAll("body *")].filter((e) => {
 window.lightness = (color) => color.match(/\d+/g).slice(0, 3).reduce((sum, n) => sum + Number(n), 0) / 3;
 `
 
-// TestPage opens reports of an incident from their files, as people do, in light and in dark, in a
-// wide and in a narrow window. They have their style and no error, ask for nothing else, and nothing
-// on them is wider than the window.
+// TestPage: reports of an incident, opened from their files, in light and in dark, show their
+// events with their style. Nothing on them is wider than the window.
 func TestPage(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "holdfast")
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./cmd/holdfast")
@@ -59,7 +58,7 @@ func TestPage(t *testing.T) {
 				b.Expect(fmt.Sprintf(`document.body.innerText.includes(%q)`, page.says),
 					`document.querySelectorAll(".events tbody tr").length > 5`,
 					`lightness(getComputedStyle(document.body).backgroundColor) `+background,
-					`[...document.querySelectorAll("tr, td, th")].every((e) => getComputedStyle(e).backgroundColor === "rgba(0, 0, 0, 0)")`) // no event looks like a key of the picture
+					`[...document.querySelectorAll("tr, td, th")].every((e) => getComputedStyle(e).backgroundColor === "rgba(0, 0, 0, 0)")`) // no event has the color of a key of the picture
 				if page.name != "overview" {
 					b.Expect(`document.querySelectorAll("svg rect.holds").length > 0`)
 				}

@@ -1,5 +1,5 @@
-// The surroundings of snippets that need packages of the benchmark's module. They are compiled, but
-// not run.
+// The code that snippets assume which need packages of the benchmark's module. They are compiled in
+// that module, but not run.
 package main
 
 import (

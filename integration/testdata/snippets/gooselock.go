@@ -1,4 +1,4 @@
-// The surroundings of the snippets of package gooselock, which are compiled in its module.
+// The code that the snippets of package gooselock assume. They are compiled in its module, but not run.
 package main
 
 import (

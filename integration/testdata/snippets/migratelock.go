@@ -1,4 +1,4 @@
-// The surroundings of the snippets of package migratelock, which are compiled in its module.
+// The code that the snippets of package migratelock assume. They are compiled in its module, but not run.
 package main
 
 import (

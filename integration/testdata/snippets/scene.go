@@ -1,5 +1,5 @@
-// The surroundings of the documents' Go snippets: the code that they assume. TestGoSnippets builds
-// it together with them, and runs it on a server of its own.
+// The code that the documents' Go snippets assume. TestGoSnippets builds it together with them, and
+// runs it on a server of its own.
 package main
 
 import (
@@ -42,13 +42,13 @@ var (
 	timeout = 10 * time.Second
 	work    = make(chan string)
 
-	// These are for jobs. The snippets of package schedule's documents are compiled alone.
+	// For the documents of package schedule, whose snippets are compiled but not run.
 	daily   = cron.Every(24 * time.Hour)
 	nightly cron.Job
 	job     = new(schedule.Job)
 	failed  func(error)
 
-	// These are for locktest's documents, which are compiled alone.
+	// For the documents of package locktest, whose snippets are compiled but not run.
 	t      *testing.T
 	ens    *locktest.Ensemble
 	member string
@@ -60,7 +60,8 @@ func export(ctx context.Context, tick time.Time) error { return ctx.Err() }
 
 const raise = "" // stands for the statement that begins a fenced transaction
 
-// scene prepares the next snippet: each has locks of its own.
+// scene sets the variables for the n-th snippet, whose locks are below a root of its own. clear closes
+// the snippet's clients.
 func scene(n int) (clear func(), _ error) {
 	var opened []*lock.Client
 	dial := func() (*lock.Client, error) {
@@ -97,7 +98,7 @@ func scene(n int) (clear func(), _ error) {
 	token = hold.Token()
 	read, err = catalog.RLock(ctx)
 	wrong = append(wrong, err)
-	go func() { // request the release of the hold, so that its listener is done
+	go func() { // a request to release the hold, so that a snippet that listens for requests ends
 		select {
 		case work <- "a piece":
 		case <-hold.Context().Done():

@@ -1,0 +1,42 @@
+// Package monotonic has times that all processes of a machine share, for histories of locks.
+package monotonic
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+// Instant is a time on the machine's monotonic clock, in nanoseconds since some start. All processes
+// of a machine read the same clock, also after they were stopped.
+type Instant int64
+
+// Now returns the present instant.
+func Now() Instant {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err) // every Unix system has this clock
+	}
+	return Instant(t.Nano())
+}
+
+// Claim is a library's answer that a lock is held, given at some time from From to To. If the library
+// knows for how long it stays held unless it is unlocked, Until is the end of that time; otherwise
+// Until is From.
+type Claim struct {
+	From  Instant `json:"from"`
+	To    Instant `json:"to"`
+	Until Instant `json:"until"`
+}
+
+// Ask asks a hold for how long it is valid, and returns nil if it is not. Until is counted from From,
+// so it is never too late. If the process was stopped meanwhile, Until may have passed.
+func Ask(h *lock.Hold) *Claim {
+	from := Now()
+	left := h.Remaining()
+	to := Now()
+	if left <= 0 {
+		return nil
+	}
+	return &Claim{From: from, To: to, Until: from + Instant(left)}
+}
