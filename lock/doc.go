@@ -47,6 +47,14 @@
 // FAILURES.md, in this folder, lists the failures, their effect on holders and waiters, and the
 // remedies.
 //
+// # One client or many
+//
+// Make one [Client] for a process, and share it. Its goroutines share one session, renewals
+// (hundreds in one transaction) and places in the queues. A client can keep more than ten
+// thousand holds. Make a second client only for another root, other servers or other credentials.
+// Two clients in one process contend as two processes do, and neither re-enters a lock that the
+// other holds.
+//
 // # Terms
 //
 //	lock        a name, and the node of that name
@@ -58,7 +66,7 @@
 //	grace       the time that other clients wait after a lease has expired before they delete the entry
 //	purge       delete an expired entry
 //	epoch       the term of one leader of ZooKeeper; each has a higher number
-//	token       a number that rises with each grant
+//	token       a text that sorts higher with each grant
 //	ticket      a text with which another process continues an entry
 //	reaper      the program that deletes expired entries and empty nodes
 //
@@ -122,14 +130,6 @@
 // first lock takes more requests: it makes the root and ancestors, and learns the time. A contended
 // lock goes to the next waiter in the queue. A waiter of a [Mutex] watches only the entry before
 // its own.
-//
-// # One client or many
-//
-// Make one [Client] for a process, and share it. Its goroutines share one session, renewals
-// (hundreds in one transaction) and places in the queues. A client can keep more than ten
-// thousand holds. Make a second client only for another root, other servers or other credentials.
-// Two clients in one process contend as two processes do, and neither re-enters a lock that the
-// other holds.
 //
 // # Choosing a TTL
 //

@@ -7,9 +7,9 @@
 //
 //   - One step: compare and store the token in the same atomic step as the change that it allows.
 //     Otherwise the process may pause between check and change.
-//   - Raise, then read: a holder shows its token before it reads the data that its change depends
-//     on. Otherwise the previous holder can still write between read and change, and that write is
-//     lost.
+//   - Raise, then read: store the holder's token, if it is higher, before you read the data that the
+//     change depends on. Otherwise the previous holder can still write between read and change, and
+//     that write is lost.
 //   - Durability: store the token with the data that it guards, and for as long.
 //
 // For resources in the memory of one process [Gate] follows all three. Writes to ZooKeeper need
@@ -17,7 +17,7 @@
 //
 // # In a SQL database
 //
-// Keep the token in a row of the same database, as text, which sorts as tokens do:
+// Keep the token in a row of the same database. A token is a text that sorts higher with each grant:
 //
 //	CREATE TABLE fences (resource TEXT PRIMARY KEY, token TEXT NOT NULL)
 //
@@ -27,7 +27,7 @@
 //	INSERT INTO fences (resource, token) VALUES ($1, $2)
 //	ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE fences.token <= excluded.token
 //
-// If the statement changes no row, a later holder has shown its token: roll back. Otherwise the row
+// If the statement changes no row, a later holder has stored its token: roll back. Otherwise the row
 // is locked until the transaction ends, so the check and the change are one step:
 //
 //	tx, err := db.BeginTx(ctx, nil)
