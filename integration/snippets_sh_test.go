@@ -50,7 +50,7 @@ var rules = []rule{
 	{`^(docker|kubectl|systemctl|sudo|crontab) `, (*console).files, "it changes the machine or a cluster: that the files are there is checked; what is in them, by integration/deploy"},
 	{`^curl `, nil, "TestReaperPage asks for it, of a port that is free"},
 	{`^grep .*zkCli\.sh`, nil, "TestReaperACLs runs each command of the file on a server"},
-	{`^reaper --config \S+( --listen \S+)?( |$)`, (*console).daemon, ""},
+	{`^reaper( --config \S+)?( --listen \S+)?( |$)`, (*console).daemon, ""},
 	{`^holdfast (top|ls .*--watch)`, (*console).daemon, ""},
 	{`^holdfast doctor`, (*console).doctor, ""},
 	{`^holdfast .* \| jq `, (*console).piped, ""},
