@@ -245,11 +245,11 @@ func (a *all) enter(ctx context.Context, es []*Entry, ps []position) error {
 // contender gets ahead of an entry whose turn has come.
 func (a *all) wait(ctx context.Context, es []*Entry, ps []position) error {
 	for i, p := range ps {
-		if !a.in(es, ps) && p.admitted {
+		if !a.canEnter(es, ps) && p.admitted {
 			es[i].Begin(a.each[i].Values) // it is renewed while it waits for the others
 		}
 	}
-	for !a.in(es, ps) {
+	for !a.canEnter(es, ps) {
 		var in atomic.Int32
 		allIn := make(chan struct{})
 		err := a.together(ctx, func(ctx context.Context, i int) error {
@@ -287,7 +287,7 @@ func outlast(ctx context.Context, e *Entry, done <-chan struct{}) error {
 }
 
 // in reports whether all entries may enter now.
-func (a *all) in(es []*Entry, ps []position) bool {
+func (a *all) canEnter(es []*Entry, ps []position) bool {
 	session := a.Conn.Session()
 	for i, e := range es {
 		if next, _ := admit(ps[i], e.Fresh(session)); next != enter {

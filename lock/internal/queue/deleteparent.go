@@ -26,10 +26,10 @@ type emptyParent struct {
 	ops  []any // operations that delete the parent
 }
 
-// deletionOf returns the operations that delete a lock's parent, as it was read, and its anchor;
+// parentDeletion returns the operations that delete a lock's parent, as it was read, and its anchor;
 // none if the parent stays. spent says that its counter is at its end. The anchor proves that the
 // parent is the same. A parent without an anchor is left to the reaper.
-func deletionOf(path string, n zkconn.Node, spent bool) []any {
+func parentDeletion(path string, n zkconn.Node, spent bool) []any {
 	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
 	if node.Generation == "" || !node.Removable(true, spent) {
 		return nil
@@ -85,7 +85,7 @@ func (q *Queue) deleteOwedParents(batch []emptyParent) {
 // deleteSpentParent deletes a parent whose counter is at its end, as it was read, if it is empty
 // and ours to delete.
 func (q *Queue) deleteSpentParent(ctx context.Context, path string, n zkconn.Node) error {
-	ops := deletionOf(path, n, true)
+	ops := parentDeletion(path, n, true)
 	if ops == nil {
 		return nil
 	}

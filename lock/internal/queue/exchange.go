@@ -35,7 +35,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		d := c.draft(known, now.Sent)
 		replies, err := c.send(ctx, append(x.ops(), d.ops...)...)
 		if err == nil {
-			c.lock.left(now.Sent.Mono)
+			c.lock.noteLeft(now.Sent.Mono)
 			e, p = c.joined(d, replies[1:], now, c.Clock.Local())
 			return nil
 		}

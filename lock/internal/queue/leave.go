@@ -88,13 +88,13 @@ func (x *exit) refused(ctx context.Context, err error) error {
 		x.lock.sawOthers(true)
 		return zkconn.ErrAgain
 	case op == 0:
-		return x.resolveDelete(ctx, cause)
+		return x.deleteRefused(ctx, cause)
 	}
 	return err
 }
 
-// resolveDelete handles a refusal to delete the entry.
-func (x *exit) resolveDelete(ctx context.Context, cause error) error {
+// deleteRefused handles a refusal to delete the entry.
+func (x *exit) deleteRefused(ctx context.Context, cause error) error {
 	switch {
 	case errors.Is(cause, zk.ErrNoNode) && !x.e.Lapsed() && (x.tried || x.e.IsOver()):
 		x.deletesParent = false
@@ -127,7 +127,7 @@ func (x *exit) resolveDelete(ctx context.Context, cause error) error {
 // gone is called when the entry has gone. If the parent may be empty now, it is deleted a second
 // later, unless the lock is used again.
 func (x *exit) gone() {
-	x.lock.left(x.Clock.Mono())
+	x.lock.noteLeft(x.Clock.Mono())
 	if x.deletesParent {
 		x.lock.believe(parent{})
 		x.owe(x.e.parent(), true) // only to remember for a second that the lock was used
@@ -206,7 +206,7 @@ const (
 // removals are ended entries whose nodes are deleted in the background.
 type removals struct {
 	mu      sync.Mutex
-	waiting []*Entry
+	queued  []*Entry
 	workers int
 }
 
@@ -219,22 +219,22 @@ func (q *Queue) Remove(e *Entry) {
 	r := &q.removals
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting = append(r.waiting, e)
+	r.queued = append(r.queued, e)
 	if r.workers < removeWorkers {
 		r.workers++
-		go q.remove()
+		go q.removeQueued()
 	}
 }
 
 // remove deletes the waiting entries until none is left.
-func (q *Queue) remove() {
+func (q *Queue) removeQueued() {
 	r := &q.removals
 	for {
 		r.mu.Lock()
-		n := min(len(r.waiting), removeBatch)
-		batch := r.waiting[:n:n]
-		if r.waiting = r.waiting[n:]; n == 0 {
-			r.waiting = nil
+		n := min(len(r.queued), removeBatch)
+		batch := r.queued[:n:n]
+		if r.queued = r.queued[n:]; n == 0 {
+			r.queued = nil
 			r.workers--
 		}
 		r.mu.Unlock()

@@ -95,7 +95,7 @@ func (s *lockState) sawOthers(others bool) {
 }
 
 // left records the time at which an entry of ours has left.
-func (s *lockState) left(now time.Duration) {
+func (s *lockState) noteLeft(now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastLeft = now

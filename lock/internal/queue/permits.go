@@ -247,7 +247,7 @@ func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	if err := w.purgeFrom(ctx, w.sample(names)); err != nil {
+	if err := w.purgeAmong(ctx, w.sample(names)); err != nil {
 		return w.notPurged(ctx, err)
 	}
 	return nil

@@ -51,7 +51,7 @@ func (w *waiter) purge(ctx context.Context) error {
 		names, self = slices.Delete(names, ahead, ahead+1), self-1
 	}
 	w.p = position{}
-	if err := w.purgeAll(ctx, dead); err != nil {
+	if err := w.deleteExpired(ctx, dead); err != nil {
 		return w.notPurged(ctx, err)
 	}
 	if w.Kind != znode.Semaphore && settled() {
@@ -74,7 +74,7 @@ func (w *waiter) purgeOne(ctx context.Context, s *sighting) error {
 		return w.e.Refresh(ctx)
 	}
 	w.p = position{}
-	if err := w.purgeAll(ctx, []*sighting{s}); err != nil {
+	if err := w.deleteExpired(ctx, []*sighting{s}); err != nil {
 		return w.notPurged(ctx, err)
 	}
 	return nil
@@ -94,8 +94,8 @@ func (w *waiter) notPurged(ctx context.Context, err error) error {
 	return w.e.Pause(ctx, 50*time.Millisecond)
 }
 
-// purgeAll deletes expired entries in one transaction, each on the version that was judged.
-func (c *contender) purgeAll(ctx context.Context, dead []*sighting) error {
+// deleteExpired deletes expired entries in one transaction, each on the version that was judged.
+func (c *contender) deleteExpired(ctx context.Context, dead []*sighting) error {
 	if len(dead) == 0 {
 		return nil
 	}
@@ -124,8 +124,8 @@ func (c *contender) purgeAll(ctx context.Context, dead []*sighting) error {
 	return nil
 }
 
-// purgeFrom deletes the expired ones among the contenders, for a client without an entry.
-func (c *contender) purgeFrom(ctx context.Context, names []znode.Name) error {
+// purgeAmong deletes the expired ones among the contenders, for a client without an entry.
+func (c *contender) purgeAmong(ctx context.Context, names []znode.Name) error {
 	var dead []*sighting
 	for _, n := range names[:min(len(names), c.purgeBatch())] {
 		s, err := c.assess(ctx, n, nil, false, c.byClock)
@@ -136,5 +136,5 @@ func (c *contender) purgeFrom(ctx context.Context, names []znode.Name) error {
 			dead = append(dead, s)
 		}
 	}
-	return c.purgeAll(ctx, dead)
+	return c.deleteExpired(ctx, dead)
 }

@@ -170,8 +170,8 @@ func (q *Queue) noteLeftBehind(why error) {
 // UnlockTimeout longer than the entry needs to expire.
 func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
 
-// settled is the context of requests whose outcome is always awaited.
-var settled = zkconn.Uncancellable(context.Background())
+// untilAnswered is the context of requests whose outcome is awaited even if the caller gives up.
+var untilAnswered = zkconn.Uncancellable(context.Background())
 
 // send sends a transaction once there is a session. It returns when the outcome is known or the
 // connection has failed. The end of ctx only ends the wait for a session, so a goroutine always
@@ -180,7 +180,7 @@ func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 	if err := q.Conn.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return q.Conn.Multi(settled, ops...)
+	return q.Conn.Multi(untilAnswered, ops...)
 }
 
 // pollEvery is the interval of reads of a node that cannot be watched.

@@ -136,11 +136,11 @@ func TestDeletionOf(t *testing.T) {
 	p := znode.Parent{Kind: znode.Mutex, Generation: generation}
 	adopted := p
 	adopted.Adopted = true
-	ops := deletionOf("/locks/x", node(p, 1), false)
+	ops := parentDeletion("/locks/x", node(p, 1), false)
 	if len(ops) != 2 || ops[0].(*zk.DeleteRequest).Path != anchorPath("/locks/x", generation) || *ops[1].(*zk.DeleteRequest) != (zk.DeleteRequest{Path: "/locks/x", Version: 3}) {
 		t.Errorf("operations %+v", ops)
 	}
-	if deletionOf("/locks/x", node(adopted, 1), true) == nil {
+	if parentDeletion("/locks/x", node(adopted, 1), true) == nil {
 		t.Error("an adopted parent whose counter is at its end stays")
 	}
 	for name, n := range map[string]zkconn.Node{
@@ -149,7 +149,7 @@ func TestDeletionOf(t *testing.T) {
 		"without a generation": node(znode.Parent{Kind: znode.Dir}, 0),
 		"of another program":   {Data: []byte("theirs"), Stat: &zk.Stat{}},
 	} {
-		if ops := deletionOf("/locks/x", n, false); ops != nil {
+		if ops := parentDeletion("/locks/x", n, false); ops != nil {
 			t.Errorf("a parent %s is deleted by %+v", name, ops)
 		}
 	}

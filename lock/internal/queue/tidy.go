@@ -192,5 +192,5 @@ func (q *Queue) readEmpty(ctx context.Context, path string, d *duty) ([]any, err
 	if err != nil {
 		return nil, err
 	}
-	return deletionOf(path, n, false), nil
+	return parentDeletion(path, n, false), nil
 }

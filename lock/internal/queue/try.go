@@ -196,18 +196,18 @@ func (w *waiter) clearPermits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.purgeFrom(ctx, w.sample(names[:self])); err != nil {
+	if err := w.purgeAmong(ctx, w.sample(names[:self])); err != nil {
 		return w.notPurged(ctx, err)
 	}
 	if err := w.listPosition(ctx); err != nil || w.p.admitted {
 		return err
 	}
-	return w.roomOrBlocked(names, self)
+	return w.blockedAhead(names, self)
 }
 
-// roomOrBlocked returns the Blocked for an entry that is not admitted. It names the last contender
+// blockedAhead returns the Blocked for an entry that is not admitted. It names the last contender
 // that a try found in the way, or the entry right ahead.
-func (w *waiter) roomOrBlocked(names []znode.Name, self int) error {
+func (w *waiter) blockedAhead(names []znode.Name, self int) error {
 	if self == 0 {
 		return &Blocked{Path: w.parent} // the entry asks for more permits than there are
 	}

@@ -152,7 +152,7 @@ func (c *Conn) awaitSession(ctx context.Context) error {
 // patience and a tenth of a second; go-zookeeper's remaining work ends by itself.
 func (c *Conn) Close(patience time.Duration) error {
 	end := time.Now().Add(patience)
-	idle := c.calls.Close()
+	idle := c.calls.Seal()
 	waited := WaitFor(idle, patience)
 	c.shut(ErrClosed)
 	if !c.Owned() {

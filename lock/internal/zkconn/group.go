@@ -48,7 +48,7 @@ func (g *Group) Leave() {
 }
 
 // Close returns a channel that is closed when all tasks have left.
-func (g *Group) Close() <-chan struct{} {
+func (g *Group) Seal() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.idle == nil {
