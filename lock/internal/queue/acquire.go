@@ -89,8 +89,8 @@ func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 	return nil, p.giveUp(ctx, w)
 }
 
-// gaveUp returns the error of a call whose context has ended; inTheWay is the contender that it
-// waited for, or nil.
+// gaveUp returns the error of a call whose context has ended; inTheWay is the contender that the
+// call waited for, or nil. Without a session the error also wraps ErrUnavailable.
 func (q *Queue) gaveUp(ctx context.Context, inTheWay *Blocked) error {
 	err := zkconn.ContextError(ctx)
 	if connected, _ := q.Conn.SessionState(); !connected && !errors.Is(err, zkconn.ErrClosed) {
@@ -109,7 +109,7 @@ func (q *Queue) byItself(ctx context.Context, r Request, run func(*contender, co
 	return abandonable(ctx, q, []*contender{c}, func(ctx context.Context) (*Entry, error) {
 		return run(c, ctx)
 	}, func(e *Entry) {
-		if e != nil { // a resize returns none
+		if e != nil { // a resize returns no entry
 			c.withdraw(e)
 		}
 	})
@@ -183,7 +183,7 @@ func (c *contender) acquireBarging(ctx context.Context) (*Entry, error) {
 }
 
 // acquireBy grants an entry that obtain returns. If the entry has gone by then, or must yield to a
-// candidate of a higher priority, it obtains another one.
+// candidate of a higher priority, it calls obtain again.
 func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) (*Entry, error)) (*Entry, error) {
 	for {
 		e, err := obtain(ctx)
@@ -227,8 +227,8 @@ func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry,
 	}
 }
 
-// recordAfter is the time from a grant to its record, which saves the next waiter a list. A
-// shorter hold ends without that write.
+// recordAfter is the time from a grant to the write that records it. A waiter behind a recorded
+// grant need not list when the holder leaves. A shorter hold ends without that write.
 const recordAfter = 300 * time.Microsecond
 
 // recordAt returns the time at which the grant of an entry is recorded. Two kinds of entries need

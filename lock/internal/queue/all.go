@@ -61,7 +61,8 @@ func (q *Queue) takeAll(ctx context.Context, rs []Request, trying bool) ([]*Entr
 	return h.es, h.at, err
 }
 
-// waitsAt returns the index of the lock whose contender, as the error says, was in the way; or -1.
+// waitsAt returns the index of the lock at which the error's Blocked was in the way; -1 if the error
+// has none.
 func (a *all) waitsAt(err error) int {
 	var b *Blocked
 	if !errors.As(err, &b) {
@@ -194,7 +195,8 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 	return nil, nil, err
 }
 
-// adoptAll adopts the parents that are still unknown.
+// adoptAll adopts the parents that were unknown at the join. If one adoption fails, it withdraws all
+// entries.
 func (a *all) adoptAll(ctx context.Context, es []*Entry, known []parent) error {
 	err := a.together(ctx, func(ctx context.Context, i int) error {
 		if known[i].state != unknown {
@@ -240,13 +242,13 @@ func (a *all) enter(ctx context.Context, es []*Entry, ps []position) error {
 	return a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].grant(ctx, es[i]) })
 }
 
-// wait waits until the turn of each entry has come, and all can enter at the same moment. While
-// one entry waits, the leases of others may run short; then it waits for these again. No
+// wait waits until all entries can enter at the same moment. While one entry waits for its turn, the
+// lease of another may run short: then wait lets both renew, and checks all entries again. No
 // contender gets ahead of an entry whose turn has come.
 func (a *all) wait(ctx context.Context, es []*Entry, ps []position) error {
 	for i, p := range ps {
 		if !a.canEnter(es, ps) && p.admitted {
-			es[i].Begin(a.each[i].Values) // it is renewed while it waits for the others
+			es[i].Begin(a.each[i].Values) // it is renewed while it waits for the other entries
 		}
 	}
 	for !a.canEnter(es, ps) {
@@ -269,7 +271,7 @@ func (a *all) wait(ctx context.Context, es []*Entry, ps []position) error {
 	return zkconn.ContextError(ctx)
 }
 
-// outlast waits until done is closed, unless the entry or ctx ends first.
+// outlast waits until done is closed. If the entry or ctx ends first, it returns the reason.
 func outlast(ctx context.Context, e *Entry, done <-chan struct{}) error {
 	for {
 		changed, err := e.Watch()
@@ -286,7 +288,7 @@ func outlast(ctx context.Context, e *Entry, done <-chan struct{}) error {
 	}
 }
 
-// in reports whether all entries may enter now.
+// canEnter reports whether all entries may enter now.
 func (a *all) canEnter(es []*Entry, ps []position) bool {
 	session := a.Conn.Session()
 	for i, e := range es {
@@ -306,8 +308,8 @@ func (a *all) withdrawAll(es []*Entry) {
 	}
 }
 
-// together runs f for all contenders concurrently. If one fails, the context of the others ends,
-// and together returns the first error.
+// together runs f for all contenders concurrently, and waits for all calls. If one call fails, the
+// context of all ends; together then returns the first error and sets a.at.
 func (a *all) together(ctx context.Context, f func(ctx context.Context, i int) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -28,9 +28,9 @@ type draft struct {
 	at       int // index of the entry's create in ops
 }
 
-// draft returns the operations that create an entry, for a belief about the parent. Each draft
-// has a new attempt id, and a new generation if it creates the parent. A request whose reply was
-// lost may be applied later, and must not be mistaken for another.
+// draft returns a new draft for a belief about the parent. Each draft has a new attempt id, and a
+// new generation if it creates the parent. A request whose reply was lost may be applied later, and
+// must not be mistaken for another request.
 func (c *contender) draft(p parent, sent clock.Instant) *draft {
 	d := &draft{parent: p, attempt: c.Random.Uint64(), since: c.Clock.Now().Zxid}
 	switch p.state {
@@ -66,8 +66,8 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 	return d
 }
 
-// probe returns the operations that prove that we may delete nodes below a parent of another
-// program: an entry that could not be deleted would stay forever.
+// probe returns the operations that prove that this client may delete nodes below a parent that
+// another program created: an entry that could not be deleted would stay forever.
 func (c *contender) probe(d *draft) []any {
 	probe := c.parent + "/" + znode.FormatID(d.attempt)
 	return []any{&zk.CreateRequest{Path: probe, Acl: c.ACL}, &zk.DeleteRequest{Path: probe, Version: -1}}
@@ -83,7 +83,8 @@ func (c *contender) entry(d *draft, sent clock.Instant) *zk.CreateRequest {
 	}
 }
 
-// joined handles the replies to a draft. It returns the entry, and its position in the queue.
+// joined handles the replies to a draft that was applied. It returns the entry, and its position in
+// the queue; the zero position if a list must find it.
 func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
 	created.Acquired = d.acquired
 	e := c.newEntry(replies[d.at].String, d.attempt, created)
@@ -105,8 +106,8 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	return e, at
 }
 
-// placeBy returns the position of an entry by the reply to its create, which counted this many
-// contenders.
+// placeBy returns the position of a new entry. contenders is their number right after its create,
+// the new one included.
 func (c *contender) placeBy(d *draft, own znode.Name, contenders int32) position {
 	switch {
 	case own.Overflowed():
@@ -208,8 +209,8 @@ func (j *joiner) attempt(ctx context.Context, p parent) (*Entry, position, error
 	return nil, position{}, j.refused(ctx, d, err)
 }
 
-// refused corrects the belief about the parent after a refused attempt, and returns the error for
-// [zkconn.Conn.Retry].
+// refused handles the error of an attempt that was not applied. It corrects the belief about the
+// parent, and returns the error for [zkconn.Conn.Retry].
 func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	op, cause := zkconn.RefusedOp(err)
 	is := func(target error) bool { return errors.Is(cause, target) }
@@ -260,9 +261,10 @@ func (c *contender) spent(ctx context.Context) error {
 	return zkconn.ErrAgain
 }
 
-// rollover waits until a parent whose counter is at its end has been deleted, so that it begins
-// at 0 again. The contender's own entry leaves first. A try deletes an empty parent, and otherwise
-// fails at once.
+// rollover waits until a parent whose counter is at its end has been deleted: the next parent
+// counts from 0 again. The contender's entry e leaves first; nil: it has none. If there are no
+// contenders, rollover deletes the parent. A try does not wait: if there are contenders, or the
+// first attempt to delete the parent changes nothing, it fails with a Blocked.
 func (c *contender) rollover(ctx context.Context, e *Entry) error {
 	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
 	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// placed is this process's place (package place) for requests of one likeness, with its joins. The
-// lock state guards it. It exists while it is used.
+// placed is this client's place (package place) in the queue of a lock, for requests of one
+// likeness. lock.mu guards it. It exists while it is used.
 type placed struct {
 	place.Place[*Entry]
 	queue   *Queue
@@ -22,7 +22,7 @@ type placed struct {
 	waitsBy string   // path of the entry that this join waits with; "": it has none
 	ahead   int      // entries ahead of that entry when the wait began
 
-	watching  bool          // a goroutine looks for other contenders
+	watching  bool          // followOthers runs
 	keptSince time.Duration // monotonic time from which the cached lease is unused
 }
 
@@ -68,7 +68,8 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 	}
 }
 
-// placeFor returns the place of a request; s.mu is held. A place keeps the state open.
+// placeFor returns the place of a request, and makes it if there is none; s.mu is held. A place
+// keeps the state open.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 	if p := s.places.find(r.likeness()); p != nil {
 		return p
@@ -115,7 +116,8 @@ func (p *placed) aheadOf(i, first int) int {
 	return first + i
 }
 
-// inTheWay returns the contender that the place waits for; lock.mu is held.
+// inTheWay returns the contender that the place's waiters wait for: the one in the way of a join,
+// or an entry that the place itself holds; nil if there is neither. lock.mu is held.
 func (p *placed) inTheWay() *Blocked {
 	e, held := p.Holder()
 	if p.blocker != nil || !held {
@@ -164,7 +166,8 @@ func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 	return nil
 }
 
-// begin starts a join; lock.mu is held. from, how and use are for [contender.from] and the hold.
+// begin starts a join; lock.mu is held. from and how are arguments of [contender.from]; use is that
+// of the hold.
 func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Use: use}
@@ -199,7 +202,8 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how place
 	p.arrived(j, e, err)
 }
 
-// waits reports for all waiters that they wait with that entry, and how many entries are ahead.
+// waits reports for each waiter that it waits with that entry, and how many contenders are ahead of
+// it. It reports an entry once.
 func (p *placed) waits(entry string, ahead int) {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
@@ -214,7 +218,7 @@ func (p *placed) waits(entry string, ahead int) {
 }
 
 // from returns the entry that a join begins with, and its position; nil if it begins without one.
-// how says what becomes of the entry before: the join takes it, continues it, or exchanges it.
+// before is an entry of this client. how says whether the join takes, continues or exchanges it.
 func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e *Entry, p position, err error) {
 	switch how {
 	case place.Take:
@@ -279,7 +283,7 @@ func (p *placed) serve(e *Entry, use place.Use) bool {
 }
 
 // goOn brings the place up to date after a change: it starts the joins that are needed, watches for
-// other contenders, and drops a place that is not needed. lock.mu is held.
+// other contenders if they matter, and drops a place that is not needed. lock.mu is held.
 func (p *placed) goOn() {
 	for p.NeedsJoin() {
 		p.begin(nil, place.Enter, place.Use{})

@@ -13,16 +13,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// purgeBytes limits the size of a transaction that deletes expired entries. Every server accepts
-// that much.
+// purgeBytes limits the size of a transaction that deletes expired entries, in bytes. Every server
+// accepts that much.
 const purgeBytes = 16 << 10
 
 // purgeBatch returns the largest number of expired entries that one transaction deletes.
 func (c *contender) purgeBatch() int { return purgeBytes / (len(c.parent) + 100) }
 
-// purge lists once, deletes the run of expired entries next ahead, and sets our new position.
-// After an outage of this client all other entries look expired, so it first renews its own
-// entry.
+// purge lists once, deletes the expired entries that are next ahead of this waiter's, and sets the
+// waiter's position; the zero value if it is unknown. After an outage of this client all other
+// entries look expired, so purge then only renews the waiter's own entry.
 func (w *waiter) purge(ctx context.Context) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
@@ -60,7 +60,8 @@ func (w *waiter) purge(ctx context.Context) error {
 	return nil
 }
 
-// nextAhead returns the index of the nearest contender that the one at self waits for.
+// nextAhead returns the index of the nearest contender that the one at self waits for; negative if
+// there is none.
 func (w *waiter) nextAhead(names []znode.Name, self int) int {
 	if w.Kind == znode.Semaphore {
 		return self - 1
@@ -68,7 +69,7 @@ func (w *waiter) nextAhead(names []znode.Name, self int) int {
 	return znode.WaitsFor(names, self, w.rules(0))
 }
 
-// purgeOne deletes one expired entry.
+// purgeOne deletes one expired entry. After an outage it only renews the waiter's own entry.
 func (w *waiter) purgeOne(ctx context.Context, s *sighting) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
@@ -80,8 +81,9 @@ func (w *waiter) purgeOne(ctx context.Context, s *sighting) error {
 	return nil
 }
 
-// notPurged handles the error of a purge. It waits for a moment: another client may have the
-// permission, or was quicker, or the connection has failed. A try fails instead.
+// notPurged handles the error of a purge. If the purge was denied, a try returns err, and a waiter
+// pauses for pollEvery, because another client may be allowed to purge. After any other error it
+// pauses for 50 ms; the caller then reads again.
 func (w *waiter) notPurged(ctx context.Context, err error) error {
 	denied := errors.Is(err, zkconn.ErrDenied) || errors.Is(err, ErrForeign)
 	switch {
@@ -94,7 +96,8 @@ func (w *waiter) notPurged(ctx context.Context, err error) error {
 	return w.e.Pause(ctx, 50*time.Millisecond)
 }
 
-// deleteExpired deletes expired entries in one transaction, each on the version that was judged.
+// deleteExpired deletes expired entries in one transaction, each on the version that was judged. It
+// reports each to the log and to Options.Purged.
 func (c *contender) deleteExpired(ctx context.Context, dead []*sighting) error {
 	if len(dead) == 0 {
 		return nil
@@ -124,7 +127,8 @@ func (c *contender) deleteExpired(ctx context.Context, dead []*sighting) error {
 	return nil
 }
 
-// purgeAmong deletes the expired ones among the contenders, for a client without an entry.
+// purgeAmong deletes the expired entries among the given contenders. It judges at most purgeBatch
+// of them. It gets missing proofs by samples, so the contender needs no entry.
 func (c *contender) purgeAmong(ctx context.Context, names []znode.Name) error {
 	var dead []*sighting
 	for _, n := range names[:min(len(names), c.purgeBatch())] {

@@ -16,15 +16,15 @@ import (
 // which must close it.
 //
 // No contender joins ahead of another. So a Watcher watches the first entry, and the lock's
-// children only while there is none. Like every judge it reads each renewal.
+// children only while there is none. It reads the first entry after each renewal.
 type Watcher struct {
 	*contender
 	first    znode.Name      // the first known entry of the queue; zero: unknown
-	youngest int64           // Czxid of the last holder
+	youngest int64           // Czxid of the last holder that Holder returned; 0: none
 	resets   int             // znode.Now.Resets when youngest was set
 	sessions int             // znode.Now.Sessions when youngest was set
 	changed  <-chan zk.Event // watch of the last read
-	most     time.Duration   // time for which the last read counts; negative: until it changes
+	most     time.Duration   // time for which the last read counts; negative: until changed fires
 }
 
 // NewWatcher returns a watcher of the request's lock.
@@ -34,7 +34,7 @@ func (q *Queue) NewWatcher(r Request) *Watcher {
 	return w
 }
 
-// Close ends the watcher.
+// Close ends the watcher. It must be called once.
 func (w *Watcher) Close() {
 	w.watches(-1)
 	w.close(w.lock)
