@@ -3,8 +3,8 @@
 //
 //   - contexts: a call returns when its context ends; [Dial] and [Conn.Close] return within their
 //     bounds, whatever the servers do;
-//   - classes of errors ([OutcomeOf]): whether a write that failed may have been
-//     applied, or may be later;
+//   - classes of errors ([OutcomeOf]): whether a write that failed may have been applied, or may
+//     be applied later;
 //   - one watch per path, shared by the whole process, which fires within a bound
 //     ([Conn.Watch]);
 //   - a Sync and a read in one session ([Synced]);
@@ -14,8 +14,8 @@
 // The peculiarities (go-zookeeper v1.0.4):
 //
 //   - A call takes no context, and blocks while the connection is down. Requests queued meanwhile
-//     run later, perhaps in another session or after Close. So we send no request without a
-//     session, and Close waits for calls in flight.
+//     run later, perhaps in another session or after Close. So this package makes no request
+//     without a session, and Close waits for calls in flight.
 //   - It lifts the handshake's deadline after four bytes, and accepts any length in them. Our
 //     connections ([serverConn]) limit the time and size of the whole first frame.
 //   - It has no SASL. Our connections run the exchange ([login]) after that first frame and before
@@ -25,9 +25,10 @@
 //     refuses them, go-zookeeper goes on without watches. If a server's limit is lower, the
 //     server cuts each connection. And after a first reply go-zookeeper asks for later changes
 //     only. So our connections do not forward these requests, and fire all watches. Their waiters
-//     read again, which sets the watches that are still needed. Nothing but the connection paces
-//     these reads. On a borrowed connection we cannot do that. We poll it, fire its watches after
-//     each outage that we notice, and read again after a minute at the latest.
+//     read again, which sets the watches that are still needed. The number of these reads is not
+//     limited. On a borrowed connection this package cannot do that. It polls the connection,
+//     fires the watches after each outage that it notices, and fires each watch after about a
+//     minute.
 //   - A server that has seen less than go-zookeeper closes each handshake without an answer, and
 //     go-zookeeper retries forever. After the session timeout our connections answer for the
 //     server that the session has expired. Known zxids and stamps may then be void, so
