@@ -23,7 +23,7 @@ type Clock struct {
 	root  string
 	acl   []zk.ACL
 	newID func() string
-	asker chan struct{} // has one token: only one caller at a time requests a proof
+	asker chan struct{} // buffer of one: the call of Prove whose token it has may send a request
 
 	observing sync.Mutex
 	session   int64 // session of the last sample; 0: there is none

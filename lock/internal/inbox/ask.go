@@ -110,8 +110,8 @@ func missing(err error) error {
 // put creates the request r to the entry with that id, and replaces an earlier request. If the entry
 // has gone, it does nothing and returns nil.
 //
-// An existing request is deleted and created anew, because that changes the parent node, which
-// listening clients watch.
+// put deletes an existing request and creates the new one, because listening clients only watch the
+// list of the requests.
 func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	check := &zk.CheckVersionRequest{Path: b.Root + "/" + r.Entry, Version: -1}
 	create := &zk.CreateRequest{Path: path(b.Root, id), Data: r.Encode(), Acl: b.ACL}

@@ -172,7 +172,7 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 // attempt had all renewals that are still in the batch, and is applied as a whole. It is unknown
 // which attempt was applied, so the leases count from the first.
 func (f *flight) resolveRenewal(ctx context.Context, b renewal, session int64, ops []any) (all bool) {
-	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind our own write
+	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind the own write
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		b.Vanished()

@@ -4,7 +4,7 @@ import "github.com/holdfast-io/holdfast/lock/znode"
 
 // position is a contender's knowledge of its place in the queue.
 type position struct {
-	admitted    bool   // no contender is in the way, by the join or by a list that has our entry
+	admitted    bool   // no contender is in the way, by the join or by a list that has the own entry
 	predecessor string // node to wait for; "": unknown
 	// seen says that a settled read showed the predecessor: the contender's own entry had been
 	// written in the session of the read. So the predecessor was not only predicted, and the server

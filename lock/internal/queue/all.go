@@ -17,8 +17,8 @@ import (
 //
 // One transaction creates all their entries. So two clients that want several locks are in the
 // same order in each queue that they share. A waiter waits only for entries older than its own,
-// so no deadlock is possible, in whatever order the locks are named. A single entry must never be
-// created anew by itself: if one has gone, all are withdrawn.
+// so no deadlock is possible, in whatever order the caller names the locks. If one entry has gone,
+// all are withdrawn: a new entry for one lock would be in a different order.
 type all struct {
 	*Queue
 	each   []*contender // sorted by the names of the locks

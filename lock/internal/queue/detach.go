@@ -96,7 +96,7 @@ func (d *detachment) attempt(ctx context.Context) error {
 	case err != nil:
 		return zkconn.Final(err)
 	case bytes.Equal(n.Data, d.record), found.Detached && found.Incarnation == d.e.Incarnation:
-		return nil // our reply was lost; another client may have attached since, and put it back
+		return nil // the reply was lost; another client may have attached since, and put the entry back
 	case n.Stat.Version == d.acknowledged, d.pending != nil && bytes.Equal(n.Data, d.pending):
 		d.version = n.Stat.Version
 		return zkconn.ErrAgain

@@ -119,7 +119,7 @@
 // A write in doubt may be applied, now or later. After a lost reply to
 //
 //   - a create: list after a Sync. If an entry's record has our attempt, we have joined, and list
-//     to find our place. Otherwise the attempt is an orphan, and we join anew.
+//     to find our position. Otherwise the attempt is an orphan, and we join with a new one.
 //   - a renewal, a detach or an attach: send the same bytes again on the same version. If refused
 //     and the node has our bytes, the first write was applied.
 //   - a delete: send it again. A missing node is a success, unless the lease may have expired
@@ -132,10 +132,10 @@
 //
 //   - A semaphore's anchor has the number of permits. A join checks the anchor's version, so number
 //     and count are of one moment. A waiter lists, then reads the number; an unsettled pair proves
-//     nothing. It enters if it and those ahead ask for at most that number.
-//   - An election is a mutex. A candidate whose turn has come syncs and lists. If a live one of a
-//     higher priority waits, it withdraws and joins anew. The leader is the first entry, if it is
-//     alive and its record shows the grant.
+//     nothing. It enters if it and all contenders ahead ask for at most that number in total.
+//   - An election is a mutex. A candidate whose turn has come syncs and lists. If a live candidate
+//     of a higher priority waits, it withdraws and joins again at the end. The leader is the first
+//     entry, if it has not expired and its record shows the grant.
 //   - One transaction joins several locks, so no deadlock is possible. All are granted at one
 //     moment. If one entry is missing, all are withdrawn.
 //

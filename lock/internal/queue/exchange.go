@@ -25,7 +25,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	var created lease.Created // values of the first draft in doubt
 	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		known := c.lock.believed()
-		if known.state != ours || known.kind != c.Kind || c.Barging || before.Name().Overflowed() {
+		if known.state != present || known.kind != c.Kind || c.Barging || before.Name().Overflowed() {
 			return x.attempt(ctx)
 		}
 		if err := c.Conn.Ready(ctx); err != nil {

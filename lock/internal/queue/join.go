@@ -45,7 +45,7 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 			c.entry(d, sent),
 			&zk.SetDataRequest{Path: c.parent, Data: data, Version: 0},
 		}, 2
-	case ours:
+	case present:
 		d.prefix = c.prefix(p.generation)
 		version := int32(-1)
 		if c.Kind == znode.Semaphore { // the anchor's version proves the number of permits
@@ -95,7 +95,7 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
 	e.czxid, e.parentVersion, e.generated = stat.Mzxid, stat.Version, true
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
-	d.parent.state, d.parent.unproven = ours, false
+	d.parent.state, d.parent.unproven = present, false
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
@@ -168,7 +168,7 @@ func (c *contender) joinOnce(ctx context.Context) (e *Entry, p position, err err
 // know returns the belief about the parent that the next attempt uses.
 func (j *joiner) know(ctx context.Context) (parent, error) {
 	p := j.lock.believed()
-	if p.state == unknown || p.state == ours && (p.kind != j.Kind || !j.fits(p.anchor)) {
+	if p.state == unknown || p.state == present && (p.kind != j.Kind || !j.fits(p.anchor)) {
 		var err error
 		if p, err = j.readParent(ctx); err != nil {
 			return p, err
@@ -178,7 +178,7 @@ func (j *joiner) know(ctx context.Context) (parent, error) {
 	if p.state == absent && j.denied {
 		return p, fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent)
 	}
-	if p.state == ours && p.generation == j.anchorless {
+	if p.state == present && p.generation == j.anchorless {
 		p = parent{state: unknown} // to be adopted
 	}
 	return p, nil
@@ -233,7 +233,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		return zkconn.ErrAgain
 	case d.parent.state == absent && is(zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: the ACL of this client's nodes excludes this client: WithACL does not fit its credentials", zkconn.ErrDenied))
-	case d.parent.state == ours && op == 0 && is(zk.ErrNoNode):
+	case d.parent.state == present && op == 0 && is(zk.ErrNoNode):
 		if d.parent.generation == j.read {
 			j.anchorless = j.read
 		}
@@ -242,7 +242,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	case is(zk.ErrNoNode), is(zk.ErrNodeExists), is(zk.ErrBadVersion):
 		j.lock.believe(parent{state: unknown})
 		return zkconn.ErrAgain
-	case op == last && d.parent.state == ours && is(zk.ErrNoAuth):
+	case op == last && d.parent.state == present && is(zk.ErrNoAuth):
 		j.lock.believe(parent{state: unwritable})
 		return zkconn.ErrAgain
 	case is(zk.ErrNoAuth) && op > d.at:

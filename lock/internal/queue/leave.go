@@ -31,7 +31,7 @@ type exit struct {
 func (q *Queue) exitOf(e *Entry) *exit {
 	x := &exit{Queue: q, e: e, lock: q.open(e.Lock(), e.keepParent)}
 	if e.generated && e.Kind != znode.Semaphore {
-		x.lock.recall(parent{state: ours, kind: e.Kind, generation: e.generation(), adopted: e.adopted})
+		x.lock.recall(parent{state: present, kind: e.Kind, generation: e.generation(), adopted: e.adopted})
 	}
 	x.version, x.acknowledged, x.pending = e.LastWrite()
 	x.deletesParent = q.deletesParentOnLeave(e, x.lock)
@@ -83,7 +83,7 @@ func (x *exit) refused(ctx context.Context, err error) error {
 	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
 		x.tried = true
 		return err
-	case op > 0: // another contender is there, or the parent is not ours to delete
+	case op > 0: // another contender has joined, or an ACL forbids to delete the parent
 		x.deletesParent = false
 		x.lock.sawOthers(true)
 		return zkconn.ErrAgain

@@ -19,7 +19,7 @@ type lockState struct {
 	others   bool          // other contenders were seen
 	places   places
 	bargers  int    // barging goroutines that wait without a place
-	soleHold *Entry // entry of one goroutine without local waiters, which needs no place; nil: none
+	soleHold *Entry // held entry that has no place, see dropPlace; nil: none
 
 	// The queue's mutex guards these two.
 	users    int // calls of open without a close

@@ -44,8 +44,8 @@ func (p *placed) othersMatter() bool {
 // or they do not matter any more.
 func (p *placed) followOthers() {
 	q, path := p.queue, p.queue.Path(p.like.Lock)
-	// The first list for waiters comes before their window ends. It has no watch, which would be
-	// of no use if there are others.
+	// The first list for waiters is made before their window ends. It has no watch, which would be
+	// of no use if there are other contenders.
 	wait, watch := max(p.Window/2, listAfter), false
 	if p.Idle > 0 {
 		wait, watch = 0, true
@@ -69,7 +69,7 @@ func (p *placed) followOthers() {
 		if err == nil {
 			contenders = countContenders(children, stat)
 		}
-		if contenders > max(own, p.entries()) { // own entries may have come or left since the list
+		if contenders > max(own, p.entries()) { // own entries may have joined or left since the list
 			p.foundOthers()
 			return
 		}

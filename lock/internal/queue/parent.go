@@ -17,7 +17,7 @@ type belief uint8
 const (
 	absent     belief = iota // there is no parent: the join creates it
 	unknown                  // the parent must be read
-	ours                     // there is a parent, with the anchor of its generation
+	present                  // there is a parent, with the anchor of its generation
 	unwritable               // there is a parent that this client may not write: each join lists
 )
 
@@ -69,7 +69,7 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 		if err != nil {
 			return p, err
 		}
-		p = parent{state: ours, kind: c.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted}
+		p = parent{state: present, kind: c.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted}
 		if data.Generation == "" {
 			return parent{state: unknown}, nil
 		}
@@ -80,7 +80,7 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 				return p, err
 			case gone && again:
 				return parent{state: unknown}, nil
-			case gone: // perhaps the parent was created anew between the two reads
+			case gone: // perhaps the parent was deleted and created again between the two reads
 				continue
 			}
 		}
@@ -169,7 +169,7 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 				return err
 			}
 		}
-		p := parent{state: ours, kind: c.Kind, generation: c.NewID(), adopted: data.Adopted || len(n.Data) == 0}
+		p := parent{state: present, kind: c.Kind, generation: c.NewID(), adopted: data.Adopted || len(n.Data) == 0}
 		if c.Kind == znode.Semaphore {
 			p.anchor.made = c.Capacity
 		}

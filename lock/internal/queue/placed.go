@@ -29,9 +29,9 @@ type placed struct {
 // errUnwanted ends a join that no goroutine waits for any more.
 var errUnwanted = errors.New("no goroutine waits for the lock any more")
 
-// takePlace enters a waiter. It returns the entry if the waiter gets one at once. If inline is
-// set and the waiter needs a join that serves no other waiter, it returns that join for the
-// caller to run.
+// takePlace adds a waiter to the place of its request. It returns an entry if the waiter gets it at
+// once. If inline is set and the waiter needs a join that serves no other waiter, it returns that
+// join for the caller to run.
 func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -252,7 +252,7 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 			w.Served <- place.Turn[*Entry]{Err: err}
 		}
 	default:
-		if unwanted = !p.serve(e, j.Use); waited { // other contenders may wait behind our entry
+		if unwanted = !p.serve(e, j.Use); waited { // other contenders may wait behind the entry
 			p.Contended()
 		}
 	}

@@ -196,7 +196,7 @@ type contender struct {
 	parent string // path of the lock
 	lock   *lockState
 
-	placed  *placed        // place that it joins for; nil: it joins for one caller
+	placed  *placed        // place that it joins for; nil: it joins for its caller alone
 	trying  bool           // it does not wait: the call is a try
 	blocker func(*Blocked) // receives the contender in the way
 	seen    *sighting      // the contender in the way of a try or a barging request; nil: none so far

@@ -36,10 +36,10 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 		return err
 	}
 	now := c.Capacity
-	if known.state == ours {
+	if known.state == present {
 		now = known.anchor.capacity()
 	}
-	if to == now && known.state == ours {
+	if to == now && known.state == present {
 		return nil
 	}
 	c.Permits, c.resizing = max(1, now-to), now
@@ -67,9 +67,9 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 		switch {
 		case err != nil:
 			return zkconn.Final(err)
-		case p.state != ours:
+		case p.state != present:
 			return zkconn.Final(errOvertaken)
-		case p.anchor.capacity() == to: // we wrote it and lost the reply, or another client wrote it
+		case p.anchor.capacity() == to: // an earlier attempt was applied, or another client wrote the number
 			return nil
 		case p.anchor.capacity()-to > free, to < p.anchor.capacity() && !e.Fresh(c.Conn.Session()):
 			return zkconn.Final(errOvertaken)
@@ -100,12 +100,12 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int32, changed <-chan zk.Event, err error) {
 	for again := false; ; again = true {
 		p := c.lock.believed()
-		if p.state != ours || p.kind != c.Kind || again {
+		if p.state != present || p.kind != c.Kind || again {
 			if p, err = c.readParent(ctx); err != nil {
 				return 0, nil, err
 			}
 		}
-		if p.state != ours {
+		if p.state != present {
 			return c.Capacity, nil, nil
 		}
 		var n zkconn.Node

@@ -55,7 +55,7 @@ func TestDraftIsNew(t *testing.T) {
 	c := &contender{Queue: q, Request: Request{Lock: "x", Kind: znode.Mutex}, parent: "/locks/x"}
 	attempts, generations := map[string]bool{}, map[string]bool{}
 	for range 3 {
-		for _, p := range []parent{{}, {state: ours, kind: znode.Mutex, generation: generation}, {state: unwritable}} {
+		for _, p := range []parent{{}, {state: present, kind: znode.Mutex, generation: generation}, {state: unwritable}} {
 			d := c.draft(p, clock.Instant{})
 			if attempts[znode.FormatID(d.attempt)] {
 				t.Errorf("the attempt %x comes again", d.attempt)
@@ -128,8 +128,9 @@ func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
 	}
 }
 
-// TestDeletionOf: only a parent that is empty, ours and not adopted is deleted, with its anchor.
-func TestDeletionOf(t *testing.T) {
+// TestParentDeletion: an empty parent that Holdfast created is deleted with its anchor, an adopted one
+// only at the end of its counter. All other parents stay.
+func TestParentDeletion(t *testing.T) {
 	node := func(p znode.Parent, children int32) zkconn.Node {
 		return zkconn.Node{Data: p.Encode(), Stat: &zk.Stat{Version: 3, NumChildren: children}}
 	}

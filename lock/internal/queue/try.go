@@ -122,7 +122,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 		}
 		c.blocker(blocked)
 		c.dropKept(c.lock)
-		if c.lock.believed().state != ours { // fail if this contender cannot use the parent
+		if c.lock.believed().state != present { // fail if this contender cannot use the parent
 			if _, err := c.readParent(ctx); err != nil {
 				return nil, err
 			}

@@ -77,7 +77,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 			w.most = first.TTL() // a reconnect may hide a renewal: read again then
 			return nil, nil
 		case s.expired:
-			caughtUp = true // our server may lag behind the last renewal
+			caughtUp = true // the server may lag behind the last renewal
 		case !first.Granted():
 			return nil, nil
 		default:

@@ -5,7 +5,7 @@
 //   - the Stat in the reply to a write within a transaction is the node's Stat at that point of
 //     the transaction, with the counts of its children and of their changes;
 //   - the name of a sequential node follows from the number of children that the parent ever had,
-//     those of the same transaction included;
+//     earlier creates of the same transaction included;
 //   - a wrong version refuses the whole transaction;
 //   - one leader stamps the time of each write, so times and transactions rise together.
 //

@@ -65,7 +65,7 @@ func (c *Checker) versions(ctx context.Context, missing int) error {
 	case op == missing+1 && errors.Is(cause, zk.ErrBadVersion):
 		return nil
 	case op <= missing && (errors.Is(cause, zk.ErrNoNode) || errors.Is(cause, zk.ErrNodeExists)):
-		return nil // the root has come or gone meanwhile
+		return nil // another client has created or deleted the root meanwhile
 	case errors.Is(cause, zk.ErrNoAuth):
 		return &Unchecked{fmt.Errorf("%w: a scratch node below %s", zkconn.ErrDenied, c.Root)}
 	}

@@ -82,7 +82,8 @@ var codes = map[string]string{
 	codeThrottled:            "the server is throttled",
 }
 
-// named wraps an error of go-zookeeper with its meaning in codes, if it has one there.
+// named adds the meaning that codes has for an error of go-zookeeper. It returns any other error as
+// it is.
 func named(err error) error {
 	if err != nil {
 		if meaning, ok := codes[err.Error()]; ok {
