@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Client has the parts of a client.
+// Client has the parts of a client that package admin uses.
 type Client struct {
 	Conn  *zkconn.Conn // the connection that Dial made, or New was given
 	Clock *clock.Clock

@@ -102,7 +102,7 @@ type processRandom struct{}
 
 func (processRandom) Uint64() uint64 { return rand.Uint64() }
 
-// MustBe checks that the error matches each of the targets.
+// MustBe reports a failure of the test unless the error matches each of the targets.
 func MustBe(t testing.TB, err error, targets ...error) {
 	t.Helper()
 	for _, target := range targets {
@@ -112,7 +112,7 @@ func MustBe(t testing.TB, err error, targets ...error) {
 	}
 }
 
-// MustSay checks that the error's message contains each of the parts.
+// MustSay reports a failure of the test unless the error's message contains each of the parts.
 func MustSay(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	for _, part := range parts {

@@ -22,7 +22,7 @@ const uri = "zookeeper/zk-sasl-md5"
 // mostChallenge is the length limit of a challenge in bytes, by RFC 2831.
 const mostChallenge = 2048
 
-// Errors of an exchange.
+// Errors of Exchange.Next.
 var (
 	// ErrChallenge says that the server's token is no challenge of this mechanism.
 	ErrChallenge = errors.New("the server's token is no challenge of DIGEST-MD5")
@@ -76,7 +76,7 @@ func (x *Exchange) Next(challenge []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// respond returns the response to a challenge.
+// respond returns the response to a challenge, and computes the proof that the server must send.
 func (x *Exchange) respond(challenge []byte) ([]byte, error) {
 	said, err := parse(challenge)
 	if err != nil {

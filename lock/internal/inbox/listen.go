@@ -32,13 +32,13 @@ type ended struct {
 	at   time.Time
 }
 
-// straggles is the least time for which the inbox remembers an ended entry: a request that was made
-// before the entry's end may appear in the list later.
-const straggles = 10 * time.Second
+// rememberEnded is the least time for which the inbox remembers an ended entry: a request that was
+// made before the entry's end may appear in the list later.
+const rememberEnded = 10 * time.Second
 
-// deafFor is the pause after which run lists again when a list or a read has failed, for example
-// because an ACL forbids it.
-const deafFor = time.Minute
+// listAgainAfter is the pause after which run lists again when a list or a read has failed, for
+// example because an ACL forbids it.
+const listAgainAfter = time.Minute
 
 // Listen returns the ear of a handle on the hold of the entry with that path. The first call for
 // a handle makes the ear with open. A request that exists already is delivered, too. The client's
@@ -95,7 +95,7 @@ func (b *Inbox) Ended(path string, handedOn bool) {
 	now, id := time.Now(), nodeOf(path)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.over) > 0 && now.Sub(b.over[0].at) > straggles {
+	for len(b.over) > 0 && now.Sub(b.over[0].at) > rememberEnded {
 		if old := b.over[0]; b.wards[old.id] == old.ward {
 			delete(b.wards, old.id)
 		}
@@ -137,7 +137,7 @@ func (b *Inbox) nudge() {
 	}
 }
 
-// run listens until the client closes.
+// run watches the list of the requests, and delivers new ones, until the client closes.
 func (b *Inbox) run() {
 	var ids []string
 	var changed <-chan zk.Event // watch on the list in ids; nil: there is no list
@@ -154,12 +154,12 @@ func (b *Inbox) run() {
 		}
 		if err != nil && b.Closing.Err() == nil {
 			b.relist.Store(true) // not all listed requests were read: list again next time
-			if time.Since(told) >= deafFor {
+			if time.Since(told) >= listAgainAfter {
 				told = time.Now()
-				b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not learn of requests to release them")
+				b.Log.Error().Err(err).Stringer("again_in", listAgainAfter).Msg("holds may not learn of requests to release them")
 			}
 			// Without a list, a new handle need not wake run: the next list has its request, too.
-			if again = time.After(deafFor); changed == nil {
+			if again = time.After(listAgainAfter); changed == nil {
 				wake = nil
 			}
 		}

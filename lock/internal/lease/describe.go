@@ -24,7 +24,7 @@ func (e *Entry) TermsNow() Terms { return locked(e, func() Terms { return e.Term
 // Described returns the metadata that the record has, or will have with the next write.
 func (e *Entry) Described() map[string]string { return e.TermsNow().Metadata }
 
-// Shares reports whether a writer's hold now only reads.
+// Shares reports whether the hold is a writer's that now only reads, see [Entry.Share].
 func (e *Entry) Shares() bool { return locked(e, func() bool { return e.shared }) }
 
 // LeasedAt returns the instant from which the lease counts: just before the last acknowledged write

@@ -222,7 +222,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 	return record, why
 }
 
-// Lose ends a hold, for the reason why. It does nothing if the entry is not held.
+// Lose ends a hold as lost, for the reason why. It does nothing if the entry is not held.
 func (e *Entry) Lose(why error) {
 	e.change(func() {
 		if e.state == Held {
@@ -231,7 +231,8 @@ func (e *Entry) Lose(why error) {
 	})
 }
 
-// Vanished ends the entry because its node has gone.
+// Vanished ends the entry because its node has gone: with ErrGone if it is not held, with ErrExpired
+// if its lease may have ended, and otherwise with ErrRemoved.
 func (e *Entry) Vanished() {
 	now := e.keeper.clock.Local()
 	e.change(func() {

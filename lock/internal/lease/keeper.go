@@ -140,7 +140,8 @@ func (k *Keeper) nudge() {
 	}
 }
 
-// Run renews the entries until ctx ends, and then ends the holds with ctx's cause.
+// Run renews the entries until ctx ends, and then ends all holds as lost, with ctx's cause. It must
+// be called once.
 func (k *Keeper) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

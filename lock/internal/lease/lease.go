@@ -76,7 +76,7 @@ const timerSlack = 5 * time.Millisecond
 // State is the state of an entry. It only moves forward.
 type State uint8
 
-// The states.
+// The states of an entry, in their order.
 const (
 	Queued  State = iota // created; not yet known whether its turn has come
 	Waiting              // another contender is ahead of it

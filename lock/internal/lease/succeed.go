@@ -13,8 +13,8 @@ var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 // flight: then the answer can change when its outcome is known.
 func (e *Entry) Passable() bool { return locked(e, func() bool { return e.passable() }) }
 
-// passable is Passable with e.mu held. The unlock must have been in time, with the lease of the
-// terms. A pinned, shared or fixed hold, or a write in doubt, prevents a handoff.
+// passable is Passable with e.mu held. The entry must have been unlocked in time, with a lease of
+// the length TTL. A pinned, shared or fixed hold, or a write in doubt, prevents a handoff.
 func (e *Entry) passable() bool {
 	doubt := e.writing != nil && (e.writing.doubt || !e.writing.flying)
 	return e.state == Ended && e.why == ErrUnlocked && !e.lapsed && !e.pinned && !e.shared && !e.Fixed && !doubt &&

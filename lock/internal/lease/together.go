@@ -37,7 +37,7 @@ func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
 	}
 }
 
-// Together returns the keys of the hold's share group, see [Entry.OnEnd].
+// Together returns the keys given to [Entry.OnEnd]: those of the holds in the share group.
 func (e *Entry) Together() (keys []any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

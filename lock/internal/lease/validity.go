@@ -18,7 +18,7 @@ func (e *Entry) end() time.Duration {
 	return min(end, e.limit())
 }
 
-// limit returns the monotonic time at which max_hold ends the hold; e.mu is held.
+// limit returns the monotonic time at which MaxHold ends the hold, or Never; e.mu is held.
 func (e *Entry) limit() time.Duration {
 	if e.MaxHold == 0 || e.granted == 0 {
 		return Never
@@ -26,9 +26,9 @@ func (e *Entry) limit() time.Duration {
 	return e.granted + e.MaxHold
 }
 
-// timeLeft returns the time for which the entry is surely still respected; e.mu is held. If the
-// wall clock ran ahead of the monotonic one, that counts as passed time: the machine may have been
-// suspended. If only that ended the lease, another write can show that the lease did not end.
+// timeLeft returns the time for which other clients surely still respect the entry; e.mu is held. If
+// the wall clock ran ahead of the monotonic clock, the difference counts as passed time: the machine
+// may have been suspended. If only the difference ended the lease, the hold is in doubt, see expire.
 func (e *Entry) timeLeft(now clock.Instant) time.Duration {
 	return e.end() - now.Mono - clock.Drift(e.lease.sent, now)
 }
@@ -70,7 +70,7 @@ func locked[T any](e *Entry, get func() T) T {
 	return get()
 }
 
-// Lapsed reports whether the lease may have ended before the entry was unlocked.
+// Lapsed reports whether the lease may have ended before the entry was unlocked or detached.
 func (e *Entry) Lapsed() bool { return locked(e, func() bool { return e.lapsed }) }
 
 // Fresh reports whether a contender may enter without writing its entry first: the last write was
@@ -88,7 +88,7 @@ func (e *Entry) Err() error { return locked(e, func() error { return e.why }) }
 // IsHeld reports whether the entry was granted and has not ended.
 func (e *Entry) IsHeld() bool { return locked(e, func() bool { return e.state == Held }) }
 
-// Recorded reports whether the grant is in the node.
+// Recorded reports whether the node's record has the grant, by the last acknowledged write.
 func (e *Entry) Recorded() bool { return locked(e, func() bool { return e.recorded }) }
 
 // Quiet reports whether no write of the entry is in flight or in doubt.
@@ -112,7 +112,7 @@ func (e *Entry) WrittenIn(session int64) bool {
 // writtenIn is WrittenIn with e.mu held. It is false for session 0, which means that there is none.
 func (e *Entry) writtenIn(session int64) bool { return session != 0 && e.session == session }
 
-// WroteSince reports whether the entry was written since that monotonic time.
+// WroteSince reports whether the last acknowledged write was sent at that monotonic time or later.
 func (e *Entry) WroteSince(t time.Duration) bool {
 	return locked(e, func() bool { return e.lease.sent.Mono >= t })
 }

@@ -28,7 +28,7 @@ type lines struct {
 	told   uint64 // number of drops already reported in lines_dropped; only deliveries use it
 }
 
-// Write takes a line without a level.
+// Write puts a line without a level into the outbox.
 func (l *lines) Write(line []byte) (int, error) { return l.WriteLevel(zerolog.NoLevel, line) }
 
 // WriteLevel puts a line, a JSON object, into the outbox.
@@ -58,7 +58,7 @@ func (l *lines) deliver(level zerolog.Level, line []byte, late time.Duration) {
 	event.Msg(message)
 }
 
-// split calls field for each field of a line but its level and message, and returns the message.
+// split calls field for each field of a line except its level and message, and returns the message.
 func split(line []byte, field func(key string, value json.RawMessage)) (message string, err error) {
 	fields := json.NewDecoder(bytes.NewReader(line))
 	_, err = fields.Token() // the opening brace

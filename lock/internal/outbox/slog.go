@@ -17,7 +17,7 @@ func FromSlog(log *slog.Logger) zerolog.Logger { return zerolog.New(records{log.
 // records is the writer of the logger that FromSlog returns.
 type records struct{ handler slog.Handler }
 
-// Write takes a line without a level.
+// Write passes on a line without a level.
 func (r records) Write(line []byte) (int, error) { return r.WriteLevel(zerolog.NoLevel, line) }
 
 // WriteLevel converts a line, a JSON object, to a record and passes it to the handler.

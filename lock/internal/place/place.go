@@ -41,7 +41,7 @@ type Place[E comparable] struct {
 	alone   bool // a watch is set, and has shown no other contender
 }
 
-// Waiter is a goroutine that waits.
+// Waiter is a goroutine that waits for an entry.
 type Waiter[E any] struct {
 	Served chan Turn[E]  // receives the result; has a buffer of one
 	For    any           // data of the caller
@@ -81,7 +81,7 @@ type Join struct {
 // Step is the next step for a waiter or a released entry.
 type Step uint8
 
-// The steps.
+// The steps that Enter and Released return.
 const (
 	Wait     Step = iota // the waiter waits for its turn
 	Take                 // the waiter gets the cached lease
@@ -117,7 +117,7 @@ func (p *Place[E]) Enter(w *Waiter[E], now time.Duration, share func(E) bool) (E
 	return none, Wait
 }
 
-// NeedsJoin reports whether one more join is needed.
+// NeedsJoin reports whether the caller must begin one more join.
 func (p *Place[E]) NeedsJoin() bool {
 	if p.waiters.Len() <= len(p.joins) {
 		return false
@@ -128,7 +128,7 @@ func (p *Place[E]) NeedsJoin() bool {
 	return len(p.holds)+len(p.joins) < p.Room && len(p.joins) < max(1, p.Free)
 }
 
-// Begin records that a join has begun.
+// Begin records that a join has begun. The caller must call End after it.
 func (p *Place[E]) Begin(j *Join) { p.joins = append(p.joins, j) }
 
 // End records that a join has ended.
@@ -173,7 +173,7 @@ func (p *Place[E]) Next() *Waiter[E] {
 	return w
 }
 
-// Return puts a waiter that could not be served at the front.
+// Return puts a waiter from Next, which could not be served, back to the front.
 func (p *Place[E]) Return(w *Waiter[E]) { w.at = p.waiters.PushFront(w) }
 
 // Waiting returns the number of waiters.
@@ -333,7 +333,7 @@ func (p *Place[E]) CountDue() bool {
 	return len(p.holds) > 0 && p.waiters.Len() > 0 && len(p.joins) == 0
 }
 
-// Empty reports whether the place is unused.
+// Empty reports whether the place has no waiters, entries and joins.
 func (p *Place[E]) Empty() bool {
 	return p.waiters.Len() == 0 && len(p.holds) == 0 && len(p.joins) == 0 && p.kept == nil
 }

@@ -2,7 +2,7 @@ package queue
 
 import "github.com/holdfast-io/holdfast/lock/znode"
 
-// position is a contender's knowledge of its place in the queue.
+// position is what a contender knows of its position in the queue. The zero value: nothing.
 type position struct {
 	admitted    bool   // no contender is in the way, by the join or by a list that has the own entry
 	predecessor string // node to wait for; "": unknown
@@ -21,7 +21,6 @@ type position struct {
 	targetGone bool   // the target has certainly gone
 }
 
-// step is the next step of a contender.
 type step uint8
 
 const (

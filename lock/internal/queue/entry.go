@@ -76,7 +76,7 @@ func (e *Entry) Reads() bool { return e.Name().Role == znode.Shared || e.Shares(
 // NextHolder counts one more hold of the entry and returns its number, from 0 on.
 func (e *Entry) NextHolder() int32 { return e.holders.Add(1) - 1 }
 
-// Placed reports whether other goroutines of the process can continue the entry.
+// Placed reports whether other requests of the process can share or continue the entry.
 func (e *Entry) Placed() bool { return e.lock != nil }
 
 // HandedOff reports whether the entry was handed off locally: the node belongs to another hold

@@ -14,10 +14,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// joinBackoff is the backoff between attempts to join.
 var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}
 
-// draft is a transaction that creates an entry, or its part of a larger one.
+// draft is a transaction that creates an entry, or the part of a larger transaction that does.
 type draft struct {
 	parent   parent // the belief of the request
 	attempt  uint64
@@ -99,16 +98,16 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
-	at := c.placeBy(d, e.Name(), contenders)
+	at := c.positionAtJoin(d, e.Name(), contenders)
 	// A lone entry that is not admitted waits for more permits than there are.
 	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore)
 	c.lock.sawOthers(contenders > 1)
 	return e, at
 }
 
-// placeBy returns the position of a new entry. contenders is their number right after its create,
-// the new one included.
-func (c *contender) placeBy(d *draft, own znode.Name, contenders int32) position {
+// positionAtJoin returns the position of a new entry. contenders is the number of contenders right
+// after the create, the new one included.
+func (c *contender) positionAtJoin(d *draft, own znode.Name, contenders int32) position {
 	switch {
 	case own.Overflowed():
 	case contenders == 1 && (c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.capacity()):

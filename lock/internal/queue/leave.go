@@ -271,7 +271,7 @@ func (q *Queue) removeQueued() {
 }
 
 // remove deletes the node of an entry. If another client has deleted the node, that is a success.
-// Any other failure is logged as a warning. After both, the parent is checked later.
+// Any other failure is logged as a warning. In both cases the parent is checked later.
 func (x *exit) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), x.e.patience())
 	defer cancel()

@@ -75,8 +75,8 @@ func (s *lockState) believe(p parent) {
 	s.parent = p
 }
 
-// recall restores the belief about the parent from an entry's join, if that was forgotten while
-// the entry was held.
+// recall sets the belief that an entry's join had about the parent, if the lock state has lost it
+// while the entry was held.
 func (s *lockState) recall(p parent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *lockState) recall(p parent) {
 	}
 }
 
-// sawOthers records whether there are other contenders.
+// sawOthers records whether there are contenders besides this client's own entry.
 func (s *lockState) sawOthers(others bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

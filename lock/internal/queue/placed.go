@@ -144,7 +144,8 @@ func (p *placed) giveUp(ctx context.Context, w *place.Waiter[*Entry]) error {
 	return p.queue.gaveUp(ctx, inTheWay)
 }
 
-// giveBack unlocks an entry that a goroutine has got and no longer wants.
+// giveBack unlocks an entry that was granted to a goroutine which has given up, and hands it off or
+// deletes it.
 func (q *Queue) giveBack(e *Entry) {
 	if last, _ := e.Unlock(); last && !q.HandOff(e) {
 		q.HandoffFailed(e)
@@ -152,7 +153,8 @@ func (q *Queue) giveBack(e *Entry) {
 	}
 }
 
-// grant gives an entry to a waiter. It fails if the entry has ended. lock.mu is held.
+// grant turns an entry into the hold of a waiter's request. It fails if the entry has ended. lock.mu
+// is held.
 func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
@@ -239,7 +241,8 @@ func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e 
 	return nil, position{}, nil
 }
 
-// arrived handles the end of a join: its entry's turn has come, or the join has failed.
+// arrived handles the end of a join: the turn of its entry has come, or it has failed with err. All
+// waiters of the place get the error, unless it is errUnwanted.
 func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 	p.lock.mu.Lock()
 	p.End(j)

@@ -117,7 +117,7 @@ func (r *Request) prefix(tag string) string {
 	return znode.Prefix(tag, r.Role)
 }
 
-// Blocked is an error with the contender in the way.
+// Blocked is the error of a request that a contender is in the way of.
 type Blocked struct {
 	Path  string       // path of its entry; if none is known, of the lock
 	Entry *znode.Entry // its entry as it was read; nil: not read
@@ -189,7 +189,7 @@ const pollEvery = time.Second
 // readAgainAfter is the longest wait before a node is read again, because a watch can be lost.
 const readAgainAfter = time.Minute
 
-// contender is one request on its way through the queue of a lock.
+// contender is the state of one request that joins, waits, or watches the queue of a lock.
 type contender struct {
 	*Queue
 	Request

@@ -29,7 +29,7 @@ type duty struct {
 	session int64 // session in which the entry had gone
 }
 
-// tidyBatch is the number of parents that one transaction deletes.
+// tidyBatch is the largest number of parents that one transaction deletes, and of concurrent reads.
 const tidyBatch = 16
 
 // lastMoments is the time that requests that tidy up have after the client began to close.
@@ -162,7 +162,7 @@ func (q *Queue) notTidied(path string, d *duty, err error) {
 	q.postpone(path, d)
 }
 
-// postpone puts a duty back, to be done a second later.
+// postpone puts a duty back: the parent is checked a second later.
 func (q *Queue) postpone(path string, d *duty) {
 	t := &q.tidy
 	t.mu.Lock()

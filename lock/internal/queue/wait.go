@@ -182,7 +182,7 @@ func (w *waiter) note(s *sighting, settled bool) {
 	w.p.shares = w.Role == znode.Shared && s.entry.Shares()
 }
 
-// unread handles the error of a read of the predecessor.
+// unread handles the error of a read of the predecessor. It returns nil if the position has changed.
 func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && settled:

@@ -40,7 +40,6 @@ func (w *Watcher) Close() {
 	w.close(w.lock)
 }
 
-// watches adds to the number of the lock's watchers.
 func (w *Watcher) watches(more int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,8 +47,8 @@ func (w *Watcher) watches(more int) {
 }
 
 // Holder returns the entry of the holder: the first entry, if its record shows the grant and it
-// has not expired; nil if there is none. caughtUp asks the server to catch up with the leader
-// first. A later call never returns an earlier holder.
+// has not expired; nil if there is no holder. caughtUp asks the server to catch up with the leader
+// first. A later call never returns an earlier holder, unless the servers have lost their data.
 func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, error) {
 	for {
 		s, err := w.readFirst(ctx, caughtUp)

@@ -103,8 +103,8 @@ func wrong(format string, args ...any) error {
 		zkconn.ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
-// tail is the name of the scratch entries, without the sequence.
-const tail = "0123456789abcdef-lock-"
+// prefix is the name of the scratch entries, without the sequence.
+const prefix = "0123456789abcdef-lock-"
 
 // data is the data of the scratch node.
 var data = []byte("holdfast")
@@ -113,11 +113,11 @@ var data = []byte("holdfast")
 func scratch(node string, acl []zk.ACL) []any {
 	return []any{
 		&zk.CreateRequest{Path: node, Acl: acl},
-		&zk.CreateRequest{Path: node + "/" + tail, Acl: acl, Flags: zk.FlagSequence},
-		&zk.DeleteRequest{Path: node + "/" + znode.Predict(tail, 0), Version: 0},
-		&zk.CreateRequest{Path: node + "/" + tail, Acl: acl, Flags: zk.FlagSequence},
+		&zk.CreateRequest{Path: node + "/" + prefix, Acl: acl, Flags: zk.FlagSequence},
+		&zk.DeleteRequest{Path: node + "/" + znode.Predict(prefix, 0), Version: 0},
+		&zk.CreateRequest{Path: node + "/" + prefix, Acl: acl, Flags: zk.FlagSequence},
 		&zk.SetDataRequest{Path: node, Data: data, Version: 0},
-		&zk.DeleteRequest{Path: node + "/" + znode.Predict(tail, 1), Version: 0},
+		&zk.DeleteRequest{Path: node + "/" + znode.Predict(prefix, 1), Version: 0},
 		&zk.DeleteRequest{Path: node, Version: 1},
 	}
 }
@@ -166,10 +166,10 @@ func ancestors(path string, missing int, acl []zk.ACL) (makes, deletes []any) {
 	return makes, deletes
 }
 
-// judgeReplies checks the results of the scratch operations.
+// judgeReplies checks the names of the scratch entries, and the Stat of the scratch node.
 func judgeReplies(node string, replies []zk.MultiResponse) error {
 	for seq, at := range map[int32]int{0: first, 1: second} {
-		want := node + "/" + znode.Predict(tail, seq)
+		want := node + "/" + znode.Predict(prefix, seq)
 		if got := replies[at].String; got != want {
 			return wrong("child %d of a new node has the sequence of %.200q instead of %q", seq+1, got, want)
 		}
@@ -207,7 +207,7 @@ func (c *Checker) judge(ctx context.Context, op int, cause error) error {
 	is := func(target error) bool { return errors.Is(cause, target) }
 	switch {
 	case op == len(scratch("", nil)) && is(zk.ErrNoNode):
-		return c.stranger(ctx)
+		return c.foreign(ctx)
 	case op == firstGone && is(zk.ErrNoNode), op == write+1 && is(zk.ErrNoNode):
 		return wrong("the sequence of a new node's child does not follow from its number of children")
 	case op > 0 && (is(zk.ErrNoNode) || is(zk.ErrBadVersion) || is(zk.ErrNotEmpty) || is(zk.ErrNodeExists)):
@@ -218,8 +218,8 @@ func (c *Checker) judge(ctx context.Context, op int, cause error) error {
 	return &Unchecked{fmt.Errorf("a scratch node below %s: %w", c.Root, cause)}
 }
 
-// stranger returns the error for a server without the node /zookeeper.
-func (c *Checker) stranger(ctx context.Context) error {
+// foreign returns the error for a server without the node /zookeeper.
+func (c *Checker) foreign(ctx context.Context) error {
 	_, err := c.Conn.Exists(ctx, "/keeper")
 	switch {
 	case err == nil:

@@ -68,7 +68,7 @@ func (w *World) Dial(cfg zkconn.Config, servers ...string) *zkconn.Conn {
 	return c
 }
 
-// Make creates a node.
+// Make creates a node. If that fails, it ends the test.
 func (w *World) Make(c *zkconn.Conn, path, data string, acl []zk.ACL) {
 	w.Helper()
 	if _, err := c.Multi(w.Ctx, &zk.CreateRequest{Path: path, Data: []byte(data), Acl: acl}); err != nil {

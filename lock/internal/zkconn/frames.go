@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Constants of the wire protocol for serverConn.
+// Constants of the wire protocol: operations, xids of requests and replies, and error codes.
 const (
 	opPing       = 11
 	opSetWatches = 101
@@ -24,7 +24,7 @@ const (
 
 func ping() []byte { return frame(binary.BigEndian.AppendUint32(int32s(xidPing), opPing)) }
 
-// frame puts the length before the content.
+// frame returns a frame of the wire protocol: the length of the content, and the content.
 func frame(content []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(content))), content...)
 }

@@ -26,7 +26,7 @@ const pauseTime = time.Second
 const mostBurst = 8
 
 // fallbackAfter is the time after which the configured servers are tried, too, if no member
-// answers. An election takes less.
+// answers. The election of a leader takes less.
 const fallbackAfter = 3 * time.Second
 
 // Limits of hosts.stay. A client whose fallback has led it to a removed server tries the members

@@ -12,7 +12,7 @@ import (
 
 // Members are the servers of an ensemble according to its dynamic configuration.
 type Members struct {
-	Version uint64
+	Version uint64   // version of the configuration; a later one is greater
 	Servers []string // addresses for clients, host:port, sorted
 }
 

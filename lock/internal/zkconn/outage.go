@@ -53,7 +53,8 @@ func (c *Conn) noteLost() {
 	c.lastLost.Store(c.lastDown.Load())
 }
 
-// noteDown records that there is no session.
+// noteDown records that there is no session, and fires the watches of a borrowed connection. Before
+// the first session it does nothing.
 func (c *Conn) noteDown() {
 	if c.began.Load() {
 		c.noteLost()
@@ -62,7 +63,8 @@ func (c *Conn) noteDown() {
 	}
 }
 
-// noteUp records that there is a session.
+// noteUp records that there is a session. After an outage it fires the watches of a borrowed
+// connection, and calls Config.Reconnected.
 func (c *Conn) noteUp() {
 	if !c.down.Swap(false) {
 		return

@@ -81,7 +81,7 @@ func newServerConn(nc net.Conn, limit time.Time, told handshakes, overdue func()
 	return c, nc.SetReadDeadline(limit)
 }
 
-// Write takes one request, as go-zookeeper writes them.
+// Write sends one request: go-zookeeper writes each request by one call.
 func (c *serverConn) Write(p []byte) (int, error) {
 	if c.asked == nil {
 		c.asked = parseHandshake(p)
@@ -220,7 +220,7 @@ func (c *serverConn) greet() error {
 	return nil
 }
 
-// authenticate authenticates by SASL, before go-zookeeper gets the first frame.
+// authenticate runs the SASL exchange, before go-zookeeper gets the first frame.
 func (c *serverConn) authenticate() error {
 	greeting := make([]byte, c.left)
 	if _, err := io.ReadFull(c.reader, greeting); err != nil {
