@@ -21,7 +21,7 @@ type Entry struct {
 
 	Pass int32 // number of earlier local handoffs of the node, see Succeed
 
-	// The keeper's mutex guards these two.
+	// The keeper's mutex guards index and due.
 	index int32         // index in the keeper's queue; -1: not in it
 	due   time.Duration // monotonic time of the next tick
 
@@ -61,7 +61,8 @@ type Created struct {
 	Version int32         // data version of the node; 0: it was created, not attached to
 }
 
-// Init sets up the entry of a node that was created with a record of these terms.
+// Init sets up the entry of a node whose record was made with the terms t. c is the result of the
+// transaction that wrote the record.
 func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.Path, e.Terms, e.keeper, e.owner, e.index = path, t, k, owner, -1
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
@@ -204,9 +205,9 @@ func (e *Entry) Withdraw() (ended bool) {
 	return ended
 }
 
-// Detach ends the entry in this process, but not its node. It returns the record to write, with a
-// lease of ttl and that incarnation, so that a client can attach. If the entry had already ended,
-// it returns the reason.
+// Detach ends the entry in this process, but leaves its node. It returns the record that the caller
+// must write, with a lease of ttl and the incarnation, so that a client can attach. If the entry had
+// already ended, Detach returns the reason.
 func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why error) {
 	now := e.keeper.clock.Local()
 	e.change(func() {

@@ -16,7 +16,7 @@ import (
 )
 
 // Reasons why an entry ended, or why it refuses a request (ErrShared, ErrReentered). Package lock
-// exports the ones that end a hold.
+// exports the reasons that end a hold.
 var (
 	// ErrUnlocked: the holder unlocked the entry.
 	ErrUnlocked = errors.New("not held: unlocked already")
@@ -109,8 +109,8 @@ type Owner interface {
 	// LossOf returns the error that a hold's context and methods return after a loss. It is
 	// called with the entry locked, and may only read constant data.
 	LossOf(why error) error
-	// Changed receives each change once, after it and outside of any lock. Calls for different
-	// entries may be concurrent, and so may calls for changes of one entry at the same moment.
+	// Changed receives each change once, after the change and outside of any lock. Calls may be
+	// concurrent, even for one entry if its changes follow each other closely.
 	Changed(Change)
 }
 

@@ -22,8 +22,8 @@ var ErrInDoubt = errors.New("transaction may have been applied")
 // The transaction itself may be the cause: a server's size limit may be lower than 1 MB.
 const txnAttempts = 5
 
-// raisedByTxn is the increase of the entry's version by a transaction, which writes the entry
-// before and after its operations. Any other write increases it by one. So if a node has the
+// raisedByTxn is the increase of the node's version by a transaction, which writes the entry
+// before and after its operations. A renewal increases the version by one. So if a node has the
 // bytes of a write in doubt, the version shows whether the operations were applied.
 const raisedByTxn = 2
 

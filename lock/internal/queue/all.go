@@ -33,9 +33,9 @@ type holds struct {
 }
 
 // AcquireAll queues up for several locks and waits until it holds all of them, or ctx ends. The
-// requests are for different locks, sorted by name; the entries are in the same order. If it
-// fails it holds none. It fails as Acquire does, and returns the index of the failed request, or
-// -1.
+// requests must be for different locks, sorted by name. The entries are in the same order. If
+// AcquireAll fails, it holds no lock. It fails as Acquire does, and returns the index of the failed
+// request; -1 if the error is not about one request.
 func (q *Queue) AcquireAll(ctx context.Context, rs []Request) ([]*Entry, int, error) {
 	return q.takeAll(ctx, rs, false)
 }

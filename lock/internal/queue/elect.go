@@ -62,8 +62,8 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 	return false, nil
 }
 
-// Candidates returns the entries of a lock whose leases have not ended, as far as is known, in
-// the order of the queue. It reads them one by one.
+// Candidates returns the entries of a lock, in the order of the queue, except expired entries and
+// entries that an ACL hides. It reads them one by one.
 func (q *Queue) Candidates(ctx context.Context, r Request) ([]znode.Entry, error) {
 	c := q.newContender(r)
 	defer q.close(c.lock)

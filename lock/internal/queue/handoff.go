@@ -97,8 +97,8 @@ func (p *placed) pass(e *Entry) {
 	w.Served <- place.Turn[*Entry]{Entry: n}
 }
 
-// Unplace removes an entry from its place, because it has ended without an unlock, or has
-// changed. The waiters get another entry.
+// Unplace removes an entry from its place, because it has ended without an unlock, or because its
+// hold only reads from now on. The place's waiters get another entry.
 func (e *Entry) Unplace() {
 	s := e.lock
 	if s == nil {

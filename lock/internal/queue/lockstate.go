@@ -21,7 +21,7 @@ type lockState struct {
 	bargers  int    // barging goroutines that wait without a place
 	soleHold *Entry // held entry that has no place, see dropPlace; nil: none
 
-	// The queue's mutex guards these two.
+	// The queue's mutex guards users and watchers.
 	users    int // calls of open without a close
 	watchers int // users that only watch
 }

@@ -174,8 +174,8 @@ func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout 
 var untilAnswered = zkconn.Uncancellable(context.Background())
 
 // send sends a transaction once there is a session. It returns when the outcome is known or the
-// connection has failed. The end of ctx only ends the wait for a session, so a goroutine always
-// waits for the outcome of a request.
+// connection has failed. The end of ctx only ends the wait for a session, not the wait for the
+// outcome.
 func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := q.Conn.Ready(ctx); err != nil {
 		return nil, err

@@ -117,7 +117,7 @@ func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, erro
 }
 
 // find lists the contenders to find the first entry. If there is none, it watches for the next
-// one.
+// contender.
 func (w *Watcher) find(ctx context.Context, caughtUp bool) error {
 	for {
 		names, err := w.list(ctx, caughtUp)

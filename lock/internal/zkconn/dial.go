@@ -19,8 +19,8 @@ import (
 // million names of 50 bytes. A greater length means that the server is not ZooKeeper.
 const largestReply = 512 << 20
 
-// handshakeLimit returns the time limit of a handshake. It leaves time within a session timeout
-// to try other servers.
+// handshakeLimit returns the time limit of a handshake: a third of the session timeout, which leaves
+// time to try other servers.
 func handshakeLimit(sessionTimeout time.Duration) time.Duration { return sessionTimeout / 3 }
 
 // ownership has the additional state of an owned connection.
