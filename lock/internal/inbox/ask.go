@@ -74,7 +74,7 @@ func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error
 			shares[writer.Node] = entry.Shares()
 			return shares[writer.Node]
 		})
-		if !errors.Is(failed, zk.ErrNoNode) { // otherwise the writer has left meanwhile
+		if !errors.Is(failed, zk.ErrNoNode) { // otherwise the writer has left meanwhile: read all again
 			return holders, missing(failed)
 		}
 	}
@@ -110,8 +110,8 @@ func missing(err error) error {
 // put creates the request r to the entry with that id, and replaces an earlier request. If the entry
 // has gone, it does nothing and returns nil.
 //
-// put deletes an existing request and creates the new one, because listening clients only watch the
-// list of the requests.
+// put deletes an existing request and creates the new one, because listening clients watch the list
+// of the requests, and not each request.
 func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	check := &zk.CheckVersionRequest{Path: b.Root + "/" + r.Entry, Version: -1}
 	create := &zk.CreateRequest{Path: path(b.Root, id), Data: r.Encode(), Acl: b.ACL}

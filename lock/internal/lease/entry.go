@@ -28,7 +28,7 @@ type Entry struct {
 	mu           sync.Mutex
 	state        State
 	recorded     bool                    // the grant is in the node
-	lapsed       bool                    // unlocked when the lease may have already ended
+	lapsed       bool                    // unlocked or detached when the lease may have already ended
 	atRisk       bool                    // the hold is at risk, and the owner has got that Change
 	shared       bool                    // the hold is a writer's that now only reads
 	pinned       bool                    // the entry must not be handed off locally

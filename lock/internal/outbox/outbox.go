@@ -68,7 +68,7 @@ func (o *Outbox) Dropped() uint64 {
 
 // Close waits for all pending deliveries, but at most for patience. Then it drops the deliveries
 // that have not begun. It reports whether all pending deliveries were made. A delivery that blocks
-// keeps its goroutine until it returns. After Close, Put drops.
+// keeps its goroutine until it returns. From the call of Close on, Put drops.
 func (o *Outbox) Close(patience time.Duration) bool {
 	o.mu.Lock()
 	o.closed = true

@@ -89,7 +89,7 @@ const (
 	Enter                // a join begins
 	Pass                 // the first waiter gets the released entry
 	Exchange             // the released entry leaves, and a join begins, in one transaction
-	Keep                 // the released entry is kept
+	Keep                 // the released entry becomes the cached lease
 	Leave                // the released entry leaves
 )
 

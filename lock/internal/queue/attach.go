@@ -54,7 +54,7 @@ func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = a.wait(ctx, e, position{}); err == nil { // the place is unknown, so wait lists
+	if err = a.wait(ctx, e, position{}); err == nil { // the position is unknown, so wait lists
 		err = a.grant(ctx, e)
 	}
 	if err == nil {

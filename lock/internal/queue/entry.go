@@ -25,7 +25,7 @@ type Entry struct {
 	window               int32 // in ms
 	barging, keepsParent bool
 
-	holders   atomic.Int32 // goroutines that have held it, together or in turn
+	holders   atomic.Int32 // number of calls of NextHolder
 	handedOff atomic.Bool  // it was unlocked, and its node belongs to another Entry
 
 	// The state at the join; constant after that.

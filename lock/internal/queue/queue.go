@@ -117,10 +117,10 @@ func (r *Request) prefix(tag string) string {
 	return znode.Prefix(tag, r.Role)
 }
 
-// Blocked is the error of a request that a contender is in the way of.
+// Blocked is an error that names the contender in the way of a request.
 type Blocked struct {
-	Path  string       // path of its entry; if none is known, of the lock
-	Entry *znode.Entry // its entry as it was read; nil: not read
+	Path  string       // path of the contender's entry; if none is known, of the lock
+	Entry *znode.Entry // the contender's entry as it was read; nil: not read
 }
 
 func (b *Blocked) Error() string { return "in the way: " + b.Path }

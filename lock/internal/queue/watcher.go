@@ -62,7 +62,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 			w.resets, w.sessions, w.youngest = now.Resets, now.Sessions, 0
 		}
 		switch w.most = s.wait; {
-		case first.Stat.Czxid < w.youngest: // the server lags behind the one before, or has lost data
+		case first.Stat.Czxid < w.youngest: // the server lags behind the previous server, or has lost data
 			if caughtUp { // a sample shows whether it has lost data
 				err = w.Clock.Sample(ctx)
 				if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {

@@ -83,7 +83,7 @@ func (h *hosts) Init(servers []string) error {
 	return nil
 }
 
-// Len returns the number of addresses.
+// Len returns the number of addresses of this round.
 func (h *hosts) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
