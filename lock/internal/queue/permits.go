@@ -131,27 +131,50 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	case s.expired:
 		return w.purge(ctx)
 	case settled() && s.entry.Granted() && w.grantedPredecessor != name.Node:
-		w.grantedPredecessor, w.p = name.Node, position{} // we are the first waiter: list the holders
-		return nil
+		w.grantedPredecessor = name.Node
+		return w.listHolders(ctx)
 	}
-	var left <-chan zk.Event // watch on the target
-	if target, ok := znode.Parse(w.p.target); ok && target.Node != name.Node {
-		_, left, err = w.Conn.Watch(ctx, w.path(target))
+	wait := s.wait
+	if wait < 0 || wait > readAgainAfter {
+		wait = readAgainAfter
+	}
+	for until := time.Now().Add(wait); ; { // a change of the target does not concern the predecessor
+		var left <-chan zk.Event // watch on the target
+		if target, ok := znode.Parse(w.p.target); ok && target.Node != name.Node {
+			_, left, err = w.Conn.Watch(ctx, w.path(target))
+			switch {
+			case errors.Is(err, zk.ErrNoNode) && settled():
+				w.p = position{}
+				return nil
+			case errors.Is(err, zk.ErrNoNode):
+				return w.unsettled(ctx)
+			case err != nil && !errors.Is(err, zk.ErrNoAuth): // if an ACL hides it, the predecessor must do
+				return err
+			}
+		}
+		again, err := w.awaitChange(ctx, max(0, time.Until(until)), s.changed, left)
 		switch {
-		case errors.Is(err, zk.ErrNoNode) && settled():
+		case err != nil:
+			return err
+		case w.p.targetGone || w.p.predecessorGone: // there may be room: list
 			w.p = position{}
 			return nil
-		case errors.Is(err, zk.ErrNoNode):
-			return w.unsettled(ctx)
-		case err != nil && !errors.Is(err, zk.ErrNoAuth): // if an ACL hides it, the predecessor must do
-			return err
+		case !again: // probably granted, which makes us the first waiter
+			return w.listHolders(ctx)
+		case !time.Now().Before(until):
+			return nil
 		}
 	}
-	_, err = w.awaitChange(ctx, s.wait, s.changed, left)
-	if w.p.targetGone || w.p.predecessorGone { // there may be room: list
-		w.p = position{}
+}
+
+// listHolders lists when we are probably the first waiter. If there may be many holders, it waits
+// for a change of the children after the same list.
+func (w *waiter) listHolders(ctx context.Context) error {
+	if p := w.lock.believed(); p.state == ours && p.anchor.capacity() > fewHolders {
+		return w.followChildren(ctx)
 	}
-	return err
+	w.p = position{}
+	return nil
 }
 
 // followHolders waits until there is room, or until it has purged an expired holder. It reads
