@@ -170,7 +170,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 // listHolders lists when we are probably the first waiter. If there may be many holders, it waits
 // for a change of the children after the same list.
 func (w *waiter) listHolders(ctx context.Context) error {
-	if p := w.lock.believed(); p.state == ours && p.anchor.capacity() > fewHolders {
+	if p := w.lock.believed(); p.state == present && p.anchor.capacity() > fewHolders {
 		return w.followChildren(ctx)
 	}
 	w.p = position{}
