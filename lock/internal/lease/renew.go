@@ -80,7 +80,8 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 	e.scheduleNext(now)
 }
 
-// scheduleNext schedules the next write: now if a caller waits for it; e.mu is held.
+// scheduleNext schedules the next write: now if a caller waits for it, otherwise at renewAt; e.mu is
+// held.
 func (e *Entry) scheduleNext(now clock.Instant) {
 	if e.writesWanted > e.writesAcked {
 		e.schedule(0, now)

@@ -243,7 +243,7 @@ func (a *all) enter(ctx context.Context, es []*Entry, ps []position) error {
 }
 
 // wait waits until all entries can enter at the same moment. While one entry waits for its turn, the
-// lease of another may run short: then wait lets both renew, and checks all entries again. No
+// lease of another may run short. Then wait renews that one, and checks all entries again. No
 // contender gets ahead of an entry whose turn has come.
 func (a *all) wait(ctx context.Context, es []*Entry, ps []position) error {
 	for i, p := range ps {

@@ -164,7 +164,8 @@ func (c *contender) joinOnce(ctx context.Context) (e *Entry, p position, err err
 	return e, p, nil
 }
 
-// know returns the belief about the parent that the next attempt uses.
+// know returns the belief about the parent that the next attempt uses. It reads the parent if the
+// belief is unknown or does not fit the request.
 func (j *joiner) know(ctx context.Context) (parent, error) {
 	p := j.lock.believed()
 	if p.state == unknown || p.state == present && (p.kind != j.Kind || !j.fits(p.anchor)) {
