@@ -1,5 +1,4 @@
-// Calls that give up while a request is in flight: they leave no node behind, and do not count as
-// an outage.
+// Calls whose contexts end while a request is in flight: they leave no node.
 
 package lock_test
 
@@ -17,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestGiveUpWhileGrantIsRecorded: the caller gives up while it waits for the write of a fixed
-// lease's grant. No goroutine got that hold, so it does not count as lost.
+// TestGiveUpWhileGrantIsRecorded: if the caller gives up while the client records the grant of a
+// fixed lease, no node is left. The hold does not count as lost, because no goroutine got it.
 func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -35,10 +34,12 @@ func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 	})
 }
 
-// outlasts is a fault: the request is applied when its sender already has another connection.
+// outlasts names the fault in lateReplies whose request is applied after the sender's connection
+// has ended and before the sender reconnects.
 const outlasts = "applied when the connection has ended"
 
-// lateReplies has the faults of a request whose caller gives up after 5 ms.
+// lateReplies are faults of a request, by name. Callers give up after 5 ms, before they can know
+// the outcome.
 var lateReplies = map[string]locktest.Fault{
 	"applied late":                          {Delay: time.Second},
 	"replied late":                          {DelayReply: time.Second},
@@ -48,8 +49,9 @@ var lateReplies = map[string]locktest.Fault{
 	outlasts:                                {Delay: untilSevered},
 }
 
-// TestAbandonedCall: the caller gives up while the request or its reply is in flight, or the
-// outcome is in doubt. No node is left. If the client closes, Close waits for that.
+// TestAbandonedCall: if the caller gives up while the request or its reply is in flight, no node is
+// left. If the client then closes, no node is left when Close returns, unless the fault is
+// outlasts.
 func TestAbandonedCall(t *testing.T) {
 	for name, fault := range lateReplies {
 		for _, how := range []string{"Lock of a held lock", "Lock of a free lock", "TryLock of a free lock"} {
@@ -104,8 +106,9 @@ func TestAbandonedCall(t *testing.T) {
 	}
 }
 
-// applyLate makes the client's next join of lock x get lost with its connection. The client
-// reconnects when gone returns true. Then late applies the request.
+// applyLate loses the client's next join of lock x together with its connection. gone reports
+// whether the join was applied; if it was, gone deletes the created nodes and lets the client
+// reconnect. late creates the same nodes again, as if the server applied the request only then.
 func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func()) {
 	var made []locktest.Node
 	before, there := w.Node("/locks/x")
@@ -140,8 +143,8 @@ func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func
 	}
 }
 
-// TestCreateAppliedLate: a client does not find its entry and joins anew, or has given up. If the
-// first entry appears later, the client deletes it when it sees it.
+// TestCreateAppliedLate: the create of a client is applied after the client has joined again or
+// given up. The client deletes the late entry when it sees it.
 func TestCreateAppliedLate(t *testing.T) {
 	each(t, "seen", []string{"by the waiter behind it", "by a later waiter"}, func(w *world, seen string) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
@@ -159,7 +162,7 @@ func TestCreateAppliedLate(t *testing.T) {
 			late()
 			w.hasEntries("x", 3)
 			ctx := w.limited(time.Second)
-			_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // has an entry of its own
+			_, err := b.Mutex("x", lock.WithTTL(2*ttl)).Lock(ctx) // joins with its own entry
 			mustBe(w, err, lock.ErrHeld)
 		}
 		time.Sleep(time.Second)
@@ -184,8 +187,8 @@ func TestCreateAppliedLate(t *testing.T) {
 	})
 }
 
-// TestLostCreateIsFoundByTheLatestServer: the reply is lost, and the client connects to a member
-// that does not have its entry yet.
+// TestLostCreateIsFoundByTheLatestServer: if the reply to a create is lost and the client
+// reconnects to a member that lags behind, the client finds its entry and holds the lock by it.
 func TestLostCreateIsFoundByTheLatestServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		followers := w.followers()
@@ -214,8 +217,8 @@ func TestLostCreateIsFoundByTheLatestServer(t *testing.T) {
 	})
 }
 
-// TestAbandonedCallLeavesTheParentOfOthers: an abandoned call that was alone leaves the parent that
-// another program created.
+// TestAbandonedCallLeavesTheParentOfOthers: an abandoned call deletes its entry, but not the parent
+// that another program created.
 func TestAbandonedCallLeavesTheParentOfOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")

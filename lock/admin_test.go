@@ -1,4 +1,4 @@
-// Package admin on a real tree: reads, deletions, time, inspection.
+// Package admin: reads, deletions, time, inspection.
 
 package lock_test
 
@@ -41,8 +41,8 @@ func TestTreeReads(t *testing.T) {
 	})
 }
 
-// TestTreeRefuses: calls without a context fail, as do calls of the zero Tree, or of a Tree of a
-// client that was not created. None panics.
+// TestTreeRefuses: calls with a nil context, of the zero Tree, or of a Tree without a usable client
+// return ErrInvalid. None panics.
 func TestTreeRefuses(t *testing.T) {
 	calls := map[string]func(admin.Tree, context.Context) error{
 		"get": func(tree admin.Tree, ctx context.Context) error { _, _, err := tree.Get(ctx, "/locks"); return err },
@@ -90,8 +90,8 @@ func TestTreeRefuses(t *testing.T) {
 	})
 }
 
-// TestTreeDeletes: deletions are all or nothing, on the given versions, and survive lost
-// connections.
+// TestTreeDeletes: Delete deletes all of the nodes or none, and only in the given versions, also if
+// the connection is lost during the call.
 func TestTreeDeletes(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		a, z := w.client("a"), w.raw("other")
@@ -203,7 +203,7 @@ func TestTreeInspects(t *testing.T) {
 		isTrue(t, err == nil && slices.Equal(nested.Children, []string{znode.EpochMark}), "%+v, %v", nested, err)
 		mustBe(t, second(tree.Inspect(w.ctx, "/x")), lock.ErrInvalid)
 
-		// An entry that leaves during the read is not in the result.
+		// An entry that is deleted during the read is not in the result.
 		w.faults(func(r locktest.Request) bool { return r.Label == "b" && r.Op == "getData" && touches(r, theirs) }, locktest.Fault{Code: codeNoNode})
 		if s, err := tree.Inspect(w.ctx, "x"); err != nil || len(s.Contenders) != 3 {
 			t.Errorf("%+v, %v", s, err)

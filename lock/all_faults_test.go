@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestAmbiguousLockOfAll: the reply to the single transaction is lost.
+// TestAmbiguousLockOfAll: if the reply to the transaction that joins all locks is lost, the client
+// holds all of them with one entry each. After the unlock no node is left.
 func TestAmbiguousLockOfAll(t *testing.T) {
 	for _, free := range []bool{true, false} {
 		for _, try := range []bool{false, true} {
@@ -74,8 +75,8 @@ func TestAmbiguousUnlockOfAll(t *testing.T) {
 	})
 }
 
-// TestAbandonedLockOfAll: the caller gives up while the transaction is in flight, and closes the
-// client. Close waits until all entries are deleted.
+// TestAbandonedLockOfAll: if the caller gives up while the transaction is in flight, and then
+// closes the client, no node is left when Close returns.
 func TestAbandonedLockOfAll(t *testing.T) {
 	for name, fault := range lateReplies {
 		if name == outlasts {
@@ -96,10 +97,11 @@ func TestAbandonedLockOfAll(t *testing.T) {
 	}
 }
 
-// TestOneOfAllGoneWhileItWaits: if one entry has gone, one transaction creates all of them anew, at
-// the ends of the queues. A single new entry could be behind entries that wait for its companions.
+// TestOneOfAllGoneWhileItWaits: if one entry of a waiter for several locks is deleted, one
+// transaction creates all of its entries again, at the ends of the queues. A single new entry could
+// wait behind a client that waits for the other entries.
 func TestOneOfAllGoneWhileItWaits(t *testing.T) {
-	each(t, "first", bools, func(w *world, first bool) { // the entry at x, which is first, or one that waits
+	each(t, "first", bools, func(w *world, first bool) { // which entry is deleted: the one at x, which is at the head, or the one at y
 		a, b, d := w.client("a"), w.client("b"), w.client("d")
 		h := w.lock(b, "y")
 		one := w.queueAll(w.ctx, a, "x", "y", "z")
@@ -123,8 +125,8 @@ func TestOneOfAllGoneWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestAllWaitOverOutages: a client that waits for several locks keeps its places while sessions
-// end, and during outages shorter than the lease. After a longer outage it queues again.
+// TestAllWaitOverOutages: a client that waits for several locks keeps its places while its session
+// expires, and during outages shorter than the lease. After a longer outage it queues again.
 func TestAllWaitOverOutages(t *testing.T) {
 	each(t, "long", bools, func(w *world, long bool) {
 		a, b, d := w.client("a"), w.client("b"), w.client("d")
@@ -163,8 +165,8 @@ func TestAllWaitOverOutages(t *testing.T) {
 	})
 }
 
-// TestAllJoinedTooLongAgo: by the reply no entry is ahead at any lock, but the reply is so late
-// that another client has purged one of the entries.
+// TestAllJoinedTooLongAgo: the reply to the join shows no entry ahead, but arrives after another
+// client has purged one of the entries. The client does not enter before the locks are free.
 func TestAllJoinedTooLongAgo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b") // so that the connection lasts
@@ -184,8 +186,8 @@ func TestAllJoinedTooLongAgo(t *testing.T) {
 	})
 }
 
-// TestDeadHolderOfAll: a dead holder of several locks blocks each for TTL and grace. A waiter for
-// several locks with dead holders does not wait for one after the other.
+// TestDeadHolderOfAll: a waiter for three locks of a dead holder waits for one TTL and grace, not
+// for three.
 func TestDeadHolderOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -203,7 +205,8 @@ func TestDeadHolderOfAll(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAllAreWaitedFor: no node and no hold is left.
+// TestCloseWhileAllAreWaitedFor: Close ends the holds and waits of LockAll with ErrClosed, and
+// deletes their entries.
 func TestCloseWhileAllAreWaitedFor(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -219,8 +222,8 @@ func TestCloseWhileAllAreWaitedFor(t *testing.T) {
 	})
 }
 
-// TestStaleLeaseOfOneOfAll: the first of two locks becomes free when the lease on the second may
-// soon end.
+// TestStaleLeaseOfOneOfAll: if one of the waiter's entries could not be renewed and its lease may
+// soon end, the waiter does not enter when all locks are free. It enters when writes succeed again.
 func TestStaleLeaseOfOneOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -244,8 +247,9 @@ func TestStaleLeaseOfOneOfAll(t *testing.T) {
 	})
 }
 
-// TestLockOfAllInDoubt: the outcome of the transaction is in doubt, and another client has removed
-// one of its entries. All others are deleted, so they do not block their locks.
+// TestLockOfAllInDoubt: the outcome of the joining transaction is unknown, and another client has
+// deleted one of its entries. The client deletes the remaining entries and joins again, with one
+// entry for each lock.
 func TestLockOfAllInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("other")
@@ -267,8 +271,8 @@ func TestLockOfAllInDoubt(t *testing.T) {
 	})
 }
 
-// TestAllInAnyOrder: clients that name locks in opposite order or in a circle are all served,
-// although all locks are held when they queue.
+// TestAllInAnyOrder: clients that name locks in opposite orders or in a circle all get them,
+// although all locks are held when the clients queue.
 func TestAllInAnyOrder(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string][][]string{
 		"ABBA":   {{"a", "b"}, {"b", "a"}},
@@ -297,8 +301,9 @@ func TestAllInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsInACircle: processes take random locks, some together, in random orders and by
-// every method, so that some always wait. SEED and SEEDS select the histories as in TestSimulation.
+// TestNobodyWaitsInACircle: workers lock random locks, alone or together, in random orders and by
+// every method. Each call returns within ten minutes, and no lock has two holders. SEED and SEEDS
+// select the histories as in TestSimulation.
 func TestNobodyWaitsInACircle(t *testing.T) {
 	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 6)
 	if os.Getenv("SEEDS") != "" {
@@ -368,7 +373,8 @@ func (c *circle) some(r *rand.Rand) []string {
 	return names[:2+r.IntN(2)]
 }
 
-// had checks that a worker holds its locks alone, and unlocks them after a while.
+// had reports err as a failure. Without an error it checks that no other worker holds the locks,
+// and unlocks them after up to 50 ms.
 func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlock func() error) {
 	if err != nil {
 		c.Errorf("%s waited for %q for ten minutes: %v", label, names, err)
@@ -397,8 +403,8 @@ func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlo
 	}
 }
 
-// TestAllOfManyKeptParents: all beliefs about the parents are wrong. The client reads all of them
-// before it sends the transaction again.
+// TestAllOfManyKeptParents: a client that is wrong about the parents of MaxAll locks locks them
+// within a second. It reads all parents before it sends the transaction again.
 func TestAllOfManyKeptParents(t *testing.T) {
 	link := locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}
 	simulate(t, link, func(w *world) {

@@ -122,8 +122,8 @@ func TestNamesOfAll(t *testing.T) {
 	})
 }
 
-// TestAllAgain: the context of holds of all locks reenters all of them. The context of some
-// reenters none.
+// TestAllAgain: the context of Holds reenters any of their locks. LockAll of one of them together
+// with another lock returns ErrInvalid.
 func TestAllAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
@@ -147,8 +147,8 @@ func TestAllAgain(t *testing.T) {
 	})
 }
 
-// TestOneOfAllIsLost: the context's cause names the lost lock; the others last until they are
-// unlocked.
+// TestOneOfAllIsLost: if one of the locks is lost, the context of the Holds ends, and Err names the
+// lock. The other holds last until they are unlocked.
 func TestOneOfAllIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
@@ -167,7 +167,8 @@ func TestOneOfAllIsLost(t *testing.T) {
 	})
 }
 
-// TestOneOfAllIsRefused: if one path is refused, none of the locks is taken.
+// TestOneOfAllIsRefused: if one path is refused, the client locks none, and leaves no entry at any
+// of the locks.
 func TestOneOfAllIsRefused(t *testing.T) {
 	for _, parent := range []struct {
 		what, data string
@@ -196,7 +197,7 @@ func TestOneOfAllIsRefused(t *testing.T) {
 	}
 }
 
-// TestFixedLeasesOfAll: the leases begin when all locks are held.
+// TestFixedLeasesOfAll: the fixed leases of several locks begin when all locks are held.
 func TestFixedLeasesOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -215,8 +216,8 @@ func TestFixedLeasesOfAll(t *testing.T) {
 	})
 }
 
-// TestCounterOfOneOfAllNearItsEnd: no client keeps entries while one counter restarts, and TryLock
-// is not delayed.
+// TestCounterOfOneOfAllNearItsEnd: while the sequence counter of one lock must restart, a waiter
+// for several locks has no entry at the other lock. TryLock returns ErrHeld without waiting.
 func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
@@ -244,7 +245,8 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	})
 }
 
-// TestTryLockOfWhatIsKept: a cached lease is free only for its own client.
+// TestTryLockOfWhatIsKept: if a client caches the leases of unlocked locks, its own TryLock
+// succeeds. Another client's TryLock returns ErrHeld.
 func TestTryLockOfWhatIsKept(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", riding(time.Hour)), w.client("b")
@@ -262,7 +264,8 @@ func TestTryLockOfWhatIsKept(t *testing.T) {
 	})
 }
 
-// TestTryLockOfWhatIsFree: the lock is free, but the server lags behind and does not show it yet.
+// TestTryLockOfWhatIsFree: TryLock of a free lock succeeds, even if the client's server lags behind
+// and does not show the unlock yet.
 func TestTryLockOfWhatIsFree(t *testing.T) {
 	forEach(t, locktest.Options{Members: 3}, map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
 		"one": func(w *world, c *lock.Client) (func() error, error) {
@@ -291,9 +294,9 @@ func TestTryLockOfWhatIsFree(t *testing.T) {
 	})
 }
 
-// TestAllTooLarge: as many locks as MaxAll with the longest names and metadata fit into one
-// transaction. With a long ACL too they do not, and are refused at once: the server would end the
-// connection at each attempt.
+// TestAllTooLarge: MaxAll locks with the longest names and metadata fit into one transaction. With
+// a long ACL too they are refused with ErrInvalid, because the server would end the connection at
+// each attempt.
 func TestAllTooLarge(t *testing.T) {
 	for _, users := range []int{1, 100} {
 		subtest(t, fmt.Sprint(users, " users"), locktest.Options{}, func(w *world) {

@@ -1,5 +1,5 @@
-// Lost replies of joins, unlocks, purges and renewals: each doubt is resolved, and nothing is
-// applied twice.
+// Lost replies to joins, unlocks, purges and renewals: the client finds out what was applied, and
+// applies nothing twice.
 
 package lock_test
 
@@ -83,7 +83,8 @@ func TestAmbiguousUnlock(t *testing.T) {
 	})
 }
 
-// TestAmbiguousUnlockWithRenewalOnItsWay: the version of the entry is unknown too.
+// TestAmbiguousUnlockWithRenewalOnItsWay: Unlock deletes the entry, although a renewal of unknown
+// outcome may have changed the entry's version.
 func TestAmbiguousUnlockWithRenewalOnItsWay(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		a := w.client("a")
@@ -130,8 +131,8 @@ func TestAmbiguousWithdrawal(t *testing.T) {
 	})
 }
 
-// readBackRefused loses the reply to the next write of a hold's entry, which is applied, and
-// refuses the next read of the entry.
+// readBackRefused lets the next write of the hold's entry be applied but loses the reply, and
+// refuses the next read of the entry with code. hit reports whether the read was refused.
 func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit func() bool) {
 	lost := false
 	var refused atomic.Bool
@@ -149,9 +150,9 @@ func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit fun
 	return refused.Load
 }
 
-// TestShorteningThatCannotBeReadBack: ZooKeeper has the shorter lease, and other clients judge by
-// it. As long as the owner cannot exclude that, it must use the shorter lease too. A request for a
-// longer lease changes nothing before its acknowledgment.
+// TestShorteningThatCannotBeReadBack: if the outcome of an Extend to a shorter lease is unknown,
+// the hold ends with the shorter lease, because other clients may judge by it. An Extend to a
+// longer lease changes nothing before it is acknowledged.
 func TestShorteningThatCannotBeReadBack(t *testing.T) {
 	eachPair(t, "code, fixed", []int32{codeNoAuth, codeQuota}, bools, func(w *world, code int32, fixed bool) {
 		a, b := w.client("a"), w.client("b")
@@ -178,8 +179,9 @@ func TestShorteningThatCannotBeReadBack(t *testing.T) {
 	})
 }
 
-// TestRenewalThatCannotBeReadBackAtFirst: a later read identifies the writer, because the client
-// remembers its bytes.
+// TestRenewalThatCannotBeReadBackAtFirst: the reply to a renewal is lost, and the first read of the
+// entry is refused. The hold stays valid, because the client remembers the bytes it wrote and
+// recognizes them in a later read.
 func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 	each(t, "code", []int32{codeNoAuth, codeQuota}, func(w *world, code int32) {
 		h := w.lock(w.client("a"), "x")
@@ -190,8 +192,8 @@ func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 	})
 }
 
-// TestReentryInDoubt: the wall clock was set forward, so the hold may have ended during a suspend.
-// A write shows that it has not. Queueing instead would wait for the hold itself.
+// TestReentryInDoubt: after a step of the wall clock the hold may have ended during a suspend. A
+// reentry confirms it by a write, instead of queueing behind the hold itself.
 func TestReentryInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -211,8 +213,8 @@ func TestReentryInDoubt(t *testing.T) {
 	})
 }
 
-// TestReentryInDoubtThatStays: the call ends with its context or with the hold. A later call queues
-// like any other.
+// TestReentryInDoubtThatStays: a reentry into a hold that cannot be confirmed ends with its context
+// or with the hold. A later call queues.
 func TestReentryInDoubtThatStays(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -238,8 +240,8 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 	})
 }
 
-// TestSearchBehindOthers: after a lost create, a client finds its entry ahead of entries that
-// joined later.
+// TestSearchBehindOthers: a client whose create lost its reply finds its entry, although another
+// entry has joined behind it.
 func TestSearchBehindOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")

@@ -43,7 +43,7 @@ func (w *world) queueAny(ctx context.Context, c *lock.Client, names ...string) <
 	return ch
 }
 
-// isOf checks which lock a hold has, and that it has the only entry of the client there.
+// isOf checks that the hold is valid and of the named lock, and returns it.
 func (w *world) isOf(h *lock.Hold, name string) *lock.Hold {
 	w.Helper()
 	equal(w, "name of the hold", h.Name(), name)
@@ -51,8 +51,8 @@ func (w *world) isOf(h *lock.Hold, name string) *lock.Hold {
 	return h
 }
 
-// TestAnyTakesTheFirstFreeOne: the order of the names is the order of preference. A free lock costs
-// a request and a transaction, and no other lock gets an entry.
+// TestAnyTakesTheFirstFreeOne: the order of the names is the order of preference. To lock a free
+// lock takes one transaction, and no other lock gets an entry.
 func TestAnyTakesTheFirstFreeOne(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -77,8 +77,8 @@ func TestAnyTakesTheFirstFreeOne(t *testing.T) {
 	})
 }
 
-// TestAnyInTurn: a waiter for any lock is in each queue, first come, first served. When it gets one
-// of the locks, it leaves the other queues.
+// TestAnyInTurn: a waiter for any of several locks is in each queue, first come, first served. When
+// it gets one of the locks, it leaves the other queues.
 func TestAnyInTurn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c, d, e := w.client("a"), w.client("b"), w.client("c"), w.client("d"), w.client("e")
@@ -92,7 +92,7 @@ func TestAnyInTurn(t *testing.T) {
 
 		w.unlock(h.Hold("y"))
 		got := w.isOf(w.expect(first).hold, "y")
-		w.hasEntries("x", 4) // of the holder, and of those that still wait
+		w.hasEntries("x", 4) // of the holder, and of b, d and e
 		w.waits(onX, onY, second, third)
 		w.unlock(h.Hold("x"))
 		x := w.expect(onX).hold
@@ -110,8 +110,8 @@ func TestAnyInTurn(t *testing.T) {
 	})
 }
 
-// TestAnyOfSeveralGranted: all locks come free in one transaction, again and again. The waiter keeps
-// one, and gives back the others, which the next waiters get.
+// TestAnyOfSeveralGranted: if all locks come free in one transaction, the waiter keeps one and
+// gives back the others, and the next waiters get them.
 func TestAnyOfSeveralGranted(t *testing.T) {
 	each(t, "next", bools, func(w *world, next bool) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -146,9 +146,9 @@ func TestAnyOfSeveralGranted(t *testing.T) {
 	})
 }
 
-// TestAnyKeepsNoSecondGrant: two locks come free in the same moment, by handoffs within a client, so
-// that a waiter for any of them gets both. It keeps one. The other one goes to the client that waits
-// for it, or comes later, although the waiter's client keeps unused locks.
+// TestAnyKeepsNoSecondGrant: if two locks are handed off locally in the same moment, a waiter for
+// either keeps one. A client that waits for the other lock, or joins later, gets it, also if the
+// waiter's client caches unused leases.
 func TestAnyKeepsNoSecondGrant(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]struct {
 		idle time.Duration
@@ -174,7 +174,7 @@ func TestAnyKeepsNoSecondGrant(t *testing.T) {
 			}
 			settle()
 			seen.take()
-			w.unlock(held...) // hands both on before a waiter runs
+			w.unlock(held...) // hands both off locally before a waiter runs
 			got := w.expect(ch).hold
 			other := map[string]string{"x": "y", "y": "x"}[got.Name()]
 			events, _ := seen.take()
@@ -225,12 +225,12 @@ func TestNamesOfAny(t *testing.T) {
 		ch := w.queueAny(w.ctx, c, many[1:]...)
 		w.unlock(h.Hold("many-64"))
 		w.unlock(w.isOf(w.expect(ch).hold, "many-64"))
-		h.Unlock() // says that one was unlocked before
+		h.Unlock() // its error says that one lock was unlocked before
 		w.empty()
 	})
 }
 
-// TestAnyAgain: the context of a hold re-enters its lock, although another lock is free.
+// TestAnyAgain: the context of a hold reenters its lock, although another lock is free.
 func TestAnyAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
@@ -250,7 +250,8 @@ func TestAnyAgain(t *testing.T) {
 	})
 }
 
-// TestAnyEndsEarly: the waiter's context ends, or its client closes. No entry and no hold is left.
+// TestAnyEndsEarly: if the waiter's context ends or its client closes, LockAny returns the cause,
+// and no entry and no hold is left.
 func TestAnyEndsEarly(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]struct {
 		by   func(w *world, a *lock.Client, cancel context.CancelCauseFunc)
@@ -287,8 +288,8 @@ func TestAnyEndsEarly(t *testing.T) {
 	})
 }
 
-// TestAnyGivenUpWhenGranted: the context ends at each moment around the grants. Either the call
-// returns a hold, or no hold is left.
+// TestAnyGivenUpWhenGranted: whenever the context ends around the grants, the call returns either a
+// hold or context.Canceled, and no other entry is left.
 func TestAnyGivenUpWhenGranted(t *testing.T) {
 	moments := make([]time.Duration, 12)
 	for i := range moments {
@@ -314,8 +315,8 @@ func TestAnyGivenUpWhenGranted(t *testing.T) {
 	})
 }
 
-// TestAmbiguousAny: the reply to one of the joins is lost, or to the unlock of a lock that was
-// granted in the same moment.
+// TestAmbiguousAny: if the reply to a join is lost, or to the unlock of a second granted lock, the
+// call returns one hold with one entry, and no node is left in the end.
 func TestAmbiguousAny(t *testing.T) {
 	eachMishap(t, "unlock", bools, func(w *world, unlock bool, i int) {
 		a, b := w.client("a"), w.client("b")
@@ -346,7 +347,8 @@ func TestAmbiguousAny(t *testing.T) {
 	})
 }
 
-// TestAnyOutlivesItsSession: the session of a waiter ends, then that of its hold.
+// TestAnyOutlivesItsSession: if the client's session expires, a waiter for any of several locks
+// keeps its places, and a hold stays valid.
 func TestAnyOutlivesItsSession(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -367,8 +369,8 @@ func TestAnyOutlivesItsSession(t *testing.T) {
 	})
 }
 
-// TestAnyWaitsBehindTheDead: a dead holder blocks the waiter for TTL and grace. A dead waiter blocks
-// each lock for as long.
+// TestAnyWaitsBehindTheDead: a dead client that holds all locks, or is ahead in all queues, blocks
+// a waiter for at most TTL, grace and a second.
 func TestAnyWaitsBehindTheDead(t *testing.T) {
 	each(t, "holder", bools, func(w *world, holder bool) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -390,11 +392,12 @@ func TestAnyWaitsBehindTheDead(t *testing.T) {
 		w.alive(got.hold)
 		w.unlock(got.hold)
 		w.Heal("b")
-		time.Sleep(time.Minute) // a waiter that comes back gets a lock
+		time.Sleep(time.Minute) // b's waiter gets a lock after its client has reconnected
 	})
 }
 
-// TestAnyQueuesAgain: an entry of a waiter is deleted, and one of another waiter is then ahead.
+// TestAnyQueuesAgain: if one entry of a waiter is deleted, the waiter queues again at the end of
+// this queue, and keeps its place in the other one.
 func TestAnyQueuesAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -414,9 +417,9 @@ func TestAnyQueuesAgain(t *testing.T) {
 	})
 }
 
-// TestPoolIsShared: processes with several goroutines each take any one of three locks, and wait
-// with deadlines, under faults. No lock is held twice, all locks are used, and nothing is left. SEED
-// and SEEDS select the histories as in TestSimulation.
+// TestPoolIsShared: clients with three goroutines each take any one of three locks, with deadlines,
+// while sessions and connections end. No lock is held twice, all locks are used, and no node is
+// left. SEED and SEEDS select the histories as in TestSimulation.
 func TestPoolIsShared(t *testing.T) {
 	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 6)
 	for seed := first; seed < first+min(seeds, 100); seed++ {
@@ -482,8 +485,8 @@ func TestPoolIsShared(t *testing.T) {
 	}
 }
 
-// TestAnyIsDenied: one of the locks cannot be used. The error names it, and no entry is left at the
-// others.
+// TestAnyIsDenied: if one of the locks is denied, the call returns ErrDenied with its name, and
+// leaves no entry at the other lock.
 func TestAnyIsDenied(t *testing.T) {
 	each(t, "while it joins", bools, func(w *world, joining bool) {
 		a, b := w.client("a"), w.client("b")

@@ -1,4 +1,4 @@
-// WithBarging: waiting without a place in the queue.
+// WithBarging: waiting without an entry in the queue.
 
 package lock_test
 
@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestBargingWritesNothingWhileItWaits: a barging request reads first, as TryLock does. Each
-// waiting caller gets one event, and its error names the entry in the way.
+// TestBargingWritesNothingWhileItWaits: while barging callers wait, their client writes nothing.
+// Each of them causes one event, and its error names the holder's entry.
 func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var o observed
@@ -46,7 +46,7 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 
 		ended := w.end(h)
 		ch := w.barge(w.ctx, b, "x")
-		for range 3 { // other clients come and go
+		for range 3 { // other waiters join and give up
 			ctx, cancel := context.WithCancel(w.ctx)
 			w.queue(ctx, a, "x")
 			cancel()
@@ -61,7 +61,7 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestBargingOutlivesTheDead: a dead holder blocks for TTL and grace.
+// TestBargingOutlivesTheDead: a dead holder blocks a barging waiter for TTL and grace.
 func TestBargingOutlivesTheDead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.client("a"), "x")
@@ -71,8 +71,8 @@ func TestBargingOutlivesTheDead(t *testing.T) {
 	})
 }
 
-// TestNoEntryIsKeptFromBarging: an unlocked entry leaves if a goroutine of the same client waits
-// without a place in the queue.
+// TestNoEntryIsKeptFromBarging: an unlock deletes the entry, instead of caching its lease, if a
+// goroutine of the same client is barging.
 func TestNoEntryIsKeptFromBarging(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(time.Hour))
@@ -83,8 +83,8 @@ func TestNoEntryIsKeptFromBarging(t *testing.T) {
 	})
 }
 
-// TestBargingForAFixedLease: a barging request for a fixed lease has no entry while it waits
-// either, so contenders that queue go first, and no unlocked entry is kept from it.
+// TestBargingForAFixedLease: a barging call for a fixed lease has no entry while it waits, so
+// queued waiters enter first. It also gets a lock that its own client unlocks or caches.
 func TestBargingForAFixedLease(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
@@ -115,8 +115,8 @@ func TestBargingForAFixedLease(t *testing.T) {
 	})
 }
 
-// TestBargingTogether: each of many goroutines of several clients gets the lock once. At each
-// client only one goroutine reads at a time.
+// TestBargingTogether: the goroutines of several barging clients hold the lock one at a time, and
+// each gets it once. Those of one client share their reads.
 func TestBargingTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const clients, each = 4, 25
@@ -158,8 +158,9 @@ func TestBargingTogether(t *testing.T) {
 	})
 }
 
-// TestBargingBesideOthersNodes: a child that is no contender blocks no client. A contender that is
-// damaged or cannot be read blocks. While it stays, a barging client sends few requests.
+// TestBargingBesideOthersNodes: a child that is no contender blocks no client. An entry that is
+// damaged or cannot be read blocks. A barging client that waits for it sends at most 60 requests in
+// 10 s.
 func TestBargingBesideOthersNodes(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")

@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestBreak: the owner learns which client broke its hold, and why, before the next one enters,
-// which is soon. If the owner cannot learn of it, the entry blocks until its lease has ended.
+// TestBreak: before the next client enters, the owner of a force-released hold learns by which
+// client and why. If the owner is unreachable, the entry blocks until its lease has ended. Delete
+// does not wait for the owner.
 func TestBreak(t *testing.T) {
 	type result struct {
 		err  []error // error of the hold
@@ -92,8 +93,8 @@ func TestBreak(t *testing.T) {
 	})
 }
 
-// TestDetachDoesNotHideABreak: the owner detaches while its renewal is in flight, and the break comes
-// before that. The Detach fails, and the entry goes.
+// TestDetachDoesNotHideABreak: if an entry is force-released while its renewal is in flight, Detach
+// returns ErrBroken, and the entry is deleted.
 func TestDetachDoesNotHideABreak(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c := w.client("a"), w.client("c")
@@ -111,7 +112,7 @@ func TestDetachDoesNotHideABreak(t *testing.T) {
 	})
 }
 
-// TestBreakAWaiter: the waiter queues again at the end.
+// TestBreakAWaiter: a waiter whose entry is force-released queues again at the end.
 func TestBreakAWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
@@ -124,8 +125,8 @@ func TestBreakAWaiter(t *testing.T) {
 	})
 }
 
-// TestBreakWhoAttaches: the entry of an attached waiter is force-released. The Attach fails, and
-// the entry is deleted.
+// TestBreakWhoAttaches: if the entry of an attached waiter is force-released, Attach returns
+// ErrRemoved, and the entry is deleted.
 func TestBreakWhoAttaches(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -167,8 +168,8 @@ func TestAttachToABrokenEntry(t *testing.T) {
 	}
 }
 
-// TestBreakWhoHasAttachedUnawares: the attach was applied, but its client has no reply yet when the
-// entry is broken. That client deletes the entry, whether it still wants it or not.
+// TestBreakWhoHasAttachedUnawares: an entry is force-released while the reply to its Attach is
+// lost. The attaching client deletes the entry, also if the caller has given up.
 func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 	each(t, "given up", bools, func(w *world, givenUp bool) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -196,7 +197,7 @@ func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 	})
 }
 
-// TestBreakRefuses: foreign entries, and a missing or too long reason, are refused.
+// TestBreakRefuses: Break refuses foreign entries, and a missing or too long reason.
 func TestBreakRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("z")
@@ -211,8 +212,8 @@ func TestBreakRefuses(t *testing.T) {
 	})
 }
 
-// TestPurgeByDefaults: a policy without a grace means the default one, in a purge and in the wait
-// for a broken entry, as it does for a lock.
+// TestPurgeByDefaults: a policy without a grace means DefaultGrace, for Purge and for
+// Breaking.Wait. A negative grace is refused.
 func TestPurgeByDefaults(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c := w.client("a"), w.client("c")
@@ -235,7 +236,7 @@ func TestPurgeByDefaults(t *testing.T) {
 	})
 }
 
-// TestPurge: a purge deletes expired entries only.
+// TestPurge: Purge deletes an entry only after its lease and the grace have ended.
 func TestPurge(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c := w.client("a"), w.client("c")

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestWallClocksDoNotMatter: clients whose wall clocks are hours off hand the lock over, and
-// survive each other's death, as usual.
+// TestWallClocksDoNotMatter: clients whose wall clocks are hours off hand the lock over, and a dead
+// holder's entry is purged after TTL and grace.
 func TestWallClocksDoNotMatter(t *testing.T) {
 	offs := []time.Duration{-7 * time.Hour, 0, 7 * time.Hour}
 	for _, offA := range offs {
@@ -35,7 +35,8 @@ func TestWallClocksDoNotMatter(t *testing.T) {
 }
 
 // TestClocksRunWrong: the holder's clock runs slow and the waiter's fast, or the reverse, up to the
-// allowed error. The leases are long, so that an error would show.
+// allowed error. The holder knows of its loss before the waiter enters, and the waiter enters
+// within a second after TTL and grace. The leases are long, so that an error would show.
 func TestClocksRunWrong(t *testing.T) {
 	for _, ppm := range [][2]int64{{-500, 500}, {-300, 300}, {500, -500}, {300, -300}, {-499, -499}, {499, 499}} {
 		subtest(t, fmt.Sprint("ppm ", ppm), locktest.Options{}, func(w *world) {
@@ -63,8 +64,8 @@ func TestClocksRunWrong(t *testing.T) {
 	}
 }
 
-// TestWallClockSetForward: a step forward may be a suspend, so it counts as elapsed time. If only
-// that ended the lease, a renewal can confirm the hold.
+// TestWallClockSetForward: a forward step of the wall clock counts as elapsed time, because it may
+// be a suspend. If the lease has ended only by the step, a renewal confirms the hold.
 func TestWallClockSetForward(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -104,8 +105,8 @@ func TestWallClockSetBackMeansNothing(t *testing.T) {
 	})
 }
 
-// TestSuspendedHolder: the holder's machine sleeps while another client enters. Afterwards its
-// monotonic clock shows much time left, but every call learns that the hold has ended.
+// TestSuspendedHolder: the holder's machine sleeps while another client enters. Afterwards the hold
+// has ended for Remaining, Err and Unlock, although its monotonic clock shows much time left.
 func TestSuspendedHolder(t *testing.T) {
 	each(t, "unlocks", bools, func(w *world, unlocks bool) {
 		c := newClock(0, 0)
@@ -130,8 +131,8 @@ func TestSuspendedHolder(t *testing.T) {
 	})
 }
 
-// TestSuspendedWaiter: the waiter's machine sleeps while the entry is purged and others hold the
-// lock.
+// TestSuspendedWaiter: if the waiter's machine sleeps while another client purges its entry and
+// enters, the waiter queues again.
 func TestSuspendedWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)

@@ -18,14 +18,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// closed checks that a call has ended because the client closes, and not its own context.
+// closed checks that the error is ErrClosed, and not the end of the caller's context.
 func closed(t testing.TB, err error) {
 	t.Helper()
 	mustBe(t, err, lock.ErrClosed)
 	isTrue(t, !errors.Is(err, context.Canceled), "%v is taken for the end of the caller's context", err)
 }
 
-// TestClose: Close ends holds and waits, deletes their entries, and later calls fail.
+// TestClose: Close ends holds and waits and deletes their entries. Later calls return ErrClosed.
 func TestClose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -59,10 +59,11 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestCloseEndsWithItsTimeout: while the server does not answer, Close ends in time and reports
-// what remains, whatever is in flight. The next client waits for no longer than a TTL.
+// TestCloseEndsWithItsTimeout: if the server does not answer, Close returns within its timeout, and
+// its error says that entries are left to expire. The next client enters within TTL and twice the
+// grace.
 func TestCloseEndsWithItsTimeout(t *testing.T) {
-	// the client noticed that the connection is lost
+	// noticed: the client has noticed that the connection is lost
 	eachPair(t, "borrowed noticed", bools, bools, func(w *world, borrowed, noticed bool) {
 		const patience = 5 * time.Second
 		opts := []lock.Option{lock.WithUnlockTimeout(patience)}
@@ -70,7 +71,7 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 		if borrowed {
 			a = w.borrow("a", opts...)
 		} else {
-			if !noticed { // the client must not notice it by a timeout
+			if !noticed { // the session timeout must not show that the connection is lost
 				opts = append(opts, lock.WithSessionTimeout(10*patience))
 			}
 			var err error
@@ -104,7 +105,8 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 	})
 }
 
-// TestCloseDuringRequests: whatever request is in flight, no node is left and no call hangs.
+// TestCloseDuringRequests: if any of the client's requests is delayed or lost while Close is
+// called, no node is left and no call hangs.
 func TestCloseDuringRequests(t *testing.T) {
 	for number := 1; number <= 12; number++ {
 		for _, fault := range []locktest.Fault{{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}} {
@@ -144,7 +146,8 @@ func TestCloseDuringRequests(t *testing.T) {
 	}
 }
 
-// TestCloseJustAsTheLockIsGranted: Close also ends a hold that is being granted.
+// TestCloseJustAsTheLockIsGranted: Close also ends a hold that is being granted, and its entry is
+// deleted.
 func TestCloseJustAsTheLockIsGranted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var armed atomic.Bool
@@ -208,8 +211,8 @@ func TestBorrowedConnection(t *testing.T) {
 	})
 }
 
-// TestOwnerClosesBorrowedConnection: waits and new calls end at once, and holds end with their
-// leases.
+// TestOwnerClosesBorrowedConnection: if the owner closes a borrowed connection, waits and new calls
+// return ErrClosed, and holds end with their leases.
 func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("a")
@@ -231,7 +234,7 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 		mustBe(w, a.Close(), nil)
 		w.alive(other)
 		w.unlock(other)
-		// The entries of c expire.
+		// The entries of a expire.
 		c := w.client("c")
 		w.unlock(w.lock(c, "x"))
 		w.finish(w.lock(c, "y"))
@@ -239,8 +242,8 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesAParentThatWasOverwritten: Close leaves that parent, and deletes those of other
-// locks in the same transaction.
+// TestCloseLeavesAParentThatWasOverwritten: Close leaves a parent that another program has
+// overwritten, and deletes the parents of the other locks.
 func TestCloseLeavesAParentThatWasOverwritten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")
@@ -253,9 +256,9 @@ func TestCloseLeavesAParentThatWasOverwritten(t *testing.T) {
 	})
 }
 
-// TestCloseOfManyHolds: the server takes ten milliseconds for each transaction, so there is no time
-// for one transaction per hold. Close deletes the entries in batches. To take each lock costs one
-// request, however many there are.
+// TestCloseOfManyHolds: Close deletes the entries of 2000 holds in batches, and returns within its
+// timeout although the server takes 10 ms for each transaction. However many locks are held, each
+// further one costs one request.
 func TestCloseOfManyHolds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 2000
@@ -285,8 +288,8 @@ func TestCloseOfManyHolds(t *testing.T) {
 	})
 }
 
-// TestCloseTellsWhatItLeaves: the caller gave up, and without a server the client could not search
-// for the entry until it had expired, just before the timeout of Close.
+// TestCloseTellsWhatItLeaves: without a server the client cannot search for the entry of a lost
+// create. Close returns an error, and the entry is left.
 func TestCloseTellsWhatItLeaves(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", usual)...)
@@ -306,8 +309,8 @@ func TestCloseTellsWhatItLeaves(t *testing.T) {
 	})
 }
 
-// TestUnlockAsTheClientCloses: the hold was just unlocked, so Close does not end it. But Close
-// waits for the deletion of its entry.
+// TestUnlockAsTheClientCloses: if the client closes while Unlock or Detach is in flight, Close
+// returns nil and no entry is left, except a detached one.
 func TestUnlockAsTheClientCloses(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, c *lock.Client) (release func() error){
 		"one":     func(w *world, c *lock.Client) func() error { return w.lock(c, "x").Unlock },
@@ -337,8 +340,8 @@ func TestUnlockAsTheClientCloses(t *testing.T) {
 	})
 }
 
-// TestCloseBesideAGoneEntry: Close deletes its entries in one transaction, and one of them has
-// gone.
+// TestCloseBesideAGoneEntry: if one of the client's entries was deleted, Close still deletes the
+// other entries.
 func TestCloseBesideAGoneEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("other")
@@ -354,8 +357,8 @@ func TestCloseBesideAGoneEntry(t *testing.T) {
 	})
 }
 
-// TestCloseDuringUnlock: a hold has ended and its entry is still there. Close waits for the
-// deletion.
+// TestCloseDuringUnlock: if the client closes after Unlock has ended the hold and before the entry
+// is deleted, both calls return nil and the entry is deleted.
 func TestCloseDuringUnlock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var ends atomic.Bool
@@ -377,7 +380,7 @@ func TestCloseDuringUnlock(t *testing.T) {
 	})
 }
 
-// TestCloseTwiceAtOnce: both calls end with the same result, in virtual time too.
+// TestCloseTwiceAtOnce: two concurrent calls of Close return nil and leave no node.
 func TestCloseTwiceAtOnce(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

@@ -23,9 +23,9 @@ func (w *world) anchored(name string) []string {
 	return []string{path, path + "/" + znode.Anchor(w.parent(name).Generation)}
 }
 
-// TestFreeLockIsOneRequestEachWay: the first use creates the parent, and the last deletes it. A use
-// within a second of the last one keeps the parent. A second after the client's last use, the
-// parent is deleted.
+// TestFreeLockIsOneRequestEachWay: Lock and Unlock of a free lock are one request each. If the lock
+// was used within the last second, Unlock keeps the parent. The client deletes the parent a second
+// after its last use, unless the policy keeps it.
 func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 	one := map[string]int{"multi": 1}
 	for _, tt := range []struct {
@@ -34,7 +34,7 @@ func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 		pause  time.Duration // between two uses
 		unlock map[string]int
 		stays  bool           // the parent is there after the unlock
-		end    map[string]int // requests in the seconds after
+		end    map[string]int // requests in the 5 s after
 	}{
 		{"now and then", false, 2 * time.Second, one, false, nil},
 		{"again and again", false, 10 * time.Millisecond, map[string]int{"delete": 1}, true, map[string]int{"getData": 1, "multi": 1}},
@@ -113,9 +113,9 @@ func TestFailedTryLockOfFreshClientLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestCostOfAHandoff: clients take turns. Each knows its predecessor by the predicted name. The
-// second one to join knows that the first one holds. The others learn it from their predecessor's
-// recorded grant, so they list only behind very short holds. No transaction fails.
+// TestCostOfAHandoff: if clients take turns, a handoff costs at most the requests and transactions
+// of the table. Waiters know their predecessor from the predicted name or from the recorded grant,
+// so they list the children only behind very short holds.
 func TestCostOfAHandoff(t *testing.T) {
 	for _, tt := range []struct {
 		clients, most int // most requests in a handoff
@@ -146,7 +146,7 @@ func TestCostOfAHandoff(t *testing.T) {
 				queue[i%tt.clients] = w.queue(w.ctx, clients[i%tt.clients], "x")
 				h = w.expect(queue[(i+1)%tt.clients]).hold
 			}
-			for i := range tt.clients { // each client learns of the others
+			for i := range tt.clients { // each client learns of the other clients
 				turn(i)
 			}
 			settle()
@@ -180,7 +180,8 @@ func TestCostOfAHandoff(t *testing.T) {
 	}
 }
 
-// TestHandoffWakesOneWaiter counts the requests of the other waiters during a handoff.
+// TestHandoffWakesOneWaiter: a handoff costs the waiter behind the new holder at most one request,
+// and the further waiters none.
 func TestHandoffWakesOneWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -207,8 +208,8 @@ func TestHandoffWakesOneWaiter(t *testing.T) {
 	})
 }
 
-// TestParentIsTriedOnce: a client that was alone tries to delete the parent with its entry. If
-// another one has queued meanwhile, that fails, and is not tried again while others come.
+// TestParentIsTriedOnce: a client that was alone tries to delete the parent with its entry. If that
+// fails because another client has queued, its next unlocks delete only the entry.
 func TestParentIsTriedOnce(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -223,9 +224,9 @@ func TestParentIsTriedOnce(t *testing.T) {
 	})
 }
 
-// TestBusyLockKeepsItsParent: two clients take turns quickly, and the lock is free in between. The
-// parent stays, and each join and each leave is one transaction. The parent is deleted when both
-// have stopped, or close.
+// TestBusyLockKeepsItsParent: while two clients take turns quickly, the parent stays, although the
+// lock is free in between. Each join and each leave is one transaction. When both clients have
+// stopped or closed, the parent is deleted.
 func TestBusyLockKeepsItsParent(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, clients ...*lock.Client){
 		"they go on with something else": func(w *world, _ ...*lock.Client) { time.Sleep(1500 * time.Millisecond); synctest.Wait() },
@@ -256,9 +257,9 @@ func TestBusyLockKeepsItsParent(t *testing.T) {
 	})
 }
 
-// TestJoinCorrectsItsBelief: a join with a wrong belief about the parent is refused once; then the
-// client reads the parent. A client that has just left, or has just seen other contenders, believes
-// correctly.
+// TestJoinCorrectsItsBelief: a join with a wrong belief about the parent is refused once, and then
+// the client reads the parent. A client that has just unlocked, or has just seen other contenders,
+// believes correctly.
 func TestJoinCorrectsItsBelief(t *testing.T) {
 	remove := func(w *world) {
 		anchored := w.anchored("x")
@@ -288,7 +289,7 @@ func TestJoinCorrectsItsBelief(t *testing.T) {
 			w.unlock(w.lock(b, "x"))
 			w.unlock(w.lock(b, "x"))
 		}, refused, 2},
-		{"left to another", func(w *world, a, b *lock.Client) { // the first hold leaves it
+		{"left to another", func(w *world, a, b *lock.Client) { // a's hold leaves the parent to b
 			h := w.lock(a, "x", lock.WithoutRenewal())
 			ch := w.queue(w.ctx, b, "x")
 			w.unlock(w.pass(h, ch))
@@ -308,8 +309,8 @@ func TestJoinCorrectsItsBelief(t *testing.T) {
 	}
 }
 
-// TestHolderGoesBeforeItIsRead: a client joins as the second of two, and the holder unlocks before
-// the client reads its entry. The predicted node was never seen, so the client lists.
+// TestHolderGoesBeforeItIsRead: if the holder unlocks between a waiter's join and the waiter's read
+// of the holder's entry, the waiter enters. Afterwards no node is left.
 func TestHolderGoesBeforeItIsRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

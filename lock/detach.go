@@ -183,7 +183,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hol
 		return nil, invalid("ticket", `""`, "is for nothing")
 	case t.root != c.cfg.root:
 		return nil, invalid("ticket", t, "is for a lock below %s, and the client's root is %s", t.root, c.cfg.root)
-	case t.kind != znode.Mutex && t.kind != znode.RW && t.kind != znode.Semaphore:
+	case !t.kind.IsLock():
 		return nil, fmt.Errorf("%w: the ticket is for a %s, which this release does not know", ErrKind, t.kind)
 	}
 	if err := checkContext(ctx, "attach", t.lock); err != nil {

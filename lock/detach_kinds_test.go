@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// leaving is a way to hold the lock "x", with a client that can share the lock, and one that
-// cannot.
+// leaving is a way to hold the lock "x". beside can lock it at the same time, and is nil if the
+// kind is exclusive; behind has to wait.
 type leaving struct {
 	name           string
 	take           func(c *lock.Client) taking
@@ -53,11 +53,12 @@ func (w *world) reparsed(t lock.Ticket) lock.Ticket {
 	return again
 }
 
-// TestDetachOfEachKind: a client that cannot share the lock waits all the time. A client that can
-// share it enters while the hold is detached, and after another client has attached.
+// TestDetachOfEachKind: a client that cannot share the lock waits while the hold is detached, and
+// while another client has attached to it. The attached hold keeps its entry, kind and czxid, with
+// the next incarnation.
 func TestDetachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
-		for _, died := range []bool{false, true} { // with died, the owner dies unnoticed
+		for _, died := range []bool{false, true} { // died: the owner crashes instead of detaching
 			subtest(t, fmt.Sprintf("%s, died %v", l.name, died), locktest.Options{}, func(w *world) {
 				a, b, c, d := w.client("a"), w.client("b"), w.client("c"), w.client("d")
 				h := w.take(l.take(a))
@@ -77,7 +78,7 @@ func TestDetachOfEachKind(t *testing.T) {
 					w.close(a)
 				}
 				var waiter <-chan taken
-				if !died { // after a death, the waiter would purge the entry
+				if !died { // if the owner has crashed, the waiter would purge the entry
 					waiter = w.join("x", l.behind(b))
 					time.Sleep(2 * ttl)
 					w.waits(waiter)
@@ -116,8 +117,8 @@ func TestDetachOfEachKind(t *testing.T) {
 	}
 }
 
-// TestAmbiguousAttachOfEachKind: every fault of the attaching write, to a hold and to a place in
-// the queue.
+// TestAmbiguousAttachOfEachKind: whatever fault hits the attaching write, Attach to a hold or to a
+// queued entry returns a valid hold. The waiter behind it still waits.
 func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
 		for _, enqueued := range []bool{false, true} {
@@ -162,8 +163,8 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	}
 }
 
-// TestEnqueueOfEachKind: the place is kept, whether the lock is free or not. The client that
-// attaches to it waits for its turn.
+// TestEnqueueOfEachKind: an enqueued entry keeps its place after its client has closed, whether the
+// lock is free or not. Attach waits for its turn, and a later waiter waits behind it.
 func TestEnqueueOfEachKind(t *testing.T) {
 	for _, l := range leavings {
 		for _, free := range []bool{true, false} {
@@ -194,8 +195,8 @@ func TestEnqueueOfEachKind(t *testing.T) {
 	}
 }
 
-// TestReadersWithoutAWindowShareNoEntry, not even if they waited together, so each of them can be
-// detached.
+// TestReadersWithoutAWindowShareNoEntry: readers with WithLocalWindow(0) have an entry each, even
+// if they waited together, so that each of them can be detached.
 func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", riding(0)), w.client("b")
@@ -210,8 +211,8 @@ func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
 	})
 }
 
-// TestDetachOfOneWhoSharesItsEntry: Detach is refused, because the other goroutines would lose the
-// entry.
+// TestDetachOfOneWhoSharesItsEntry: Detach of a hold returns ErrInvalid while another goroutine's
+// hold has the same entry. It succeeds when that hold is unlocked.
 func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", riding(0)), w.client("b")
@@ -224,7 +225,7 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 		again, err := a.RWMutex("x").RLock(other.Context())
 		w.ok(err)
 		w.unlock(first)
-		ticket := w.detach(other, 0) // by the handle from its context
+		ticket := w.detach(other, 0) // this also ends again, which came from its context
 		mustBe(t, again.Unlock(), lock.ErrDetached)
 		w.unlock(third)
 		writer := w.join("x", b.RWMutex("x").Lock)
@@ -234,8 +235,8 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 	})
 }
 
-// TestAttachAfterAResize: a ticket stays valid although a Resize has changed the number of permits
-// since the entry joined.
+// TestAttachAfterAResize: a ticket stays valid although Resize has changed the number of permits
+// since the entry was created.
 func TestAttachAfterAResize(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -253,8 +254,8 @@ func TestAttachAfterAResize(t *testing.T) {
 	})
 }
 
-// TestTicketOfASemaphore: the ticket has the original number of permits, which Resize does not
-// change.
+// TestTicketOfASemaphore: a ticket has the number of permits that the client passed to Semaphore,
+// also after a Resize.
 func TestTicketOfASemaphore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -271,8 +272,8 @@ func TestTicketOfASemaphore(t *testing.T) {
 	})
 }
 
-// TestEnqueueWhoseReplyIsLate: the place expires before the reply arrives. The client joins anew,
-// and the ticket's end counts from the new create.
+// TestEnqueueWhoseReplyIsLate: the entry is deleted before the reply to its create arrives. Enqueue
+// joins again, and the ticket's lease counts from the second create.
 func TestEnqueueWhoseReplyIsLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b"), w.raw("other")

@@ -68,8 +68,9 @@ func TestDetachAndAttach(t *testing.T) {
 	})
 }
 
-// TestAmbiguousDetach: whatever fault hits the detaching write, or the renewal before it, the next
-// client attaches, and no other client enters in between.
+// TestAmbiguousDetach: whatever fault hits the detaching write, the renewal before it, or the
+// create of Enqueue, the ticket is valid. No other client enters before the attached hold is
+// unlocked.
 func TestAmbiguousDetach(t *testing.T) {
 	eachMishap(t, "what", []string{"detach", "detach with a waiter", "renewal", "enqueue"}, func(w *world, what string, i int) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -111,13 +112,14 @@ func TestAmbiguousDetach(t *testing.T) {
 	})
 }
 
-// TestDetachInDoubt: the reply is lost with the connection. Before the outcome is known, another
-// client uses the ticket, or the detached lease ends.
+// TestDetachInDoubt: the reply to Detach is lost with the connection. If another client attaches or
+// the lease ends before the outcome is known, Detach returns the error of the table. If the Attach
+// was undone, the returned ticket is valid.
 func TestDetachInDoubt(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		meanwhile func(w *world, c *lock.Client, early lock.Ticket)
-		want      []error // none: the returned ticket is valid
+		want      []error // nil: the returned ticket is valid
 		not       []error
 	}{
 		{"attached to", func(w *world, c *lock.Client, early lock.Ticket) { w.attach(c, early) }, []error{lock.ErrLost, lock.ErrAttached}, nil},
@@ -157,8 +159,9 @@ func TestDetachInDoubt(t *testing.T) {
 	}
 }
 
-// TestDetachThatIsNotConfirmed: the returned ticket is valid once the lease has ended, and before
-// that as soon as the write is applied.
+// TestDetachThatIsNotConfirmed: a Detach that cannot be confirmed returns a ticket and an
+// UnlockError. Attach succeeds once the write is applied, or else once the lease and the grace have
+// ended.
 func TestDetachThatIsNotConfirmed(t *testing.T) {
 	each(t, "heals", bools, func(w *world, heals bool) {
 		a, c := w.client("a"), w.client("c")
@@ -195,12 +198,13 @@ func TestDetachOfWhatIsGone(t *testing.T) {
 		if _, err := taken.Detach(w.ctx, 0); !errors.Is(err, lock.ErrTaken) || !ticket.IsZero() {
 			t.Errorf("detached what another client had written: %v, %v", err, ticket)
 		}
-		w.wipe(z, "y") // another client wrote it: Holdfast leaves it
+		w.wipe(z, "y") // Holdfast does not delete an entry that another program has overwritten
 		w.empty()
 	})
 }
 
-// TestAttachAtOnce: two clients read the entry before either writes it. One of them gets it.
+// TestAttachAtOnce: if two clients read the entry before either writes it, one Attach succeeds and
+// the other returns ErrAttached.
 func TestAttachAtOnce(t *testing.T) {
 	each(t, "drop", []locktest.Drop{0, locktest.AfterApply}, func(w *world, drop locktest.Drop) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -232,7 +236,8 @@ func TestAttachAtOnce(t *testing.T) {
 	})
 }
 
-// TestAttachTooLate: a waiter has purged the entry, or the holder of the ticket has unlocked.
+// TestAttachTooLate: Attach returns ErrRemoved if a waiter has purged the entry, or the entry's
+// holder has unlocked.
 func TestAttachTooLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -250,7 +255,7 @@ func TestAttachTooLate(t *testing.T) {
 		w.unlock(got.hold)
 		fails(t, second(a.Attach(w.ctx, ticket)), lock.ErrRemoved, "unlocked")
 
-		// As long as no client has purged it, no client has entered.
+		// A client can attach to an expired entry that no client has purged.
 		h = w.lock(a, "y")
 		ticket = w.detach(h, 0)
 		time.Sleep(10 * ttl)
@@ -260,8 +265,9 @@ func TestAttachTooLate(t *testing.T) {
 	})
 }
 
-// TestAttachToWhatWasNotDetached: Attach waits as long as the owner may believe that it holds the
-// lock: until the owner leaves, or the lease has certainly ended. Then the owner cannot return.
+// TestAttachToWhatWasNotDetached: Attach to an entry that is not detached waits until the owner
+// detaches it, or until its lease has certainly ended. An owner that reconnects after that has lost
+// the hold.
 func TestAttachToWhatWasNotDetached(t *testing.T) {
 	each(t, "dies", bools, func(w *world, dies bool) {
 		a, b := w.client("a"), w.client("b")
@@ -292,8 +298,9 @@ func TestAttachToWhatWasNotDetached(t *testing.T) {
 	})
 }
 
-// TestEntryThatAnotherServerDoesNotKnowYet: the session ends between the Sync and the read, and the
-// next server lags behind. Its answer that the entry does not exist proves nothing.
+// TestEntryThatAnotherServerDoesNotKnowYet: the session ends between the Sync and the read of an
+// entry, and the next server lags behind. If this server answers that the entry does not exist, the
+// client reads again.
 func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
 	for name, ask := range map[string]func(w *world, a *lock.Client, h *lock.Hold) error{
 		"attach": func(w *world, _ *lock.Client, h *lock.Hold) error {
@@ -333,8 +340,8 @@ func TestEntryThatAnotherServerDoesNotKnowYet(t *testing.T) {
 	}
 }
 
-// TestOwnerLearnsOfAnAttachment: an owner whose clock stood still learns of it from its next
-// renewal.
+// TestOwnerLearnsOfAnAttachment: an owner was suspended, and its clocks do not show that. If
+// another client has attached meanwhile, the owner learns of it from its next renewal.
 func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -355,7 +362,8 @@ func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 	})
 }
 
-// TestEnqueue: the place is kept while its client is away, and later waiters wait.
+// TestEnqueue: an enqueued entry keeps its place after its client has closed, and later waiters
+// wait behind it. An Attach that gives up before its turn leaves the entry detached.
 func TestEnqueue(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -366,7 +374,7 @@ func TestEnqueue(t *testing.T) {
 		w.close(b)
 		behind := w.queue(w.ctx, c, "x")
 		time.Sleep(5 * ttl)
-		for range 3 { // attaches before its turn, gives up, and keeps its place
+		for range 3 { // each Attach gives up before its turn, and the entry keeps its place
 			ctx := w.limited(2 * ttl)
 			_, err := c.Attach(ctx, ticket)
 			mustBe(t, err, context.DeadlineExceeded, lock.ErrHeld)
@@ -394,7 +402,8 @@ func TestEnqueue(t *testing.T) {
 	})
 }
 
-// TestAttachGivenUp: the caller gives up while the attaching write is in flight.
+// TestAttachGivenUp: if the caller gives up while the attaching write is in flight, the client
+// detaches the entry again, and another client can attach.
 func TestAttachGivenUp(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		a, c := w.client("a"), w.client("c")
@@ -421,8 +430,9 @@ func TestAttachGivenUp(t *testing.T) {
 	})
 }
 
-// TestPutBackWhoseReplyIsLost: before the outcome is known, another client attaches, and its hold
-// is broken. That client must learn of it before the next one enters.
+// TestPutBackWhoseReplyIsLost: a client whose Attach gave up detaches the entry again, and the
+// reply is lost. It does not delete the entry, to which another client has attached meanwhile. So
+// the holder learns from the entry that it is force-released.
 func TestPutBackWhoseReplyIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c, d := w.client("a"), w.client("c"), w.client("d")
@@ -449,7 +459,8 @@ func TestPutBackWhoseReplyIsLost(t *testing.T) {
 	})
 }
 
-// TestCloseWhileAttached: Close keeps an attached place in the queue, and ends an attached hold.
+// TestCloseWhileAttached: Close keeps an attached entry that waits in the queue, and ends an
+// attached hold.
 func TestCloseWhileAttached(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -533,7 +544,8 @@ func TestAttachRefuses(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAnAttachment: the lease counts from the send, however late the reply is.
+// TestLeaseOfAnAttachment: the lease of an attached hold counts from the send of the write, however
+// late the reply is.
 func TestLeaseOfAnAttachment(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -546,8 +558,8 @@ func TestLeaseOfAnAttachment(t *testing.T) {
 	})
 }
 
-// TestParentOfAnEntryThatCameBack: this process has detached an entry, and another process has
-// unlocked it. Neither that entry nor the next one of this process leaves a node behind.
+// TestParentOfAnEntryThatCameBack: a client detaches an entry, and another client attaches to it
+// and unlocks it. No node is left then, nor after the first client's next hold.
 func TestParentOfAnEntryThatCameBack(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")

@@ -14,8 +14,8 @@ import (
 )
 
 // TestLeaderThroughFlaps: faults of sessions and connections do not affect a leader, its candidates
-// or its observers. Curator's latch gives up the leadership with the session. It has had two
-// leaders, or none, when several clients reconnected at once (CURATOR-644, -645, -652, -696).
+// or its observers. Curator's latch gives up the leadership with the session (CURATOR-644, -645,
+// -652, -696).
 func TestLeaderThroughFlaps(t *testing.T) {
 	everybody := []string{"a", "b", "c", "observer"}
 	for _, tt := range []struct {
@@ -67,9 +67,8 @@ func TestLeaderThroughFlaps(t *testing.T) {
 	}
 }
 
-// TestCandidatesThatFlapTogether: each leader resigns while all sessions flap, so the next
-// candidate begins amid faults. There is always exactly one next leader, and no loop without one
-// (CURATOR-645).
+// TestCandidatesThatFlapTogether: if each leader resigns while sessions of the candidates expire,
+// there is always exactly one next leader (CURATOR-645).
 func TestCandidatesThatFlapTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		type one struct {
@@ -133,7 +132,7 @@ func TestCandidatesThatFlapTogether(t *testing.T) {
 }
 
 // TestLeaderKnowsFirst: a leader that cannot renew its lease learns that it no longer leads before
-// the next one does. Observers no longer see it either.
+// the next candidate leads. From then on observers see the next one only.
 func TestLeaderKnowsFirst(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
@@ -153,8 +152,8 @@ func TestLeaderKnowsFirst(t *testing.T) {
 	})
 }
 
-// TestLeaderDeadForLong: a new candidate does not wait for a lease that ended long ago
-// (client-go#448), although it did not observe that. It needs a dozen round trips.
+// TestLeaderDeadForLong: if the last leader's lease ended long ago, a new candidate leads within a
+// dozen round trips, although it did not observe that end (client-go#448).
 func TestLeaderDeadForLong(t *testing.T) {
 	each(t, "ago", []time.Duration{ttl + grace + time.Second, time.Hour}, func(w *world, ago time.Duration) {
 		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
@@ -174,8 +173,8 @@ func TestLeaderDeadForLong(t *testing.T) {
 	})
 }
 
-// TestLeaderThroughChangesOfZooKeepersLeader: the clocks of ZooKeeper's leaders differ. The elected
-// leader continues, all clients see it, and none takes it for dead.
+// TestLeaderThroughChangesOfZooKeepersLeader: if the ensemble elects leaders with other clocks, the
+// elected leader stays valid, clients see it, and the next candidate waits.
 func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, b, observer := w.dial("a"), w.dial("b"), w.dial("observer")
@@ -199,9 +198,9 @@ func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
 	})
 }
 
-// TestFirstCandidateWhoseReplyIsLost: the first candidate's entry shows its leadership from its
-// creation. So it leads, although one of a higher priority joins before the first one knows.
-// Observers see each leader in that order, and no other candidate.
+// TestFirstCandidateWhoseReplyIsLost: the reply to the first candidate's create is lost, and a
+// candidate of a higher priority joins. Observers see each leader in the order of leadership, and
+// no other candidate.
 func TestFirstCandidateWhoseReplyIsLost(t *testing.T) {
 	forEachMishap(t, func(w *world, mishap int) {
 		a, b := w.dial("a"), w.dial("b")

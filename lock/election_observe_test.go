@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// shown has the events of an election's observer.
+// shown records what an observer of an election receives.
 type shown struct {
 	mu     sync.Mutex
 	all    []lock.Candidate
@@ -23,7 +23,7 @@ type shown struct {
 	cancel context.CancelFunc
 }
 
-// observe observes the election in the background.
+// observe observes the election in the background, until stop or the end of the test.
 func (w *world) observe(ctx context.Context, c *lock.Client) *shown {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &shown{done: make(chan struct{}), cancel: cancel}
@@ -99,8 +99,8 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// TestObserveWhereNobodyIs: there is no candidate, and the parent stays. The observer sees the
-// first candidate at once.
+// TestObserveWhereNobodyIs: if a lock's parent exists and has no candidates, an observer sees that
+// there is no leader, and then the first candidate at once.
 func TestObserveWhereNobodyIs(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, observer, z := w.dial("a"), w.dial("observer"), w.raw("other")
@@ -118,8 +118,8 @@ func TestObserveWhereNobodyIs(t *testing.T) {
 	})
 }
 
-// TestObserversEnd: an observer ends with its context, with the loop, and with the client, which
-// does not wait longer for it.
+// TestObserversEnd: an observer ends with its context, with its loop, and with its client. Close
+// does not take longer because of an observer.
 func TestObserversEnd(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a")
@@ -148,8 +148,8 @@ func TestObserversEnd(t *testing.T) {
 	})
 }
 
-// TestWatchesOfObservers: many observers over a long time need only as many watches as there are
-// nodes to watch.
+// TestWatchesOfObservers: 20 observers and 20 leaders leave at most 64 watches, and each observer
+// reads the leader's entry about once per renewal.
 func TestWatchesOfObservers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c := w.dial("a"), w.dial("observer")
@@ -190,7 +190,8 @@ func TestObserverOfDeadLeader(t *testing.T) {
 	})
 }
 
-// TestObserverComesBack: changes during an outage are shown after the reconnect, and not before.
+// TestObserverComesBack: a disconnected observer sees no change. After it has reconnected it sees
+// the present leader.
 func TestObserverComesBack(t *testing.T) {
 	each(t, "expire", bools, func(w *world, expire bool) {
 		a, b := w.dial("a"), w.dial("b")
@@ -214,8 +215,8 @@ func TestObserverComesBack(t *testing.T) {
 	})
 }
 
-// TestLeaderByALaggingServer: a client does not see an earlier leader than the last one that it
-// saw.
+// TestLeaderByALaggingServer: if a client's server lags behind, Leader still returns the present
+// leader. Observe shows each leader once, in order.
 func TestLeaderByALaggingServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		leader, behind := w.Leader(), w.followers()[0]
@@ -235,8 +236,8 @@ func TestLeaderByALaggingServer(t *testing.T) {
 	})
 }
 
-// TestObserverLeavesNoParent: the last candidate deletes the lock's node while its client still
-// observes.
+// TestObserverLeavesNoParent: the parent is deleted after the last candidate has resigned, although
+// its client still observes.
 func TestObserverLeavesNoParent(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -246,7 +247,7 @@ func TestObserverLeavesNoParent(t *testing.T) {
 		next := start(func() (*lock.Hold, error) { return holdOf(a.Election("x").Campaign(w.ctx, "a")) })
 		w.waits(next)
 		w.ok(first.Resign())
-		time.Sleep(2 * time.Second) // until the other client has dealt with its parent
+		time.Sleep(2 * time.Second) // until b has tried to delete the parent
 		w.finish(w.await(next).hold)
 	})
 }

@@ -55,8 +55,9 @@ func (w *world) succession(leader *lock.Hold, waiting map[string]<-chan taken) s
 	return strings.Join(order, " ")
 }
 
-// TestPriorities: the next leader is the earliest waiting candidate of the highest priority. A
-// candidate that yields is never shown.
+// TestPriorities: a candidate at the head of the queue leads if no waiting candidate has a higher
+// priority. Otherwise it yields and queues again at the end. Observers do not see candidates that
+// yield.
 func TestPriorities(t *testing.T) {
 	for waiting, want := range map[string]string{
 		"1a 1b 1c":       "1a 1b 1c",
@@ -83,11 +84,11 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// TestHigherCandidateDies: a candidate of a higher priority dies while it waits. A candidate that
-// sees that lease expired no longer yields; otherwise it waits for that lease to end, and then
-// leads. None polls.
+// TestHigherCandidateDies: if the candidates of higher priorities have crashed, another candidate
+// leads at once if their leases have expired, or else after they have expired. All candidates
+// together need at most 40 transactions.
 func TestHigherCandidateDies(t *testing.T) {
-	each(t, "before", []time.Duration{0, ttl + grace + time.Second}, func(w *world, before time.Duration) { // time since the death when the leader resigns
+	each(t, "before", []time.Duration{0, ttl + grace + time.Second}, func(w *world, before time.Duration) { // from the crash to the resignation
 		leader, waiting := w.candidates("1a", "1b", "2c", "3d")
 		for _, v := range []string{"2c", "3d"} {
 			w.die(v, w.entryOf(v))
@@ -117,8 +118,8 @@ func TestHigherCandidateDies(t *testing.T) {
 	})
 }
 
-// TestSuperiorThatCrashLoops: a candidate of a higher priority crashes before it leads, again and
-// again. The others yield to it, but not forever.
+// TestSuperiorThatCrashLoops: if candidates of a higher priority crash again and again before they
+// lead, each other candidate still leads within three times TTL and grace.
 func TestSuperiorThatCrashLoops(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader, waiting := w.candidates("1a", "1b")
@@ -148,8 +149,8 @@ func TestSuperiorThatCrashLoops(t *testing.T) {
 	})
 }
 
-// TestCandidateLooksForLong: a candidate reads the others until its own lease is over. Then it must
-// renew before it leads, and keeps its place.
+// TestCandidateLooksForLong: if a candidate cannot read the other entries until its own lease has
+// ended, it leads only after a later write succeeds, and by the same entry.
 func TestCandidateLooksForLong(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader := w.leads(w.campaign(w.ctx, w.dial("leader"), "leader"), "leader")
@@ -180,7 +181,7 @@ func TestCandidateLooksForLong(t *testing.T) {
 	})
 }
 
-// entryOf returns the path of the entry with that owner.
+// entryOf returns the path of the owner's entry at lock "x".
 func (w *world) entryOf(owner string) string {
 	w.Helper()
 	for _, n := range w.entries("x") {
@@ -192,8 +193,8 @@ func (w *world) entryOf(owner string) string {
 	return ""
 }
 
-// TestHigherCandidateGoesAway: the candidate of a higher priority leaves at any moment while others
-// yield to it. There is a next leader at once.
+// TestHigherCandidateGoesAway: if the candidate of the highest priority gives up at any moment
+// while the other candidates yield to it, there is a next leader at once.
 func TestHigherCandidateGoesAway(t *testing.T) {
 	for after := time.Duration(0); after < 60*latency; after += latency {
 		subtest(t, fmt.Sprint("after ", after), locktest.Options{}, func(w *world) {
@@ -235,9 +236,9 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 	}
 }
 
-// TestGivingWayFails: whatever request of a yielding candidate is refused, lost or not answered,
-// one candidate leads in the end. It is the one of the higher priority, unless the other led
-// before.
+// TestGivingWayFails: whichever of the first eight requests of a yielding candidate is refused,
+// lost or not answered, the candidate of the higher priority leads next, and then the one that
+// yielded.
 func TestGivingWayFails(t *testing.T) {
 	for nth := range 8 {
 		forEachMishap(t, func(w *world, mishap int) {
@@ -261,7 +262,7 @@ func TestGivingWayFails(t *testing.T) {
 }
 
 // TestHigherCandidateDoesNotDepose: a candidate of a higher priority does not depose the leader,
-// but can ask it to resign. The old leader can campaign again.
+// but can request that it resigns. The old leader can campaign again.
 func TestHigherCandidateDoesNotDepose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -285,9 +286,9 @@ func TestHigherCandidateDoesNotDepose(t *testing.T) {
 	})
 }
 
-// TestFirstCandidateOfAll: the first candidate is shown as the leader from the creation of its
-// entry and the parent. It leads although one of a higher priority joins before the first one has
-// the reply.
+// TestFirstCandidateOfAll: observers see the first candidate as the leader from the creation of its
+// entry. It leads, although a candidate of a higher priority joins before the first one has the
+// reply.
 func TestFirstCandidateOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -315,8 +316,8 @@ func TestFirstCandidateOfAll(t *testing.T) {
 	})
 }
 
-// TestDamagedCandidateIsNotGivenWayTo: a damaged entry may have no owner, so a candidate behind it
-// would wait until it is deleted by hand.
+// TestDamagedCandidateIsNotGivenWayTo: a candidate does not yield to a damaged entry, because the
+// entry may have no owner.
 func TestDamagedCandidateIsNotGivenWayTo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader, waiting := w.candidates("1a")

@@ -34,7 +34,7 @@ func holdOf(l *lock.Leadership, err error) (*lock.Hold, error) {
 	return l.Hold, nil
 }
 
-// leader returns the leader's value, "" if there is none.
+// leader returns the value of the leader that c sees, "" if there is none.
 func (w *world) leader(c *lock.Client) string {
 	w.Helper()
 	l, err := c.Election("x").Leader(w.ctx)
@@ -43,7 +43,6 @@ func (w *world) leader(c *lock.Client) string {
 	return l.Value
 }
 
-// valueOf returns the value of a leadership's hold.
 func valueOf(h *lock.Hold) string { return h.Metadata()[znode.ValueKey] }
 
 // leads checks that a candidate was elected, and that all clients see it.
@@ -149,9 +148,8 @@ func TestElectionArguments(t *testing.T) {
 	})
 }
 
-// TestElectionCosts: a free election costs one transaction, like a mutex, which also publishes the
-// leader. A query for the leader takes three reads. After a resignation the next leader needs one
-// list of the candidates and one write more than the next holder of a mutex.
+// TestElectionCosts: a free election costs one request. Leader costs three reads. After a
+// resignation the next leader sends at most three requests, one of them a write.
 func TestElectionCosts(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -36,7 +36,7 @@ func ExampleMutex_Enqueue() {
 	// its turn: true
 }
 
-// Work that any process may do next: the fastest one gets the lock.
+// Use WithBarging for work that any process may do next: the fastest one gets the lock.
 func ExampleWithBarging() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -49,7 +49,8 @@ func ExampleWithBarging() {
 	// Output: refilled
 }
 
-// A lock that one process takes again and again, and others rarely, costs no request.
+// With WithIdle, a process that takes the same lock again and again sends a request for the first
+// use only, as long as no other client requests the lock.
 func ExampleWithIdle() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()
@@ -69,7 +70,7 @@ func ExampleWithIdle() {
 	// Output: writes for a thousand more: 0
 }
 
-// A lease without renewal, for work that extends it step by step.
+// WithoutRenewal gives a lease of fixed length. Extend prolongs it as the work proceeds.
 func ExampleHold_Extend() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -112,7 +113,7 @@ func ExampleWithObserver() {
 	// Output: acquired: 3 lost: 0
 }
 
-// A candidate on a better machine leads next, although others already wait.
+// A candidate with a higher priority leads next, although another candidate joined before it.
 func ExampleWithPriority() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -127,7 +128,7 @@ func ExampleWithPriority() {
 		check(l.Resign())
 	}
 	stood.Go(func() { stand("another spare", 1) })
-	await(ctx, locks, 2) // the waiter is first in the queue
+	await(ctx, locks, 2) // until the first of them waits
 	stood.Go(func() { stand("the best", 9) })
 	await(ctx, locks, 3)
 	check(leads.Resign())

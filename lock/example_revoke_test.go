@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// A holder that releases its lock when another client requests that.
+// A holder releases its lock when another client requests that.
 func ExampleHold_Revoked() {
 	ctx := context.Background()
 	locks, done := newClient(lock.WithOwner("deploy"))

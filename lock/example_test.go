@@ -17,12 +17,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// The examples run on a ZooKeeper in memory. A service omits WithDialer and names its servers.
+// newEnsemble returns a ZooKeeper in memory. A service omits WithDialer and passes the addresses of
+// its servers.
 func newEnsemble() *locktest.Ensemble {
 	return must(locktest.New(locktest.Options{}))
 }
 
-// newClient returns a client of such a ZooKeeper.
+// newClient returns a client of a new in-memory ZooKeeper. done closes both.
 func newClient(opts ...lock.Option) (locks *lock.Client, done func()) {
 	ensemble := newEnsemble()
 	locks = must(lock.Dial(context.Background(), ensemble.Servers(), append(opts, lock.WithDialer(ensemble.Dial))...))
@@ -51,7 +52,7 @@ func Example() {
 	defer ensemble.Close()
 	ctx := context.Background()
 
-	start, cancel := context.WithTimeout(ctx, 30*time.Second) // without, Dial waits for servers for ever
+	start, cancel := context.WithTimeout(ctx, 30*time.Second) // without a deadline, Dial waits until a server answers
 	defer cancel()
 	locks, err := lock.Dial(start, ensemble.Servers(), lock.WithTTL(30*time.Second), lock.WithDialer(ensemble.Dial))
 	if err != nil {
@@ -102,7 +103,7 @@ func ExampleMutex_TryLock() {
 	// Output: billing is at it
 }
 
-// A job that several hosts start at the same time, and only one should run.
+// Several hosts start a job at the same time, and only one of them runs it.
 func ExampleMutex_TryDo() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -127,11 +128,11 @@ func ExampleClient_LockAll() {
 	locks, done := newClient()
 	defer done()
 
-	// A transfer in the other direction may name them in the opposite order.
+	// A transfer in the other direction may name the locks in the opposite order.
 	holds := must(locks.LockAll(ctx, "accounts/7", "accounts/3"))
 	defer holds.Unlock()
 
-	// The context ends when one of them is lost. Each has its own token.
+	// The context ends when any of the holds is lost.
 	for hold := range holds.All() {
 		check(ship(holds.Context(), hold.Token()))
 		fmt.Println("under", hold.Name())
@@ -141,7 +142,8 @@ func ExampleClient_LockAll() {
 	// under accounts/7
 }
 
-// Any free environment of a pool. If none is free, the caller waits for the first that comes free.
+// LockAny locks any free environment of a pool. If none is free, it waits for the first that is
+// unlocked.
 func ExampleClient_LockAny() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -157,8 +159,8 @@ func ExampleClient_LockAny() {
 	// Output: tests run in env/2
 }
 
-// The context of a hold can take the same lock again, so functions that need the lock can call each
-// other.
+// A call with the context of a hold reenters its lock, so functions that need the lock can call
+// each other.
 func ExampleMutex_Lock_again() {
 	ctx := context.Background()
 	locks, done := newClient()
@@ -181,7 +183,7 @@ func ExampleRWMutex() {
 	defer done()
 	catalog := locks.RWMutex("catalog")
 
-	// Two clients read at the same time, and no client writes meanwhile.
+	// Two readers hold the lock at the same time, and no writer does meanwhile.
 	check(catalog.RDo(ctx, func(context.Context) error {
 		return catalog.RDo(ctx, func(context.Context) error {
 			_, err := catalog.TryLock(ctx)
@@ -241,7 +243,7 @@ func ExampleHold_Context() {
 	locks, done := newClient()
 	defer done()
 
-	// A lease of 100 ms without renewal.
+	// The lease lasts 100 ms and is not renewed.
 	hold := must(locks.Mutex("draw", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx))
 	<-hold.Context().Done()
 	err := context.Cause(hold.Context())
@@ -338,7 +340,7 @@ func ExampleHold_Txn() {
 	locks, done := newClient()
 	defer done()
 
-	// A lease of 100 ms without renewal.
+	// The lease lasts 100 ms and is not renewed.
 	hold := must(locks.Mutex("config", lock.WithTTL(100*time.Millisecond), lock.WithoutRenewal()).Lock(ctx))
 	err := hold.Txn(ctx,
 		lock.OpCreate("/config", []byte("v1"), 0, zk.WorldACL(zk.PermAll)),
@@ -357,7 +359,7 @@ func ExampleHold_Txn() {
 	// too late: true
 }
 
-// A health check of a service, such as /healthz, that fails while locks are not renewed.
+// The health check of a service, such as /healthz, fails while Check returns an error.
 func ExampleClient_Check() {
 	locks, done := newClient()
 	defer done()
@@ -373,7 +375,7 @@ func ExampleClient_Check() {
 	// Output: 200
 }
 
-// A loop that finishes its work in time if the lock is about to be lost.
+// A loop finishes its work in time if the lock is about to be lost.
 func ExampleHold_AtRisk() {
 	ensemble := newEnsemble()
 	defer ensemble.Close()

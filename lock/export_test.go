@@ -32,16 +32,17 @@ func RequestOf(ctx context.Context) any { return requestStateOf(ctx) }
 // Session returns the id of the client's present session.
 func (c *Client) Session() int64 { return c.conn.Session() }
 
-// Orphans returns the number of remembered attempts whose entries should not exist.
+// Orphans returns the number of orphaned creates that the client remembers.
 func (c *Client) Orphans() int { return c.queue.Orphans() }
 
-// Wards returns the number of remembered entries whose holds have listened.
+// Wards returns the number of entries that the client remembers for Revoked, including ones that
+// ended a while ago.
 func (c *Client) Wards() int { return c.inbox.Wards() }
 
 // Watches returns the number of remembered watches, including those that fired.
 func (c *Client) Watches() int { return c.conn.Watches() }
 
-// WithSeed gives a client repeatable randomness.
+// WithSeed seeds a client's randomness, so that a run can be repeated.
 func WithSeed(seed1, seed2 uint64) Option {
 	return clientOption(func(c *config) error {
 		c.random = rand.New(&lockedSource{PCG: rand.NewPCG(seed1, seed2)})

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestForeignParentIsRefusedAndUntouched: the node at the path is not a lock of Holdfast.
+// TestForeignParentIsRefusedAndUntouched: if the node at a lock's path is not a parent of this kind
+// of lock, Lock and TryLock return ErrForeign or ErrKind, and do not change it.
 func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 	for _, tt := range []struct {
 		name, data string
@@ -56,8 +57,8 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 	}
 }
 
-// TestUnparsableSiblingIsIgnored: a child that is no contender blocks no client, and keeps the
-// parent.
+// TestUnparsableSiblingIsIgnored: a child that is no contender blocks no client. No client deletes
+// the child or the parent.
 func TestUnparsableSiblingIsIgnored(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
@@ -81,8 +82,8 @@ func TestUnparsableSiblingIsIgnored(t *testing.T) {
 }
 
 // TestForeignContenderIsWaitedFor: clients wait for the entries of zk.Lock, Curator and kazoo, and
-// for damaged or newer entries of Holdfast. They never purge them, whatever the data. They wait
-// without polling.
+// for damaged or newer entries of Holdfast. They do not change these entries, whatever the data,
+// and read no more often than every 30 s.
 func TestForeignContenderIsWaitedFor(t *testing.T) {
 	expired := string((&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1}).Encode())
 	for _, tt := range []struct {
@@ -131,8 +132,8 @@ func TestForeignContenderIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestEntryWithNodeBelowIt: another program created a node below an entry, so ZooKeeper refuses to
-// delete the entry. The error says so, and the client tries again from time to time.
+// TestEntryWithNodeBelowIt: ZooKeeper refuses to delete an entry that has a child. TryLock returns
+// ErrForeign, and Unlock an UnlockError. A waiter enters after the child is deleted.
 func TestEntryWithNodeBelowIt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		b, z := w.client("b"), w.raw("other")
@@ -155,12 +156,13 @@ func TestEntryWithNodeBelowIt(t *testing.T) {
 		var unconfirmed *lock.UnlockError
 		isTrue(t, errors.As(err, &unconfirmed), "unlocked: %v", err)
 		w.remove(z, child)
-		w.unlock(w.lock(b, "x")) // a's entry has left in the background, or its lease has ended
+		w.unlock(w.lock(b, "x")) // b's entry was deleted in the background, or its lease has ended
 		w.empty()
 	})
 }
 
-// TestSharedPathWithGoZookeepersLock: zk.Lock and Holdfast queue behind each other, in turn.
+// TestSharedPathWithGoZookeepersLock: zk.Lock and Holdfast's clients hold the lock one at a time,
+// in the order in which they queued.
 func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: true}))
@@ -184,9 +186,10 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 	})
 }
 
-// TestDeadHolderBeforeAForeignEntry: other libraries do not purge Holdfast's dead entries. The
-// waiter behind the foreign entries does so in time; then it is the foreign clients' turn. In some
-// cases a waiter between the dead entry and the foreign ones leaves before it purges.
+// TestDeadHolderBeforeAForeignEntry: a Holdfast waiter behind foreign entries purges a dead
+// Holdfast entry ahead of them, because other libraries do not. It still waits for the foreign
+// entries. In some cases a waiter between the dead entry and the foreign ones leaves before it
+// purges.
 func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 	each(t, "waiter between with a TTL of", []time.Duration{0, ttl, 10 * ttl}, func(w *world, between time.Duration) {
 		z := w.raw("other")
@@ -235,7 +238,8 @@ func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 	})
 }
 
-// TestNestedLocks: a lock may be the ancestor of others, whichever was created first.
+// TestNestedLocks: the path of a lock may be an ancestor of another lock's path, whichever was
+// created first. Neither lock blocks the other.
 func TestNestedLocks(t *testing.T) {
 	each(t, "locks", []string{"a a/b", "a a/b/c", "a/b a", "a/b a/b/c", "a/b/c a", "a/b/c a/b"}, func(w *world, both string) {
 		first, second, _ := strings.Cut(both, " ")
@@ -249,7 +253,7 @@ func TestNestedLocks(t *testing.T) {
 		w.waits(ch2)
 		w.unlock(w.pass(h2, ch2), h1)
 		time.Sleep(2 * time.Second)
-		// The last client deletes the outermost lock's node; ancestors stay.
+		// No entry is left, and the nodes that are left are parents or ancestors.
 		for _, n := range w.bare() {
 			if p, err := znode.DecodeParent(w.node(n).Data); err != nil || strings.Contains(n, "-lock-") {
 				t.Errorf("left behind: %s, %+v, %v", n, p, err)
@@ -264,8 +268,8 @@ func TestNestedLocks(t *testing.T) {
 	})
 }
 
-// TestWaiterThatLosesItsEntry: the waiter queues again at the end. It notices within the time of a
-// renewal.
+// TestWaiterThatLosesItsEntry: a waiter whose entry is deleted or overwritten notices that within
+// the interval of renewals, and queues again at the end.
 func TestWaiterThatLosesItsEntry(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, path string){
 		"own entry is gone": func(w *world, path string) { w.remove(w.raw("admin"), path) },
@@ -293,19 +297,19 @@ func TestWaiterThatLosesItsEntry(t *testing.T) {
 	})
 }
 
-// TestWholeLockDeleted: an operator deletes the lock under a holder and waiters. The owner learns
-// of it at its next renewal, and the waiters queue again.
+// TestWholeLockDeleted: an operator deletes a lock's nodes under a holder and waiters. The holder
+// learns of it at its next renewal, and the waiters queue again.
 func TestWholeLockDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		first, second := w.queue(w.ctx, b, "x"), w.queue(w.ctx, c, "x")
 		z := w.raw("admin")
-		w.wipe(z, "x") // the last entry first: a waiter then loses its own before the one ahead
+		w.wipe(z, "x") // the last entry first, so that a waiter loses its own entry before the one ahead
 		time.Sleep(ttl / 2)
 		mustBe(t, h.Err(), lock.ErrLost, lock.ErrRemoved)
-		// The first waiter knew that it was next and that its entry was fresh. Nothing protects
-		// against a deletion then, but the waiter learns of it at once.
+		// The first waiter enters, because it had just seen its own entry and no other one ahead.
+		// Its hold ends at once.
 		got := w.expect(first).hold
 		mustBe(t, got.Err(), lock.ErrLost, lock.ErrRemoved)
 		next := w.expect(second).hold
@@ -315,8 +319,8 @@ func TestWholeLockDeleted(t *testing.T) {
 	})
 }
 
-// TestParentOfAnEntryThatIsGone: a client that was alone finds its hold's entry removed, at a
-// renewal or at Unlock. It then deletes the parent.
+// TestParentOfAnEntryThatIsGone: if another program deletes the entry of a client that was alone,
+// Unlock returns ErrRemoved, and the client deletes the parent.
 func TestParentOfAnEntryThatIsGone(t *testing.T) {
 	each(t, "renewed", bools, func(w *world, renewed bool) {
 		a := w.client("a")
@@ -330,12 +334,9 @@ func TestParentOfAnEntryThatIsGone(t *testing.T) {
 	})
 }
 
-// TestAcquiredOnANodeOfTheSessionBefore is the race of CURATOR-604, with Curator's requests. Its
-// create is applied, and the reply is lost with the session. In the next session it finds its node
-// by the id in the name, and acquire() returns before the server has ended the session of that
-// node. Holdfast's client waits for the node as long as it exists. When it goes, Holdfast enters,
-// although the other client believes that it holds the lock, and the other client then does no
-// harm.
+// TestAcquiredOnANodeOfTheSessionBefore: a Curator client believes that it holds the lock by a node
+// of its previous session (CURATOR-604). Holdfast's client waits as long as the node exists, and
+// then enters. The Curator client's later requests do not affect the hold.
 func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		ours := w.client("ours")
@@ -370,7 +371,8 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 	})
 }
 
-// TestOwnEntryHasGoneToo: the waiter's own entry has gone too when the waiter ahead gives up.
+// TestOwnEntryHasGoneToo: if a waiter's entry is deleted and then the waiter ahead gives up, the
+// waiter does not enter while the lock is held.
 func TestOwnEntryHasGoneToo(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("other")

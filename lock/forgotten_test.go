@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// busy makes some transactions, so that a server without its data knows fewer than the client.
+// busy locks and unlocks 50 times, so that the client has seen more transactions than servers that
+// lose their data.
 func (w *world) busy(c *lock.Client) {
 	w.Helper()
 	for range 50 {
@@ -24,9 +25,9 @@ func (w *world) busy(c *lock.Client) {
 	}
 }
 
-// TestServerThatLostItsData: the server refuses the client, because the client has seen more
-// transactions. The client reports this, and begins anew after the session timeout. Holds whose
-// entries have gone end.
+// TestServerThatLostItsData: servers that have lost their data refuse a client that has seen more
+// transactions. Check returns an error that says so, and the client starts a new session after the
+// session timeout. Holds whose entries are gone end.
 func TestServerThatLostItsData(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		subtest(t, fmt.Sprint("members ", members), locktest.Options{Members: members}, func(w *world) {
@@ -59,7 +60,8 @@ func TestServerThatLostItsData(t *testing.T) {
 	}
 }
 
-// TestServerThatLostItsDataHasAnotherClock: no entry is judged by knowledge of the old clock.
+// TestServerThatLostItsDataHasAnotherClock: if the servers have lost their data and their clock has
+// changed, a client does not judge entries by the old clock.
 func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -80,8 +82,8 @@ func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
 	})
 }
 
-// TestServerThatRefusesForAWhile: a server refuses sessions while it starts or has no quorum. That
-// costs no session.
+// TestServerThatRefusesForAWhile: a server that refuses the session for less than the session
+// timeout does not cost the client its session.
 func TestServerThatRefusesForAWhile(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var refuses atomic.Bool
@@ -107,9 +109,9 @@ func TestServerThatRefusesForAWhile(t *testing.T) {
 	})
 }
 
-// TestDataLostBehindASessionThatEnded: a client whose session just ended has seen no transaction in
-// the next one, so servers that have lost their data do not refuse it. It does not judge a live
-// entry as one of an earlier term.
+// TestDataLostBehindASessionThatEnded: a client whose session has just ended has seen no
+// transaction in the next one, so servers that have lost their data accept it. The client does not
+// purge a live entry as one of an earlier term.
 func TestDataLostBehindASessionThatEnded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -132,8 +134,8 @@ func TestDataLostBehindASessionThatEnded(t *testing.T) {
 	})
 }
 
-// TestLeaderAfterDataLostUnseen: the servers have lost their data and made more transactions since
-// than before. So transaction numbers do not show the loss. An observer still sees the new leader.
+// TestLeaderAfterDataLostUnseen: the servers have lost their data, and have made more transactions
+// since than before. So they accept the client. An observer still sees the new leader.
 func TestLeaderAfterDataLostUnseen(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		busy := func(label string) {

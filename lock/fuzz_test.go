@@ -28,10 +28,10 @@ const (
 	hostileNoDelete   = 1 << 7 // first byte only: no child of the lock can be deleted
 )
 
-// FuzzHostileChildren creates nodes of any name, data and ACL below a lock's node. A client that
-// requests the lock gets it, or an error about the node in the way, or is denied, in time. It
-// deletes nothing but expired entries of Holdfast, leaves only one anchor, and can take other locks
-// meanwhile.
+// FuzzHostileChildren creates nodes of any name, data and ACL below a lock's parent. TryLock and
+// Lock return a hold, an error that names a node in the way, or ErrDenied, within three TTLs. The
+// client deletes nothing but expired entries of Holdfast, leaves only one anchor, and can lock
+// another lock meanwhile.
 func FuzzHostileChildren(f *testing.F) {
 	expired := (&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1, AcquiredAt: 1}).Encode()
 	ours := "0123456789abcdef-lock-0000000000" // ahead of all later entries
@@ -50,7 +50,7 @@ func FuzzHostileChildren(f *testing.F) {
 		{ours, "\x09", nil}, // expired and unreadable
 		{ours, "\x11", nil},
 		{ours, "\x05", nil},              // expired, but ephemeral
-		{"lock-0000000000", "\x01", nil}, // expired, but not ours by its name
+		{"lock-0000000000", "\x01", nil}, // expired, but the name is not that of a Holdfast entry
 		{ours, "\x41", nil},              // expired, with a child
 		{ours, "\x81", nil},              // expired, and cannot be deleted
 		{"config", "\xc8", []byte("keep out")},
@@ -130,7 +130,8 @@ func purgeable(n locktest.Node) bool {
 	return ok && name.Ours() && err == nil && n.Stat.EphemeralOwner == 0 && n.Stat.NumChildren == 0
 }
 
-// hostile creates the fuzzer's nodes, as far as the server permits, and returns their paths.
+// hostile creates up to 20 of the fuzzer's nodes, as far as the server permits, and returns their
+// paths.
 func (w *world) hostile(z *zk.Conn, parent, names string, kinds, data []byte) (placed []string) {
 	w.Helper()
 	now := time.Now().UnixMilli()

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestExchangeInDoubt: the outcome of an exchange is in doubt. Afterwards the client has one entry,
-// or none if all waiters give up or the client closes.
+// TestExchangeInDoubt: if the reply to an exchange of entries is lost, the local waiters enter in
+// order, without waiting for a lease. If they give up or the client closes, no node is left.
 func TestExchangeInDoubt(t *testing.T) {
 	eachMishap(t, "then", []string{"they wait on", "they give up", "the client closes"}, func(w *world, then string, i int) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
@@ -52,8 +52,8 @@ func TestExchangeInDoubt(t *testing.T) {
 	})
 }
 
-// TestExchangeOfRemovedEntry: another client has deleted or written the entry before the exchange.
-// The local waiters get another entry.
+// TestExchangeOfRemovedEntry: if another program deletes or overwrites the entry before the
+// exchange, the local waiters enter by another entry, in order.
 func TestExchangeOfRemovedEntry(t *testing.T) {
 	each(t, "removed", bools, func(w *world, removed bool) {
 		a, z := w.dial("a", riding(0)), w.raw("admin")
@@ -77,8 +77,8 @@ func TestExchangeOfRemovedEntry(t *testing.T) {
 	})
 }
 
-// TestKeptEntryIsLost: a cached lease was purged. A goroutine that takes it queues anew, and a try
-// fails. The next cached lease is released as usual.
+// TestKeptEntryIsLost: if another client has purged the entry of a cached lease, Lock queues again
+// and TryLock returns ErrHeld. The next cached lease is released as usual.
 func TestKeptEntryIsLost(t *testing.T) {
 	each(t, "try", bools, func(w *world, try bool) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
@@ -109,8 +109,8 @@ func TestKeptEntryIsLost(t *testing.T) {
 	})
 }
 
-// TestGiveUpWhileKeptEntryLeaves: a request makes the client release its cached lease, and gives up
-// while one of the requests is in flight. No node is left.
+// TestGiveUpWhileKeptEntryLeaves: if a call makes its client release a cached lease, and gives up
+// while one of the requests is in flight, no node is left.
 func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
 	for k := range 3 {
 		subtest(t, fmt.Sprint("k ", k), locktest.Options{}, func(w *world) {
@@ -135,8 +135,8 @@ func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
 	}
 }
 
-// TestKeptEntryIsWritten: another client writes the cached lease's entry, so the client forgets it.
-// If that was a force-release, the client deletes the entry once it knows.
+// TestKeptEntryIsWritten: if another program overwrites the entry of a cached lease, the client
+// does not use or delete it. If the entry is force-released, the client deletes it.
 func TestKeptEntryIsWritten(t *testing.T) {
 	subtest(t, "by another program", locktest.Options{}, func(w *world) {
 		const idle = 3 * ttl
@@ -163,7 +163,8 @@ func TestKeptEntryIsWritten(t *testing.T) {
 	})
 }
 
-// TestTokensRiseAfterTheLastPass: an entry is handed off at most as often as the token can count.
+// TestTokensRiseAfterTheLastPass: tokens still rise after an entry was handed off as often as its
+// token can count.
 func TestTokensRiseAfterTheLastPass(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
@@ -173,8 +174,8 @@ func TestTokensRiseAfterTheLastPass(t *testing.T) {
 	})
 }
 
-// TestReadersOfHoldInDoubt: several waiting readers are granted one entry, and the hold comes in
-// doubt at that moment. They do not wait for the first of them.
+// TestReadersOfHoldInDoubt: several waiting readers are granted one entry, and at that moment a
+// step of the wall clock puts the hold in doubt. All of them get a valid hold.
 func TestReadersOfHoldInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		begun := time.Now()
@@ -201,8 +202,8 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 	})
 }
 
-// TestListenersOfEndedEntriesAreForgotten: an entry leaves instead of a handoff because others
-// wait, or its last goroutine gives up at the grant.
+// TestListenersOfEndedEntriesAreForgotten: a client forgets entries whose holds called Revoked,
+// also if they end in place of a handoff, or at the grant.
 func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	forgotten := func(w *world, a *lock.Client, most int) {
 		for range 2 { // a later end removes the records of old ones
@@ -275,7 +276,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 			giveUp.Store(&cancel)
 			w.unlock(theirs)
 			mustBe(w, (<-readers[0]).err, nil)
-			if got := <-readers[1]; got.err != nil { // it gave up, unless it entered before
+			if got := <-readers[1]; got.err != nil { // gave up, unless it entered before
 				mustBe(w, got.err, context.Canceled)
 				canceled++
 			}
@@ -286,9 +287,9 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestAttachedEntryIsNotDeleted: the cached lease has ended, and another process has attached to
-// its entry. A goroutine that takes the lease learns that, and deletes nothing. The client issues
-// no ticket for an entry that it hands off, but a ticket's text can be forged.
+// TestAttachedEntryIsNotDeleted: another client has attached to the entry of a cached lease that
+// has ended. A goroutine that takes the cached lease deletes nothing, and queues. The client issues
+// no ticket for an entry that it hands off, so the test forges one.
 func TestAttachedEntryIsNotDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a", riding(time.Hour)), w.dial("b"), w.dial("c")
@@ -316,7 +317,8 @@ func TestAttachedEntryIsNotDeleted(t *testing.T) {
 	})
 }
 
-// TestExchangeInDoubtTwice: two attempts are in doubt, and the first one was applied.
+// TestExchangeInDoubtTwice: if two attempts at an exchange are in doubt and the first one was
+// applied, the waiter enters within half a TTL, by the lock's only entry.
 func TestExchangeInDoubtTwice(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -345,13 +347,13 @@ func TestExchangeInDoubtTwice(t *testing.T) {
 	})
 }
 
-// exchanges reports whether a request is the exchange of the hold's entry.
+// exchanges reports whether the request exchanges the hold's entry for a new one.
 func exchanges(r locktest.Request, h *lock.Hold) bool {
 	return r.Op == "multi" && r.Paths[0] == h.EntryPath() && slices.ContainsFunc(r.Paths, func(p string) bool { return strings.HasSuffix(p, "-lock-") })
 }
 
-// TestExchangeGivenUp: the waiter gives up while its client cannot find out the outcome of the
-// exchange.
+// TestExchangeGivenUp: if the waiter gives up while its client cannot find out the outcome of the
+// exchange, no node is left.
 func TestExchangeGivenUp(t *testing.T) {
 	each(t, "applied", []locktest.Drop{locktest.BeforeApply, locktest.AfterApply}, func(w *world, applied locktest.Drop) {
 		a := w.dial("a")
@@ -371,7 +373,8 @@ func TestExchangeGivenUp(t *testing.T) {
 	})
 }
 
-// TestLostEntryWithLocalWaiters: a hold with local waiters is lost.
+// TestLostEntryWithLocalWaiters: if a hold with a local waiter is lost, the waiter enters within 20
+// ms after the hold has ended.
 func TestLostEntryWithLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")

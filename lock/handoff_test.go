@@ -1,4 +1,4 @@
-// Goroutines of one client share a place in the queue: handoffs, readers, cached leases.
+// Goroutines of one client share an entry in the queue: handoffs, readers, cached leases.
 
 package lock_test
 
@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// The goroutines of one client with equal requests share one place in the lock's queue (package
-// place). These tests check that, with the default window.
+// The goroutines of one client with equal requests share one entry in the lock's queue, see package
+// place. The tests of this file check that with the default window.
 
 // TestHandoffCostsNothing: the next waiter of the same client gets the entry without a request, in
 // order of arrival, and has its own hold.
@@ -51,9 +51,9 @@ func TestHandoffCostsNothing(t *testing.T) {
 	})
 }
 
-// TestLocalWaiterOfALongHold: goroutines that wait do nothing until something changes. The memory
-// that the process allocates meanwhile shows what they do. Not parallel, because other tests
-// allocate too.
+// TestLocalWaiterOfALongHold: while a goroutine waits for a hold of its own client, the process
+// allocates at most three times as often as without it. Not parallel, because other tests allocate
+// too.
 func TestLocalWaiterOfALongHold(t *testing.T) {
 	simulateAlone(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
@@ -75,8 +75,8 @@ func TestLocalWaiterOfALongHold(t *testing.T) {
 	})
 }
 
-// TestLocksBelowALockInUse: while a goroutine waits, locks with longer names come and go below the
-// lock's node. The client lists the node's children now and then, not after each change.
+// TestLocksBelowALockInUse: if another client creates and deletes 500 locks below a lock's node, a
+// client whose goroutine waits for the lock lists the node's children at most 20 times.
 func TestLocksBelowALockInUse(t *testing.T) {
 	each(t, "idle", []time.Duration{0, time.Hour}, func(w *world, idle time.Duration) {
 		a, b := w.dial("a", riding(idle)), w.dial("b")
@@ -94,9 +94,9 @@ func TestLocksBelowALockInUse(t *testing.T) {
 	})
 }
 
-// TestOthersWaitForOneWindow: other clients wait for at most one window and one hold. That holds
-// for short and long holds, for a cached lease, and if each unlock finds a write in flight that the
-// next waiter must await.
+// TestOthersWaitForOneWindow: other clients wait for at most one window and one hold. This is
+// tested for short and long holds, for a cached lease, and for holds whose Extend is in flight at
+// each unlock.
 func TestOthersWaitForOneWindow(t *testing.T) {
 	type variant struct {
 		held, idle time.Duration
@@ -127,7 +127,7 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 					break
 				}
 			}
-			if handoffs == len(line) { // the window never ended: no goroutine is left
+			if handoffs == len(line) { // all waiters had the lock before the window ended
 				w.unlock(h)
 			}
 			done <- handoffs
@@ -146,8 +146,9 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 	})
 }
 
-// TestNoPlaceWithoutAWaiter: a local waiter joins behind another client, and then gets the entry by
-// a handoff. Its own entry leaves: no later goroutine comes before another client by it.
+// TestNoPlaceWithoutAWaiter: a local waiter joins behind another client, and then gets the lock by
+// a handoff. Its own entry is deleted, so a later goroutine cannot use it to get ahead of another
+// client.
 func TestNoPlaceWithoutAWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second}))
@@ -163,9 +164,9 @@ func TestNoPlaceWithoutAWaiter(t *testing.T) {
 	})
 }
 
-// TestHandoffsGoOnWithoutOthers: while no other client waits, an entry is handed off again and
-// again. The only cost is a list, and one with a watch. A lock whose name begins with this
-// one's is no contender.
+// TestHandoffsGoOnWithoutOthers: while no other client waits, an entry is handed off a hundred
+// times, for at most two lists and two other requests. A lock below this lock's node is no
+// contender.
 func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 	for _, below := range []bool{false, true} {
 		subtest(t, fmt.Sprint("below ", below), slow, func(w *world) {
@@ -193,8 +194,8 @@ func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 	}
 }
 
-// TestWaiterGivesUp: a waiter that gives up costs the client's other goroutines neither a request
-// nor their place, even if their entry joined for it.
+// TestWaiterGivesUp: if a waiter gives up, the client sends no request, and its other goroutines
+// keep their place, even if their entry was created for that waiter.
 func TestWaiterGivesUp(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
@@ -221,7 +222,7 @@ func TestWaiterGivesUp(t *testing.T) {
 		equal(t, "the third one's entry", third.EntryPath(), entry)
 		w.inOrder(third, queue[3], last)
 
-		h = w.lock(b, "x") // the entry leaves with its last waiter
+		h = w.lock(b, "x") // the entry is deleted when its last waiter gives up
 		all, cancel := context.WithCancel(w.ctx)
 		queue = w.line(all, a, "x", 2)
 		cancel()
@@ -231,8 +232,8 @@ func TestWaiterGivesUp(t *testing.T) {
 	})
 }
 
-// TestUnlockAfterTheWindow: one transaction deletes the entry and creates the next. Then it is the
-// turn of the other waiting clients.
+// TestUnlockAfterTheWindow: after the window, one transaction deletes the entry and creates the
+// next one. A waiting client enters before the local waiters.
 func TestUnlockAfterTheWindow(t *testing.T) {
 	each(t, "without a window of its own", bools, func(w *world, without bool) {
 		var opt lock.LockOption
@@ -251,8 +252,8 @@ func TestUnlockAfterTheWindow(t *testing.T) {
 	})
 }
 
-// ends has the ways in which a hold ends without a handoff: not by an unlock, or with an entry that
-// differs from the next request.
+// ends are the ways in which a hold ends without a handoff: other than by Unlock, or with an entry
+// that does not fit the next request.
 var ends = map[string]func(*world, *lock.Hold){
 	"extended": func(w *world, h *lock.Hold) {
 		w.ok(h.Extend(w.ctx, 2*ttl))
@@ -284,9 +285,9 @@ var ends = map[string]func(*world, *lock.Hold){
 	},
 }
 
-// TestNoHandoffAfterOtherEnds: the client's waiters get another entry. If other clients wait, that
-// entry has already joined: local waiters are behind earlier clients, and ahead of those that came
-// a second later.
+// TestNoHandoffAfterOtherEnds: after a hold that ends without a handoff, local waiters enter by
+// another entry. It has joined while the hold lasted, behind clients that joined before the local
+// waiters, and ahead of clients that joined a second later.
 func TestNoHandoffAfterOtherEnds(t *testing.T) {
 	for name, end := range ends {
 		each(t, name+", others", bools, func(w *world, others bool) {
@@ -301,7 +302,7 @@ func TestNoHandoffAfterOtherEnds(t *testing.T) {
 			ended, entry := w.end(h), h.EntryPath()
 			end(w, h)
 			next := w.await(queue[0])
-			if !others || !strings.HasPrefix(name, "removed") { // otherwise both were in
+			if !others || !strings.HasPrefix(name, "removed") { // a removed hold overlaps with the next one
 				w.inTurn(ended, next)
 			}
 			isTrue(w, next.hold.EntryPath() != entry, "the next one has the same entry")
@@ -328,8 +329,8 @@ func TestMaxHoldIsForEachHold(t *testing.T) {
 	})
 }
 
-// TestEndedHoldIsNotEnteredAgain: the context of an ended hold does not reenter, although its entry
-// continues with another hold. It issues no ticket either.
+// TestEndedHoldIsNotEnteredAgain: the context of an ended hold does not reenter, although the entry
+// continues with another hold. The ended hold issues no ticket.
 func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
@@ -349,7 +350,8 @@ func TestEndedHoldIsNotEnteredAgain(t *testing.T) {
 	})
 }
 
-// TestHandoffIsToTheSame: a different request has its own entry.
+// TestHandoffIsToTheSame: a request with other options has its own entry, and does not get a
+// handoff.
 func TestHandoffIsToTheSame(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
@@ -366,8 +368,8 @@ func TestHandoffIsToTheSame(t *testing.T) {
 	})
 }
 
-// TestPermitsAreHandedOn: a client has no more entries than there are permits. Its waiters get
-// those next.
+// TestPermitsAreHandedOn: a client has no more entries than the semaphore has permits. A local
+// waiter gets a permit by a handoff of an entry.
 func TestPermitsAreHandedOn(t *testing.T) {
 	subtest(t, "three", locktest.Options{}, func(w *world) {
 		s := w.dial("a", riding(0)).Semaphore("x", 3)
@@ -420,7 +422,7 @@ func TestHandoffAmongWriters(t *testing.T) {
 }
 
 // TestReadersShareAnEntry: readers of one client within the window share an entry, and each has its
-// own hold. Later readers wait with another entry.
+// own hold. A reader after the window waits behind a waiting writer.
 func TestReadersShareAnEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
@@ -504,8 +506,9 @@ func TestReadersWaitTogether(t *testing.T) {
 	})
 }
 
-// TestHandoffOfStaleLease: an entry without a recent renewal is written before the next goroutine
-// gets it. The machine slept, or renewals were refused.
+// TestHandoffOfStaleLease: an entry without a recent renewal, because of a suspend or of refused
+// renewals, is written before it is handed off. At least half of the lease is left for the next
+// hold.
 func TestHandoffOfStaleLease(t *testing.T) {
 	each(t, "slept", bools, func(w *world, slept bool) {
 		clk := newClock(0, 0)
@@ -530,8 +533,8 @@ func TestHandoffOfStaleLease(t *testing.T) {
 	})
 }
 
-// TestHandoffAwaitsTheLastRenewal: the next goroutine waits for the reply to a renewal in flight.
-// If the entry has gone or was broken, it gets another one.
+// TestHandoffAwaitsTheLastRenewal: a local waiter waits for the reply to a renewal in flight. If
+// the entry was deleted or force-released meanwhile, the waiter enters by another entry.
 func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, entry string) (wait func()){
 		"renewed": nil,
@@ -580,9 +583,8 @@ func TestHandoffAwaitsTheLastRenewal(t *testing.T) {
 	})
 }
 
-// TestHoldsAreTheLastHandles: two mutexes are held, and taken again together by the context of
-// both. Those handles are unlocked last. Then both locks are free for the client's waiters, for
-// later goroutines, and for other clients.
+// TestHoldsAreTheLastHandles: two held mutexes are locked again together, and these handles are
+// unlocked last. Then both locks are free for local waiters, later goroutines, and other clients.
 func TestHoldsAreTheLastHandles(t *testing.T) {
 	each(t, "waits", bools, func(w *world, waits bool) {
 		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
@@ -610,7 +612,8 @@ func TestHoldsAreTheLastHandles(t *testing.T) {
 	})
 }
 
-// TestClientClosesWithLocalWaiters: no goroutine and no entry is left.
+// TestClientClosesWithLocalWaiters: if a client with local waiters closes, each waiter returns
+// ErrClosed, and no entry is left.
 func TestClientClosesWithLocalWaiters(t *testing.T) {
 	for i := range 20 {
 		subtest(t, fmt.Sprint("i ", i), slow, func(w *world) {
@@ -639,8 +642,9 @@ func TestClientClosesWithLocalWaiters(t *testing.T) {
 	}
 }
 
-// TestErrorsOfLocalWaiters: every goroutine that gives up gets the same error, whether it is the
-// client's first waiter or not.
+// TestErrorsOfLocalWaiters: the error of each local waiter that gives up has the holder's entry and
+// owner, whether or not the waiter was the first. During an outage the error is also
+// ErrUnavailable.
 func TestErrorsOfLocalWaiters(t *testing.T) {
 	for name, opts := range map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}} {
 		eachPair(t, name+", behind its own client, outage", bools, bools, func(w *world, own, outage bool) {
@@ -674,8 +678,9 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 	}
 }
 
-// TestKeptEntry: from the second time on, a lock that no other client requests costs nothing. A
-// lock whose name begins with this one's is no contender.
+// TestKeptEntry: from the second use on, a lock that no other client requests costs no request. The
+// client deletes the entry at the end of the idle time. A lock below this lock's node is no
+// contender.
 func TestKeptEntry(t *testing.T) {
 	each(t, "below", bools, func(w *world, below bool) {
 		a := w.dial("a", riding(time.Second))
@@ -712,8 +717,9 @@ func TestKeptEntry(t *testing.T) {
 	})
 }
 
-// TestNoEntryIsKeptFromTheNextWaiter: an entry that waited for its turn is not kept, because others
-// may wait behind it: a call at the moment of the unlock queues behind them.
+// TestNoEntryIsKeptFromTheNextWaiter: a client does not cache the lease of an entry that has
+// waited, because other clients may wait behind it. A call directly after the unlock queues behind
+// them.
 func TestNoEntryIsKeptFromTheNextWaiter(t *testing.T) {
 	simulate(t, slow, func(w *world) {
 		a, b, c := w.dial("a", riding(time.Hour)), w.dial("b"), w.dial("c")
@@ -733,8 +739,8 @@ func TestNoEntryIsKeptFromTheNextWaiter(t *testing.T) {
 	})
 }
 
-// TestOnePermitIsKept: a client that unlocks several permits caches one entry. It releases that
-// when another client requests all permits, or when it closes.
+// TestOnePermitIsKept: a client that unlocks several permits caches one entry. It deletes this
+// entry when another client requests all permits, or when it closes.
 func TestOnePermitIsKept(t *testing.T) {
 	each(t, "closes", bools, func(w *world, closes bool) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
@@ -753,8 +759,8 @@ func TestOnePermitIsKept(t *testing.T) {
 	})
 }
 
-// TestKeptEntryIsGivenBack: a cached lease is released at once when another contender comes, of any
-// library and any client, and when the client closes.
+// TestKeptEntryIsGivenBack: a client deletes the entry of a cached lease within two thirds of a TTL
+// if another contender joins, of any library and any client, and when the client closes.
 func TestKeptEntryIsGivenBack(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client){
 		"another client": func(w *world, a *lock.Client) { w.unlock(w.lock(w.dial("b"), "x")) },
@@ -793,8 +799,8 @@ func TestKeptEntryIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestKeptEntryIsRenewed: a cached lease is renewed. If it was deleted by hand, the next request
-// joins anew.
+// TestKeptEntryIsRenewed: a cached lease is renewed. If its entry is deleted by hand, the next Lock
+// queues again.
 func TestKeptEntryIsRenewed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(5*ttl))
@@ -818,8 +824,8 @@ func TestKeptEntryIsRenewed(t *testing.T) {
 
 type unlocker interface{ Unlock() error }
 
-// TestTriesAtKeptEntry: tries of other clients report that the lock is held, and write nothing. The
-// client's own tries succeed.
+// TestTriesAtKeptEntry: TryLock of a lock that another client caches returns ErrHeld and writes
+// nothing. Every kind of try by the caching client itself succeeds.
 func TestTriesAtKeptEntry(t *testing.T) {
 	subtest(t, "another client", locktest.Options{}, func(w *world) {
 		const idle = 3 * time.Second
@@ -858,7 +864,8 @@ func TestTriesAtKeptEntry(t *testing.T) {
 	})
 }
 
-// TestServedAsItGivesUp: a goroutine gives up at the moment when it is served.
+// TestServedAsItGivesUp: if a local waiter gives up at the moment of a handoff, the client's next
+// call has the lock within a second.
 func TestServedAsItGivesUp(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")

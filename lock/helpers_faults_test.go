@@ -30,9 +30,9 @@ func (w *world) faults(filter func(locktest.Request) bool, f locktest.Fault) {
 	})
 }
 
-// fault applies the fault to the first request that the filter accepts. hit reports whether that
-// has happened; the test fails if it does not. A delayed request must be served too, see
-// [world.servedInTheEnd]. It replaces earlier interceptions.
+// fault applies f to the first request that the filter accepts, and replaces earlier interceptions.
+// hit reports whether there was such a request; without one, the test fails. A delayed request must
+// be served as [world.servedInTheEnd] says.
 func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit func() bool) {
 	var done atomic.Bool
 	w.Cleanup(func() {
@@ -52,9 +52,9 @@ func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit
 	return done.Load
 }
 
-// servedInTheEnd fails the test if a delayed request is never served, because its session has
-// reconnected before. A delay longer than a session survives means that the request must be lost:
-// it must not be served.
+// servedInTheEnd checks the fate of a delayed request. If the delay is shorter than the session
+// timeout, the request must be served, although its client may reconnect before. After a longer
+// delay it must be lost.
 func (w *world) servedInTheEnd(r locktest.Request, f locktest.Fault) {
 	const unknown, served, lost = 0, 1, 2
 	var fate atomic.Int32
@@ -87,12 +87,14 @@ func touches(r locktest.Request, part string) bool {
 	return slices.ContainsFunc(r.Paths, func(p string) bool { return strings.Contains(p, part) })
 }
 
-// cutOff cuts a client off, for use in a filter that has matched its request.
+// cutOff partitions the client from all servers and returns true, for use in a filter that has
+// matched the client's request.
 func (w *world) cutOff(label string) bool {
 	return w.Partition(label) == nil
 }
 
-// kill cuts a client off for the rest of the test: for others, it is dead.
+// kill partitions the client from all servers, so that other clients see it as dead. Heal ends
+// that.
 func (w *world) kill(label string) {
 	w.Helper()
 	w.ok(w.Partition(label))
@@ -118,7 +120,7 @@ var mishaps = []struct {
 	{"the session moved, told of an operation", locktest.Fault{Code: codeSessionMoved, Op: 1}, nil},
 }
 
-// expireAway ends the client's session before it can reconnect.
+// expireAway partitions the client, and ends its session before the client can reconnect.
 func (w *world) expireAway(label string) {
 	w.kill(label)
 	time.AfterFunc(500*time.Millisecond, func() {
@@ -127,16 +129,17 @@ func (w *world) expireAway(label string) {
 	})
 }
 
-// expireSoon ends the client's session a moment later.
+// expireSoon ends the client's session after half a second.
 func (w *world) expireSoon(label string) {
 	time.AfterFunc(500*time.Millisecond, func() { w.ExpireLabel(label) })
 }
 
-// untilSevered is a delay: a severed client's connection has ended by then, and its session is not
-// yet on another one.
+// untilSevered is the delay of a request of a severed client. By then its connection has ended, and
+// the client has not reconnected.
 const untilSevered = 500 * time.Millisecond
 
-// sever ends the client's connection, and lets it reconnect a while later.
+// sever ends the client's connection before untilSevered has passed, and lets the client reconnect
+// after that.
 func (w *world) sever(label string) {
 	time.AfterFunc(untilSevered/2, func() {
 		w.kill(label)
@@ -145,8 +148,8 @@ func (w *world) sever(label string) {
 	time.AfterFunc(untilSevered*2, func() { w.Heal(label) })
 }
 
-// mishap applies a mishap to the first request that the filter accepts. hit reports whether that
-// has happened.
+// mishap applies mishaps[i] to the client's first request that the filter accepts. hit reports
+// whether there was such a request.
 func (w *world) mishap(i int, label string, filter func(locktest.Request) bool) (hit func() bool) {
 	m := mishaps[i]
 	return w.fault(func(r locktest.Request) bool {
@@ -191,8 +194,8 @@ func leaves(h *lock.Hold) func(locktest.Request) bool {
 	}
 }
 
-// badPeers may listen in the place of a server. Each answers a greeting with its text, and then
-// nothing until the client closes the connection.
+// badPeers are programs that listen at a server's address. Each answers a connect request with its
+// text, and then nothing until the client closes the connection.
 var badPeers = []struct{ name, says string }{
 	{"is silent", ""},
 	{"says half of a length", "\x00\x00"},
@@ -236,7 +239,7 @@ func (p *impostor) hangUp() {
 	}
 }
 
-// detour returns a dialer to the servers, or to the impostor while astray is set.
+// detour returns an option with a dialer to the servers, or to the impostor while astray is true.
 func (w *world) detour(label string, p *impostor) (dialer lock.Option, astray *atomic.Bool) {
 	astray = new(atomic.Bool)
 	return lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -284,7 +287,7 @@ func (c *clock) suspend(asleep bool) {
 	c.asleep = asleep
 }
 
-// step steps the wall clock.
+// step adds d to the wall clock.
 func (c *clock) step(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,7 +300,7 @@ type dead struct {
 	end  int64 // end of its lease, in Unix ms of ensemble time
 }
 
-// die kills the client that owns the entry.
+// die partitions the client that owns the entry, and returns the entry.
 func (w *world) die(label, entry string) dead {
 	w.Helper()
 	w.kill(label)
@@ -305,8 +308,8 @@ func (w *world) die(label, entry string) dead {
 	return dead{entry, w.node(entry).Stat.Mtime + w.record(entry).TTL}
 }
 
-// purged checks that the entry was purged when its TTL and the grace were over by the leader's
-// clock, which is ahead by the given time: not a millisecond earlier, and at most slack later.
+// purged checks that the entry was purged after its lease and the grace had ended by the leader's
+// clock, and at most slack later. ahead is the leader's clock minus the test's.
 func (w *world) purged(d dead, at time.Time, ahead, slack time.Duration) {
 	w.Helper()
 	late := at.Add(ahead).Sub(time.UnixMilli(d.end)) - grace
@@ -315,8 +318,8 @@ func (w *world) purged(d dead, at time.Time, ahead, slack time.Duration) {
 	}
 }
 
-// outlived kills a holder, and returns the outcome of the waiter behind it. It checks that the
-// holder knew before, and that the purge was in time; see [world.purged].
+// outlived partitions a holder, and returns the outcome of the waiter behind it. It checks that the
+// hold ended before the waiter entered, and that the purge was in time; see [world.purged].
 func (w *world) outlived(label string, h *lock.Hold, ch <-chan taken, ahead, slack time.Duration) taken {
 	w.Helper()
 	ended, d := w.end(h), w.die(label, h.EntryPath())
@@ -326,7 +329,8 @@ func (w *world) outlived(label string, h *lock.Hold, ch <-chan taken, ahead, sla
 	return got
 }
 
-// before runs f just before the first request that the filter accepts is applied.
+// before runs f just before the first request that the filter accepts is applied. hit reports
+// whether there was such a request.
 func (w *world) before(filter func(locktest.Request) bool, f func()) (hit func() bool) {
 	return w.fault(func(r locktest.Request) bool {
 		if !filter(r) {
@@ -337,7 +341,8 @@ func (w *world) before(filter func(locktest.Request) bool, f func()) (hit func()
 	}, locktest.Fault{})
 }
 
-// renews reports whether the request writes the hold's entry, and is no create, delete or sample.
+// renews reports whether the request is a write of client "a" to the hold's entry, other than a
+// plain delete.
 func renews(r locktest.Request, h *lock.Hold) bool {
 	return mutates(r, "a") && touches(r, h.EntryPath()) && r.Op != "delete"
 }
@@ -357,7 +362,7 @@ func calledBy(name string) bool {
 	}
 }
 
-// followers returns the members that do not lead.
+// followers returns the addresses of the members that do not lead.
 func (w *world) followers() (all []string) {
 	for _, s := range w.Servers() {
 		if s != w.Leader() {
@@ -367,8 +372,8 @@ func (w *world) followers() (all []string) {
 	return all
 }
 
-// behind returns clients of the leader, and a client of a member that lags behind once lag is
-// called.
+// behind returns clients that are connected to the leader, and a client that is connected to a
+// follower. lag makes the follower lag behind.
 func (w *world) behind(labels ...string) (at []*lock.Client, late *lock.Client, lag func()) {
 	w.Helper()
 	leader, follower := w.Leader(), w.followers()[0]
@@ -384,14 +389,14 @@ func (w *world) behind(labels ...string) (at []*lock.Client, late *lock.Client, 
 	}
 }
 
-// writes reports whether the request is a write of the entry by that client.
+// writes returns a filter for the client's writes of the entry, other than a plain delete.
 func writes(label, entry string) func(locktest.Request) bool {
 	return func(r locktest.Request) bool {
 		return mutates(r, label) && r.Op != "delete" && touches(r, entry)
 	}
 }
 
-// borrow returns a client on a connection of the test.
+// borrow returns a client that borrows a go-zookeeper connection.
 func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	c, err := lock.New(w.raw(label), w.options(label, append([]lock.Option{usual}, opts...)...)[1:]...) // New takes no dialer
@@ -400,9 +405,9 @@ func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 	return c
 }
 
-// lagging reports which requests of a client reach a server that lags behind. With local sessions
-// (localSessionsEnabled), a new session may begin on one. The server has caught up after a sync or
-// a write. For a moment it accepts no writes, so that the first request is a read.
+// lagging returns a filter for the client's requests to a server that lags behind. With local
+// sessions (localSessionsEnabled), each session after the first one may begin on such a server. It
+// has caught up after a sync, or after a write later than 300 ms.
 func lagging(label string, c *lock.Client) func(locktest.Request) bool {
 	first := c.Session()
 	last, caughtUp := first, first
@@ -421,7 +426,7 @@ func lagging(label string, c *lock.Client) func(locktest.Request) bool {
 	}
 }
 
-// cutOffSoon cuts a client off once its present request was applied.
+// cutOffSoon partitions the client just after its present request is applied, and returns true.
 func (w *world) cutOffSoon(label string) bool {
 	time.AfterFunc(latency/10, func() { w.kill(label) })
 	return true

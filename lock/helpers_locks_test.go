@@ -16,7 +16,7 @@ import (
 // taking is a way to take a lock.
 type taking func(context.Context) (*lock.Hold, error)
 
-// take takes a free lock.
+// take takes a lock. An error ends the test.
 func (w *world) take(take taking) *lock.Hold {
 	w.Helper()
 	h, err := take(w.ctx)
@@ -35,7 +35,6 @@ func (w *world) join(name string, take taking) <-chan taken {
 	return ch
 }
 
-// permits returns a taking of n permits.
 func permits(s *lock.Semaphore, n int) taking {
 	return func(ctx context.Context) (*lock.Hold, error) { return s.Acquire(ctx, n) }
 }
@@ -46,7 +45,8 @@ func tryPermits(s *lock.Semaphore, n int) taking {
 
 const window = lock.DefaultLocalWindow
 
-// riding returns policies with the default window, and a cached lease of that time.
+// riding returns the option for policies with the default window, and leases that are cached for
+// idle after an unlock.
 func riding(idle time.Duration) lock.Option {
 	return lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, Idle: idle})
 }
@@ -77,7 +77,7 @@ func (w *world) expectEach(chs ...<-chan taken) (holds []*lock.Hold) {
 	return holds
 }
 
-// endBy checks that each call has ended with that error by now.
+// endBy checks that each call has ended with err by now.
 func (w *world) endBy(err error, chs ...<-chan taken) {
 	w.Helper()
 	for _, ch := range chs {
@@ -95,7 +95,8 @@ func (w *world) nothingLost(clients ...*lock.Client) {
 	}
 }
 
-// inOrder checks that the lock passes from the holder to each waiter in turn.
+// inOrder checks that the lock passes from the holder to each waiter in turn. The last waiter's
+// hold is unlocked too.
 func (w *world) inOrder(h *lock.Hold, queue ...<-chan taken) {
 	w.Helper()
 	for i, next := range queue {
@@ -119,7 +120,7 @@ func (w *world) handOver(h *lock.Hold, queue ...<-chan taken) {
 	w.empty()
 }
 
-// pass unlocks a hold, and returns the waiter's, which must be there by then.
+// pass unlocks a hold, and returns the hold of the waiter, which must have entered by then.
 func (w *world) pass(h *lock.Hold, ch <-chan taken) *lock.Hold {
 	w.Helper()
 	w.unlock(h)
@@ -128,7 +129,7 @@ func (w *world) pass(h *lock.Hold, ch <-chan taken) *lock.Hold {
 
 func second[T any](_ T, err error) error { return err }
 
-// inTime returns the hold, which must be there within the time.
+// inTime returns the hold, which must be there within most.
 func (w *world) inTime(ch <-chan taken, most time.Duration) *lock.Hold {
 	w.Helper()
 	begun := time.Now()
@@ -137,7 +138,7 @@ func (w *world) inTime(ch <-chan taken, most time.Duration) *lock.Hold {
 	return got.hold
 }
 
-// barge waits for a lock in the background, without a place in the queue.
+// barge waits for a lock in the background, without an entry in the queue.
 func (w *world) barge(ctx context.Context, c *lock.Client, name string) <-chan taken {
 	w.Helper()
 	ch := start(func() (*lock.Hold, error) { return c.Mutex(name, lock.WithBarging()).Lock(ctx) })
@@ -145,7 +146,6 @@ func (w *world) barge(ctx context.Context, c *lock.Client, name string) <-chan t
 	return ch
 }
 
-// lockAll takes several locks together.
 func (w *world) lockAll(c *lock.Client, names ...string) *lock.Holds {
 	w.Helper()
 	hs, err := c.LockAll(w.ctx, names...)
@@ -204,7 +204,6 @@ func (w *world) ticket(h *lock.Hold) lock.Ticket {
 	return ticket
 }
 
-// detach detaches a hold.
 func (w *world) detach(h *lock.Hold, ttl time.Duration) lock.Ticket {
 	w.Helper()
 	ticket, err := h.Detach(w.ctx, ttl)
@@ -214,7 +213,6 @@ func (w *world) detach(h *lock.Hold, ttl time.Duration) lock.Ticket {
 	return ticket
 }
 
-// attach attaches to the ticket's entry.
 func (w *world) attach(c *lock.Client, ticket lock.Ticket, opts ...lock.LockOption) *lock.Hold {
 	w.Helper()
 	h, err := c.Attach(w.ctx, ticket, opts...)
@@ -229,10 +227,10 @@ func (w *world) close(c *lock.Client) {
 	w.ok(c.Close())
 }
 
-// breaker is the operator that breaks holds in tests.
+// breaker is the operator that force-releases holds in tests.
 var breaker = znode.Broken{Owner: "root", Host: "node1", PID: 7, Reason: "it hangs"}
 
-// terms are the usual times of locks in tests.
+// terms are the TTL and the grace of the tests' locks.
 var terms = lock.Policy{TTL: ttl, Grace: grace}
 
 func (w *world) breaks(c *lock.Client, path string) *admin.Breaking {
@@ -249,7 +247,7 @@ func (w *world) wantCost(what string, got cost, requests map[string]int, txns in
 	}
 }
 
-// totals returns the numbers of requests of all clients, by operation.
+// totals returns the numbers of requests of all clients, by operation, without pings.
 func (w *world) totals() map[string]int {
 	all := map[string]int{}
 	for _, r := range w.Requests() {
@@ -262,7 +260,7 @@ func (w *world) totals() map[string]int {
 }
 
 // looked waits until the client, which has local waiters, has listed the contenders. The hold's
-// window begins anew then.
+// window begins at that time.
 func (w *world) looked(label string) {
 	w.Helper()
 	looks := func() int { return w.Requests()[label].Requests["getChildren2"] }
@@ -271,7 +269,7 @@ func (w *world) looked(label string) {
 	settle()
 }
 
-// stays checks that the node is not deleted.
+// stays checks that the node is not deleted within five seconds.
 func (w *world) stays(n locktest.Node) {
 	w.Helper()
 	time.Sleep(5 * time.Second)

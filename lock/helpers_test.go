@@ -47,7 +47,7 @@ const (
 	codeUnknownSession = -12
 )
 
-// world has the ensemble in memory and the clients of a test, in virtual time.
+// world is the in-memory ensemble of a test, in virtual time, with the log of all its clients.
 type world struct {
 	*bubble.World
 	ctx context.Context // the same as World's
@@ -59,8 +59,9 @@ type world struct {
 const latency = bubble.Latency
 
 // simulate runs f in virtual time, in parallel with other tests. If anything still runs at its end,
-// such as a client or a connection, the bubble fails the test. go-zookeeper's Close can take three
-// seconds longer than ours if no server answers.
+// such as a client or a connection, the bubble fails the test. The bubble waits five seconds for
+// that, because go-zookeeper's Close can take three seconds longer than Holdfast's if no server
+// answers.
 func simulate(t *testing.T, opts locktest.Options, f func(w *world)) {
 	t.Helper()
 	t.Parallel()
@@ -112,8 +113,8 @@ func eachPair[A, B any](t *testing.T, what string, as []A, bs []B, f func(w *wor
 	}
 }
 
-// settle waits for some round trips, but not for the second try of a request, nor until a grant is
-// recorded.
+// settle waits for some round trips. That is too short for the second try of a request, and for the
+// record of a grant.
 func settle() {
 	time.Sleep(60 * latency)
 	synctest.Wait()
@@ -133,7 +134,8 @@ func (w *world) logged() string {
 	return w.log.String()
 }
 
-// policies are the same for each lock. Unless they say otherwise, each contender has its own entry.
+// policies applies one policy to all locks. If LocalWindow is zero, the goroutines of a client do
+// not share entries.
 type policies lock.Policy
 
 func (p policies) Policy(string) lock.Policy {
@@ -158,17 +160,17 @@ func (w *world) dial(label string, opts ...lock.Option) *lock.Client {
 	return w.dialAt(label, w.Servers(), opts...)
 }
 
-// usual are the default policies with shorter leases: the goroutines of a client share one place in
-// the queue.
+// usual is the default policy with a shorter TTL: the goroutines of a client share one entry in the
+// queue.
 var usual = lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: lock.DefaultLocalWindow})
 
-// client is dial with the default policies.
+// client is dial with the option usual.
 func (w *world) client(label string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	return w.dial(label, append([]lock.Option{usual}, opts...)...)
 }
 
-// dialAt is dial with only some of the members.
+// dialAt is dial with the given servers only. The client is closed at the end of the test.
 func (w *world) dialAt(label string, servers []string, opts ...lock.Option) *lock.Client {
 	w.Helper()
 	c, err := lock.Dial(w.ctx, servers, w.options(label, opts...)...)
@@ -184,7 +186,7 @@ func (w *world) dialAt(label string, servers []string, opts ...lock.Option) *loc
 	return c
 }
 
-// raw returns a plain connection, as another program would have it.
+// raw returns a go-zookeeper connection, for the requests of another program.
 func (w *world) raw(label string) *zk.Conn {
 	w.Helper()
 	return w.Plain(label, sessionTimeout, zk.NewDNSHostProvider())
@@ -192,7 +194,7 @@ func (w *world) raw(label string) *zk.Conn {
 
 type silent = bubble.Silent
 
-// lock takes a lock.
+// lock locks a mutex. An error ends the test.
 func (w *world) lock(c *lock.Client, name string, opts ...lock.LockOption) *lock.Hold {
 	w.Helper()
 	h, err := c.Mutex(name, opts...).Lock(w.ctx)
@@ -218,7 +220,7 @@ func (w *world) finish(holds ...*lock.Hold) {
 	w.empty()
 }
 
-// outcome is the result of a call.
+// outcome is the result of a call, and the time at which the call returned.
 type outcome[T any] struct {
 	hold T
 	err  error
@@ -245,7 +247,7 @@ func async(f func() error) <-chan error {
 	return ch
 }
 
-// queue waits for a lock in the background, and returns when it is in the queue.
+// queue locks a mutex in the background, and returns when the call is in the queue.
 func (w *world) queue(ctx context.Context, c *lock.Client, name string, opts ...lock.LockOption) <-chan taken {
 	w.Helper()
 	settle()
@@ -256,7 +258,7 @@ func (w *world) queue(ctx context.Context, c *lock.Client, name string, opts ...
 	return ch
 }
 
-// limited returns a context with that timeout.
+// limited returns a context that ends after d.
 func (w *world) limited(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(w.ctx, d)
 	w.Cleanup(cancel)
@@ -303,7 +305,7 @@ func hasNotCome[T any](w *world, ch <-chan T) {
 	}
 }
 
-// await waits for a hold.
+// await waits for the outcome, which must be a hold.
 func (w *world) await(ch <-chan taken) taken {
 	w.Helper()
 	got := <-ch
@@ -324,7 +326,7 @@ func (w *world) waits(chs ...<-chan taken) {
 	}
 }
 
-// ending is the time at which a hold ended.
+// ending records when a hold ends.
 type ending struct {
 	w    *world
 	hold *lock.Hold
@@ -332,7 +334,7 @@ type ending struct {
 	when time.Time
 }
 
-// end records the end of a hold.
+// end returns an ending that records the end of h.
 func (w *world) end(h *lock.Hold) *ending {
 	e := &ending{w: w, hold: h, done: make(chan struct{})}
 	context.AfterFunc(h.Context(), func() {
@@ -370,7 +372,7 @@ func (w *world) inTurn(e *ending, next taken) {
 	}
 }
 
-// alive checks that each hold is valid and has one entry at the head of the queue.
+// alive checks that each hold is valid and that its entry is at the head of the queue.
 func (w *world) alive(holds ...*lock.Hold) {
 	w.Helper()
 	settle()
@@ -384,10 +386,10 @@ func (w *world) alive(holds ...*lock.Hold) {
 	}
 }
 
-// epochMark is the path of the mark of the leader's epoch, which stays.
+// epochMark is the path of the node that records the leader's epoch. No client deletes it.
 const epochMark = lock.DefaultRoot + "/.epoch"
 
-// nodes lists the paths below the root, apart from the mark of the epoch.
+// nodes lists the paths below the root, without epochMark and inbox.
 func (w *world) nodes() []string {
 	nodes := w.Dump(lock.DefaultRoot)
 	return paths(slices.DeleteFunc(nodes, func(n locktest.Node) bool {
@@ -395,7 +397,6 @@ func (w *world) nodes() []string {
 	}))
 }
 
-// pathOf returns the path of a hold's entry.
 func pathOf(h *lock.Hold) string { return h.EntryPath() }
 
 // timeKnownTo returns the bounds that a client has for the leader's clock.
@@ -412,7 +413,7 @@ func paths(nodes []locktest.Node) []string {
 	return all
 }
 
-// node returns the node at that path, which must exist.
+// node returns the node at path, which must exist.
 func (w *world) node(path string) locktest.Node {
 	w.Helper()
 	n, there := w.Node(path)
@@ -422,7 +423,7 @@ func (w *world) node(path string) locktest.Node {
 	return n
 }
 
-// entries returns the contenders of a lock, in the order of their creation.
+// entries returns the nodes of a lock's contenders, in the order of their creation.
 func (w *world) entries(name string) []locktest.Node {
 	parent := lock.DefaultRoot + "/" + name
 	nodes := slices.DeleteFunc(w.Dump(parent), func(n locktest.Node) bool {
@@ -478,7 +479,7 @@ func (w *world) anchors(name string) []string {
 	}))
 }
 
-// wipe deletes a lock's parent with everything below it, the youngest entry first.
+// wipe deletes a lock's entries, the youngest first, then its anchors and its parent.
 func (w *world) wipe(z *zk.Conn, name string) {
 	w.Helper()
 	entries := paths(w.entries(name))
@@ -493,20 +494,20 @@ func (w *world) bare() []string {
 	return slices.DeleteFunc(w.nodes(), func(p string) bool { return strings.HasPrefix(path.Base(p), "anchor-") })
 }
 
-// empty checks that no node is left below the root, after some time for background work.
+// empty waits up to 10 s for background work, and checks that no node is left below the root.
 func (w *world) empty() {
 	w.Helper()
 	time.Sleep(5 * time.Second)
 	synctest.Wait()
 	for end := time.Now().Add(5 * time.Second); len(w.nodes()) > 0; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) { // a parent goes a second after its last use
+		if time.Now().After(end) { // a parent is deleted a second after its last use
 			w.Errorf("left behind: %q", w.nodes())
 			return
 		}
 	}
 }
 
-// cost has the numbers of requests and transactions.
+// cost is a number of requests and transactions.
 type cost struct {
 	requests map[string]int // by operation
 	txns     int64
@@ -520,8 +521,8 @@ func (c cost) total() int {
 	return total
 }
 
-// cost returns the client's requests during f and its aftermath, and the transactions of all
-// clients.
+// cost returns the client's requests while f runs and until the clients settle, and the
+// transactions of all clients in the same time.
 func (w *world) cost(label string, f func()) cost {
 	settle()
 	before, txns := w.Requests()[label].Requests, w.Transactions()
@@ -552,7 +553,6 @@ func (w *world) ok(err error) {
 	}
 }
 
-// equal checks a count.
 func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -560,7 +560,6 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-// atMost checks a duration or an amount.
 func atMost[T cmp.Ordered](t testing.TB, what string, got, most T) {
 	t.Helper()
 	if got > most {
@@ -584,7 +583,7 @@ func mustBeTrue(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
-// inRange checks that the value is between least and most.
+// inRange checks that got is from least to most.
 func inRange[T cmp.Ordered](t testing.TB, what string, got, least, most T) {
 	t.Helper()
 	if got < least || got > most {
@@ -592,7 +591,7 @@ func inRange[T cmp.Ordered](t testing.TB, what string, got, least, most T) {
 	}
 }
 
-// equalAll checks a list.
+// equalAll checks that the lists are equal, in order.
 func equalAll(t testing.TB, what string, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -628,10 +627,10 @@ func (w *world) createACL(z *zk.Conn, path, data string, acl []zk.ACL) {
 	}
 }
 
-// sole checks that the hold has the only entry of its lock.
+// sole checks that the hold is valid, and that its entry is the lock's only one.
 func (w *world) sole(h *lock.Hold) {
 	w.Helper()
-	time.Sleep(ttl / 2) // until late replies have come, and clean-ups are done
+	time.Sleep(ttl / 2) // until late replies and clean-ups are done
 	w.alive(h)
 	if e := w.entries(h.Name()); len(e) != 1 {
 		w.Errorf("entries %q, want that of the hold alone", paths(e))

@@ -49,8 +49,8 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// TestContextAskedForLate: the context is created on the first call of Context, which may be after
-// the end of the hold.
+// TestContextAskedForLate: the first call of Context may be after the end of the hold. It returns a
+// context that has ended, with the hold's cause and the caller's values.
 func TestContextAskedForLate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -80,8 +80,8 @@ func TestContextAskedForLate(t *testing.T) {
 	})
 }
 
-// TestContextAskedForAsTheHoldEnds: many goroutines call Context as the hold ends. They get one
-// context, which ends.
+// TestContextAskedForAsTheHoldEnds: goroutines that call Context while the hold ends each get a
+// context that ends.
 func TestContextAskedForAsTheHoldEnds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -105,8 +105,7 @@ func TestContextAskedForAsTheHoldEnds(t *testing.T) {
 	})
 }
 
-// TestHoldsNeedNoGoroutines: holds need no goroutines, however many there are and whatever methods
-// are called.
+// TestHoldsNeedNoGoroutines: 200 holds whose Context was called need no goroutines.
 func TestHoldsNeedNoGoroutines(t *testing.T) {
 	simulateAlone(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -131,8 +130,8 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 	})
 }
 
-// TestZeroLocks: the zero value of a lock returns an error that says what it lacks. It must not
-// look usable, as a zero sync.Mutex is.
+// TestZeroLocks: every method of the zero value of a lock returns ErrInvalid, and the error says
+// that the lock must come from a client.
 func TestZeroLocks(t *testing.T) {
 	for what, err := range map[string]error{
 		"Lock": second(new(lock.Mutex).Lock(t.Context())), "TryLock": second(new(lock.Mutex).TryLock(t.Context())),
@@ -197,7 +196,7 @@ func TestReentry(t *testing.T) {
 			t.Fatal(inner, err)
 		}
 
-		// In any order: the last unlock ends the hold.
+		// The last unlock ends the hold, in whatever order the handles are unlocked.
 		for i, one := range append([]*lock.Hold{h, inner}, again...) {
 			isTrue(w, one.Remaining() != 0 && one.Err() == nil, "handle %d: %v", i, one.Err())
 			w.unlock(one)
@@ -262,12 +261,12 @@ func TestDo(t *testing.T) {
 		failure := errors.New("no stock")
 		err := m.Do(ctx, func(ctx context.Context) error {
 			isTrue(t, ctx.Value(key{}) == "mine" && len(w.entries("x")) == 1, "value %v, entries %q", ctx.Value(key{}), paths(w.entries("x")))
-			return m.Do(ctx, func(context.Context) error { return failure }) // again
+			return m.Do(ctx, func(context.Context) error { return failure }) // reenters
 		})
 		mustBe(t, err, failure)
 		mustBe(w, m.Do(ctx, func(context.Context) error { return nil }), nil)
 
-		// The context ends with ctx ...
+		// The context of f ends with ctx.
 		ctx2, cancel := context.WithCancelCause(ctx)
 		cause := errors.New("shut down")
 		err = m.Do(ctx2, func(inner context.Context) error {
@@ -278,7 +277,7 @@ func TestDo(t *testing.T) {
 		mustBe(t, err, cause)
 		mustBe(t, m.Do(ctx2, func(context.Context) error { panic("called") }), context.Canceled, cause)
 
-		// ... and with the hold.
+		// The context of f ends with the hold.
 		err = a.Mutex("x", lock.WithoutRenewal()).Do(ctx, func(inner context.Context) error {
 			<-inner.Done()
 			mustBe(t, context.Cause(inner), lock.ErrLost, lock.ErrExpired)
@@ -297,8 +296,8 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// TestTryDo: for each kind, the function runs if the lock is free. It is skipped without an error
-// if another contender has it. An error of the function is not a skip.
+// TestTryDo: for each kind of lock, the function runs if the lock is free. If another client holds
+// the lock, the function does not run and there is no error. An error of the function is returned.
 func TestTryDo(t *testing.T) {
 	type doing func(context.Context, func(context.Context) error) (bool, error)
 	type kind struct {
@@ -339,7 +338,8 @@ func TestTryDo(t *testing.T) {
 	})
 }
 
-// TestUnlockFromManyGoroutines: one of them unlocks, the others get the error that this was done.
+// TestUnlockFromManyGoroutines: of many concurrent calls of Unlock, one returns nil and the others
+// ErrUnlocked.
 func TestUnlockFromManyGoroutines(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -362,8 +362,8 @@ func TestUnlockFromManyGoroutines(t *testing.T) {
 	})
 }
 
-// TestUnlockOutlivesItsContext: Unlock survives the end of its context, and an outage that is
-// shorter than its deadline.
+// TestUnlockOutlivesItsContext: Unlock succeeds after the end of the caller's context, and over an
+// outage that is shorter than the unlock timeout.
 func TestUnlockOutlivesItsContext(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: 6 * ttl, Grace: grace}))
@@ -377,7 +377,8 @@ func TestUnlockOutlivesItsContext(t *testing.T) {
 	})
 }
 
-// TestUnlockThatIsNotConfirmed: the error says so, and the client deletes the entry later.
+// TestUnlockThatIsNotConfirmed: if no server confirms an Unlock in time, the error says so, and the
+// client deletes the entry later.
 func TestUnlockThatIsNotConfirmed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))
@@ -420,8 +421,8 @@ func TestHeldErrorIsFitForATerminal(t *testing.T) {
 	isTrue(t, !strings.ContainsAny(got, "\n\x1b") && strings.Contains(got, `"a\n\x1b[31m"`) && strings.Contains(got, "host größe-1,"), "%q", got)
 }
 
-// TestMessagesAreBounded: a large text in an entry, or a child with a long name, does not fill a
-// log.
+// TestMessagesAreBounded: the message of a HeldError has at most 3000 bytes, however long the texts
+// and the name of the entry are.
 func TestMessagesAreBounded(t *testing.T) {
 	much := strings.Repeat("ü", 100_000)
 	for _, err := range []*lock.HeldError{{Lock: "x", Entry: "/locks/x/" + much}, {Lock: "x", Entry: "/locks/x/e", Owner: much, Host: much}} {
@@ -440,8 +441,8 @@ func TestMessagesAreBounded(t *testing.T) {
 	})
 }
 
-// TestUnlockTimeoutHoldsInPlace: the server no longer answers, not even on a new connection. Unlock
-// ends in time although the caller's goroutine waits for the request, whatever session timeout the
+// TestUnlockTimeoutHoldsInPlace: if the server no longer answers, not even on a new connection,
+// Unlock returns an UnlockError within its timeout and a second, whatever session timeout the
 // server granted.
 func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
 	const session = 6 * time.Second

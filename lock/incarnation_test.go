@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// remake deletes a lock's parent with everything below it, and creates it again with that data, at
-// the given version.
+// remake wipes a lock, and creates its parent again with data and the given version.
 func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.Node {
 	w.Helper()
 	path := "/locks/" + name
@@ -28,8 +27,9 @@ func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.No
 	return w.node(path)
 }
 
-// TestParentMadeAgain: a client joins by its belief about the parent, without a read. Another
-// program has recreated the parent, with the same version.
+// TestParentMadeAgain: another program recreates a lock's parent with the version that a client
+// believes in. The client refuses a foreign node, adopts an empty one, and deletes the node only if
+// clients of Holdfast created it.
 func TestParentMadeAgain(t *testing.T) {
 	for _, known := range []struct {
 		name string
@@ -78,7 +78,7 @@ func TestParentMadeAgain(t *testing.T) {
 				w.inOrder(h, ch)
 				w.stays(before)
 			},
-			"by clients like us": func(w *world, a *lock.Client, _ int32) { // those clients have left: the client deletes it
+			"by clients like us": func(w *world, a *lock.Client, _ int32) { // the other clients have left, so the client deletes it
 				w.wipe(w.raw("other"), "x")
 				b := w.client("b")
 				w.unlock(w.lock(b, "x"))
@@ -107,15 +107,15 @@ func TestParentMadeAgain(t *testing.T) {
 	}
 }
 
-// parentMayGo reports whether the last client must delete the parent.
+// parentMayGo reports whether the last client must delete the lock's parent.
 func (w *world) parentMayGo(name string, kept bool) bool {
 	p, err := znode.DecodeParent(w.node("/locks/" + name).Data)
 	return err == nil && p.Generation != "" && !p.Adopted && !kept
 }
 
-// TestAdoptedParentIsLeft: a client that was alone leaves an adopted parent, whether it knew its
-// entry by the reply or had to search for it. So does the next client, which finds the parent
-// adopted.
+// TestAdoptedParentIsLeft: a client that was alone does not delete an adopted parent. It makes no
+// difference whether the client learned of its entry by the reply or by a search, or which client
+// adopted the parent.
 func TestAdoptedParentIsLeft(t *testing.T) {
 	for name, fault := range map[string]locktest.Fault{"replied": {}, "found": {Drop: locktest.AfterApply}} {
 		for _, again := range []bool{false, true} {
@@ -143,9 +143,9 @@ func TestAdoptedParentIsLeft(t *testing.T) {
 	}
 }
 
-// TestParentMadeAgainAsItIsJoined: a client reads a node in order to adopt it. Before its next
-// request, another program recreates the node. Its new data is not touched. If it is empty, it may
-// be used and is left.
+// TestParentMadeAgainAsItIsJoined: another program recreates a node between a client's read of it
+// and the client's next request. If the new node has data, the client returns ErrForeign and does
+// not change it. If it is empty, the client adopts it and does not delete it.
 func TestParentMadeAgainAsItIsJoined(t *testing.T) {
 	for name, request := range map[string]func(locktest.Request) bool{"as the entry is made": joins, "as it is adopted": adopts} {
 		for _, data := range []string{"not a lock", ""} {
@@ -178,8 +178,8 @@ func adopts(r locktest.Request) bool {
 	return r.Op == "multi" && touches(r, "/anchor-") && touches(r, "-lock-")
 }
 
-// TestParentWrittenAsItIsAdopted: the adoption overwrites neither another program's data, nor that
-// of another client that adopts the node.
+// TestParentWrittenAsItIsAdopted: the adoption of a node does not overwrite what another program,
+// or another client that adopts the node, has written meanwhile.
 func TestParentWrittenAsItIsAdopted(t *testing.T) {
 	each(t, "by", []string{"program", "client"}, func(w *world, by string) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
@@ -207,7 +207,8 @@ func TestParentWrittenAsItIsAdopted(t *testing.T) {
 	})
 }
 
-// afterRead returns a filter of the client's requests after it has read the lock's node.
+// afterRead returns a filter that accepts a client's requests after the client has read the node of
+// lock "x".
 func afterRead(client string, request func(locktest.Request) bool) func(locktest.Request) bool {
 	var read atomic.Bool
 	return func(r locktest.Request) bool {
@@ -218,8 +219,8 @@ func afterRead(client string, request func(locktest.Request) bool) func(locktest
 	}
 }
 
-// TestParentThatWasEmptied: another program empties the parent under a holder. The order is kept:
-// the next client adopts the parent.
+// TestParentThatWasEmptied: if another program empties a lock's parent under a holder, clients
+// still wait, and enter in order.
 func TestParentThatWasEmptied(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")

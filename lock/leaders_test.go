@@ -45,8 +45,8 @@ func (w *world) elect(clock time.Duration) {
 	w.ok(w.Start(old))
 }
 
-// TestEntriesGetTheStampOfANewLeader: soon after an election all live entries are written under the
-// new leader, although none is due.
+// TestEntriesGetTheStampOfANewLeader: within a second of an election all live entries are written
+// under the new leader, although none is due.
 func TestEntriesGetTheStampOfANewLeader(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, b := w.dial("a"), w.dial("b")
@@ -68,8 +68,8 @@ func TestEntriesGetTheStampOfANewLeader(t *testing.T) {
 	})
 }
 
-// TestNewcomersAfterAnElection: new clients find a holder's entry with the old leader's stamp. They
-// do not judge it dead, however far the new clock is off.
+// TestNewcomersAfterAnElection: clients that first see an entry after an election do not judge its
+// holder dead, however far the new leader's clock is off.
 func TestNewcomersAfterAnElection(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, known := w.dial("a"), w.dial("known")
@@ -124,8 +124,8 @@ func TestWaitersOverAnElection(t *testing.T) {
 	})
 }
 
-// TestHolderThatDiedBeforeAnElection: a dead holder blocks for at most its TTL and the grace from
-// the first write under the new leader, and for no less than its own lease.
+// TestHolderThatDiedBeforeAnElection: after an election a dead holder blocks for at most the
+// constant blocked, and for no less than its own lease.
 func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		for i, newcomer := range []bool{false, true} {
@@ -153,8 +153,8 @@ func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 	})
 }
 
-// TestElectionsFasterThanALease: no leader leads as long as a lease and the grace. A waiter knows
-// by its own clock for how long the dead holder has not written.
+// TestElectionsFasterThanALease: if no leader of the ensemble leads for as long as a lease and the
+// grace, a waiter purges a dead holder by its own clock, and no live one.
 func TestElectionsFasterThanALease(t *testing.T) {
 	for _, barges := range bools {
 		t.Run(fmt.Sprint("barges ", barges), func(t *testing.T) {
@@ -195,8 +195,8 @@ func (w *world) electsFasterThanALease(off time.Duration, barges bool) {
 }
 
 // TestLeaderSteppedWhileItLeads: the leader's clock steps by more than the grace. A client that
-// sampled the clock before detects the step, and judges no live entry dead. A dead one then blocks
-// for at most a TTL and the grace.
+// sampled the clock before detects the step, and judges no live entry dead. After the step, a dead
+// holder blocks for at most TTL, grace and two seconds.
 func TestLeaderSteppedWhileItLeads(t *testing.T) {
 	each(t, "step", offs, func(w *world, step time.Duration) {
 		a, b, dead := w.dial("a"), w.dial("b"), w.dial("dead")
@@ -272,7 +272,7 @@ func TestChangeOfLeaders(t *testing.T) {
 			isTrue(w, (n == 0) == (off == 0), "clocks %v apart: %d displacements counted", off, n)
 			equal(w, "warned", strings.Contains(w.logged(), "was displaced"), (off != 0))
 
-			// Now the holder dies, and the leader changes again before its end.
+			// Then the holder dies, and the leader changes again before the lease ends.
 			ended := w.end(h)
 			w.kill("a")
 			time.Sleep(ttl / 2)

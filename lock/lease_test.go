@@ -34,7 +34,7 @@ func TestFixedLeaseEndsOnTime(t *testing.T) {
 			renewals := a.Stats().Renewals
 			version := w.node(h.EntryPath()).Stat.Version
 			ch = w.queue(w.ctx, b, "x")
-			// Other holds of the client are renewed just before its end.
+			// Other holds of the client are renewed just before the fixed lease ends.
 			var crowd []*lock.Hold
 			for i := range 40 {
 				time.Sleep(ttl / 200)
@@ -57,7 +57,8 @@ func TestFixedLeaseEndsOnTime(t *testing.T) {
 }
 
 // TestEndOfExtendedHoldInLongOutage: a hold is unlocked or detached during an outage that is longer
-// than its TTL, but shorter than its extended lease. The client still completes this afterwards.
+// than its TTL, but shorter than its extended lease. After the outage, another client enters or
+// attaches within ten seconds.
 func TestEndOfExtendedHoldInLongOutage(t *testing.T) {
 	for _, detach := range bools {
 		subtest(t, fmt.Sprintf("detach %v", detach), locktest.Options{}, func(w *world) {
@@ -102,7 +103,7 @@ func TestExtend(t *testing.T) {
 			isTrue(t, h.Remaining() >= ttl-ttl/100, "%v remain after extensions that were refused", h.Remaining())
 			w.ok(h.Extend(w.ctx, 2*ttl))
 			if opts == nil {
-				time.Sleep(4 * ttl) // later renewals carry it
+				time.Sleep(4 * ttl) // later renewals keep the extended TTL
 				w.alive(h)
 				equal(t, "TTL in the entry", w.record(h.EntryPath()).TTL, (2 * ttl).Milliseconds())
 				w.unlock(h)
@@ -135,7 +136,8 @@ func TestShorteningCountsFromTheSend(t *testing.T) {
 	})
 }
 
-// TestLengtheningCountsFromTheReply: a longer lease does not count before its acknowledgment.
+// TestLengtheningCountsFromTheReply: a request for a longer lease does not lengthen the hold before
+// it is acknowledged.
 func TestLengtheningCountsFromTheReply(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x", lock.WithoutRenewal())
@@ -171,8 +173,7 @@ func TestMaxHold(t *testing.T) {
 	})
 }
 
-// TestExtendWithoutServer: the error of an extension that was not acknowledged names the lock, as
-// the errors of other calls do.
+// TestExtendWithoutServer: the error of an Extend that was not acknowledged names the lock.
 func TestExtendWithoutServer(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")

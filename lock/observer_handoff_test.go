@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// as returns a context by which [diary] identifies requests.
+// as returns a context with the name of a request, for [observed.diary].
 func (w *world) as(who string) context.Context { return context.WithValue(w.ctx, key{}, who) }
 
-// taken takes a free lock for a request.
+// taken takes a free lock for the named request.
 func (w *world) taken(who string, take taking) *lock.Hold {
 	w.Helper()
 	h, err := take(w.as(who))
@@ -47,8 +47,8 @@ func (w *world) diary(o *observed, want string) {
 	equal(w, "told", o.diary(), want)
 }
 
-// TestObserverOfLocalWaiters: events show that a goroutine waits for another's entry, and that it
-// has given up. Each handoff is a hold of its own.
+// TestObserverOfLocalWaiters: each local waiter has its own event when it begins to wait, and when
+// it gives up or enters. Each handoff is a hold of its own.
 func TestObserverOfLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -74,8 +74,8 @@ func TestObserverOfLocalWaiters(t *testing.T) {
 		w.unlock(h)
 		w.diary(seen, "2nd released")
 
-		// The request for which an entry joined gives up. The other one continues with a single
-		// wait, also when the entry is lost.
+		// The request for which an entry was created gives up. The other request continues with a
+		// single wait, also when the entry is lost.
 		theirs := w.lock(b, "x")
 		gaveUp, cancel = context.WithCancel(w.as("4th"))
 		fourth := w.queue(gaveUp, a, "x")
@@ -91,8 +91,8 @@ func TestObserverOfLocalWaiters(t *testing.T) {
 	})
 }
 
-// TestObserverOfBargers: a barging request has one wait, however many holders it meets. A failed
-// try has no event, nor has a wait without a contender ahead.
+// TestObserverOfBargers: a barging request has one waiting event, however many holders it meets. A
+// failed try has no event, and a free lock has no waiting event.
 func TestObserverOfBargers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -118,8 +118,8 @@ func TestObserverOfBargers(t *testing.T) {
 	})
 }
 
-// TestObserverOfReadersTogether: each reader with a shared entry has its own hold and its own
-// events of acquiring and releasing. All of them come at risk and are lost together.
+// TestObserverOfReadersTogether: each reader with a shared entry has its own hold, and its own
+// events when it acquires, releases, comes at risk and loses it.
 func TestObserverOfReadersTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -171,7 +171,8 @@ func TestObserverOfReadersTogether(t *testing.T) {
 	})
 }
 
-// TestObserverAsTheClientCloses: there is an event for the end of each wait and of each hold.
+// TestObserverAsTheClientCloses: if the client closes, there is one event for the end of each wait
+// and of each hold.
 func TestObserverAsTheClientCloses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)

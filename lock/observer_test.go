@@ -61,7 +61,8 @@ func (w *world) says(o *observed, want string) {
 	equal(w, "told", o.say(), want)
 }
 
-// TestObserver checks the events of holds and waits.
+// TestObserver: each observer receives the events of holds, waits, losses, purges and steps of the
+// leader's clock, in order.
 func TestObserver(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		cfg, err := policy.Parse("config.yaml", []byte("policies: [{name: jobs, match: \"jobs/*\", ttl: 10s, grace: 1s, local_window: 0s}, {name: default, match: \"**\", ttl: 10s, grace: 1s, local_window: 0s}]"))
@@ -92,7 +93,7 @@ func TestObserver(t *testing.T) {
 			t.Errorf("told %+v, with %v", events, values)
 		}
 
-		// A wait that succeeds, and one that is given up.
+		// A wait that succeeds, and a wait that is given up.
 		theirs := w.lock(b, "x")
 		waits := w.queue(context.WithValue(w.ctx, key{}, "waiter"), a, "x")
 		events, values = seen.take()
@@ -140,8 +141,8 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// TestPlaceInTheQueue: the event of a wait has the number of contenders ahead, whether entries of
-// other clients or goroutines of this one.
+// TestPlaceInTheQueue: the event of a wait has the number of contenders ahead: entries of other
+// clients, and goroutines of the same client.
 func TestPlaceInTheQueue(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -168,7 +169,7 @@ func TestPlaceInTheQueue(t *testing.T) {
 
 		theirs := w.lock(b, "theirs")
 		waiters = append(waiters, w.queue(holds, w.dial("c"), "theirs"))
-		for range 2 { // wait for another client's entries, with one entry of their own
+		for range 2 { // wait for another client's entries
 			waiters = append(waiters, w.queue(holds, a, "theirs"))
 		}
 		ahead(2, 3)
@@ -192,7 +193,7 @@ func TestPlaceInTheQueue(t *testing.T) {
 }
 
 // TestObserverOfAll: each of several locks has its own events. Only the lock with a holder has a
-// wait.
+// waiting event.
 func TestObserverOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -217,8 +218,9 @@ func TestObserverOfAll(t *testing.T) {
 	})
 }
 
-// TestObserverOfOneCall: each call has one set of events, even if it tried several times or joined
-// again after its entry was removed. A failed try has no event, and a free lock no wait.
+// TestObserverOfOneCall: a call that waits has one waiting and one acquired event, even if it tried
+// several times or joined again after its entry was deleted. A failed try has no event, and a free
+// lock has no waiting event.
 func TestObserverOfOneCall(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string][]lock.LockOption{"queued": nil, "barging": {lock.WithBarging()}}, func(w *world, opts []lock.LockOption) {
 		seen := new(observed)
@@ -263,8 +265,8 @@ func (w *world) warned(h *lock.Hold) time.Duration {
 	return 0
 }
 
-// TestHoldAtRisk: if renewals fail, each handle of the hold is at risk well before the loss. After
-// a successful renewal it is safe, and can come at risk again.
+// TestHoldAtRisk: if renewals fail, each handle of the hold is at risk when half of the lease is
+// left. After a successful renewal the hold is safe, and can come at risk again.
 func TestHoldAtRisk(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -300,7 +302,7 @@ func TestHoldAtRisk(t *testing.T) {
 }
 
 // TestWarningWithdrawn: a warning that was not received is withdrawn when the hold is safe again or
-// over.
+// lost.
 func TestWarningWithdrawn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -318,8 +320,8 @@ func TestWarningWithdrawn(t *testing.T) {
 	})
 }
 
-// TestAtRiskOfMaxHold: a hold also comes at risk before max_hold, although renewals succeed. A
-// fixed lease does not.
+// TestAtRiskOfMaxHold: a hold is also at risk before max_hold, although renewals succeed. A fixed
+// lease is not.
 func TestAtRiskOfMaxHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -399,8 +401,8 @@ func (s stuck) Write(p []byte) (int, error) {
 
 func (s stuck) Observe(context.Context, lock.Event) { <-s }
 
-// TestReaderThatBlocks: a blocked log or observer does not delay renewals, nor the end of a hold
-// before the next holder enters. Calls and Close end.
+// TestReaderThatBlocks: a log or observer that blocks does not delay renewals, or the end of a hold
+// before the next holder enters. Calls and Close return, and messages are dropped.
 func TestReaderThatBlocks(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(stuck) lock.Option{
 		"log": func(s stuck) lock.Option { return lock.WithLogger(zerolog.New(s).Level(zerolog.DebugLevel)) },
@@ -430,7 +432,7 @@ func TestReaderThatBlocks(t *testing.T) {
 	})
 }
 
-// TestAllIsToldAtClose: when Close returns, readers have received all earlier messages.
+// TestAllIsToldAtClose: when Close returns, an observer has received all earlier events.
 func TestAllIsToldAtClose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		slow := observer(func(lock.Event) { time.Sleep(10 * time.Millisecond) })
@@ -443,7 +445,7 @@ func TestAllIsToldAtClose(t *testing.T) {
 	})
 }
 
-// observer is a function as an observer.
+// observer makes an observer of a function.
 type observer func(lock.Event)
 
 func (o observer) Observe(_ context.Context, e lock.Event) { o(e) }

@@ -97,14 +97,15 @@ func TestBadOptions(t *testing.T) {
 	fails(t, second(lock.New(new(zk.Conn), lock.WithReconfiguration())), lock.ErrInvalid, "WithReconfiguration", "is for Dial", "the caller's connection chooses its servers")
 }
 
-// soon returns a context that ends soon, for calls that must fail before they wait.
+// soon returns a context that ends after ten seconds, for calls that must fail before they wait.
 func soon(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// TestBadNamesAndLockOptions: the first use reports them, without a request to the server.
+// TestBadNamesAndLockOptions: the first use of a lock with a bad name or option returns ErrInvalid
+// with the rule, and so does Validate. Neither sends a request.
 func TestBadNamesAndLockOptions(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, MaxTTL: 2 * ttl, Grace: grace, MaxHold: ttl}))
@@ -150,8 +151,8 @@ func TestBadNamesAndLockOptions(t *testing.T) {
 	})
 }
 
-// TestValidate: a usable lock is valid, and a zero lock is not. An option that is wrong for only
-// one kind of lock is reported too.
+// TestValidate: Validate returns nil for usable locks, and ErrInvalid for zero locks and for
+// options that their kind of lock does not have.
 func TestValidate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -171,8 +172,8 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-// TestBadPolicies: bad policies from the service's own code are reported by the locks that they
-// apply to.
+// TestBadPolicies: a lock with a bad policy from the program's own code is refused, with the field,
+// the value and the rule.
 func TestBadPolicies(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		for p, says := range map[lock.Policy]string{
@@ -209,7 +210,8 @@ func TestPolicyDefaults(t *testing.T) {
 	}
 }
 
-// TestOptionsApply checks the nodes that are written.
+// TestOptionsApply: the nodes that a client writes have the root, TTL, owner, metadata and ACL of
+// its options.
 func TestOptionsApply(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		acl := zk.WorldACL(zk.PermRead | zk.PermWrite | zk.PermCreate | zk.PermDelete)
@@ -240,8 +242,8 @@ func TestOptionsApply(t *testing.T) {
 	})
 }
 
-// TestShortTTLIsWarnedOf: a TTL that a stalled connection would cost is logged, once for each TTL
-// and with the numbers.
+// TestShortTTLIsWarnedOf: a TTL that is too short for a stalled connection is logged with the
+// numbers, once for each TTL.
 func TestShortTTLIsWarnedOf(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -259,8 +261,8 @@ func TestShortTTLIsWarnedOf(t *testing.T) {
 	})
 }
 
-// TestSameRefusal: each method of a lock with a bad name or option fails with the error of
-// Validate, whatever else is wrong with the call.
+// TestSameRefusal: if the name or an option of a lock is bad, a call returns this error, whatever
+// else is wrong with the call.
 func TestSameRefusal(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")
@@ -272,8 +274,8 @@ func TestSameRefusal(t *testing.T) {
 	})
 }
 
-// TestNoRoomForValue: an election whose metadata leaves no room for a value is refused when it is
-// validated, not only by its campaigns.
+// TestNoRoomForValue: an election whose metadata leaves no room for a value is refused by Validate,
+// not only by Campaign.
 func TestNoRoomForValue(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")
@@ -295,7 +297,7 @@ func TestNoRoomForValue(t *testing.T) {
 	})
 }
 
-// TestOneSASLUser: a connection has one SASL user.
+// TestOneSASLUser: Dial refuses a second SASL user.
 func TestOneSASLUser(t *testing.T) {
 	user := lock.WithSASLDigest("u", "p")
 	fails(t, second(lock.Dial(t.Context(), []string{"127.0.0.1:1"}, user, user)), lock.ErrInvalid, "WithSASL", "must be given once")

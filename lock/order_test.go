@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// script has the contenders of a script. The first letter of a name is the request: m for a mutex,
-// x for a barging mutex, r to read, w to write, a number for permits. The second letter is the
+// script is a test's contenders, by name. The first letter of a name is the request: m for a mutex,
+// x for a barging mutex, r to read, w to write, a digit for permits. The second letter is the
 // client.
 type script struct {
 	*world
@@ -28,7 +28,7 @@ type script struct {
 
 var errGaveUp = errors.New("the shop closes")
 
-// way returns how the contender takes the lock, and how it tries to.
+// way returns the calls by which the contender takes the lock, and tries to take it.
 func (s *script) way(name string) (take, try taking) {
 	c := s.clients[name[1]]
 	if c == nil {
@@ -89,7 +89,8 @@ func (s *script) do(what string, names ...string) {
 	}
 }
 
-// comeIn checks that exactly those contenders have entered.
+// comeIn checks that the named contenders have entered since the last step and no other waiter has,
+// and that all holders still hold.
 func (s *script) comeIn(step string, names ...string) {
 	s.Helper()
 	time.Sleep(5 * time.Millisecond) // until grants are recorded
@@ -114,8 +115,8 @@ func (s *script) comeIn(step string, names ...string) {
 	}
 }
 
-// TestOrder: a step is an action of contenders, one after the other, and the contenders that enter
-// because of it. All others wait. At the end no node is left.
+// TestOrder: each step of a script is an action of contenders, and names the contenders that enter
+// because of it. No other contender enters. At the end no node is left.
 func TestOrder(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]string{
 		"a mutex": "join ma>ma; join mb mc md; leave ma>mb; leave mb>mc; leave mc>md; leave md",
@@ -144,7 +145,8 @@ func TestOrder(t *testing.T) {
 		"a writer gives up ahead of readers":          "join ra>ra; join wb rc wd; cancel wb>rc; leave ra; leave rc>wd; leave wd",
 		"readers share, writers do not": "join ra rb rc>ra rb rc; refuse wd; try rd; join we rf rg; refuse rh;" +
 			" leave rc; leave ra; leave rd; leave rb>we; refuse rh; leave we>rf rg; leave rf; leave rg",
-		// The end of one reader, with its grant recorded or not, proves nothing about the others.
+		// The end of one reader, with its grant recorded or not, proves nothing about the other
+		// readers.
 		"readers leave in their order": "join wa>wa; join rb rc rd we rf; leave wa>rb rc rd; leave rb; leave rc; leave rd>we; leave we>rf; leave rf",
 		"the last reader leaves first": "join wa>wa; join rb rc rd we rf; leave wa>rb rc rd; leave rd; leave rc; leave rb>we; leave we>rf; leave rf",
 		"readers leave after long":     "join wa>wa; join rb rc rd we rf; leave wa>rb rc rd; pass 10s; leave rb; leave rd; leave rc>we; leave we>rf; leave rf",

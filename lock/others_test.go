@@ -181,7 +181,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestOthersPage compares the table with the cases. UPDATE=1 writes it.
+// TestOthersPage: integration/OTHERS.md has the table of the cases. UPDATE=1 writes it.
 func TestOthersPage(t *testing.T) {
 	const page = "../integration/OTHERS.md"
 	var b strings.Builder
@@ -216,7 +216,7 @@ func TestOthersPage(t *testing.T) {
 	}
 }
 
-// holders counts the holders at one time.
+// holders counts the permits that are held at one time.
 type holders struct {
 	w    *world
 	mu   sync.Mutex
@@ -224,7 +224,7 @@ type holders struct {
 	peak int
 }
 
-// enter counts a holder of n, of whom there may be so many.
+// enter counts n more permits as held, and checks that no more than most are held.
 func (h *holders) enter(n, most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -250,7 +250,7 @@ func together(n int, f func(i int)) {
 	all.Wait()
 }
 
-// timeout is the context of a call that waits in vain.
+// timeout returns a context that ends after five seconds, for a call that waits in vain.
 func timeout(w *world, parent context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(parent, 5*time.Second)
 }
@@ -731,7 +731,8 @@ func cluster(w *world) {
 	w.empty()
 }
 
-// restart holds a permit while servers stop and start.
+// restart checks that a hold of a permit and its waiter survive restarts of the servers. It calls
+// between after each restart.
 func restart(w *world, between func(), times int) {
 	h := w.take(permits(w.client("a").Semaphore("x", 1), 1))
 	waiter := w.join("x", permits(w.client("b").Semaphore("x", 1), 1))

@@ -88,7 +88,7 @@ func (w *world) logsOutageOnce(own, silent bool) {
 	isTrue(w, err == nil && away >= lasts-sessionTimeout && away <= lasts+2*time.Second, "it was away for %v: %v", away, err)
 }
 
-// TestBriefOutageIsNoWarning: a short loss of the connection is normal.
+// TestBriefOutageIsNoWarning: short losses of the connection are not logged above level debug.
 func TestBriefOutageIsNoWarning(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -102,7 +102,8 @@ func TestBriefOutageIsNoWarning(t *testing.T) {
 	})
 }
 
-// TestRiskWithoutOutage: each hold has its own line, with the true cause.
+// TestRiskWithoutOutage: if renewals fail without an outage, or max_hold is near, each hold at risk
+// has its own log line with the cause.
 func TestRiskWithoutOutage(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, MaxHold: 3 * ttl}))

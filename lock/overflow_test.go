@@ -26,9 +26,9 @@ func (w *world) setSequence(name string, next int32) {
 	w.ok(w.SetSequence(lock.DefaultRoot+"/"+name, next))
 }
 
-// TestCounterNearItsEnd drives a parent's counter to its last entries, and to where real servers
-// stick. All contenders are served one at a time, none by an entry at the end of the counter, and
-// the counter restarts. The parents are ours, kept or adopted.
+// TestCounterNearItsEnd: near the end of a parent's counter, contenders enter one at a time, none
+// by an entry at the end of the counter, and the counter restarts. The parent was created by
+// Holdfast, is kept, or is adopted.
 func TestCounterNearItsEnd(t *testing.T) {
 	eachPair(t, "next", []int32{math.MaxInt32 - 2, math.MaxInt32 - 1, math.MaxInt32}, []string{"ours", "kept", "adopted"}, func(w *world, next int32, parent string) {
 		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: parent == "kept"})
@@ -62,7 +62,8 @@ func TestCounterNearItsEnd(t *testing.T) {
 	})
 }
 
-// next returns the first hold of any queue, and checks that no other comes.
+// next returns the first hold of any queue, and checks that no other waiter enters within three
+// seconds.
 func (w *world) next(queue []<-chan taken) *lock.Hold {
 	w.Helper()
 	got := w.first(queue...).hold
@@ -79,8 +80,7 @@ func (w *world) next(queue []<-chan taken) *lock.Hold {
 }
 
 // TestAloneAtTheEndOfTheCounter: an entry at the end of the counter is not granted, even to a
-// client that is alone. The client recreates the parent, also a kept one, whatever fault hits its
-// requests.
+// client that is alone. The client recreates a kept parent, whatever fault hits its requests.
 func TestAloneAtTheEndOfTheCounter(t *testing.T) {
 	for _, request := range []func(locktest.Request) bool{
 		func(r locktest.Request) bool { return r.Op == "delete" }, // of the entry
@@ -99,8 +99,9 @@ func TestAloneAtTheEndOfTheCounter(t *testing.T) {
 	}
 }
 
-// TestWaiterAtTheEndOfTheCounter: the waiter waits until the others have left, or until its context
-// ends, at little cost. TryLock does not wait, not even for another Lock of its client.
+// TestWaiterAtTheEndOfTheCounter: a waiter waits until no other node is below the parent, or until
+// its context ends, and sends at most 185 requests a minute. TryLock does not wait, not even for
+// another Lock of its client.
 func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
@@ -122,7 +123,7 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 
 		ch = start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
 		time.Sleep(time.Second)
-		w.create(z, "/locks/x/of-another", "", 0) // so that no client can create the parent anew
+		w.create(z, "/locks/x/of-another", "", 0) // so that no client can recreate the parent
 		w.unlock(h)
 		w.waits(ch)
 		soon := w.limited(time.Second)
@@ -136,8 +137,9 @@ func TestWaiterAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestTriesAtTheEndOfTheCounter: clients that do not queue also recreate the parent, also a kept
-// one, if no other contender is there. If it cannot be deleted, they are blocked.
+// TestTriesAtTheEndOfTheCounter: TryLock and barging calls also recreate the parent, even a kept or
+// adopted one, if no other node is below it. Until then TryLock returns ErrHeld, and a barging call
+// waits.
 func TestTriesAtTheEndOfTheCounter(t *testing.T) {
 	for _, parent := range []string{"ours", "kept", "adopted"} {
 		for way, take := range map[string]func(*world, *lock.Client) (unlocker, error){
@@ -172,7 +174,8 @@ func TestTriesAtTheEndOfTheCounter(t *testing.T) {
 	}
 }
 
-// TestDeniedAtTheEndOfTheCounter: the error names the node and the ACL.
+// TestDeniedAtTheEndOfTheCounter: if an ACL forbids reading or deleting the parent at the end of
+// its counter, the error names the node and the ACL.
 func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]struct{ path, says string }{
 		"the lock's node cannot be read":    {"/locks/x", "read /locks/x: its ACL does not let us"},
@@ -186,10 +189,11 @@ func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestOverflowedEntryIsGivenUp: the client withdraws its overflowed entry. Meanwhile, with a
-// request in flight, the caller gives up or another client removes the entry. No node is left.
+// TestOverflowedEntryIsGivenUp: the caller gives up, or another client deletes the entry, while the
+// client withdraws its overflowed entry. No node is left.
 func TestOverflowedEntryIsGivenUp(t *testing.T) {
-	// The client deletes the entry, reads the parent, and deletes the parent.
+	// k is the request that is delayed: the delete of the entry, the read of the parent, or the
+	// delete of the parent.
 	eachPair(t, "removed", bools, []int{0, 1, 2}, func(w *world, removed bool, k int) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("admin")
 		w.unlock(w.lock(a, "other"))
@@ -227,8 +231,9 @@ func TestOverflowedEntryIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestEntriesThatOverflowed: overflowed entries block, whatever their order: their sequences are
-// equal or negative. Here no client renews them, so they are purged, and the counter restarts.
+// TestEntriesThatOverflowed: entries that were created after the counter overflowed have equal or
+// negative sequences, so their order is unknown. A client waits for all of them. When their leases
+// have expired, it purges them, and the counter restarts.
 func TestEntriesThatOverflowed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("old")
@@ -250,8 +255,8 @@ func TestEntriesThatOverflowed(t *testing.T) {
 	})
 }
 
-// TestHolderDiesAtTheEndOfTheCounter: no entry follows the holder's in the queue, and it is purged
-// nevertheless.
+// TestHolderDiesAtTheEndOfTheCounter: a dead holder is purged, although no entry follows its own in
+// the queue.
 func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -268,8 +273,8 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestExchangeAtTheEndOfTheCounter: the exchange creates the last entry of the counter, which is
-// not granted. The counter restarts.
+// TestExchangeAtTheEndOfTheCounter: an exchange that creates the last entry of the counter does not
+// grant it. The counter restarts.
 func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -285,8 +290,9 @@ func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestHandoffsAtTheEndOfTheCounter: a waiting client has no entry. The goroutines of another client
-// hand their entry off for one window, and no longer.
+// TestHandoffsAtTheEndOfTheCounter: if a waiting client has no entry, because the counter is at its
+// end, the goroutines of another client hand their entry off fewer than 20 times before it enters
+// the queue.
 func TestHandoffsAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")

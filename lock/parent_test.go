@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// notAlone returns a's only hold at x. Its parent stays when it leaves, because another waiter has
-// come and gone, and has checked the parent: a owes its deletion.
+// notAlone returns a's only hold at x. Client b has queued and given up, so a must delete the
+// parent after its unlock.
 func (w *world) notAlone(a, b *lock.Client) *lock.Hold {
 	w.Helper()
 	h := w.lock(a, "x")
@@ -42,8 +42,8 @@ func deletesParent(r locktest.Request) bool {
 	return r.Label == "a" && r.Op == "multi" && touches(r, "/locks/x/anchor-") && !touches(r, "-lock-")
 }
 
-// TestOwedParentGoesInTheEnd: after the unlock, whatever fault hits the clean-up, a live client
-// deletes the parents that it owes, also those of other locks.
+// TestOwedParentGoesInTheEnd: Unlock does not wait for the clean-up. Whatever fault hits the
+// clean-up, the client deletes the parents in the end.
 func TestOwedParentGoesInTheEnd(t *testing.T) {
 	for request, filter := range map[string]func(locktest.Request) bool{"the read": readsParent, "the delete": deletesParent} {
 		for befalls, fault := range map[string]locktest.Fault{
@@ -74,8 +74,8 @@ func TestOwedParentGoesInTheEnd(t *testing.T) {
 	}
 }
 
-// TestCloseAfterSlowTidy: all entries are gone. An owed parent neither delays Close nor makes it
-// report entries that are left.
+// TestCloseAfterSlowTidy: if all entries are deleted and a parent is not, Close returns nil within
+// two seconds.
 func TestCloseAfterSlowTidy(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", lock.WithUnlockTimeout(5*time.Second)), w.dial("b")
@@ -89,9 +89,9 @@ func TestCloseAfterSlowTidy(t *testing.T) {
 	})
 }
 
-// TestParentIsReadAgainAfterAnOutage: the session ends during the read of the parent. The next
-// server lags behind, and shows the entry that has just gone. No other client would delete the
-// parent.
+// TestParentIsReadAgainAfterAnOutage: the session ends during the read of a parent, and the next
+// server lags behind and still shows the entry that was deleted. The client reads again, and
+// deletes the parent.
 func TestParentIsReadAgainAfterAnOutage(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("other")
@@ -124,7 +124,7 @@ func TestParentIsReadAgainAfterAnOutage(t *testing.T) {
 }
 
 // TestParentThatIsUsedIsNotRead: while a client uses a lock again and again, it does not read the
-// parent. A parent that cannot be deleted is read from time to time.
+// parent. A parent that cannot be deleted is read at most 20 times in 10 s.
 func TestParentThatIsUsedIsNotRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -158,8 +158,8 @@ func TestParentThatIsUsedIsNotRead(t *testing.T) {
 	})
 }
 
-// TestClientJoinsAsTheParentIsDeleted: a client joins between the read of an empty parent and its
-// deletion.
+// TestClientJoinsAsTheParentIsDeleted: if another client joins between the read of an empty parent
+// and its deletion, the parent stays. A later unlock deletes it.
 func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
 	each(t, "late", bools, func(w *world, late bool) { // the other client has left again: only the version shows it
 		a, b := w.dial("a"), w.dial("b", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
@@ -184,8 +184,8 @@ func TestClientJoinsAsTheParentIsDeleted(t *testing.T) {
 	})
 }
 
-// TestParentThatAnotherClientWrote: a parent that another client wrote while the lock was held is
-// that client's to delete.
+// TestParentThatAnotherClientWrote: a client does not delete a parent that another program has
+// written while the lock was held.
 func TestParentThatAnotherClientWrote(t *testing.T) {
 	each(t, "alone", bools, func(w *world, alone bool) {
 		a, z := w.dial("a"), w.raw("other")
@@ -201,7 +201,8 @@ func TestParentThatAnotherClientWrote(t *testing.T) {
 	})
 }
 
-// TestTidyBesideAUsedParent: one of several parents cannot be deleted.
+// TestTidyBesideAUsedParent: if one of several parents cannot be deleted, because another program
+// has created a child, the client still deletes the other parents.
 func TestTidyBesideAUsedParent(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("other")
@@ -217,8 +218,8 @@ func TestTidyBesideAUsedParent(t *testing.T) {
 	})
 }
 
-// TestTidyOfAUsedLock: the client still deletes an owed parent after it has read the lock for
-// another request.
+// TestTidyOfAUsedLock: a client deletes the parent after its last use, although it has read the
+// lock for an observer meanwhile.
 func TestTidyOfAUsedLock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -238,12 +239,12 @@ func TestTidyOfAUsedLock(t *testing.T) {
 	})
 }
 
-// tidies reports whether a request deletes the parent of that lock, and no entry.
+// tidies reports whether the request deletes the named lock's parent, and no entry.
 func tidies(r locktest.Request, name string) bool {
 	return r.Op == "multi" && slices.Contains(r.Paths, "/locks/"+name) && touches(r, "/locks/"+name+"/anchor-") && !touches(r, "-lock-")
 }
 
-// twice uses each lock twice, so that the client knows the parent, which stays for a second.
+// twice locks and unlocks each lock twice, after which its parent stays for a second.
 func (w *world) twice(c *lock.Client, names ...string) {
 	w.Helper()
 	for range 2 {

@@ -28,7 +28,7 @@ import (
 type outage struct {
 	name  string
 	begin func(w *world, astray *atomic.Bool)
-	says  string // part of the error: what answers instead
+	says  string // what the bad peer answers
 }
 
 func outages() []outage {
@@ -81,7 +81,7 @@ func TestCallsEndWithTheirContexts(t *testing.T) {
 	}
 }
 
-// left returns a ticket of a detached hold.
+// left detaches a hold of the lock "left", and returns its ticket.
 func left(w *world, c *lock.Client) lock.Ticket {
 	w.Helper()
 	ticket, err := w.lock(c, "left", lock.WithTTL(10*ttl)).Detach(w.ctx, 10*ttl)
@@ -89,7 +89,7 @@ func left(w *world, c *lock.Client) lock.Ticket {
 	return ticket
 }
 
-// patientCalls has all calls with a context, for a client that holds "x" and has a ticket.
+// patientCalls are all calls with a context, for a client that holds "x" and has a ticket.
 var patientCalls = map[string]call{
 	"Lock":                  on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").Lock(ctx)) }),
 	"Lock of a held one":    on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("x").Lock(ctx)) }),
@@ -168,12 +168,11 @@ var patientCalls = map[string]call{
 
 func third[A, B any](_ A, _ B, err error) error { return err }
 
-// on is a call that needs only a client.
+// on returns the call of ask, which needs only a client.
 func on(ask func(context.Context, *lock.Client) error) call {
 	return func(ctx context.Context, c *lock.Client, _ *lock.Hold, _ lock.Ticket) error { return ask(ctx, c) }
 }
 
-// call is a call with a context.
 type call func(context.Context, *lock.Client, *lock.Hold, lock.Ticket) error
 
 func unreachable(context.Context) error { panic("called without the lock") }
@@ -201,8 +200,8 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestReconnectToBadPeer: another program listens at the server's address for a while. A client
-// with holds survives, or closes in time.
+// TestReconnectToBadPeer: another program listens at the server's address for a while. Afterwards
+// an Extend returns within a TTL; and if the client closes meanwhile, Close returns in time.
 func TestReconnectToBadPeer(t *testing.T) {
 	for _, peer := range badPeers {
 		for _, closes := range []bool{false, true} {
@@ -271,7 +270,8 @@ func TestEndedContext(t *testing.T) {
 			"Downgrade":             writes.Downgrade(ctx),
 			"Downgrade of a reader": reads.Downgrade(ctx),
 		}
-		// Calls of package admin report the session that they did not wait for.
+		// Errors of package admin may also be ErrUnavailable, because its calls have not waited for
+		// a session.
 		ofAdmin := map[string]bool{"Break": true, "Children": true, "Inspect": true, "Now": true, "Delete": true, "Get": true, "Prove": true}
 		for what, call := range patientCalls {
 			errs[what] = call(ctx, a, held, attach)
@@ -302,8 +302,8 @@ func (b both) Value(key any) any {
 	return b.other.Value(key)
 }
 
-// TestCallEndedByClose: the call fails with ErrClosed. Its context was not canceled, whether it can
-// be or not.
+// TestCallEndedByClose: a call that runs while the client closes returns ErrClosed and not
+// context.Canceled, whether its context can be canceled or not.
 func TestCallEndedByClose(t *testing.T) {
 	eachPair(t, "outage can", bools, bools, func(w *world, outage, can bool) {
 		ctx := context.Background()
@@ -357,7 +357,7 @@ func TestCallEndedByClose(t *testing.T) {
 	})
 }
 
-// duringClose has the calls that run while the client closes: one for each path of requests, and
+// duringClose are the calls that run while the client closes: one for each path of requests, and
 // Unlock.
 var duringClose = []string{
 	"Lock", "Lock of a nested one", "Lock of a held one", "TryLock", "Extend", "Unlock", "Get", "Children", "Delete", "Now", "Prove", "Inspect",
@@ -392,7 +392,8 @@ func TestNothingIsDeniedAfterClose(t *testing.T) {
 	}
 }
 
-// closed makes the call while the client or its connection closes, at the call's n-th request.
+// closed returns the error of a call during which the client, or its borrowed connection, closes.
+// That happens at the call's request with the given number, or before the call if number is 0.
 func (w *world) closed(number int, borrowed bool, ask call) error {
 	w.Helper()
 	var c *lock.Client

@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestFirstComeFirstServed: among clients, and among the goroutines of one client. Each client has
-// one place in the queue, so clients take turns.
+// TestFirstComeFirstServed: clients enter in the order in which they joined, and so do the
+// goroutines of one client. Each client has one entry in the queue, so clients with several waiters
+// take turns.
 func TestFirstComeFirstServed(t *testing.T) {
 	for _, tt := range []struct {
 		name, waiters string // the client of each waiter
@@ -40,7 +41,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			waiting := map[rune][]<-chan taken{}
 			for _, label := range tt.waiters {
 				waiting[label] = append(waiting[label], w.queue(w.ctx, clients[label], "x"))
-				time.Sleep(time.Second) // until the client knows that others are there
+				time.Sleep(time.Second) // until the client knows that other clients are there
 			}
 			order := ""
 			for range tt.waiters {
@@ -114,7 +115,8 @@ func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
 	}
 }
 
-// TestRunOfTheDead: one list and one transaction purge all dead entries ahead.
+// TestRunOfTheDead: a waiter purges 20 dead entries ahead with at most two lists, when the last of
+// their leases and the grace have ended.
 func TestRunOfTheDead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 20
@@ -149,8 +151,8 @@ func TestRunOfTheDead(t *testing.T) {
 	})
 }
 
-// TestHolderKnowsFirst cuts the holder off for every duration around its TTL, at every phase of its
-// renewals. It either keeps the lock, or knows of the loss before the next one enters.
+// TestHolderKnowsFirst: a holder that is cut off for any duration around its TTL, at any phase of
+// its renewals, either keeps the lock, or knows of the loss before the next client enters.
 func TestHolderKnowsFirst(t *testing.T) {
 	var kept, lost atomic.Int32
 	t.Run("lengths", func(t *testing.T) {
@@ -218,8 +220,8 @@ func TestLoweredMaxTTL(t *testing.T) {
 	})
 }
 
-// TestHolderLeavesAsItIsLookedAt: one request both reads and watches the holder's entry. With two,
-// the holder could leave in between.
+// TestHolderLeavesAsItIsLookedAt: if the holder unlocks just before a waiter reads the holder's
+// entry for the second time, the waiter enters.
 func TestHolderLeavesAsItIsLookedAt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestManyRenewalsAreSpread: many full transactions are sent one after the other, with room for
-// other requests in between.
+// TestManyRenewalsAreSpread: the renewals of 1280 holds are sent in nearly full transactions, at
+// most three of them at once.
 func TestManyRenewalsAreSpread(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n, full = 1280, 128
@@ -98,7 +98,9 @@ func TestRenewalWhoseReplyIsLost(t *testing.T) {
 	}
 }
 
-// TestRenewalIsRetriedUntilTheDeadline: an outage that ends just in time has no effect.
+// TestRenewalIsRetriedUntilTheDeadline: a renewal that is refused while more than a fifth of the
+// TTL is left succeeds later, and the hold stays valid. It is retried at most 200 times in three
+// TTLs.
 func TestRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -121,8 +123,8 @@ func TestRenewalIsRetriedUntilTheDeadline(t *testing.T) {
 	})
 }
 
-// TestLateRenewalOfLostHold: a renewal is applied long after the hold was lost. The entry must not
-// block others for another TTL.
+// TestLateRenewalOfLostHold: a renewal is applied after the hold was lost. The entry blocks the
+// waiter for at most two seconds after the loss.
 func TestLateRenewalOfLostHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithSessionTimeout(time.Minute)) // so that the connection lasts
@@ -134,7 +136,7 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 			if !renews(r, h) || hit.Swap(true) {
 				return locktest.Fault{}
 			}
-			return locktest.Fault{Delay: time.Until(over) + grace/2} // before others may purge
+			return locktest.Fault{Delay: time.Until(over) + grace/2} // before other clients may purge
 		})
 		ch := w.queue(w.ctx, w.dial("b"), "x")
 		w.until("a renewal", hit.Load)
@@ -155,8 +157,8 @@ func TestLateRenewalOfLostHold(t *testing.T) {
 	})
 }
 
-// TestLeaseCountsFromTheSend: whenever the reply arrives, other clients may count from the send of
-// the request. A hold is not granted if its lease would have ended when the reply arrives.
+// TestLeaseCountsFromTheSend: a lease counts from the send of the create or of the renewal, however
+// late the reply is.
 func TestLeaseCountsFromTheSend(t *testing.T) {
 	const late = 2 * time.Second
 	long := lock.WithSessionTimeout(time.Minute) // the connection lasts
@@ -187,7 +189,7 @@ func TestLeaseCountsFromTheSend(t *testing.T) {
 	})
 }
 
-// TestWaitersAreRenewed: a waiter keeps its place for much longer than its TTL.
+// TestWaitersAreRenewed: a waiter keeps its entry for fifty TTLs.
 func TestWaitersAreRenewed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -206,8 +208,8 @@ func TestWaitersAreRenewed(t *testing.T) {
 	})
 }
 
-// TestGrantIsRecorded: the first renewal records the grant if there is no waiter. If the holder had
-// to wait itself, the grant is recorded at once.
+// TestGrantIsRecorded: a join that creates the parent records the grant. If the parent exists and
+// the lock is free, the first renewal records it. After a wait, a write records it at once.
 func TestGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true}))
@@ -235,7 +237,8 @@ func TestGrantIsRecorded(t *testing.T) {
 	})
 }
 
-// TestRenewalsOfLongTTLs: renewals are due every third of the TTL, however long it is.
+// TestRenewalsOfLongTTLs: after a renewal of a lease with a TTL of an hour up to MaxTime, no other
+// one follows at once.
 func TestRenewalsOfLongTTLs(t *testing.T) {
 	each(t, "ttl", []time.Duration{time.Hour, 10 * time.Hour, 24 * time.Hour, lock.MaxTime}, func(w *world, ttl time.Duration) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// inbox is the node above the requests. It stays.
+// inbox is the parent of the request nodes. It is not deleted when the last request is.
 const inbox = lock.DefaultRoot + "/" + znode.Inbox
 
 // asked returns the paths of the requests.
@@ -39,7 +39,7 @@ func (w *world) revoke(c *lock.Client, name, reason string) {
 // hears returns the request, which must have arrived by now.
 func (w *world) hears(ch <-chan lock.Revocation) lock.Revocation { w.Helper(); return hasCome(w, ch) }
 
-// hearsOf checks that a request with that reason has arrived by now.
+// hearsOf checks that a request with the reason has arrived by now.
 func (w *world) hearsOf(ch <-chan lock.Revocation, reason string) {
 	w.Helper()
 	equal(w, "told", w.hears(ch).Reason, reason)
@@ -82,8 +82,8 @@ func TestRevoke(t *testing.T) {
 	})
 }
 
-// TestRevokeCostsNothingUnlessUsed: the possibility of a request costs nothing. Once a client
-// listens, its later holds cost no further request.
+// TestRevokeCostsNothingUnlessUsed: without a call of Revoked or Revoke there is no inbox. Once a
+// client has called Revoked, its later holds cost no more than without it.
 func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -107,8 +107,8 @@ func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	})
 }
 
-// TestRevokeBeforeAnybodyListens: a holder that begins to listen receives the last of several
-// earlier requests.
+// TestRevokeBeforeAnybodyListens: a holder that first calls Revoked after several requests receives
+// the last one.
 func TestRevokeBeforeAnybodyListens(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -133,7 +133,7 @@ func TestRevokeBeforeAnybodyListens(t *testing.T) {
 	})
 }
 
-// TestRevokeOfEachKind: all holders are asked, and no waiter.
+// TestRevokeOfEachKind: Revoke reaches all holders of a lock of each kind, and no waiter.
 func TestRevokeOfEachKind(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -189,8 +189,8 @@ func TestRevokeOfEachKind(t *testing.T) {
 	})
 }
 
-// TestRevokeOfOneOfSeveral: a request for one of several locks that were taken together does not
-// affect the others. The test also asks a leader and a barging client.
+// TestRevokeOfOneOfSeveral: a request for one of several locks that are held together reaches only
+// the hold of that lock. Requests also reach a leader and a holder that barged.
 func TestRevokeOfOneOfSeveral(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -255,8 +255,8 @@ func TestRevokeRefuses(t *testing.T) {
 	})
 }
 
-// TestRevokeDenied: a denial is logged once a minute, and the client does not retry more often,
-// however many goroutines listen.
+// TestRevokeDenied: if an ACL forbids reading the inbox, the client logs that once a minute and
+// retries no more often, however many holds call Revoked.
 func TestRevokeDenied(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
@@ -282,7 +282,8 @@ func TestRevokeDenied(t *testing.T) {
 	})
 }
 
-// TestRevokeOverOutages: requests during an outage arrive with the next session.
+// TestRevokeOverOutages: the holder receives the last request that was made during or after an
+// outage.
 func TestRevokeOverOutages(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -317,7 +318,8 @@ func TestRevokeOverOutages(t *testing.T) {
 	}
 }
 
-// TestAmbiguousRevoke: whatever fault hits the request, it arrives once.
+// TestAmbiguousRevoke: whatever fault hits the write of a request, the holder receives the request,
+// and there is one request node.
 func TestAmbiguousRevoke(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		a, b := w.dial("a"), w.dial("b")
@@ -334,8 +336,8 @@ func TestAmbiguousRevoke(t *testing.T) {
 	})
 }
 
-// TestRevokeAsTheHoldEnds: a request that came too late does not reach the next holder, and is
-// deleted.
+// TestRevokeAsTheHoldEnds: a request that is made as the hold ends does not reach the next holder,
+// and is deleted.
 func TestRevokeAsTheHoldEnds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
@@ -376,8 +378,8 @@ func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
 	settle()
 }
 
-// TestRevokeLeavesNothing: the holder never listened, or died. The next call of Revoke deletes its
-// request.
+// TestRevokeLeavesNothing: later calls of Revoke delete requests to holds that never called Revoked
+// or whose client crashed. A request to a live hold stays.
 func TestRevokeLeavesNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
@@ -391,7 +393,7 @@ func TestRevokeLeavesNothing(t *testing.T) {
 		w.revoke(b, "deaf", "why")
 		w.revoke(b, "stands", "why")
 		w.die("a", deaf.EntryPath())
-		w.unlock(w.await(w.queue(w.ctx, c, "deaf")).hold) // it purges the entry
+		w.unlock(w.await(w.queue(w.ctx, c, "deaf")).hold) // c purges the entry
 		for range 10 {
 			mustBe(t, b.Revoke(w.ctx, "free", ""), lock.ErrNotHeld)
 			settle()
@@ -401,8 +403,9 @@ func TestRevokeLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestMootIsNotProvenByTwoSessions: the request is read in one session, and its entry in the next.
-// The server of the next one lags behind and does not show the entry yet.
+// TestMootIsNotProvenByTwoSessions: the session ends after the read of a request, and the next
+// server lags behind and does not show the request's entry yet. The request is not deleted as
+// stale.
 func TestMootIsNotProvenByTwoSessions(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -428,8 +431,8 @@ func TestMootIsNotProvenByTwoSessions(t *testing.T) {
 	})
 }
 
-// TestRevokeThatTheServerRefuses: Revoke fails at once if the server refuses: a first request
-// because of a quota, and a replacement because the old one has a child node.
+// TestRevokeThatTheServerRefuses: Revoke returns an error after one request if the server refuses a
+// new request node because of a quota, or the replacement of one that has a child.
 func TestRevokeThatTheServerRefuses(t *testing.T) {
 	for operations, code := range map[int]int32{2: codeQuota, 3: codeNotEmpty} {
 		subtest(t, fmt.Sprint("operations ", operations), locktest.Options{}, func(w *world) {
@@ -455,8 +458,8 @@ func TestRevokeThatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// TestRevokeOfWhatIsHandedOn: a client that attaches to the entry receives the request too, which
-// stays meanwhile.
+// TestRevokeOfWhatIsHandedOn: a client that attaches to an entry receives the request that was made
+// before it attached.
 func TestRevokeOfWhatIsHandedOn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -487,7 +490,8 @@ func TestRevokeOfWhatIsHandedOn(t *testing.T) {
 	})
 }
 
-// TestRevokeOfALostHold: the holder receives nothing any more, and no request is left.
+// TestRevokeOfALostHold: if a hold is lost, its request is deleted, and the client's next hold
+// receives nothing.
 func TestRevokeOfALostHold(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
@@ -504,8 +508,8 @@ func TestRevokeOfALostHold(t *testing.T) {
 	})
 }
 
-// TestRevokeAndClose: a client closes at every moment of a request, on an owned and on a borrowed
-// connection.
+// TestRevokeAndClose: whenever the holder's client closes during a Revoke, on an owned or a
+// borrowed connection, Close returns within a second and no request is left.
 func TestRevokeAndClose(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for after := range 20 {
@@ -540,7 +544,8 @@ func TestRevokeAndClose(t *testing.T) {
 	}
 }
 
-// TestRevokeOnASharedConnection: two clients share one session without events.
+// TestRevokeOnASharedConnection: requests between two clients that borrow one connection arrive,
+// also after its session has expired.
 func TestRevokeOnASharedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("lent")
@@ -565,7 +570,8 @@ func TestRevokeOnASharedConnection(t *testing.T) {
 	})
 }
 
-// TestRevocationsThatAreNotUnderstood: they are neither delivered nor deleted, and logged once.
+// TestRevocationsThatAreNotUnderstood: request nodes with data that a client does not understand
+// are neither delivered nor deleted, and each node of a hold is logged once. Revoke replaces them.
 func TestRevocationsThatAreNotUnderstood(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
@@ -586,8 +592,8 @@ func TestRevocationsThatAreNotUnderstood(t *testing.T) {
 	})
 }
 
-// TestListensAreCheap: many holds have requests. Each that begins to listen reads only its own
-// request.
+// TestListensAreCheap: Revoked of a hold with a request causes at most four reads, and Revoked of a
+// hold without a request none, however many requests there are.
 func TestListensAreCheap(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 60
@@ -619,7 +625,8 @@ func TestListensAreCheap(t *testing.T) {
 	})
 }
 
-// TestRevokeOnALaggingServer: the asking client's server still shows the previous holder.
+// TestRevokeOnALaggingServer: Revoke reaches the present holder, although the requesting client's
+// server still shows the previous one.
 func TestRevokeOnALaggingServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		at, late, lag := w.behind("a", "b")

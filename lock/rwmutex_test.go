@@ -43,8 +43,8 @@ func (w *world) queueOf(roles string) (queue []<-chan taken, giveUp []context.Ca
 	return queue, giveUp
 }
 
-// TestDeadAheadOfAWriter: the writer before the readers, or some of the readers, are dead. They
-// block for their TTL and the grace. Live readers block as long as they read.
+// TestDeadAheadOfAWriter: a writer waits behind a writer and three readers, some of them dead. It
+// does not enter while a live reader reads, and enters within five TTLs.
 func TestDeadAheadOfAWriter(t *testing.T) {
 	eachPair(t, "dead granted", [][]string{{"w0"}, {"r1"}, {"r2"}, {"r3"}, {"w0", "r2"}, {"w0", "r3"}, {"r1", "r2", "r3"}, {"w0", "r1", "r2", "r3"}}, bools, func(w *world, dead []string, granted bool) {
 		first := w.take(w.rw("first").Lock)
@@ -75,7 +75,7 @@ func TestDeadAheadOfAWriter(t *testing.T) {
 		got := w.await(queue[4])
 		atMost(w, "took", got.at.Sub(since), 5*ttl)
 		w.unlock(got.hold)
-		var late sync.WaitGroup // the dead ones return, and queue again
+		var late sync.WaitGroup // the clients reconnect, and queue again
 		for i, label := range labels {
 			if slices.Contains(dead, label) && (i > 0 || !granted) {
 				late.Go(func() { w.unlock(w.await(queue[i]).hold) })
@@ -88,7 +88,8 @@ func TestDeadAheadOfAWriter(t *testing.T) {
 	})
 }
 
-// TestDeadReadersAndWriters: they block for their TTL and the grace, and no longer.
+// TestDeadReadersAndWriters: a dead reader or writer blocks for its TTL and the grace, and no
+// longer.
 func TestDeadReadersAndWriters(t *testing.T) {
 	each(t, "write", bools, func(w *world, write bool) {
 		a, b := w.rw("a"), w.rw("b")
@@ -104,8 +105,8 @@ func TestDeadReadersAndWriters(t *testing.T) {
 	})
 }
 
-// TestReaderThatALaggingServerHides: a writer waits for readers, and its session changes. The new
-// server does not show the readers' entries yet, which does not mean that they have gone.
+// TestReaderThatALaggingServerHides: if a waiting writer's session moves to a server that does not
+// show the readers' entries yet, the writer still waits for them.
 func TestReaderThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		queue, _ := w.queueOf("rrr")
@@ -139,8 +140,8 @@ func TestReaderThatALaggingServerHides(t *testing.T) {
 	})
 }
 
-// TestDowngrade: the waiting readers enter, without a gap in which another client could write. A
-// writer waits until the last of them has unlocked. Renewals do not undo the downgrade.
+// TestDowngrade: after a Downgrade the first waiting reader enters. The writer behind it waits
+// until all readers have unlocked. Renewals do not undo the downgrade.
 func TestDowngrade(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.rw("a")
@@ -162,8 +163,8 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-// TestDowngradeThatIsNotAcknowledged: the hold only reads from the call on, and the readers learn
-// of it by the next renewal.
+// TestDowngradeThatIsNotAcknowledged: from the call of Downgrade on, the hold may only read. After
+// an outage, a renewal lets a waiting reader enter.
 func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.rw("a")
@@ -182,7 +183,8 @@ func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeDowngraded: the error says why.
+// TestWhatCannotBeDowngraded: Downgrade of a mutex, of an ended hold, or of a hold with another
+// handle returns an error that says why.
 func TestWhatCannotBeDowngraded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a")
@@ -207,7 +209,8 @@ func TestWhatCannotBeDowngraded(t *testing.T) {
 	})
 }
 
-// TestReadersAndWritersReenter: the context of a hold reenters, but a reader may not write.
+// TestReadersAndWritersReenter: the context of a valid hold reenters, but a reader's context cannot
+// write.
 func TestReadersAndWritersReenter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a", riding(0))
@@ -267,9 +270,9 @@ func TestRWMutexDo(t *testing.T) {
 	})
 }
 
-// TestReadersCost: a free lock costs one transaction each way, and a list more beside other
-// readers. A reader that leaves costs a waiting writer a list. The cost of a handoff does not
-// depend on the number of readers.
+// TestReadersCost: RLock and Unlock of a free lock cost one transaction each. The last reader's
+// unlock costs a waiting writer one list, and earlier ones nothing. Readers that wait for a writer
+// enter without a list, however many there are.
 func TestReadersCost(t *testing.T) {
 	subtest(t, "a few", locktest.Options{}, func(w *world) {
 		a, b, c := w.rw("a"), w.rw("b"), w.rw("c")
@@ -350,7 +353,8 @@ func TestReadWriteLockOfCurator(t *testing.T) {
 	})
 }
 
-// TestKindsDoNotMix: the error has both kinds, whatever the client knows of the lock.
+// TestKindsDoNotMix: a lock of one kind refuses calls of another kind with ErrKind, and the error
+// names both kinds.
 func TestKindsDoNotMix(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c, d := w.dial("a"), w.dial("b")
@@ -368,8 +372,8 @@ func TestKindsDoNotMix(t *testing.T) {
 	})
 }
 
-// TestReadersOfOneClientDoNotWaitForEachOther: many readers come at once, beside an old one of the
-// same client.
+// TestReadersOfOneClientDoNotWaitForEachOther: 64 readers that come at once, beside an older reader
+// of the same client, enter within 64 latencies.
 func TestReadersOfOneClientDoNotWaitForEachOther(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 64
@@ -389,9 +393,9 @@ func TestReadersOfOneClientDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// TestReaderBesideOneWhoseParentWasMadeAgain: another program has replaced the lock of a client's
-// entry by a foreign node. A request to join beside that entry is refused, writes nothing there,
-// and leaves no node.
+// TestReaderBesideOneWhoseParentWasMadeAgain: another program has replaced the node of a reader's
+// lock by a foreign node. Another RLock of the same client returns ErrForeign and writes nothing
+// below that node.
 func TestReaderBesideOneWhoseParentWasMadeAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		rw, z := w.rw("a"), w.raw("other")

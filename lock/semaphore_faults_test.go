@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestWaiterWritesAfterAnOutageBeforeItPurges: after an outage a waiter writes its own entry before
-// it purges, however long that takes. Its session has not changed.
+// TestWaiterWritesAfterAnOutageBeforeItPurges: after an outage during which its session survived, a
+// waiter purges no entry before it has written its own, however long that takes.
 func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
 	type waits struct{ permits, foreign bool }
 	forEach(t, locktest.Options{}, map[string]waits{
@@ -57,8 +57,8 @@ func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
 	})
 }
 
-// TestUnreadableHolderCounts: a waiter purges one holder of permits, and can no longer read another
-// one's entry. That one's permits are not free.
+// TestUnreadableHolderCounts: after the purge of one holder, the permits of another holder whose
+// entry can no longer be read are not free.
 func TestUnreadableHolderCounts(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.take(permits(w.dial("a").Semaphore("x", 2), 1))
@@ -78,8 +78,8 @@ func TestUnreadableHolderCounts(t *testing.T) {
 	})
 }
 
-// TestUnreadableNumberOfPermits: an operator has taken the right to read the anchor away. Calls fail
-// with ErrDenied, also those that wait already.
+// TestUnreadableNumberOfPermits: if an ACL forbids reading the anchor, Acquire and Resize return
+// ErrDenied, also calls that already wait.
 func TestUnreadableNumberOfPermits(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		s, c := w.dial("b").Semaphore("x", 1), w.dial("c")
@@ -95,8 +95,8 @@ func TestUnreadableNumberOfPermits(t *testing.T) {
 	})
 }
 
-// TestUnreadableHolderFurtherAhead: the target entry, which is as many permits ahead as there are,
-// cannot be read. The waiter uses only its predecessor.
+// TestUnreadableHolderFurtherAhead: if the entry that is as many permits ahead as there are cannot
+// be read, the waiter does not enter before its turn, and enters in its turn.
 func TestUnreadableHolderFurtherAhead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		acquire := func(label string) taking { return permits(w.dial(label).Semaphore("x", 2), 1) }
@@ -112,9 +112,9 @@ func TestUnreadableHolderFurtherAhead(t *testing.T) {
 	})
 }
 
-// TestPermitsThatALaggingServerHides: as a client waits for permits, or purges a holder, its
-// session changes. The new server does not show another holder's entry yet, which does not mean
-// that it has gone.
+// TestPermitsThatALaggingServerHides: while a client waits for permits or purges a holder, its
+// session moves to a server that does not show another holder's entry yet. The permits of this
+// holder are not free.
 func TestPermitsThatALaggingServerHides(t *testing.T) {
 	each(t, "purges", bools, func(w *world, purges bool) {
 		a, b := w.dial("a"), w.dial("b")
@@ -127,7 +127,8 @@ func TestPermitsThatALaggingServerHides(t *testing.T) {
 		all := w.entries("x")
 		own, version := all[len(all)-1].Path, int32(0)
 
-		// The lagging server answers the next request only after it has the waiter's own entry.
+		// After it has hidden the entry, the lagging server answers no read before the waiter's own
+		// entry was written.
 		lagsBehind := lagging("b", b)
 		var looks, begun, hidden atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -166,8 +167,8 @@ func TestPermitsThatALaggingServerHides(t *testing.T) {
 	})
 }
 
-// TestCapacityAfterAPurge: the number of permits is lowered while a waiter waits behind dead
-// holders.
+// TestCapacityAfterAPurge: the number of permits is lowered while a waiter waits behind a dead
+// holder. After the purge no more permits are held than the lower number.
 func TestCapacityAfterAPurge(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a").Semaphore("x", 3), w.dial("b").Semaphore("x", 3), w.dial("c").Semaphore("x", 3)
@@ -192,14 +193,14 @@ func TestCapacityAfterAPurge(t *testing.T) {
 }
 
 // TestCapacityAfterAHolder: after the first waiter has read the number of permits, one transaction
-// deletes an entry ahead and lowers the number.
+// deletes an entry ahead and lowers the number. The waiter does not enter by the old number.
 func TestCapacityAfterAHolder(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c, z := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2), w.raw("other")
 		first, second := w.take(permits(a, 1)), w.take(permits(b, 1))
 		anchor := "/locks/x/" + znode.Anchor(w.parent("x").Generation)
 		time.Sleep(10 * time.Millisecond) // until the grants are recorded
-		var crowd atomic.Bool             // the waiter reads the holders one by one
+		var crowd atomic.Bool             // c has begun to read the holders one by one
 		hit := w.before(func(r locktest.Request) bool {
 			if r.Label == "c" && r.Op == "getData" && touches(r, first.EntryPath()) {
 				crowd.Store(true)
@@ -220,8 +221,9 @@ func TestCapacityAfterAHolder(t *testing.T) {
 	})
 }
 
-// TestLoweringLosesItsEntry: a Resize has waited for permits with its own entry. Another client
-// deletes that entry just before the Resize removes the permits, and acquires them.
+// TestLoweringLosesItsEntry: a Resize waits for permits with its own entry. If another client
+// deletes the entry and acquires the permits, the Resize does not lower the number before they are
+// unlocked.
 func TestLoweringLosesItsEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c, z := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2), w.raw("other")
@@ -246,8 +248,8 @@ func TestLoweringLosesItsEntry(t *testing.T) {
 	})
 }
 
-// TestPermitsBehindAForeignEntry: a waiter is behind another library's entry, which shows no grant.
-// It gets a permit as soon as one is free.
+// TestPermitsBehindAForeignEntry: a waiter behind another library's entry, which shows no grant,
+// gets a permit as soon as one is free.
 func TestPermitsBehindAForeignEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a").Semaphore("x", 3), w.dial("b").Semaphore("x", 3), w.raw("other")
@@ -264,7 +266,8 @@ func TestPermitsBehindAForeignEntry(t *testing.T) {
 	})
 }
 
-// TestJoinAfterALowering: a client joins by an old number of permits, after a lowering.
+// TestJoinAfterALowering: a client that joins by an outdated, larger number of permits waits until
+// there are enough permits.
 func TestJoinAfterALowering(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2)

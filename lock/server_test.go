@@ -20,9 +20,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestServerThatMisbehaves: Dial refuses a server whose fault one transaction shows, and describes
-// the fault; CheckServer finds the rest. No node is left. A client that accepts the risk can
-// continue.
+// TestServerThatMisbehaves: Dial detects the faults that show in a single transaction, and its
+// error describes them. CheckServer detects all faults of the table. Both leave no node. With
+// WithUnsafeServer, Dial only warns.
 func TestServerThatMisbehaves(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -62,14 +62,14 @@ func TestServerThatMisbehaves(t *testing.T) {
 	}
 }
 
-// sameNodes fails the test unless the nodes are the same.
+// sameNodes checks that the paths of the nodes are the same.
 func sameNodes(t testing.TB, before, after []locktest.Node) {
 	t.Helper()
 	equalAll(t, "nodes", paths(after), paths(before))
 }
 
-// TestCostOfTheServersCheck: the check costs one request of Dial, and one more for each missing
-// component of the root. It also samples the clock, which saves the first lock a request.
+// TestCostOfTheServersCheck: the check costs Dial one request, and one more for each missing
+// component of the root. It also samples the clock, so the first TryLock needs no transaction.
 func TestCostOfTheServersCheck(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		before := w.Dump("/")
@@ -92,8 +92,8 @@ func TestCostOfTheServersCheck(t *testing.T) {
 	})
 }
 
-// TestServerCheckIsDenied: if an ACL forbids all creates at the root, or above a missing root, the
-// server counts as not checked, which is logged.
+// TestServerCheckIsDenied: if an ACL forbids all creates at the root, or above a missing root, Dial
+// logs that the server was not checked, and CheckServer reports it.
 func TestServerCheckIsDenied(t *testing.T) {
 	others := zk.DigestACL(zk.PermAll, "another", "password")
 	each(t, "closed", []string{"/", "/locks", "/zookeeper"}, func(w *world, closed string) {
@@ -112,7 +112,8 @@ func TestServerCheckIsDenied(t *testing.T) {
 	})
 }
 
-// TestDialEndsDuringTheServersCheck: Dial ends in time after its context has ended.
+// TestDialEndsDuringTheServersCheck: if its context ends during the check of the server, Dial
+// returns within 200 ms.
 func TestDialEndsDuringTheServersCheck(t *testing.T) {
 	each(t, "f", []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}}, func(w *world, f locktest.Fault) {
 		w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, f)
@@ -127,7 +128,8 @@ func TestDialEndsDuringTheServersCheck(t *testing.T) {
 	})
 }
 
-// TestServerCheckSurvivesLostReplies: the transaction is repeated, and no node is left.
+// TestServerCheckSurvivesLostReplies: if the check's transaction or its reply is lost or throttled,
+// Dial succeeds and leaves no node.
 func TestServerCheckSurvivesLostReplies(t *testing.T) {
 	each(t, "drop", []locktest.Fault{{Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}, {Code: codeThrottled}}, func(w *world, drop locktest.Fault) {
 		w.fault(func(r locktest.Request) bool { return r.Op == "multi" }, drop)
@@ -161,7 +163,7 @@ func TestServerWithoutTransactions(t *testing.T) {
 }
 
 // TestResultsMissingOnce: if a server has returned results before, a reply without results counts
-// as lost.
+// as lost, and Lock succeeds.
 func TestResultsMissingOnce(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -181,7 +183,7 @@ func TestResultsMissingOnce(t *testing.T) {
 }
 
 // takesLess makes the servers close the connection of a client that sends a transaction of 20 kB,
-// as with a small jute.maxbuffer. It counts these transactions.
+// as with a small jute.maxbuffer. It returns the number of closed connections.
 func (w *world) takesLess() *atomic.Int32 {
 	var cuts atomic.Int32
 	w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -198,8 +200,9 @@ func (w *world) takesLess() *atomic.Int32 {
 	return &cuts
 }
 
-// TestServersThatTakeLess: many entries with long names leave at once, because their waiters give
-// up, the client closes, or it has died and others purge. The next waiter has its turn.
+// TestServersThatTakeLess: a hundred entries with long names are to be deleted at once, because
+// their waiters give up, the client closes, or it has died and other clients purge. The next waiter
+// enters within a TTL, and at most five connections are lost.
 func TestServersThatTakeLess(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client, giveUp func()){
 		"give up": func(w *world, a *lock.Client, giveUp func()) { giveUp() },
@@ -235,8 +238,9 @@ func TestServersThatTakeLess(t *testing.T) {
 	})
 }
 
-// TestAnswersHaveMeanings: the error of a call explains the server's error code, even if
-// go-zookeeper has no name for it. It is the code of a transaction, of an operation, or of a read.
+// TestAnswersHaveMeanings: the error of a call explains the server's error code and has its number,
+// even if go-zookeeper has no name for it. The code is that of a whole request, or of an operation
+// of a transaction.
 func TestAnswersHaveMeanings(t *testing.T) {
 	for code, meaning := range map[int32]string{codeQuota: "a quota is exceeded", -119: "the server is read-only", -1: "the server failed"} {
 		subtest(t, meaning, locktest.Options{}, func(w *world) {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestNothingIsLost: expired sessions, cut connections, and a server that is away for less than the
-// TTL cost a holder or a waiter nothing.
+// TTL cost no hold and no place in the queue.
 func TestNothingIsLost(t *testing.T) {
 	expire := func(every time.Duration, times int, whose ...string) func(*world, func()) {
 		return func(w *world, check func()) {
@@ -85,7 +85,8 @@ func pauseFor(d time.Duration) error {
 	return nil
 }
 
-// TestReleaseDuringOutageIsNoticed: the entry ahead is deleted during an outage of the waiter.
+// TestReleaseDuringOutageIsNoticed: if the entry ahead is deleted during an outage of the waiter,
+// the waiter enters after the outage.
 func TestReleaseDuringOutageIsNoticed(t *testing.T) {
 	each(t, "expired", bools, func(w *world, expire bool) {
 		a, b := w.dial("a"), w.dial("b")
@@ -103,8 +104,8 @@ func TestReleaseDuringOutageIsNoticed(t *testing.T) {
 	})
 }
 
-// TestLongOutageOfEverything: after the outage all entries look expired. The waiter must not purge
-// those ahead before they could renew.
+// TestLongOutageOfEverything: after an outage of the server, even of ten TTLs, no waiter purges
+// another one's entry before it could be renewed. The waiters enter in order.
 func TestLongOutageOfEverything(t *testing.T) {
 	each(t, "length", []time.Duration{ttl / 2, ttl, 2 * ttl, 10 * ttl}, func(w *world, length time.Duration) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
@@ -138,7 +139,8 @@ func TestLongOutageOfEverything(t *testing.T) {
 }
 
 // TestWhoComesBackFirstWaitsForTheOthers: after an outage of all clients, the last waiter
-// reconnects before the one ahead of it, whose entry looks expired and is not dead.
+// reconnects before the waiter ahead, whose entry looks expired. The last waiter does not purge
+// this entry.
 func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const ttl = 30 * time.Second // a third of it suffices to connect again
@@ -163,8 +165,8 @@ func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
 	})
 }
 
-// TestWaiterWithOldLeaseWritesBeforeItEnters: a waiter could not renew its entry for so long that
-// it was purged. It does not know that when its turn seems to come.
+// TestWaiterWithOldLeaseWritesBeforeItEnters: if a waiter could not renew its entry for so long
+// that it was purged, the waiter does not enter, but queues again.
 func TestWaiterWithOldLeaseWritesBeforeItEnters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
@@ -184,7 +186,8 @@ func TestWaiterWithOldLeaseWritesBeforeItEnters(t *testing.T) {
 	})
 }
 
-// TestLockDuringOutage: Lock waits for the server, or its error says that there was none.
+// TestLockDuringOutage: Lock waits for a server. If its context ends before that, the error is
+// ErrUnavailable.
 func TestLockDuringOutage(t *testing.T) {
 	each(t, "known", bools, func(w *world, known bool) { // the client knows time and parent
 		a := w.dial("a")
@@ -211,8 +214,8 @@ func TestLockDuringOutage(t *testing.T) {
 	})
 }
 
-// TestOutageWhileTheGrantIsRecorded: a fixed lease ends before the write of its grant has returned.
-// The client waits for another turn.
+// TestOutageWhileTheGrantIsRecorded: if a fixed lease ends before the write of its grant has
+// returned, the client waits for another turn. Then it has the whole lease.
 func TestOutageWhileTheGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -12,10 +12,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// also is a lock that is taken only together with others, so that there are always some.
+// also is a mutex that workers lock only together with others, so that there are at least two to
+// choose from.
 const also = "also"
 
-// heldTogether has the locks that a worker holds together.
+// heldTogether are the holds of a worker that locked several mutexes together.
 type heldTogether struct {
 	*lock.Holds
 	each []held
@@ -87,8 +88,8 @@ func (p *process) takeTogether(ctx context.Context, r *rand.Rand, all *lock.All)
 	return holds, err
 }
 
-// takeSome takes several locks, or one of several, in a random way. The context that it gives to the
-// call ends with over.
+// takeSome calls wait or try, with a deadline or without. The caller must call over, which ends the
+// context of the call.
 func takeSome[H any](ctx context.Context, p *process, r *rand.Rand, wait, try func(context.Context) (H, error)) (got H, over func(), err error) {
 	switch r.IntN(5) {
 	case 0:
@@ -126,7 +127,7 @@ func (s *sim) unlockTogether(label string, h heldTogether) {
 	}
 }
 
-// about returns the part of a joined error that is about one of the holds.
+// about returns the error about the named lock from the joined errors of Holds.Unlock, or nil.
 func about(name string, err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -48,7 +48,8 @@ func (a *anyCall) observe(request any, e lock.Event) {
 	}
 }
 
-// left returns what the call still has, except for the hold of one request.
+// left describes the waits and the holds that the call still has, apart from the hold of the
+// request got.
 func (a *anyCall) left(got any) (left []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,9 +101,9 @@ func (p *process) takeAny(ctx context.Context, r *rand.Rand, label string, c *cl
 	return p.granted(label, c, got, fixed, way{lock: m.Lock, try: m.TryLock}), nil
 }
 
-// nothingElse checks, a little later, that a call that has returned left no other hold and no wait:
-// a second grant is given back at once. Under faults that can take until an entry expires. Then the
-// call's context is over.
+// nothingElse checks, a little later, that a call that has returned left no other hold and no wait.
+// Under faults a second grant may stay until its entry expires, so nothing is checked. Then
+// nothingElse ends the call's context.
 func (p *process) nothingElse(label string, call *anyCall, got *lock.Hold, over func()) {
 	var request any
 	if got != nil {
@@ -120,8 +121,9 @@ func (p *process) nothingElse(label string, call *anyCall, got *lock.Hold, over 
 	})
 }
 
-// watchFree checks, until the returned function is called, that none of the locks stays free while
-// the client waits for any of them. Under faults, a client may not know.
+// watchFree checks, until stop is called, that none of the locks stays free while the client waits
+// for any of them. Under faults it checks nothing, because a client may not know that a lock is
+// free.
 func (p *process) watchFree(label string, c *client, names []string) (stop func()) {
 	ctx, stop := context.WithCancel(p.served)
 	if !p.quiet() {
@@ -149,8 +151,8 @@ func (p *process) watchFree(label string, c *client, names []string) (stop func(
 	return stop
 }
 
-// free reports whether nothing is in a client's way to a lock: there is no hold, and no entry but one
-// of the client, which is its own place in the queue.
+// free reports whether the client could hold the lock now: there is no hold, and no entry except
+// one of the client itself.
 func (s *sim) free(c *client, name string) bool {
 	s.mu.Lock()
 	held := len(s.open[name]) > 0

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// slack is the time for some round trips, and for computations without a promise of their own.
+// slack returns the time that checks allow for some round trips, and for computations without a
+// limit of their own.
 func (s *sim) slack() time.Duration { return time.Second + 20*s.slow }
 
 // isOne reports whether the error is one of the targets.
@@ -23,7 +24,7 @@ func isOne(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }
 
-// inTime checks that a call has not outlasted its context.
+// inTime checks that a call has returned at most 100 ms after the end of its context.
 func (s *sim) inTime(label, call string, ctx context.Context, begun time.Time) {
 	end, _ := ctx.Deadline()
 	if late := min(time.Since(end), time.Since(begun)); late > 100*time.Millisecond {
@@ -38,7 +39,8 @@ func (s *sim) wasRefused(c *client) bool {
 	return s.refused[c.label]
 }
 
-// granted checks the promises when a client gets a hold.
+// granted checks the promises about a new hold, records it, and returns it with what later checks
+// must know.
 func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way way) held {
 	name := hold.Name()
 	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}
@@ -82,8 +84,8 @@ func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way 
 	return h
 }
 
-// mayEnter checks that all earlier holders that cannot share the lock with h know of their end;
-// s.mu is held.
+// mayEnter checks that all earlier holders that cannot share the lock with h know that their holds
+// have ended; s.mu is held.
 func (s *sim) mayEnter(label, name string, h held) {
 	for _, other := range s.open[name] {
 		switch {
@@ -98,7 +100,7 @@ func (s *sim) mayEnter(label, name string, h held) {
 	}
 }
 
-// toWake returns the time that a machine has after a sleep to end a hold's context.
+// toWake returns the time after a machine's sleep within which the context of a lost hold must end.
 func (s *sim) toWake() time.Duration {
 	if s.counts {
 		return 1100 * time.Millisecond
@@ -106,7 +108,7 @@ func (s *sim) toWake() time.Duration {
 	return s.ttl // longest doubt that a change of the wall clock causes
 }
 
-// check checks the promises that hold at any time.
+// check checks what must be true at any time: exclusion, the number of permits, and max_hold.
 func (s *sim) check() {
 	capacity := s.capacity()
 	s.mu.Lock()
@@ -164,7 +166,6 @@ func (s *sim) unlock(label string, h held) {
 	s.unlocked(label, h, overtaken, h.Unlock())
 }
 
-// unlocked checks the result of an unlock.
 func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 	name := h.Name()
 	s.warned(h, err)
@@ -203,9 +204,9 @@ func (s *sim) unlocked(label string, h held, overtaken bool, err error) {
 	}
 }
 
-// leftBy returns a client's entries that exist and have not expired: a client may leave expired
-// ones to others. It omits entries that were detached, or were given up before that time. If the
-// client's requests were refused, it returns none.
+// leftBy returns a client's entries that exist and have not expired; a client may leave expired
+// ones to other clients. It omits entries that were detached, or given up before the given time. If
+// the client's requests were refused, it returns none.
 func (s *sim) leftBy(c *client, before time.Time) (left []string) {
 	nodes := s.Dump("/locks")
 	if s.wasRefused(c) {
@@ -219,7 +220,7 @@ func (s *sim) leftBy(c *client, before time.Time) (left []string) {
 	return left
 }
 
-// isLeft reports whether the entry was detached, or left to expire, before that time.
+// isLeft reports whether the entry was detached, or left to expire, before the given time.
 func (s *sim) isLeft(path string, before time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +228,7 @@ func (s *sim) isLeft(path string, before time.Time) bool {
 	return ok && since.Before(before)
 }
 
-// recordOf returns the record of an entry.
+// recordOf returns the record of a node; it reports false if the node is no entry or has no record.
 func recordOf(n locktest.Node) (znode.Record, bool) {
 	if _, ok := znode.Parse(n.Path[strings.LastIndexByte(n.Path, '/')+1:]); !ok {
 		return znode.Record{}, false

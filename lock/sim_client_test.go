@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// simClock has the clocks of one process, with their own rate and offset.
+// simClock are the clocks of one process, with their own rate and offset.
 type simClock struct {
 	mu        sync.Mutex
 	start     time.Time
@@ -105,7 +105,8 @@ type client struct {
 	closed       chan struct{} // closed when Close has returned, and no call is running
 }
 
-// options returns a client's options.
+// options returns the options of a simulated client: short sessions, the seeded clock, and an
+// observer and a log that the checks read.
 func (s *sim) options(owner string, clock *simClock) []lock.Option {
 	return []lock.Option{
 		lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
@@ -116,7 +117,7 @@ func (s *sim) options(owner string, clock *simClock) []lock.Option {
 	}
 }
 
-// client connects a client.
+// client dials until a client is connected.
 func (s *sim) client(owner, label string, clock *simClock) *client {
 	r := s.random("dial of " + owner)
 	options := append(s.options(owner, clock), lock.WithDialer(s.dialer(label)))
@@ -136,7 +137,7 @@ func (s *sim) client(owner, label string, clock *simClock) *client {
 	}
 }
 
-// connect returns a plain connection, as other programs use it.
+// connect returns a go-zookeeper connection, for another program.
 func (s *sim) connect(label string) *zk.Conn {
 	z, _, err := zk.Connect(s.Servers(), max(time.Second, s.ttl/2), zk.WithDialer(s.dialer(label)),
 		zk.WithLogInfo(false), zk.WithLogger(silent{}), zk.WithMaxConnBufferSize(64<<10), zk.WithMaxBufferSize(64<<10))
@@ -186,8 +187,8 @@ func sortLists(data []byte) {
 	}
 }
 
-// closeClient closes a client, which may take no longer than an unlock. If Close succeeded, the
-// client's entries must be gone.
+// closeClient closes a client, and checks that Close returns within the unlock timeout. If Close
+// succeeded, the client's entries must be deleted.
 func (s *sim) closeClient(c *client) {
 	stats := c.Stats()
 	begun := time.Now()

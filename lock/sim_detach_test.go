@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Every process finds the tickets of the history, also those of live holds. A process that uses a
-// ticket usually removes it, but some are used twice. In histories that must leave nothing behind,
-// the process that detaches also attaches at once.
+// Processes publish tickets for all processes of the history, also tickets of live holds. A process
+// that uses a ticket usually removes it, but some are used twice. In histories that must leave no
+// node, the process that detaches also attaches at once.
 
-// detach detaches a hold.
+// detach detaches a hold, checks the result, and publishes the ticket.
 func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held) {
 	var ttl time.Duration
 	switch {
-	case p.quiet(): // its lease may be short, and the process comes back late
+	case p.quiet(): // its lease may be short, and the process may attach late
 		ttl = p.ttl
 	case oneIn(r, 2):
 		ttl = p.drawTTL(r)
@@ -69,7 +69,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	p.leave(r, label, ticket)
 }
 
-// leave publishes a ticket.
+// leave publishes a ticket. In histories without faults it attaches at once instead.
 func (p *process) leave(r *rand.Rand, label string, ticket lock.Ticket) {
 	if ticket.IsZero() {
 		return
@@ -84,7 +84,7 @@ func (p *process) leave(r *rand.Rand, label string, ticket lock.Ticket) {
 	p.tickets = append(p.tickets, ticket)
 }
 
-// comeBack attaches to a published ticket, or leaves a place in a queue.
+// comeBack attaches to a published ticket, or enqueues an entry and publishes its ticket.
 func (p *process) comeBack(ctx context.Context, r *rand.Rand, label string, c *client) {
 	p.mu.Lock()
 	var ticket lock.Ticket
@@ -117,7 +117,7 @@ func (p *process) enqueue(ctx context.Context, r *rand.Rand, label string, c *cl
 	if !p.quiet() {
 		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
 	}
-	ticket, err := c.place(r, name, opts)(limited)
+	ticket, err := c.randomEnqueue(r, name, opts)(limited)
 	p.inTime(label, "Enqueue", limited, begun)
 	p.say("%s: leaves a place in the queue of %s: %v", label, name, err)
 	if err != nil {
@@ -128,8 +128,9 @@ func (p *process) enqueue(ctx context.Context, r *rand.Rand, label string, c *cl
 	p.leave(r, label, ticket)
 }
 
-// place draws how a place in a queue is kept.
-func (c *client) place(r *rand.Rand, name string, opts []lock.LockOption) func(context.Context) (lock.Ticket, error) {
+// randomEnqueue returns the Enqueue call for the named lock: of a semaphore with a random number of
+// permits, of a read or write lock at random, or of a mutex.
+func (c *client) randomEnqueue(r *rand.Rand, name string, opts []lock.LockOption) func(context.Context) (lock.Ticket, error) {
 	switch {
 	case name == slots:
 		s, n := c.Semaphore(name, slotsPermits, opts...), 1+r.IntN(slotsAsked)
@@ -142,7 +143,7 @@ func (c *client) place(r *rand.Rand, name string, opts []lock.LockOption) func(c
 	return c.Mutex(name, opts...).Enqueue
 }
 
-// wayOf returns the way in which an attached hold has its lock, by its entry.
+// wayOf returns the way of an attached hold, by the record and the name of its entry.
 func (s *sim) wayOf(h *lock.Hold) way {
 	n, there := s.node(pathOf(h))
 	w := way{reads: there && reads(n)}
@@ -152,7 +153,7 @@ func (s *sim) wayOf(h *lock.Hold) way {
 	return w
 }
 
-// attach attaches to a ticket's entry, works, and unlocks.
+// attach attaches to a ticket's entry and unlocks after a while. It checks the results.
 func (p *process) attach(ctx context.Context, r *rand.Rand, label string, c *client, ticket lock.Ticket) {
 	begun := time.Now()
 	got, err := c.Attach(ctx, ticket)

@@ -20,10 +20,10 @@ const chair = "chair"
 type reign struct {
 	granted bool
 	told    []string // values that the leader set
-	seen    []string // values that others read
+	seen    []string // values that observers read
 }
 
-// reignOf returns the reign of the leader with that token; s.mu is held.
+// reignOf returns the reign of the leader with the token; s.mu is held.
 func (s *sim) reignOf(token lock.Token) *reign {
 	if s.reigns[token] == nil {
 		s.reigns[token] = &reign{}
@@ -31,7 +31,7 @@ func (s *sim) reignOf(token lock.Token) *reign {
 	return s.reigns[token]
 }
 
-// newValue returns a new value of a candidate.
+// newValue returns a value that is unique in the history.
 func (s *sim) newValue(label string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,8 @@ func (s *sim) newValue(label string) string {
 	return fmt.Sprintf("%s#%d", label, s.values)
 }
 
-// wayOfChair draws how a candidate campaigns.
+// wayOfChair returns a way to lead the election: by a Campaign, mostly with a random priority. A
+// try takes the election as a mutex.
 func (p *process) wayOfChair(r *rand.Rand, label string, c *client, opts []lock.LockOption) way {
 	m := c.Mutex(chair, opts...)
 	if priority := r.IntN(4); priority > 0 {
@@ -61,7 +62,7 @@ func (p *process) wayOfChair(r *rand.Rand, label string, c *client, opts []lock.
 	}}
 }
 
-// proclaim changes the leader's value.
+// proclaim changes the leader's value, if the hold is a leadership.
 func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h held) {
 	value := p.newValue(label)
 	p.mu.Lock()
@@ -115,7 +116,7 @@ func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c
 	case errors.Is(err, lock.ErrNoLeader):
 		p.tally.count("asked without a leader", 1)
 		for _, h := range p.open[chair] {
-			// A lease that was over in between, because all slept, can be renewed again.
+			// A lease that was over in between, because all machines slept, can be renewed again.
 			if left[h.Hold] > time.Since(begun)+p.slept-slept && h.Remaining() > 0 {
 				p.violatedLocked("%s is told that there is no leader, and token %v leads", label, h.Token())
 			}
@@ -131,7 +132,7 @@ func (s *sim) seenLocked(leader lock.Candidate) {
 	r.seen = append(r.seen, leader.Value)
 }
 
-// observeChair observes the election as long as the process lives.
+// observeChair observes the election until ctx ends, and checks that tokens do not fall.
 func (p *process) observeChair(ctx context.Context, label string, c *client) {
 	for r := p.random("observer of " + label); ctx.Err() == nil; p.pause(r, 0, p.ttl) {
 		var highest lock.Token

@@ -33,10 +33,10 @@ type way struct {
 	elects    bool // a candidate, except for tries
 }
 
-// weight returns the number of permits of a hold; that of another library has one.
+// weight returns the number of permits of a hold, at least 1.
 func (w way) weight() int { return max(1, w.permits) }
 
-// way draws the way in which the named lock is taken.
+// way returns a random way to take the named lock.
 func (p *process) way(r *rand.Rand, label string, c *client, name string, opts []lock.LockOption) way {
 	switch name {
 	case chair:
@@ -55,7 +55,7 @@ func (p *process) way(r *rand.Rand, label string, c *client, name string, opts [
 	return way{lock: m.Lock, try: m.TryLock}
 }
 
-// wayOfPages draws how the read/write lock is taken.
+// wayOfPages returns a random way to take the read/write lock.
 func (p *process) wayOfPages(r *rand.Rand, m *lock.RWMutex) way {
 	if r.IntN(3) > 0 {
 		return way{lock: m.RLock, try: m.TryRLock, reads: true}
@@ -63,7 +63,7 @@ func (p *process) wayOfPages(r *rand.Rand, m *lock.RWMutex) way {
 	return way{lock: m.Lock, try: m.TryLock}
 }
 
-// held is a hold, and its client.
+// held is a hold, with its client and what the checks must know of it.
 type held struct {
 	*lock.Hold
 	client *client
@@ -75,7 +75,7 @@ type held struct {
 	*hearing
 }
 
-// beside reports whether the two may hold the lock at the same time.
+// beside reports whether both holds may be valid at the same time.
 func (h held) beside(other held) bool { return h.reads.Load() && other.reads.Load() }
 
 // overtaken reports whether a contender that had to wait for the hold has got the lock; s.mu is
@@ -116,8 +116,8 @@ func (s *sim) noteToken(label string, h held) {
 	}
 }
 
-// inWay returns an entry that is still ahead of a hold and excludes it, by the order in the queue.
-// It reports if the hold's own entry is missing, and returns "" if all is well. It does not use the
+// inWay returns the path of an entry that is ahead of the hold and excludes it, or a text if the
+// hold's own entry is missing, or "". It decides by the sequences of the nodes, without the
 // library.
 func (s *sim) inWay(h held) string {
 	path, own := "/locks/"+h.Name(), pathOf(h.Hold)
@@ -149,7 +149,7 @@ func (s *sim) inWay(h held) string {
 	return ahead
 }
 
-// capacity returns the number of permits of slots.
+// capacity returns the number of permits of slots, as its anchor says.
 func (s *sim) capacity() int {
 	parent, there := s.node("/locks/" + slots)
 	if !there {
@@ -168,7 +168,7 @@ func (s *sim) capacity() int {
 	return int(anchor.Capacity())
 }
 
-// weightOf returns the number of permits in an entry's name.
+// weightOf returns the number of permits in an entry's name, 1 if it has none.
 func weightOf(node string) int {
 	parts := strings.Split(node, "-")
 	if len(parts) != 4 { // the id, the permits, "lock", the sequence
@@ -181,7 +181,7 @@ func weightOf(node string) int {
 	return n
 }
 
-// roomBeside checks that the holders of permits together have no more than there are; s.mu is held.
+// roomBeside checks that all holders of slots together have at most capacity permits; s.mu is held.
 func (s *sim) roomBeside(label string, h held, capacity int) {
 	held := h.way.weight()
 	for _, other := range s.open[slots] {
@@ -195,7 +195,7 @@ func (s *sim) roomBeside(label string, h held, capacity int) {
 	}
 }
 
-// resize changes the number of permits of slots.
+// resize changes the number of permits of slots to a random one.
 func (p *process) resize(ctx context.Context, r *rand.Rand, label string, c *client) {
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, 2*p.ttl))
 	defer cancel()
@@ -253,7 +253,7 @@ func (p *process) downgrade(ctx context.Context, r *rand.Rand, label string, h h
 	}
 }
 
-// upgrade tries to write with the context of a reader's hold.
+// upgrade tries to write with the context of a reader's hold, which must be refused.
 func (p *process) upgrade(label string, h held) {
 	again, err := h.client.RWMutex(pages).TryLock(h.Context())
 	p.say("%s: upgrades %s: %v", label, h.Name(), err)

@@ -51,7 +51,7 @@ func (s *sim) faults() {
 	})
 }
 
-// anybody returns the label of a present or former process.
+// anybody returns the label of a random connection, present or former, of Holdfast's clients.
 func (s *sim) anybody(r *rand.Rand) string {
 	var labels []string
 	for label := range s.Requests() {
@@ -81,7 +81,7 @@ func expire(s *sim, _ *rand.Rand, label string) error {
 }
 
 func partition(s *sim, r *rand.Rand, label string) error {
-	var members []string // all member names
+	var members []string // none: from all members
 	if oneIn(r, 2) {
 		members = []string{s.anyServer(r)}
 	}
@@ -97,7 +97,7 @@ func partition(s *sim, r *rand.Rand, label string) error {
 
 func stop(s *sim, r *rand.Rand, _ string) error { return s.restart(r, s.anyServer(r)) }
 
-// replaceLeader makes another member the leader.
+// replaceLeader restarts the leader, so that another member leads meanwhile, if there is one.
 func replaceLeader(s *sim, r *rand.Rand, _ string) error {
 	leader := s.Leader()
 	if leader == "" {
@@ -133,8 +133,8 @@ func lag(s *sim, r *rand.Rand, _ string) error {
 	return s.Lag(member, d)
 }
 
-// land ends the sessions of a client. The new session begins on a server that lags behind what the
-// client has seen.
+// land ends the session of a client, and lets the next one begin on a server that lags behind what
+// the client has seen.
 func land(s *sim, r *rand.Rand, label string) error {
 	leader := s.Leader()
 	followers := slices.DeleteFunc(s.Servers(), func(member string) bool { return member == leader })
@@ -206,7 +206,7 @@ func sleepTogether(s *sim, r *rand.Rand, _ string) error {
 	return nil
 }
 
-// setClock sets how far a member's clock is ahead.
+// setClock sets how far a member's clock is ahead, apart from the sleeps of all machines.
 func (s *sim) setClock(member string, d time.Duration) error {
 	s.mu.Lock()
 	s.ahead[member] = d
@@ -217,7 +217,8 @@ func (s *sim) setClock(member string, d time.Duration) error {
 	return s.SetClock(member, d)
 }
 
-// spreadClocks sets the members' clocks apart before the first stamp.
+// spreadClocks sets the members' clocks apart, by up to an hour each, before the first client
+// connects.
 func (s *sim) spreadClocks(r *rand.Rand) {
 	for _, member := range s.Servers() {
 		if err := s.setClock(member, between(r, -time.Hour, time.Hour)); err != nil {
@@ -226,8 +227,8 @@ func (s *sim) spreadClocks(r *rand.Rand) {
 	}
 }
 
-// displace steps a server's clock. If it leads, all steps together stay below the grace. Leaders'
-// clocks in different elections differ by as little, or by an hour.
+// displace sets a server's clock at random, by at most two fifths of the grace from the true time.
+// In histories with elections it is up to an hour, and the leader's clock is left as it is.
 func displace(s *sim, r *rand.Rand, _ string) error {
 	member := s.anyServer(r)
 	if s.slews || s.kind == elections && s.Leader() == member {
@@ -240,8 +241,8 @@ func displace(s *sim, r *rand.Rand, _ string) error {
 	return s.setClock(member, between(r, -most, most))
 }
 
-// slew makes the leader's clock run at a wrong rate, as during a correction: the error between a
-// record's last write and its end is less than half the grace.
+// slew makes the servers' clocks run at a wrong rate, as during a correction. The error between a
+// record's last write and its expiry stays below half the grace.
 func (s *sim) slew() {
 	r := s.random("slew")
 	slope := float64(s.grace*2/5) / float64(5*s.ttl+s.grace)
@@ -277,15 +278,15 @@ func (s *sim) step(r *rand.Rand) {
 	s.count("steps")
 }
 
-// losses has the faults of requests for a while. A fault depends on a request's label and number,
-// not on the order of requests.
+// losses are faults of requests for a while. A fault depends on a request's label and number, not
+// on the order of requests.
 type losses struct {
 	*sim
 	salt   uint64
 	odds   int  // percentage of lost requests
 	late   bool // delay some instead
-	after  bool // also lose the requests that ask for a lost one's outcome
-	refuse bool // refuse some of those instead
+	after  bool // also lose requests that ask for a lost request's outcome
+	refuse bool // refuse some requests that ask for a lost request's outcome
 	told   bool // answer some transactions with an operation's error: session expired or moved
 }
 
@@ -314,7 +315,7 @@ func (l *losses) last(r *rand.Rand) error {
 	return nil
 }
 
-// fault returns the fault of a request.
+// fault returns the fault of a request. Requests of other programs have none.
 func (l *losses) fault(q locktest.Request) locktest.Fault {
 	if strings.HasPrefix(q.Label, "other") {
 		return locktest.Fault{}
@@ -336,7 +337,7 @@ func (l *losses) fault(q locktest.Request) locktest.Fault {
 	return locktest.Fault{}
 }
 
-// draw draws the fault of a request, independently of others.
+// draw returns the random fault of the request with the number. It depends on nothing else.
 func (l *losses) draw(label string, number int) locktest.Fault {
 	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint(label, number))))
 	if r.IntN(100) >= l.odds {
@@ -353,9 +354,9 @@ func (l *losses) draw(label string, number int) locktest.Fault {
 	return locktest.Fault{DelayReply: between(r, 0, l.ttl)}
 }
 
-// tell draws the fault of a transaction that fails with the end of its session in an operation's
-// result, as if the session ended or moved while the servers prepared it. Nothing of it is applied,
-// and the session ends soon.
+// tell returns the random fault of a transaction: the result of an operation says that the session
+// has expired or moved, as if that happened while the servers prepared the transaction. None of its
+// operations is applied. After "expired" the session ends soon.
 func (l *losses) tell(q locktest.Request) locktest.Fault {
 	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint("told", q.Label, q.Number))))
 	if r.IntN(100) >= l.odds {
@@ -369,8 +370,8 @@ func (l *losses) tell(q locktest.Request) locktest.Fault {
 	return f
 }
 
-// followUp draws the fault of a request soon after one whose reply was lost, which may be the
-// search for its outcome.
+// followUp returns the random fault of a request soon after one whose reply was lost, which may be
+// the search for its outcome.
 func (l *losses) followUp(q locktest.Request) locktest.Fault {
 	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint("after", q.Label, q.Number))))
 	switch looksUp := slices.Contains([]string{"getData", "getChildren2", "getChildren", "sync", "exists"}, q.Op); {
@@ -383,7 +384,7 @@ func (l *losses) followUp(q locktest.Request) locktest.Fault {
 	return locktest.Fault{}
 }
 
-// refuses returns the fault of a refused request.
+// refuses returns a random refusal, and records that the client was refused.
 func (s *sim) refuses(r *rand.Rand, label string) locktest.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -400,7 +401,8 @@ type doubt struct {
 	over    chan struct{} // closed when the client got a refusal
 }
 
-// befall returns the fault of a request.
+// befall intercepts all requests: it returns the fault of a doubt, of a refused setWatches, or of
+// the current losses.
 func (s *sim) befall(q locktest.Request) locktest.Fault {
 	s.mu.Lock()
 	loss, d := s.loss, s.doubts[q.Label]
@@ -443,7 +445,7 @@ func (s *sim) leaveInDoubt(r *rand.Rand, h held) {
 		case <-h.Context().Done():
 			return
 		}
-		time.Sleep(2*s.slow + 10*time.Microsecond) // until that has arrived
+		time.Sleep(2*s.slow + 10*time.Microsecond) // until the refusal has arrived
 		s.count("writes left in doubt")
 		if err := s.Partition(label); err != nil {
 			s.Error(err)
@@ -457,8 +459,8 @@ func (s *sim) leaveInDoubt(r *rand.Rand, h held) {
 	})
 }
 
-// forget makes the servers lose all data once. Exclusion begins anew: earlier holds are void, and
-// end for their holders within a lease.
+// forget makes the servers lose all data once. From then on earlier holds are void, and their
+// clients learn of that within a lease.
 func (s *sim) forget(r *rand.Rand) {
 	s.pause(r, s.lasts/4, s.lasts/2)
 	s.mu.Lock()

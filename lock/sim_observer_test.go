@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// witness observes a client, and is checked against the client's history.
+// witness is the observer of a client. The checks compare it with what happened.
 type witness struct {
 	sim   *sim
 	owner string
@@ -20,7 +20,7 @@ type witness struct {
 	lives map[any]*life // by request
 }
 
-// life counts the events of a request, and has their locks and entries.
+// life counts the events of one request.
 type life struct {
 	waiting, withdrawn, queued, acquired, atRisk, expired, ended int
 
@@ -78,8 +78,8 @@ func (w *witness) Observe(ctx context.Context, e lock.Event) {
 	}
 }
 
-// warned checks that a hold that was lost by the end of its lease had come at risk before. If the
-// machine slept, both may be found out at once.
+// warned checks that a hold that was lost by the end of its lease was reported at risk before. If
+// the machine slept, it checks nothing, because both may be found out at once.
 func (s *sim) warned(h held, err error) {
 	if !errors.Is(err, lock.ErrExpired) || h.fixed || h.client.clock.sleptWithin(time.Since(h.since)) {
 		return
@@ -106,8 +106,9 @@ func (s *sim) warned(h held, err error) {
 	s.count("losses told before")
 }
 
-// checkLives checks, at the end, that everything that began has ended in the events. A request can
-// have several holds: a hold whose grant must be recorded first may end before that.
+// checkLives checks, at the end of the history, that each wait and each hold has an event of its
+// end. A request can have several holds: a hold whose grant must be recorded first may end before
+// that.
 func (s *sim) checkLives() {
 	for owner, w := range s.witnesses {
 		for _, l := range w.lives {

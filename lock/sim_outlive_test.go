@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// outlive kills a holder and some of its waiters after the last fault. It checks that the waiter
-// behind them waits no longer than necessary, however many calls its client abandons meanwhile,
-// which is no outage.
+// outlive cuts a holder and some of its waiters off after the last fault. It checks that the waiter
+// behind them enters as soon as the leases and the grace have ended. Meanwhile the waiter's client
+// abandons many calls, which must not look like an outage.
 func (s *sim) outlive() {
 	r := s.random("outlive")
 	ttl := between(r, 500*time.Millisecond, time.Second).Truncate(time.Millisecond)
@@ -70,8 +70,7 @@ func (s *sim) outlive() {
 	s.closeClient(heir)
 }
 
-// giveUpAllTheTime is one of many callers whose deadlines end while a request is in flight, again
-// and again.
+// giveUpAllTheTime makes calls whose deadlines end while a request is in flight, until ctx ends.
 func (s *sim) giveUpAllTheTime(ctx context.Context, c *client, i int) {
 	label := fmt.Sprintf("%s/%d", c.owner, i)
 	r := s.random(label)

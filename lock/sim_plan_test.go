@@ -23,9 +23,9 @@ const (
 	faulty kind = "faulty"
 	// faulty, with elections of leaders whose clocks are up to an hour apart.
 	elections kind = "elections"
-	// Other programs delete and recreate parents, with their own data and versions that ours had.
-	// The network loses messages, but never delays one so long that the order of knowledge is
-	// unclear.
+	// Other programs delete and recreate parents, with their own data, and with versions that
+	// Holdfast's parents had. The network loses messages, but never delays one so long that the
+	// order of knowledge is unclear.
 	strangers kind = "strangers"
 	// No fault and no reaper: no node may be left, and nothing may be lost.
 	calm kind = "calm"
@@ -43,10 +43,10 @@ var kinds = []kind{faulty, faulty, faulty, faulty, elections, strangers, strange
 // Names of special locks.
 const (
 	limited = "limited"  // has a max_hold
-	found   = "found"    // others created its parent empty
-	remade  = "r/x"      // others create its parent again and again
+	found   = "found"    // another program created its parent empty
+	remade  = "r/x"      // another program recreates its parent again and again
 	foreign = "stranger" // it is not a lock
-	bereft  = "bereft"   // its holder dies when all faults are over
+	bereft  = "bereft"   // its holder is partitioned when all faults are over
 )
 
 // plan has the properties of a history.
@@ -69,12 +69,12 @@ type plan struct {
 	distant    bool // packets take longer than a parent snapshot is used
 	pools      bool // take any one of several locks, too
 	keeps      bool // keep the parent of some locks
-	early      bool // others create parents while snapshots of earlier ones are still used
+	early      bool // other programs create parents while snapshots of earlier ones are still used
 	window     time.Duration
 	idle       time.Duration
 }
 
-// draw draws the plan of a seed.
+// draw returns the random plan of a seed. If only is not empty, it is the kind.
 func draw(seed uint64, only kind) (p plan) {
 	r := random(seed, "plan")
 	p.kind = kinds[r.IntN(len(kinds))]
@@ -152,10 +152,9 @@ func (p plan) kept(name string) bool {
 	return p.keeps && slices.Contains([]string{"a", pages, slots, chair, remade}, name)
 }
 
-// quiet reports whether the history has no faults except clocks.
+// quiet reports whether the history has no faults other than of clocks.
 func (p plan) quiet() bool { return p.kind == calm || p.kind == stepped }
 
-// Policy returns the policy of a lock.
 func (p plan) Policy(name string) lock.Policy {
 	policy := lock.Policy{TTL: p.ttl, Grace: p.grace, LocalWindow: p.window, Idle: p.idle, KeepParent: p.kept(name)}
 	if name == limited {
@@ -212,7 +211,7 @@ func (t tally) missing(histories int) []string {
 	})
 }
 
-// rareRules are those of which 1,000 histories may show no case.
+// rareRules are the rules of the audit that 1,000 histories may not exercise.
 var rareRules = []audit.Rule{audit.Foreign, audit.Overlap, audit.Tick}
 
 func (t tally) String() string {

@@ -35,7 +35,7 @@ type process struct {
 	conn    *zk.Conn // shared connection, or nil
 }
 
-// start starts a process.
+// start returns a process with one to three clients, which have their own connections or share one.
 func (s *sim) start(r *rand.Rand, label string) *process {
 	p := &process{sim: s, label: label, clock: s.clock(label)}
 	clients := []int{1, 1, 1, 2, 3}[r.IntN(5)]
@@ -71,7 +71,7 @@ func (p *process) network(happen func(label string)) {
 	}
 }
 
-// process runs the lives of one process, which restarts whenever it was killed or closed.
+// process runs one process. Whenever it is killed or closed, it starts again with new clients.
 func (s *sim) process(i int) {
 	warm, idle := sync.OnceFunc(s.warm.Done), sync.OnceFunc(s.busy.Done)
 	for life := 0; s.until.Err() == nil; life++ {
@@ -113,7 +113,7 @@ func (s *sim) process(i int) {
 	idle()
 }
 
-// live runs the process for a while.
+// live disturbs the process for a random time.
 func (p *process) live(r *rand.Rand) {
 	lives := between(r, 5*time.Second, 90*time.Second)
 	if p.kind == stepped {
@@ -125,8 +125,9 @@ func (p *process) live(r *rand.Rand) {
 	}
 }
 
-// crash kills the process. From now on no client receives a message. Its entries stay on the
-// servers. Its goroutines cannot be killed, so its clients are closed unobserved.
+// crash kills the process: from now on its clients receive no message, and its entries stay on the
+// servers. Its goroutines cannot be killed, so they end when the clients close, which the servers
+// do not see.
 func (p *process) crash(kill context.CancelCauseFunc, workers *sync.WaitGroup) {
 	p.say("%s is killed", p.label)
 	p.network(func(label string) {

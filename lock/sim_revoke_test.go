@@ -28,14 +28,14 @@ type asking struct {
 	label string    // label of the asking client
 }
 
-// hearing is a holder's listener.
+// hearing is what a holder receives from Revoked.
 type hearing struct {
 	listens bool
 	asked   chan struct{} // closed when the hold gets its first request
 	told    []string      // the reasons; guarded by the history
 }
 
-// listen makes half of the holders listen until their holds end.
+// listen makes half of the holders call Revoked and receive requests until their holds end.
 func (s *sim) listen(label string, h held) {
 	if h.listens = oneIn(s.random(fmt.Sprint("does ", label, h.Token(), " listen")), 2); !h.listens {
 		return
@@ -53,7 +53,7 @@ func (s *sim) listen(label string, h held) {
 	}()
 }
 
-// told checks that some client has made the request.
+// told records a request that a holder received, and checks that a client has made it.
 func (s *sim) told(label string, h held, r lock.Revocation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +72,8 @@ func (s *sim) told(label string, h held, r lock.Revocation) {
 	s.checkAsked(a)
 }
 
-// checkAsked checks that the request reached the client that held the lock all the time while it
-// was made, if there is one; s.mu is held.
+// checkAsked checks that a request reached no other entry if one client held the lock all the time
+// while the request was made; s.mu is held.
 func (s *sim) checkAsked(a *asking) {
 	if !a.over || len(a.held) == 0 || a.name == pages || a.name == slots {
 		return
@@ -90,8 +90,8 @@ func stillValid(holds []held) []held {
 	return slices.DeleteFunc(slices.Clone(holds), func(h held) bool { return h.Remaining() == 0 })
 }
 
-// revoke requests the release of a lock. Without faults, all holders that held it all the time and
-// listen receive the request at once.
+// revoke requests the release of a lock. Without faults, it checks that the request reaches all
+// holders that hold the lock all the time and listen.
 func (p *process) revoke(ctx context.Context, r *rand.Rand, label string, c *client) {
 	name := p.names[r.IntN(len(p.names))]
 	reason := fmt.Sprintf("%s %016x", name, r.Uint64())
@@ -140,8 +140,8 @@ func (s *sim) allTold(a *asking, reason string) {
 	}
 }
 
-// sweepInbox revokes a free lock until all stale requests are deleted. Their holders did not
-// listen, or their clients closed.
+// sweepInbox revokes a free lock until all stale requests are deleted. Requests become stale if
+// holders did not listen, or if their clients closed.
 func (s *sim) sweepInbox() {
 	c := s.client("last", "last", s.clock("last"))
 	for tries := 0; len(s.requests()) > 0 && tries < 1000; tries++ {
@@ -153,7 +153,7 @@ func (s *sim) sweepInbox() {
 	s.closeClient(c)
 }
 
-// requests returns the paths of the requests.
+// requests returns the paths of the request nodes.
 func (s *sim) requests() (all []string) {
 	for _, n := range s.Dump(inbox) {
 		if strings.HasPrefix(n.Path, inbox+"/") {
@@ -164,7 +164,7 @@ func (s *sim) requests() (all []string) {
 }
 
 // breakOne force-releases an entry of Holdfast, whether it is held, waiting, cached or detached. If
-// that completes, the entry's owner knows.
+// that completes, the entry's owner must know of it.
 func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *client) {
 	entries := slices.DeleteFunc(p.Dump("/locks"), func(n locktest.Node) bool {
 		_, ours := recordOf(n)
@@ -203,8 +203,8 @@ func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *c
 	}
 }
 
-// mayBeBroken reports whether a hold with that loss may have been broken: its owner learned that
-// another client had written the entry, and could not read it. s.mu is held.
+// mayBeBroken reports whether a hold with the error err may have been force-released: its owner
+// learned that another client had written the entry, and could not read it. s.mu is held.
 func (s *sim) mayBeBroken(h held, err error) bool {
 	return errors.Is(err, lock.ErrTaken) && len(s.broken[pathOf(h.Hold)]) > 0
 }

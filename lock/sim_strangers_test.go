@@ -86,7 +86,7 @@ func (s *sim) checkTheirs() {
 	}
 }
 
-// remakeAll is another program that recreates the parent of a lock again and again.
+// remakeAll acts as another program that recreates the parent of a lock again and again.
 func (s *sim) remakeAll(z *zk.Conn) {
 	r, path := s.random("stranger"), "/locks/"+remade
 	for i := 0; s.pause(r, 0, 500*time.Millisecond); i++ {
@@ -108,8 +108,8 @@ func (s *sim) remakeAll(z *zk.Conn) {
 	}
 }
 
-// takeAway deletes a lock's parent by hand. It returns false if a contender is in the queue, or the
-// connection fails.
+// takeAway deletes a lock's parent, as another program. It returns false if a contender is in the
+// queue, or the connection fails.
 func (s *sim) takeAway(z *zk.Conn, path string) bool {
 	if err := z.Delete(path, -1); err != nil {
 		s.say("stranger: delete %s: %v", path, err)
@@ -122,11 +122,10 @@ func (s *sim) takeAway(z *zk.Conn, path string) bool {
 	return true
 }
 
-// remake creates a missing parent: empty or with foreign data, at a version that it may have had
-// before. A client may use old knowledge for up to 100 ms after its last proof, and a request may
-// be that old when it is sent. So remake waits for that time and for requests in flight, and
-// creates nothing if it cannot know. If it does not wait, clients may write the node, but not
-// delete it.
+// remake creates a missing parent, empty or with foreign data, at a version that it may have had
+// before. A client may use a snapshot of a parent for up to 100 ms, and a request may be that old
+// when it is sent. So remake waits for that time and for requests in flight. If it does not wait,
+// clients may write the node, but not delete it.
 func (s *sim) remake(z *zk.Conn, r *rand.Rand, path, data string, version int32) {
 	folder, _ := s.node("/locks/r")
 	if _, there := s.node(path); there {
@@ -204,7 +203,7 @@ func (s *sim) ordinary() []string {
 	return slices.DeleteFunc(slices.Clone(s.names), func(name string) bool { return name == found || name == remade })
 }
 
-// entryOf returns the entry whose name begins with the prefix, if it exists.
+// entryOf returns the path of the node whose path begins with the prefix, if there is one.
 func (s *sim) entryOf(prefix string) (path string, there bool) {
 	for _, n := range s.Dump(prefix[:strings.LastIndexByte(prefix, '/')]) {
 		if strings.HasPrefix(n.Path, prefix) {
@@ -214,7 +213,8 @@ func (s *sim) entryOf(prefix string) (path string, there bool) {
 	return "", false
 }
 
-// isTurn waits for a while until another library's entry is the first.
+// isTurn waits for a random time until another library's entry is the first, and reports whether it
+// is.
 func (s *sim) isTurn(z *zk.Conn, r *rand.Rand, path string) bool {
 	ctx, cancel := context.WithTimeout(s.until, between(r, 0, 4*s.ttl))
 	defer cancel()

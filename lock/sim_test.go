@@ -28,16 +28,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestSimulation runs random histories of many clients under random faults, in virtual time. After
-// every step it checks the promises of package lock. SEEDS is the number of histories, SEED the
-// first one, and KIND selects one kind (see kinds). "SEED=17 SEEDS=1 make sim" repeats the
-// seventeenth exactly; here runnable goroutines run in any order. TRACE is a folder for the traces.
+// TestSimulation: in random histories of many clients under random faults, in virtual time, the
+// promises of package lock are kept. SEEDS is the number of histories, SEED the first seed, and
+// KIND selects one kind (see kinds). "SEED=17 SEEDS=1 make sim" repeats the history of seed 17
+// exactly; go test runs runnable goroutines in any order. TRACE is a folder for the traces.
 //
-// A history has up to six processes, with clocks that are up to a day off and up to 300 ppm wrong.
-// Each has one or more clients, with their own connections or a shared one. Their goroutines lock,
+// A history has two to six processes, with clocks that are up to a day off and up to 300 ppm wrong.
+// Each has one to three clients, with their own connections or a shared one. Their goroutines lock,
 // try, extend, reenter, cancel and unlock a few names, beside contenders of other libraries. The
-// faults depend on the kind. The tally counts the events of all histories. 500 of them fail if an
-// expected event is missing.
+// faults depend on the kind. The tally counts the events of all histories. If an expected event is
+// missing in 500 or more histories, the test fails.
 func TestSimulation(t *testing.T) {
 	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 20)
 	only := kind(os.Getenv("KIND"))
@@ -105,7 +105,7 @@ type sim struct {
 	open      map[string][]held        // holds that were not unlocked, by name
 	last      map[string]lock.Token    // the highest granted token, by name
 	wrote     map[string]lock.Token    // the last token of a writer, by name
-	theirs    map[string]theirs        // nodes that others created, by path
+	theirs    map[string]theirs        // nodes of other programs, by path
 	ahead     map[string]time.Duration // how far members' clocks are ahead
 	witnesses map[string]*witness      // one for each client, by owner
 	refused   map[string]bool          // labels with a refused request
@@ -117,7 +117,7 @@ type sim struct {
 	slept     time.Duration            // total time of suspends
 	forgotten time.Time                // time at which the servers lost their data; zero: never
 	closed    bool                     // the history has failed: check no more
-	tickets   []lock.Ticket            // tickets for others to attach with
+	tickets   []lock.Ticket            // published tickets
 	leaving   map[string]time.Time     // time since which an entry may be detached or given up, by path
 	broken    map[string][]string      // reasons of force-releases, by path
 	askings   map[string]*asking       // calls of Revoke, by reason
@@ -144,7 +144,7 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }
 
-// oneIn returns true once in n times.
+// oneIn returns true with a probability of 1/n.
 func oneIn(r *rand.Rand, n int) bool { return r.IntN(n) == 0 }
 
 // say adds a line to the trace.
@@ -188,7 +188,7 @@ func (s *sim) violatedBy(byAudit bool, format string, args ...any) {
 	s.fail(byAudit, format, args...)
 }
 
-// fail fails the history; s.mu is held.
+// fail fails the history at its first violation; s.mu is held.
 func (s *sim) fail(byAudit bool, format string, args ...any) {
 	if s.closed || audited.Only && !byAudit {
 		return
@@ -198,7 +198,6 @@ func (s *sim) fail(byAudit bool, format string, args ...any) {
 	s.Errorf("seed %d, kind %s: "+format, append([]any{s.seed, s.kind}, args...)...)
 }
 
-// count counts an event for the tally.
 func (s *sim) count(thing string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -329,7 +328,7 @@ func (s *sim) run() {
 	s.checkReigns()
 }
 
-// heal ends all faults.
+// heal ends the faults of requests and the lag of members.
 func (s *sim) heal() {
 	s.Intercept(nil)
 	for _, member := range s.Servers() {
@@ -337,8 +336,8 @@ func (s *sim) heal() {
 	}
 }
 
-// nothingLeft checks that no node of ours is left, except the mark of the epoch, the inbox, parents
-// that stay, and, without a reaper, ancestors.
+// nothingLeft checks that no node of Holdfast is left, except the epoch mark, the inbox, parents
+// that are kept, and, without a reaper, ancestors.
 func (s *sim) nothingLeft() {
 	var left []string
 	for _, n := range s.Dump("/locks") {

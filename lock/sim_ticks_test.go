@@ -28,12 +28,15 @@ import (
 // ticksOfHistory is the number of ticks of one history.
 const ticksOfHistory = 250
 
-// TestTicks runs random histories of one job with five replicas, in virtual time: TICKS ticks, 500
-// by default, from the seed SEED on. Wall clocks are up to a day off and step. Replicas are killed,
-// close and start again, one by one and all together. Connections flap, requests are lost, leaders
-// and the quorum change. No tick may run twice, nor before its time. None may be missed while there
-// was a quorum and a replica for longer than TTL and grace. A run that ends while nothing disturbs its
-// replica is recorded as ended, and is not told as unfinished.
+// TestTicks: random histories of one job with five replicas, in virtual time, keep the promises
+// below. TICKS is the number of ticks, 500 by default, and SEED the first seed. Wall clocks are up
+// to a day off and step. Replicas are killed, close and start again, one by one and all together.
+// Connections flap, requests are lost, leaders and the quorum change.
+//
+//   - No tick runs twice, unless the job runs at least once, or before its time.
+//   - No tick is missed if the servers and a replica were undisturbed for long enough to run it.
+//   - A run that ends while its replica is undisturbed is recorded as ended, and no replica reports
+//     it as unfinished.
 func TestTicks(t *testing.T) {
 	first, ticks := env(t, "SEED", 1), env(t, "TICKS", 500)
 	total, slots := counts{}, make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -55,7 +58,6 @@ func TestTicks(t *testing.T) {
 	t.Logf("from seed %d on: %s", first, total)
 }
 
-// counts are the numbers of events.
 type counts map[string]int
 
 func (c counts) add(others counts) {
@@ -83,19 +85,19 @@ type tickSim struct {
 	ttl, grace time.Duration
 	sessions   time.Duration // timeout of sessions; some outlive the lease
 	displaced  bool          // leaders' clocks are up to an hour apart
-	patience   time.Duration // within it, a replica that nothing disturbs takes a tick
+	patience   time.Duration // a replica that nothing disturbs takes a tick within it
 	begun      time.Time
 	until      context.Context
 	stop       context.CancelFunc // ends the history
 
 	mu       sync.Mutex
 	runs     map[int64][]*tickRun // by tick
-	recorded map[int64]bool       // their end was
-	told     map[int64]bool       // their start was, and no end
+	recorded map[int64]bool       // ticks whose run was recorded as ended
+	told     map[int64]bool       // ticks that were reported as unfinished
 	live     map[string]bool      // replicas that nothing disturbs, by label
-	since    map[string]time.Time // since when, while the servers serve
+	since    map[string]time.Time // start of a replica's open span, by label
 	served   bool
-	spans    []tickSpan // of the past
+	spans    []tickSpan // spans that have ended
 	tally    counts
 
 	intercepting sync.Mutex
@@ -117,11 +119,11 @@ type tickRun struct {
 	killed  func() bool
 	began   time.Time
 	ended   bool
-	whole   bool // it has ended by itself
+	whole   bool // it ended by itself
 }
 
-// tickSpan is a time in which nothing disturbed a replica nor the servers, and no replica died: one
-// that waits behind several that die one after the other waits for each of them.
+// tickSpan is a time in which nothing disturbed a replica or the servers, and no other replica
+// died. A replica behind several that die one after the other must wait for the lease of each.
 type tickSpan struct{ from, to time.Time }
 
 func tickHistory(t *testing.T, seed uint64) (result counts) {
@@ -185,7 +187,7 @@ func (s *tickSim) run(r *rand.Rand) {
 	s.check()
 }
 
-// spreadClocks sets the members' clocks.
+// spreadClocks sets the members' clocks at random.
 func (s *tickSim) spreadClocks(r *rand.Rand) {
 	most := s.grace * 2 / 5
 	if s.displaced {
@@ -202,7 +204,7 @@ func (s *tickSim) spreadClocks(r *rand.Rand) {
 func (s *tickSim) intercept(q locktest.Request) locktest.Fault {
 	fault, late := s.faultOf(q)
 	if late != nil {
-		if err := s.Partition(q.Label); err != nil { // if it came back, the server would drop the request
+		if err := s.Partition(q.Label); err != nil { // if the replica reconnected, the server would drop the request
 			s.Error(err)
 		}
 		close(late)
@@ -210,8 +212,8 @@ func (s *tickSim) intercept(q locktest.Request) locktest.Fault {
 	return fault
 }
 
-// faultOf returns the fault of a request. If that delays a record, it also returns the channel that
-// is to be closed.
+// faultOf returns the fault of a request. If the fault delays a record, faultOf also returns the
+// channel that the caller must close.
 func (s *tickSim) faultOf(q locktest.Request) (locktest.Fault, chan<- struct{}) {
 	s.intercepting.Lock()
 	defer s.intercepting.Unlock()
@@ -226,7 +228,8 @@ func (s *tickSim) faultOf(q locktest.Request) (locktest.Fault, chan<- struct{}) 
 	return locktest.Fault{}, nil
 }
 
-// delayRecord has the next record of a replica reach its server when the replica's lease has ended.
+// delayRecord delays the next record of a replica until the replica's lease has ended, and cuts the
+// replica off meanwhile.
 func (s *tickSim) delayRecord(r *rand.Rand, label string) {
 	begun, by := make(chan struct{}), s.ttl+s.grace+between(r, 0, 2*s.ttl)
 	s.intercepting.Lock()
@@ -246,7 +249,7 @@ func (s *tickSim) delayRecord(r *rand.Rand, label string) {
 	}
 }
 
-// lose has requests be lost, or none if the fault is nil.
+// lose sets the fault of all requests except late records; nil ends it.
 func (s *tickSim) lose(fault func(locktest.Request) locktest.Fault) {
 	s.intercepting.Lock()
 	defer s.intercepting.Unlock()
@@ -280,8 +283,8 @@ func (s *tickSim) failed(format string, args ...any) {
 	s.Errorf("seed %d, %+v, interval %v, ttl %v: "+format, append([]any{s.seed, s.opts.Missed, s.interval, s.ttl}, args...)...)
 }
 
-// awaitStorm waits for a time of disturbances. In between there are times without, in which no tick
-// may be missed. It reports false when the history is ending.
+// awaitStorm returns at once during a time of disturbances, and otherwise waits for the next one.
+// In the calm in between no tick may be missed. It reports false when the history is ending.
 func (s *tickSim) awaitStorm() bool {
 	storm, calm := 20*s.ttl, 3*s.ttl+2*s.patience // what a storm began may last for 3 TTLs
 	if at := time.Since(s.begun) % (storm + calm); at > storm {
@@ -293,7 +296,8 @@ func (s *tickSim) awaitStorm() bool {
 	return s.until.Err() == nil
 }
 
-// died begins all spans anew, because a replica seems dead from now on.
+// died ends the open tickSpan of every replica and begins a new one. Other replicas may have to
+// wait for the dead replica's lease, so a tick missed now is no violation.
 func (s *tickSim) died() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,7 +309,7 @@ func (s *tickSim) died() {
 	}
 }
 
-// setLive says whether something disturbs a replica.
+// setLive records whether a replica is undisturbed.
 func (s *tickSim) setLive(label string, live bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,7 +317,7 @@ func (s *tickSim) setLive(label string, live bool) {
 	s.update(label)
 }
 
-// serve says whether the servers serve all requests.
+// serve records whether the servers serve all requests.
 func (s *tickSim) serve(served bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -335,7 +339,7 @@ func (s *tickSim) update(label string) {
 	}
 }
 
-// replica runs the lives of one replica.
+// replica runs one replica of the job, again and again with new clients.
 func (s *tickSim) replica(i int, restart func() <-chan struct{}, wg *sync.WaitGroup) {
 	r := random(s.seed, fmt.Sprint("replica", i))
 	for life := 0; s.until.Err() == nil; life++ {
@@ -380,7 +384,7 @@ func (s *tickSim) replica(i int, restart func() <-chan struct{}, wg *sync.WaitGr
 		cancel()
 		wg.Go(func() {
 			<-done
-			_ = client.Close() // a killed one cannot reach the servers
+			_ = client.Close() // the client of a killed replica cannot reach the servers
 		})
 		if oneIn(r, 2) {
 			s.pause(r, 0, 10*time.Second)
@@ -388,7 +392,7 @@ func (s *tickSim) replica(i int, restart func() <-chan struct{}, wg *sync.WaitGr
 	}
 }
 
-// survive lets a replica live for a while.
+// survive disturbs a running replica for a random time, or until restart is closed.
 func (s *tickSim) survive(r *rand.Rand, label string, clock *simClock, restart <-chan struct{}) {
 	end := time.After(between(r, s.ttl, 20*s.ttl))
 	for {

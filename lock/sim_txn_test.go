@@ -34,7 +34,6 @@ func (s *sim) makeLedger(z *zk.Conn) {
 	}
 }
 
-// transact makes a transaction with a hold.
 func (p *process) transact(ctx context.Context, r *rand.Rand, label string, h held) {
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
 	defer cancel()

@@ -81,7 +81,7 @@ func (p *process) worker(ctx context.Context, label string) {
 	}
 }
 
-// take takes a lock in a random way.
+// take takes a random lock in a random way, and checks the result.
 func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *client) (held, error) {
 	name := p.names[r.IntN(len(p.names))]
 	if oneIn(r, 25) {
@@ -131,8 +131,7 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 	return p.granted(label, c, got, fixed, way), nil
 }
 
-// drawTTL draws a TTL that suits the history: if nothing may be lost, one that leaves time to
-// renew.
+// drawTTL returns a random TTL. If nothing may be lost, the TTL leaves time to renew.
 func (p *process) drawTTL(r *rand.Rand) time.Duration {
 	least := lock.MinTTL
 	if p.quiet() {
@@ -174,7 +173,7 @@ func (p *process) burst(ctx context.Context, r *rand.Rand, label string, c *clie
 	callers.Wait()
 }
 
-// work keeps a hold for a while.
+// work keeps a hold for a while, and uses it in random ways.
 func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) {
 	if oneIn(r, 6) && h.Name() != slots {
 		p.enterAgain(r, label, h)
@@ -223,7 +222,7 @@ func (p *process) work(ctx context.Context, r *rand.Rand, label string, h held) 
 	}
 }
 
-// extend requests another lease, longer or shorter.
+// extend requests a longer or shorter lease, and checks the result.
 func (p *process) extend(ctx context.Context, r *rand.Rand, label string, h held) {
 	ttl, before := p.drawTTL(r), h.Remaining()
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))

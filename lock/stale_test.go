@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestPredecessorThatOnlyALaggingServerShows: the waiter's predicted predecessor left before the
-// waiter joined, but a lagging server still shows it. When that server no longer shows it, it is
-// still not the waiter's turn.
+// TestPredecessorThatOnlyALaggingServerShows: a waiter's predicted predecessor was deleted before
+// the waiter joined, but a lagging server still shows it. When the server no longer shows it, the
+// waiter does not enter, because the lock is held.
 func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 	each(t, "the session ends before the read", bools, func(w *world, endsBefore bool) { // otherwise during the read
 		var ends, slow atomic.Bool
@@ -84,9 +84,9 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 	})
 }
 
-// TestPurgePastOneThatALaggingServerHides: as the dead waiter ahead is purged, the session changes.
-// The new server does not yet show the entry before that one, which holds the lock by then. That
-// does not mean that it has gone.
+// TestPurgePastOneThatALaggingServerHides: while a waiter purges the dead entry ahead, its session
+// moves to a server that does not show the entry before that one yet. The owner of this entry holds
+// the lock by then, so the waiter does not enter.
 func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		first, holder, b := w.dial("first"), w.dial("holder"), w.dial("b")
@@ -99,8 +99,8 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 		w.kill("dead")
 		expired := time.Now().Add(ttl)
 
-		// When the waiter reads the future holder's entry, the lagging server hides it. The server
-		// answers the next request only after it has the waiter's own entry.
+		// When b reads the future holder's entry, the lagging server hides it. The server answers
+		// b's next read only after it has b's own latest write.
 		lagsBehind, hidden := lagging("b", b), false
 		var begun atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -135,8 +135,8 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 	})
 }
 
-// TestPurgeStopsAtWhatIsHidden: the waiter behind a dead entry may purge that, but cannot read the
-// entry before it, which exists.
+// TestPurgeStopsAtWhatIsHidden: a waiter behind a dead entry purges it, but does not enter, because
+// the entry before the dead one exists and cannot be read.
 func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		b, z := w.dial("b"), w.raw("other")
@@ -225,8 +225,8 @@ func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 	})
 }
 
-// TestStaleFollower: the waiter is connected to a member that lags behind. Late reads must not
-// admit it early.
+// TestStaleFollower: a waiter that is connected to a member that lags behind does not enter while
+// the lock is held.
 func TestStaleFollower(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		follower := w.followers()[0]
@@ -253,8 +253,8 @@ func TestStaleFollower(t *testing.T) {
 }
 
 // TestStaleReadOfNewSession: a session may begin on a server that lags behind all that the waiter
-// has seen (localSessionsEnabled). There the entry ahead does not exist yet. That proves nothing
-// before the waiter has written in that session.
+// has seen (localSessionsEnabled), where the entry ahead does not exist yet. The waiter does not
+// enter because of a read from that server.
 func TestStaleReadOfNewSession(t *testing.T) {
 	each(t, "the session ends during a read", bools, func(w *world, midway bool) { // the client repeats the read in the new session
 		var stale, pause atomic.Bool
@@ -294,8 +294,8 @@ func TestStaleReadOfNewSession(t *testing.T) {
 	})
 }
 
-// TestStaleListCostsNoPlace: as a waiter lists for the first time, its session changes. The new
-// server does not yet show the waiter's own entry, which has not gone.
+// TestStaleListCostsNoPlace: as a waiter lists for the first time, its session moves to a server
+// that does not show the waiter's own entry yet. The waiter does not queue again.
 func TestStaleListCostsNoPlace(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var ends atomic.Bool

@@ -23,7 +23,8 @@ func TestTokensCompare(t *testing.T) {
 	}
 }
 
-// TestTokenText: the text form in databases and logs does not change.
+// TestTokenText: the text form of a token, which databases and logs contain, does not change, and
+// parses to the same token.
 func TestTokenText(t *testing.T) {
 	for _, tt := range []struct {
 		token lock.Token

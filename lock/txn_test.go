@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// app is the service's own node, below which the tests write.
+// app is a node of the program, below which the transactions write.
 const app = "/app"
 
 // withApp simulates a world in which app exists.
@@ -165,8 +165,8 @@ func (w *world) mishaps(i int, label string, filters ...func(locktest.Request) b
 	})
 }
 
-// TestTxnRefusedAfterLostReply: the first attempt's reply is lost, and the second one is refused.
-// That shows the outcome of both.
+// TestTxnRefusedAfterLostReply: if a request of unknown outcome is repeated and refused, the
+// transaction was not applied, and the error is the refusal, not ErrInDoubt.
 func TestTxnRefusedAfterLostReply(t *testing.T) {
 	forEachMishap(t, func(w *world, i int) {
 		w.makeApp()
@@ -184,8 +184,8 @@ func TestTxnRefusedAfterLostReply(t *testing.T) {
 	})
 }
 
-// TestTxnDuringRenewal: a renewal in flight changes the entry's version, and one whose reply is
-// lost may have done so.
+// TestTxnDuringRenewal: transactions are applied once each, although a renewal that changes the
+// entry's version is in flight, or its outcome is unknown.
 func TestTxnDuringRenewal(t *testing.T) {
 	each(t, "fault", []locktest.Fault{
 		{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply},
@@ -202,7 +202,8 @@ func TestTxnDuringRenewal(t *testing.T) {
 	})
 }
 
-// TestTxnsOfOneHold: transactions are sent one after the other, and renew the lease.
+// TestTxnsOfOneHold: 400 concurrent transactions of one hold are all applied, beside an Extend. A
+// transaction also renews the lease.
 func TestTxnsOfOneHold(t *testing.T) {
 	withApp(t, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -221,14 +222,14 @@ func TestTxnsOfOneHold(t *testing.T) {
 		r := w.record(pathOf(h))
 		isTrue(t, r.TTL == (ttl-time.Second).Milliseconds() && r.Granted(), "%+v", r)
 		time.Sleep(ttl / 4)
-		got := w.cost("a", func() { w.txn(h, add()); time.Sleep(ttl / 4) }) // due at about this time
+		got := w.cost("a", func() { w.txn(h, add()); time.Sleep(ttl / 4) }) // at about this time a renewal is due
 		w.wantCost("a transaction that renews", got, map[string]int{"multi": 1}, 1)
 		w.sole(h)
 	})
 }
 
-// TestRefusedTxnsDoNotStarveRenewals: refused transactions write nothing, so the lease must be
-// renewed as usual.
+// TestRefusedTxnsDoNotStarveRenewals: a hold stays valid while all its transactions are refused,
+// and so write nothing.
 func TestRefusedTxnsDoNotStarveRenewals(t *testing.T) {
 	withApp(t, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -239,8 +240,7 @@ func TestRefusedTxnsDoNotStarveRenewals(t *testing.T) {
 	})
 }
 
-// TestTxnKeepsTheEndOfAFixedLease: a transaction shows that the holder lives, but does not extend a
-// fixed lease, or shorten it.
+// TestTxnKeepsTheEndOfAFixedLease: a transaction neither extends nor shortens a fixed lease.
 func TestTxnKeepsTheEndOfAFixedLease(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -258,8 +258,8 @@ func TestTxnKeepsTheEndOfAFixedLease(t *testing.T) {
 	})
 }
 
-// TestTxnOfPausedHolder: the process is paused as it begins the transaction, and continues when
-// another client has the lock. Nothing is applied.
+// TestTxnOfPausedHolder: if the holder is paused as it begins a transaction, and continues when
+// another client has the lock, the transaction is not applied and returns ErrLost.
 func TestTxnOfPausedHolder(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -279,8 +279,8 @@ func TestTxnOfPausedHolder(t *testing.T) {
 	})
 }
 
-// TestLateTxn: the request arrives after the hold was lost and another client has the lock. Its
-// holder learns what can be known at the end of the hold.
+// TestLateTxn: a transaction that arrives after another client has acquired the lock is not
+// applied, and returns ErrLost.
 func TestLateTxn(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -297,7 +297,8 @@ func TestLateTxn(t *testing.T) {
 	})
 }
 
-// TestTxnInDoubt: the caller gives up while the request is in flight.
+// TestTxnInDoubt: if the caller gives up while the request is in flight, Txn returns ErrInDoubt.
+// The next transaction of the hold waits for the outcome.
 func TestTxnInDoubt(t *testing.T) {
 	each(t, "fault", []locktest.Fault{
 		{Delay: 3 * time.Second}, {DelayReply: 3 * time.Second}, {Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply},
@@ -321,7 +322,8 @@ func TestTxnInDoubt(t *testing.T) {
 	})
 }
 
-// TestUnlockDuringTxn: the transaction is applied before the end of the hold, or not at all.
+// TestUnlockDuringTxn: a transaction that is in flight during Unlock is applied before Unlock
+// returns, or not at all.
 func TestUnlockDuringTxn(t *testing.T) {
 	each(t, "fault", []locktest.Fault{
 		{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {Code: codeQuota},
@@ -345,7 +347,8 @@ func TestUnlockDuringTxn(t *testing.T) {
 	})
 }
 
-// TestTxnThatBreaksTheConnection: a transaction that is too large for one server's limit fails.
+// TestTxnThatBreaksTheConnection: if the connection ends at each of five attempts, as with a
+// transaction that is too large for the server, Txn returns ErrUnavailable, and nothing is applied.
 func TestTxnThatBreaksTheConnection(t *testing.T) {
 	withApp(t, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
@@ -374,9 +377,9 @@ func TestTxnOverAnOutage(t *testing.T) {
 	})
 }
 
-// TestTxnOfHoldThatMoves: a transaction depends on another hold, whose entry another process
-// continues meanwhile. When it is sent again, it is not applied. If only a write of that entry by
-// its holder has overtaken it, it is applied.
+// TestTxnOfHoldThatMoves: a transaction depends on another hold. If another client attaches to that
+// hold's entry before the transaction is sent again, it is not applied. If only the holder has
+// written the entry, it is applied.
 func TestTxnOfHoldThatMoves(t *testing.T) {
 	const codeBadVersion = -103
 	withApp(t, func(w *world) {
@@ -393,7 +396,7 @@ func TestTxnOfHoldThatMoves(t *testing.T) {
 		w.alive(moved)
 		equal(t, "transactions that were applied", w.added(), 1)
 
-		// Another client has attached to the entry, and its holder does not know yet.
+		// The entry of the other hold is force-released, and its holder does not know yet.
 		z := w.lock(a, "z")
 		w.breaks(b, z.EntryPath())
 		mustBe(t, x.Txn(w.ctx, lock.OpHeld(z), add()), lock.ErrBroken)
@@ -401,8 +404,7 @@ func TestTxnOfHoldThatMoves(t *testing.T) {
 	})
 }
 
-// TestTxnOfTwoHolds: the transaction depends on both holds, even if the other one's entry would
-// live on.
+// TestTxnOfTwoHolds: a transaction with OpHeld is applied only while both holds last.
 func TestTxnOfTwoHolds(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
@@ -452,7 +454,8 @@ func TestTxnOfTwoHolds(t *testing.T) {
 	})
 }
 
-// TestTxnFindsTheEntryGone: another client has removed the entry, written it, or attached to it.
+// TestTxnFindsTheEntryGone: if another program has deleted or overwritten the entry, or another
+// client has attached to it, the error of Txn says which, and nothing is applied.
 func TestTxnFindsTheEntryGone(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, z := w.dial("a"), w.raw("z")
@@ -502,8 +505,8 @@ func TestTxnOfClosedClient(t *testing.T) {
 	})
 }
 
-// TestCloseWhileATxnIsResolved: the write that finds out what has become of a transaction is
-// refused after Close has begun. Unlock, and so Close, does not wait for its outcome any longer.
+// TestCloseWhileATxnIsResolved: if a client closes while it finds out the outcome of a transaction,
+// a concurrent Unlock returns, and Close ends within two seconds.
 func TestCloseWhileATxnIsResolved(t *testing.T) {
 	withApp(t, func(w *world) {
 		a := w.dial("a")
@@ -594,7 +597,8 @@ func TestTxnEndsWithItsHandle(t *testing.T) {
 	}
 }
 
-// TestTxnThatNeverSettles: Unlock reports that when its time is up.
+// TestTxnThatNeverSettles: if the outcome of a transaction stays unknown, Unlock returns ErrInDoubt
+// after the unlock timeout. Another handle of the hold stays valid.
 func TestTxnThatNeverSettles(t *testing.T) {
 	withApp(t, func(w *world) {
 		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))
@@ -615,9 +619,8 @@ func TestTxnThatNeverSettles(t *testing.T) {
 	})
 }
 
-// TestUnlockOfTxnInDoubtIsInTime: during an outage nothing tells what has become of a transaction.
-// Unlock fails after its timeout, as it does without a transaction. If the reply is only late,
-// Unlock and the delete that follows share that time.
+// TestUnlockOfTxnInDoubtIsInTime: during an outage, Unlock returns an UnlockError after the unlock
+// timeout, whether the hold's transaction is in doubt or still in flight.
 func TestUnlockOfTxnInDoubtIsInTime(t *testing.T) {
 	const patience = 2 * time.Second
 	each(t, "in doubt", bools, func(w *world, inDoubt bool) {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// A printer that receives jobs with the token of the lock under which they were created.
+// The printer refuses a job with the token of an earlier holder.
 func ExampleGate() {
 	ensemble, err := locktest.New(locktest.Options{}) // a ZooKeeper in memory
 	if err != nil {

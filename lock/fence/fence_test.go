@@ -65,8 +65,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestGateRefuses: a call without a context or a function, or whose context has ended, fails and
-// raises nothing, although no other call runs.
+// TestGateRefuses: a call without a context or a function, or whose context has ended, returns an
+// error, although no other call runs. It does not raise the highest token.
 func TestGateRefuses(t *testing.T) {
 	var g fence.Gate
 	run := func() error {
@@ -93,8 +93,8 @@ func TestGateRefuses(t *testing.T) {
 	}
 }
 
-// TestGateIsOneStep: no caller overtakes another one that was admitted, and later callers have
-// higher tokens.
+// TestGateIsOneStep: a call waits until the admitted call of the same name has returned, or until
+// its context ends. Calls of other names do not wait.
 func TestGateIsOneStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g fence.Gate

@@ -24,18 +24,16 @@ type tape struct {
 	now   time.Duration // of the leader's clock, after epoch0
 	zxid  int64
 	txns  []txnlog.Txn
-	ahead time.Duration // of the leader's clock before the estimates of the clients
+	ahead time.Duration // the leader's clock minus the clients' estimates of it
 }
 
 func newTape() *tape { return &tape{zxid: 1 << 32} }
 
-// after lets time pass.
 func (l *tape) after(d time.Duration) *tape { l.now += d; return l }
 
 // leader begins a new epoch.
 func (l *tape) leader() *tape { l.zxid = (l.zxid>>32 + 1) << 32; return l }
 
-// do adds a transaction.
 func (l *tape) do(session int64, ops ...txnlog.Op) *tape {
 	l.zxid++
 	l.txns = append(l.txns, txnlog.Txn{Zxid: l.zxid, Time: epoch0.Add(l.now), Session: session, Ops: ops})
@@ -80,13 +78,13 @@ func (l *tape) record(owner string, change ...func(*znode.Record)) []byte {
 
 func (l *tape) granted(r *znode.Record) { r.AcquiredAt = epoch0.Add(l.now).UnixMilli() }
 
-// take is a join of a free lock.
+// take adds the join of a free lock.
 func (l *tape) take(session int64, name, owner string) *tape {
 	return l.do(session, create(lockPath(name), parent(znode.Mutex)), create(anchorPath(name), znode.AnchorData{}.Encode()),
 		create(e(name, 0), l.record(owner)), set(lockPath(name), parent(znode.Mutex)))
 }
 
-// join is a join of a lock that is there.
+// join adds the join of a lock that exists.
 func (l *tape) join(session int64, name, owner string, seq int32) *tape {
 	return l.do(session, txnlog.Op{Kind: txnlog.OpCheck, Path: anchorPath(name)}, create(e(name, seq), l.record(owner)), set(lockPath(name), parent(znode.Mutex)))
 }
@@ -95,7 +93,7 @@ func (l *tape) renew(session int64, name, owner string, seq int32, change ...fun
 	return l.do(session, set(e(name, seq), l.record(owner, change...)))
 }
 
-// play returns the events.
+// play gives the log to a Machine, and returns it and its events.
 func (l *tape) play(o Options, begin ...txnlog.Node) (*Machine, []Event) {
 	var events []Event
 	if o.Root == "" {
@@ -119,7 +117,7 @@ func (l *tape) play(o Options, begin ...txnlog.Node) (*Machine, []Event) {
 	return m, events
 }
 
-// brief returns an event in a line: seconds, kind, lock, who, and what else is set.
+// brief returns an event in a line: seconds, kind, lock, owner, and what else is set.
 func brief(e Event) string {
 	s := fmt.Sprintf("%v %s", e.Time.Sub(epoch0), e.Kind)
 	if e.Lock != "" {
@@ -158,7 +156,7 @@ func briefs(events []Event) (all []string) {
 	return all
 }
 
-// TestEvents checks the events of short logs.
+// TestEvents: a short log has the events of the table, and no others.
 func TestEvents(t *testing.T) {
 	sec := time.Second
 	free := func(l *tape, session int64, name string, seq int32) *tape {
@@ -199,7 +197,7 @@ func TestEvents(t *testing.T) {
 		"purged before the grace is over": {
 			write: func(l *tape) { l.take(1, "l", "x").join(2, "l", "y", 1).after(31*sec).do(2, del(e("l", 0))...) },
 			o:     Options{Grace: func(string) time.Duration { return 2 * sec }},
-			// y has not renewed either, so it is not in.
+			// y has not renewed either, so it does not hold the lock.
 			want: []string{"0s made l by=x", "0s joined l x", "0s granted l x", "0s joined l y", "15s at_risk l x", "30s expired l x", "31s purged l x by=y early", "30s expired l y"},
 		},
 		"a waiter whose lease is over is in with its next renewal": {

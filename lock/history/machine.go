@@ -273,9 +273,6 @@ func split(name string) (above, node string) {
 	return name[:i], strings.TrimPrefix(name[i:], "/")
 }
 
-// isLock reports whether a node of that kind is a lock's.
-func isLock(k znode.Kind) bool { return k == znode.Mutex || k == znode.RW || k == znode.Semaphore }
-
 // event returns an event of the present transaction.
 func (m *Machine) event(kind Kind, lock string) Event {
 	t := m.txn

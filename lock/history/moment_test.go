@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ask returns the moments at these times of the tape.
+// ask returns questions for the given times of the tape.
 func ask(times ...time.Duration) (all []Asked) {
 	for _, d := range times {
 		all = append(all, Asked{Time: epoch0.Add(d)})
@@ -22,8 +22,8 @@ func ask(times ...time.Duration) (all []Asked) {
 	return all
 }
 
-// told returns a moment in a line: where it is, and for each lock the owners of its holders, of the
-// lapsed in brackets, and the waiters after a colon.
+// told returns a moment in a line: where it is, and for each lock the owners of its holders, of
+// lapsed holders in brackets, and of waiters after a colon.
 func told(m Moment) string {
 	s := fmt.Sprintf("%d %s", m.Index, m.Where)
 	owners := func(all []Holder) string {
@@ -45,7 +45,8 @@ func told(m Moment) string {
 	return s
 }
 
-// TestMoments checks who held a lock at a time.
+// TestMoments: a moment has the holders, the lapsed holders and the waiters at the time that was
+// asked for.
 func TestMoments(t *testing.T) {
 	sec := time.Second
 	for name, c := range map[string]struct {
@@ -125,7 +126,8 @@ func TestMoments(t *testing.T) {
 	}
 }
 
-// TestHolder checks what is told of a holder and of a waiter.
+// TestHolder: a moment has the times, the lease and the client of a holder, and the lease of a
+// waiter.
 func TestHolder(t *testing.T) {
 	l := newTape()
 	l.take(1, "l", "x").after(10*time.Second).renew(1, "l", "x", 0, l.granted).join(2, "l", "y", 1)
@@ -140,13 +142,12 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-// node returns a node of a snapshot.
 func node(path string, data []byte, zxid int64, stamp time.Duration) txnlog.Node {
 	return txnlog.Node{Path: path, Data: data, Czxid: zxid, Mzxid: zxid, Ctime: epoch0.Add(stamp), Mtime: epoch0.Add(stamp)}
 }
 
-// TestSnapshot: the log goes on where a snapshot ends. Nodes of later transactions are left to the
-// log.
+// TestSnapshot: the log continues where a snapshot ends. Nodes that later transactions create are
+// taken from the log.
 func TestSnapshot(t *testing.T) {
 	l := newTape()
 	l.zxid += 10
@@ -155,8 +156,8 @@ func TestSnapshot(t *testing.T) {
 		node(lockPath("l"), parent(znode.Mutex), 1, -time.Hour),
 		node(anchorPath("l"), znode.AnchorData{}.Encode(), 1, -time.Hour),
 		node(e("l", 0), l.record("x"), 1, -5*time.Second),
-		node(e("l", 1), l.record("y"), 1<<32+11, 0), // of the future
-		node(e("n", 0), l.record("z"), 1<<32+12, 0), // as well
+		node(e("l", 1), l.record("y"), 1<<32+11, 0), // created later than the snapshot
+		node(e("n", 0), l.record("z"), 1<<32+12, 0), // created later than the snapshot
 		node("/elsewhere", nil, 1, 0),
 	}
 	m, events := l.play(Options{At: ask(2*time.Second, -time.Second)}, begin...)
@@ -173,7 +174,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestWithoutSnapshot: entries of which a log shows no join are told of from their first write.
+// TestWithoutSnapshot: an entry whose join is not in the log has events from its first write on.
 func TestWithoutSnapshot(t *testing.T) {
 	l := newTape()
 	l.renew(1, "l", "x", 0, l.granted).after(time.Second).do(1, del(e("l", 0))...).do(2, del(e("m", 0))...)
@@ -184,8 +185,8 @@ func TestWithoutSnapshot(t *testing.T) {
 	}
 }
 
-// TestGap: an entry that is not seen after a gap is given up when its lease is over; one that is
-// seen stays.
+// TestGap: after a gap, an entry that is not seen vanishes when its lease has ended. An entry that
+// is seen stays.
 func TestGap(t *testing.T) {
 	l := newTape()
 	l.take(1, "l", "x").join(2, "l", "y", 1)
@@ -205,7 +206,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestResume: after a gap a snapshot shows what is there: who has gone, who came, and who has renewed.
+// TestResume: after a gap, a snapshot shows which entries have vanished, which are new, and which
+// were renewed.
 func TestResume(t *testing.T) {
 	l := newTape()
 	l.take(1, "l", "x").join(2, "l", "y", 1).take(3, "gone", "z")
@@ -239,7 +241,7 @@ func TestResume(t *testing.T) {
 			got = append(got, brief(e))
 		}
 	}
-	slices.Sort(got[:2]) // those of several locks, in any order
+	slices.Sort(got[:2]) // events of several locks, in any order
 	want := []string{"0s vanished gone z", "0s vanished l x", "40s renewed l y", "40s granted l y", "41s withdrawn l w"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
@@ -249,7 +251,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResolve: whose session removed an entry may show later.
+// TestResolve: a later transaction may show whose session deleted an entry. Resolve then corrects
+// the event.
 func TestResolve(t *testing.T) {
 	l := newTape()
 	l.take(1, "l", "x").join(2, "l", "y", 1).do(7, del(e("l", 0))...).do(8, del(e("l", 1))...).take(7, "m", "x").take(8, "n", "z")
@@ -265,7 +268,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestOthers: names are kept for a question that finds nothing.
+// TestOthers: if no lock matches, Others has the names of the other locks, and Elsewhere the roots
+// with locks. No lock is kept.
 func TestOthers(t *testing.T) {
 	l := newTape()
 	l.take(1, "a", "x").take(1, "b/c", "x").do(1, create("/app/locks/d/"+znode.Anchor(gen), nil)).do(1, create("/app/locks/.revoke", nil)).do(1, create("/b/anchor-", nil))
@@ -278,7 +282,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestMemory: what is kept does not grow with the log.
+// TestMemory: what a Machine keeps does not grow with the log.
 func TestMemory(t *testing.T) {
 	l := newTape()
 	for i := range 500 {
@@ -293,7 +297,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestPlainRenewal: a renewal that is not decoded gives the same entry.
+// TestPlainRenewal: a renewal that is recognized without decoding gives the same entry as decoding.
+// Other writes are not recognized.
 func TestPlainRenewal(t *testing.T) {
 	name, _ := znode.Parse(path.Base(e("l", 0)))
 	l := newTape()

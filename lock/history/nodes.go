@@ -33,7 +33,7 @@ func (m *Machine) begin(n *txnlog.Node) {
 		}
 		return
 	}
-	if p, err := znode.DecodeParent(n.Data); err == nil && m.o.Match(name) && isLock(p.Kind) {
+	if p, err := znode.DecodeParent(n.Data); err == nil && m.o.Match(name) && p.Kind.IsLock() {
 		m.queue(name).setParent(n.Data, p)
 	}
 }
@@ -87,7 +87,7 @@ func (m *Machine) create(op *txnlog.Op) {
 	if !m.o.Match(name) {
 		return
 	}
-	if p, err := znode.DecodeParent(op.Data); err == nil && isLock(p.Kind) {
+	if p, err := znode.DecodeParent(op.Data); err == nil && p.Kind.IsLock() {
 		q := m.queue(name)
 		q.setParent(op.Data, p)
 		e := m.event(Made, name)
@@ -147,7 +147,7 @@ func (m *Machine) set(op *txnlog.Op) {
 		return
 	}
 	p, err := znode.DecodeParent(op.Data)
-	if err != nil || !isLock(p.Kind) {
+	if err != nil || !p.Kind.IsLock() {
 		return
 	}
 	q := m.queue(name)

@@ -28,7 +28,7 @@ type acceptor struct {
 	rotate uint16
 	late   time.Duration // added to the time that proves the server's name
 
-	client string // whom it has authenticated
+	client string // the authenticated principal
 }
 
 func newAcceptor(t *testing.T, path string) *acceptor {
@@ -40,7 +40,7 @@ func newAcceptor(t *testing.T, path string) *acceptor {
 	return &acceptor{keys: keys, subkey: true, offer: noLayer | 2 | 4}
 }
 
-// run runs an exchange to its end.
+// run runs an exchange to its end, and checks the client's tokens.
 func (a *acceptor) run(e lock.SASLExchange) error {
 	request, err := e.Next(nil)
 	if err != nil {
@@ -134,7 +134,7 @@ func framed(id uint16, content []byte) ([]byte, error) {
 	return asn1tools.AddASNAppTag(append(binary.BigEndian.AppendUint16(oid, id), content...), 0), err
 }
 
-// rotated returns a wrap token with its end first.
+// rotated rotates the body of a wrap token by a.rotate bytes.
 func (a *acceptor) rotated(token []byte) []byte {
 	body := token[gssapi.HdrLen:]
 	n := int(a.rotate) % len(body)

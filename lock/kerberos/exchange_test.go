@@ -28,7 +28,8 @@ func marshal(v any, tag int) ([]byte, error) {
 	return asn1tools.AddASNAppTag(b, tag), err
 }
 
-// checkError checks an error of Start.
+// checkError checks an error of Start: whether it is ErrDenied, that it contains the texts, and
+// that it has one line and no secret.
 func checkError(t *testing.T, err error, denied bool, says ...string) {
 	t.Helper()
 	if err == nil {
@@ -78,8 +79,8 @@ func service(t testing.TB) (*ticket, *keytab.Keytab) {
 	return &ticket{Ticket: tk, client: client, service: server, key: key, start: now, end: now.Add(time.Hour)}, keys
 }
 
-// TestExchange: acceptors may bring a key of their own, and rotate tokens. One that does not prove
-// its name, or insists on a security layer, is refused.
+// TestExchange: acceptors may bring a key of their own, and rotate tokens. An acceptor that does
+// not prove its name, or insists on a security layer, is refused.
 func TestExchange(t *testing.T) {
 	tk, keys := service(t)
 	for name, test := range map[string]struct {
@@ -111,7 +112,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// TestDamagedTokens: each changed byte of the server's tokens is noticed, and each cut-off end.
+// TestDamagedTokens: the client notices each changed byte of the server's tokens that a key
+// secures, and each cut-off end.
 func TestDamagedTokens(t *testing.T) {
 	tk, keys := service(t)
 	for step := 1; step <= 2; step++ {
@@ -129,7 +131,7 @@ func TestDamagedTokens(t *testing.T) {
 				if d.over {
 					break
 				}
-				// Not secured by a key: the frame of the first token, the rotation of the second.
+				// No key secures the frame of the first token, and the rotation of the second.
 				unsecured := len(d.damaged) > at && (step == 1 && at < 50 || step == 2 && at >= 6 && at < 8)
 				if err == nil && !unsecured {
 					t.Errorf("token %d, byte %d: damage unnoticed", step, at)
@@ -160,7 +162,8 @@ func (d *damaging) Next(token []byte) ([]byte, error) {
 	return d.exchange.Next(token)
 }
 
-// TestServerRefuses: a server's error is passed on.
+// TestServerRefuses: the error for a server that refuses the ticket has the server's error code,
+// and is ErrDenied.
 func TestServerRefuses(t *testing.T) {
 	tk, _ := service(t)
 	e, err := newExchange(tk)
@@ -183,7 +186,7 @@ func TestServerRefuses(t *testing.T) {
 	checkError(t, err, true, "zookeeper/localhost@EXAMPLE.COM as svc@EXAMPLE.COM", "the server refuses the ticket", "KRB_AP_ERR_MODIFIED")
 }
 
-// FuzzNext: no token of a server makes the client panic, and none that a fuzzer finds is accepted.
+// FuzzNext: no token that a fuzzer finds makes the client panic, or is accepted.
 func FuzzNext(f *testing.F) {
 	tk, _ := service(f)
 	f.Add([]byte{}, 1)

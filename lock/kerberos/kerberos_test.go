@@ -71,8 +71,8 @@ func (r *realm) authenticate(m *Mechanism) (client string, end time.Time) {
 	return a.client, e.Expires()
 }
 
-// issued returns how many tickets of the login (AS_REQ) and for services (TGS_REQ) the KDC has
-// issued.
+// issued returns how many tickets of the kind the KDC has issued: AS_REQ for logins, TGS_REQ for
+// services.
 func (r *realm) issued(kind string) (n int) {
 	for line := range strings.Lines(r.Log()) {
 		if strings.Contains(line, kind) && strings.Contains(line, "ISSUE") {
@@ -137,7 +137,8 @@ func TestKeytab(t *testing.T) {
 	count(3)
 }
 
-// TestNewKeytab: a changed password, with a new keytab at the same place, needs no restart.
+// TestNewKeytab: after a change of the password, a new keytab at the same path is used without a
+// restart.
 func TestNewKeytab(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	m := mechanism(t, r.config())
@@ -153,8 +154,8 @@ func TestNewKeytab(t *testing.T) {
 	}
 }
 
-// TestCache: a client uses the credential cache of kinit, notices when it is renewed, and when it is
-// of another user.
+// TestCache: a client uses the credential cache of kinit. It notices when the cache is renewed, or
+// when another principal is in it.
 func TestCache(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	r.AddPrincipal(t, "other")
@@ -188,7 +189,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestShortTickets: tickets of seconds are renewed again and again.
+// TestShortTickets: with tickets of two seconds, each exchange uses a ticket that has not expired,
+// over five logins.
 func TestShortTickets(t *testing.T) {
 	r := newRealm(t, kdc.Options{TicketLife: 2 * time.Second})
 	m := mechanism(t, r.config())
@@ -210,8 +212,8 @@ func TestShortTickets(t *testing.T) {
 	}
 }
 
-// TestSharedMechanism: clients that use a mechanism at once log in once. One that waits for another
-// one's login gives up with its context.
+// TestSharedMechanism: clients that use a mechanism at the same time log in once. A Start that
+// waits for another login returns when its context ends.
 func TestSharedMechanism(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	m := mechanism(t, r.config())
@@ -239,8 +241,8 @@ func TestSharedMechanism(t *testing.T) {
 	}
 }
 
-// TestOtherRealm: the service's realm is another one, which the client's realm trusts: krb5.conf
-// says so, or else the client's KDC.
+// TestOtherRealm: a client authenticates to a service in a realm that its own realm trusts, whether
+// krb5.conf or the client's KDC names the realm.
 func TestOtherRealm(t *testing.T) {
 	home := newRealm(t, kdc.Options{Realm: "HOME.ORG"})
 	away := kdc.ForTest(t, kdc.Options{Realm: "AWAY.ORG"})
@@ -276,7 +278,8 @@ func TestOtherRealm(t *testing.T) {
 	authenticate(conf(""))
 }
 
-// TestErrors: each mistake has an error that says what to do, and whether trying again is useless.
+// TestErrors: the error for each mistake says what to do. It is ErrDenied if trying again is
+// useless.
 func TestErrors(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	dir := t.TempDir()
@@ -299,7 +302,7 @@ func TestErrors(t *testing.T) {
 	}
 	expired := filepath.Join(dir, "expired")
 	r.Kinit(t, "svc", r.keytab, expired, "-l", "1s")
-	if err := wait.Sleep(t.Context(), time.Second); err != nil { // its end is a second of the clock
+	if err := wait.Sleep(t.Context(), time.Second); err != nil { // the ticket expires after a second
 		t.Fatal(err)
 	}
 	silent := listen(t)
@@ -387,7 +390,7 @@ func otherKeytab(t *testing.T) string {
 	return k.Keytab(t, "svc")
 }
 
-// listen accepts connections and never answers.
+// listen returns the address of a server that accepts connections and never answers.
 func listen(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -412,7 +415,8 @@ func listen(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
-// TestSkew: if the clocks differ by more than Kerberos permits, the error says by how much.
+// TestSkew: if the clocks differ by more than Kerberos permits, the error says in which direction,
+// and how much is permitted.
 func TestSkew(t *testing.T) {
 	for ahead, says := range map[time.Duration]string{10 * time.Minute: "behind the KDC's", -10 * time.Minute: "ahead of the KDC's"} {
 		r := newRealm(t, kdc.Options{Ahead: ahead})
@@ -424,7 +428,8 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// TestKDCByDNS: if krb5.conf has no KDC of the realm, DNS tells it.
+// TestKDCByDNS: if krb5.conf has no KDC of the realm, the client asks DNS, unless dns_lookup_kdc is
+// false.
 func TestKDCByDNS(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	_, port, err := net.SplitHostPort(r.Addr)
@@ -450,7 +455,7 @@ func TestKDCByDNS(t *testing.T) {
 	checkError(t, err, true, "dns_lookup_kdc = false")
 }
 
-// TestSecondKDC: a KDC that is down, and one that does not answer, leave time for the next one.
+// TestSecondKDC: a KDC that is down, and one that does not answer, leave time for the next KDC.
 func TestSecondKDC(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	cfg := r.config()
@@ -489,7 +494,7 @@ func TestContext(t *testing.T) {
 	<-asked
 }
 
-// TestInvalid: wrong settings are refused, by name and rule.
+// TestInvalid: New refuses wrong settings, with their name and the rule.
 func TestInvalid(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		`principal "a b": must be name@REALM`:                            {Principal: "a b"},

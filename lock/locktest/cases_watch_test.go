@@ -32,8 +32,8 @@ var watchCases = []scenario{
 			kids = s.childrenW(c, "/a")
 			s.delete(other, "/a", -1)
 			s.event(kids)
-			s.getW(c, "/a")      // there is none: no watch
-			s.childrenW(c, "/a") // likewise
+			s.getW(c, "/a")      // no node: no watch
+			s.childrenW(c, "/a") // no node: no watch
 			exist = s.existsW(c, "/a")
 			s.multi(other, create("/a", persistent), del("/none", -1))
 			s.quiet(c, exist)
@@ -81,7 +81,7 @@ event created /a
 			s.logf("own writes")
 			c.send(1, 4, s.root+"/a", true)
 			c.send(2, 4, s.root+"/a", true) // one watch
-			c.send(3, 3, s.root+"/a", true) // likewise
+			c.send(3, 3, s.root+"/a", true) // the same watch
 			c.send(4, 8, s.root+"/a", true)
 			c.send(5, 5, s.root+"/a", []byte("x"), int32(-1))
 			c.send(6, 2, s.root+"/a", int32(-1))

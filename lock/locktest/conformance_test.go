@@ -50,7 +50,8 @@ func TestConformanceInMemory(t *testing.T) {
 	}
 }
 
-// TestConformanceFollower runs all scenarios through a follower, over a slow network.
+// TestConformanceFollower: through a follower, over a slow network, all scenarios have the same
+// transcripts.
 func TestConformanceFollower(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
@@ -83,7 +84,8 @@ func TestConformanceRealServer(t *testing.T) {
 	}
 }
 
-// TestConformanceRandom compares random requests, from a printed seed.
+// TestConformanceRandom: random requests have the same transcript in memory and on a real server.
+// The seed is printed.
 func TestConformanceRandom(t *testing.T) {
 	addr := realAddress(t)
 	for range 30 {
@@ -158,5 +160,3 @@ func firstDifference(got, want string) string {
 	}
 	return "none"
 }
-
-// Scenarios.

@@ -29,10 +29,10 @@ func mustCreate(t testing.TB, c *client, path string, flags int32) {
 	}
 }
 
-// has reports whether a node exists in the ensemble.
+// has reports whether the node exists in the ensemble.
 func has(ens *locktest.Ensemble, path string) bool { return len(ens.Dump(path)) > 0 }
 
-// onRequest applies a fault to one request of a label.
+// onRequest applies a fault to the first request with the label and the operation.
 func onRequest(ens *locktest.Ensemble, label, op string, f locktest.Fault) {
 	var once sync.Once
 	ens.Intercept(func(r locktest.Request) (fault locktest.Fault) {
@@ -112,7 +112,8 @@ func TestErrorCode(t *testing.T) {
 	})
 }
 
-// TestErrorCodeOfAnOperation: the other operations fail too, as on a real server.
+// TestErrorCodeOfAnOperation: if an operation of a transaction has an error code, nothing is
+// applied, and later operations fail too, as on a real server.
 func TestErrorCodeOfAnOperation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := start(t, locktest.Options{})
@@ -163,8 +164,7 @@ func TestDelay(t *testing.T) {
 }
 
 // TestDelayedPastTheConnection: a request that a member has received is applied although its
-// connection has ended. It is not applied if its session has ended, or has returned on another
-// connection.
+// connection has ended. It is not applied if its session has ended, or is on another connection.
 func TestDelayedPastTheConnection(t *testing.T) {
 	for how, want := range map[string]struct {
 		applied bool
@@ -569,7 +569,8 @@ func TestSessionTimeout(t *testing.T) {
 	})
 }
 
-// TestSessionTimeoutOfLaterConnection: each connection negotiates the timeout anew.
+// TestSessionTimeoutOfLaterConnection: each connection of a session negotiates the timeout, and the
+// latest one counts.
 func TestSessionTimeoutOfLaterConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)
@@ -685,7 +686,7 @@ func TestRequests(t *testing.T) {
 		if n := ens.Transactions() - before; n != 2 {
 			t.Errorf("%d transactions, want 2", n)
 		}
-		// Headers of 8 and 16 bytes, lengths of 4; a handshake of 44 and 36.
+		// In bytes: headers of 8 and 16, lengths of 4; a handshake of 44 and 36.
 		create := 12 + 4 + 2 + 4 + 4 + 4 + 4 + 5 + 4 + 6 + 4
 		if want := int64(4 + 44 + 2*create + 12 + 4 + 2 + 1 + 3*12); got.BytesFromClient != want {
 			t.Errorf("%d bytes from the client, want %d", got.BytesFromClient, want)

@@ -302,7 +302,7 @@ func (c *tappedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// password returns the session's password, once the connection is established.
+// password returns the session's password. The handshake must be complete.
 func (t *tap) password() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()

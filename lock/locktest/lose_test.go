@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// watch sets a watch on a node's data.
 func watch(t *testing.T, c *client, path string) <-chan zk.Event {
 	t.Helper()
 	_, _, events, err := c.GetW(path)
@@ -39,7 +38,7 @@ func fires(events <-chan zk.Event) bool {
 	}
 }
 
-// TestLoseWatches: a lost watch does not fire; one that is set later does.
+// TestLoseWatches: a lost watch does not fire. A watch that is set later does.
 func TestLoseWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := start(t, locktest.Options{})
@@ -59,7 +58,8 @@ func TestLoseWatches(t *testing.T) {
 	})
 }
 
-// TestRefusedSetWatches: go-zookeeper continues without its watches, as with real servers.
+// TestRefusedSetWatches: if the server refuses setWatches, go-zookeeper continues without its
+// watches, as with real servers.
 func TestRefusedSetWatches(t *testing.T) {
 	for _, code := range []int32{0, -127} {
 		synctest.Test(t, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestRefusedSetWatches(t *testing.T) {
 	}
 }
 
-// TestForget: nodes and sessions have gone. A client that has seen later transactions is refused
-// forever, because of go-zookeeper. Another client begins anew.
+// TestForget: after Forget there are no nodes. A go-zookeeper client that has seen later
+// transactions is refused at each attempt, and a new client can create nodes.
 func TestForget(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {

@@ -156,7 +156,8 @@ func TestLagPipelines(t *testing.T) {
 	})
 }
 
-// TestStaleMemberRefuses: a member refuses a client that has seen later data.
+// TestStaleMemberRefuses: a member refuses a client that has seen later data, until the member has
+// caught up.
 func TestStaleMemberRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, leader, followers := three(t, locktest.Options{})
@@ -182,7 +183,8 @@ func TestStaleMemberRefuses(t *testing.T) {
 	})
 }
 
-// TestSessionMoved: a member no longer serves a session that has moved to another member.
+// TestSessionMoved: a member closes the connection of a session that has moved to another member:
+// the leader at any request, a follower at a write.
 func TestSessionMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, leader, followers := three(t, locktest.Options{})
@@ -210,8 +212,8 @@ func TestSessionMoved(t *testing.T) {
 	})
 }
 
-// TestExpiredAtLaggingMember: a session ends for all members at once. A lagging member learns of it
-// later, but accepts no more writes.
+// TestExpiredAtLaggingMember: a session ends for the leader at once. A lagging member still answers
+// its reads, but no more writes.
 func TestExpiredAtLaggingMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, _, followers := three(t, locktest.Options{})
@@ -230,8 +232,8 @@ func TestExpiredAtLaggingMember(t *testing.T) {
 		}
 		c.SetReadDeadline(time.Time{})
 		if r := c.reply(); r.String() != "closed" || time.Since(begin) != 5*time.Second {
-			// The reply, session expired, waits for its transaction. The one that ends the session
-			// comes before.
+			// The reply "session expired" waits for its transaction. The transaction that ends the
+			// session comes before, and closes the connection.
 			t.Errorf("a write: %v after %v, want the connection closed", r, time.Since(begin))
 		}
 		if has(ens, "/a") {
@@ -350,7 +352,7 @@ func TestQuorum(t *testing.T) {
 		if !has(ens, "/last") {
 			t.Error("an acknowledged write was lost")
 		}
-		// The same, with another member that has the last write.
+		// All members stop again, and another member has the last write.
 		ens.Start(followers[0])
 		d.await(zk.StateDisconnected, zk.StateHasSession)
 		ens.Stop(leader)
@@ -371,8 +373,8 @@ func TestQuorum(t *testing.T) {
 	})
 }
 
-// TestElectionWithoutQuorum: an election that began with a majority ends without a leader if the
-// majority has gone by then.
+// TestElectionWithoutQuorum: an election that began with a majority ends without a leader if there
+// is no majority at its end.
 func TestElectionWithoutQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, _, followers := three(t, locktest.Options{ElectionTime: time.Second})
@@ -394,7 +396,8 @@ func TestElectionWithoutQuorum(t *testing.T) {
 	})
 }
 
-// TestChildrenAreNotSorted: a client that relies on the order of children fails.
+// TestChildrenAreNotSorted: Children does not sort the names, so that a client that relies on their
+// order fails.
 func TestChildrenAreNotSorted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, c := start(t, locktest.Options{})
@@ -463,7 +466,7 @@ func TestStepClock(t *testing.T) {
 	})
 }
 
-// TestDeterminism: the same history has the same trace.
+// TestDeterminism: two runs with one seed and the same calls have the same trace.
 func TestDeterminism(t *testing.T) {
 	history := func() []string {
 		var trace []string

@@ -94,7 +94,7 @@ func errText(err error) string {
 
 var zxidMark = regexp.MustCompile(`<(-?\d+)>`)
 
-// transcript replaces zxids by their ranks.
+// transcript returns the lines, with zxids replaced by their ranks.
 func (s *script) transcript() string {
 	text := strings.Join(s.lines, "\n")
 	rank := make(map[string]int)
@@ -207,7 +207,7 @@ func (s *script) logChildren(op, p string, names []string, st *zk.Stat, err erro
 		s.logf("%s %s: %s", op, p, errText(err))
 		return
 	}
-	slices.Sort(names) // the server sorts them in no order
+	slices.Sort(names) // the server does not sort them
 	s.logf("%s %s: %v %s", op, p, names, s.stat(st))
 }
 
@@ -301,7 +301,7 @@ func (s *script) quiet(c *zk.Conn, ch <-chan zk.Event) {
 	}
 }
 
-// one runs each operation in its own multi.
+// one runs each operation in its own multi, and logs the results in one line.
 func (s *script) one(c *zk.Conn, what string, ops ...any) {
 	var texts []string
 	for _, op := range ops {

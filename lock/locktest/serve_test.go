@@ -38,7 +38,7 @@ func serve(t *testing.T, ens *locktest.Ensemble) []string {
 	return addrs
 }
 
-// TestConformanceServed runs all scenarios over TCP.
+// TestConformanceServed: over TCP, all scenarios have the same transcripts.
 func TestConformanceServed(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestServedWords(t *testing.T) {
 	}
 }
 
-// TestCloseEndsServing: connections end with the ensemble, also silent ones.
+// TestCloseEndsServing: Close of the ensemble ends Serve and all its connections, also silent ones.
 func TestCloseEndsServing(t *testing.T) {
 	ens := locktest.Start(t, locktest.Options{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -160,8 +160,8 @@ func TestServeFails(t *testing.T) {
 	}
 }
 
-// TestServeOutlastsFailedAccepts: without a free file descriptor for a moment, Serve continues, and
-// so keeps its data.
+// TestServeOutlastsFailedAccepts: Serve continues after Accept has failed for a moment, as without
+// a free file descriptor.
 func TestServeOutlastsFailedAccepts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -180,7 +180,7 @@ func TestServeOutlastsFailedAccepts(t *testing.T) {
 	}
 }
 
-// failingListener fails with the errors before it accepts.
+// failingListener returns the errors, one by one, before it accepts.
 type failingListener struct {
 	net.Listener
 	errs []error

@@ -101,7 +101,7 @@ func stress(t *testing.T, seed uint64) {
 		ens.Lag(m, 0)
 	}
 	clients.Wait()
-	time.Sleep(10 * time.Second) // what sessions are left expire
+	time.Sleep(10 * time.Second) // until the remaining sessions have expired
 	synctest.Wait()
 	if err := ens.Check(); err != nil {
 		t.Error(err)
@@ -141,7 +141,7 @@ func stressClient(ens *locktest.Ensemble, label string, rnd *rand.Rand, until ti
 	return answers
 }
 
-// stress sends random requests until one fails.
+// stress sends random requests until one fails, and returns the number of replies.
 func (c *rawConn) stress(rnd *rand.Rand, until time.Time) (answers int) {
 	for xid := int32(1); time.Now().Before(until); xid++ {
 		path := fmt.Sprintf("/%d", rnd.IntN(5))

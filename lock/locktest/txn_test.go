@@ -129,7 +129,8 @@ func TestSequenceSticks(t *testing.T) {
 		ops  []op
 		want []string
 		cver int32
-		// The parent shows no transaction of its last child once the counter sticks.
+		// Whether the parent's pzxid shows the transaction, which it no longer does once the
+		// counter sticks.
 		shows bool
 	}{
 		{[]op{join("a-")}, []string{"a-2147483646"}, math.MaxInt32, true},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -25,6 +26,7 @@ type Config struct {
 	Status    Status    `key:"reaper"`          // the status page; its keys are below reaper, too
 	Roots     []Root    `key:"roots" least:"1"` // the reaper's roots; none: Root alone
 
+	at   string   // key of the root that this is the configuration of, with a dot: roots[0].
 	from *decoder // decoder of the file, nil without one; a pointer, so that logs do not print the file
 }
 
@@ -107,7 +109,7 @@ func Parse(filename string, data []byte) (*Config, error) {
 	d, c := newDecoder(filename), Default()
 	d.guard(func() {
 		if n := d.parse(data); n != nil {
-			d.decode(fieldOf(c, ""), "", n)
+			d.decode(newField(reflect.ValueOf(c).Elem(), ""), "", n)
 		}
 	})
 	d.checkRoots(c)

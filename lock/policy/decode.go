@@ -46,16 +46,21 @@ func (d *decoder) refuse(path, rule string, args ...any) {
 	d.add(path, d.places[path].text, rule, args...)
 }
 
-// field is a field that the decoder fills, or several that share a key.
+// field is a field that the decoder fills.
 type field struct {
-	key string
-	tag reflect.StructTag
-	to  []reflect.Value
+	key   string
+	tag   reflect.StructTag
+	to    reflect.Value
+	below []field // those of the mapping that the field holds; of all fields that share the key
 }
 
-// fieldOf returns the field that p points to, with that tag.
-func fieldOf(p any, tag reflect.StructTag) field {
-	return field{tag: tag, to: []reflect.Value{reflect.ValueOf(p).Elem()}}
+// newField returns the field at to, with that tag.
+func newField(to reflect.Value, tag reflect.StructTag) field {
+	f := field{key: tag.Get("key"), tag: tag, to: to}
+	if to.Kind() == reflect.Struct && to.Type() != reflect.TypeFor[Pattern]() {
+		f.below = fieldsOf(to)
+	}
+	return f
 }
 
 // fieldsOf returns the fields of a struct, and of its embedded structs, that have a key.
@@ -64,15 +69,15 @@ func fieldsOf(v reflect.Value) (fields []field) {
 		v = reflect.ValueOf((*lockPolicy)(p)).Elem()
 	}
 	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		key, keyed := f.Tag.Lookup("key")
+		f := newField(v.Field(i), v.Type().Field(i).Tag)
 		switch last := len(fields) - 1; {
-		case f.Anonymous:
-			fields = append(fields, fieldsOf(v.Field(i))...)
-		case keyed && last >= 0 && fields[last].key == key:
-			fields[last].to = append(fields[last].to, v.Field(i))
-		case keyed:
-			fields = append(fields, field{key, f.Tag, []reflect.Value{v.Field(i)}})
+		case v.Type().Field(i).Anonymous:
+			fields = append(fields, f.below...)
+		case f.key == "":
+		case last >= 0 && fields[last].key == f.key:
+			fields[last].below = append(fields[last].below, f.below...)
+		default:
+			fields = append(fields, f)
 		}
 	}
 	return fields
@@ -85,39 +90,27 @@ func keysOf(fields []field) (keys []string) {
 	return keys
 }
 
-// fieldsBelow returns the fields of the mapping that the field holds, if it holds one.
-func (f field) fieldsBelow() (fields []field) {
-	for _, v := range f.to {
-		if v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[Pattern]() {
-			fields = append(fields, fieldsOf(v)...)
-		}
-	}
-	return fields
-}
-
 // decode decodes the node at path into the field.
 func (d *decoder) decode(f field, path string, n ast.Node) {
-	at := positionOf(start(n))
+	at := placeOf(start(n))
 	if n.Type() == ast.NullType {
-		d.places[path] = place{at, ""}
+		d.places[path] = at
 		d.refuse(path, "has no value: give one, or delete the key")
 		return
 	}
-	switch text := show(n); f.tag.Get("show") {
+	switch at.text = show(n); f.tag.Get("show") {
 	case "never":
-		d.places[path] = place{at, redacted}
+		at.text = redacted
 	case "server":
-		d.places[path] = place{at, ShowServer(text)}
-	default:
-		d.places[path] = place{at, text}
+		at.text = ShowServer(at.text)
 	}
+	d.places[path] = at
 	var rule error
-	to := f.to[0]
-	switch v := to.Addr().Interface().(type) {
+	switch v := f.to.Addr().Interface().(type) {
 	case *string:
-		rule = decodeText(v, n, f.tag)
+		rule = d.decodeText(v, n, f.tag)
 	case *Pattern:
-		rule = decodeText(&v.text, n, f.tag)
+		rule = d.decodeText(&v.text, n, f.tag)
 	case *time.Duration:
 		rule = decodeTime(v, n, f.tag)
 	case *int:
@@ -126,20 +119,20 @@ func (d *decoder) decode(f field, path string, n ast.Node) {
 		rule = decodeBool(v, n)
 	case **Set:
 		var policies []Policy
-		d.list(fieldOf(&policies, f.tag), path, n)
+		d.list(newField(reflect.ValueOf(&policies).Elem(), f.tag), path, n)
 		if !d.has(path) {
 			*v = newSet(policies, path, &d.mistakes)
 		}
 	default:
-		switch to.Kind() {
+		switch f.to.Kind() {
 		case reflect.Slice:
 			d.list(f, path, n)
 		case reflect.Struct:
-			d.mapping(f.fieldsBelow(), path, n)
+			d.mapping(f.below, path, n)
 		case reflect.Pointer:
-			to.Set(reflect.New(to.Type().Elem()))
-			d.mapping(fieldsOf(to.Elem()), path, n)
-			if c, ok := to.Interface().(interface{ check(*decoder, string) }); ok && !d.has(path) {
+			f.to.Set(reflect.New(f.to.Type().Elem()))
+			d.mapping(fieldsOf(f.to.Elem()), path, n)
+			if c, ok := f.to.Interface().(interface{ check(*decoder, string) }); ok && !d.has(path) {
 				c.check(d, path)
 			}
 		}
@@ -159,10 +152,9 @@ func (d *decoder) list(f field, path string, n ast.Node) {
 	if least := f.tag.Get("least"); least != "" && len(s.Values) == 0 {
 		d.refuse(path, "must have at least %s", least)
 	}
-	to := f.to[0]
-	to.Set(reflect.MakeSlice(to.Type(), len(s.Values), len(s.Values)))
+	f.to.Set(reflect.MakeSlice(f.to.Type(), len(s.Values), len(s.Values)))
 	for i, element := range s.Values {
-		d.decode(field{tag: f.tag, to: []reflect.Value{to.Index(i)}}, fmt.Sprintf("%s[%d]", path, i), element)
+		d.decode(newField(f.to.Index(i), f.tag), fmt.Sprintf("%s[%d]", path, i), element)
 	}
 }
 
@@ -172,7 +164,9 @@ func (d *decoder) mapping(fields []field, path string, n ast.Node) {
 	m, ok := n.(*ast.MappingNode)
 	if !ok {
 		if path == "" || slices.Contains(keys, "auth") { // the text may be a password
-			d.places[path] = place{d.places[path].position, redacted}
+			at := d.places[path]
+			at.text = redacted
+			d.places[path] = at
 		}
 		if key, _, colon := strings.Cut(n.GetToken().Value, ":"); colon && slices.Contains(keys, key) {
 			d.refuse(path, "must be a mapping of keys to values: put a space after the colon of %s:", key)
@@ -183,7 +177,7 @@ func (d *decoder) mapping(fields []field, path string, n ast.Node) {
 	}
 	lines := map[string]int{}
 	for _, entry := range m.Values {
-		at, key := positionOf(entry.Key.GetToken()), plain(entry.Key.GetToken().Value)
+		at, key := placeOf(entry.Key.GetToken()), plain(entry.Key.GetToken().Value)
 		keyPath := strings.TrimPrefix(path+"."+key, ".")
 		if i := slices.Index(keys, key); i < 0 {
 			d.unknown(fields, at, path, key)
@@ -198,12 +192,12 @@ func (d *decoder) mapping(fields []field, path string, n ast.Node) {
 
 // unknown adds a mistake about a key that none of the fields has. It does not show the value, and
 // not the key where values are hidden: either may be a password.
-func (d *decoder) unknown(fields []field, at position, path, key string) {
+func (d *decoder) unknown(fields []field, at place, path, key string) {
 	keys := keysOf(fields)
 	rule := "is not a known key; the keys here are " + strings.Join(keys, ", ")
 	if path == "" {
 		for _, f := range fields {
-			if slices.Contains(keysOf(f.fieldsBelow()), key) {
+			if slices.Contains(keysOf(f.below), key) {
 				rule = fmt.Sprintf("is not a known key here: it belongs to %s, indent it below that", f.key)
 			}
 		}
@@ -244,7 +238,7 @@ func within(n int, a, b string) bool {
 // The functions below decode a single value. If the value breaks a rule, they return the rule and
 // store nothing.
 
-func decodeText(to *string, n ast.Node, tag reflect.StructTag) error {
+func (d *decoder) decodeText(to *string, n ast.Node, tag reflect.StructTag) error {
 	s, ok := n.(*ast.StringNode)
 	if !ok {
 		return errors.New("must be a text on one line: quote it if it could be read as something else")
@@ -254,7 +248,7 @@ func decodeText(to *string, n ast.Node, tag reflect.StructTag) error {
 	}
 	value, rule := s.Value, error(nil)
 	if name := tag.Get("rule"); name != "" {
-		value, rule = rules[name](s.Value)
+		value, rule = rules[name](d, s.Value)
 	}
 	if rule == nil {
 		*to = value

@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/holdfast-io/holdfast/lock"
@@ -21,8 +22,6 @@ type Auth struct {
 	User         string `key:"user" rule:"user" show:"never"`             // user name
 	PasswordFile string `key:"password_file" rule:"path" show:"never"`    // the password's file
 	PasswordEnv  string `key:"password_env" rule:"variable" show:"never"` // the password's environment variable
-
-	path string // path of its key in the file; "" means zookeeper.auth
 }
 
 // TLS has the settings of encrypted connections to the servers. The zero value trusts the machine's
@@ -34,8 +33,6 @@ type TLS struct {
 	KeyFile  string `key:"key_file" rule:"path" show:"never"` // the private key of the certificate
 	// ServerName is the name in the servers' certificates. Default each server's own.
 	ServerName string `key:"server_name" rule:"given"`
-
-	path string // path of its key in the file; "" means zookeeper.tls
 }
 
 // The methods below hide the names of the password file, the password variable and the key file: a
@@ -58,35 +55,27 @@ func (t TLS) String() string {
 // MarshalText returns what String does, for JSON and YAML.
 func (t TLS) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// check adds a mistake if the keys do not fit together. It makes the paths absolute.
+// check adds a mistake if the keys do not fit together.
 func (t *TLS) check(d *decoder, path string) {
 	if d.given(path+".cert_file") != d.given(path+".key_file") {
 		d.add(path, "", "must have cert_file and key_file together, or neither")
 	}
-	t.CAFile, t.CertFile, t.KeyFile, t.path = d.absolute(t.CAFile), d.absolute(t.CertFile), d.absolute(t.KeyFile), path
 }
 
-// check adds a mistake for each key that does not fit the others. It fills in the defaults, makes the
-// path absolute, and records the variable of a password.
+// check adds a mistake for each key that does not fit the others, and fills in the default.
 func (a *Auth) check(d *decoder, path string) {
+	d.checkLogin(path)
+	a.Scheme = cmp.Or(a.Scheme, "digest")
+}
+
+// checkLogin adds a mistake unless the mapping at path has a user, and a password in one place.
+func (d *decoder) checkLogin(path string) {
 	if !d.given(path + ".user") {
 		d.add(path+".user", "", "must be given")
 	}
 	if d.given(path+".password_file") == d.given(path+".password_env") {
 		d.add(path, "", "must have exactly one of password_file and password_env")
 	}
-	a.Scheme, a.PasswordFile, a.path = cmp.Or(a.Scheme, "digest"), d.absolute(a.PasswordFile), path
-	if a.PasswordEnv != "" {
-		d.passwords = append(d.passwords, a.PasswordEnv)
-	}
-}
-
-// absolute returns the path of a file. Relative paths begin at the configuration's folder.
-func (d *decoder) absolute(path string) string {
-	if path == "" || filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(d.folder, path)
 }
 
 // ErrUnusable says that a password or a file that the configuration names cannot be used.
@@ -109,23 +98,23 @@ func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
 		lock.WithSessionTimeout(c.ZooKeeper.SessionTimeout),
 	}
 	if auth := c.ZooKeeper.Auth; auth != nil {
-		password, key, err := password(auth.PasswordFile, auth.PasswordEnv)
+		password, err := c.password("zookeeper.auth", auth.PasswordFile, auth.PasswordEnv)
 		if err != nil {
-			return nil, c.wrong(cmp.Or(auth.path, "zookeeper.auth"), key, err)
+			return nil, err
 		}
 		options = append(options, lock.WithDigest(auth.User, password))
 	}
-	if s := c.ZooKeeper.SASL; s != nil {
-		option, key, err := s.option(kerberos)
+	if c.ZooKeeper.SASL != nil {
+		option, err := c.saslOption(kerberos)
 		if err != nil {
-			return nil, c.wrong(cmp.Or(s.path, "zookeeper.sasl"), key, err)
+			return nil, err
 		}
 		options = append(options, option)
 	}
-	if t := c.ZooKeeper.TLS; t != nil {
-		cfg, key, err := t.config()
+	if c.ZooKeeper.TLS != nil {
+		cfg, err := c.tlsConfig()
 		if err != nil {
-			return nil, c.wrong(cmp.Or(t.path, "zookeeper.tls"), key, err)
+			return nil, err
 		}
 		options = append(options, lock.WithTLS(cfg))
 	}
@@ -138,14 +127,18 @@ func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
 	return options, nil
 }
 
-// wrong returns err as an error about the key below path, with the key's position in the file.
-func (c *Config) wrong(path, key string, err error) error {
-	key = path + "." + key
-	if c.from != nil && c.from.given(key) {
-		p := c.from.places[key]
-		return unusable{fmt.Errorf("%s:%d:%d: %s: %w", c.from.file, p.line, p.column, key, err)}
+// wrong returns err as an error about the key, with the key's position in the file. If the root has
+// the key, it is that one.
+func (c *Config) wrong(key string, err error) error {
+	place := key
+	if c.from != nil {
+		for _, path := range []string{key, c.at + key} {
+			if p, given := c.from.places[path]; given {
+				place = fmt.Sprintf("%s:%d:%d: %s", c.from.file, p.line, p.column, path)
+			}
+		}
 	}
-	return unusable{fmt.Errorf("%s: %w", key, err)}
+	return unusable{fmt.Errorf("%s: %w", place, err)}
 }
 
 // unusable makes an error match ErrUnusable.
@@ -154,86 +147,89 @@ type unusable struct{ error }
 func (u unusable) Is(target error) bool { return target == ErrUnusable }
 func (u unusable) Unwrap() error        { return u.error }
 
-// config returns the TLS configuration for [lock.WithTLS]. If it fails, key is the key at fault.
-func (t *TLS) config() (cfg *tls.Config, key string, err error) {
-	cfg = &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
+// tlsConfig returns the TLS configuration for [lock.WithTLS].
+func (c *Config) tlsConfig() (*tls.Config, error) {
+	t := c.ZooKeeper.TLS
+	cfg := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
 	if t.CAFile != "" {
-		text, err := readFile(t.CAFile, false)
-		if err != nil {
-			return nil, "ca_file", err
-		}
 		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(text) {
-			return nil, "ca_file", noCertificate(t.CAFile)
+		text, err := readFile(t.CAFile, false)
+		if err == nil && !cfg.RootCAs.AppendCertsFromPEM(text) {
+			err = noCertificate(t.CAFile)
+		}
+		if err != nil {
+			return nil, c.wrong("zookeeper.tls.ca_file", err)
 		}
 	}
 	if t.CertFile == "" {
-		return cfg, "", nil
+		return cfg, nil
 	}
-	last, key, err := t.pair()
+	last, err := c.pair()
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		if pair, _, err := t.pair(); err == nil {
+		if pair, err := c.pair(); err == nil {
 			return pair, nil
 		}
 		return last, nil
 	}
-	return cfg, key, err
+	return cfg, err
 }
 
-// pair reads the certificate and its private key. If it fails, key is the configuration key at fault.
-func (t *TLS) pair() (pair *tls.Certificate, key string, err error) {
+// pair reads the certificate and its private key.
+func (c *Config) pair() (*tls.Certificate, error) {
+	t := c.ZooKeeper.TLS
 	cert, err := readFile(t.CertFile, false)
+	if err == nil && !strings.Contains(string(cert), "-----BEGIN CERTIFICATE-----") {
+		err = noCertificate(t.CertFile)
+	}
 	if err != nil {
-		return nil, "cert_file", err
+		return nil, c.wrong("zookeeper.tls.cert_file", err)
 	}
 	private, err := readFile(t.KeyFile, true)
+	if err == nil && strings.Contains(string(private), "ENCRYPTED") {
+		err = fmt.Errorf("%s is encrypted: must be without a passphrase", t.KeyFile)
+	}
 	if err != nil {
-		return nil, "key_file", err
-	}
-	if strings.Contains(string(private), "ENCRYPTED") {
-		return nil, "key_file", fmt.Errorf("%s is encrypted: must be without a passphrase", t.KeyFile)
-	}
-	if !strings.Contains(string(cert), "-----BEGIN CERTIFICATE-----") {
-		return nil, "cert_file", noCertificate(t.CertFile)
+		return nil, c.wrong("zookeeper.tls.key_file", err)
 	}
 	both, err := tls.X509KeyPair(cert, private)
 	if err != nil {
-		return nil, "key_file", fmt.Errorf("%s: %w", t.KeyFile, err)
+		return nil, c.wrong("zookeeper.tls.key_file", fmt.Errorf("%s: %w", t.KeyFile, err))
 	}
-	return &both, "", nil
+	return &both, nil
 }
 
 func noCertificate(file string) error {
 	return fmt.Errorf("%s has no certificate: must be PEM, with lines like -----BEGIN CERTIFICATE-----", file)
 }
 
-// password returns the password from the file, without the final line break, or from the
-// environment variable. An error is about the configuration key. It shows neither the variable's
-// name nor that of a missing file: either may be the password itself, put there by mistake.
-func password(file, variable string) (password, key string, err error) {
+// password returns the password of the mapping at path: from the file, without the final line break,
+// or from the environment variable. An error shows neither the variable's name nor that of a missing
+// file: either may be the password itself, put there by mistake.
+func (c *Config) password(path, file, variable string) (string, error) {
 	if file == "" {
-		password = os.Getenv(variable)
-		return password, "password_env", must(password != "", "there is no environment variable of the name that stands there, or it is empty: must be the name of one that holds the password")
+		password := os.Getenv(variable)
+		if password == "" {
+			return "", c.wrong(path+".password_env", errors.New("there is no environment variable of the name that stands there, or it is empty: must be the name of one that holds the password"))
+		}
+		return password, nil
 	}
 	text, err := readFile(file, true)
-	password = strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 	if err == nil && password == "" {
 		err = fmt.Errorf("%s is empty", file)
 	}
-	return password, "password_file", err
+	if err != nil {
+		return "", c.wrong(path+".password_file", err)
+	}
+	return password, nil
 }
 
 // maxSecret is the size limit of a file with a password or a key. For certificates it is maxFile.
 const maxSecret = 64 << 10
 
-// readFile reads a file that the configuration names. A secret file must not be accessible to every
-// user. Its group may have access: Kubernetes (fsGroup) and systemd pass secrets to unprivileged
-// services in that way. If a secret file cannot be opened, the error does not show its name.
+// readFile reads a file that the configuration names.
 func readFile(path string, secret bool) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil && secret {
-		return nil, hideName(err)
-	}
+	f, err := open(path, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -241,17 +237,34 @@ func readFile(path string, secret bool) ([]byte, error) {
 	most := maxFile
 	if secret {
 		most = maxSecret
-		info, err := f.Stat()
-		if err == nil {
-			err = checkMode(path, info)
-		}
-		if err != nil {
-			return nil, err
-		}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err == nil && len(data) > most {
 		err = fmt.Errorf("%s is longer than %d bytes: it should hold nothing but what it is for", path, most)
 	}
 	return data, err
+}
+
+// open opens a file that the configuration names. A secret file must not be accessible to every
+// user. Its group may have access: Kubernetes (fsGroup) and systemd pass secrets to unprivileged
+// services in that way. If a secret file cannot be opened, the error does not show its name, which
+// may be the secret.
+func open(path string, secret bool) (*os.File, error) {
+	f, err := os.Open(path)
+	if !secret {
+		return f, err
+	}
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return nil, fmt.Errorf("the file that stands there, relative to the configuration's folder unless it begins with a slash: %w", e.Err)
+	}
+	info, err := f.Stat()
+	// Windows has no mode bits; Go makes them up.
+	if err == nil && info.Mode().Perm()&0o007 != 0 && runtime.GOOS != "windows" {
+		err = fmt.Errorf("%s has mode %04o: any user of this machine could read or change it; chmod o= it", path, info.Mode().Perm())
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }

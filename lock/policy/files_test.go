@@ -60,7 +60,7 @@ func TestTLSFiles(t *testing.T) {
 	first, second := ours.Issue(t, "first"), ours.Issue(t, "second")
 	c := files(t, "zookeeper:\n  tls: {ca_file: ca.pem, cert_file: c.pem, key_file: k.pem, server_name: zk.example}\n",
 		map[string][]byte{"ca.pem": ours.PEM, "c.pem": first.Cert, "k.pem": first.Key})
-	cfg, _, err := c.ZooKeeper.TLS.config()
+	cfg, err := c.tlsConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +108,11 @@ func TestFileMistakes(t *testing.T) {
 		{"zookeeper:\n  tls: {cert_file: c.pem, key_file: encrypted.pem}", ":2:37: zookeeper.tls.key_file: ", "is encrypted: must be without a passphrase"},
 		{"zookeeper:\n  auth: {user: u, password_env: hunter2}", ":2:33: zookeeper.auth.password_env: ", "no environment variable of the name that stands there"},
 		{"zookeeper:\n  auth: {user: u, password_file: hunter2}", ":2:34: zookeeper.auth.password_file: ", "no such file"},
+		{"roots:\n- {name: a, root: /a, zookeeper: {tls: {ca_file: none.pem}}}\nzookeeper: {tls: {ca_file: ca.pem}}", ":2:50: roots[0].zookeeper.tls.ca_file: ", "none.pem: no such file"},
+		{"roots:\n- {name: a, root: /a}\nzookeeper: {tls: {ca_file: none.pem}}", ":3:28: zookeeper.tls.ca_file: ", "none.pem: no such file"},
 	} {
 		c := files(t, test.config+"\n", good)
-		options, err := c.Options()
+		options, err := c.Each()[0].Options()
 		if options != nil || err == nil {
 			t.Errorf("%s: %d options, %v", test.config, len(options), err)
 			continue

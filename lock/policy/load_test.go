@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 		ZooKeeper: ZooKeeper{
 			Servers:        []string{"zk1:2181", "zk2:2182", "[::1]:2183", "[fe80::1%eth0]:2181"},
 			SessionTimeout: 6 * time.Second,
-			Auth:           &Auth{Scheme: "digest", User: "me", PasswordFile: "/etc/holdfast/secret/zk", path: "zookeeper.auth"},
+			Auth:           &Auth{Scheme: "digest", User: "me", PasswordFile: "/etc/holdfast/secret/zk"},
 		},
 		Root:     "/a/b",
 		Log:      Log{Level: "debug", Format: "console"},
@@ -507,7 +507,7 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 		}
 	}
 	d := newDecoder("config.yaml")
-	d.decode(fieldOf(new(Config), ""), "", d.parse(data))
+	d.decode(newField(reflect.ValueOf(new(Config)).Elem(), ""), "", d.parse(data))
 	given := map[string]bool{}
 	for path := range d.places {
 		given[regexp.MustCompile(`\[\d+\]`).ReplaceAllString(path, "[]")] = true
@@ -529,7 +529,7 @@ func TestConfigFileHasEveryKey(t *testing.T) {
 // keysBelow returns the paths of all keys of the fields.
 func keysBelow(path string, fields []field) (keys []string) {
 	for _, f := range fields {
-		key, to := strings.TrimPrefix(path+"."+f.key, "."), f.to[0]
+		key, to := strings.TrimPrefix(path+"."+f.key, "."), f.to
 		keys = append(keys, key)
 		if to.Type() == reflect.TypeFor[*Set]() {
 			to = reflect.ValueOf(new([]Policy)).Elem()
@@ -540,7 +540,7 @@ func keysBelow(path string, fields []field) (keys []string) {
 		case to.Kind() == reflect.Slice && to.Type().Elem().Kind() == reflect.Struct:
 			keys = append(keys, keysBelow(key+"[]", fieldsOf(reflect.New(to.Type().Elem()).Elem()))...)
 		default:
-			keys = append(keys, keysBelow(key, f.fieldsBelow())...)
+			keys = append(keys, keysBelow(key, f.below)...)
 		}
 	}
 	return keys

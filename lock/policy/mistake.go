@@ -45,15 +45,10 @@ func (e *ConfigError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// position is a position in a file; zero means none.
-type position struct {
-	line, column int
-}
-
-// place is the position and the text of a key's value in the file.
+// place is the position of a key's value in the file, and its text. Line 0 means none.
 type place struct {
-	position
-	text string
+	line, column int
+	text         string
 }
 
 // mistakes collects mistakes.
@@ -79,10 +74,10 @@ func (m *mistakes) add(key, value, rule string, args ...any) {
 		path = parent(path)
 		p, given = m.places[path]
 	}
-	m.addAt(p.position, key, value, rule, args...)
+	m.addAt(p, key, value, rule, args...)
 }
 
-func (m *mistakes) addAt(p position, key, value, rule string, args ...any) {
+func (m *mistakes) addAt(p place, key, value, rule string, args ...any) {
 	m.list = append(m.list, Mistake{m.file, p.line, p.column, key, value, fmt.Sprintf(rule, args...)})
 	if m.keys == nil {
 		m.keys = map[string]bool{}

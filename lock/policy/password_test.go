@@ -81,7 +81,7 @@ func TestPassword(t *testing.T) {
 				}
 				return
 			}
-			if password, _, _ := password(test.auth.PasswordFile, test.auth.PasswordEnv); err != nil || password != test.password {
+			if password, _ := config.password("zookeeper.auth", test.auth.PasswordFile, test.auth.PasswordEnv); err != nil || password != test.password {
 				t.Errorf("password = %q, %v, want %q", password, err, test.password)
 			}
 		})
@@ -89,7 +89,7 @@ func TestPassword(t *testing.T) {
 	if err := os.Chmod(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := password(folder, ""); err == nil {
+	if _, err := Default().password("zookeeper.auth", folder, ""); err == nil {
 		t.Error("a folder gives a password")
 	}
 }

@@ -154,27 +154,17 @@ func (p Pattern) Covers(other Pattern) bool {
 //     wildcards of other.
 //   - If a run of such components is longer than the number of * components in a pattern, a ** of
 //     that pattern matched part of it, and would match any more. So a run that is longer by one
-//     represents all longer runs.
+//     than maxSingles represents all longer runs.
 func uncovered(other Pattern, by ...Pattern) (name string, found bool) {
 	letter, used := 'x', fmt.Sprint(by, other)
 	for !unicode.IsGraphic(letter) || strings.ContainsRune(used, letter) {
 		letter++
 	}
-	longest := 1
-	for _, p := range by {
-		singles := 0
-		for c := range strings.SplitSeq(p.text, "/") {
-			if c == "*" {
-				singles++
-			}
-		}
-		longest = max(longest, singles+1)
-	}
 	var search func(done []string, rest []string) bool
 	search = func(done, rest []string) bool {
 		for i, c := range rest {
 			if c == "**" {
-				for range longest + 1 {
+				for range maxSingles + 2 {
 					if search(done, rest[i+1:]) {
 						return true
 					}

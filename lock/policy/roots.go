@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -31,14 +32,18 @@ func (c *Config) Each() []Named {
 		return []Named{{"", c}}
 	}
 	var all []Named
-	for _, r := range c.Roots {
+	for i, r := range c.Roots {
 		own := *c
-		own.Root, own.Roots = r.Root, nil
-		if r.ZooKeeper != nil {
-			own.ZooKeeper = r.ZooKeeper.over(c.ZooKeeper)
+		own.Root, own.Roots, own.at = r.Root, nil, fmt.Sprintf("roots[%d].", i)
+		if z := r.ZooKeeper; z != nil {
+			rest := c.ZooKeeper
+			if len(z.Servers) > 0 { // another ensemble must not see the credentials
+				rest = ZooKeeper{SessionTimeout: rest.SessionTimeout}
+			}
+			own.ZooKeeper = over(*z, rest)
 		}
 		own.Policies = cmp.Or(r.Policies, c.Policies)
-		own.Reaper = r.Reaper.over(c.Reaper)
+		own.Reaper = over(r.Reaper, c.Reaper)
 		all = append(all, Named{r.Name, &own})
 	}
 	return all
@@ -67,28 +72,15 @@ func (c *Config) PasswordVariables() []string {
 	return c.from.passwords
 }
 
-// over returns z with its omitted settings taken from the rest of the file.
-func (z ZooKeeper) over(rest ZooKeeper) ZooKeeper {
-	if len(z.Servers) > 0 { // another ensemble must not see the credentials
-		rest = ZooKeeper{Servers: z.Servers, SessionTimeout: rest.SessionTimeout}
+// over returns a struct with its zero fields taken from the rest of the file.
+func over[T any](own, rest T) T {
+	to, from := reflect.ValueOf(&own).Elem(), reflect.ValueOf(rest)
+	for i := range to.NumField() {
+		if to.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		}
 	}
-	rest.SessionTimeout = cmp.Or(z.SessionTimeout, rest.SessionTimeout)
-	rest.Auth = cmp.Or(z.Auth, rest.Auth)
-	rest.SASL = cmp.Or(z.SASL, rest.SASL)
-	rest.TLS = cmp.Or(z.TLS, rest.TLS)
-	rest.Reconfiguration = z.Reconfiguration || rest.Reconfiguration
-	rest.UnsafeServer = z.UnsafeServer || rest.UnsafeServer
-	return rest
-}
-
-func (r Reaper) over(rest Reaper) Reaper {
-	return Reaper{
-		Schedule:            cmp.Or(r.Schedule, rest.Schedule),
-		Concurrency:         cmp.Or(r.Concurrency, rest.Concurrency),
-		Batch:               cmp.Or(r.Batch, rest.Batch),
-		Lock:                cmp.Or(r.Lock, rest.Lock),
-		MaxDeletesPerSecond: cmp.Or(r.MaxDeletesPerSecond, rest.MaxDeletesPerSecond),
-	}
+	return own
 }
 
 // maxRoots is the largest number of roots in a file: each has its own session.

@@ -5,31 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // rules has the rules of texts, by the names in the tags of fields. A rule checks a text and returns
 // the value to store.
-var rules = map[string]func(string) (string, error){
-	"cache":    checkCache,
+var rules = map[string]func(*decoder, string) (string, error){
+	"cache":    (*decoder).cache,
 	"given":    same(notEmpty),
-	"host":     same(checkHost),
-	"listen":   ParseListen,
+	"host":     form(`[^:/@ ]+`, "must be the name of a host, without a port"),
+	"listen":   func(_ *decoder, s string) (string, error) { return ParseListen(s) },
 	"name":     same(checkName),
-	"path":     same(checkPath),
+	"path":     (*decoder).path,
 	"pattern":  same(checkPattern),
 	"root":     same(checkRoot),
 	"schedule": same(checkSchedule),
-	"service":  same(checkService),
-	"server":   zkconn.ParseServer,
-	"user":     same(checkUser),
-	"variable": same(checkVariable),
+	"service":  form(`[^/@ ]+`, "must be the first part of the servers' principals, such as zookeeper"),
+	"server":   func(_ *decoder, s string) (string, error) { return ParseServer(s) },
+	"user":     form(`[^:]+`, "must not have a colon, which separates the user from the password in a digest"),
+	"variable": (*decoder).variable,
 }
 
 // timeRules has the rules of durations. For policies, [NewSet] checks the limits; here zero does not
@@ -52,8 +52,14 @@ var timeRules = map[string]func(time.Duration) (time.Duration, error){
 }
 
 // same returns a rule that stores the text as it is.
-func same(check func(string) error) func(string) (string, error) {
-	return func(s string) (string, error) { return s, check(s) }
+func same(check func(string) error) func(*decoder, string) (string, error) {
+	return func(_ *decoder, s string) (string, error) { return s, check(s) }
+}
+
+// form returns the rule that a text has the form of a regular expression.
+func form(expression, rule string) func(*decoder, string) (string, error) {
+	whole := regexp.MustCompile(`^(?:` + expression + `)$`)
+	return same(func(s string) error { return cmp.Or(notEmpty(s), must(whole.MatchString(s), rule)) })
 }
 
 // must returns the rule as an error unless it is kept.
@@ -78,25 +84,22 @@ func ruleOf(err error, what, value string) error {
 	return errors.New(strings.TrimPrefix(err.Error(), fmt.Sprintf("%s %q: ", what, value)))
 }
 
-// checkUser refuses a colon: it separates the user from the password in a digest.
-func checkUser(s string) error {
-	return must(s != "" && !strings.Contains(s, ":"), "must not be empty nor have a colon")
-}
-
-// checkPath refuses a text that is a file's content instead of a file's name.
-func checkPath(s string) error {
+// path is the rule of a file's name. It refuses a text that is a file's content. Relative names begin
+// at the configuration's folder.
+func (d *decoder) path(s string) (string, error) {
 	content := strings.ContainsAny(s, "\n\x00") || strings.Contains(s, "-----BEGIN")
-	return cmp.Or(notEmpty(s), must(!content, "must be the name of a file, not what stands in it"))
+	if err := cmp.Or(notEmpty(s), must(!content, "must be the name of a file, not what stands in it")); err != nil || filepath.IsAbs(s) {
+		return s, err
+	}
+	return filepath.Join(d.folder, s), nil
 }
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var variable = form(`[A-Za-z_][A-Za-z0-9_]*`, "must be the name of an environment variable: letters, digits and underscores")
 
-func checkVariable(s string) error {
-	return cmp.Or(notEmpty(s), must(variable.MatchString(s), "must be the name of an environment variable: letters, digits and underscores"))
-}
-
-func checkHost(host string) error {
-	return must(host != "" && !strings.ContainsAny(host, ":/@ "), "must be the name of a host, without a port")
+// variable is the rule of an environment variable that holds a password.
+func (d *decoder) variable(s string) (string, error) {
+	d.passwords = append(d.passwords, s)
+	return variable(d, s)
 }
 
 // checkTime returns the rule that the duration breaks, if any. Durations are whole milliseconds, as

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -38,8 +35,6 @@ type SASL struct {
 	// Service is the first part of the servers' principals, SERVICE/HOST. Default "zookeeper".
 	Service  string `key:"service" rule:"service"`
 	Krb5Conf string `key:"krb5_conf" rule:"path" show:"never"` // Kerberos configuration; "" means the machine's
-
-	path string // path of its key in the file; "" means zookeeper.sasl
 }
 
 // Kerberos returns the mechanism GSSAPI with the given credentials. Package policy does not implement
@@ -60,8 +55,7 @@ var keysOfMechanism = map[string][]string{
 	GSSAPI:    {"principal", "keytab", "ccache", "service", "krb5_conf"},
 }
 
-// check adds a mistake for each key that does not fit the others. It fills in the defaults, makes the
-// paths absolute, and records the variable of a password.
+// check adds a mistake for each key that does not fit the others, and fills in the default.
 func (s *SASL) check(d *decoder, path string) {
 	given := func(key string) bool { return d.given(path + "." + key) }
 	for mechanism, keys := range keysOfMechanism {
@@ -70,17 +64,9 @@ func (s *SASL) check(d *decoder, path string) {
 			return
 		}
 	}
-	if !given("mechanism") {
-		d.add(path+".mechanism", "", "must be given: digest-md5 or gssapi")
-	}
 	switch s.Mechanism {
 	case DigestMD5:
-		if !given("user") {
-			d.add(path+".user", "", "must be given")
-		}
-		if given("password_file") == given("password_env") {
-			d.add(path, "", "must have exactly one of password_file and password_env")
-		}
+		d.checkLogin(path)
 	case GSSAPI:
 		if given("keytab") && given("ccache") {
 			d.add(path, "", "must have at most one of keytab and ccache")
@@ -89,66 +75,43 @@ func (s *SASL) check(d *decoder, path string) {
 			d.add(path+".principal", "", "must be given with keytab, which may have the keys of several")
 		}
 		s.Service = cmp.Or(s.Service, "zookeeper")
-	}
-	s.PasswordFile, s.Keytab, s.CCache, s.Krb5Conf, s.path = d.absolute(s.PasswordFile), d.absolute(s.Keytab), d.absolute(s.CCache), d.absolute(s.Krb5Conf), path
-	if s.PasswordEnv != "" {
-		d.passwords = append(d.passwords, s.PasswordEnv)
-	}
-}
-
-// option returns the option that authenticates by SASL. If it fails, key is the key at fault.
-func (s *SASL) option(kerberos []Kerberos) (option lock.Option, key string, err error) {
-	if s.Mechanism == DigestMD5 {
-		password, key, err := password(s.PasswordFile, s.PasswordEnv)
-		return lock.WithSASLDigest(s.User, password), key, err
-	}
-	if len(kerberos) == 0 || kerberos[0] == nil {
-		return nil, "mechanism", errors.New("gssapi needs a Kerberos library: pass kerberos.FromPolicy, of package lock/kerberos, to Options")
-	}
-	if s.Keytab != "" {
-		if err := checkSecret(s.Keytab); err != nil {
-			return nil, "keytab", err
+	default:
+		if !given("mechanism") {
+			d.add(path+".mechanism", "", "must be given: digest-md5 or gssapi")
 		}
 	}
-	mechanism, err := kerberos[0](*s)
-	return lock.WithSASL(mechanism), "mechanism", err
 }
 
-// checkSecret returns an error if a file is missing, or if every user may read or write it.
-func checkSecret(path string) error {
-	info, err := os.Stat(path)
+// saslOption returns the option that authenticates by SASL.
+func (c *Config) saslOption(kerberos []Kerberos) (lock.Option, error) {
+	s := *c.ZooKeeper.SASL
+	if s.Mechanism == DigestMD5 {
+		password, err := c.password("zookeeper.sasl", s.PasswordFile, s.PasswordEnv)
+		return lock.WithSASLDigest(s.User, password), err
+	}
+	if len(kerberos) == 0 || kerberos[0] == nil {
+		return nil, c.wrong("zookeeper.sasl.mechanism", errors.New("gssapi needs a Kerberos library: pass kerberos.FromPolicy, of package lock/kerberos, to Options"))
+	}
+	if s.Keytab != "" {
+		f, err := open(s.Keytab, true)
+		if err != nil {
+			return nil, c.wrong("zookeeper.sasl.keytab", err)
+		}
+		f.Close()
+	}
+	mechanism, err := kerberos[0](s)
 	if err != nil {
-		return hideName(err)
+		return nil, c.wrong("zookeeper.sasl.mechanism", err)
 	}
-	return checkMode(path, info)
+	return lock.WithSASL(mechanism), nil
 }
 
-// hideName returns an error about a secret file without the file's name, which may be the secret.
-func hideName(err error) error {
-	if e := (*fs.PathError)(nil); errors.As(err, &e) {
-		return fmt.Errorf("the file that stands there, relative to the configuration's folder unless it begins with a slash: %w", e.Err)
-	}
-	return err
-}
-
-func checkMode(path string, info fs.FileInfo) error {
-	// Windows has no mode bits; Go makes them up.
-	if mode := info.Mode().Perm(); mode&0o007 != 0 && runtime.GOOS != "windows" {
-		return fmt.Errorf("%s has mode %04o: any user of this machine could read or change it; chmod o= it", path, mode)
-	}
-	return nil
-}
-
-// checkCache returns the path of a credential cache. It refuses caches that are not files.
-func checkCache(s string) (string, error) {
+// cache is the rule of a credential cache. It refuses caches that are not files.
+func (d *decoder) cache(s string) (string, error) {
 	path := strings.TrimPrefix(s, "FILE:")
 	kind, _, typed := strings.Cut(path, ":")
-	if err := checkPath(path); err != nil {
-		return path, err
+	if typed && filepath.VolumeName(path) == "" && !strings.Contains(kind, "/") {
+		return "", errors.New("must be a file, as FILE:path or path: other kinds of caches are not supported")
 	}
-	return path, must(!typed || filepath.VolumeName(path) != "" || strings.Contains(kind, "/"), "must be a file, as FILE:path or path: other kinds of caches are not supported")
-}
-
-func checkService(s string) error {
-	return must(s != "" && !strings.ContainsAny(s, "/@ "), "must be the first part of the servers' principals, such as zookeeper")
+	return d.path(path)
 }

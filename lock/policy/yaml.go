@@ -48,7 +48,7 @@ func (d *decoder) parse(data []byte) ast.Node {
 		return nil
 	}
 	if len(file.Docs) > 1 {
-		d.addAt(positionOf(file.Docs[1].Start), "", "", "must be a single YAML document")
+		d.addAt(placeOf(file.Docs[1].Start), "", "", "must be a single YAML document")
 		return nil
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil || file.Docs[0].Body.Type() == ast.CommentType {
@@ -60,9 +60,9 @@ func (d *decoder) parse(data []byte) ast.Node {
 
 // addSyntax adds the YAML parser's error, without its excerpt of the text, which may hold a secret.
 func (d *decoder) addSyntax(err error, tokens token.Tokens, text string) {
-	at, message := position{}, err.Error()
+	at, message := place{}, err.Error()
 	if e := yaml.Error(nil); errors.As(err, &e) {
-		at, message = positionOf(e.GetToken()), e.GetMessage()
+		at, message = placeOf(e.GetToken()), e.GetMessage()
 	}
 	line, rule := misindented(tokens, text)
 	switch says := func(part string) bool { return strings.Contains(message, part) }; {
@@ -71,7 +71,7 @@ func (d *decoder) addSyntax(err error, tokens token.Tokens, text string) {
 	case says("reserved character"):
 		message += "; put the text in quotes"
 	case line > 0 && line >= at.line-1 && line <= at.line+1:
-		at, message = position{line, 1}, rule
+		at, message = place{line: line, column: 1}, rule
 	case says("not allowed in this context"), says("non-map value"), says("unexpected key name"):
 		message += ": what belongs together must be indented by the same number of spaces, a key ends with a colon and a space, and a text with such in it needs quotes"
 	}
@@ -84,7 +84,7 @@ func (d *decoder) acceptText(data []byte) bool {
 	refuse := func(at int, rule string, args ...any) bool {
 		line := bytes.Count(data[:at], []byte("\n")) + 1
 		start := bytes.LastIndexByte(data[:at], '\n') + 1
-		d.addAt(position{line, utf8.RuneCount(data[start:at]) + 1}, "", "", rule, args...)
+		d.addAt(place{line: line, column: utf8.RuneCount(data[start:at]) + 1}, "", "", rule, args...)
 		return false
 	}
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) || bytes.IndexByte(data[:min(2, len(data))], 0) >= 0 {
@@ -107,7 +107,7 @@ func (d *decoder) acceptText(data []byte) bool {
 // the mistake. It returns 0 if there is none.
 func misindented(tokens token.Tokens, text string) (line int, rule string) {
 	lines := strings.Split(text, "\n")
-	open := []int{0} // the indentations of the blocks that a line can belong to
+	open := []int{0} // the indentations of the blocks that a line can belong to, ascending
 	brackets := 0    // number of open brackets, within which indentation means nothing
 	before, beforeLine := token.MappingValueType, 0
 	for _, t := range tokens {
@@ -122,22 +122,17 @@ func misindented(tokens token.Tokens, text string) (line int, rule string) {
 		case t.Position.Line > beforeLine:
 			l := lines[t.Position.Line-1]
 			indent := len(l) - len(strings.TrimLeft(l, " "))
-			above := slices.Clone(open)
-			for open[len(open)-1] > indent {
-				open = open[:len(open)-1]
-			}
-			if open[len(open)-1] == indent {
-				break
-			}
-			if len(open) < len(above) || before != token.MappingValueType && before != token.SequenceEntryType {
+			i, fits := slices.BinarySearch(open, indent)
+			begins := i == len(open) && (before == token.MappingValueType || before == token.SequenceEntryType)
+			if !fits && !begins {
 				spaces := fmt.Sprintf("%d spaces", indent)
 				if indent == 1 {
 					spaces = "1 space"
 				}
-				either := strings.ReplaceAll(strings.Trim(fmt.Sprint(above), "[]"), " ", " or ")
+				either := strings.ReplaceAll(strings.Trim(fmt.Sprint(open), "[]"), " ", " or ")
 				return t.Position.Line, fmt.Sprintf("is indented by %s, and the lines above that it could belong to by %s: indent it as they are", spaces, either)
 			}
-			open = append(open, indent)
+			open = append(open[:i], indent)
 		case before == token.SequenceEntryType:
 			open = append(open, t.Position.Column-1)
 		}
@@ -199,17 +194,18 @@ func (d *decoder) acceptTokens(tokens token.Tokens) bool {
 			continue
 		}
 		count++
-		rule := unaccepted[t.Type]
-		limit := brackets > maxNesting || dashes > maxNesting || count > maxTokens
+		rule, limit := unaccepted[t.Type], true
 		switch {
 		case count > maxTokens:
 			rule = "must end before this: no configuration is that long"
-		case limit:
+		case brackets > maxNesting, dashes > maxNesting:
 			rule = fmt.Sprintf("must be nested at most %d deep", maxNesting)
+		default:
+			limit = false
 		}
 		if rule != "" && refused != line {
 			refused = line
-			d.addAt(positionOf(t), "", "", "%s", rule)
+			d.addAt(placeOf(t), "", "", "%s", rule)
 		}
 		if limit {
 			return false
@@ -245,9 +241,9 @@ func show(n ast.Node) string {
 	return plain(n.GetToken().Value)
 }
 
-func positionOf(t *token.Token) position {
+func placeOf(t *token.Token) place {
 	if t == nil || t.Position == nil {
-		return position{}
+		return place{}
 	}
-	return position{t.Position.Line, t.Position.Column}
+	return place{line: t.Position.Line, column: t.Position.Column}
 }

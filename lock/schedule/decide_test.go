@@ -21,7 +21,7 @@ func minutely(missed Missed, overlap Overlap) plan {
 	return plan{ticks: newTicks(cron.Every(time.Minute)), missed: missed, limit: 3, late: 2 * time.Minute, overlap: overlap}
 }
 
-// ran is a record with a run of a tick at its end: until then no tick runs any more.
+// ran returns a record of one run. The run's tick and all earlier ticks are done.
 func ran(tick, started, ended float64, outcome Outcome) *record {
 	return &record{Status{Upto: at(tick), Runs: []Run{{Tick: at(tick), Started: at(started), Ended: at(ended), Outcome: outcome}}}}
 }
@@ -109,7 +109,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideRunsLast: if no later tick is due, the last one that was missed runs, and only that.
+// TestDecideRunsLast: if no later tick is due, RunLast runs the last missed tick and skips the
+// earlier ones. Skip skips all of them.
 func TestDecideRunsLast(t *testing.T) {
 	p := plan{ticks: newTicks(cron.Every(time.Hour)), missed: RunLast, late: 2 * time.Minute}
 	rec := &record{Status{Upto: at(0)}}
@@ -123,7 +124,8 @@ func TestDecideRunsLast(t *testing.T) {
 	}
 }
 
-// TestSettle: a tick that was started at least once is not started again at most once.
+// TestSettle: a tick with an unfinished run runs again if the job runs at least once, and does not
+// if it runs at most once.
 func TestSettle(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {
 		rec := ran(5, 5, 5.5, Unfinished)
@@ -148,8 +150,8 @@ func must(t *testing.T, text string) ticks {
 	return newTicks(s)
 }
 
-// TestTicksAreFixed: the ticks do not depend on the time zone of the machine, nor on where one
-// begins to count.
+// TestTicksAreFixed: the ticks do not depend on the time zone of the machine, or on the time from
+// which the next tick is asked for.
 func TestTicksAreFixed(t *testing.T) {
 	elsewhere := time.FixedZone("elsewhere", 7*3600+1800)
 	for _, text := range []string{"@daily", "@every 1h", "@every 90m", "*/7 * * * *", "CRON_TZ=America/New_York 30 2 * * *"} {
@@ -168,8 +170,8 @@ func TestTicksAreFixed(t *testing.T) {
 	}
 }
 
-// TestSummerTime: a time of day that a change to summer time skips does not come on that day, and
-// one that the change back repeats comes twice.
+// TestSummerTime: a time of day that a change to summer time skips does not come on that day. A
+// time that the change back repeats comes twice.
 func TestSummerTime(t *testing.T) {
 	s := must(t, "CRON_TZ=Europe/Berlin 30 2 * * *")
 	for from, want := range map[time.Time][]string{
@@ -214,7 +216,8 @@ func TestLastAndNewest(t *testing.T) {
 	}
 }
 
-// TestLastIsQuick: a year of seconds is not walked.
+// TestLastIsQuick: the last of five years of seconds is found with at most 200 calls of the
+// schedule.
 func TestLastIsQuick(t *testing.T) {
 	counted := &counting{Schedule: cron.Every(time.Second)}
 	s := ticks{counted}
@@ -253,7 +256,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// never is a schedule without ticks, as one that stands still also is.
+// never is a schedule without a later tick.
 type never struct{}
 
 func (never) Next(t time.Time) time.Time { return t }

@@ -93,7 +93,8 @@ func (w *world) job(c *lock.Client, opts schedule.Options) *schedule.Job {
 	return j
 }
 
-// note returns a function that notes its calls, and lasts that long.
+// note returns a function that records its calls, and lasts for the duration or until its context
+// ends.
 func (w *world) note(replica string, lasts time.Duration) schedule.Func {
 	return func(ctx context.Context, turn *schedule.Turn) error {
 		w.mu.Lock()
@@ -150,7 +151,7 @@ func onTheMinute() time.Time {
 	return next
 }
 
-// TestOneRunATick: of five replicas one runs each tick, at its time.
+// TestOneRunATick: of five replicas one runs each tick, within 100 ms of its time.
 func TestOneRunATick(t *testing.T) {
 	for _, opts := range []schedule.Options{{}, {AtLeastOnce: true}, {Overlap: schedule.OverlapSkip}, {Overlap: schedule.OverlapBeside}} {
 		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
@@ -187,8 +188,8 @@ func TestOneRunATick(t *testing.T) {
 	}
 }
 
-// TestCrash: at most once, a crash in the midst is told, and the tick does not run again. At least
-// once, it does.
+// TestCrash: if a replica crashes in a run, the run is reported as unfinished. The tick runs again
+// if the job runs at least once, and otherwise not.
 func TestCrash(t *testing.T) {
 	for _, opts := range []schedule.Options{{}, {AtLeastOnce: true}, {Overlap: schedule.OverlapSkip}, {Overlap: schedule.OverlapBeside}} {
 		t.Run(fmt.Sprintf("%+v", opts), func(t *testing.T) {
@@ -198,7 +199,7 @@ func TestCrash(t *testing.T) {
 				a, b := w.job(w.dial("a"), opts), w.job(w.dial("b"), opts)
 				w.start(a, w.note("a", 30*time.Second))
 				time.Sleep(60 * time.Second)
-				w.start(b, w.note("b", 0)) // it comes second
+				w.start(b, w.note("b", 0)) // b is second in the queue
 				time.Sleep(time.Second)
 				if err := w.Partition("a"); err != nil {
 					t.Fatal(err)
@@ -235,15 +236,15 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCrashIsToldInDoubt: the replica that notices a crash is cut off as it records that. The crash
-// is told nevertheless.
+// TestCrashIsToldInDoubt: the replica that notices a crash is cut off as it records that. It
+// reports the crash nevertheless, once.
 func TestCrashIsToldInDoubt(t *testing.T) {
 	simulate(t, func(w *world) {
 		onTheMinute()
 		time.Sleep(time.Second)
 		w.start(w.job(w.dial("a"), schedule.Options{}), w.note("a", time.Hour))
 		time.Sleep(60 * time.Second)
-		told := 0 // by b
+		told := 0 // reports by b
 		report := func(r schedule.Run) {
 			if r.Owner == "a" && r.Outcome == schedule.Unfinished {
 				told++
@@ -263,7 +264,7 @@ func TestCrashIsToldInDoubt(t *testing.T) {
 			if err := w.Partition("b"); err != nil {
 				t.Error(err)
 			}
-			return locktest.Fault{Delay: time.Second} // it is applied, and b does not learn it
+			return locktest.Fault{Delay: time.Second} // it is applied, and b gets no reply
 		})
 		time.Sleep(40 * time.Second)
 		w.Heal("b")
@@ -274,7 +275,7 @@ func TestCrashIsToldInDoubt(t *testing.T) {
 	})
 }
 
-// TestCrashedWaiter: a replica that crashes while it waits for the run of another one delays no tick.
+// TestCrashedWaiter: a replica that crashes while it waits for another one's run delays no tick.
 func TestCrashedWaiter(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -307,7 +308,7 @@ func TestCrashedWaiter(t *testing.T) {
 	})
 }
 
-// TestCost: what package schedule's doc says of the requests of a tick.
+// TestCost: a tick of five replicas takes at most the requests that package schedule's doc says.
 func TestCost(t *testing.T) {
 	simulate(t, func(w *world) {
 		onTheMinute()
@@ -336,8 +337,8 @@ func TestCost(t *testing.T) {
 	})
 }
 
-// TestLateRecord: a record that arrives when its replica has lost the job changes nothing. The tick
-// that another replica has run meanwhile does not run again.
+// TestLateRecord: a record that arrives when its replica has lost the job changes nothing. The
+// tick, which another replica has run meanwhile, runs once.
 func TestLateRecord(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -351,13 +352,13 @@ func TestLateRecord(t *testing.T) {
 				return locktest.Fault{}
 			}
 			delayed = true
-			if err := w.Partition("a"); err != nil { // nor does it come back before
+			if err := w.Partition("a"); err != nil { // the replica does not reconnect before
 				t.Error(err)
 			}
 			return locktest.Fault{Delay: ttl + grace + 10*time.Second}
 		})
 		time.Sleep(2 * time.Second)
-		w.start(w.job(w.dial("b"), opts), w.note("b", 0)) // it comes second
+		w.start(w.job(w.dial("b"), opts), w.note("b", 0)) // b is second in the queue
 		time.Sleep(48 * time.Second)
 		w.Heal("a")
 		time.Sleep(2 * time.Minute)
@@ -392,7 +393,8 @@ func TestRecordIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestOverlap: a run of two and a half minutes.
+// TestOverlap: during a run of two and a half minutes, OverlapWait keeps the ticks for later,
+// OverlapSkip skips them, and OverlapBeside runs them beside it.
 func TestOverlap(t *testing.T) {
 	for overlap, want := range map[schedule.Overlap][]int{
 		schedule.OverlapWait:   {1, 2, 3, 4},
@@ -437,8 +439,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestMissed: ticks pass while no replica lives.
-// Late ticks still run.
+// TestMissed: of the ticks that pass while no replica runs, the job runs those that the policy
+// says. Ticks that are only late run in any case.
 func TestMissed(t *testing.T) {
 	for missed, want := range map[schedule.Missed][]int{
 		schedule.Skip:    {9, 10, 11},
@@ -470,8 +472,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestStoppedInARun: the only replica stops or crashes in a run, and comes back hours later. What
-// was missed meanwhile runs only as the policy says.
+// TestStoppedInARun: the only replica stops or crashes in a run, and another one starts hours
+// later. Of the missed ticks none runs that is not late only.
 func TestStoppedInARun(t *testing.T) {
 	for _, opts := range []schedule.Options{{}, {Missed: schedule.RunLast}, {AtLeastOnce: true}, {AtLeastOnce: true, Overlap: schedule.OverlapSkip}} {
 		for _, crash := range []bool{false, true} {
@@ -527,7 +529,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestOnceIsNew: the first start of all is a little late, and runs its tick.
+// TestOnceIsNew: a new job that is started a second after a tick runs this tick, and only once.
 func TestOnceIsNew(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -543,8 +545,8 @@ func TestOnceIsNew(t *testing.T) {
 	})
 }
 
-// TestOnceBehindALongRun: a call that waits for the run of another replica returns when that has
-// ended, also if the next tick is nearer by then.
+// TestOnceBehindALongRun: Once that waits for another replica's run returns when the run has ended,
+// also if the next tick is nearer by then.
 func TestOnceBehindALongRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -560,7 +562,8 @@ func TestOnceBehindALongRun(t *testing.T) {
 	})
 }
 
-// TestOnceOfALongRun: a call whose run lasts longer than the interval ends with that run.
+// TestOnceOfALongRun: Once whose run lasts longer than the interval returns after the run, and runs
+// no other tick.
 func TestOnceOfALongRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -600,7 +603,7 @@ func TestWrapper(t *testing.T) {
 	})
 }
 
-// TestClockSetBack: a leader whose clock is hours behind runs no tick a second time.
+// TestClockSetBack: if the leader's clock is set back by three minutes, each tick still runs once.
 func TestClockSetBack(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -619,7 +622,8 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// TestQuorumComesBack: a tick that comes while there is no quorum runs when it is back.
+// TestQuorumComesBack: a tick that comes while there is no quorum runs when there is a quorum
+// again.
 func TestQuorumComesBack(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -672,7 +676,8 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestInterrupted: at least once, a run that its own end interrupts runs again elsewhere, at once.
+// TestInterrupted: if a job runs at least once, a run that the stop of its replica interrupts runs
+// again at once, by another replica.
 func TestInterrupted(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -690,7 +695,7 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// TestPanic: a function that panics unlocks the job.
+// TestPanic: a function that panics unlocks the job, and its run is recorded as unfinished.
 func TestPanic(t *testing.T) {
 	simulate(t, func(w *world) {
 		c := w.dial("a")
@@ -737,7 +742,8 @@ func TestClosedClient(t *testing.T) {
 	}
 }
 
-// TestNoTick: a schedule without a tick is an error, and the last tick still runs.
+// TestNoTick: Run and Once of a schedule without a further tick return ErrNoTick. The last tick
+// still runs.
 func TestNoTick(t *testing.T) {
 	simulate(t, func(w *world) {
 		c := w.dial("a")
@@ -773,7 +779,8 @@ func (o once) Next(t time.Time) time.Time {
 	return time.Time{}
 }
 
-// TestForget: the record of a job goes, those of others stay. While the job runs it does not go.
+// TestForget: Forget deletes the record of the job, and no other record. While the job runs, Forget
+// returns ErrHeld.
 func TestForget(t *testing.T) {
 	simulate(t, func(w *world) {
 		c := w.dial("a")
@@ -811,7 +818,7 @@ func TestForget(t *testing.T) {
 		bubble.MustSay(t, schedule.Forget(w.Ctx, c, "", "foreign"), "not the record of a job")
 		beside := w.job(c, schedule.Options{Overlap: schedule.OverlapBeside})
 		if err := beside.Once(w.Ctx, func(context.Context, *schedule.Turn) error {
-			time.Sleep(time.Second) // the job itself is not held any more
+			time.Sleep(time.Second) // the job's own lock is not held any more
 			bubble.MustBe(t, schedule.Forget(w.Ctx, c, "", beside.Name()), lock.ErrHeld)
 			return nil
 		}); err != nil {

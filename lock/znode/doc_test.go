@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestDocsRecords decodes the nodes' data in the package's doc. All of it must be valid.
+// TestDocsRecords: the nodes' data in the package's doc is valid.
 func TestDocsRecords(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
 	if err != nil {
@@ -51,7 +51,7 @@ func TestDocsRecords(t *testing.T) {
 	}
 }
 
-// A tool that reads the children of a lock's node, and prints its holders, and the entry that each
+// A tool reads the children of a lock's node, and prints its holders, and the entry that each
 // waiter waits for.
 func ExampleWaitsFor() {
 	names := znode.Contenders([]string{

@@ -188,10 +188,8 @@ func ReadNode(data []byte, stat Stat) Node {
 // Ours reports whether the node has our marker.
 func (n *Node) Ours() bool { return n.Err == nil && n.Kind != "" && n.Stat.EphemeralOwner == 0 }
 
-// Lock reports whether the node is the parent of one of our locks.
-func (n *Node) Lock() bool {
-	return n.Ours() && (n.Kind == Mutex || n.Kind == RW || n.Kind == Semaphore)
-}
+// Lock reports whether the node is the parent of a Holdfast lock.
+func (n *Node) Lock() bool { return n.Ours() && n.Kind.IsLock() }
 
 // Removable reports whether the last client to leave may delete the node. It must be a lock's
 // parent that we created, without children except its anchor if it is anchored. If its counter is

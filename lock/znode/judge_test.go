@@ -11,10 +11,10 @@ import (
 
 const ms = time.Millisecond
 
-// zxid returns the zxid of that number in that epoch.
+// zxid returns the zxid of a transaction by its epoch, and its number in the epoch.
 func zxid(epoch, number int64) int64 { return epoch<<32 | number }
 
-// at returns the Stat of a node with that transaction and stamp.
+// at returns the Stat of a node that transaction mzxid wrote last, at mtime.
 func at(mzxid, mtime int64) znode.Stat { return znode.Stat{Mzxid: mzxid, Mtime: mtime} }
 
 // known is the knowledge of a judge whose sample, the tenth transaction of epoch 5, was answered at
@@ -29,7 +29,7 @@ func unmarked(n znode.Now) znode.Now {
 	return n
 }
 
-// wide returns the knowledge with a window that is wider by that much.
+// wide returns the knowledge with a window that is wider by the duration.
 func wide(n znode.Now, by time.Duration) znode.Now {
 	n.Upper += by
 	return n
@@ -44,7 +44,7 @@ func after(n znode.Now, d time.Duration) znode.Now {
 
 func TestPassed(t *testing.T) {
 	const precision = 100 * ms
-	within := known // the judge saw the clock displaced in that transaction of the epoch
+	within := known // the judge saw the clock displaced in transaction 8 of the epoch
 	within.Term, within.Since = zxid(5, 8), 995*time.Second
 	for _, tt := range []struct {
 		name  string
@@ -89,7 +89,7 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-// anyNow draws a judge's knowledge, and anyStat a Stat to judge.
+// anyNow returns random knowledge of a judge, and anyStat a random Stat to judge.
 func anyNow(t *rapid.T) znode.Now {
 	epoch := rapid.Int64Range(1, 3).Draw(t, "epoch")
 	number := rapid.Int64Range(1, 20).Draw(t, "sample")
@@ -108,7 +108,8 @@ func anyStat(t *rapid.T) znode.Stat {
 		rapid.Int64Range(0, 5_000_000).Draw(t, "mtime"))
 }
 
-// TestWaitIsLongEnough: a judge that waits for the returned time gets another verdict.
+// TestWaitIsLongEnough: after the returned wait an entry is no longer live. After half of it, the
+// entry has not expired.
 func TestWaitIsLongEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, left := anyNow(t), time.Duration(rapid.Int64Range(int64(ms), int64(time.Hour)).Draw(t, "left"))
@@ -159,7 +160,7 @@ func TestVerdictsStand(t *testing.T) {
 	})
 }
 
-// entry returns an entry of Holdfast with a lease of 10 s, written in that transaction.
+// entry returns an entry of Holdfast with a lease of 10 s, which transaction mzxid wrote.
 func entry(mzxid, mtime int64) znode.Entry {
 	name, _ := znode.Parse(znode.Prefix(id1, znode.Exclusive) + "0000000001")
 	record := znode.Record{Owner: "o", TTL: 10_000, ExpiresAt: 1}

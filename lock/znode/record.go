@@ -210,6 +210,9 @@ const (
 	Semaphore Kind = "semaphore" // as many holders as there are permits
 )
 
+// IsLock reports whether it is the kind of a lock's parent.
+func (k Kind) IsLock() bool { return k == Mutex || k == RW || k == Semaphore }
+
 // Parent is the data of a lock's parent, or of an ancestor. It does not change while there is an
 // anchor of its generation.
 type Parent struct {

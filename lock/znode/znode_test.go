@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 		{id1 + "-__READ__-2147483647", znode.Name{Tag: id1, Role: znode.Shared, Seq: math.MinInt32 + 1}},
 		{id1 + "-2-lock-0000000003", znode.Name{Tag: id1, Seq: 3, Permits: 2}},
 		{id1 + "-1048576-lock--2147483648", znode.Name{Tag: id1, Seq: math.MinInt32, Permits: znode.MaxPermits}},
-		{id1 + "-1-lock-0000000003", znode.Name{Seq: 3}},                             // as we do not write it: another's
+		{id1 + "-1-lock-0000000003", znode.Name{Seq: 3}},                             // not as Holdfast writes it: of another library
 		{id1 + "-02-lock-0000000003", znode.Name{Seq: 3}},                            //
 		{id1 + "-+2-lock-0000000003", znode.Name{Seq: 3}},                            //
 		{id1 + "-1048577-lock-0000000003", znode.Name{Seq: 3}},                       // more than a semaphore can have
@@ -55,7 +55,7 @@ func TestParse(t *testing.T) {
 		{uuid[3:] + "__rlock__0000000005", znode.Name{Role: znode.Shared, Seq: 5}},   // kazoo
 		{uuid[3:] + "__lock__-2147483648", znode.Name{Seq: math.MinInt32}},           // kazoo, overflowed
 		{"lock-0000000006", znode.Name{Role: znode.Exclusive, Seq: 6}},               // ZooKeeper's recipe
-		{strings.ToUpper(id1) + "-lock-0000000007", znode.Name{Seq: 7}},              // not an id of ours
+		{strings.ToUpper(id1) + "-lock-0000000007", znode.Name{Seq: 7}},              // not an id of Holdfast
 		{id1[1:] + "-lock-0000000007", znode.Name{Seq: 7}},                           // id too short
 		{id1 + "0-lock-0000000007", znode.Name{Seq: 7}},                              // id too long
 		{"block-0000000042", znode.Name{}},                                           // a possible name of a lock
@@ -236,7 +236,7 @@ func TestAdmitPermits(t *testing.T) {
 		{[]int32{2, 2, 1}, 4, []int{-1, -1, 1}},
 		{[]int32{2, 2, 1}, 5, []int{-1, -1, -1}},
 		{[]int32{2, 2, 1}, 2, []int{-1, 0, 1}},
-		{[]int32{5, 1}, 4, []int{0, 0}}, // it is first and asks for more than there are
+		{[]int32{5, 1}, 4, []int{0, 0}}, // the first asks for more than there are
 		{[]int32{znode.MaxPermits, znode.MaxPermits, math.MaxInt32}, znode.MaxPermits, []int{-1, 0, 1}},
 	} {
 		var names []znode.Name
@@ -251,8 +251,8 @@ func TestAdmitPermits(t *testing.T) {
 	}
 }
 
-// TestAdmitNeverDeadlocks runs random queues until they are empty. In every state a contender is
-// in, no two that exclude each other are, and all get their turn.
+// TestAdmitNeverDeadlocks: in every state of a random queue a contender is admitted, and no two
+// that exclude each other are.
 func TestAdmitNeverDeadlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		roles := rapid.SliceOfN(rapid.IntRange(0, 2), 1, 12).Draw(t, "roles")
@@ -366,8 +366,8 @@ var goldenAnchors = map[string]znode.AnchorData{
 	"anchor-resized.json": {Permits: 4, Resized: 8},
 }
 
-// TestGolden pins the bytes on the wire: later versions must be able to read entries of this
-// version.
+// TestGolden: encoded nodes have the bytes of the golden files. Later versions must be able to read
+// entries of this version.
 func TestGolden(t *testing.T) {
 	check := func(file string, got []byte) []byte {
 		path := filepath.Join("testdata", file)
@@ -502,8 +502,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeMangled damages every byte and cuts at every length. The decoder returns a valid record
-// or an error.
+// TestDecodeMangled: a record with a damaged byte or a cut end decodes to a valid record, or to an
+// error of a known class.
 func TestDecodeMangled(t *testing.T) {
 	r := goldenRecords["entry-granted.json"]
 	data := r.Encode()
@@ -657,7 +657,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// TestEncodeIsJSON: the bytes are those of encoding/json, whatever the strings.
+// TestEncodeIsJSON: Encode returns the bytes that encoding/json returns, whatever the strings are.
 func TestEncodeIsJSON(t *testing.T) {
 	asJSON := func(v any) string {
 		var b bytes.Buffer

@@ -26,7 +26,8 @@ func dial(t *testing.T, ensemble *locktest.Ensemble) *lock.Client {
 	return locks
 }
 
-// everySecond runs a short job each second in a process of its own.
+// everySecond returns a started scheduler, as in a process of its own, that runs a short job each
+// second.
 func everySecond(t *testing.T, with gocron.SchedulerOption, job func()) gocron.Scheduler {
 	t.Helper()
 	s, err := gocron.NewScheduler(with)
@@ -47,8 +48,8 @@ func shutDown(t *testing.T, s gocron.Scheduler) {
 	}
 }
 
-// TestLocker: three processes, whose clocks differ by 200 ms, run each tick once. Without splay they
-// run it more often.
+// TestLocker: three processes, whose clocks differ by 200 ms, run each tick once. Without splay
+// they run some ticks more often.
 func TestLocker(t *testing.T) {
 	for _, splay := range []time.Duration{500 * time.Millisecond, 0} {
 		t.Run(splay.String(), func(t *testing.T) {
@@ -104,8 +105,8 @@ func TestLocker(t *testing.T) {
 	}
 }
 
-// TestElector: of three processes the leader runs all ticks. When it leaves, or its client closes,
-// another one leads.
+// TestElector: of three processes the leader runs all ticks. When it resigns, or its client closes,
+// another process leads.
 func TestElector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ensemble := locktest.Start(t, locktest.Options{})
@@ -179,7 +180,8 @@ func TestElector(t *testing.T) {
 	})
 }
 
-// TestElectorAgain: the leader's entry is removed. The process campaigns again.
+// TestElectorAgain: if the leader's lease ends during an outage, IsLeader returns ErrNotLeader.
+// After the outage the process campaigns again, and leads.
 func TestElectorAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ensemble := locktest.Start(t, locktest.Options{})

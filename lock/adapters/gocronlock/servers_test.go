@@ -13,7 +13,7 @@ import (
 
 // The tests in this file are in real time, on real servers if there are any.
 
-// process runs a job ten times a second, and says so each time.
+// process runs a job ten times a second. ran receives a value after each run.
 func process(t *testing.T, with gocron.SchedulerOption, job func()) (ran chan struct{}) {
 	t.Helper()
 	s, err := gocron.NewScheduler(with)
@@ -64,7 +64,7 @@ func TestLockerOnServers(t *testing.T) {
 	}
 }
 
-// TestElectorOnServers: the leader runs the job, and another one when it has left.
+// TestElectorOnServers: the leader runs the job. After it has resigned, the other process runs it.
 func TestElectorOnServers(t *testing.T) {
 	servers := hosttest.Start(t)
 	var ran []chan struct{}

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/schedule"
 )
 
-// TestTicks: the clocks of three processes differ by 300 ms, the job is shorter than that, and one
-// process's client closes. Each tick runs once.
+// TestTicks: each tick runs once, although the clocks of three processes differ by 300 ms, the job
+// is shorter than that, and one process's client closes.
 func TestTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ensemble := locktest.Start(t, locktest.Options{})
@@ -75,7 +75,7 @@ func TestTicks(t *testing.T) {
 	})
 }
 
-// TestTicksThatWait: a run is longer than the interval. Each later tick that is recorded was run.
+// TestTicksThatWait: if runs are longer than the interval, each recorded tick was run.
 func TestTicksThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := dial(t, locktest.Start(t, locktest.Options{}))
@@ -107,7 +107,8 @@ func TestTicksThatWait(t *testing.T) {
 	})
 }
 
-// TestTicksLost: the lock is lost during a run. Unlock says so, and the run is recorded as failed.
+// TestTicksLost: if the lock is lost during a run, Unlock returns ErrLost, and the run is recorded
+// as unfinished.
 func TestTicksLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ensemble := locktest.Start(t, locktest.Options{})

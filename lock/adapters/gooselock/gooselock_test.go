@@ -102,7 +102,7 @@ func TestLockers(t *testing.T) {
 	}
 }
 
-// TestLost: the lock is lost during the migrations. goose returns that.
+// TestLost: if the lock is lost during the migrations, Up returns ErrLost.
 func TestLost(t *testing.T) {
 	l, locks := newLocker(t, hosttest.Start(t))
 	db := open(t, "sqlite", filepath.Join(t.TempDir(), "shop.db"))
@@ -116,7 +116,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestBadUse: a locker without a mutex, and an unlock without a lock.
+// TestBadUse: New refuses a nil mutex and a mutex without a client. Unlock without a lock, and Lock
+// with an ended context, return errors.
 func TestBadUse(t *testing.T) {
 	if _, err := gooselock.New(nil); err == nil {
 		t.Error("no error of a nil mutex")

@@ -63,12 +63,12 @@ func pod(ctx context.Context, locks *lock.Client) error {
 	return migrateShop(ctx, locks, provider)
 }
 
-// database is the one that the pods migrate.
+// database is the database that the pods migrate.
 type database struct {
 	driver, source string
 	*sql.DB
-	pause  func()               // has the first pod stop in the third migration
-	paused func() (bool, error) // reports whether one has
+	pause  func()               // makes the first pod stop in the third migration
+	paused func() (bool, error) // reports whether a pod has stopped there
 	env    []string
 }
 
@@ -96,7 +96,7 @@ func onPostgreSQL(t *testing.T) database {
 			t.Fatal(err)
 		}
 	}
-	// The server is to notice that a pod was killed, and to end its statement.
+	// So the server notices that a pod was killed, and ends its statement.
 	exec("ALTER DATABASE postgres SET client_connection_check_interval = '1s'")
 	exec("CREATE SEQUENCE pauses")
 	exec("CREATE FUNCTION pause() RETURNS integer LANGUAGE sql AS 'SELECT CASE nextval(''pauses'') WHEN 1 THEN pg_advisory_xact_lock(42)::text END; SELECT 1'")
@@ -114,8 +114,8 @@ func TestGuide(t *testing.T) {
 	hosttest.CheckGuide(t, "../../DATABASE-MIGRATIONS.md", "guide_test.go", "// migrateShop")
 }
 
-// TestTenPods: of ten pods that start at once, one migrates, and the others find nothing left to do.
-// If it is killed in its third migration, the next one goes on from there.
+// TestTenPods: of ten pods that start at once, one migrates, and the other pods find nothing left
+// to do. If it is killed in its third migration, the next pod goes on from there.
 func TestTenPods(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		for name, on := range map[string]func(*testing.T) database{"SQLite": onSQLite, "PostgreSQL": onPostgreSQL} {
@@ -152,7 +152,8 @@ func TestTenPods(t *testing.T) {
 	}
 }
 
-// TestStopsWhenLost: the lock is lost during a migration, and that ends.
+// TestStopsWhenLost: if the lock is lost during a migration, the migration's context ends, and
+// migrateShop returns ErrLost.
 func TestStopsWhenLost(t *testing.T) {
 	locks := hosttest.Start(t).Dial(t)
 	db := open(t, "sqlite", filepath.Join(t.TempDir(), "shop.db"))

@@ -37,9 +37,9 @@ func (g *gate) Run(migration io.Reader) error {
 	return g.Driver.Run(migration)
 }
 
-// TestConcurrentIndex: a process creates an index concurrently, while another one waits. With the
-// driver's own lock that is a deadlock: CREATE INDEX CONCURRENTLY waits for the end of other
-// transactions, and the statement that waits for the advisory lock is one.
+// TestConcurrentIndex: a process can create an index concurrently while another process waits for
+// the lock. With the driver's own lock that is a deadlock: CREATE INDEX CONCURRENTLY waits for the
+// end of other transactions, and the statement that waits for the advisory lock is one.
 func TestConcurrentIndex(t *testing.T) {
 	url := pgserver.ForTest(t)
 	db, err := sql.Open("pgx", url)

@@ -53,7 +53,7 @@ func newProcess(t *testing.T, servers hosttest.Servers, name, file string, wait 
 	return process{locks, driver}
 }
 
-// migrate returns the process's migrations.
+// migrate returns a Migrate with the process's driver.
 func (p process) migrate(t *testing.T) *migrate.Migrate {
 	t.Helper()
 	source, err := iofs.New(migrations, ".")
@@ -70,7 +70,7 @@ func (p process) migrate(t *testing.T) *migrate.Migrate {
 
 func shop(t *testing.T) string { return filepath.Join(t.TempDir(), "shop.db") }
 
-// TestDriver runs golang-migrate's own tests of drivers.
+// TestDriver: Driver passes golang-migrate's own tests of drivers.
 func TestDriver(t *testing.T) {
 	servers := hosttest.Start(t)
 	p := newProcess(t, servers, "migrations", shop(t), 5*time.Second)
@@ -86,7 +86,7 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// TestPostgreSQL runs golang-migrate's own tests on the driver of PostgreSQL.
+// TestPostgreSQL: Driver around the driver of PostgreSQL passes golang-migrate's own tests.
 func TestPostgreSQL(t *testing.T) {
 	url := "pgx5" + strings.TrimPrefix(pgserver.ForTest(t), "postgres")
 	servers := hosttest.Start(t)
@@ -105,13 +105,14 @@ func TestPostgreSQL(t *testing.T) {
 	}
 }
 
-// TestMigrate runs golang-migrate's own test of migrations on a driver.
+// TestMigrate: Driver passes golang-migrate's own test of migrations.
 func TestMigrate(t *testing.T) {
 	servers := hosttest.Start(t)
 	migratetesting.TestMigrate(t, newProcess(t, servers, "migrations", shop(t), 5*time.Second).migrate(t))
 }
 
-// TestProcesses: of five processes that start at once, one migrates. The others find nothing to do.
+// TestProcesses: of five processes that start at once, one migrates. The other processes find
+// nothing to do.
 func TestProcesses(t *testing.T) {
 	servers, file := hosttest.Start(t), shop(t)
 	all := make([]*migrate.Migrate, 5)
@@ -160,8 +161,8 @@ func TestLockedByAnother(t *testing.T) {
 	}
 }
 
-// TestClosedWhileItWaits: migrate gives up before the wait of the driver is over. A driver that is
-// closed then gets no lock later.
+// TestClosedWhileItWaits: if migrate gives up before the driver's wait is over, and the driver is
+// closed, it does not get the lock later.
 func TestClosedWhileItWaits(t *testing.T) {
 	servers, file := hosttest.Start(t), shop(t)
 	a, b, c := newProcess(t, servers, "migrations", file, time.Minute), newProcess(t, servers, "migrations", file, time.Hour), newProcess(t, servers, "migrations", file, 10*time.Second)
@@ -178,7 +179,7 @@ func TestClosedWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestLost: without the lock, no migration starts. The end of one is still stored.
+// TestLost: after the loss of the lock no migration starts. The end of a migration is still stored.
 func TestLost(t *testing.T) {
 	p := newProcess(t, hosttest.Start(t), "migrations", shop(t), time.Minute)
 	d := p.driver

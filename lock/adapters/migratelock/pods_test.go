@@ -58,9 +58,9 @@ func TestGuide(t *testing.T) {
 	hosttest.CheckGuide(t, "../../DATABASE-MIGRATIONS.md", "guide_test.go", "// migrateShop")
 }
 
-// TestTenPods: of ten pods that start at once, one is killed in its third migration. The others
-// refuse to go on. After the repair that the guide shows, one of ten migrates, and the others find
-// nothing left to do.
+// TestTenPods: of ten pods that start at once, one is killed in its third migration. The other pods
+// refuse to go on. After the repair that the guide shows, one of ten pods migrates, and the other
+// pods find nothing left to do.
 func TestTenPods(t *testing.T) {
 	servers, dir := hosttest.Start(t), t.TempDir()
 	flag, file := filepath.Join(dir, "pause"), filepath.Join(dir, "shop.db")

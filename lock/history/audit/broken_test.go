@@ -29,7 +29,7 @@ func edit(t *testing.T, log []txnlog.Txn) *editor {
 	return e
 }
 
-// nth returns the index of the nth transaction with such an operation on a path that has the texts.
+// nth returns the index of the nth transaction for which op finds an operation.
 func (e *editor) nth(n int, kind txnlog.OpKind, texts ...string) int {
 	e.Helper()
 	for i, x := range e.log {
@@ -43,7 +43,7 @@ func (e *editor) nth(n int, kind txnlog.OpKind, texts ...string) int {
 	return 0
 }
 
-// lastly returns the index of the last such transaction before the one at end.
+// lastly returns the index of the last transaction before end for which op finds an operation.
 func (e *editor) lastly(end int, kind txnlog.OpKind, texts ...string) int {
 	e.Helper()
 	for i := end - 1; i >= 0; i-- {
@@ -55,12 +55,12 @@ func (e *editor) lastly(end int, kind txnlog.OpKind, texts ...string) int {
 	return 0
 }
 
-// op returns the operation of a transaction on a path that has the texts, and ends with those that
-// are a sequence; nil if there is none.
+// op returns the operation of the kind in a transaction whose path contains all texts, nil if there
+// is none. A text of digits is a sequence, which must be at the end of the path.
 func (e *editor) op(x txnlog.Txn, kind txnlog.OpKind, texts ...string) *txnlog.Op {
 	for i, o := range x.Ops {
 		lacks := func(text string) bool {
-			if strings.Trim(text, "0123456789") == "" { // it may also be in an id
+			if strings.Trim(text, "0123456789") == "" { // a sequence, which may also be part of an id
 				return !strings.HasSuffix(o.Path, text)
 			}
 			return !strings.Contains(o.Path, text)
@@ -72,7 +72,7 @@ func (e *editor) op(x txnlog.Txn, kind txnlog.OpKind, texts ...string) *txnlog.O
 	return nil
 }
 
-// cut removes a transaction.
+// cut removes transaction i.
 func (e *editor) cut(i int) { e.log = slices.Delete(e.log, i, i+1) }
 
 // cutOp removes an operation from a transaction, and returns its zxid.
@@ -84,14 +84,14 @@ func (e *editor) cutOp(i int, kind txnlog.OpKind, texts ...string) int64 {
 	return x.Zxid
 }
 
-// after inserts a transaction, and returns its zxid.
+// after inserts a transaction behind transaction i, and returns its zxid.
 func (e *editor) after(i int, session int64, ops ...txnlog.Op) int64 {
 	x := txnlog.Txn{Zxid: e.log[i].Zxid + 1, Time: e.log[i].Time, Session: session, Ops: ops}
 	e.log = slices.Insert(e.log, i+1, x)
 	return x.Zxid
 }
 
-// record changes the record in the nth write of the entry with that sequence, and returns the
+// record changes the record in the nth write of the lock's entry with the sequence, and returns the
 // write's zxid.
 func (e *editor) record(n int, kind txnlog.OpKind, lock, sequence string, change func(*znode.Record)) int64 {
 	e.Helper()
@@ -104,7 +104,8 @@ func (e *editor) record(n int, kind txnlog.OpKind, lock, sequence string, change
 	return x.Zxid
 }
 
-// grantOf returns the index of the first write with the grant of the entry with that sequence.
+// grantOf returns the index of the first write that has the grant of the lock's entry with the
+// sequence.
 func (e *editor) grantOf(lock, sequence string) int {
 	e.Helper()
 	for n := 1; ; n++ {
@@ -127,7 +128,7 @@ func recordOf(t *testing.T, data []byte, change func(*znode.Record)) []byte {
 	return r.Encode()
 }
 
-// last returns the last write of the entry before the transaction, with another record.
+// last returns a write like the last one of the entry up to transaction i, with a changed record.
 func (e *editor) last(i int, lock, sequence string, change func(*znode.Record)) txnlog.Op {
 	e.Helper()
 	for ; i >= 0; i-- {
@@ -141,7 +142,7 @@ func (e *editor) last(i int, lock, sequence string, change func(*znode.Record)) 
 	return txnlog.Op{}
 }
 
-// changeJob changes the record of the job in the nth transaction that writes it.
+// changeJob replaces old by new in the nth write of the job's record, and returns the write's zxid.
 func (e *editor) changeJob(n int, old, new string) int64 {
 	e.Helper()
 	x := e.log[e.nth(n, txnlog.OpSetData, "/holdfast-jobs/export")]
@@ -153,7 +154,6 @@ func (e *editor) changeJob(n int, old, new string) int64 {
 	return x.Zxid
 }
 
-// rename renames nodes of a lock.
 func (e *editor) rename(lock, from, to string) {
 	for i := range e.log {
 		for k := range e.log[i].Ops {
@@ -181,7 +181,8 @@ const (
 func grant(r *znode.Record) { r.AcquiredAt = 1 }
 func same(*znode.Record)    {}
 
-// broken has the logs. Each edit returns the zxid of the first write that is not permitted.
+// broken are logs that the protocol does not permit. Each edit returns the zxid of the first write
+// that is not permitted.
 var broken = []struct {
 	name string
 	rule audit.Rule
@@ -237,7 +238,7 @@ var broken = []struct {
 	}},
 	{name: "a dead holder purged before its lease has ended", rule: audit.Purge, edit: func(e *editor) int64 {
 		i := e.nth(1, del, "/locks/dead/", "0001")
-		for j := range e.log { // the session lives on
+		for j := range e.log { // the session does not end
 			if x := &e.log[j]; x.Session == e.log[e.nth(1, create, "/locks/dead/")].Session && x.Ops[0].Kind == txnlog.OpCloseSession {
 				x.Ops = []txnlog.Op{{Kind: txnlog.OpError, Err: -101}}
 			}

@@ -72,13 +72,13 @@ func (s *scene) hold(first, second func() (*lock.Hold, error)) {
 	time.Sleep(7 * time.Second)
 	s.ok(h.Unlock())
 	s.wg.Wait()
-	time.Sleep(2 * time.Second) // the parent goes
+	time.Sleep(2 * time.Second) // until the parent is deleted
 }
 
 // tokens matches the first part of a token, the zxid of a join, in the record of a job.
 var tokens = regexp.MustCompile(`"token":"[0-9a-f]{16}`)
 
-// play uses all kinds of locks, and returns the log.
+// play uses all kinds of locks, and returns the log. There is room between its zxids.
 func play(t *testing.T) (log []txnlog.Txn) {
 	t.Helper()
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(b *bubble.World) {
@@ -209,7 +209,6 @@ func (s *scene) job() {
 	_ = job.Run(ctx, func(context.Context, *schedule.Turn) error { return nil })
 }
 
-// judged audits a log.
 func judged(log []txnlog.Txn, initial []txnlog.Node, o audit.Options) *audit.Report {
 	a := audit.New(initial, o)
 	for i := range log {

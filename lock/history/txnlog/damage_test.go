@@ -1,4 +1,4 @@
-// Logs that are cut, flipped, or overwritten: what can be read is read, and the rest is told.
+// Logs that are cut, flipped, or overwritten: what can be read is read, and the rest is reported.
 
 package txnlog
 
@@ -29,8 +29,8 @@ func goldenLogs(t *testing.T) map[string][]byte {
 	return logs
 }
 
-// TestCut cuts a log at each byte: all entries before the cut are read, and it is told unless the
-// cut is between two entries.
+// TestCut: if a log is cut at any byte, all entries before the cut are read. The cut is reported,
+// unless it is between two entries.
 func TestCut(t *testing.T) {
 	for name, data := range goldenLogs(t) {
 		whole, problems := scanAll(data)
@@ -69,8 +69,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestFlip flips bits of each byte of a log: only the entry that has the byte is lost, and that is
-// told.
+// TestFlip: if a byte of a log is changed, only the entry with the byte is lost, and that is
+// reported once.
 func TestFlip(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -115,7 +115,7 @@ func sameEntries(a, b []entry) bool {
 	return true
 }
 
-// TestOverwritten overwrites a part of a log by zeros, or by noise.
+// TestOverwritten: if a part of a log is overwritten by zeros or noise, all other entries are read.
 func TestOverwritten(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -152,7 +152,7 @@ func TestOverwritten(t *testing.T) {
 	}
 }
 
-// TestHoles reads sparse files: preallocated, and with entries or a torn one around a hole.
+// TestHoles: entries before and behind a hole of a sparse file are read, and damage is reported.
 func TestHoles(t *testing.T) {
 	records := run(0, 1, 100, "data")
 	first, second := file(records[:50]...), file(records[50:]...)[fileHeaderSize:]
@@ -208,7 +208,8 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// TestDamageIsMended reads what is damaged in one folder from another.
+// TestDamageIsMended: entries that are damaged in one folder are read from another one. Without the
+// other folder, the damage and the gap are reported.
 func TestDamageIsMended(t *testing.T) {
 	data := file(run(0, 1, 100, "data")...)
 	whole, _ := scanAll(data)
@@ -239,7 +240,8 @@ func TestDamageIsMended(t *testing.T) {
 	}
 }
 
-// TestHostileLength has lengths that the file cannot hold: nothing is allocated for them.
+// TestHostileLength: a length that the file cannot hold is reported, and at most 4 MB are
+// allocated.
 func TestHostileLength(t *testing.T) {
 	data := file(run(0, 1, 3, "data")...)
 	for _, n := range []uint32{maxEntry, maxEntry + 1, 1 << 31, 0xffffffff, 33, 0} {
@@ -268,8 +270,8 @@ func TestHostileLength(t *testing.T) {
 	}
 }
 
-// TestManyFalseBeginnings has garbage that looks like the beginnings of large entries: reading gives
-// up before it becomes slow.
+// TestManyFalseBeginnings: 20,000 false beginnings of large entries are reported as one damage, and
+// the entries before them are read.
 func TestManyFalseBeginnings(t *testing.T) {
 	data := file(run(0, 1, 3, "data")...)
 	head := record(100, start, 5, nil)
@@ -284,8 +286,8 @@ func TestManyFalseBeginnings(t *testing.T) {
 	}
 }
 
-// TestDisorder has a server log zxids again: the same transactions, as servers do that come back, or
-// others.
+// TestDisorder: a server may log the same transactions again, as after a restart. Other
+// transactions with earlier zxids are reported.
 func TestDisorder(t *testing.T) {
 	all := run(0, 1, 20, "data")
 	for _, test := range []struct {
@@ -312,7 +314,7 @@ func TestDisorder(t *testing.T) {
 	}
 }
 
-// growing is a file that a server writes: it has more each time it is read.
+// growing is a file that a server writes: it is longer each time it is read.
 type growing struct {
 	data  []byte
 	sizes []int
@@ -327,13 +329,14 @@ func (g *growing) ReadAt(p []byte, off int64) (int, error) {
 	return bytes.NewReader(shown).ReadAt(p, off)
 }
 
-// TestGrowing reads a log while a server writes it into preallocated zeros.
+// TestGrowing: a log can be read while a server writes it into preallocated zeros. No entry is
+// skipped, and only truncation is reported.
 func TestGrowing(t *testing.T) {
 	data := append(file(run(0, 1, 3000, "some data of a usual length")...), make([]byte, 600<<10)...)
 	whole, _ := scanAll(data)
 	written := int(whole[len(whole)-1].offset) + 200
 	for cut := 100_000; cut < written; cut += 997 {
-		// Once it is read before the rest was written; or several times.
+		// The file is read once before the rest is written, or several times.
 		for _, sizes := range [][]int{{cut, len(data)}, {cut, cut + 300, cut + 9000, min(cut+20_000, len(data)), len(data)}} {
 			var problems []*Problem
 			s, err := newScanner(&growing{data: data, sizes: slices.Clone(sizes)}, "log.1", func(p *Problem) { problems = append(problems, p) }, nil)

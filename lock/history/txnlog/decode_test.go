@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestDecode decodes records that no golden log has, or that are broken.
+// TestDecode: records that no golden log has, or that are broken, decode to the operations or to
+// the error of the table.
 func TestDecode(t *testing.T) {
 	acl := str(str(u32(u32(nil, 1), 31), "world"), "anyone")
 	path := str(nil, "/a")
@@ -95,7 +96,8 @@ func describe(t Txn) string {
 	return strings.Join(all, ", ")
 }
 
-// TestSameACL shares equal lists, and only those.
+// TestSameACL: equal access control lists share memory, different ones do not, and at most maxACLs
+// are kept.
 func TestSameACL(t *testing.T) {
 	acls := map[string][]ACL{}
 	decode := func(id string) []ACL {

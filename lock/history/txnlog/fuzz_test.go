@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzLog reads any bytes as a log: it does not panic, zxids rise, and what was read is in the
-// bytes where it says.
+// FuzzLog: any bytes can be read as a log. Zxids rise, and each entry is in the bytes where its
+// offset says.
 func FuzzLog(f *testing.F) {
 	f.Add(file(run(0, 1, 3, "data")...))
 	for _, version := range versions(f) {
@@ -21,7 +21,7 @@ func FuzzLog(f *testing.F) {
 			}
 			f.Add(data)
 			if entries, _ := scanAll(data); len(entries) > 0 {
-				// So that the fuzzer reaches the records behind the checksum.
+				// This lets the fuzzer reach the records behind the checksum.
 				f.Add(entries[len(entries)/2].payload)
 			}
 		}
@@ -64,7 +64,7 @@ func check(t *testing.T, payload []byte) {
 	NewState(nil).Apply(&txn)
 }
 
-// FuzzSnapshot reads any bytes as a snapshot, plain or compressed.
+// FuzzSnapshot: any bytes can be read as a snapshot, plain or compressed, without a panic.
 func FuzzSnapshot(f *testing.F) {
 	for _, version := range versions(f) {
 		for _, prefix := range []string{"", "compressed-"} {
@@ -98,7 +98,8 @@ func FuzzSnapshot(f *testing.F) {
 	})
 }
 
-// FuzzSnappy decompresses any bytes.
+// FuzzSnappy: any bytes can be decompressed, without a panic and without more output than the
+// format permits.
 func FuzzSnappy(f *testing.F) {
 	f.Add([]byte("\x0b\x28hello world"))
 	f.Add([]byte("\x0a\x00a\x22\x01\x00"))

@@ -39,8 +39,8 @@ func versions(t testing.TB) []string {
 	return names
 }
 
-// unpack returns a folder with a version's files as its server had them, and what they must tell.
-// The files whose names begin with prefix come without it.
+// unpack returns a folder with a version's files as its server had them, and what a client wrote.
+// The prefix is removed from names that begin with it.
 func unpack(t testing.TB, version, prefix string) (dir string, want golden) {
 	t.Helper()
 	dir = t.TempDir()
@@ -112,7 +112,7 @@ func mustOpen(t testing.TB, dirs ...string) *Log {
 	return l
 }
 
-// collect reads a range.
+// collect returns the transactions and the problems of a range.
 func collect(l *Log, r Range) (txns []Txn, problems []*Problem) {
 	for txn, err := range l.Txns(r) {
 		if err != nil {
@@ -124,7 +124,7 @@ func collect(l *Log, r Range) (txns []Txn, problems []*Problem) {
 	return txns, problems
 }
 
-// text writes transactions without what the client did not know.
+// text returns transactions as text, without the times and the cxids, which a client does not know.
 func text(txns []Txn) string {
 	var b strings.Builder
 	for _, t := range txns {
@@ -208,7 +208,8 @@ func normal(n Node) Node {
 	return n
 }
 
-// TestGoldenCompressed reads compressed snapshots, which are of other runs of the same scenario.
+// TestGoldenCompressed: compressed snapshots are read whole. They are of other runs of the same
+// scenario.
 func TestGoldenCompressed(t *testing.T) {
 	read := 0
 	for _, version := range versions(t) {

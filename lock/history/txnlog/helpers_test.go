@@ -1,4 +1,4 @@
-// What several tests need: logs that are made by hand.
+// Helpers: logs that are made by hand.
 
 package txnlog
 
@@ -23,7 +23,7 @@ func str(b []byte, s string) []byte {
 	return append(u32(b, int32(len(s))), s...)
 }
 
-// record is a transaction as it stands in a log.
+// record returns a transaction as it stands in a log.
 func record(zxid int64, at time.Time, kind int32, body []byte) []byte {
 	b := u64(nil, 0x1000)
 	b = u32(b, 1)
@@ -33,19 +33,19 @@ func record(zxid int64, at time.Time, kind int32, body []byte) []byte {
 	return append(b, body...)
 }
 
-// setData is a record that writes to /n.
+// setData returns a record that writes to /n.
 func setData(zxid int64, at time.Time, data string) []byte {
 	return record(zxid, at, 5, u32(str(str(nil, "/n"), data), 1))
 }
 
-// frame makes an entry of a record.
+// frame returns a log's entry with a record.
 func frame(record []byte) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(adler32.Checksum(record)))
 	b = append(u32(b, int32(len(record))), record...)
 	return append(b, 'B')
 }
 
-// file makes a log of records.
+// file returns the bytes of a log file with the records.
 func file(records ...[]byte) []byte {
 	b := append([]byte("ZKLG"), 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0)
 	for _, r := range records {
@@ -54,10 +54,9 @@ func file(records ...[]byte) []byte {
 	return b
 }
 
-// zx makes a zxid.
 func zx(epoch, counter int64) int64 { return epoch<<32 | counter }
 
-// run makes the records from..to of an epoch, a second apart; data tells runs apart.
+// run returns records of an epoch, a second apart, with the counters from..to and the same data.
 func run(epoch, from, to int64, data string) [][]byte {
 	var records [][]byte
 	for c := from; c <= to; c++ {
@@ -67,7 +66,7 @@ func run(epoch, from, to int64, data string) [][]byte {
 	return records
 }
 
-// write writes files into a folder: name, content, name, content.
+// write writes files, by name, into a new folder, and returns the folder.
 func write(t testing.TB, files map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +78,7 @@ func write(t testing.TB, files map[string][]byte) string {
 	return dir
 }
 
-// zxids writes the zxids of transactions as runs: 0/1-5 1/1-3.
+// zxids returns the zxids of transactions as runs: 0/1-5 1/1-3.
 func zxids(txns []Txn) string {
 	var b strings.Builder
 	for i := 0; i < len(txns); {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// named returns a log's name.
+// named returns the name of a log by its first zxid.
 func named(zxid int64) string { return fmt.Sprintf("log.%x", zxid) }
 
 func snapNamed(zxid int64) string { return fmt.Sprintf("snapshot.%x", zxid) }
 
-// told writes problems without their folders.
+// told returns problems as text, with the indexes of their folders.
 func told(l *Log, problems []*Problem) string {
 	var b strings.Builder
 	for i, p := range problems {
@@ -160,7 +160,8 @@ func TestSeveralFolders(t *testing.T) {
 	}
 }
 
-// TestMajority has two of three folders agree against the first one.
+// TestMajority: if two of three folders agree against the first one, their transactions are read,
+// and the difference is reported.
 func TestMajority(t *testing.T) {
 	mine, theirs := run(1, 1, 10, "mine"), run(1, 1, 10, "theirs")
 	a := write(t, map[string][]byte{named(zx(1, 1)): file(slices.Concat(theirs[:5], mine[5:])...)})
@@ -177,7 +178,7 @@ func TestMajority(t *testing.T) {
 	}
 }
 
-// TestDigest has servers whose digests of the tree differ: the transactions are the same.
+// TestDigest: transactions that differ only in the digest of the tree are the same.
 func TestDigest(t *testing.T) {
 	records := run(1, 1, 10, "data")
 	var with [][]byte
@@ -192,8 +193,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestRange reads parts of a log of four files, and no more files than necessary: the others are
-// deleted first.
+// TestRange: Txns returns the transactions of a range, and reads no more files than necessary.
 func TestRange(t *testing.T) {
 	at := func(epoch, c int64) time.Time {
 		return start.Add(time.Duration(epoch)*time.Hour + time.Duration(c)*time.Second)
@@ -265,8 +265,7 @@ func TestRange(t *testing.T) {
 	})
 }
 
-// TestSteppedClock has a leader whose clock goes an hour ahead and back: the range by time is without
-// holes.
+// TestSteppedClock: if the leader's clock goes an hour ahead and back, a range by time has no gaps.
 func TestSteppedClock(t *testing.T) {
 	var records [][]byte
 	for c := range int64(30) {
@@ -342,7 +341,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestProgress is told of all bytes, each once.
+// TestProgress: the progress rises to the size of all files.
 func TestProgress(t *testing.T) {
 	var files = map[string][]byte{}
 	for i := range int64(3) {
@@ -371,7 +370,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestKeep keeps transactions over later ones, of several buffers.
+// TestKeep: transactions can be kept while later ones are read into the same buffers.
 func TestKeep(t *testing.T) {
 	var records [][]byte
 	for i := range int64(6000) {
@@ -388,7 +387,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestStop ends an iteration early.
+// TestStop: an iteration can end early, and the log can be read again.
 func TestStop(t *testing.T) {
 	l := mustOpen(t, write(t, map[string][]byte{"log.1": file(run(0, 1, 30, "data")...), "log.2": nil}))
 	for range 2 {

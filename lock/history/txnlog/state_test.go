@@ -28,7 +28,8 @@ func create(path, data string, ephemeral bool, cversion int32) Op {
 	return Op{Kind: OpCreate, Path: path, Data: []byte(data), Ephemeral: ephemeral, CVersion: cversion}
 }
 
-// TestStateEndOfSession deletes what a session leaves, named by the log or not.
+// TestStateEndOfSession: the end of a session deletes its ephemeral nodes, whether the log names
+// them or not.
 func TestStateEndOfSession(t *testing.T) {
 	s := NewState(nil)
 	apply(s, 1, 7, Op{Kind: OpBeginSession, Timeout: time.Minute})
@@ -54,7 +55,8 @@ func TestStateEndOfSession(t *testing.T) {
 	}
 }
 
-// TestStateFuzzy applies to a snapshot what it has already, in part.
+// TestStateFuzzy: transactions that a fuzzy snapshot already shows can be applied again, and give
+// the exact tree.
 func TestStateFuzzy(t *testing.T) {
 	history := [][]Op{
 		{create("/a", "1", false, 1)},
@@ -76,7 +78,7 @@ func TestStateFuzzy(t *testing.T) {
 	run(whole, 0, len(history))
 	for from := range history {
 		for to := from; to <= len(history); to++ {
-			// The snapshot was begun after from transactions, and has all up to to.
+			// The snapshot begins after transaction from, and shows all transactions up to to.
 			fuzzy := NewState(nil)
 			run(fuzzy, 0, to)
 			fuzzy.zxid, fuzzy.latest = int64(from), int64(to)
@@ -96,7 +98,7 @@ func TestStateFuzzy(t *testing.T) {
 	}
 }
 
-// TestStateKeep keeps only a part of the tree.
+// TestStateKeep: a state with a filter keeps only a part of the tree.
 func TestStateKeep(t *testing.T) {
 	s := NewState(func(path string) bool { return strings.HasPrefix(path, "/locks") })
 	apply(s, 1, 7, create("/locks", "", false, 1), create("/other", "", false, 2), create("/locks/a", "", false, 1))
@@ -106,7 +108,7 @@ func TestStateKeep(t *testing.T) {
 	}
 }
 
-// TestStateData changes what the caller keeps of a transaction.
+// TestStateData: a state has its own copy of a transaction's data.
 func TestStateData(t *testing.T) {
 	s := NewState(nil)
 	data := []byte("data")
@@ -121,7 +123,7 @@ func TestStateData(t *testing.T) {
 	}
 }
 
-// TestLoadFails has broken snapshots: the state is empty after them, and the next one is at hand.
+// TestLoadFails: Load of a broken snapshot returns an error, and the state is empty afterwards.
 func TestLoadFails(t *testing.T) {
 	dir, _ := unpack(t, "3.9.5", "")
 	l := mustOpen(t, dir)

@@ -43,7 +43,6 @@ func (w world) clock(label string, servers ...string) *Clock {
 	return New(conn, simtest.Root, open, local, znode.NewID)
 }
 
-// sampled returns a clock with a sample.
 func (w world) sampled(label string, servers ...string) *Clock {
 	w.Helper()
 	c := w.clock(label, servers...)
@@ -59,7 +58,7 @@ func (w world) writes(label string) int {
 	return n["multi"] + n["setData"]
 }
 
-// prove gets the proof for a write from before the epoch.
+// prove proves that a write is from before the epoch. An error fails the test.
 func (w world) prove(c *Clock) {
 	w.Helper()
 	if err := c.Prove(w.Ctx, c.Now(), 1); err != nil {
@@ -67,8 +66,8 @@ func (w world) prove(c *Clock) {
 	}
 }
 
-// marked checks that the clock counts from the mark's stamp, or from its own first sample if since
-// is 0.
+// marked checks that the clock is marked, and that it counts from since in Unix ms, unless since is
+// 0.
 func (w world) marked(c *Clock, since int64) {
 	w.Helper()
 	if now := c.Now(); !now.Marked || since != 0 && now.Since.Milliseconds() != since {
@@ -76,7 +75,6 @@ func (w world) marked(c *Clock, since int64) {
 	}
 }
 
-// mark returns the mark's node.
 func (w world) mark() *locktest.Node {
 	w.Helper()
 	n, ok := w.Node(markPath)
@@ -120,8 +118,8 @@ func TestSample(t *testing.T) {
 	})
 }
 
-// TestSampleOverALostReply: the transaction leaves nothing behind, applied or not, and is sent
-// again.
+// TestSampleOverALostReply: if the request or the reply of a sample is lost, the client sends the
+// transaction again. No node is left.
 func TestSampleOverALostReply(t *testing.T) {
 	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
 		simulate(t, func(w world) {
@@ -137,7 +135,7 @@ func TestSampleOverALostReply(t *testing.T) {
 	}
 }
 
-// once applies the fault to one request of that operation. There must be one.
+// once applies the fault to one request of the operation. There must be such a request.
 func (w world) once(op string, f locktest.Fault) {
 	var done atomic.Bool
 	w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -175,7 +173,7 @@ func TestSampleFails(t *testing.T) {
 	})
 }
 
-// setACL gives all users those permissions on a node.
+// setACL gives all users the permissions on a node.
 func (w world) setACL(path string, perms int32) {
 	w.Helper()
 	z, events, err := zk.Connect(w.Servers(), simtest.SessionTimeout, zk.WithDialer(w.Dialer("admin")), zk.WithLogInfo(false))
@@ -244,7 +242,8 @@ func TestProveEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestMarkIsWrittenOnceAnEpoch: the first judge that needs the mark writes it; the others read it.
+// TestMarkIsWrittenOnceAnEpoch: the first judge that needs the mark writes it; the other judges read
+// it.
 func TestMarkIsWrittenOnceAnEpoch(t *testing.T) {
 	simulate(t, func(w world) {
 		var clocks []*Clock
@@ -275,7 +274,7 @@ func TestMarkIsWrittenOnceAnEpoch(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 			}
-			slices.Reverse(clocks) // another one is first
+			slices.Reverse(clocks) // another judge is the first
 		}
 	})
 }
@@ -295,7 +294,8 @@ func TestMarkTellsWhoComesLater(t *testing.T) {
 	})
 }
 
-// TestMarkOfANewerEpoch: the judge's sample is from an old leader, so it first takes another.
+// TestMarkOfANewerEpoch: a judge whose sample is from an old leader does not use the mark of a
+// newer epoch. It first takes another sample.
 func TestMarkOfANewerEpoch(t *testing.T) {
 	simulate(t, func(w world) {
 		c := w.sampled("a")
@@ -311,8 +311,8 @@ func TestMarkOfANewerEpoch(t *testing.T) {
 	})
 }
 
-// TestMarkThatIsDenied: if the mark cannot be created, written or read, the judge uses its own
-// first sample.
+// TestMarkThatIsDenied: if an ACL denies to create, write or read the mark, the judge counts from
+// its own first sample, and does not ask again.
 func TestMarkThatIsDenied(t *testing.T) {
 	for name, deny := range map[string]func(w world){
 		"to make": func(w world) { w.setACL(simtest.Root, zk.PermRead) },
@@ -347,8 +347,8 @@ func TestMarkThatIsDenied(t *testing.T) {
 	}
 }
 
-// TestMarkAtALaggingServer: the server does not show the written mark yet, or shows that of an
-// earlier epoch. The leader's refusal reveals that, and the judge syncs and reads.
+// TestMarkAtALaggingServer: the judge's server does not show the mark yet, or shows that of an
+// earlier epoch. The judge does not write the mark again, and counts from its stamp.
 func TestMarkAtALaggingServer(t *testing.T) {
 	for _, epochs := range []int{0, 1} {
 		simulate(t, func(w world) {
@@ -379,7 +379,8 @@ func TestMarkAtALaggingServer(t *testing.T) {
 	}
 }
 
-// TestMarkIsRacedFor: several judges find no mark, or an old one, at the same time.
+// TestMarkIsRacedFor: if several judges find no mark, or an old one, at the same time, the mark is
+// written once.
 func TestMarkIsRacedFor(t *testing.T) {
 	simulate(t, func(w world) {
 		clocks := make([]*Clock, 5)
@@ -416,7 +417,8 @@ func TestMarkIsRacedFor(t *testing.T) {
 	})
 }
 
-// TestMarkOverALostReply: after a lost reply, the writer recognizes its own mark.
+// TestMarkOverALostReply: after a lost reply the writer recognizes its own mark, and does not write
+// it again.
 func TestMarkOverALostReply(t *testing.T) {
 	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
 		simulate(t, func(w world) {

@@ -15,12 +15,12 @@ const ms = time.Millisecond
 // at returns an instant of a machine that has not slept.
 func at(mono time.Duration) Instant { return Instant{Mono: mono, Wall: mono + 1000*time.Hour} }
 
-// zxid returns the zxid of that number in that epoch.
+// zxid returns the zxid of a transaction by its epoch, and its number in the epoch.
 func zxid(epoch, number int64) int64 { return epoch<<32 | number }
 
-// TestWindowHoldsTheLeadersClock draws a leader, a client whose clock is wrong by up to the allowed
-// rate, and slow samples. The window always contains the leader's time, and is no wider than
-// necessary. A correct clock is never considered displaced.
+// TestWindowHoldsTheLeadersClock: for a client whose clock is wrong by up to the allowed rate, and
+// slow samples, the window always contains the leader's time, and is not wider than the delays and
+// the drift require. A correct clock is never considered displaced.
 func TestWindowHoldsTheLeadersClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ppm := float64(rapid.IntRange(-499, 499).Draw(t, "ppm"))
@@ -161,8 +161,8 @@ func TestTermBegins(t *testing.T) {
 	}
 }
 
-// TestStepsCannotHide: a leader's clock steps by any amount between samples. Within a term its
-// error never exceeds half of the smallest grace plus the uncertainty of one request.
+// TestStepsCannotHide: if a leader's clock steps by any amount between samples, its error within a
+// term never exceeds half of the smallest grace plus the uncertainty of one request.
 func TestStepsCannotHide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -193,7 +193,7 @@ func TestStepsCannotHide(t *testing.T) {
 			if now.Term != term {
 				term, begun, offThen = now.Term, mono, off
 			}
-			drift := 2 * (mono - begun) / znode.RateError // our own clock may drift as much
+			drift := 2 * (mono - begun) / znode.RateError // the client's own clock may drift as much
 			if moved := (off - offThen).Abs(); moved > MinGrace/2+open+drift {
 				t.Fatalf("sample %d: the leader's clock has moved by %v within a term; %v were seen", i, moved, c.displaced)
 			}
@@ -204,8 +204,8 @@ func TestStepsCannotHide(t *testing.T) {
 	})
 }
 
-// TestTransactionsThatBeginAnew: a write whose zxid is lower than one that was known before its
-// send is on servers that have lost their data. All earlier knowledge is invalid.
+// TestTransactionsThatBeginAnew: if a write has a lower zxid than one that was known before its
+// send, the servers have lost their data. All earlier knowledge is discarded.
 func TestTransactionsThatBeginAnew(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
@@ -219,8 +219,9 @@ func TestTransactionsThatBeginAnew(t *testing.T) {
 	}
 }
 
-// TestANewSessionDoubtsTheTerm: servers may have lost their data and numbered past it. A write
-// numbered below the term may be younger, until another term begins.
+// TestANewSessionDoubtsTheTerm: in a new session, the servers may have lost their data and numbered
+// past it. So a write with a zxid below the term's may be younger than the term, until another term
+// begins.
 func TestANewSessionDoubtsTheTerm(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
@@ -308,8 +309,8 @@ func TestObserveMark(t *testing.T) {
 	}
 }
 
-// TestMarkSaysNothingOfALaterTerm: the clock that stamped the mark was displaced since, so the mark
-// does not count. That of the next epoch counts again.
+// TestMarkSaysNothingOfALaterTerm: if the clock that stamped the mark was displaced since, the mark
+// does not count. The next epoch is not marked from the start.
 func TestMarkSaysNothingOfALaterTerm(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 1), 1_000_000, at(0), at(0))

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestSleepIsCounted: the system is not asked for the sleep each time. Sleep counts nevertheless,
-// however the wall clock was set since, and does not count while both clocks advance together.
+// TestSleepIsCounted: sleep counts, however the wall clock was set since. While both clocks advance
+// together, the system is not asked for the sleep again.
 func TestSleepIsCounted(t *testing.T) {
 	at := Instant{Mono: time.Minute, Wall: 400 * time.Hour}
 	slept, asked := 5*time.Hour, 0
@@ -58,7 +58,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestSystemGoesOn: two readings of the machine's clocks advance.
+// TestSystemGoesOn: the second of two readings of the machine's monotonic clock is not earlier.
 func TestSystemGoesOn(t *testing.T) {
 	read := System()
 	if a, b := read(), read(); a.Mono < 0 || b.Mono < a.Mono || a.Wall <= 0 {

@@ -36,7 +36,8 @@ func (m *ensemble) span(most time.Duration) time.Duration {
 	return time.Duration(m.random.Int64N(int64(most) + 1))
 }
 
-// goOn advances the time by up to most.
+// goOn advances the time by up to most. The judge's sample is recent only if it advanced by less
+// than a millisecond.
 func (m *ensemble) goOn(most time.Duration) {
 	d := m.span(most)
 	m.real += d
@@ -53,7 +54,8 @@ func (m *ensemble) write() znode.Stat {
 	return znode.Stat{Mzxid: zxid(m.epoch, m.number), Mtime: (100_000*time.Second + m.real + m.off).Milliseconds()}
 }
 
-// renew writes the entry. The write takes a while, and is the holder's only knowledge.
+// renew writes the entry, unless the holder is dead. The write takes up to 600 ms, and its reply
+// may be lost.
 func (m *ensemble) renew() {
 	if m.dead {
 		return
@@ -68,7 +70,7 @@ func (m *ensemble) renew() {
 	}
 }
 
-// sample makes the judge take a sample, or read the epoch's mark.
+// sample makes the judge take a sample. Each way takes up to slowest.
 func (m *ensemble) sample(slowest time.Duration) {
 	sent := m.at(m.judge)
 	m.goOn(slowest)
@@ -85,14 +87,13 @@ func (m *ensemble) lookAtMark() {
 	m.clock.ObserveMark(m.mark.Mzxid, m.mark.Mtime)
 }
 
-// elect replaces the leader.
 func (m *ensemble) elect() {
 	m.epoch += 1 + m.random.Int64N(2)
 	m.number, m.off, m.sampled = 0, m.span(4*time.Hour)-2*time.Hour, false
 }
 
-// step steps the leader's clock: by any amount if the judge has just taken a sample, otherwise by
-// less than a waiter's grace covers.
+// step steps the leader's clock by any amount if the judge has just taken a sample. Otherwise it
+// does nothing.
 func (m *ensemble) step() {
 	if m.sampled {
 		m.off += m.span(4*time.Hour) - 2*time.Hour
@@ -123,8 +124,8 @@ func newEnsemble(random *rand.Rand) *ensemble {
 	return m
 }
 
-// TestNobodyIsTakenForDeadWhileItTrustsItsLease: whatever leaders follow each other, with clocks
-// hours apart, steps, and elections faster than a lease, no live entry is judged expired. A dead
+// TestNobodyIsTakenForDeadWhileItTrustsItsLease: no live entry is judged expired, whatever leaders
+// follow each other, with clocks hours apart, steps, and elections faster than a lease. A dead
 // holder is judged expired within a lease and the grace on the judge's own clock.
 func TestNobodyIsTakenForDeadWhileItTrustsItsLease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// begun returns an exchange whose first token was sent, with a nonce that is known.
+// begun returns an exchange that has sent its empty first token, and uses the given client nonce.
 func begun(t testing.TB, user, password, cnonce string) *Exchange {
 	t.Helper()
 	x := New(user, password)
@@ -58,7 +58,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// TestFalseServer: a server that does not prove that it knows the password is refused, for good.
+// TestFalseServer: a server that does not prove that it knows the password is refused with
+// ErrDenied.
 func TestFalseServer(t *testing.T) {
 	for _, last := range []string{"rspauth=d9b4c3de07f136ba33847f85abb9276a", "rspauth=", "rspauth=00000000000000000000000000000000", "rspauth", "x=y", "", strings.Repeat("a", 3000)} {
 		x := begun(t, "svc", "secret", "OA6MHXh6VqTrRk")
@@ -71,8 +72,9 @@ func TestFalseServer(t *testing.T) {
 	}
 }
 
-// TestRefusedAlthoughKept: with allowSaslFailedClients, a server keeps the connection of a client
-// that it has refused.
+// TestRefusedAlthoughKept: a server with allowSaslFailedClients keeps the connection of a client
+// that it has refused. The client recognizes the refusal, and does not take the server for an
+// impostor.
 func TestRefusedAlthoughKept(t *testing.T) {
 	x := begun(t, "svc", "wrong", "x")
 	if _, err := x.Next([]byte(challenge)); err != nil {

@@ -14,8 +14,8 @@ import (
 var large = Terms{TTL: testTTL, Grace: testGrace, Metadata: map[string]string{"x": strings.Repeat("x", 4000)}}
 
 // TestServerThatTakesLess: the server closes the connection of a client that renews more than ten
-// at once, as with a small jute.maxbuffer. No hold is lost. The client learns the limit at the
-// first renewal, and forgets it later, because another server may have another limit.
+// entries at once, as with a small jute.maxbuffer. No hold is lost. The client learns the limit at
+// the first renewal, and forgets it later, because another server may have another limit.
 func TestServerThatTakesLess(t *testing.T) {
 	simulate(t, func(w *world) {
 		const n = 50
@@ -59,8 +59,8 @@ func TestServerThatTakesLess(t *testing.T) {
 	})
 }
 
-// TestHalvesOfALostReply: a batch was applied as a whole. For each half, a read of one member shows
-// that.
+// TestHalvesOfALostReply: a batch was applied, and its reply lost. Two more transactions, one for
+// each half, find that out, and no entry is written twice.
 func TestHalvesOfALostReply(t *testing.T) {
 	simulate(t, func(w *world) {
 		const n = 50

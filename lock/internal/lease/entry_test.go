@@ -28,9 +28,9 @@ func slept(mono, d time.Duration) clock.Instant {
 	return now
 }
 
-// TestLeaseEndsBeforeOthersMayEnter draws a holder with a wrong clock, and a write that the leader
-// stamped some time after its send. Other clients respect the entry until at least stamp + TTL by
-// the leader's clock. The holder must have stopped before that, even with a late timer.
+// TestLeaseEndsBeforeOthersMayEnter: the leader stamps a write some time after its send, and other
+// clients respect the entry for the TTL from this stamp. A holder with a wrong clock stops before
+// that, even with a late timer. It gives up at most 0.1% of the TTL and 10 ms.
 func TestLeaseEndsBeforeOthersMayEnter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ppm := float64(rapid.IntRange(-500, 500).Draw(t, "ppm"))
@@ -49,8 +49,8 @@ func TestLeaseEndsBeforeOthersMayEnter(t *testing.T) {
 	})
 }
 
-// owner records the calls, and reads the entry in each, which works only if the entry's lock is not
-// held.
+// owner records its calls, and reads the entry in each, which works only if the entry's mutex is
+// not held.
 type owner struct {
 	entry *Entry
 
@@ -91,7 +91,7 @@ func testEntry(state State) (*Entry, *owner, *clock.Instant) {
 	return o.entry, o, &now
 }
 
-// limited sets max_hold so that the hold ends at that time.
+// limited sets max_hold so that the hold ends at the given time.
 func limited(e *Entry, at time.Duration) { e.granted, e.MaxHold = 1, at-1 }
 
 // TestEndOfEntry: the earliest of three ends counts: that of the last lease, that of a write in
@@ -225,7 +225,8 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	}
 }
 
-// TestEachChangeIsToldOnce: the owner is called after each change, without the entry's lock.
+// TestEachChangeIsToldOnce: the owner is called once after each change, while the entry's mutex is
+// not held.
 func TestEachChangeIsToldOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -347,8 +348,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestDoubtIsKept: a write in doubt is repeated with the same bytes, whatever else fails meanwhile.
-// Until then the earlier end counts. A write that was not applied is forgotten.
+// TestDoubtIsKept: a write in doubt is repeated with the same bytes until its outcome is known.
+// Until then the earlier of the two ends counts. A write that was certainly refused is forgotten.
 func TestDoubtIsKept(t *testing.T) {
 	const short = 2 * time.Second
 	e, _, now := testEntry(Held)

@@ -113,7 +113,7 @@ func (w *world) onFirst(f locktest.Fault) {
 	}
 }
 
-// hold creates a node and the hold on it.
+// hold creates a node, and returns the held entry of it.
 func (w *world) hold(name string, t Terms) (*Entry, *owner) {
 	w.Helper()
 	o := &owner{entry: new(Entry)}
@@ -141,7 +141,7 @@ func (w *world) holds(n int, t Terms) []*Entry {
 
 var plain = Terms{TTL: testTTL, Grace: testGrace}
 
-// write writes a node by another client.
+// write writes a node, as another client.
 func (w *world) write(path, data string) {
 	w.Helper()
 	if _, err := w.other.Multi(w.Ctx, &zk.SetDataRequest{Path: path, Data: []byte(data), Version: -1}); err != nil {
@@ -149,7 +149,7 @@ func (w *world) write(path, data string) {
 	}
 }
 
-// remove deletes a node by another client.
+// remove deletes a node, as another client.
 func (w *world) remove(path string) {
 	w.Helper()
 	if _, err := w.other.Multi(w.Ctx, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
@@ -217,8 +217,8 @@ func TestKeeperSleepsThroughShortHolds(t *testing.T) {
 	})
 }
 
-// TestHoldAfterASuspend: the keeper's timer stood still during the suspend, and is too late for a
-// hold that begins right after.
+// TestHoldAfterASuspend: a fixed lease that begins right after a suspend ends in time, although the
+// keeper's timer stood still during the suspend.
 func TestHoldAfterASuspend(t *testing.T) {
 	for _, with := range []string{"nothing", "another hold"} {
 		t.Run(with, func(t *testing.T) {
@@ -311,8 +311,8 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// TestLostReply: the batch was applied, and one member's bytes show that for all. The leases count
-// from the first attempt.
+// TestLostReply: after a lost request or reply, the batch is applied once. To know that, at most
+// one entry is read.
 func TestLostReply(t *testing.T) {
 	for name, f := range map[string]struct {
 		drop locktest.Drop
@@ -341,15 +341,15 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// TestMembersAreApart: an entry whose node has gone, or which another client wrote, ends. The
-// others of its batch are renewed at once.
+// TestMembersAreApart: an entry whose node was deleted, or which another client wrote, ends. The
+// other entries of its batch are renewed.
 func TestMembersAreApart(t *testing.T) {
 	simulate(t, func(w *world) {
 		all := w.holds(10, plain)
 		same, _ := w.Node(all[7].Path)
 		w.remove(all[2].Path)
 		w.write(all[5].Path, "another client's")
-		w.write(all[7].Path, string(same.Data)) // our bytes, written by another client
+		w.write(all[7].Path, string(same.Data)) // this client's bytes, written by another client
 		w.sent()
 		time.Sleep(testTTL / 3)
 		w.Until("the others are renewed", func() bool { return w.keeper.Renewals() == 7 })
@@ -370,13 +370,13 @@ func TestMembersAreApart(t *testing.T) {
 	})
 }
 
-// TestReadBack: an entry was found at a later version. Our bytes prove our own write only if an
-// attempt may have been applied. If so, that holds for all entries of the batch, and the lease
-// counts from the first attempt.
+// TestReadBack: an entry is found at a later version, with the bytes of this client's write. That
+// proves the write only if an attempt may have been applied. If the write is of this batch,
+// the whole batch was applied, and the lease counts from the first attempt.
 func TestReadBack(t *testing.T) {
 	for _, tt := range []struct {
 		name                 string
-		ours, doubt, earlier bool // the bytes are ours; the write was in doubt; it was sent before this batch
+		ours, doubt, earlier bool // the bytes are this client's; the write was in doubt; it was sent before this batch
 		tried                bool
 		all                  bool
 		want                 error
@@ -428,7 +428,8 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// TestOverwrittenInDoubt: the reply was lost, and then another client wrote the node.
+// TestOverwrittenInDoubt: if the reply to a renewal is lost, and then another client writes the
+// node, the hold ends with ErrTaken.
 func TestOverwrittenInDoubt(t *testing.T) {
 	simulate(t, func(w *world) {
 		e, _ := w.hold("e", plain)
@@ -490,7 +491,8 @@ func TestRefusedAsAWhole(t *testing.T) {
 	})
 }
 
-// TestUnansweredRenewal: a renewal without a reply counts as an outage after a third of the TTL.
+// TestUnansweredRenewal: a renewal whose reply takes longer than a third of the TTL counts as an
+// outage.
 func TestUnansweredRenewal(t *testing.T) {
 	const ttl = 3 * time.Second // less than the time until the connection fails
 	for delay, want := range map[time.Duration]bool{ttl/3 - 50*ms: false, ttl/3 + 50*ms: true} {
@@ -506,8 +508,8 @@ func TestUnansweredRenewal(t *testing.T) {
 	}
 }
 
-// TestRefreshWaitsForAYoungerWrite: a write that was in flight before the call does not suffice.
-// The call ends with its context.
+// TestRefreshWaitsForAYoungerWrite: Refresh waits for a write that was sent after the call. It
+// returns when its context ends.
 func TestRefreshWaitsForAYoungerWrite(t *testing.T) {
 	simulate(t, func(w *world) {
 		e, _ := w.hold("e", plain)
@@ -532,7 +534,7 @@ func TestRefreshWaitsForAYoungerWrite(t *testing.T) {
 	})
 }
 
-// TestKeeperEnds: holds end with the keeper's reason; waiters do not end.
+// TestKeeperEnds: holds end with the keeper's reason, and waiters do not end.
 func TestKeeperEnds(t *testing.T) {
 	simulate(t, func(w *world) {
 		e, o := w.hold("e", plain)

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestOverwrittenBy: only a force-release of this very incarnation breaks an entry.
+// TestOverwrittenBy: only a force-release of the entry's own incarnation is ErrBroken. The record
+// of another incarnation is ErrAttached.
 func TestOverwrittenBy(t *testing.T) {
 	made := Terms{}
 	enqueued := Terms{Detached: true}

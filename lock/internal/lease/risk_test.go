@@ -83,7 +83,7 @@ func TestAtRiskAfterAPause(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		now  clock.Instant
-		left time.Duration // -1: not told
+		left time.Duration // -1: no warning
 		ends bool
 	}{
 		{"short", at(end - time.Second), time.Second, false},
@@ -101,8 +101,8 @@ func TestAtRiskAfterAPause(t *testing.T) {
 }
 
 // TestSafeAgain: an acknowledged renewal withdraws an unreceived warning, and the next risk is
-// reported again. A late acknowledgment of an old write does not make the hold safe, nor does any
-// before max_hold.
+// reported again. A late acknowledgment of an old write does not make the hold safe, nor does a
+// renewal if max_hold is near.
 func TestSafeAgain(t *testing.T) {
 	renew := func(e *Entry, sent, now time.Duration) {
 		e.writing = &write{ttl: testTTL, first: at(sent)}
@@ -191,8 +191,8 @@ func TestRiskOfFailingRenewals(t *testing.T) {
 	})
 }
 
-// TestStalls: a waiter whose renewals fail counts. A fixed lease does not, nor does a hold that
-// max_hold ends.
+// TestStalls: a waiter whose renewals fail counts as stalled. A fixed lease does not, nor does a
+// hold that max_hold ends.
 func TestStalls(t *testing.T) {
 	now := at(0)
 	k := NewKeeper(Options{Clock: &clock.Clock{Local: func() clock.Instant { return now }}, Jitter: func(d, _ time.Duration) time.Duration { return d }})

@@ -37,8 +37,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestFull: a blocked delivery delays the others, and no caller. Excess deliveries are dropped and
-// counted.
+// TestFull: a blocked delivery delays later deliveries, and no caller. Excess deliveries are
+// dropped and counted.
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, stuck, made := New(3), make(chan struct{}), 0

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// history has a place, its waiters by name, and its answers.
+// history is a place, with its waiters by name and its answers.
 type history struct {
 	Place[string]
 	now     time.Duration
@@ -59,7 +59,7 @@ func (h *history) do(t *testing.T, op string) {
 		h.say("%s%s", steps[step], e)
 	case "cancel":
 		h.say("%v", h.Cancel(h.waiters[arg]))
-	case "arrive": // the first join brings that entry, "" none
+	case "arrive": // the first join ends with the entry, or without one
 		h.End(h.joining[0])
 		h.joining = h.joining[1:]
 		w := h.Next()
@@ -117,7 +117,7 @@ func (h *history) do(t *testing.T, op string) {
 	h.check(t, op)
 }
 
-// check checks the invariants.
+// check checks what is true of a place at any time.
 func (h *history) check(t *testing.T, op string) {
 	_, held := h.Holder()
 	_, kept := h.Kept()
@@ -133,7 +133,7 @@ func (h *history) check(t *testing.T, op string) {
 	}
 }
 
-// TestPlace runs scripts: each operation is followed by the place's answer.
+// TestPlace: each operation of a script has the answers that follow it.
 func TestPlace(t *testing.T) {
 	const window = 10 * time.Millisecond
 	for _, tt := range []struct {

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestDecide checks all combinations of a contender's knowledge. Only these admit it: no contender
-// is ahead; the writer ahead only reads; or the predecessor was seen, held the lock, and has gone.
-// The contender's own entry must be fresh too.
+// TestDecide: of all combinations of a contender's knowledge, only these admit it: no contender is
+// ahead; the writer ahead only reads; or the predecessor was seen, held the lock, and has left. The
+// contender's own entry must be fresh too.
 func TestDecide(t *testing.T) {
 	flags := []bool{false, true}
 	for _, admitted := range flags {
@@ -49,7 +49,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestPositionOf checks the position of each contender by a list.
+// TestPositionOf: by a list, each contender is admitted or waits for the entry of the table.
 func TestPositionOf(t *testing.T) {
 	const g = "0123456789abcdef-"
 	for _, tt := range []struct {
@@ -87,7 +87,7 @@ func TestPositionOf(t *testing.T) {
 	}
 }
 
-// TestPlaceByTheReply checks the position of a contender by the reply to its join, without a list.
+// TestPlaceByTheReply: the reply to a join gives the position of the table, without a list.
 func TestPlaceByTheReply(t *testing.T) {
 	const g = "0123456789abcdef-"
 	for _, tt := range []struct {
@@ -125,7 +125,8 @@ func TestPlaceByTheReply(t *testing.T) {
 	}
 }
 
-// TestPlacesOfUnlikeRequests: each request finds its own place among many.
+// TestPlacesOfUnlikeRequests: a hundred requests with different metadata have a place each, and
+// find it again.
 func TestPlacesOfUnlikeRequests(t *testing.T) {
 	q, lock := offline(new(local)), new(lockState)
 	request := func(i int) *Request {

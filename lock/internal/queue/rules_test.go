@@ -48,7 +48,7 @@ func parse(t *testing.T, nodes ...string) []znode.Name {
 
 const generation = "9f86d081884c7d65"
 
-// TestDraftIsNew: no two requests share an attempt's id or a generation.
+// TestDraftIsNew: no two drafts have the same attempt's id or the same generation.
 func TestDraftIsNew(t *testing.T) {
 	q := offline(new(local))
 	q.Conn = new(zkconn.Conn)
@@ -109,8 +109,8 @@ func TestUnlikeRequests(t *testing.T) {
 	}
 }
 
-// TestOldSampleTellsNothingOfAnOutage: a write after the last sample may be older than an outage
-// that came later.
+// TestOldSampleTellsNothingOfAnOutage: only the first sample after an outage shows which writes may
+// be older than the outage. A sample from before it shows none.
 func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
 	l := &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
 	q := offline(l)
@@ -156,7 +156,8 @@ func TestParentDeletion(t *testing.T) {
 	}
 }
 
-// TestCountRoom: the room is the number of permits minus those of all contenders.
+// TestCountRoom: Room is the number of such requests that all permits suffice for. Free is the
+// number that fits beside the listed contenders, plus the joins in flight.
 func TestCountRoom(t *testing.T) {
 	q := offline(new(local))
 	s := &lockState{name: "x"}

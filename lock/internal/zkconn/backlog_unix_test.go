@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestDialOfAServerThatDoesNotAccept: the dial ends with its context.
+// TestDialOfAServerThatDoesNotAccept: Dial returns when its context ends, although the server
+// accepts no connection.
 func TestDialOfAServerThatDoesNotAccept(t *testing.T) {
 	dialInVain(t, backlogged(t), testConfig(t), "")
 }

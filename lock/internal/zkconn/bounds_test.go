@@ -41,7 +41,7 @@ func serve(t *testing.T, treat func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// says is a server that sends these bytes, whatever it receives, and nothing more.
+// says returns a server that sends b, whatever it receives, and nothing more.
 func says(b []byte) func(net.Conn) {
 	return func(nc net.Conn) {
 		nc.Write(b)
@@ -141,7 +141,7 @@ func (f onLine) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestFrameThatIsNone: an invalid frame ends its connection at once, also after the first frame.
+// TestFrameThatIsNone: an invalid frame after the first one ends its connection at once.
 func TestFrameThatIsNone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // far more than the test takes
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestInline: a call that cannot be canceled needs no goroutine of its own. On a borrowed
-// connection, or with a deadline before the connection's failure, it has one.
+// TestInline: a call that cannot be canceled runs in its caller's goroutine. On a borrowed
+// connection, or with a deadline before the connection's failure, it does not.
 func TestInline(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		own, borrowed := w.dial(w.config("a")), Borrow(w.raw("b"), w.config("b"))
@@ -46,7 +46,8 @@ func TestInline(t *testing.T) {
 	})
 }
 
-// TestAbandonedCall returns with its context, and its outcome is open. Close waits for it.
+// TestAbandonedCall: an abandoned call returns when its context ends, and its outcome is unknown.
+// Close waits for it.
 func TestAbandonedCall(t *testing.T) {
 	for _, fault := range []locktest.Fault{{}, {DelayReply: 3 * time.Second}, {Delay: time.Minute}, {Delay: time.Second, Drop: locktest.AfterApply}} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -81,7 +82,8 @@ func TestAbandonedCall(t *testing.T) {
 	}
 }
 
-// TestCallsWithoutSession: calls return with their context, and send nothing.
+// TestCallsWithoutSession: without a session, calls return when their contexts end, and no write is
+// sent.
 func TestCallsWithoutSession(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -125,8 +127,8 @@ func TestCallsWithoutSession(t *testing.T) {
 	}
 }
 
-// TestInlineCallsEndWithTheConnection: all calls end, also unsent ones. Their callers cannot give
-// up, and servers are tried for long after that.
+// TestInlineCallsEndWithTheConnection: calls that run in their callers' goroutines end with their
+// deadline, also unsent ones, although the server is silent and no other one answers.
 func TestInlineCallsEndWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0

@@ -93,8 +93,8 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
-// TestLeaveTime: as go-zookeeper ends for good, a concurrent Close can still send its last request
-// before the queue is answered for the last time. A connection that will reconnect is not delayed.
+// TestLeaveTime: when go-zookeeper ends for good, its last event is held up until a concurrent
+// Close has queued its request. An event of a connection that will reconnect is not held up.
 func TestLeaveTime(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -121,8 +121,8 @@ func TestLeaveTime(t *testing.T) {
 	})
 }
 
-// TestCloseWithoutSessionLeavesNothingWaiting: go-zookeeper's Close gets its answer, and does not
-// wait in vain.
+// TestCloseWithoutSessionLeavesNothingWaiting: without a session, go-zookeeper's Close gets an
+// answer to its last request in time.
 func TestCloseWithoutSessionLeavesNothingWaiting(t *testing.T) {
 	for range 100 {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -146,7 +146,8 @@ func TestCloseWithoutSessionLeavesNothingWaiting(t *testing.T) {
 	}
 }
 
-// TestCloseOfAServerThatFallsSilent runs on a real socket.
+// TestCloseOfAServerThatFallsSilent: if the server falls silent, Close returns nil, and calls in
+// flight end. On a real socket.
 func TestCloseOfAServerThatFallsSilent(t *testing.T) {
 	for _, patience := range []time.Duration{0, 300 * time.Millisecond} {
 		c, err := Dial(t.Context(), []string{serve(t, says(greeting(time.Hour)))}, testConfig(t))
@@ -183,7 +184,8 @@ func (u unresolved) Next() (string, bool) {
 	return "192.0.2.1:2181", true
 }
 
-// TestCloseOfABorrowedConnectionThatNeverWas: no request is in flight, so Close does not wait.
+// TestCloseOfABorrowedConnectionThatNeverWas: if a borrowed connection never had a session, no
+// request is in flight, and Close does not wait.
 func TestCloseOfABorrowedConnectionThatNeverWas(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		u := unresolved{make(chan struct{})}
@@ -239,7 +241,8 @@ func TestCloseOfABorrowedConnection(t *testing.T) {
 	})
 }
 
-// TestOwnerClosesBorrowedConnection: waiting and later calls return an error.
+// TestOwnerClosesBorrowedConnection: after the owner has closed the connection, waiting and later
+// calls return ErrClosed.
 func TestOwnerClosesBorrowedConnection(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("a")

@@ -59,7 +59,8 @@ func TestDialWaitsForSession(t *testing.T) {
 	}
 }
 
-// TestDialOverFlappingServer: the connection ends while the credentials are in flight.
+// TestDialOverFlappingServer: if the connection ends while the credentials are in flight, Dial
+// still succeeds, and reports no reconnection.
 func TestDialOverFlappingServer(t *testing.T) {
 	for _, drop := range []locktest.Drop{locktest.BeforeApply, locktest.AfterApply} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -85,7 +86,8 @@ func TestDialOverFlappingServer(t *testing.T) {
 	}
 }
 
-// TestDialOfUnresolvedHost: Dial waits as for a host that refuses connections.
+// TestDialOfUnresolvedHost: Dial waits for a host that cannot be resolved, as for a host that
+// refuses connections.
 func TestDialOfUnresolvedHost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		cfg := w.config("a")

@@ -41,7 +41,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// of returns the lines with a message, in short.
+// of returns the lines whose messages begin with message, in short form.
 func (l *lines) of(message string) (found []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *lines) of(message string) (found []string) {
 }
 
 // follow runs f with a connection that follows the configuration, and begins with the servers of
-// those indices.
+// the indices begin.
 func follow(t *testing.T, begin []int, f func(w *following)) {
 	t.Helper()
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
@@ -108,7 +108,7 @@ func (w *following) write(text string) {
 	}
 }
 
-// server returns the server of the connection.
+// server returns the server of the connection, "none" without a session.
 func (w *following) server() string {
 	if live := w.conn.own.live.Load(); live != nil && w.conn.hasSession() {
 		return live.address
@@ -127,8 +127,8 @@ func (w *following) follows() bool {
 	return h.members != nil
 }
 
-// TestFollow: a client that knows one server finds the others, and leaves each one that is removed.
-// Its session goes on, although the removed servers do.
+// TestFollow: a client that knows one server finds the other servers, and leaves each server that
+// is removed. Its session goes on, although the removed servers still serve.
 func TestFollow(t *testing.T) {
 	follow(t, []int{0}, func(w *following) {
 		all := w.Servers()
@@ -166,7 +166,8 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestFollowIgnoresOldConfigurations: a server that lags behind may have one.
+// TestFollowIgnoresOldConfigurations: a client ignores a configuration of a lower version, which a
+// server that lags behind may have.
 func TestFollowIgnoresOldConfigurations(t *testing.T) {
 	follow(t, []int{0, 1, 2}, func(w *following) {
 		all := w.Servers()
@@ -177,7 +178,7 @@ func TestFollowIgnoresOldConfigurations(t *testing.T) {
 		if !w.knows(all...) {
 			w.Errorf("knows %q", w.conn.own.hosts.known())
 		}
-		w.conn.own.hosts.forget() // as when the servers have lost their data
+		w.conn.own.hosts.forget() // as after the servers have lost their data
 		w.Until("the client takes the configuration", func() bool { return w.knows(all[1]) })
 		if changes := w.log.of("the ensemble's servers changed"); len(changes) != 1 {
 			w.Errorf("%q", changes)
@@ -185,8 +186,8 @@ func TestFollowIgnoresOldConfigurations(t *testing.T) {
 	})
 }
 
-// TestFollowFallsBack: if no member answers, the configured servers do. The client stays there,
-// although none of them is a member, and returns to the members at the next change.
+// TestFollowFallsBack: if no member answers, the client connects to the configured servers. It
+// stays there, although none of them is a member, and returns to the members after the next change.
 func TestFollowFallsBack(t *testing.T) {
 	follow(t, []int{0}, func(w *following) {
 		all := w.Servers()
@@ -222,7 +223,7 @@ func TestFollowFallsBack(t *testing.T) {
 	})
 }
 
-// TestFollowFallsBackToARemovedServer: a removed server still serves its clients. They try the
+// TestFollowFallsBackToARemovedServer: a client at a removed server that still serves tries the
 // members again, less and less often.
 func TestFollowFallsBackToARemovedServer(t *testing.T) {
 	follow(t, []int{0}, func(w *following) {
@@ -243,8 +244,8 @@ func TestFollowFallsBackToARemovedServer(t *testing.T) {
 	})
 }
 
-// TestFollowLeavesARemovedServerLater: no member answers, as in an election, and the client is at a
-// removed server again. It leaves when a member answers.
+// TestFollowLeavesARemovedServerLater: if no member answers, as in an election, the client returns
+// to a removed server. It leaves when a member answers.
 func TestFollowLeavesARemovedServerLater(t *testing.T) {
 	follow(t, []int{0}, func(w *following) {
 		all := w.Servers()
@@ -262,7 +263,8 @@ func TestFollowLeavesARemovedServerLater(t *testing.T) {
 	})
 }
 
-// TestFollowWarns: the client says once why it cannot follow, and follows when it can.
+// TestFollowWarns: a client logs each reason why it cannot follow, but only once, and follows when
+// it can.
 func TestFollowWarns(t *testing.T) {
 	follow(t, []int{0, 1, 2}, func(w *following) {
 		all := w.Servers()

@@ -27,7 +27,7 @@ func testConfig(t testing.TB) Config {
 // world is an ensemble in memory, in virtual time.
 type world struct {
 	*bubble.World
-	ctx context.Context // the same
+	ctx context.Context // the same as World's
 }
 
 // simulate runs f in virtual time. If a goroutine is left at its end, the bubble fails the test.
@@ -60,8 +60,8 @@ func (w *world) dial(cfg Config) *Conn {
 	return c
 }
 
-// raw returns a plain connection with our provider of hosts, because go-zookeeper's takes a second
-// to reconnect.
+// raw returns a go-zookeeper connection with this package's provider of hosts, because
+// go-zookeeper's own takes a second to reconnect.
 func (w *world) raw(label string) *zk.Conn {
 	w.Helper()
 	return w.Plain(label, sessionTimeout, w.hosts(label))

@@ -71,7 +71,7 @@ func TestHosts(t *testing.T) {
 }
 
 // TestHostsAfterALoss: after a loss, a client first tries the other servers, and then all of them
-// without a pause; but not again and again.
+// without a pause. After a number of rounds it pauses.
 func TestHostsAfterALoss(t *testing.T) {
 	for _, servers := range [][]string{{"192.0.2.1:2181"}, {"192.0.2.1:2181", "192.0.2.2:2181", "192.0.2.3:2181"}} {
 		h, now := testHosts(t, servers...)
@@ -94,7 +94,8 @@ func TestHostsAfterALoss(t *testing.T) {
 	}
 }
 
-// TestHostsAfterManyLosses: servers that drop their clients are tried at most a few times a second.
+// TestHostsAfterManyLosses: servers that drop their clients are tried at most mostBurst+1 times in
+// each pauseTime.
 func TestHostsAfterManyLosses(t *testing.T) {
 	h, now := testHosts(t, "192.0.2.1:2181")
 	const seconds = 10
@@ -154,8 +155,8 @@ func TestHostsFollowNames(t *testing.T) {
 	}
 }
 
-// TestHostsWithSlowNames: a slow look-up does not delay others. It lasts no longer than its limit,
-// or than the connection.
+// TestHostsWithSlowNames: a slow look-up does not delay other ones. It ends at its limit, or with
+// the connection.
 func TestHostsWithSlowNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := testHosts(t, "slow:2181", "quick:2181", "slower:2181")

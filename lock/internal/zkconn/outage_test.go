@@ -50,7 +50,7 @@ func (c *watched) had(from, to time.Duration, reconnected int) {
 	}
 }
 
-// TestAbandonedCallIsNoOutage: an abandoned call shows nothing about the session.
+// TestAbandonedCallIsNoOutage: abandoned calls do not count as an outage.
 func TestAbandonedCallIsNoOutage(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -116,8 +116,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestFailedRequestIsAnOutage: on a borrowed connection, only a failed request shows an outage that
-// is over at once.
+// TestFailedRequestIsAnOutage: a loss of the connection that is over at once counts as an outage.
+// On a borrowed connection only the failed request shows it.
 func TestFailedRequestIsAnOutage(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {

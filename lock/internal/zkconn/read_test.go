@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestSyncedReadIsOfOneSession: the session ends between the Sync and the read, and the next
-// session's server may lag behind. So both are repeated.
+// TestSyncedReadIsOfOneSession: if the session ends between the Sync and the read, both are
+// repeated, because the next session's server may lag behind.
 func TestSyncedReadIsOfOneSession(t *testing.T) {
 	reads := map[string]func(w *world, c *Conn) error{
 		"Get":      func(w *world, c *Conn) error { _, err := c.GetSynced(w.ctx, "/x"); return err },

@@ -13,7 +13,8 @@ import (
 // retrying returns a Conn for tests of Retry only.
 func retrying(t *testing.T) *Conn { return newConn(testConfig(t)) }
 
-// TestRetry checks which errors are retried, and the pauses.
+// TestRetry: Retry repeats the errors of the table, with pauses that double up to the longest, and
+// no other errors.
 func TestRetry(t *testing.T) {
 	const first, most = 20 * time.Millisecond, 100 * time.Millisecond
 	quota := errors.New("quota")
@@ -103,7 +104,8 @@ func TestRetryTellsOnce(t *testing.T) {
 	}
 }
 
-// TestRetryOfClosed: on a closed connection nothing is attempted.
+// TestRetryOfClosed: if the connection is closed during a pause, Retry returns at once, with
+// ErrClosed and the last failure.
 func TestRetryOfClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := retrying(t)

@@ -26,8 +26,8 @@ const (
 	opAuth    = 100
 )
 
-// saslServer is a server with SASL, in memory. It answers requests with errors, but not before
-// their SASL token.
+// saslServer is an in-memory server with SASL. It passes SASL tokens to answer, confirms pings,
+// credentials and closes, and answers all other requests with "no node".
 type saslServer struct {
 	answer func(conn, n int, token []byte) []byte // the frame after a connection's n-th token; nil: hang up
 	delay  time.Duration                          // before each reply to a read
@@ -232,7 +232,7 @@ func TestSASLComesFirst(t *testing.T) {
 }
 
 // TestHostileSASL: whatever a server answers to a token, the client gives up within the handshake's
-// limit, and with an error that says why. go-zookeeper gets nothing.
+// limit, with an error that says why. It sends no other request on the connection.
 func TestHostileSASL(t *testing.T) {
 	always := func(frame []byte) func(int, int, []byte) []byte {
 		return func(int, int, []byte) []byte { return frame }
@@ -303,7 +303,8 @@ type endless struct{}
 func (endless) Next([]byte) ([]byte, error) { return []byte("more"), nil }
 func (endless) Expires() time.Time          { return time.Time{} }
 
-// TestSASLByDrips: a server that sends its answer one byte after the other does not gain time.
+// TestSASLByDrips: a server that sends its answer one byte after the other gets no more time than
+// the handshake's limit.
 func TestSASLByDrips(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		s := &saslServer{}
@@ -349,8 +350,8 @@ func TestSASLByDrips(t *testing.T) {
 	})
 }
 
-// TestSASLDeniedByOne: while another server accepts the credentials, one that refuses them does not
-// end Dial. If all refuse, Dial tries as often as there are servers, and not more.
+// TestSASLDeniedByOne: a server that refuses the credentials does not end Dial while another server
+// accepts them. If all servers refuse, Dial tries as often as there are servers.
 func TestSASLDeniedByOne(t *testing.T) {
 	refuse := func(int, int, []byte) []byte { return saslReply(codeAuthFailed, nil) }
 	for _, last := range []func(int, int, []byte) []byte{confirms, refuse} {
@@ -375,8 +376,8 @@ func TestSASLDeniedByOne(t *testing.T) {
 	}
 }
 
-// TestSASLCannotStart: without a token the server is not asked. An error of the credentials ends
-// Dial.
+// TestSASLCannotStart: if the client cannot make the first token, it connects to no server. An
+// error of the credentials ends Dial.
 func TestSASLCannotStart(t *testing.T) {
 	for _, denied := range []bool{false, true} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -400,8 +401,8 @@ func TestSASLCannotStart(t *testing.T) {
 	}
 }
 
-// TestSASLDeniedLater: if servers refuse the credentials of a running client, it keeps trying, and
-// Refused returns the reason until they do not.
+// TestSASLDeniedLater: if servers refuse the credentials of a running client, the client keeps
+// trying. Refused returns the reason until a server accepts them.
 func TestSASLDeniedLater(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var denied atomic.Bool
@@ -431,9 +432,8 @@ func TestSASLDeniedLater(t *testing.T) {
 	})
 }
 
-// TestNewerCredential: before the end of a credential the client connects anew, with a newer one,
-// and between two requests: each request in flight has its answer. Without a newer one it keeps the
-// connection.
+// TestNewerCredential: before its credential ends, a client reconnects with a newer one, when each
+// request in flight has its answer. Without a newer credential it keeps the connection.
 func TestNewerCredential(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const life = time.Minute

@@ -136,8 +136,8 @@ func TestHandshakeOfAnotherKind(t *testing.T) {
 	}
 }
 
-// TestGreetingThatCannotBe: greetings on which go-zookeeper would panic or allocate too much
-// memory.
+// TestGreetingThatCannotBe: a greeting on which go-zookeeper would panic, or allocate too much
+// memory, is not passed on.
 func TestGreetingThatCannotBe(t *testing.T) {
 	for name, frame := range map[string][]byte{
 		"a session that ends at once":       hello(0, 7, 16),

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// whenLogged returns a log hook that calls f for that message.
+// whenLogged returns a log hook that calls f for the message.
 func whenLogged(message string, f func()) zerolog.HookFunc {
 	return func(_ *zerolog.Event, _ zerolog.Level, logged string) {
 		if logged == message {
@@ -92,8 +92,7 @@ func alerts(nc net.Conn) {
 
 func closes(nc net.Conn) { nc.Read(make([]byte, 1)) }
 
-// TestTLS: a session over TLS works. Each configuration without one has an error that says what to
-// do.
+// TestTLS: a session over TLS works. For each wrong configuration the error says what to do.
 func TestTLS(t *testing.T) {
 	ours, others := testpki.New(t), testpki.New(t)
 	local := ours.Issue(t, "127.0.0.1").TLS(t)

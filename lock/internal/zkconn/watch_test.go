@@ -52,7 +52,7 @@ func TestWatchIsShared(t *testing.T) {
 	})
 }
 
-// TestWatchesAreSwept: fired watches are forgotten, except a few.
+// TestWatchesAreSwept: fired watches are forgotten, so that at most fewWatches are remembered.
 func TestWatchesAreSwept(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -134,7 +134,6 @@ func TestWatchChildren(t *testing.T) {
 	})
 }
 
-// watchData sets a watch on the node's data.
 func (w *world) watchData(c *Conn, path string) <-chan zk.Event {
 	w.Helper()
 	_, events, err := c.Watch(w.ctx, path)
@@ -144,7 +143,7 @@ func (w *world) watchData(c *Conn, path string) <-chan zk.Event {
 	return events
 }
 
-// firesWithin reports whether a watch fires within that time.
+// firesWithin reports whether the watch fires within d.
 func firesWithin(events <-chan zk.Event, d time.Duration) bool {
 	select {
 	case <-events:
@@ -212,8 +211,8 @@ func TestWatchesFireWhenTheConnectionWasLost(t *testing.T) {
 	}
 }
 
-// TestNoWatchWaitsForEver: a lost watch on a healthy connection also fires, as does that of a node
-// that does not change. Each is set anew.
+// TestNoWatchWaitsForEver: a watch that was lost on a healthy connection fires after about
+// lookAgain, and the next watch works.
 func TestNoWatchWaitsForEver(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {
@@ -238,8 +237,9 @@ func TestNoWatchWaitsForEver(t *testing.T) {
 	}
 }
 
-// TestWatchesTooLongForTheServer: go-zookeeper sends all its watches in one request. A server with
-// a small jute.maxbuffer closes the connection.
+// TestWatchesTooLongForTheServer: the watches of a client do not fit into one request of the
+// server, in which go-zookeeper would send them. After a reconnect they fire, and the session and
+// the new connection last.
 func TestWatchesTooLongForTheServer(t *testing.T) {
 	simulate(t, locktest.Options{MaxFrame: 2000}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -268,7 +268,7 @@ func TestWatchesTooLongForTheServer(t *testing.T) {
 	})
 }
 
-// TestWatchesOfAnEndedSession: the watches of an ended session fire too.
+// TestWatchesOfAnEndedSession: the watches of an ended session fire.
 func TestWatchesOfAnEndedSession(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {

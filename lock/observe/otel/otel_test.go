@@ -18,7 +18,8 @@ import (
 	observe "github.com/holdfast-io/holdfast/lock/observe/otel"
 )
 
-// TestLife takes a lock in the caller's span, and checks the spans and metrics.
+// TestLife: holds and waits have spans below the caller's span, and are counted, without the names
+// of the locks in the metrics.
 func TestLife(t *testing.T) {
 	ensemble, err := locktest.New(locktest.Options{})
 	if err != nil {
@@ -121,7 +122,8 @@ func TestLostWithoutReason(t *testing.T) {
 	}
 }
 
-// TestOthers checks events that a single client does not cause, and an observer without providers.
+// TestOthers: a hold at risk has a span, and purges and displacements are counted. An observer
+// without providers, and unknown events, do not panic.
 func TestOthers(t *testing.T) {
 	spans, reader := tracetest.NewSpanRecorder(), metric.NewManualReader()
 	both, err := observe.New(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), metric.NewMeterProvider(metric.WithReader(reader)))

@@ -69,7 +69,7 @@ holdfast_lock_wait_seconds_count{policy="jobs\uFFFD"} 1
 	}
 }
 
-// TestMetrics sends events of all kinds, and checks the metrics.
+// TestMetrics: the metrics have the numbers of the events of all kinds.
 func TestMetrics(t *testing.T) {
 	o := observe.New()
 	jobs := func(e lock.Event) lock.Event {

@@ -23,7 +23,7 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 
 func Example() {
 	o := observe.New(slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime})))
-	// An event of a client with the option lock.WithObserver(o).
+	// A client made with lock.WithObserver(o) makes this call for each event.
 	o.Observe(context.Background(), lock.Event{
 		Kind: lock.EventAcquired, Lock: "orders/42", Policy: "orders", Entry: "/locks/orders/42/4f-lock-0000000001",
 		Token: lock.Token{Czxid: 7}, Waited: 3 * time.Second,
@@ -31,7 +31,7 @@ func Example() {
 	// Output: level=INFO msg="lock acquired" lock=orders/42 policy=orders entry=/locks/orders/42/4f-lock-0000000001 token=0000000000000007 waited=3s
 }
 
-// TestNil: without a logger, the default one is used.
+// TestNil: without a logger, the observer uses slog.Default.
 func TestNil(t *testing.T) {
 	var out strings.Builder
 	before := slog.Default()

@@ -16,7 +16,7 @@ import (
 
 func Example() {
 	o := observe.New(zerolog.New(os.Stdout))
-	// An event of a client with the option lock.WithObserver(o).
+	// A client made with lock.WithObserver(o) makes this call for each event.
 	o.Observe(context.Background(), lock.Event{
 		Kind: lock.EventAcquired, Lock: "orders/42", Policy: "orders", Entry: "/locks/orders/42/4f-lock-0000000001",
 		Token: lock.Token{Czxid: 7}, Waited: 3 * time.Second,

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock"
 )
 
@@ -30,20 +30,20 @@ func (d *demo) killHolder(ctx context.Context) {
 
 	queue[0].kill()
 	killed := time.Now()
-	entries := d.contenders(ctx, name)
+	state, err := d.tree.Inspect(ctx, name)
+	check(err)
+	entries := state.Contenders
 	if len(entries) != len(queue) {
 		check(fmt.Errorf("%d of %d entries are left of %s: the machine stood still for longer than the lease", len(entries), len(queue), name))
 	}
 	dead, now := entries[0], d.now(ctx)
 	d.say("SIGKILL for the first. Its entry is there still; its lease has %v left.", tenths(dead.Expires.Sub(now)))
 
-	in := queue[1].hear(ctx, "in")
-	blocked, after := time.Since(killed), d.now(ctx).Sub(dead.Expires)
 	var text string
 	var purged int
-	if _, err := fmt.Sscan(in, &text, &purged); err != nil {
-		check(fmt.Errorf("the second said %q: %w", in, err))
-	}
+	_, err = fmt.Sscan(queue[1].hear(ctx, "in"), &text, &purged)
+	blocked, after := time.Since(killed), d.now(ctx).Sub(dead.Expires)
+	check(err)
 	token, err := lock.ParseToken(text)
 	check(err)
 	d.say("The second has purged that entry and has the lock: %v after the end of the lease, %v after the kill.", tenths(after), tenths(blocked))
@@ -83,25 +83,25 @@ func (d *demo) killEverybody(ctx context.Context) {
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "config.yaml")
 	config := fmt.Sprintf("root: %s\npolicies: [{name: demo, match: '**', ttl: %v, grace: %v, orphan_after: 1s}]\nreaper: {schedule: '@every 1s', lock: %s}\n",
-		d.Base.Root(), shortTTL, shortGrace, reaperLock)
+		d.base.locks(), shortTTL, shortGrace, reaperLock)
 	check(os.WriteFile(file, []byte(config), 0o600))
 	// The flag takes precedence over the environment, which may name other servers.
 	reaper := d.start("the reaper", d.Reaper, d.Reaper, "--config", file, "--servers", strings.Join(d.Servers, ","))
 	d.say("The reaper is started. It sweeps every second, with an orphan_after of 1s. It waits until the leases have ended, about %v.", shortTTL+shortGrace)
 	var left []string
-	err = await(ctx, "the tree is swept away", func() bool {
+	err = wait.Until(ctx, patience, "the tree is swept away", func() (bool, error) {
 		if reaper.ended() {
 			check(reaper.end())
 		}
 		left = slices.DeleteFunc(d.left(ctx), func(node string) bool {
-			return strings.HasPrefix(node, d.Base.Root()+"/"+reaperLock)
+			return strings.HasPrefix(node, d.base.locks()+"/"+reaperLock)
 		})
-		return len(left) == 0
+		return len(left) == 0, nil
 	})
-	if errors.Is(err, errTooLong) {
+	check(context.Cause(ctx))
+	if err != nil {
 		d.say("These were not swept away: %s", strings.Join(left, " "))
 	} else {
-		check(err)
 		d.say("All that is swept away.")
 	}
 	d.judge("the reaper sweeps away what the dead left",

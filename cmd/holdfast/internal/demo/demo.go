@@ -14,62 +14,58 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/rs/zerolog"
 
-	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Base is the path of the node above all nodes of a demo. The demo creates and removes it.
-type Base string
+// base is the path of the node above all nodes of a demo. The demo creates and removes it.
+type base string
 
-// NewBase returns a path that no other demo uses.
-func NewBase() Base { return Base("/holdfast-demo-" + znode.NewID()) }
-
-// Root is the root of Holdfast's locks.
-func (b Base) Root() string { return string(b) + "/locks" }
-
-func (b Base) counter() string { return string(b) + "/counter" } // the last order number
-func (b Base) zkLock() string  { return string(b) + "/zk.Lock" } // go-zookeeper's lock
+func (b base) locks() string   { return string(b) + "/locks" }   // the root of Holdfast's locks
+func (b base) counter() string { return string(b) + "/counter" } // the last order number
+func (b base) zkLock() string  { return string(b) + "/zk.Lock" } // go-zookeeper's lock
 
 // Options are the settings of a demo.
 type Options struct {
-	Base    Base
 	Servers []string // ZooKeeper servers; they must let any client create a node below /
 	Reaper  string   // path of the reaper's program
 	Out     io.Writer
 	Colour  bool
 }
 
-// ErrBroken says that a promise was not kept.
-var ErrBroken = errors.New("a promise was not kept")
-
 // demo is one run of the demo.
 type demo struct {
 	Options
 	*story
+	base      base
 	tree      admin.Tree
 	conn      *zk.Conn
 	processes []*process
 }
 
-// Run runs the whole demo; the locks' root must be that of the base. It fails with [ErrBroken] if a
-// promise was not kept. It leaves no process and no node, even if ctx ends it.
-func Run(ctx context.Context, locks *lock.Client, o Options) (err error) {
-	conn, err := connect(o.Servers, net.DialTimeout)
+// Run runs the whole demo. It fails if a promise was not kept. It leaves no process and no node, even
+// if ctx ends it.
+func Run(ctx context.Context, o Options) (err error) {
+	d := &demo{Options: o, story: newStory(o.Out, o.Colour), base: base("/holdfast-demo-" + znode.NewID())}
+	cfg := policy.Default()
+	cfg.ZooKeeper.Servers, cfg.Root = o.Servers, d.base.locks()
+	locks, err := app.Dial(ctx, cfg, zerolog.Nop())
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	d := &demo{
-		Options: o, tree: admin.New(locks), conn: conn,
-		story: &story{w: o.Out, colour: o.Colour, begun: time.Now()},
-	}
-	defer func() { err = errors.Join(err, d.cleanUp()) }()
+	d.tree = admin.New(locks)
+	defer func() { err = errors.Join(err, d.cleanUp(), locks.Close()) }()
 	err = attempt(func() {
-		d.create(string(d.Base))
-		d.create(d.Base.Root())
-		fmt.Fprintf(o.Out, "Holdfast on ZooKeeper at %s, below %s, which is removed at the end.\n", strings.Join(o.Servers, ", "), o.Base)
+		d.conn = connect(o.Servers, net.DialTimeout)
+		defer d.conn.Close()
+		d.create(string(d.base))
+		d.create(d.base.locks())
+		fmt.Fprintf(o.Out, "Holdfast on ZooKeeper at %s, below %s, which is removed at the end.\n", strings.Join(o.Servers, ", "), d.base)
 		d.drawOrders(ctx)
 		d.expireSessions(ctx)
 		d.killHolder(ctx)
@@ -82,8 +78,12 @@ func Run(ctx context.Context, locks *lock.Client, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if broken := d.table(); broken > 0 {
-		return fmt.Errorf("%w: %d of %d lines FAILED", ErrBroken, broken, len(d.verdicts))
+	fmt.Fprintln(o.Out)
+	if err := d.table.Print(o.Out); err != nil {
+		return err
+	}
+	if d.broken > 0 {
+		return fmt.Errorf("a promise was not kept: %d of %d lines FAILED", d.broken, len(d.table.Rows)-1)
 	}
 	return nil
 }
@@ -117,13 +117,13 @@ func attempt(tell func()) (err error) {
 func (d *demo) lookAround(ctx context.Context) {
 	d.begin("e", "What is left in the end?")
 	left := d.left(ctx)
-	d.say("Nodes below %s, the root of all these locks: %d.", d.Base.Root(), len(left))
+	d.say("Nodes below %s, the root of all these locks: %d.", d.base.locks(), len(left))
 	for _, node := range left {
 		d.say("  %s", node)
 	}
 	d.judge("nothing is left behind", "0 nodes", fmt.Sprintf("%d nodes", len(left)), len(left) == 0)
 	d.remove(ctx)
-	d.say("%s is removed, with the counter that was ours and what zk.Lock left.", d.Base)
+	d.say("%s is removed, with the counter that was ours and what zk.Lock left.", d.base)
 }
 
 // create creates a node that is open to all.
@@ -135,7 +135,7 @@ func (d *demo) create(path string) {
 
 // left returns all nodes below the root of the locks, except those that always stay.
 func (d *demo) left(ctx context.Context) []string {
-	root := d.Base.Root()
+	root := d.base.locks()
 	return slices.DeleteFunc(d.list(ctx, root), func(node string) bool {
 		return node == root || node == root+"/"+znode.EpochMark || node == root+"/"+znode.Inbox
 	})
@@ -158,7 +158,7 @@ func (d *demo) list(ctx context.Context, path string) []string {
 // remove removes all nodes of the demo. It does so in one transaction, because a lock's node and
 // its anchor must be deleted together.
 func (d *demo) remove(ctx context.Context) {
-	for nodes := d.list(ctx, string(d.Base)); len(nodes) > 0; nodes = d.list(ctx, string(d.Base)) {
+	for nodes := d.list(ctx, string(d.base)); len(nodes) > 0; nodes = d.list(ctx, string(d.base)) {
 		var all []admin.Deletion
 		for _, node := range slices.Backward(nodes) {
 			all = append(all, admin.Deletion{Path: node, Version: -1})
@@ -177,26 +177,22 @@ func (d *demo) cleanUp() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := attempt(func() { d.remove(ctx) }); err != nil {
-		return fmt.Errorf("remove %s: %w; remove it with: zkCli.sh -server %s deleteall %s", d.Base, err, d.Servers[0], d.Base)
+		return fmt.Errorf("remove %s: %w; remove it with: zkCli.sh -server %s deleteall %s", d.base, err, d.Servers[0], d.base)
 	}
 	return nil
 }
 
-// contenders returns the contenders of a lock.
-func (d *demo) contenders(ctx context.Context, name string) []admin.Contender {
-	state, err := d.tree.Inspect(ctx, name)
-	check(err)
-	return state.Contenders
-}
-
-// queueUp starts workers that queue for a lock in that order; the first one gets it. present
-// returns the number of contenders. part is a key of [parts], and the arguments of its function.
-func (d *demo) queueUp(ctx context.Context, present func() int, part []string, names ...string) (queue []*process) {
+// queueUp starts workers that queue for the lock at path in that order; the first one gets it. part
+// is a key of [parts], and the arguments of its function.
+func (d *demo) queueUp(ctx context.Context, path string, part []string, names ...string) (queue []*process) {
+	present := func() int { // names of contenders are alike for zk.Lock and Holdfast
+		return len(slices.DeleteFunc(d.list(ctx, path), func(node string) bool { return !strings.Contains(node, "-lock-") }))
+	}
 	for i, name := range names {
 		w := d.worker(name, part...)
 		queue = append(queue, w)
 		w.order("lock")
-		check(await(ctx, name+" is at the lock", func() bool { return present() == i+1 }))
+		check(wait.Until(ctx, patience, name+" is at the lock", func() (bool, error) { return present() == i+1, nil }))
 	}
 	queue[0].hear(ctx, "in")
 	return queue
@@ -204,6 +200,5 @@ func (d *demo) queueUp(ctx context.Context, present func() int, part []string, n
 
 // queueUpForOurs is queueUp for a lock of Holdfast.
 func (d *demo) queueUpForOurs(ctx context.Context, lock string, ttl, grace time.Duration, names ...string) []*process {
-	present := func() int { return len(d.contenders(ctx, lock)) }
-	return d.queueUp(ctx, present, []string{"holdfast", lock, ttl.String(), grace.String()}, names...)
+	return d.queueUp(ctx, d.base.locks()+"/"+lock, []string{"holdfast", lock, ttl.String(), grace.String()}, names...)
 }

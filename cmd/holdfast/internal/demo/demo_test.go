@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -33,18 +32,17 @@ func TestDuplicates(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
-	s := &story{w: &out, begun: time.Now()}
+	s := newStory(&out, false)
 	s.begin("a", "Title")
 	s.judge("kept", "1", "1", true)
 	s.judge("a broken one", "0", "2 äöü", false)
 	s.begin("b", "Title")
 	s.judge("kept", "0", "0", true)
 	out.Reset()
-	if broken := s.table(); broken != 1 {
-		t.Errorf("%d broken, want 1", broken)
+	if err := s.table.Print(&out); err != nil || s.broken != 1 {
+		t.Errorf("%d broken, want 1; %v", s.broken, err)
 	}
-	want := `
-   promise       expected  seen
+	want := `   promise       expected  seen
 a  kept          1         1      ok
 a  a broken one  0         2 äöü  FAILED
 b  kept          0         0      ok
@@ -52,10 +50,8 @@ b  kept          0         0      ok
 	if out.String() != want {
 		t.Errorf("got %s\nwant %s", &out, want)
 	}
-	s.colour = true
-	out.Reset()
-	s.table()
-	if got := out.String(); !strings.Contains(got, "\x1b[32mok\x1b[0m") || !strings.Contains(got, "\x1b[31;1mFAILED\x1b[0m") {
+	s.table.Colour = true
+	if got := strings.Join(s.table.Lines(), "\n"); !strings.Contains(got, "\x1b[32mok\x1b[0m") || !strings.Contains(got, "\x1b[31mFAILED\x1b[0m") {
 		t.Errorf("%q", got)
 	}
 }
@@ -88,14 +84,13 @@ func TestListener(t *testing.T) {
 	secret := []byte("0123456789abcdef")
 	text := append(handshake(0x1000060a74a0024, secret), handshake(7, secret)...) // the second is no handshake
 	for _, n := range []int{1, 3, 16, 44, 1000} {
-		var told []session
-		conn := listen(&trickle{text: text, n: n}, "host:1", func(s session) { told = append(told, s) })
-		got, err := io.ReadAll(conn)
+		w := new(worker)
+		got, err := io.ReadAll(&listener{Conn: &trickle{text: text, n: n}, server: "host:1", worker: w})
 		if err != nil || !bytes.Equal(got, text) {
 			t.Errorf("in pieces of %d: read %x, %v", n, got, err)
 		}
-		if len(told) != 1 || told[0].id != 0x1000060a74a0024 || !bytes.Equal(told[0].secret, secret) || told[0].server != "host:1" {
-			t.Errorf("in pieces of %d: told of %+v", n, told)
+		if s := w.session.Load(); s == nil || s.id != 0x1000060a74a0024 || !bytes.Equal(s.secret, secret) || s.server != "host:1" {
+			t.Errorf("in pieces of %d: the session is %+v", n, s)
 		}
 	}
 }

@@ -28,7 +28,7 @@ type drawn struct {
 func (d *demo) drawOrders(ctx context.Context) {
 	d.begin("a", "Ten processes draw order numbers from one counter")
 	d.say("Each reads the counter, thinks for %v, and writes it back one higher; %d times.", think, each)
-	d.create(d.Base.counter())
+	d.create(d.base.counter())
 	orders := d.draw(ctx, "")
 	twice := duplicates(orders)
 	d.say("Without a lock: %d numbers, of which %d had been drawn before.", len(orders), twice)
@@ -50,7 +50,7 @@ func (d *demo) drawOrders(ctx context.Context) {
 
 // draw makes the workers draw, under the named lock, or under none if it is "".
 func (d *demo) draw(ctx context.Context, lock string) (all []drawn) {
-	_, err := d.conn.Set(d.Base.counter(), []byte("0"), -1)
+	_, err := d.conn.Set(d.base.counter(), []byte("0"), -1)
 	check(err)
 	var workers []*process
 	for i := range drawers {
@@ -78,9 +78,10 @@ func (d *demo) draw(ctx context.Context, lock string) (all []drawn) {
 func (w *worker) draw(args []string) {
 	n, err := strconv.Atoi(args[1])
 	check(err)
-	conn, err := connect(w.servers, net.DialTimeout)
-	check(err)
+	conn := connect(w.servers, net.DialTimeout)
 	defer conn.Close()
+	_, _, err = conn.Get(w.base.counter()) // waits for the session, so that all begin together
+	check(err)
 	one := func() { w.say("drew %d 0", next(conn, w.base.counter())) }
 	if args[0] != "" {
 		locks := w.client()

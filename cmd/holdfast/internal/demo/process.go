@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/group"
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // patience is the limit of every wait. No correct wait takes that long.
@@ -24,15 +25,14 @@ type process struct {
 	name   string
 	cmd    *exec.Cmd
 	in     io.WriteCloser
-	lines  chan string   // lines of its standard output; closed at the end of the output
-	gone   chan struct{} // closed when the process has ended
-	errors bytes.Buffer  // its standard error; read it only after gone is closed
+	lines  chan string  // lines of its standard output; closed when the process has ended
+	errors bytes.Buffer // its standard error; read it only after lines is closed
 }
 
 // start starts a program in its own process group, so that Ctrl-C reaches only the demo, which then
 // ends the program.
 func (d *demo) start(name, path string, args ...string) *process {
-	p := &process{name: name, lines: make(chan string, 256), gone: make(chan struct{})}
+	p := &process{name: name, lines: make(chan string, 256)}
 	p.cmd = &exec.Cmd{Path: path, Args: args, Stderr: &p.errors, SysProcAttr: group.Own()}
 	in, err := p.cmd.StdinPipe()
 	check(err)
@@ -44,11 +44,10 @@ func (d *demo) start(name, path string, args ...string) *process {
 	p.in = in
 	d.processes = append(d.processes, p)
 	go func() {
-		defer close(p.gone)
+		defer close(p.lines)
 		for out := bufio.NewScanner(out); out.Scan(); {
 			p.lines <- out.Text()
 		}
-		close(p.lines)
 		_ = p.cmd.Wait() // cmd.ProcessState has the result
 	}()
 	return p
@@ -58,15 +57,11 @@ func (d *demo) start(name, path string, args ...string) *process {
 func (d *demo) worker(name string, part ...string) *process {
 	self, err := os.Executable()
 	check(err)
-	return d.start(name, self, append([]string{workerName, strings.Join(d.Servers, ","), string(d.Base)}, part...)...)
+	return d.start(name, self, append([]string{workerName, strings.Join(d.Servers, ","), string(d.base)}, part...)...)
 }
 
-// order sends a line to a worker.
-func (p *process) order(line string) {
-	if _, err := fmt.Fprintln(p.in, line); err != nil {
-		check(fmt.Errorf("%s does not listen: %w", p.name, err))
-	}
-}
+// order sends a line to a worker. If the worker has ended, the next [process.hear] tells why.
+func (p *process) order(line string) { _, _ = fmt.Fprintln(p.in, line) }
 
 // hear waits for a worker's line with that first word, and returns the rest. Any other line, and
 // the worker's end, ends the demo.
@@ -109,45 +104,28 @@ func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // fails only if it has ended
 	for range p.lines {      // the process ends only when its output has been read
 	}
-	<-p.gone
 }
 
 // stop ends the process with SIGTERM.
 func (p *process) stop(ctx context.Context) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	check(await(ctx, p.name+" ends", p.ended))
+	check(wait.Until(ctx, patience, p.name+" ends", func() (bool, error) { return p.ended(), nil }))
 	if !p.cmd.ProcessState.Success() {
 		check(p.end())
 	}
 }
 
+// ended reports whether the process has ended. It drops a line of its output.
 func (p *process) ended() bool {
 	select {
-	case <-p.gone:
-		return true
+	case _, alive := <-p.lines:
+		return !alive
 	default:
 		return false
 	}
 }
 
-// end waits for the end of the process, and returns an error with its status and standard error.
+// end returns an error with the status and the standard error of a process that has ended.
 func (p *process) end() error {
-	<-p.gone
 	return fmt.Errorf("%s has ended (%v): %s", p.name, p.cmd.ProcessState, p.errors.Bytes())
-}
-
-var errTooLong = errors.New("it did not come to that")
-
-// await polls until yes returns true. It fails with errTooLong if that takes too long.
-func await(ctx context.Context, what string, yes func() bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errTooLong)
-	defer cancel()
-	for !yes() {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("waiting until %s: %w", what, context.Cause(ctx))
-		}
-	}
-	return nil
 }

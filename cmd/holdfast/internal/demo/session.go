@@ -2,8 +2,9 @@ package demo
 
 import (
 	"bytes"
-	"errors"
+	"io"
 	"net"
+	"time"
 
 	"github.com/holdfast-io/holdfast/integration/wire"
 )
@@ -15,33 +16,33 @@ type session struct {
 	secret []byte // password with which any connection can take the session over
 }
 
-// listen wraps a connection to a server. It passes the granted session to tell: the first frame
-// from the server is the answer to the handshake.
-func listen(conn net.Conn, server string, tell func(session)) net.Conn {
-	return &listener{Conn: conn, server: server, tell: tell}
+// dial opens a connection and records the session on it.
+func (w *worker) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &listener{Conn: conn, server: address, worker: w}, nil
 }
 
+// listener is a worker's connection to a server. It records the session that the server grants.
 type listener struct {
 	net.Conn
 	server string
-	tell   func(session)
-	begun  []byte // first bytes of the first frame
-	done   bool
+	worker *worker
+	rest   io.Reader // what is to be read; nil until the server has answered the handshake
 }
 
 func (l *listener) Read(p []byte) (int, error) {
-	n, err := l.Conn.Read(p)
-	if l.done {
-		return n, err
+	if l.rest == nil {
+		answer, err := wire.ReadFrame(l.Conn)
+		if err != nil {
+			return 0, err
+		}
+		if id, secret, err := wire.ParseConnectResponse(answer); err == nil && id != 0 { // 0: the old session has expired
+			l.worker.session.Store(&session{l.server, id, secret})
+		}
+		l.rest = io.MultiReader(bytes.NewReader(answer), l.Conn)
 	}
-	l.begun = append(l.begun, p[:n]...)
-	frame, frameErr := wire.ReadFrame(bytes.NewReader(l.begun))
-	if more := new(wire.ConnectionLost); errors.As(frameErr, &more) {
-		return n, err
-	}
-	if id, secret, err := wire.ParseConnectResponse(frame); err == nil {
-		l.tell(session{l.server, id, secret})
-	}
-	l.done, l.begun = true, nil
-	return n, err
+	return l.rest.Read(p)
 }

@@ -15,8 +15,7 @@ func (d *demo) expireSessions(ctx context.Context) {
 }
 
 func (d *demo) expireUnderZkLock(ctx context.Context) {
-	present := func() int { return max(1, len(d.list(ctx, d.Base.zkLock()))) - 1 }
-	queue := d.queueUp(ctx, present, []string{"zk.Lock"}, "the first", "the second")
+	queue := d.queueUp(ctx, d.base.zkLock(), []string{"zk.Lock"}, "the first", "the second")
 	first, second := queue[0], queue[1]
 	d.say("zk.Lock of go-zookeeper: the first has the lock and works, the second waits.")
 	d.expire(ctx, first)

@@ -5,7 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"io"
+	"log"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-io/holdfast/integration/wait"
 	"github.com/holdfast-io/holdfast/integration/wire"
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -29,7 +31,7 @@ func Helper() {
 	if len(os.Args) < 4 || os.Args[0] != workerName {
 		return
 	}
-	w := &worker{servers: strings.Split(os.Args[1], ","), base: Base(os.Args[2]), orders: make(chan string)}
+	w := &worker{servers: strings.Split(os.Args[1], ","), base: base(os.Args[2]), orders: make(chan string)}
 	go func() {
 		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 			w.orders <- in.Text()
@@ -56,7 +58,7 @@ const sessionTimeout = 4 * time.Second
 
 type worker struct {
 	servers []string
-	base    Base
+	base    base
 	orders  chan string
 	session atomic.Pointer[session] // the current session, or the last one
 }
@@ -64,51 +66,20 @@ type worker struct {
 // say sends a line to the demo.
 func (w *worker) say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// dial opens a connection and records the sessions on it.
-func (w *worker) dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	conn, err := net.DialTimeout(network, address, timeout)
-	if err != nil {
-		return nil, err
-	}
-	return listen(conn, address, func(s session) {
-		if s.id != 0 { // 0: the server says that the old session has expired
-			w.session.Store(&s)
-		}
-	}), nil
+// connect opens a session of go-zookeeper, without Holdfast. Requests wait until it is established.
+// It drops go-zookeeper's log, which does not help the user.
+func connect(servers []string, dialer zk.Dialer) *zk.Conn {
+	conn, _, err := zk.Connect(servers, sessionTimeout, zk.WithDialer(dialer), zk.WithLogger(log.New(io.Discard, "", 0)))
+	check(err)
+	return conn
 }
-
-// connect opens a session of go-zookeeper, without Holdfast, and waits until it is established.
-func connect(servers []string, dialer zk.Dialer) (*zk.Conn, error) {
-	conn, events, err := zk.Connect(servers, sessionTimeout,
-		zk.WithDialer(dialer), zk.WithLogInfo(false), zk.WithLogger(silence{}))
-	if err != nil {
-		return nil, err
-	}
-	patience := time.After(patience)
-	for {
-		select {
-		case e := <-events:
-			if e.State == zk.StateHasSession {
-				return conn, nil
-			}
-		case <-patience:
-			conn.Close()
-			return nil, errors.New("no session with ZooKeeper")
-		}
-	}
-}
-
-// silence is a logger that drops go-zookeeper's log, which does not help the user.
-type silence struct{}
-
-func (silence) Printf(string, ...any) {}
 
 // client returns a connected client of Holdfast.
 func (w *worker) client(opts ...lock.Option) *lock.Client {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	locks, err := lock.Dial(ctx, w.servers, append([]lock.Option{
-		lock.WithRoot(w.base.Root()), lock.WithOwner("demo"), lock.WithSessionTimeout(sessionTimeout),
+		lock.WithRoot(w.base.locks()), lock.WithOwner("demo"), lock.WithSessionTimeout(sessionTimeout),
 	}, opts...)...)
 	check(err)
 	return locks
@@ -116,8 +87,7 @@ func (w *worker) client(opts ...lock.Option) *lock.Client {
 
 // zkLock locks and unlocks go-zookeeper's own lock, as ordered.
 func (w *worker) zkLock([]string) {
-	conn, err := connect(w.servers, w.dial)
-	check(err)
+	conn := connect(w.servers, w.dial)
 	defer conn.Close()
 	l := zk.NewLock(conn, w.base.zkLock(), zk.WorldACL(zk.PermAll))
 	w.obey(map[string]func() string{
@@ -162,7 +132,7 @@ func (w *worker) obey(orders map[string]func() string) {
 		return fmt.Sprintf("expired %#x", old.id)
 	}
 	orders["renew"] = func() string {
-		check(await(context.Background(), "there is a new session", func() bool { return w.session.Load().id != old.id }))
+		check(wait.Until(context.Background(), patience, "there is a new session", func() (bool, error) { return w.session.Load().id != old.id, nil }))
 		return fmt.Sprintf("session %#x", w.session.Load().id)
 	}
 	for order := range w.orders {
