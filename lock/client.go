@@ -100,7 +100,7 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	c.start()
 	if err := c.checkServer(ctx); err != nil {
 		c.shut(ErrClosed)
-		<-c.tasks.Close()
+		<-c.tasks.Seal()
 		c.conn.Close(0)
 		c.flush()
 		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(addresses, ","), err)
@@ -225,7 +225,7 @@ func (c *Client) Close() error {
 	defer close(c.closed)
 	begun := time.Now()
 	c.shut(ErrClosed) // the keeper ends the holds
-	idle := c.tasks.Close()
+	idle := c.tasks.Seal()
 	if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) || c.queue.LeftBehind() {
 		c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
 	}

@@ -170,7 +170,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 // listHolders lists when we are probably the first waiter. If there may be many holders, it waits
 // for a change of the children after the same list.
 func (w *waiter) listHolders(ctx context.Context) error {
-	if p := w.lock.believed(); p.state == ours && p.anchor.capacity() > fewHolders {
+	if p := w.lock.believed(); p.state == present && p.anchor.capacity() > fewHolders {
 		return w.followChildren(ctx)
 	}
 	w.p = position{}
@@ -270,7 +270,7 @@ func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	if err := w.purgeFrom(ctx, w.sample(names)); err != nil {
+	if err := w.purgeAmong(ctx, w.sample(names)); err != nil {
 		return w.notPurged(ctx, err)
 	}
 	return nil
