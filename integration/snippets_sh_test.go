@@ -63,7 +63,7 @@ var rules = []rule{
 var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s", `--tick "30 4 * * *"`, `--tick "@every 1s"`)
 
 // scripts has the commands that stand for the reader's own programs.
-var scripts = []string{"export.sh", "report.sh", "send", "import", "extract", "load", "alert"}
+var scripts = []string{"deploy.sh", "export.sh", "report.sh", "send", "import", "extract", "load", "alert"}
 
 // once matches commands of the reaper that end by themselves.
 var once = regexp.MustCompile(`--(once|dry-run|help|version)`)
