@@ -112,7 +112,7 @@ race10: bin/withzk ## all tests ten times in a row
 	bin/withzk go test -race -count 10 -timeout 200m ./...
 
 mutants: ## break the protocol on purpose, and see that the tests notice (AUDIT=1: that the audit alone does)
-	go run ./integration/mutants $(if $(AUDIT),-audit)
+	go run ./integration/mutants $(if $(AUDIT),-audit -seeds 100)
 
 model: ## check the protocol's model with spin
 	go run ./integration/model

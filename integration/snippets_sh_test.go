@@ -50,7 +50,7 @@ var rules = []rule{
 	{`^(docker|kubectl|systemctl|sudo|crontab) `, (*console).files, "it changes the machine or a cluster: that the files are there is checked; what is in them, by integration/deploy"},
 	{`^curl `, nil, "TestReaperPage asks for it, of a port that is free"},
 	{`^grep .*zkCli\.sh`, nil, "TestReaperACLs runs each command of the file on a server"},
-	{`^reaper --config \S+( --listen \S+)?( |$)`, (*console).daemon, ""},
+	{`^reaper( --config \S+)?( --listen \S+)?( |$)`, (*console).daemon, ""},
 	{`^holdfast (top|ls .*--watch)`, (*console).daemon, ""},
 	{`^holdfast doctor`, (*console).doctor, ""},
 	{`^holdfast .* \| jq `, (*console).piped, ""},
@@ -63,7 +63,7 @@ var rules = []rule{
 var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s", `--tick "30 4 * * *"`, `--tick "@every 1s"`)
 
 // scripts has the commands that stand for the reader's own programs.
-var scripts = []string{"export.sh", "report.sh", "send", "import", "extract", "load", "alert"}
+var scripts = []string{"deploy.sh", "export.sh", "report.sh", "send", "import", "extract", "load", "alert"}
 
 // once matches commands of the reaper that end by themselves.
 var once = regexp.MustCompile(`--(once|dry-run|help|version)`)

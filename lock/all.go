@@ -16,22 +16,23 @@ import (
 // MaxAll is the largest number of locks in one [All]: they must fit into one transaction.
 const MaxAll = 64
 
-// All is a set of mutexes that are taken together: all of them or none. It has names and
-// settings, and no state; taking it gives [Holds]. [Client.Mutex] takes the same locks one by
-// one.
+// All is a set of mutexes that are locked together: all of them or none. It has no state; its
+// methods return [Holds]. The locks are ordinary mutexes: [Client.Mutex] of the same name is the
+// same lock.
 //
-// One transaction creates all entries. So callers of All never deadlock with each other, in
-// whatever order they name the locks. Free locks take one request and one transaction. A waiter
-// has an entry in each queue, first come, first served. In each queue it blocks the entries
-// behind its own, even if its own is already first. Taking more locks while some are held can
-// cause a deadlock: name all that you need.
+// One transaction creates all entries. So calls of All never deadlock with each other, in whatever
+// order they name the locks. If the locks are free, they take one request and one transaction
+// together. A waiter has an entry in each queue, first come, first served. In each queue it blocks
+// the entries behind its own, also where its own is first. A call that takes more locks while some
+// are held can deadlock: name all that you need.
 //
 //	event                        while it waits                      while it holds
 //	ctx ends, Close              all entries are withdrawn           Close: all holds end
 //	session lost or expired      all entries stay                    all holds last
 //	no renewal in time           queues again at the end of all      the hold is lost, and Context ends;
-//	  (of any entry)               queues, with new entries            the others last until Unlock
-//	Client.Revoke of one         nothing                             its hold gets the request, and decides
+//	  (of any entry)               queues, with new entries            the other holds last until Unlock
+//	Client.Revoke of one         nothing                             Revoked of that hold receives the
+//	                                                                 request; your program decides
 //	path refused (ErrForeign,    all entries are withdrawn; the
 //	  ErrKind, ErrDenied)          error names the lock
 //	process dies                 each entry blocks for its TTL and grace
@@ -41,11 +42,14 @@ type All struct {
 	err    error    // the first mistake in a name or an option; every method returns it
 }
 
-// All returns the mutexes of these names, to be taken together. The names must differ; there are
-// at most [MaxAll], fewer if a long ACL ([WithACL]) makes their entries larger than [MaxTxn]
-// together. The options apply to each mutex, on top of its policy. [WithBarging] is
-// refused: these mutexes always queue. [All.Validate] and all other methods fail if a name or an
-// option is not allowed.
+// All returns the set of the named mutexes. The options apply to each of them, on top of its
+// policy. All asks no server. If an argument is not allowed, [All.Validate] and all other methods
+// return an [ErrInvalid]. The requirements:
+//
+//   - There are 1 to [MaxAll] names, and no name twice.
+//   - The entries fit into one transaction of [MaxTxn] bytes. Long names, ACLs ([WithACL]) and
+//     metadata make them larger.
+//   - [WithBarging] is not among the options: these mutexes always queue.
 func (c *Client) All(names []string, opts ...LockOption) *All {
 	each, err := c.mutexes(names, MaxAll, opts)
 	a := &All{client: c, each: each, err: err}
@@ -61,8 +65,8 @@ func (c *Client) All(names []string, opts ...LockOption) *All {
 	return a
 }
 
-// mutexes returns the recipes of 1 to most mutexes of different names. The error is the first one of
-// a name or an option.
+// mutexes returns the recipes of the named mutexes. It fails unless there are 1 to most names, no
+// name twice, and all names and options are allowed.
 func (c *Client) mutexes(names []string, most int, opts []LockOption) (each []recipe, err error) {
 	if n := len(names); n < 1 || n > most {
 		return nil, invalid("names", fmt.Sprintf("(%d of them)", n), "must be 1 to %d names", most)
@@ -81,8 +85,8 @@ func (c *Client) mutexes(names []string, most int, opts []LockOption) (each []re
 	return each, err
 }
 
-// size estimates, rather too high, the bytes of the operations that create the lock's entry: creates
-// of the parent, the anchor and the entry, and a write of the parent.
+// size returns an upper estimate of the bytes of the operations that create the lock's entry:
+// creates of the parent, the anchor and the entry, and a write of the parent.
 func (r *recipe) size() int {
 	c := r.client.cfg
 	size := 4*len(c.root+r.name) + len(c.owner+c.host) + 1<<10
@@ -93,7 +97,7 @@ func (r *recipe) size() int {
 	return size + len(metadata)
 }
 
-// LockAll waits until it has all of the named mutexes; it is c.All(names).Lock(ctx).
+// LockAll locks all of the named mutexes: it is c.All(names).Lock(ctx).
 func (c *Client) LockAll(ctx context.Context, names ...string) (*Holds, error) {
 	return c.All(names).Lock(ctx)
 }
@@ -108,10 +112,11 @@ func (a *All) Validate() error {
 }
 
 // Lock waits for its turn at all of the locks, and returns their holds. It fails as [Mutex.Lock]
-// does. If it fails, it holds none of the locks, and has withdrawn its entries.
+// does. If it fails, it holds none of the locks, and its entries are withdrawn.
 //
-// If ctx carries holds of all of these locks, Lock re-enters them. If ctx carries holds of only some
-// of them, Lock fails with [ErrInvalid]: a holder that waits for more locks can cause a deadlock.
+// If ctx carries holds of all of the locks, Lock re-enters them. If ctx carries holds of only some
+// of the locks, Lock fails with [ErrInvalid]: a holder that waits for more locks can cause a
+// deadlock.
 func (a *All) Lock(ctx context.Context) (*Holds, error) {
 	return a.take(ctx, (*queue.Queue).AcquireAll)
 }
@@ -167,7 +172,7 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 	if again, err := a.reenter(ctx, bound); again != nil || err != nil {
 		return again, err
 	}
-	in := &company{Context: ctx, client: c}
+	in := &jointContext{Context: ctx, client: c}
 	for i := range requests {
 		c.warnStarved(requests[i].Lock, requests[i].Terms.TTL)
 		requests[i].Values = c.withRequestState(in)

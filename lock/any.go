@@ -12,14 +12,16 @@ import (
 // MaxAny is the largest number of locks in one [Any]: a waiter has an entry in each queue.
 const MaxAny = 64
 
-// Any is a set of mutexes of which any one is taken: a test environment of a pool, a license
-// seat, a worker's number. It has names and settings, and no state; taking it gives a [Hold],
-// whose Name says which lock it is. [Client.Mutex] and [Client.All] take the same locks.
+// Any is a set of mutexes of which a call locks one: for example a test environment of a pool, a
+// license seat, or a worker's number. It has no state; its methods return a [Hold], whose Name says
+// which lock it is. The locks are ordinary mutexes: [Client.Mutex] of the same name is the same
+// lock.
 //
 // Taking a free lock costs a [Mutex.TryLock] of it, and of each held lock before it. If all locks
-// are held, a waiter has an entry in each queue, first come, first served. The first grant wins, and
-// all other entries are withdrawn. If a second lock is granted in the same moment, it is unlocked at
-// once. Observers then see it acquired and released. In [Stats], a waiter counts once for each lock.
+// are held, a waiter has an entry in each queue, first come, first served. The first grant wins,
+// and all other entries are withdrawn. If a second lock is granted in the same moment, it is
+// unlocked at once; observers then see that lock acquired and released. In [Stats], a waiter counts
+// once for each lock.
 //
 //	event                        while it waits                      while it holds
 //	ctx ends                     all entries are withdrawn           nothing: the hold has its own context
@@ -27,7 +29,8 @@ const MaxAny = 64
 //	session lost or expired      all entries stay                    the hold lasts
 //	no renewal in time           queues again at the end of each     the hold is lost
 //	                               queue whose entry has expired
-//	Client.Revoke of one         nothing                             its hold gets the request, and decides
+//	Client.Revoke of one         nothing                             Revoked of the hold receives the request
+//	                                                                 if it is that lock; your program decides
 //	path refused (ErrForeign,    all entries are withdrawn; the      nothing
 //	  ErrKind, ErrDenied)          error names the lock
 //	process dies                 each entry blocks for its TTL and grace
@@ -37,16 +40,18 @@ type Any struct {
 	err    error    // the first mistake in a name or an option; every method returns it
 }
 
-// Any returns the mutexes of these names, of which any one is to be taken. The names must differ;
-// there are at most [MaxAny]. Their order is the order of preference if several are free. The
-// options apply to each mutex, on top of its policy. [WithBarging] is refused: these mutexes
-// always queue. [Any.Validate] and all other methods fail if a name or an option is not allowed.
+// Any returns the set of the named mutexes. If several are free, the first name wins. The options
+// apply to each mutex, on top of its policy. Any asks no server. If an argument is not allowed,
+// [Any.Validate] and all other methods return an [ErrInvalid]. The requirements:
+//
+//   - There are 1 to [MaxAny] names, and no name twice.
+//   - [WithBarging] is not among the options: these mutexes always queue.
 func (c *Client) Any(names []string, opts ...LockOption) *Any {
 	each, err := c.mutexes(names, MaxAny, opts)
 	return &Any{client: c, each: each, err: err}
 }
 
-// LockAny waits until it has any one of the named mutexes; it is c.Any(names).Lock(ctx).
+// LockAny locks one of the named mutexes: it is c.Any(names).Lock(ctx).
 func (c *Client) LockAny(ctx context.Context, names ...string) (*Hold, error) {
 	return c.Any(names).Lock(ctx)
 }
@@ -60,9 +65,9 @@ func (a *Any) Validate() error {
 	return a.err
 }
 
-// Lock waits until one of the locks comes free, and returns its hold. It fails as [Mutex.Lock]
-// does, with an error that names one of the locks. If it fails, it holds none of them, and has
-// withdrawn its entries.
+// Lock waits until it gets one of the locks, and returns its hold. It fails as [Mutex.Lock] does,
+// with an error that names one of the locks. If it fails, it holds none of the locks, and its
+// entries are withdrawn.
 //
 // If ctx carries a hold of one of the locks, Lock re-enters that lock. To take a second one, use a
 // context without that hold.
@@ -98,14 +103,15 @@ func (a *Any) TryLock(ctx context.Context) (*Hold, error) {
 	return nil, inTheWay
 }
 
-// reenters reports whether ctx carries a hold of the lock that lasts.
+// reenters reports whether ctx carries a hold of the lock that has not ended.
 func (r *recipe) reenters(ctx context.Context) bool {
 	e, ok := ctx.Value(reentry{r.client, r.name}).(*queue.Entry)
 	return ok && e.Kind == r.kind && e.Err() == nil
 }
 
-// await waits in the queues of all locks. The first grant, or the first error, decides: then the
-// other waits end, and a hold that one of them still gets is unlocked. Close waits for that.
+// await waits in the queues of all locks. The first grant, or the first error, decides. Then the
+// other waits end, and a hold that one of them still gets is unlocked in the background;
+// Client.Close waits for this unlock.
 func (a *Any) await(ctx context.Context) (*Hold, error) {
 	type result struct {
 		hold *Hold

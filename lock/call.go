@@ -26,8 +26,8 @@ func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// checkContext returns an error if ctx is nil or has ended. Each call checks this first, so no
-// call succeeds after its context has ended.
+// checkContext returns an error if ctx is nil or has ended. Each call with a context makes this
+// check before it sends a request.
 func checkContext(ctx context.Context, what, name string) error {
 	switch {
 	case ctx == nil:
@@ -38,8 +38,8 @@ func checkContext(ctx context.Context, what, name string) error {
 	return nil
 }
 
-// enter begins a call. The caller must call end: Close waits for that. The context bound ends with
-// ctx, or when the client closes.
+// enter begins a call. It fails with ErrClosed if the client has closed. Otherwise the caller must
+// call end, for which Close waits. The context bound is that of bind.
 func (c *Client) enter(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
 	if c.open.Err() != nil || !c.tasks.Enter() {
 		return nil, nil, fmt.Errorf("%s %q: %w", what, name, ErrClosed)
@@ -51,7 +51,7 @@ func (c *Client) enter(ctx context.Context, what, name string) (bound context.Co
 	}, nil
 }
 
-// begin checks the arguments of a call about the named lock, and then begins it as enter does.
+// begin checks the context and the name of a lock, and then begins a call as enter does.
 func (c *Client) begin(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
 	if err := znode.CheckName(name); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -68,8 +68,8 @@ type reentry struct {
 	lock   string
 }
 
-// take takes a lock as takeNew does. With the context of a hold of the lock, it re-enters that
-// hold instead.
+// take takes a lock by the method how. If ctx carries a hold of the lock that has not ended, take
+// returns another handle on that hold; but a semaphore's hold is never re-entered.
 func (c *Client) take(ctx context.Context, r queue.Request, how how) (*Hold, error) {
 	if e, ok := ctx.Value(reentry{c, r.Lock}).(*queue.Entry); ok && e.Kind == r.Kind && r.Kind != znode.Semaphore {
 		bound, end, err := c.enter(ctx, "lock", r.Lock)
@@ -89,8 +89,8 @@ func (c *Client) take(ctx context.Context, r queue.Request, how how) (*Hold, err
 	return c.takeNew(ctx, r, how)
 }
 
-// takeNew takes a lock by the method how, and returns its hold. The caller has checked the
-// context.
+// takeNew takes a lock by the method how; it does not re-enter a hold that ctx carries. The caller
+// has checked the context.
 func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, error) {
 	bound, end, err := c.enter(ctx, "lock", r.Lock)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, 
 		err = ErrClosed
 	}
 	if err != nil {
-		c.withdrew(&r)
+		c.reportWithdrawn(&r)
 		return nil, notTaken(bound, r.Lock, err)
 	}
 	h := c.holdOf(e, r.Values)
@@ -113,8 +113,8 @@ func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, 
 	return h, nil
 }
 
-// reenter returns another handle on the hold that ctx carries. With toWrite it fails with
-// lease.ErrShared if that is a hold for reading.
+// reenter returns another handle on the hold of e, which ctx carries. With toWrite it fails with
+// lease.ErrShared if e is held for reading.
 func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite bool) (*Hold, error) {
 	t, _ := ctx.Value(tenant{c, e.Lock()}).(*tenancy)
 	if t != nil && t.e != e { // the context also carries the values of an earlier hold
@@ -132,7 +132,7 @@ func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite boo
 }
 
 // notTaken wraps the error of a call that did not get the named lock. If another contender was in
-// the way, the result is a HeldError.
+// the way, the result is a HeldError; if ctx has ended too, the result also matches err.
 func notTaken(ctx context.Context, lock string, err error) error {
 	var inTheWay *queue.Blocked
 	switch {

@@ -19,15 +19,15 @@ type Candidate struct {
 	Leads    bool   // the candidate leads now
 	Value    string // the last one given to Campaign or Proclaim
 	Priority int    // see [WithPriority]
-	Token    Token  // token of its leadership, present or future
+	Token    Token  // fencing token of the leadership, present or future
 	Entry    string // path of its node
 	Owner    string // see [WithOwner]
 	Host     string
 	PID      int
 }
 
-// candidateOf returns the candidate of an entry, or the zero Candidate if the entry is not a
-// candidate's.
+// candidateOf returns the candidate of an entry. It returns the zero Candidate if entry is nil, or
+// is no candidate's.
 func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 	if entry == nil || !entry.Leased() {
 		return c
@@ -48,7 +48,7 @@ func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 // whose lease and grace are over does not count as the leader, even before its entry is purged.
 // Leader waits out an outage until ctx ends, and fails with [ErrDenied] if an ACL forbids the read.
 func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
-	err = e.look(ctx, func(ctx context.Context, r queue.Request) error {
+	err = e.query(ctx, func(ctx context.Context, r queue.Request) error {
 		w := e.r.client.queue.NewWatcher(r)
 		defer w.Close()
 		entry, err := w.Holder(ctx, true)
@@ -61,10 +61,11 @@ func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 }
 
 // Candidates returns the live candidates, the leader included, in the order in which they joined.
-// If priorities differ, their turns come in another order. It reads their entries one by one, and
-// fails as Leader does.
+// If priorities differ, their turns may come in another order. Without candidates the result is
+// empty. Candidates reads the entries one by one. Its errors are those of Leader, except
+// [ErrNoLeader].
 func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) {
-	err = e.look(ctx, func(ctx context.Context, r queue.Request) error {
+	err = e.query(ctx, func(ctx context.Context, r queue.Request) error {
 		entries, err := e.r.client.queue.Candidates(ctx, r)
 		for _, entry := range entries {
 			if c := e.candidateOf(&entry); c != (Candidate{}) {
@@ -76,8 +77,8 @@ func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) 
 	return all, err
 }
 
-// look runs ask, a query of the election's state, as a call of the client.
-func (e *Election) look(ctx context.Context, ask func(context.Context, queue.Request) error) error {
+// query runs ask, which reads the election's state, as a call of the client.
+func (e *Election) query(ctx context.Context, ask func(context.Context, queue.Request) error) error {
 	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {
 		return err
@@ -94,21 +95,21 @@ func (e *Election) look(ctx context.Context, ask func(context.Context, queue.Req
 	return nil
 }
 
-// Observe yields the leader: now, and whenever the leader or its value changes. While there is
-// none, it yields the zero [Candidate]. It continues over reconnects and new sessions. When ctx
-// ends, the client closes, or Leader would fail, it yields the zero Candidate with the error, and
-// ends. If there are several changes during the loop's body, it yields only the last one. Tokens
-// never fall.
+// Observe yields the leader: now, and whenever the leader or its value changes. While there is no
+// leader, it yields the zero [Candidate]. It continues over reconnects and new sessions. When ctx
+// ends, the client closes, or Leader would fail otherwise than with [ErrNoLeader], it yields the
+// zero Candidate with the error, and ends.
 //
-// An observer watches one node, and reads it at each renewal of the leader. During its own outage
-// it yields nothing, so the last value may be stale.
+// If several changes happen during the loop's body, Observe yields only the last one. The tokens of
+// the yielded leaders never fall. The loop watches one node, and reads it at each renewal of the
+// leader. During an outage of this client it yields nothing, so the last value may be stale.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		var w *queue.Watcher
 		var told Candidate
 		for first := true; ; {
 			var leader Candidate
-			err := e.look(ctx, func(ctx context.Context, r queue.Request) error {
+			err := e.query(ctx, func(ctx context.Context, r queue.Request) error {
 				if w == nil {
 					w = e.r.client.queue.NewWatcher(r)
 				} else if err := w.Await(ctx); err != nil {

@@ -22,19 +22,19 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of the log lines and events that wait for delivery. A client with very many holds may
-// cause that many events at once.
+// Largest numbers of log lines and of events that wait for delivery. Further ones are dropped. A
+// client with very many holds may cause thousands of events at once.
 const (
 	mostLines  = 1 << 10
 	mostEvents = 1 << 16
-	// tellFor is the longest wait for that delivery, by Close or by a Dial that fails.
-	tellFor = time.Second
+	// flushTimeout is how long Close, and a Dial that fails, wait for the delivery.
+	flushTimeout = time.Second
 )
 
-// Client is shared by all locks of a process: it has the connection to ZooKeeper, the estimate of
-// the leader's clock, the renewals and the identity of this process. Make one for a service with
-// [Dial] or [New]; methods of a nil or zero Client panic, as do those of a nil or zero [Hold]. All
-// methods are safe for concurrent use.
+// Client connects to ZooKeeper and takes locks. It has the connection, the estimate of the leader's
+// clock, the renewals of all holds, and the identity of this process. Make one for a process with
+// [Dial] or [New], share it, and call [Client.Close] at the end. All methods are safe for
+// concurrent use. Methods of a nil or zero Client panic, as do those of a nil or zero [Hold].
 type Client struct {
 	cfg    *config
 	conn   *zkconn.Conn
@@ -58,14 +58,20 @@ type Client struct {
 	warned map[time.Duration]bool // TTLs that warnStarved has logged
 }
 
-// Dial connects to a ZooKeeper ensemble and returns a client once there is a session. It waits for
-// servers that cannot be reached, or whose names cannot be resolved. If ctx ends first it fails
-// with [ErrUnavailable]; without a deadline it waits forever. After three seconds it logs the
-// unreachable servers, once. One transaction, which leaves nothing behind, then checks that the
-// server counts and replies as ZooKeeper does; it is also the first sample of the leader's clock.
-// If the server does not, Dial fails with [ErrUnsupported]. The client owns the connection and
-// closes it. A server is host or host:port; the default port is 2181, and an IPv6 address is in
-// brackets. A chroot is refused: put it into the root ([WithRoot]).
+// Dial connects to a ZooKeeper ensemble and returns a client once there is a session. The client
+// owns the connection; [Client.Close] closes it.
+//
+// A server is host or host:port. The default port is 2181, and an IPv6 address is in brackets. A
+// chroot is refused: put it into the root ([WithRoot]). There must be at least one server.
+//
+// Dial waits for servers that cannot be reached, or whose names cannot be resolved. After three
+// seconds it logs the unreachable servers, once. If ctx ends first, Dial fails with
+// [ErrUnavailable]; without a deadline it waits forever. It fails with [ErrDenied] if the servers
+// refuse its SASL credentials, and with [ErrInvalid] if an argument or an option is not allowed.
+//
+// One transaction, which leaves nothing behind, then checks that the server counts and replies as
+// ZooKeeper does. If the server does not, Dial fails with [ErrUnsupported]. The transaction is also
+// the first sample of the leader's clock.
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {
 	cfg, err := newConfig(opts)
 	switch {
@@ -88,24 +94,27 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	}
 	c := newClient(cfg)
 	if c.conn, err = zkconn.Dial(ctx, addresses, c.connConfig()); err != nil {
-		c.tellAll()
+		c.flush()
 		return nil, err
 	}
 	c.start()
 	if err := c.checkServer(ctx); err != nil {
 		c.shut(ErrClosed)
-		<-c.tasks.Close()
+		<-c.tasks.Seal()
 		c.conn.Close(0)
-		c.tellAll()
+		c.flush()
 		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(addresses, ","), err)
 	}
 	return c, nil
 }
 
-// New returns a client on an existing connection. The caller still owns the connection: it adds
-// the credentials, and closes the connection after the client. Such a client lacks the buffering,
-// the bounded handshake and the server check of [Dial]. If it misses a reconnection, it notices a
-// lost watch a minute later. Servers that have lost their data keep refusing the connection.
+// New returns a client on an existing connection. The caller still owns the connection: it adds the
+// credentials, and closes the connection after the client. New does not wait for a session. It
+// fails with [ErrInvalid] if an option is only for [Dial].
+//
+// A client made by New lacks the buffering, the bounded handshake and the server check of Dial. If
+// it misses a reconnection, it notices a lost watch about a minute later. Servers that have lost
+// their data keep refusing the connection.
 func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if z == nil {
 		return nil, invalid("connection", nil, "must not be nil")
@@ -168,7 +177,7 @@ func (c *Client) forgotten() {
 	}
 }
 
-// start creates the parts of the client, each on top of those before it, and runs them.
+// start creates the parts of the client, each from the parts before it, and runs them.
 func (c *Client) start() *Client {
 	newID := func() string { return znode.FormatID(c.cfg.random.Uint64()) }
 	c.mu.Lock()
@@ -199,13 +208,14 @@ func (c *Client) start() *Client {
 	return c
 }
 
-// Close ends all calls, with [ErrClosed], and all holds: their contexts end with it. It deletes
-// the entries of holds and waiters within the unlock timeout and a tenth of a second; the rest
-// expire. It closes a connection made by [Dial]. Then it waits up to a second until the logger and
-// the observers have taken the last lines and events. Later calls return the result of the first.
+// Close ends all calls and all holds with [ErrClosed]. It deletes the entries of holds and waiters,
+// for at most the unlock timeout and a tenth of a second; the other entries expire. It closes a
+// connection made by [Dial]. Then it waits for up to a second until the logger and the observers
+// have taken the last lines and events. The error says that entries or requests were left over.
+// Each later call waits for the first one, and returns its result.
 //
-// Holds end at once, and others may enter. So unlock them before, or let their contexts end your
-// work.
+// Close ends the holds first, so other clients may enter while your work still runs. So unlock the
+// holds before, or have the work stop when their contexts end.
 func (c *Client) Close() error {
 	// A sync.Once would stop the virtual time of a test whose goroutines wait for it.
 	if c.closing.Swap(true) {
@@ -215,19 +225,19 @@ func (c *Client) Close() error {
 	defer close(c.closed)
 	begun := time.Now()
 	c.shut(ErrClosed) // the keeper ends the holds
-	idle := c.tasks.Close()
+	idle := c.tasks.Seal()
 	if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) || c.queue.LeftBehind() {
 		c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
 	}
 	c.done = errors.Join(c.done, c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun))))
-	c.tellAll()
+	c.flush()
 	return c.done
 }
 
-// tellAll waits until the logger and the observers have taken all lines and events, but at most
-// tellFor.
-func (c *Client) tellAll() {
-	end := time.Now().Add(tellFor)
+// flush waits until the logger and the observers have taken all lines and events, for at most
+// flushTimeout.
+func (c *Client) flush() {
+	end := time.Now().Add(flushTimeout)
 	c.events.Close(time.Until(end))
 	c.logs.Close(max(0, time.Until(end)))
 }

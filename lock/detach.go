@@ -12,19 +12,24 @@ import (
 )
 
 // Detach ends the hold in this process and leaves its entry to the client that attaches with the
-// ticket, see [Client.Attach]. No other contender enters in between. First the hold and all its
-// handles end with [ErrDetached]. That is no loss; [Mutex.Do] returns it too. Then the entry
-// stays for ttl (0: the TTL of the hold) and the grace. If no client attaches in time, the entry
-// is purged like a dead holder's. Detach fails with [ErrInvalid], and the hold goes on, if ttl is
-// not within [MinTTL] and the policy's MaxTTL, or the hold is a leadership. It also fails if
-// other readers of this client share the entry (see [WithLocalWindow]); from then on no other
-// goroutine joins the entry.
+// ticket, see [Client.Attach]. No other contender enters in between. The hold and all its handles
+// end at once with [ErrDetached], which is no loss; [Mutex.Do] returns it too.
 //
-// Detach waits until ZooKeeper has acknowledged the write. If ctx had ended before, nothing
-// changes. If ctx ends meanwhile, or the write fails with a temporary error, Detach returns the
-// ticket and an [UnlockError], and retries the write in the background for a while. If no write
-// succeeds, a client that attaches waits until the lease has ended. If the hold has already
-// ended, or its entry has gone, Detach returns the reason and no ticket.
+// The entry stays for ttl and the grace; 0 means the TTL of the hold. If no client attaches in
+// time, the entry is purged like a dead holder's.
+//
+// Detach fails with [ErrInvalid], and the hold goes on, if
+//
+//   - ttl is not within [MinTTL] and the policy's MaxTTL,
+//   - the hold is a leadership, or
+//   - other readers of this client share the entry (see [WithLocalWindow]). From then on no other
+//     goroutine joins the entry.
+//
+// Detach waits until ZooKeeper has acknowledged the write. If ctx had ended before the call,
+// nothing changes. If ctx ends meanwhile, or the write fails with a temporary error, Detach returns
+// the ticket and an [UnlockError], and retries the write in the background until the entry must
+// have expired. If no write succeeds, a client that attaches waits until the lease has ended. If
+// the hold has already ended, or its entry was removed, Detach returns the reason and no ticket.
 func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if err := h.check(ctx, "detach"); err != nil {
 		return Ticket{}, err
@@ -61,7 +66,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 		err = zkconn.ContextError(bound)
 	}
 	switch {
-	// The lease has ended: the old one, or the one that was written for the ticket.
+	// The entry was removed because a lease had ended: the hold's, or the one written for the ticket.
 	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl):
 		return Ticket{}, lossOf(e, ErrExpired)
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken), errors.Is(err, ErrBroken):
@@ -72,13 +77,13 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	return ticket, err
 }
 
-// Ticket returns a ticket for the hold while it lasts. Store it in case this process dies. A
-// client that then attaches waits until the lease and the grace have ended, and continues with
-// the same entry, unless a waiter or the reaper has purged it before. While the hold lives, no
-// client can attach. If the hold has ended, Ticket returns the reason; for a leadership it
-// returns an [ErrInvalid].
+// Ticket returns a ticket for the hold while it lasts. Store it in case this process dies. A client
+// that attaches with it waits until the lease and the grace have ended. Then it continues with the
+// same entry, unless a waiter or the reaper has purged that. While the hold lasts, no client can
+// attach. From the call on the entry is not handed off locally. If the hold has ended, Ticket
+// returns the reason; for a leadership it returns an [ErrInvalid].
 func (h *Hold) Ticket() (Ticket, error) {
-	if err := h.ended(); err != nil { // not Err: other readers may still share the entry
+	if err := h.ended(); err != nil { // not Err, which is nil while another handle lasts
 		return Ticket{}, err
 	}
 	if err := h.mayMove(); err != nil {
@@ -100,16 +105,16 @@ func (h *Hold) mayMove() error {
 	return nil
 }
 
-// cannot returns the error of a call that this hold does not allow.
+// cannot returns an ErrInvalid with the rule that forbids a call for this hold.
 func (h *Hold) cannot(rule string, args ...any) error {
 	return invalid("hold of", fmt.Sprintf("%q", h.Name()), rule, args...)
 }
 
-// Enqueue joins the queue, or takes the lock if it is free, and leaves its entry to the client
-// that attaches with the ticket. So a short-lived worker can keep its place, exit, and come back.
-// The entry lasts for the mutex's TTL ([WithTTL]) and the grace, without renewal: come back in
-// time. If its turn comes before a client has attached, it blocks all waiters behind it until one
-// attaches, or the TTL and the grace are over. Enqueue never re-enters a hold.
+// Enqueue joins the queue, or takes the lock if it is free, and leaves its entry to the client that
+// attaches with the ticket. So a short-lived worker can keep its place, exit, and come back. The
+// entry lasts for the mutex's TTL ([WithTTL]) and the grace, without renewal: attach in time. If
+// the entry's turn comes before a client has attached, it blocks all waiters behind it until a
+// client attaches, or the TTL and the grace are over. Enqueue never re-enters a hold.
 //
 // Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex that barges, which
 // has no queue.
@@ -132,9 +137,9 @@ func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
 	return m.r.enqueue(ctx, znode.Shared)
 }
 
-// Enqueue joins the queue for n permits, and leaves its entry to a later Attach, as
-// [Mutex.Enqueue] does. If its turn comes before a client has attached, it blocks all waiters
-// behind it, even if their permits are free. It fails as [Semaphore.Acquire] does.
+// Enqueue joins the queue for n permits, and leaves its entry to a later Attach, as [Mutex.Enqueue]
+// does. If the entry's turn comes before a client has attached, it blocks all waiters behind it,
+// even if their permits are free. Enqueue fails as [Semaphore.Acquire] does.
 func (s *Semaphore) Enqueue(ctx context.Context, n int) (Ticket, error) {
 	r, err := s.permitsOf(ctx, n)
 	if err != nil {
@@ -161,22 +166,23 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 	return t, nil
 }
 
-// Attach continues a detached hold, or a place in a queue, with the same entry. The incarnation of
-// its token rises by one. Attach waits for its turn; a detached hold is held again at once. The
-// options are those of [Client.Mutex], for the ticket's lock. From now on they or the policy set the
-// TTL, and max_hold begins anew. If this client dies, the entry expires as any other does. A hold for
-// writing that was downgraded stays one for reading, even with an earlier ticket: see [Hold.Reads].
-// The number of permits stays the same.
+// Attach continues a detached hold, or a place in a queue, with the same entry. It waits for the
+// entry's turn; a detached hold is held again at once. The incarnation of the token rises by one.
+// The number of permits stays the same. If this client dies, the entry expires as any other does.
 //
-// If several clients attach with one ticket, one succeeds; the others get [ErrAttached], and so do
-// later ones. If the entry was unlocked or force-released, or no client attached in time, the error
-// is [ErrRemoved]. If a hold was not detached, see [Hold.Ticket], Attach waits until its lease and
-// the grace have surely ended. By then the hold has ended for its holder.
+// The options are those of [Client.Mutex], for the ticket's lock. From now on they or the policy
+// set the TTL, and max_hold counts from the attach. A hold for writing that was downgraded stays
+// one for reading, even with an earlier ticket: see [Hold.Reads].
 //
-// If ctx ends first, or the client closes, a background write leaves the entry as it was, with
-// the same lease; Close waits for it. After that write the same ticket works again. If the client
-// closes at the moment of the grant, the hold ends like all others. Otherwise Attach fails as
-// [Mutex.Lock] does, and with [ErrInvalid] for a ticket of another root.
+// If several clients attach with one ticket, one succeeds. The other clients, and later ones, get
+// [ErrAttached]. If the entry was unlocked or force-released, or no client attached in time, the
+// error is [ErrRemoved]. If the hold was not detached, see [Hold.Ticket], Attach waits until its
+// lease and the grace have surely ended. By then the hold has ended for its holder. Otherwise
+// Attach fails as [Mutex.Lock] does, and with [ErrInvalid] for a ticket of another root.
+//
+// If ctx ends before the grant, or the client closes, a write in the background restores the entry,
+// with the same lease; [Client.Close] waits for it. After that write the same ticket works again.
+// If the client closes at the moment of the grant, the hold ends like all other holds.
 func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hold, error) {
 	switch {
 	case t.IsZero():

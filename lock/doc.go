@@ -16,9 +16,9 @@
 //	defer hold.Unlock()
 //	return ship(hold.Context(), order, hold.Token())
 //
-// Other locks on ZooKeeper are ephemeral nodes: the server deletes them with the session,
-// and a second client enters while the first still works. Here an entry is a persistent node
-// with a lease, which its client renews. Sessions may come and go. A hold ends when it is
+// Other lock libraries for ZooKeeper use ephemeral nodes. The server deletes such a node with its
+// session, and a second client enters while the first still works. Here an entry is a persistent
+// node with a lease, which its client renews. A new session changes nothing. A hold ends when it is
 // unlocked or when its lease expires.
 //
 // # Choosing a lock
@@ -30,7 +30,7 @@
 //	any one of several, such as a free test environment  Client.LockAny
 //	many readers, or one writer                          RWMutex
 //	a concurrency limit                                  Semaphore
-//	one leader that others can look up                   Election
+//	one leader that all clients can look up              Election
 //	work that goes on in another process                 Hold.Detach, Client.Attach
 //	a turn for a short-lived worker                      Mutex.Enqueue, Client.Attach
 //	to write data in ZooKeeper                           any, and write with Hold.Txn
@@ -39,26 +39,34 @@
 // All of them behave the same:
 //
 //	event                      result
-//	the holder dies            others may enter after its TTL and the grace
-//	its session flaps or ends  nothing: it keeps the lock, and waiters keep their places
-//	ZooKeeper is unreachable   it keeps the lock until its lease ends, and knows when; no client enters
-//	its client closes          its hold ends, and the next waiter enters at once
+//	the holder dies            the next waiter enters after the TTL and the grace
+//	a session flaps or ends    nothing: holds go on, and waiters keep their places
+//	ZooKeeper is unreachable   a hold lasts until its lease ends, which the holder knows; no client enters
+//	the holder's client closes the hold ends, and the next waiter enters at once
 //
 // FAILURES.md, in this folder, lists the failures, their effect on holders and waiters, and the
 // remedies.
 //
+// # One client or many
+//
+// Make one [Client] for a process, and share it. Its goroutines share one session, renewals
+// (hundreds in one transaction) and places in the queues. A client can keep more than ten
+// thousand holds. Make a second client only for another root, other servers or other credentials.
+// Two clients in one process contend as two processes do, and neither re-enters a lock that the
+// other holds.
+//
 // # Terms
 //
 //	lock        a name, and the node of that name
-//	entry       a contender's node below it
-//	hold        a granted entry, as its holder sees it; holder, its owner
-//	waiter      an entry that is not granted yet
-//	lease       the time during which others respect an entry; every write of the entry renews it
-//	TTL         how long a lease lasts
-//	grace       the time after the lease during which others still leave the entry alone
+//	contender   a call that wants the lock, or has it: a waiter or a holder
+//	entry       a contender's node, below the lock's node
+//	hold        a granted entry, as the holder's program sees it
+//	lease       the time for which other clients respect an entry; every write of the entry renews it
+//	TTL         how long a lease lasts after each renewal
+//	grace       the time that other clients wait after a lease has expired before they delete the entry
 //	purge       delete an expired entry
-//	epoch       the time of one leader of ZooKeeper; each has a higher number
-//	token       a number that rises with each grant
+//	epoch       the term of one leader of ZooKeeper; each has a higher number
+//	token       a text that sorts higher with each grant
 //	ticket      a text with which another process continues an entry
 //	reaper      the program that deletes expired entries and empty nodes
 //
@@ -68,17 +76,16 @@
 //     session does not change the holder of a lock.
 //  2. The holder knows first. A hold that cannot be renewed ends for its holder,
 //     by [Hold.Context] and [Hold.Remaining], before another contender may enter.
-//  3. A dead holder blocks others for at most its TTL and the grace. Then the next waiter, or
-//     the reaper, purges its entry. A waiter that had an outage itself waits a third of the TTL
-//     longer. When ZooKeeper's leader changes, TTL and grace start again at the first known stamp
-//     of the new leader.
+//  3. A dead holder blocks other clients for at most its TTL and the grace. Then the next waiter,
+//     or the reaper, purges its entry. A waiter that has had an outage itself waits a third of that
+//     TTL longer. When ZooKeeper's leader changes, TTL and grace start again at the first known
+//     stamp of the new leader.
 //  4. First come, first served: among processes, and among the goroutines of one client. But the
 //     goroutines may hand a lock off among themselves while other processes wait, for 10 ms by
-//     default ([Policy].LocalWindow). And they have one place in the queue together: a goroutine
-//     that waits behind another one of its client may be served after later calls of other
-//     processes.
-//  5. Nothing is left behind. The last client to leave deletes the lock's node: at once, or a
-//     second later if the lock is in frequent use. Waiters and the reaper remove what a crash
+//     default ([Policy].LocalWindow). And they share one place in the queue: a goroutine that waits
+//     behind another one of its client may be served after later calls of other processes.
+//  5. Nothing is left behind. The last client to leave a lock deletes the lock's node: at once, or
+//     a second later if the lock is in frequent use. Waiters and the reaper remove what a crash
 //     leaves behind; the reaper removes empty ancestors, such as orders of orders/42. A lock node
 //     that was there before its first use stays, and so do .epoch and .revoke below the root.
 //  6. Fencing tokens rise with every grant. See [Token], [RWMutex] for readers, and [Semaphore]
@@ -86,8 +93,8 @@
 //
 // # Not guaranteed
 //
-//   - A process that is paused after its last check can act after its hold ended. Nothing on its
-//     own side can prevent that: use fencing.
+//   - A process that is paused after its last check can act after its hold has ended. The process
+//     itself cannot prevent that: use fencing.
 //   - While ZooKeeper has no quorum, no client enters. Holds last until their leases end.
 //   - Deleting a lock's node by hand voids mutual exclusion.
 //   - The guarantees rest on assumptions about clocks and servers, see below.
@@ -111,7 +118,7 @@
 //	│                 │         │                ├──▶ ended: LostError, because
 //	└───┬─────────┬───┘         └────────────────┘      ErrExpired  no renewal in time
 //	    │         │                                     ErrRemoved  node deleted
-//	    │         └ own node gone: queues again         ErrTaken    node overwritten
+//	    │         └ entry removed: queues again         ErrTaken    node overwritten
 //	    │                                               ErrAttached by another client
 //	    │                                               ErrBroken   by "holdfast break"
 //	    │                                               ErrMaxHold  the policy's limit
@@ -124,14 +131,6 @@
 // lock goes to the next waiter in the queue. A waiter of a [Mutex] watches only the entry before
 // its own.
 //
-// # One client or many
-//
-// Make one [Client] for a process, and share it. Its goroutines share one session, renewals
-// (hundreds in one transaction) and places in the queues. A client can keep more than ten
-// thousand holds. Make a second client only for another root, other servers or other credentials.
-// Two clients in one process contend as two processes do, and neither re-enters a lock that the
-// other holds.
-//
 // # Choosing a TTL
 //
 // The default, 30 s, rides out the election of a ZooKeeper leader. Package policy says how to
@@ -140,9 +139,9 @@
 //
 // # Warnings, health checks and metrics
 //
-// When only half of the TTL is left, because renewals fail or max_hold is near, a hold is at
-// risk. [Hold.AtRisk] and the log warn. The hold lasts until its context ends. If renewals failed,
-// one that succeeds makes it safe again.
+// When only half of the TTL is left, because renewals fail or max_hold is near, a hold is at risk.
+// [Hold.AtRisk] and the log warn. The hold lasts until its context ends. If renewals failed, the
+// next renewal that succeeds ends the risk.
 //
 // [Client.Check] answers a health check. It fails while a hold or a waiter is at risk because
 // renewals fail.
@@ -153,7 +152,7 @@
 // # Timeouts and closing
 //
 // [Dial] waits for servers until its context ends: give it a deadline. Calls return when their
-// contexts end, whatever the servers do. A node that such a call may have created is deleted in
+// contexts end, whatever the servers do. A node that an ended call may have created is deleted in
 // the background. An unlock is retried for at most the unlock timeout, [WithUnlockTimeout].
 //
 // [Client.Close] ends all holds and waits, and deletes their entries, in about the unlock timeout
@@ -182,30 +181,31 @@
 //	a hold of a Semaphore         Acquire                       a hold with permits of its own
 //	a leadership                  Campaign of the same name     ErrInvalid: it would wait for itself
 //	any hold                      Enqueue, Attach               an entry of its own
-//	a hold of another client      anything                      it waits, perhaps for its own caller
+//	a hold of another client      anything                      the call waits, perhaps for its own caller
 //	a hold that has ended         anything                      the context's error; if derived by
 //	                                                            context.WithoutCancel, a new hold
 //
 // # Several locks without deadlock
 //
 // [Client.LockAll] takes several locks, all of them or none, in one transaction if they are free.
-// Its callers never deadlock with each other, in whatever order they name the locks. See [All].
+// Calls of LockAll never deadlock with each other, in whatever order they name the locks. See
+// [All].
 //
 // # Leader election
 //
 // An [Election] is a mutex whose holder is the leader, with a value that all clients can read. A
-// leader that loses its lease knows so before another candidate leads, and its token is lower.
-// The next leader is a waiting candidate of the highest priority ([WithPriority]).
+// leader that loses its lease knows so before another candidate leads. The new leader has a higher
+// token. The next leader is a waiting candidate of the highest priority ([WithPriority]).
 // [Election.Leader] and [Election.Observe] create no entry.
 //
 // # Goroutines of one client
 //
-// The goroutines of a client that want the same lock with the same settings share one place in
-// the queue. A handoff between them costs no request. Each has a hold of its own, with its own
-// context, max_hold and token. Only the first goroutine that waits joins the queue, at its end, and
-// only if other processes are there; the others join in turn as it is served. So processes take
+// The goroutines of a client that want the same lock with the same settings share one place in the
+// queue. A handoff between them costs no request. Each has a hold of its own, with its own context,
+// max_hold and token. If other processes have entries too, only the first waiting goroutine joins
+// the queue. Each further goroutine joins when the one before it is served. So processes take
 // turns, however many of their goroutines wait. [WithLocalWindow] has the exceptions, and the rule
-// for readers. [WithIdle] keeps an unused entry until another contender comes.
+// for readers. [WithIdle] keeps an unused entry for a time, until another contender joins.
 //
 // # Moving a hold to another process
 //
@@ -218,14 +218,14 @@
 // [Mutex.Enqueue], [RWMutex.Enqueue], [RWMutex.REnqueue] and [Semaphore.Enqueue] do the same for a
 // place in the queue: a short-lived worker joins, exits, and comes back for its turn.
 //
-// Until a client attaches, the lock has no holder, and others stay out. You choose how long: by
-// Detach's argument, and for Enqueue by [WithTTL]. Of several clients with one ticket, one
-// succeeds.
+// Until a client attaches, the lock has no holder, and no other contender enters. You choose for
+// how long: by Detach's argument, and for Enqueue by [WithTTL]. If several clients attach with one
+// ticket, one succeeds.
 //
 // # Requesting the release of a lock
 //
 // [Client.Revoke] requests the release of a lock, with a reason. Its holders receive the request
-// from [Hold.Revoked], whose example shows how, and decide: none is forced.
+// from [Hold.Revoked], whose example shows how, and each decides: no hold is forced to end.
 //
 // # Beside locks of other libraries
 //
@@ -240,39 +240,39 @@
 //
 //   - The monotonic clocks of clients, and the leader's clock, are accurate to 500 ppm. ntpd
 //     slews within that. chrony slews far faster unless its maxslewrate limits it.
-//   - While one server leads, its clock never steps by more than the grace. A client that knew
-//     the clock before a step detects the step and stays safe. A client that did not may take a
-//     live holder for dead if that holder has not renewed since. Two kinds of steps go
+//   - While one server leads, its clock never steps by more than the grace. A client that knew the
+//     clock before a step detects the step and stays safe. A client that did not know it may take a
+//     live holder for dead, if that holder has not renewed since the step. Two kinds of steps go
 //     undetected: a step undone before the client's next sample of the clock, and a step smaller
 //     than the round trip of the last sample plus a millisecond for each second since. Detected
 //     steps are logged and counted ([Stats]).
-//   - A standalone ZooKeeper keeps its clock over a restart. Clients cannot tell a new clock from
-//     such a step.
+//   - A standalone ZooKeeper keeps its clock over a restart. Clients cannot tell a new clock from a
+//     step of the old one.
 //
 // The clocks of different leaders may differ by any amount: stamps of two leaders are never
-// compared. An entry written under an earlier leader counts from the first known stamp of the
-// present leader. However often the leader changes, a client waits behind a dead holder for at
-// most the TTL and the grace by its own monotonic clock.
+// compared. The lease of an entry that was written under an earlier leader counts from the first
+// known stamp of the present leader. However often the leader changes, a client waits behind a dead
+// holder for at most the TTL and the grace by its own monotonic clock.
 //
 // # Supported servers
 //
 // ZooKeeper 3.4.14 or later. [Dial] checks the server, and fails with [ErrUnsupported] if it does
-// not count and reply as ZooKeeper does. So it refuses ClickHouse Keeper, where each replica
-// stamps writes with its own clock. [WithUnsafeServer] continues at your own risk. [New] does not
-// check the server. CheckServer of package admin checks more.
+// not count and reply as ZooKeeper does. So Dial refuses ClickHouse Keeper, where each replica
+// stamps writes with its own clock. With [WithUnsafeServer] it continues, at your own risk. [New]
+// does not check the server. CheckServer of package admin checks more.
 //
 // # Ensembles that change
 //
 // By default a client knows only the servers given to Dial, and looks up their names again for each
 // round of tries. With [WithReconfiguration], or follow_reconfiguration in config.yaml, it follows
-// the ensemble's dynamic reconfiguration: it finds servers that are added, and leaves one that is
-// removed. All servers may be replaced, one after the other, while locks are held. Without it,
-// keep at least one of the configured servers in the ensemble until the client is restarted with
-// the new list.
+// the ensemble's dynamic reconfiguration: the client uses added servers, and disconnects from a
+// removed one. All servers may be replaced, one after the other, while locks are held. Without this
+// option, keep at least one of the configured servers in the ensemble until the client is restarted
+// with the new list.
 //
 // # Other packages
 //
 // Package locktest is a ZooKeeper in memory, to test code that takes locks without a server.
-// Package schedule runs a job once a tick, although all replicas have it. Package admin serves
-// tools. Package znode specifies the format on the wire, lock/internal/queue the protocol.
+// Package schedule runs a job once a tick, although all replicas have its schedule. Package admin
+// is for tools. Package znode specifies the format on the wire, lock/internal/queue the protocol.
 package lock

@@ -12,24 +12,24 @@ import (
 // MaxPriority is the highest priority of a candidate, see [WithPriority].
 const MaxPriority = znode.MaxPermits
 
-// Election elects a leader: at most one of its candidates leads at any time. Like a [Mutex] it
-// has a name and settings, and no state. It is a mutex whose holder all clients can read. The
-// candidates wait in its queue, each with a value, such as an address. While a [Mutex] of the
-// same name is held, no candidate leads.
+// Election elects a leader: at most one of its candidates leads at any time. Like a [Mutex] it has
+// a name and settings, and no state. It is a mutex whose holder all clients can read. The
+// candidates wait in its queue, each with a value, such as an address. While a [Mutex] of the same
+// name is held, no candidate leads.
 //
 //	                          the leader                      waiting candidates
 //	session lost, expired     goes on leading                 keep their places
-//	lease not renewed         leads no more; others may       are purged after the grace, and
-//	                          lead after the grace            queue again
+//	lease not renewed         leads no more; the next one     are purged after the grace, and
+//	                          may lead after the grace        queue again
 //	Client.Close              leads no more, and the next     withdraw
 //	                          one leads
-//	context ends, in          has no effect                   withdraw; others lead
-//	Campaign
+//	context of Campaign       has no effect                   withdraw
+//	ends
 //	Leadership.Resign         leads no more, and the next     one of them leads at once
 //	                          one leads
-//	a higher priority comes   goes on leading                 yield to it
-//	Client.Revoke             gets it by Revoked,             nothing
-//	                          and decides
+//	a higher priority joins   goes on leading                 yield to it
+//	Client.Revoke             Revoked receives the request;   nothing
+//	                          your program decides
 //
 // A client can look up the leader without being a candidate: [Election.Leader] and
 // [Election.Observe] create no entry.
@@ -54,17 +54,17 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 	return e
 }
 
-// elects marks the settings as those of an election, so that a priority is allowed.
+// elects marks the settings as those of an election, which may have a priority.
 var elects = lockOption(func(s *settings) error {
 	s.elects = true
 	return nil
 })
 
-// Campaign joins the election with a value, and waits until it leads and all clients can see that.
-// Value and metadata ([WithMetadata]) are UTF-8, together at most 4 KiB and 64 pairs; the value
-// counts as the pair of the key "election.value". It fails as [Mutex.Lock] does. It is not
-// re-entrant: with the context of a leadership, or of a held [Mutex], of the same name it fails
-// with [ErrInvalid].
+// Campaign joins the election with a value. It waits until the candidate leads and all clients can
+// see that. The value and the metadata ([WithMetadata]) are UTF-8, together at most 4 KiB and 64
+// pairs; the value counts as the pair of the key "election.value". Campaign fails as [Mutex.Lock]
+// does. It is not re-entrant: with the context of a leadership, or of a held [Mutex], of the same
+// name it fails with [ErrInvalid].
 func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, error) {
 	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {
@@ -84,7 +84,8 @@ func (e *Election) Campaign(ctx context.Context, value string) (*Leadership, err
 	return &Leadership{h}, nil
 }
 
-// withValue returns metadata m with the value of a candidate added.
+// withValue returns m with the value of a candidate added. It fails if the result is not allowed as
+// metadata.
 func withValue(m map[string]string, value string) (map[string]string, error) {
 	with := map[string]string{znode.ValueKey: value}
 	maps.Copy(with, m)
@@ -95,12 +96,12 @@ func withValue(m map[string]string, value string) (map[string]string, error) {
 	return with, nil
 }
 
-// Leadership is the hold of a leader. It has the methods of [Hold], but cannot be detached. It
-// ends before another candidate leads, and its token is higher than those of all earlier leaders.
-// [Mutex.Lock] of the same name re-enters it with its context.
+// Leadership is the hold of a leader. It has the methods of [Hold], but cannot be detached. It ends
+// before another candidate leads, and its token is higher than those of all earlier leaders. A
+// [Mutex.Lock] of the same name, with the context of the leadership, returns another handle on it.
 type Leadership struct{ *Hold }
 
-// leads reports whether the hold is a candidate's.
+// leads reports whether the hold is a leadership.
 func (h *Hold) leads() bool {
 	_, ok := h.e.Described()[znode.ValueKey]
 	return ok
@@ -109,8 +110,9 @@ func (h *Hold) leads() bool {
 // Resign ends the leadership. It is [Hold.Unlock].
 func (l *Leadership) Resign() error { return l.Unlock() }
 
-// Proclaim changes the value, and waits until all clients can see it. If ctx ends before, the
-// next renewal writes the value. If the leadership has ended, Proclaim returns the reason.
+// Proclaim changes the value, and waits until all clients can see it. The limits are those of
+// [Election.Campaign]. If ctx ends before, the next renewal writes the value. If the leadership has
+// ended, Proclaim returns the reason.
 func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	if err := l.check(ctx, "proclaim"); err != nil {
 		return err

@@ -30,8 +30,8 @@ var (
 	// ErrInvalid says that an argument or option was refused. The message has its name, its value
 	// and the rule.
 	ErrInvalid = errors.New("invalid argument")
-	// ErrForeign says that the lock's path holds a znode that Holdfast did not create:
-	// it has other data, or cannot have children. Nothing was touched.
+	// ErrForeign says that the lock's path holds a znode that Holdfast did not create: it has other
+	// data, or cannot have children. The client has changed nothing.
 	ErrForeign = queue.ErrForeign
 	// ErrKind says that the name already belongs to another kind of lock.
 	ErrKind = queue.ErrKind
@@ -44,7 +44,8 @@ var (
 	// credentials.
 	ErrDenied = zkconn.ErrDenied
 	// ErrSASL says that the authentication by SASL has failed, or that the server requires one. If
-	// the credentials are at fault it is also an ErrDenied; otherwise the client keeps trying.
+	// the credentials are at fault the error also matches ErrDenied; otherwise the client keeps
+	// trying.
 	ErrSASL = zkconn.ErrSASL
 	// ErrStalled says that renewals fail: see [Client.Check].
 	ErrStalled = errors.New("renewals stall")
@@ -64,11 +65,11 @@ var (
 	ErrRemoved = lease.ErrRemoved
 	// ErrTaken: another client wrote the entry.
 	ErrTaken = lease.ErrTaken
-	// ErrAttached: another client has attached to the entry. It is also an ErrTaken.
+	// ErrAttached: another client has attached to the entry. The error also matches ErrTaken.
 	// [Client.Attach] fails with it too if another client attached first.
 	ErrAttached = lease.ErrAttached
-	// ErrBroken: the hold was force-released, for example by "holdfast break". The message has
-	// the owner that did so, and the reason.
+	// ErrBroken: the hold was force-released, for example by "holdfast break". The message names
+	// the client that did it, and has the reason.
 	ErrBroken = lease.ErrBroken
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = lease.ErrMaxHold
@@ -78,7 +79,7 @@ var (
 type HeldError struct {
 	Lock  string // name of the lock
 	Entry string // path of the entry in the way
-	Owner string // from the entry; "" if it is another library's
+	Owner string // of the entry, as are Host and PID; "" if it is another library's
 	Host  string
 	PID   int
 	// Expires is the end of the entry's lease unless it is renewed, in ensemble time. It is zero
@@ -94,7 +95,7 @@ func (e *HeldError) Error() string {
 		e.Lock, ErrHeld, printable(e.Owner), printable(e.Host), e.PID, e.Expires.UTC().Format(time.RFC3339Nano))
 }
 
-// mostShown is the most bytes that a message shows of another client's text.
+// mostShown is the largest number of bytes that a message shows of another client's text.
 const mostShown = 1024
 
 // printable cuts another client's text if it is long, and quotes it if it could disturb a
@@ -141,7 +142,7 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 func (e *LostError) Unwrap() error { return e.Why }
 
 // UnlockError says that ZooKeeper did not confirm an unlock in time. For the holder the hold has
-// ended. The entry may block others until it is deleted or expires.
+// ended. Its entry may block other clients until it is deleted or expires.
 type UnlockError struct {
 	Lock  string // name of the lock
 	Entry string // path of the entry

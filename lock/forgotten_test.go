@@ -82,6 +82,22 @@ func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
 	})
 }
 
+// TestBreakAtServersThatLostTheirData: a client that has known the servers before their loss does not
+// end another client's hold by the old clock.
+func TestBreakAtServersThatLostTheirData(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.busy(a)
+		w.Forget()
+		w.StepClock(-time.Hour) // by the old clock, leases of now seem to have ended long ago
+		b := w.dial("b")
+		ended := w.end(w.lock(b, "x"))
+		w.kill("b")
+		w.ok(w.breaks(a, ended.hold.EntryPath()).Wait(w.ctx, terms))
+		isTrue(w, ended.hold.Err() != nil, "the entry was deleted before its holder had ended the hold")
+	})
+}
+
 // TestServerThatRefusesForAWhile: a server that refuses the session for less than the session
 // timeout does not cost the client its session.
 func TestServerThatRefusesForAWhile(t *testing.T) {

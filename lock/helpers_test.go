@@ -294,13 +294,13 @@ func hasCome[T any](w *world, ch <-chan T) (got T) {
 	return got
 }
 
-// hasNotCome checks that there is no value yet.
+// hasNotCome checks that there is no value yet. A value ends the test, which may wait for it later.
 func hasNotCome[T any](w *world, ch <-chan T) {
 	w.Helper()
 	settle()
 	select {
 	case got := <-ch:
-		w.Errorf("has come: %+v", got)
+		w.Fatalf("has come: %+v", got)
 	default:
 	}
 }

@@ -16,15 +16,15 @@ import (
 // loss before another contender may enter. A hold is bound neither to the session nor to the
 // goroutine in which it was taken. All methods are safe for concurrent use.
 //
-// How to use them: pass [Hold.Context] to the work, so that it stops when the hold ends. Before a
-// step that must not be cut short, compare [Hold.Remaining] with the time that the step takes.
-// [Hold.Err] returns why a hold ended. [Hold.AtRisk] warns before a loss. [Hold.Revoked] delivers
-// requests to release the lock. Resources that the work changes should refuse an old
-// [Hold.Token]: a paused process checks nothing.
+// Pass [Hold.Context] to the work, so that it stops when the hold ends. Before a step that must not
+// be cut short, compare [Hold.Remaining] with the time that the step takes. [Hold.Err] returns why
+// a hold ended. [Hold.AtRisk] warns before a loss. [Hold.Revoked] delivers requests to release the
+// lock. Resources that the work changes should refuse an old [Hold.Token], because a paused process
+// checks nothing.
 type Hold struct {
 	client   *Client
 	e        *queue.Entry
-	t        *tenancy // nil unless the hold may share its entry with others
+	t        *tenancy // nil unless the hold may share its entry with other readers
 	unlocked atomic.Bool
 	permits  int32 // the semaphore's total, as given to Client.Semaphore; 0: no semaphore
 }
@@ -58,7 +58,7 @@ func (h *Hold) Context() context.Context {
 	return h.e.Context(h.carriedBy)
 }
 
-// carriedBy returns ctx with the hold added: calls with it re-enter the lock.
+// carriedBy returns ctx with the hold added, so that calls with the result re-enter the lock.
 func (h *Hold) carriedBy(ctx context.Context) context.Context {
 	key := reentry{h.client, h.e.Lock()}
 	ctx = context.WithValue(ctx, key, h.e)
@@ -76,8 +76,8 @@ func (h *Hold) Err() error {
 	return h.e.Err()
 }
 
-// check returns an error if the hold or the context has ended. Each call with a context begins with
-// it.
+// check returns an error if the hold, this handle of it, or ctx has ended. Each method of Hold with
+// a context calls it first.
 func (h *Hold) check(ctx context.Context, what string) error {
 	if err := h.ended(); err != nil {
 		return err
@@ -93,11 +93,11 @@ func (h *Hold) ended() error {
 	return ErrUnlocked
 }
 
-// Remaining returns the time for which the lock is surely held even if all later renewals fail.
-// It is 0 when the hold has ended. It is also 0 after the machine was suspended or its wall clock
-// was set forward, until a renewal confirms that the lease did not end meanwhile. Each call
-// computes it from the clock, so it is right even if the process was paused just before. It
-// cannot foresee a pause just after; where that matters use [Hold.Token].
+// Remaining returns the time for which the lock is surely held even if all later renewals fail. It
+// is 0 when the hold has ended. It is also 0 after the machine was suspended or its wall clock was
+// set forward, until a renewal confirms that the lease did not end meanwhile. Each call computes it
+// from the clock, so it is right even if the process was paused just before. It cannot foresee a
+// pause just after the call; where that matters use [Hold.Token].
 func (h *Hold) Remaining() time.Duration {
 	if h.unlocked.Load() {
 		return 0
@@ -105,16 +105,17 @@ func (h *Hold) Remaining() time.Duration {
 	return h.e.Remaining()
 }
 
-// AtRisk returns a channel that warns well before the hold may be lost: when half of the TTL or
-// less is surely left, because renewals have failed or max_hold is near. The value is the time
-// left at the warning; [Hold.Remaining] returns the time left now. If a renewal succeeds, an
-// unreceived warning is withdrawn. Each time that the hold comes at risk there is a new warning.
-// A process that was paused receives it when it goes on, unless the hold has been lost by then.
-// If the entry is removed, the hold is lost at once, without a warning.
+// AtRisk returns a channel that warns before the hold may be lost: when half of the TTL or less is
+// surely left, because renewals have failed or max_hold is near. The value is the time left at the
+// warning; [Hold.Remaining] returns the time left now. If a renewal succeeds, an unreceived warning
+// is withdrawn. Each time that the hold comes at risk there is a new warning. A process that was
+// paused receives it when it goes on, unless the hold has been lost by then. If the entry is
+// removed, the hold is lost at once, without a warning.
 //
 // Each call for the same Hold returns the same channel, for the select of a loop; one goroutine
-// should receive from it. It is never closed: select on the hold's context too. A fixed lease
-// ([WithoutRenewal]) is never at risk, because its end is known.
+// should receive from it. It is never closed: select on the hold's context too. After Unlock of
+// this handle, AtRisk returns nil. A fixed lease ([WithoutRenewal]) is never at risk, because its
+// end is known.
 func (h *Hold) AtRisk() <-chan time.Duration {
 	if h.unlocked.Load() {
 		return nil
@@ -123,11 +124,12 @@ func (h *Hold) AtRisk() <-chan time.Duration {
 }
 
 // Extend gives the hold a lease of ttl from now on, longer or shorter than before. Later renewals
-// use it too. Extend waits until ZooKeeper has acknowledged the write. If ctx ends first, the
-// lease may or may not have changed; the earlier of the two ends counts. A ttl outside of
-// [MinTTL] and the policy's MaxTTL is an [ErrInvalid]. If the hold has ended, Extend returns the
-// reason. A reader that shares its entry, see [WithLocalWindow], cannot shorten the lease of the
-// others.
+// use it too. Extend waits until ZooKeeper has acknowledged the write. If ctx ends first, the lease
+// may or may not have changed; the earlier of the two ends counts.
+//
+// A ttl outside of [MinTTL] and the policy's MaxTTL is an [ErrInvalid]. If the hold has ended,
+// Extend returns the reason. A reader that shares its entry, see [WithLocalWindow], cannot shorten
+// the lease of the other readers.
 func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := h.check(ctx, "extend"); err != nil {
 		return err
@@ -146,13 +148,13 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 }
 
 // Unlock ends the hold: first its context, then its entry in ZooKeeper. The last client to leave
-// also deletes the lock's parent. If this process takes the lock again and again, the parent goes
-// after a second without use. Unlock does not depend on the context that the lock was taken with.
-// It is retried over reconnects, and fails after the client's unlock timeout; then the entry is
-// deleted later, or expires. If the hold was lost before, Unlock returns its [LostError]; if it
-// was unlocked before, [ErrUnlocked]; if it was detached, [ErrDetached].
+// also deletes the lock's parent; if this process takes the lock again and again, a second after
+// its last use. If the hold has several handles, by re-entry, the last Unlock ends it.
 //
-// If the hold has several handles, by re-entry, the last Unlock ends it.
+// Unlock does not depend on the context that the lock was taken with. It is retried over reconnects,
+// for at most the client's unlock timeout. Then it fails with an [UnlockError], and the entry is
+// deleted later, or expires. If the hold was lost before, Unlock returns its [LostError]; if it was
+// unlocked before, [ErrUnlocked]; if it was detached, [ErrDetached].
 func (h *Hold) Unlock() error {
 	if h.unlocked.Swap(true) {
 		return ErrUnlocked
@@ -168,15 +170,15 @@ func (h *Hold) Unlock() error {
 	}
 	limit := zkconn.NewTimeLimit(time.Until(end))
 	defer limit.Release()
-	return c.left(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e))
+	return c.leaveResult(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e))
 }
 
-// giveBack releases a handle that was just unlocked. First it waits until no transaction of the
-// handle can still be applied, or until end. It reports whether the entry must leave: the handle
-// was the last one, and the entry was not handed off locally. The error says why the hold had ended
-// before, or is an UnlockError because a transaction is in doubt.
+// giveBack releases a handle that was just unlocked. First it waits, until end at most, until no
+// transaction of the handle can still be applied. It reports whether the entry must leave: the
+// handle was the last one, and the entry was not handed off locally. The error says why the hold
+// had ended before, or is an UnlockError because a transaction is in doubt.
 func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
-	h.deafen()
+	h.stopDelivery()
 	h.t.leave()
 	last, err := h.e.Release(&h.unlocked, end)
 	if err == ErrInDoubt {
@@ -189,8 +191,8 @@ func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
 	return true, err
 }
 
-// left converts the outcome of deleting an unlocked entry into Unlock's result.
-func (c *Client) left(e *queue.Entry, err error) error {
+// leaveResult converts the result of deleting an unlocked entry into that of Unlock.
+func (c *Client) leaveResult(e *queue.Entry, err error) error {
 	switch {
 	case err == nil:
 		return nil

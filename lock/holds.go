@@ -46,9 +46,9 @@ func (hs *Holds) Hold(name string) *Hold {
 }
 
 // Context returns a context that ends as soon as one of the holds ends. Its cause is that hold's
-// [LostError], or [ErrUnlocked]. It carries the values of the context that the locks were taken
-// with, but not its end. A call with it re-enters the locks: see "Re-entry" in the doc of this
-// package.
+// [LostError], [ErrUnlocked] or [ErrDetached]. It carries the values of the context that the locks
+// were taken with, but not its end. A call with it re-enters the locks: see "Re-entry" in the doc
+// of this package.
 func (hs *Holds) Context() context.Context {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -67,26 +67,26 @@ func (hs *Holds) Context() context.Context {
 	return hs.ctx
 }
 
-// carriedBy returns ctx with the holds added: calls with it re-enter the locks.
+// carriedBy returns ctx with the holds added, so that calls with the result re-enter the locks.
 func (hs *Holds) carriedBy(ctx context.Context) context.Context {
 	es := make([]*queue.Entry, len(hs.each))
 	for i, h := range hs.each {
 		es[i] = h.e
 	}
-	in := &company{Context: ctx, client: hs.client}
+	in := &jointContext{Context: ctx, client: hs.client}
 	in.each.Store(&es)
 	return in
 }
 
-// company is a context that carries the entries of several locks held together. It carries none
-// until each is set.
-type company struct {
+// jointContext is a context that carries the entries of locks held together. It carries none until
+// each is set.
+type jointContext struct {
 	context.Context
 	client *Client
 	each   atomic.Pointer[[]*queue.Entry]
 }
 
-func (c *company) Value(key any) any {
+func (c *jointContext) Value(key any) any {
 	if again, ok := key.(reentry); ok && again.client == c.client {
 		if es := c.each.Load(); es != nil {
 			for _, e := range *es {
@@ -99,8 +99,8 @@ func (c *company) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Err returns nil while all of the holds last. Then it returns the reason why one has ended: a
-// [LostError], or [ErrUnlocked].
+// Err returns nil while all of the holds last. Then it returns the [Hold.Err] of the first, by
+// name, that has ended.
 func (hs *Holds) Err() error {
 	for _, h := range hs.each {
 		if err := h.Err(); err != nil {
@@ -121,9 +121,9 @@ func (hs *Holds) Remaining() time.Duration {
 }
 
 // Unlock ends all of the holds: first their contexts, then the entries in ZooKeeper. If no other
-// contender is in the way, one transaction deletes all entries and the parents left empty. Each
-// hold is unlocked as [Hold.Unlock] does, also if another one was lost. Unlock returns the joined
-// errors, with a [LostError] for each lost hold. If all were unlocked before, it returns
+// contender is in the way, one transaction deletes all entries and the parents that are then empty.
+// Each hold is unlocked as [Hold.Unlock] does, also if another one was lost. Unlock returns the
+// joined errors, with a [LostError] for each lost hold. If all were unlocked before, it returns
 // [ErrUnlocked].
 func (hs *Holds) Unlock() error {
 	c := hs.client
@@ -156,7 +156,7 @@ func (hs *Holds) Unlock() error {
 	limit := zkconn.NewTimeLimit(time.Until(end))
 	defer limit.Release()
 	for i, err := range c.queue.LeaveAll(zkconn.Uncancellable(limit), leave) {
-		errs = append(errs, c.left(leave[i], err))
+		errs = append(errs, c.leaveResult(leave[i], err))
 	}
 	return errors.Join(errs...)
 }

@@ -6,22 +6,24 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Mutex is a lock with one holder at a time. It has a name and settings, and no state; taking it
-// gives a [Hold]. A client may make any number of them for one name, at no cost.
+// Mutex is a lock with one holder at a time. It has a name and settings, and no state; its methods
+// return a [Hold]. A client may make any number of Mutexes of one name, at no cost.
 //
 //	                          while it waits                     while it is held
 //	session lost, expired     keeps its place                    goes on
-//	lease not renewed         queues again at the end            ends; others enter after the grace
+//	lease not renewed         queues again at the end            ends; the next waiter enters after
+//	                                                             the grace
 //	ctx of Lock ends          the entry is withdrawn             nothing: the hold has its own context
 //	Client.Close              the entry is withdrawn             ends; the entry is deleted
-//	Client.Revoke             nothing                            gets it by Revoked, and decides
-//	WithBarging               has no place: the first client     the same
+//	Client.Revoke             nothing                            Revoked receives the request; your
+//	                                                             program decides
+//	WithBarging               has no place: the first client     no difference
 //	                          that sees the lock free gets it
 type Mutex struct{ named }
 
-// Mutex returns the mutex of that name: a path relative to the client's root,
-// such as "orders/42". If the name or an option is not allowed, all its methods fail with
-// the same [ErrInvalid]. [Mutex.Validate] returns it at once.
+// Mutex returns the mutex of that name: a path relative to the client's root, such as "orders/42".
+// It asks no server. If the name or an option is not allowed, [Mutex.Validate] and all other
+// methods return the same [ErrInvalid].
 func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 	return &Mutex{named{c.recipe(znode.Mutex, name, opts)}}
 }
@@ -36,11 +38,11 @@ func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Exclusive, acquire)
 }
 
-// TryLock returns the hold if no other contender is in the way, and otherwise a [HeldError],
-// which matches [ErrHeld]. It does not wait. It first asks the server to catch up with the
+// TryLock returns the hold if no other contender is in the way, and otherwise a [HeldError], which
+// matches [ErrHeld]. It does not wait for the lock. It first asks the server to catch up with the
 // leader. A failed try writes nothing except, once after each change of ZooKeeper's leader, the
-// mark of its epoch. An unused entry that another client keeps ([WithIdle]) counts as held; one
-// that this client keeps does not.
+// mark of its epoch. A cached lease ([WithIdle]) of another client counts as held; one of this
+// client does not.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Exclusive, try)
 }

@@ -17,10 +17,10 @@ import (
 //
 // One goroutine of the client calls Observe, for one event after the other, in the order of the
 // events. An observer that blocks delays later events, but no renewal, no call and no end of a
-// hold. While 65,536 events wait, further ones are dropped and counted, see [Stats].
-// [Client.Close] waits up to a second for the delivery of all events; an observer must not call
-// it. A panic in Observe is not caught. The context carries the values, such as a trace, of the
-// context that the lock was requested with, and does not end.
+// hold. While 65,536 events wait, further ones are dropped and counted, see [Stats]. [Client.Close]
+// waits up to a second for the delivery of all events; an observer must not call it. A panic in
+// Observe is not caught. The context carries the values, such as a trace, of the context that the
+// lock was requested with, and does not end.
 type Observer interface {
 	Observe(context.Context, Event)
 }
@@ -28,25 +28,27 @@ type Observer interface {
 // EventKind is the kind of an event.
 type EventKind uint8
 
-// The kinds of events, in their order. Each hold has one EventAcquired and later one
-// EventReleased or EventLost, and before that perhaps one EventWaiting. A waiter that gives up
-// has EventWaiting and EventWithdrawn. Re-entry is no event, nor is a failed TryLock. An entry
-// that is handed off locally, or shared by readers ([WithLocalWindow]), has these events once for
-// each of its holds; Token tells the holds apart.
+// The kinds of events, in their order. Each hold has one EventAcquired and later one EventReleased
+// or EventLost. It may have an EventWaiting before. A waiter that gives up has EventWaiting and
+// EventWithdrawn. A re-entry and a failed TryLock have no event. An entry that is handed off
+// locally, or shared by readers ([WithLocalWindow]), has events for each of its holds; Token tells
+// the holds apart.
 const (
 	_ EventKind = iota
 	// EventWaiting: other contenders are ahead; Ahead is their number.
 	EventWaiting
 	// EventAcquired: the lock is acquired. Waited is the time since the request.
 	EventAcquired
-	// EventWithdrawn: the waiter gave up because its context ended. Or it queues again, because
-	// its entry was removed, or because it yields to a higher priority in an election.
+	// EventWithdrawn: the waiter gave up, for example because its context ended. Or it queues
+	// again, because its entry was removed, or because it yields to a higher priority in an
+	// election.
 	EventWithdrawn
 	// EventAtRisk: the hold will be lost after the time Left unless a renewal succeeds: see
 	// [Hold.AtRisk]. Reason is the expected reason of the loss.
 	EventAtRisk
-	// EventReleased: the hold was unlocked, and its entry is deleted next. Or it was detached,
-	// and its entry stays for the client that attaches to it.
+	// EventReleased: the hold was unlocked; its entry is deleted next, handed off locally, or kept
+	// ([WithIdle]). Or the hold was detached, and its entry stays for the client that attaches to
+	// it.
 	EventReleased
 	// EventLost: the hold ended before it was unlocked. Reason says why.
 	EventLost
@@ -87,24 +89,24 @@ type Event struct {
 	// entries in ZooKeeper, and goroutines of this client. It is 0 if unknown, as for
 	// [WithBarging].
 	Ahead int
-	// Queued says that there was an EventWaiting before.
+	// Queued says that this request had an EventWaiting before.
 	Queued bool
-	// Waited is the time from the request to the grant or the withdrawal. For a waiter that
-	// queues again it counts from the first request.
+	// Waited is the time from the request to the grant or the withdrawal. If the waiter has queued
+	// again, it counts from the first request.
 	Waited time.Duration
 	// Held is the time since the grant.
 	Held time.Duration
 	// Left is the time for which a hold at risk surely lasts.
 	Left time.Duration
-	// By is the jump of the leader's clock, negative for backwards.
+	// By is the step of the leader's clock, negative for backwards, of an EventDisplaced.
 	By time.Duration
-	// Reason is the reason why a hold was lost, a [LostError], or will be, [ErrExpired] or
-	// [ErrMaxHold]. Compare it with [errors.Is]; ReasonLabel is for metrics.
+	// Reason says why a hold was lost, a [LostError], or is at risk, [ErrExpired] or [ErrMaxHold].
+	// Compare it with [errors.Is]; ReasonLabel is for metrics.
 	Reason error
 }
 
-// ReasonLabel returns the Reason as one word for the label of a metric: "expired", "removed",
-// "taken", "broken", "max_hold" or "closed"; "" if it is none of these.
+// ReasonLabel returns the Reason as a label for a metric: "expired", "removed", "taken", "broken",
+// "max_hold" or "closed". It is "" if Reason is none of these, and "taken" for [ErrAttached].
 func (e Event) ReasonLabel() string {
 	for _, r := range []struct {
 		err  error
@@ -134,7 +136,7 @@ func (c *Client) withRequestState(ctx context.Context) context.Context {
 	return context.WithValue(ctx, requestStateKey{}, &requestState{at: c.clock.Mono()})
 }
 
-// requestStateOf returns the state of the request that values belong to, or an empty state.
+// requestStateOf returns the state of the request of these context values, or an empty state.
 func requestStateOf(values context.Context) *requestState {
 	a, ok := values.Value(requestStateKey{}).(*requestState)
 	if !ok {
@@ -143,15 +145,16 @@ func requestStateOf(values context.Context) *requestState {
 	return a
 }
 
-// waits reports EventWaiting, once for each request. The entry is "" if the request has none.
+// waits reports EventWaiting, unless that was the last event of the request. entry is "" if the
+// request has none.
 func (c *Client) waits(values context.Context, r *queue.Request, entry string, ahead int) {
 	if len(c.cfg.observers) > 0 && !requestStateOf(values).waiting.Swap(true) {
 		c.notify(values, Event{Kind: EventWaiting, Lock: r.Lock, Entry: entry, Ahead: ahead})
 	}
 }
 
-// withdrew reports EventWithdrawn for a failed request, unless its entry has reported it.
-func (c *Client) withdrew(r *queue.Request) {
+// reportWithdrawn reports EventWithdrawn for a failed request whose last event was EventWaiting.
+func (c *Client) reportWithdrawn(r *queue.Request) {
 	if len(c.cfg.observers) == 0 {
 		return
 	}
@@ -162,7 +165,7 @@ func (c *Client) withdrew(r *queue.Request) {
 	}
 }
 
-// tell reports a change in the life of an entry. If several holds share the entry, it reports the
+// tell reports a change of an entry's state. If several holds share the entry, it reports the
 // change for each.
 func (c *Client) tell(e *queue.Entry, change lease.Change) {
 	if heldTogether(e) && (change.From == lease.Held || change.To == lease.Held) {
@@ -181,8 +184,8 @@ func (c *Client) tell(e *queue.Entry, change lease.Change) {
 	c.tellOf(e, change, token, e.HeldSince(), e.Values())
 }
 
-// tellOf reports a change of an entry, or of one hold of it, with that hold's token, time of
-// grant and request values.
+// tellOf reports a change of an entry's state with the token, the time of the grant and the
+// request's context values of one hold.
 func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, granted time.Duration, values context.Context) {
 	event := Event{Lock: e.Lock(), Entry: e.Path}
 	request, now := requestStateOf(values), c.clock.Mono()
@@ -203,7 +206,7 @@ func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, grante
 			return
 		}
 		event.Kind, event.Queued, event.Waited = EventWithdrawn, true, now-request.at
-	default: // it never had to wait, and was never acquired
+	default: // other changes have no event
 		return
 	}
 	c.notify(values, event)
@@ -216,7 +219,6 @@ func (c *Client) purged(r *queue.Request, path string) {
 	}
 }
 
-// displaced reports a displacement of the leader's clock.
 func (c *Client) displaced(d clock.Displacement) {
 	c.notify(context.Background(), Event{Kind: EventDisplaced, By: d.By})
 }
@@ -237,16 +239,20 @@ func (c *Client) notify(values context.Context, event Event) {
 	})
 }
 
-// Check reports whether all holds and waits of the client are renewed in time. It returns nil, or
-// an [ErrStalled] with the number of stalled entries, the one that ends first, and the time since
-// its last renewal. So it fails while holds are at risk, except by max_hold, and after a pause of
-// the process until a renewal succeeds. Lost holds and fixed leases do not count. Without holds and
-// waits nothing can stall, and Check returns nil, even if the client keeps an unused entry
-// ([WithIdle]) or ZooKeeper is unreachable. If servers accept connections and close each without an
-// answer, as a server that lost its data does, it returns an [ErrUnavailable] with the possible
-// causes. After Close it returns [ErrClosed].
+// Check reports whether all holds and waits of the client are renewed in time. It asks no server
+// and never blocks, so it can answer a health check. It returns
 //
-// It asks no server and never blocks, so it can answer a health check.
+//   - [ErrClosed] after Close;
+//   - [ErrStalled] while holds or waits are at risk because renewals fail, and after a pause of the
+//     process until a renewal succeeds. The message has their number, the entry that ends first,
+//     and the time since its last renewal;
+//   - [ErrUnavailable], with the possible causes, if servers accept connections and close each
+//     without an answer, as a server that lost its data does;
+//   - nil otherwise.
+//
+// A risk by max_hold, a lost hold and a fixed lease do not count. Without holds and waits nothing
+// stalls: Check then returns nil even if no server can be reached, or the client keeps an unused
+// entry ([WithIdle]).
 func (c *Client) Check() error {
 	if c.open.Err() != nil {
 		return ErrClosed
@@ -263,7 +269,7 @@ func (c *Client) Check() error {
 		ErrStalled, stalled, of, first.Path, first.For.Round(time.Millisecond), state, max(0, first.Left).Round(time.Millisecond))
 }
 
-// entryChanged handles each change in the life of an entry: statistics, logs and observers.
+// entryChanged handles a change of an entry's state: it informs the observers, counts and logs.
 func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
 	// After an unlock, giveBack calls ended, unless it hands the entry off.

@@ -83,17 +83,17 @@ func WithRoot(path string) Option {
 	})
 }
 
-// WithTTL sets the TTL: the time that a lock outlives its holder's last renewal. After the TTL
-// and the grace, others enter. It is at least [MinTTL] and at most the policy's MaxTTL, in whole
-// milliseconds. Default [DefaultTTL].
+// WithTTL sets the TTL: the time that a lock outlives its holder's last renewal. After the TTL and
+// the grace, another client may enter. The TTL is at least [MinTTL] and at most the policy's
+// MaxTTL, in whole milliseconds. Default [DefaultTTL].
 func WithTTL(ttl time.Duration) SharedOption {
 	return policyOption(func(p *Policy) { p.TTL = ttl }, checkDuration("ttl", ttl, MinTTL, MaxTime))
 }
 
-// WithGrace sets the time after its expiry during which others still leave an entry alone. All
-// clients of a lock should use the same grace. It must be longer than any step of the ZooKeeper
-// leader's clock while it leads; the clocks of different leaders may differ by more. At least
-// [MinGrace]. Default [DefaultGrace].
+// WithGrace sets the grace: the time that other clients wait after a lease has expired before they
+// delete the entry. All clients of a lock should use the same grace. It must be longer than any
+// step of the clock of one ZooKeeper leader; the clocks of different leaders may differ by more. It
+// is at least [MinGrace], in whole milliseconds. Default [DefaultGrace].
 func WithGrace(grace time.Duration) Option {
 	return clientOption(func(c *config) error {
 		c.policy.Grace, c.policySet = grace, true
@@ -101,8 +101,8 @@ func WithGrace(grace time.Duration) Option {
 	})
 }
 
-// WithPolicies takes the times of each lock from policies. It replaces WithTTL and WithGrace,
-// which are then refused for a client.
+// WithPolicies takes the policy of each lock from p. The options WithTTL, WithGrace,
+// WithLocalWindow and WithIdle are then refused for the client, but not for a lock.
 func WithPolicies(p Policies) Option {
 	return clientOption(func(c *config) error {
 		if p == nil {
@@ -128,7 +128,8 @@ func WithACL(acl ...zk.ACL) Option {
 }
 
 // WithDigest authenticates a client made by [Dial] with ZooKeeper's digest scheme. The nodes that
-// it creates belong to that user alone, unless [WithACL] says otherwise.
+// the client creates belong to that user alone, unless [WithACL] says otherwise. A user with a
+// colon is refused.
 func WithDigest(user, password string) Option {
 	return clientOption(func(c *config) error {
 		if user == "" || password == "" {
@@ -145,8 +146,8 @@ func WithDigest(user, password string) Option {
 	})
 }
 
-// WithOwner sets the owner in entries, beside host and process id. Default the name of the
-// program.
+// WithOwner sets the owner in entries, beside host and process id: at most 256 bytes of UTF-8.
+// Default the name of the program.
 func WithOwner(name string) Option {
 	return clientOption(func(c *config) error {
 		c.owner = name
@@ -157,8 +158,8 @@ func WithOwner(name string) Option {
 	})
 }
 
-// WithMetadata adds pairs to the metadata in entries. Those of a lock are added to those of its
-// client: together at most 64 pairs and 4 KiB. The key "election.value" is refused: it marks a
+// WithMetadata adds pairs to the metadata in entries. The pairs of a lock are added to the pairs of
+// its client: together at most 64 pairs and 4 KiB. The key "election.value" is refused: it marks a
 // candidate.
 func WithMetadata(m map[string]string) SharedOption {
 	add := func(to *map[string]string) error {
@@ -194,11 +195,11 @@ func WithoutRenewal() LockOption {
 // WithBarging replaces the queue: [Mutex.Lock] waits until the lock is free, and then takes it if
 // no other client is quicker. So a lock that is free only for moments may go to the same process
 // again and again, and some clients may wait for long. In return there are fewer requests, and no
-// handoff to a sleeping waiter. Contenders with and without barging can be mixed. Those that
+// handoff to a sleeping waiter. Contenders with and without barging can be mixed. Contenders in the
 // queue go first, since the lock is not free while they wait.
 //
-// A dead holder still blocks for its TTL and the grace. Use it for work that any process may do,
-// as long as one does.
+// A dead holder still blocks for its TTL and the grace. Use barging for work that any process may
+// do, as long as one does.
 func WithBarging() LockOption {
 	return lockOption(func(s *settings) error {
 		s.barging = true
@@ -207,15 +208,15 @@ func WithBarging() LockOption {
 }
 
 // WithPriority sets the priority of a candidate in an [Election], from 1, the default, to
-// [MaxPriority]. The next leader is a waiting candidate of the highest priority; among equals,
-// the first one. A leader goes on leading when a higher priority comes. To have that candidate
-// lead at once, request the leader's release by [Client.Revoke].
+// [MaxPriority]. The next leader is a waiting candidate of the highest priority; among equals, the
+// first one. A leader goes on leading when a candidate of a higher priority joins. To have that
+// candidate lead at once, request the leader's release by [Client.Revoke].
 //
-// If a candidate's turn comes while one of a higher priority waits, it yields: it queues again,
-// behind all present candidates. No client takes it for the leader meanwhile. If the higher one
-// withdraws, others of the yielding candidate's priority may now be ahead of it. If the higher
-// one dies, no candidate leads until its TTL and the grace are over, as after the death of a
-// leader.
+// If a candidate's turn comes while a candidate of a higher priority waits, it yields: it queues
+// again, behind all present candidates. No client takes it for the leader meanwhile. If the
+// candidate of the higher priority withdraws, candidates of equal priority may now be ahead of the
+// one that yielded. If it dies, no candidate leads until its TTL and the grace are over, as after
+// the death of a leader.
 func WithPriority(n int) LockOption {
 	return lockOption(func(s *settings) error {
 		if s.priority = n; n < 1 || n > MaxPriority {
@@ -276,10 +277,10 @@ func WithUnlockTimeout(d time.Duration) Option {
 	})
 }
 
-// WithSessionTimeout sets the session timeout that [Dial] requests from ZooKeeper. A dead
-// connection is noticed after two thirds of it; locks do not depend on it. With [New] it states
-// the session timeout of the given connection, so that TTLs can be checked against it. Default
-// [DefaultSessionTimeout] with Dial, unknown with New.
+// WithSessionTimeout sets the session timeout that [Dial] requests from ZooKeeper, at least 100 ms.
+// A dead connection is noticed after two thirds of it; locks do not depend on it. With [New] it
+// states the session timeout of the given connection, so that the client can warn of a TTL that is
+// too short for it. Default [DefaultSessionTimeout] with Dial, unknown with New.
 func WithSessionTimeout(d time.Duration) Option {
 	return clientOption(func(c *config) error {
 		c.sessionTimeout = d
@@ -298,9 +299,9 @@ func WithDialer(d zk.Dialer) Option {
 	})
 }
 
-// WithTLS has a client made by [Dial] use TLS, on the servers' secureClientPort. RootCAs are the
-// certificate authorities to trust; Certificates are the client's own. If ServerName is empty,
-// each server's certificate must match the name or IP address that Dial was given for it.
+// WithTLS makes a client of [Dial] use TLS, on the servers' secureClientPort. RootCAs are the
+// certificate authorities to trust; Certificates are the client's own. If ServerName is empty, each
+// server's certificate must match the name or IP address that Dial was given for it.
 func WithTLS(cfg *tls.Config) Option {
 	return clientOption(func(c *config) error {
 		if cfg == nil {
@@ -311,23 +312,23 @@ func WithTLS(cfg *tls.Config) Option {
 	})
 }
 
-// WithReconfiguration has a client made by [Dial] follow the dynamic reconfiguration of the
-// ensemble, of ZooKeeper 3.5 or later. Off by default: a client then knows only the servers given
-// to Dial.
+// WithReconfiguration makes a client of [Dial] follow ZooKeeper's dynamic reconfiguration (3.5 or
+// later). By default a client knows only the servers given to Dial.
 //
-// The client reads /zookeeper/config and connects to the servers in it from then on, observers
-// included. It leaves a server that is removed while it is connected to it. Nothing happens to
-// holds: the session goes on. The servers given to Dial are for the first connection; later they
-// are tried, too, if none of the others answers.
+// The client reads /zookeeper/config, and from then on connects to the servers listed there,
+// observers included. It tries the servers given to Dial only if none of the listed ones answers.
+// If the connected server is removed from the list, the client connects to another one. The session
+// goes on, and holds are not affected. The requirements:
 //
-// Each server's line must have its address for clients (server.1=host:2888:3888;2181), which
-// clients can reach: do not use it behind a load balancer or a tunnel. Certificates and Kerberos
-// principals must have the names in these lines; else only the servers given to Dial serve, after
-// some seconds. With [WithTLS], servers before ZooKeeper 3.10 do not report the port; then all
-// servers given to Dial must have the same one, and all members are assumed to have it. The
-// configuration cannot be used if a line lacks the address, the server is standalone or too old, or
-// an ACL forbids the read. Then the client logs a warning, once, and goes on with the servers that
-// it knows.
+//   - Each line has an address for clients (server.1=host:2888:3888;2181) that they can reach. So
+//     do not use this option behind a load balancer or a tunnel.
+//   - Certificates and Kerberos principals match the host names in these lines. Otherwise only the
+//     servers given to Dial can be used, and each connection takes some seconds more.
+//   - With [WithTLS] and servers before ZooKeeper 3.10, all servers use the same TLS port: that of
+//     the servers given to Dial.
+//
+// If a line lacks the address, the server is standalone or too old, or an ACL forbids the read, the
+// client logs one warning and keeps the servers that it knows.
 func WithReconfiguration() Option {
 	return clientOption(func(c *config) error {
 		c.follow = true

@@ -9,20 +9,20 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 )
 
-// awayAfter is the time without a session after which the log reports that ZooKeeper is away. A
+// awayAfter is the time without a session after which the client logs that ZooKeeper is away. A
 // broken connection is usually replaced within milliseconds.
 const awayAfter = time.Second
 
-// outage is the state of the log lines about an outage: one when it begins, one when it first
-// puts a hold at risk, and one with the number of such holds when it has ended.
+// outage is the state of the log lines about an outage: one when it begins, one when it first puts
+// a hold at risk, and one with the numbers of holds at risk and lost when it has ended.
 type outage struct {
 	mu       sync.Mutex
 	away     bool          // there is no session
 	since    time.Duration // monotonic time at which the session was found missing
 	told     bool          // the log has reported that ZooKeeper is away
-	renewals uint64        // the client's number of renewals when the first hold came at risk
-	atRisk   int           // holds that came at risk since then
-	lost     int           // holds whose lease has ended since then
+	renewals uint64        // number of renewals of the client when the first hold came at risk
+	atRisk   int           // holds that have come at risk, the first one included
+	lost     int           // holds whose lease has ended since the first hold came at risk
 }
 
 // watchSession logs outages until the client closes.
@@ -109,7 +109,7 @@ func (c *Client) logRisk(e *queue.Entry, change lease.Change) {
 	event.Int("holds", holds).Msg(message)
 }
 
-// countHolds returns the client's number of holds.
+// countHolds returns the number of holds; each reader that shares an entry counts.
 func (c *Client) countHolds() (n int) {
 	for _, e := range c.keeper.Entries() {
 		n += e.Holds()

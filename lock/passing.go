@@ -2,16 +2,22 @@ package lock
 
 import "time"
 
-// WithLocalWindow sets the time for which the goroutines of this client that request the same
-// lock with the same settings hand an entry off among themselves while other processes wait: see
-// [Policy]. Such a handoff costs no request, and the next hold has its own token. With 0 the
-// entry leaves at each Unlock, and the next goroutine joins at the end of the queue, in the same
-// transaction. Some holds are never handed off: those [WithoutRenewal], for reading, or of an
-// [Election], and a hold that was extended or downgraded, has a [Hold.Ticket], or got a request by
-// [Client.Revoke]. Default [DefaultLocalWindow].
+// WithLocalWindow sets the time for which goroutines of this client hand an entry off among
+// themselves while other processes wait: see [Policy]. The goroutines must request the same lock
+// with the same settings. A local handoff costs no request, and the next hold has its own token.
+// With 0 the entry leaves at each Unlock, and the next goroutine joins at the end of the queue, in
+// the same transaction. Default [DefaultLocalWindow].
+//
+// A hold is never handed off locally if it
+//
+//   - is [WithoutRenewal], for reading, or a [Leadership],
+//   - was extended or downgraded,
+//   - has a [Hold.Ticket], or
+//   - got a request by [Client.Revoke].
 //
 // Readers of an [RWMutex] share an entry if they wait when it is granted, or arrive within the
-// window. Each has a hold of its own, and counts as one in [Stats] and for observers.
+// window, and the policy has no max_hold. Each has a hold of its own, and counts as one in [Stats]
+// and for observers.
 func WithLocalWindow(d time.Duration) SharedOption {
 	window := d
 	if d == 0 {
@@ -20,13 +26,15 @@ func WithLocalWindow(d time.Duration) SharedOption {
 	return policyOption(func(p *Policy) { p.LocalWindow = window }, checkDuration("local_window", d, 0, MaxLocalWindow))
 }
 
-// WithIdle keeps an unused entry for up to that time after its last Unlock, if there is no other
-// contender: a cached lease. Until then this client can take the lock again without a request.
-// The first Unlock sets a watch. When another client joins, the entry leaves, at the cost of one
-// event and one delete. So it pays if one process takes the same lock again and again. The price:
-// a process that dies with a cached lease blocks others for the TTL and the grace although it
-// held nothing. And [Mutex.TryLock] and [WithBarging] of other clients, which do not queue, treat
-// a cached lease as held. Default 0: not kept.
+// WithIdle keeps an unused entry for up to d after its last Unlock, if there is no other contender:
+// a cached lease. Until then this client can take the lock again without a request. The first
+// Unlock sets a watch. When another client joins, the entry leaves, at the cost of one event and
+// one delete. So the option pays if one process takes the same lock again and again. It has no
+// effect on an [Election], on holds for reading, or [WithoutRenewal]. Default 0: not kept.
+//
+// The price: a process that dies with a cached lease blocks other clients for the TTL and the grace
+// although it held nothing. And [Mutex.TryLock] and [WithBarging] of other clients, which do not
+// queue, treat a cached lease as held.
 func WithIdle(d time.Duration) SharedOption {
 	return policyOption(func(p *Policy) { p.Idle = d }, checkDuration("idle", d, 0, MaxTime))
 }

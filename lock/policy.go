@@ -6,29 +6,29 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// Defaults and limits of a lock's times. A policy or an option may set others within the limits.
+// Defaults and limits of a lock's times. A [Policy] or an option may set other times within the
+// limits.
 const (
 	// DefaultTTL is the time that a lock outlives its holder's last renewal.
 	DefaultTTL = 30 * time.Second
 	// DefaultMaxTTL is the longest TTL that a lock may request unless its policy says otherwise.
 	DefaultMaxTTL = time.Hour
-	// DefaultGrace is the time after its expiry during which others still leave an entry alone.
+	// DefaultGrace is the grace unless a policy or an option says otherwise.
 	DefaultGrace = 2 * time.Second
 	// MinTTL is the shortest allowed TTL.
 	MinTTL = 100 * time.Millisecond
-	// MinGrace is the shortest allowed grace. If displacements of the leader's clock add up to
-	// more than half of it, earlier writes are judged anew.
+	// MinGrace is the shortest allowed grace. If steps of the leader's clock add up to more than
+	// half of MinGrace, the client counts earlier leases from the last step.
 	MinGrace = clock.MinGrace
-	// DefaultLocalWindow is the time for which a process hands a lock off among its own
-	// goroutines while other processes wait.
+	// DefaultLocalWindow is the time for which the goroutines of a client hand a lock off among
+	// themselves while other processes wait.
 	DefaultLocalWindow = 10 * time.Millisecond
-	// NoLocalWindow is the LocalWindow of a policy without local handoff.
+	// NoLocalWindow is the [Policy].LocalWindow that allows no local handoff.
 	NoLocalWindow time.Duration = -1
 	// MaxLocalWindow is the longest allowed LocalWindow.
 	MaxLocalWindow = time.Second
 	// MaxTime is the longest allowed TTL, MaxTTL, grace, MaxHold, Idle or unlock timeout. A longer
-	// time is probably a wrong unit. It also keeps sums of a few times from overflowing a
-	// time.Duration: such an expiry would lie in the past.
+	// time is probably a wrong unit, and sums of longer times could overflow a time.Duration.
 	MaxTime = 365 * 24 * time.Hour
 )
 
@@ -44,25 +44,26 @@ type Policy struct {
 	// MaxTTL is the longest TTL that a lock may request. Default [DefaultMaxTTL], or TTL if that
 	// is longer. An existing entry with a longer TTL, from an earlier policy, is still respected.
 	MaxTTL time.Duration
-	// Grace is the time after its expiry during which others still leave an entry alone. So an
-	// undetected step of the leader's clock does not end a hold early. Default [DefaultGrace].
+	// Grace is the time that other clients wait after a lease has expired before they delete the
+	// entry. So an undetected step of the leader's clock does not end a hold early. Default
+	// [DefaultGrace].
 	Grace time.Duration
 	// MaxHold limits the time of one hold, renewals included; 0 means without limit.
 	MaxHold time.Duration
 	// KeepParent keeps the lock's parent node when the last contender leaves. A kazoo Lock object
 	// on the same path needs it.
 	KeepParent bool
-	// LocalWindow is the time for which the goroutines of one client that make the same request
-	// hand an entry off among themselves, first come, first served, while other contenders wait.
-	// If none waits, they hand it off without limit. A handoff costs no request. Other processes
-	// wait for that much longer, and for one more hold, for each entry ahead of them. It is at most
-	// a second, and at most a third of the lock's TTL. Default [DefaultLocalWindow]. With
-	// [NoLocalWindow] the entry leaves at each Unlock, and the next goroutine joins at the end of
-	// the queue.
+	// LocalWindow is the time for which goroutines of one client hand an entry off among
+	// themselves, first come, first served, while other contenders wait. The goroutines must make
+	// the same request. If no other contender waits, they hand the entry off without limit. A local
+	// handoff costs no request. For each entry ahead, other processes wait up to that much longer,
+	// and for one more hold. LocalWindow is at most a second, and at most a third of the lock's
+	// TTL. Default [DefaultLocalWindow]. With [NoLocalWindow] the entry leaves at each Unlock, and
+	// the next goroutine joins at the end of the queue.
 	LocalWindow time.Duration
-	// Idle is the time for which an unused entry is kept after its last Unlock if there is no
-	// other contender. Until then this client can take the lock again without a request. When
-	// another contender comes, the entry leaves at once. Default 0: it is not kept.
+	// Idle is the time for which an unused entry is kept after its last Unlock if there is no other
+	// contender. Until then this client can take the lock again without a request. When another
+	// contender joins, the entry leaves at once. Default 0: it is not kept.
 	Idle time.Duration
 }
 
@@ -86,8 +87,8 @@ func (p Policy) WithDefaults() Policy {
 	return p
 }
 
-// Validate returns an error if a field is outside of its limits. Set the defaults first, see
-// WithDefaults.
+// Validate returns an [ErrInvalid] if a field is outside of its limits. A zero TTL, MaxTTL or Grace
+// is outside of them: call WithDefaults first.
 func (p Policy) Validate() error {
 	if err := checkDuration("max_ttl", p.MaxTTL, MinTTL, MaxTime); err != nil {
 		return err
@@ -132,9 +133,9 @@ func checkDuration(argument string, d, least, most time.Duration) error {
 	return nil
 }
 
-// Policies returns the policy of a lock by its name relative to the root. It must be safe for
-// concurrent use. [github.com/holdfast-io/holdfast/lock/policy.Set] implements it with the
-// configuration file that the reaper also reads.
+// Policies has the policies of locks. Its method takes a lock's name relative to the root, and must
+// be safe for concurrent use. [github.com/holdfast-io/holdfast/lock/policy.Set] implements it with
+// the configuration file that the reaper also reads.
 type Policies interface {
 	Policy(name string) Policy
 }

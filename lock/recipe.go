@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// recipe is the common part of all kinds of locks: a name and settings, and no state.
+// recipe is the common part of all kinds of locks: client, name and settings, and no state.
 type recipe struct {
 	client *Client
 	name   string
@@ -18,7 +18,7 @@ type recipe struct {
 	err error // the first mistake in the name or an option; every method returns it
 }
 
-// named is a recipe with the methods that all kinds of locks export.
+// named is a recipe with the methods that all kinds of single locks export.
 type named struct{ r recipe }
 
 // Name returns the name of the lock.
@@ -29,7 +29,7 @@ func (l *named) Name() string { return l.r.name }
 // configuration at the start of a service. It asks no server.
 func (l *named) Validate() error { return l.r.validate() }
 
-// recipe returns the recipe of a lock of this client.
+// recipe returns the recipe of a lock. If the name or an option is not allowed, its err says so.
 func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe {
 	s, err := c.cfg.settingsFor(name, opts)
 	if err == nil && s.barging && kind != znode.Mutex {
@@ -41,13 +41,14 @@ func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe 
 // how is a method of [queue.Queue] that takes a lock.
 type how func(*queue.Queue, context.Context, queue.Request) (*queue.Entry, error)
 
-// acquire waits for the lock. try fails with a [queue.Blocked] instead.
+// acquire waits for the lock. If another contender is in the way, try fails with a [queue.Blocked].
 var acquire, try how = (*queue.Queue).Acquire, (*queue.Queue).Try
 
 // errNoClient is the error of a lock that is the zero value of its type.
 var errNoClient = invalid("lock", "{}", "must come from a client")
 
-// validate returns an error if the name or an option is not allowed.
+// validate returns an ErrInvalid for the first mistake in the name or an option, or for the zero
+// recipe.
 func (r *recipe) validate() error {
 	if r.err == nil && r.client == nil {
 		return errNoClient
@@ -55,7 +56,7 @@ func (r *recipe) validate() error {
 	return r.err
 }
 
-// request returns the request of a contender in that role.
+// request checks the recipe and ctx, and returns the request of a contender in that role.
 func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, error) {
 	if err := r.validate(); err != nil {
 		return queue.Request{}, err
@@ -71,7 +72,6 @@ func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, e
 	return request, nil
 }
 
-// take takes the lock in a role.
 func (r *recipe) take(ctx context.Context, role znode.Role, how how) (*Hold, error) {
 	request, err := r.request(ctx, role)
 	if err != nil {
@@ -80,12 +80,10 @@ func (r *recipe) take(ctx context.Context, role znode.Role, how how) (*Hold, err
 	return r.client.take(ctx, request, how)
 }
 
-// do runs f while it holds the lock in a role.
 func (r *recipe) do(ctx context.Context, role znode.Role, f func(context.Context) error) error {
 	return runHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, acquire) }, f)
 }
 
-// tryDo runs f if it gets the lock in a role at once.
 func (r *recipe) tryDo(ctx context.Context, role znode.Role, f func(context.Context) error) (ran bool, err error) {
 	return runUnlessHeld(ctx, func() (*Hold, error) { return r.take(ctx, role, try) }, f)
 }
@@ -98,7 +96,8 @@ type held interface {
 	carriedBy(context.Context) context.Context
 }
 
-// runHeld takes one or several locks, and runs f while it holds them.
+// runHeld takes a lock, or several, and runs f while it holds them. The context of f ends with ctx,
+// or when a hold ends.
 func runHeld[H held](ctx context.Context, take func() (H, error), f func(context.Context) error) (err error) {
 	if f == nil {
 		return invalid("function", nil, "must not be nil")
@@ -114,8 +113,8 @@ func runHeld[H held](ctx context.Context, take func() (H, error), f func(context
 	return f(inner)
 }
 
-// runUnlessHeld tries to take one or several locks, and runs f while it holds them. If another
-// contender holds one, it does nothing.
+// runUnlessHeld is runHeld, but if try fails with a HeldError it skips f and returns no error. ran
+// reports whether f was called.
 func runUnlessHeld[H held](ctx context.Context, try func() (H, error), f func(context.Context) error) (ran bool, err error) {
 	run := f
 	if f != nil {

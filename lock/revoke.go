@@ -14,12 +14,12 @@ import (
 // MaxReason is the largest size of a [Client.Revoke]'s reason, in bytes.
 const MaxReason = znode.MaxReason
 
-// ErrNotHeld says that the lock has no holder to ask.
+// ErrNotHeld says that the lock has no holder whose release could be requested.
 var ErrNotHeld = errors.New("lock is not held")
 
 // Revocation is a request to release a lock.
 type Revocation struct {
-	// The asking client states its owner (see [WithOwner]), host and process id, and the reason.
+	// Owner (see [WithOwner]), Host, PID and Reason are as the requesting client states them.
 	Owner  string
 	Host   string
 	PID    int
@@ -29,24 +29,29 @@ type Revocation struct {
 
 // Revoke requests the release of the named lock, of any kind, from all its present holders. The
 // reason is a text for people, at most [MaxReason] bytes of UTF-8, or empty. Revoke returns when
-// the requests are written, and does not wait for the holders' decisions. A holder that listens
-// to [Hold.Revoked] receives the request at once; otherwise it does when it begins to listen.
-// Each holder decides: none is forced, and a holder that does not listen goes on.
+// the requests are written; it does not wait for the holders' decisions. A holder receives the
+// request from [Hold.Revoked]: at once, or when it begins to listen. Each holder decides: no hold
+// is forced to end, and a holder that does not listen goes on.
 //
-// The request lasts as long as the entry. If no holder has received it, the entry may be handed off
-// locally, and the next holder that listens receives it. A later Revoke replaces it, and is
-// delivered too. A cached lease
-// ([WithIdle]) looks like a held one, and is asked. A client that attaches to a detached hold
-// receives the request too. A client that takes the lock with another entry is not asked. When
-// the entry has ended, the request is deleted, sooner or later.
+// A request lasts as long as the entry of the hold. While no holder has received it, the entry may
+// be handed off locally, and the next holder that listens receives it. A client that attaches to a
+// detached hold receives it too. A client that takes the lock with another entry does not. A cached
+// lease ([WithIdle]) counts as a hold. A later Revoke replaces the request, and is delivered too.
+// When the entry has ended, the request is deleted, sooner or later.
 //
-// It fails with [ErrNotHeld] if the lock has no holder. It fails with [ErrForeign] if a holder
-// uses another library, which cannot be asked; the other holders have then been asked. It fails
-// with [ErrDenied] if an ACL forbids it, and with [ErrInvalid], [ErrClosed], or ctx's error and
-// cause; then none, some or all holders may have been asked. It takes a sync, a list, a read or
-// a few, and one transaction for each holder. Each client that listens gets one event, and makes one list. In
-// the background Revoke then lists all requests, and reads up to 16 of them, by two reads each,
-// to delete stale ones.
+// The errors:
+//
+//   - [ErrNotHeld] if the lock has no holder;
+//   - [ErrForeign] if a holder uses another library, and cannot receive requests; all other holders
+//     then have theirs;
+//   - [ErrDenied] if an ACL forbids the request, [ErrClosed], or the error and cause of ctx; then
+//     no, some or all holders may have a request;
+//   - [ErrInvalid] if an argument is not allowed.
+//
+// Revoke takes a sync, a list, some reads, and for each holder a transaction; if that holder
+// already has a request, also a read and a second transaction. Each client that listens gets one
+// event, and makes one list. In the background Revoke then lists all requests, and reads up to 16
+// of them, by two reads each, to delete stale ones.
 func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 	if err := znode.CheckReason(reason); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -70,20 +75,20 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 	return nil
 }
 
-// Revoked returns a channel that delivers requests to release the lock, made by [Client.Revoke].
-// It delivers them at once. It also delivers an earlier request: one made before the call of
+// Revoked returns a channel that delivers requests to release the lock, made by [Client.Revoke]. It
+// delivers new requests at once. It also delivers an earlier request: one made before the call of
 // Revoked, or during an earlier hold of the same entry that was handed off locally. The holder
 // decides: finish and unlock, unlock at once, or go on. The request itself does not change the
 // hold.
 //
-// Each call for the same Hold returns the same channel; one goroutine should receive from it. It
-// is never closed: select on the hold's context too. If several requests come before a receive,
-// it delivers the last one. For a hold that has ended Revoked returns nil.
+// Each call for the same Hold returns the same channel; one goroutine should receive from it. It is
+// never closed: select on the hold's context too. If several requests come before a receive, it
+// delivers the last one. If the hold has ended, Revoked returns nil.
 //
-// A client's first call sets a watch on the node of all requests below the root, and lists that
-// node once. Later calls cost nothing, unless the hold is asked. A client that never calls
-// Revoked has no cost. While ZooKeeper is unreachable requests are not delivered; they are
-// afterwards. If an ACL forbids the read, the client logs that, once a minute.
+// A client's first call sets a watch on the parent of all requests, and lists it once. Later calls
+// cost nothing, unless there is a request for the hold. A client that never calls Revoked has no
+// cost. While ZooKeeper is unreachable, requests are delayed. If an ACL forbids the read, the
+// client logs that, once a minute.
 func (h *Hold) Revoked() <-chan Revocation {
 	if h.unlocked.Load() || h.Err() != nil {
 		return nil
@@ -102,27 +107,28 @@ func (h *Hold) Revoked() <-chan Revocation {
 	return ear
 }
 
-// ended stops the delivery of requests for an entry that has ended. If another holder has the
-// entry by now, requests for it stay.
+// ended stops the delivery of requests for an entry that has ended. If the entry was handed off
+// locally, ended does nothing: the entry has another holder.
 func (c *Client) ended(e *queue.Entry, why error) {
 	if !e.HandedOff() {
 		c.inbox.Ended(e.Path, errors.Is(why, ErrDetached) || errors.Is(why, ErrTaken))
 	}
 }
 
-// deafen stops the delivery of risks and requests to an unlocked handle. An entry whose release was
-// requested is not handed off locally: the next goroutine queues.
-func (h *Hold) deafen() {
+// stopDelivery stops the delivery of warnings and requests to an unlocked handle. If the handle has
+// a request, the entry is not handed off locally.
+func (h *Hold) stopDelivery() {
 	h.e.Unwarn(h)
 	if h.client.inbox.Forget(h.e.Path, h) {
 		h.e.Pin()
 	}
 }
 
-// ear is the channel that Revoked returns for a handle.
+// ear is the channel that Revoked returns.
 type ear chan Revocation
 
-// Tell replaces an unreceived request. Only one call runs at a time, so the send does not block.
+// Tell delivers a request, in place of an unreceived one. Only one call runs at a time, so the send
+// does not block.
 func (e ear) Tell(r inbox.Request) {
 	select {
 	case <-e:

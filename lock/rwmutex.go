@@ -12,20 +12,20 @@ import (
 // RWMutex is a lock with many readers, or one writer, at a time. Like [Mutex] it has a name and
 // settings, and no state.
 //
-// It is fair: first come, first served. A waiting writer holds back later readers, so that a
-// stream of readers starves no writer. A waiter waits for one earlier conflicting contender at a
-// time. A reader waits for the nearest writer ahead. A writer does so too if there are readers in
-// between, and then waits for these. No contender waits for a later one, so there is no deadlock.
+// It is fair: first come, first served. A waiting writer holds back later readers, so that a stream
+// of readers starves no writer. A waiter waits for one earlier contender at a time: a reader for
+// the nearest writer ahead, a writer for the nearest contender ahead. No contender waits for a
+// later one, so there is no deadlock.
 //
 //	                          hold for reading                 hold for writing
 //	session lost, expired     goes on                          goes on
-//	lease not renewed         ends, and a writer may enter     ends, and others may enter
-//	                          after the grace                  after the grace
+//	lease not renewed         ends, and a writer may enter     ends, and the next waiters may
+//	                          after the grace                  enter after the grace
 //	Client.Close              ends; the entry is deleted       the same
-//	context ends, in RLock    the entry is withdrawn           the same; readers that waited behind
-//	or Lock                                                    it enter if no other one is in the way
-//	Client.Revoke             all readers get it by Revoked,     gets it by Revoked, and decides
-//	                          and decide
+//	context ends, in RLock    the entry is withdrawn           the same; readers behind it enter if
+//	or Lock                                                    no other writer is in the way
+//	Client.Revoke             each reader's Revoked receives   Revoked receives the request; your
+//	                          a request; your program decides  program decides
 //	Hold.Downgrade            nothing changes                  readers enter beside it; it keeps its
 //	                                                           place, and its token
 //	Hold.Detach               goes on where a client attaches, the same
@@ -35,12 +35,12 @@ import (
 // A waiter keeps its place when a session ends, as with a [Mutex], and withdraws when the
 // client closes.
 //
-// Fencing tokens: a writer's token is higher than those of all earlier holders. A reader's token
-// is higher than those of all earlier writers. Readers at the same time may have entered in
-// another order than their tokens.
+// Fencing tokens: a writer's token is higher than those of all earlier holders. A reader's token is
+// higher than those of all earlier writers. Readers that hold the lock at the same time may have
+// entered in another order than their tokens.
 //
-// It has the wire format of Curator's InterProcessReadWriteLock, so the two can share a path; see
-// the doc of package znode for the limits.
+// It has the wire format of Curator's InterProcessReadWriteLock, so that both can use one path; the
+// doc of package znode has the limits.
 type RWMutex struct{ named }
 
 // RWMutex returns the read/write lock of that name, as [Client.Mutex] does.
@@ -63,9 +63,9 @@ func (m *RWMutex) TryRLock(ctx context.Context) (*Hold, error) {
 // Lock waits for its turn to write, and returns the hold. It fails as [Mutex.Lock] does. With the
 // context of a hold for writing it re-enters that hold.
 //
-// If ctx comes from a hold for reading, Lock fails with [ErrUpgrade] at once: it would wait for
-// its own reader, and two readers that want to write would wait for each other. If you may have
-// to write after reading, take the lock for writing from the start. Or unlock, take the lock for
+// If ctx comes from a hold for reading, Lock fails with [ErrUpgrade] at once: it would wait for its
+// own reader, and two readers that want to write would wait for each other. If the work may have to
+// write after reading, take the lock for writing from the start. Or unlock, take the lock for
 // writing, and read again, because another client may have written in between:
 //
 //	read.Unlock()
@@ -106,20 +106,20 @@ func (m *RWMutex) TryDo(ctx context.Context, f func(context.Context) error) (ran
 	return m.r.tryDo(ctx, znode.Writer, f)
 }
 
-// Reads reports whether the hold is for reading: one of an [RWMutex] that was taken by
+// Reads reports whether the hold is for reading: a hold of an [RWMutex] that was taken by
 // [RWMutex.RLock] or downgraded, in this process or before an Attach.
 func (h *Hold) Reads() bool { return h.e.Reads() }
 
-// Downgrade turns an [RWMutex]'s hold for writing into one for reading, without a gap: no client
+// Downgrade turns an [RWMutex]'s hold for writing into a hold for reading, without a gap: no client
 // can write in between. From the call on the holder must not write any more, whatever Downgrade
-// returns. Readers right behind it enter, and so do later ones unless a writer waits before them.
-// The hold keeps its context and token, and its lease begins anew, as with each renewal. There is
-// no way back, see [RWMutex.Lock].
+// returns. Readers right behind the hold enter, and so do later ones unless a writer waits before
+// them. The hold keeps its context and token, and its lease is renewed. There is no way back, see
+// [RWMutex.Lock].
 //
 // Downgrade waits until ZooKeeper has acknowledged the write. If ctx had ended before the call,
-// nothing changes. If ctx ends meanwhile, the hold is still one for reading, and the next renewal
+// nothing changes. If ctx ends meanwhile, the hold is already for reading, and the next renewal
 // lets readers in. A hold for reading stays as it is. For a hold of another kind of lock, or with
-// other handles that may be writing, it fails with [ErrInvalid]. If the hold has ended, it
+// other handles that may be writing, Downgrade fails with [ErrInvalid]. If the hold has ended, it
 // returns the reason.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	switch err := h.check(ctx, "downgrade"); {

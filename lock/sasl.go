@@ -16,10 +16,11 @@ import (
 // lock/kerberos). A client runs one exchange on each new connection, before any other request.
 // Implementations must be safe for concurrent use.
 type SASL interface {
-	// Start begins an exchange with a server, host:port; the host is the one given to Dial, not its
-	// address. It must return soon after ctx ends. An error that matches [ErrDenied] says that the
-	// credentials are wrong: [Dial] fails after as many such errors as there are addresses. After
-	// any other error, and after any error once Dial has returned, the client tries the next server.
+	// Start begins an exchange with a server, host:port. The host is the name given to Dial, or the
+	// one in the ensemble's configuration ([WithReconfiguration]), and not its address. Start must
+	// return soon after ctx ends. An error that matches [ErrDenied] says that the credentials are
+	// wrong: [Dial] fails after as many of these errors as there are addresses. After any other
+	// error, and after any error once Dial has returned, the client tries the next server.
 	Start(ctx context.Context, server string) (SASLExchange, error)
 }
 
@@ -28,24 +29,27 @@ type SASL interface {
 //
 //	Advice() string
 //
-// that text ends the error for a token that the server refuses. It says what to do.
+// the text that this returns ends the error for a token that the server refuses. It says what to
+// do.
 type SASLExchange interface {
 	// Next takes the server's last token and returns the client's next one. The first challenge is
-	// nil; a later one is not, even if it is empty. A token of nil ends the exchange: both sides are
-	// authenticated. A token that is empty and not nil is sent. ErrDenied means what it does in
-	// Start.
+	// nil; a later one is not, even if it is empty. A token of nil ends the exchange: both sides
+	// are authenticated. A token that is empty and not nil is sent. An error that matches
+	// [ErrDenied] says that the credentials are wrong.
 	Next(challenge []byte) (token []byte, err error)
 	// Expires returns when the credential ends; zero if it does not. It is called after the
-	// exchange. When four fifths of the time are over, the client starts another exchange. If that
-	// one's credential ends later, the client uses it: it connects anew, between two requests,
-	// because a server takes only one exchange on a connection. If not, the client logs that, keeps
-	// the connection and tries again. For that comparison Expires is called before Next.
+	// exchange. When four fifths of the time are over, the client starts another exchange, and
+	// calls Expires on it before Next. If that credential ends later, or never, the client uses it.
+	// For that the client reconnects, between two requests, because a server takes only one
+	// exchange on a connection. Otherwise the client logs that, keeps the connection and tries
+	// again.
 	Expires() time.Time
 }
 
 // WithSASL authenticates a client made by [Dial] with SASL on each connection, before any other
-// request. The nodes that it creates belong to that user alone, unless [WithACL] says otherwise:
-// their ACL has the scheme auth, which the server replaces by the names that it knows the client by.
+// request. The nodes that the client creates belong to its SASL user alone, unless [WithACL] says
+// otherwise. Their ACL has the scheme auth, which the server replaces by the names that it knows
+// the client by.
 func WithSASL(s SASL) Option {
 	return clientOption(func(c *config) error {
 		if s == nil {
@@ -63,7 +67,8 @@ func WithSASL(s SASL) Option {
 
 // WithSASLDigest is [WithSASL] with the mechanism DIGEST-MD5: the server has the user and the
 // password in its JAAS configuration. The password is not sent, and a server that does not know it
-// is refused. The nodes that the client creates belong to sasl:user.
+// is refused. The nodes that the client creates belong to sasl:user, unless [WithACL] says
+// otherwise. If user has a slash or an @, their ACL is that of WithSASL instead.
 func WithSASLDigest(user, password string) Option {
 	return clientOption(func(c *config) error {
 		if user == "" || password == "" {
@@ -79,7 +84,8 @@ func WithSASLDigest(user, password string) Option {
 	})
 }
 
-// setSASL sets the mechanism, and the ACL of nodes unless another one is given.
+// setSASL sets the mechanism, and the ACL that nodes have unless [WithACL] or [WithDigest] gives
+// one.
 func (c *config) setSASL(s zkconn.SASL, acl []zk.ACL) error {
 	if c.sasl != nil {
 		return invalid("options", "WithSASL", "must be given once: a connection has one SASL user")

@@ -15,22 +15,22 @@ const MaxPermits = znode.MaxPermits
 // [Mutex] it has a name and settings, and no state.
 //
 // It is fair: first come, first served. A contender that asks for many permits waits until that
-// many are free. The contenders behind it wait too, even if their permits are free, so it does
-// not starve. The first waiter watches all holders of permits. Each other waiter watches only the
-// entry right ahead of it. Each release wakes one waiter.
+// many are free. The contenders behind it wait too, even if their permits are free, so it does not
+// starve. The first waiter watches the holders. Each other waiter watches the entry right ahead,
+// and the entry whose end may make room for it. So a release does not wake all waiters.
 //
 //	session lost, expired     holds go on; waiters keep their places
 //	lease not renewed         the hold ends, and its permits are free after the grace; a
 //	                          waiter queues again at the end
 //	Client.Close              holds end, and their entries are deleted; waiters withdraw
-//	Client.Revoke             all holders of permits get it by Revoked, and decide
+//	Client.Revoke             Revoked of each hold receives a request; your program decides
 //	context ends, in Acquire  the entry is withdrawn; waiters behind it may enter
-//	Semaphore.Resize          holds go on; waiters learn of it
+//	Semaphore.Resize          holds go on; waiters enter or wait by the new number
 //	Hold.Detach               its permits stay taken, and the hold goes on where a client attaches
 //
-// A hold has all requested permits, and releases them together. It is not re-entrant: each
-// Acquire asks for its own permits. A holder that asks for more may wait for itself, or for
-// another holder that does the same. So ask for all at once.
+// A hold has all requested permits, and releases them together. It is not re-entrant: each Acquire
+// asks for its own permits. A holder that asks for more may wait for itself, or for another holder
+// that does the same. So ask for all permits at once.
 //
 // The lock's node stores the number of permits until the last contender leaves, or forever if the
 // policy has keep_parent. All clients must give the same number. A different number is refused
@@ -56,7 +56,8 @@ func (c *Client) Semaphore(name string, permits int, opts ...LockOption) *Semaph
 // Acquire waits for its turn and until n permits are free, and returns the hold on them. It fails
 // as [Mutex.Lock] does. It fails with [ErrPermits] if the semaphore exists with another number of
 // permits, and with [ErrInvalid] if n is not positive or exceeds the number given to
-// [Client.Semaphore]. If [Semaphore.Resize] has left fewer, it waits.
+// [Client.Semaphore]. If [Semaphore.Resize] has left fewer than n, Acquire waits for another
+// Resize.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Hold, error) {
 	return s.take(ctx, n, acquire)
 }
@@ -87,7 +88,8 @@ func (s *Semaphore) take(ctx context.Context, n int, how how) (*Hold, error) {
 	return s.r.client.take(ctx, r, how)
 }
 
-// permitsOf returns the request for n permits.
+// permitsOf returns the request for n permits. It fails if n exceeds the number given to
+// Client.Semaphore.
 func (s *Semaphore) permitsOf(ctx context.Context, n int) (queue.Request, error) {
 	r, err := s.request(ctx, "n", n)
 	if err == nil && n > s.permits {
@@ -96,7 +98,7 @@ func (s *Semaphore) permitsOf(ctx context.Context, n int) (queue.Request, error)
 	return r, err
 }
 
-// request checks a call, and returns its request. argument is the name of n in an error.
+// request checks a call for n permits, and returns its request. argument names n in an error.
 func (s *Semaphore) request(ctx context.Context, argument string, n int) (queue.Request, error) {
 	r, err := s.r.request(ctx, znode.Exclusive)
 	if err != nil {
@@ -129,7 +131,7 @@ func (s *Semaphore) Resize(ctx context.Context, n int) error {
 	defer end()
 	r.Values = c.withRequestState(ctx)
 	if err := c.queue.Resize(bound, r, int32(n)); err != nil {
-		c.withdrew(&r)
+		c.reportWithdrawn(&r)
 		return fmt.Errorf("resize %q to %d: %w", r.Lock, n, err)
 	}
 	return nil

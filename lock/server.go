@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// WithUnsafeServer has [Dial] accept a server that it would refuse with [ErrUnsupported], at your
-// own risk: the server lacks behavior that the protocol requires. A lock may then have two
-// holders at once, or no client may be able to take it. The client logs the server's defect as a
-// warning.
+// WithUnsafeServer makes [Dial] accept, at your own risk, a server that it would refuse with
+// [ErrUnsupported], because the server lacks behavior that the protocol requires. A lock may then
+// have two holders at once, or no client may be able to take it. The client logs the server's
+// defect as a warning.
 func WithUnsafeServer() Option {
 	return clientOption(func(c *config) error {
 		c.unsafeServer = true
@@ -19,7 +19,6 @@ func WithUnsafeServer() Option {
 	})
 }
 
-// checker returns the checker of the server's behavior.
 func (c *Client) checker() servercheck.Checker {
 	return servercheck.Checker{
 		Conn: c.conn, Clock: c.clock, Root: c.cfg.root, ACL: c.cfg.acl,
@@ -27,7 +26,8 @@ func (c *Client) checker() servercheck.Checker {
 	}
 }
 
-// checkServer returns an error if the server lacks behavior that the protocol requires.
+// checkServer returns an error if the server lacks behavior that the protocol requires. If the
+// server could not be checked, or WithUnsafeServer allows it, checkServer only logs that.
 func (c *Client) checkServer(ctx context.Context) error {
 	check := c.checker()
 	_, err := check.Once(ctx)

@@ -51,17 +51,16 @@ type settings struct {
 	priority int  // priority of the election's candidates; 0: none given
 }
 
-// terms returns the terms of the lock's entries.
 func (s *settings) terms() lease.Terms {
 	return lease.Terms{TTL: s.TTL, Grace: s.Grace, MaxHold: s.MaxHold, Fixed: s.fixed, Metadata: s.metadata}
 }
 
-// globalSource is the random source of the process.
+// globalSource is the global source of math/rand/v2, which is safe for concurrent use.
 type globalSource struct{}
 
 func (globalSource) Uint64() uint64 { return rand.Uint64() }
 
-// newConfig applies the options to the defaults.
+// newConfig returns the defaults, changed by the options. It fails if an option is not allowed.
 func newConfig(opts []Option) (*config, error) {
 	c := &config{
 		root:          DefaultRoot,
@@ -96,7 +95,6 @@ func newConfig(opts []Option) (*config, error) {
 	return c, c.policy.Validate()
 }
 
-// policyOf returns the policy of the named lock.
 func (c *config) policyOf(name string) Policy {
 	if c.policies == nil {
 		return c.policy
@@ -104,7 +102,8 @@ func (c *config) policyOf(name string) Policy {
 	return c.policies.Policy(name).WithDefaults()
 }
 
-// settingsFor returns the settings of the named lock.
+// settingsFor returns the settings of the named lock: its policy, changed by the options. It fails
+// if the name or an option is not allowed.
 func (c *config) settingsFor(name string, opts []LockOption) (settings, error) {
 	s := settings{Policy: c.policyOf(name), metadata: c.metadata}
 	if err := znode.CheckName(name); err != nil {

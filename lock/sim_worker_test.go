@@ -131,9 +131,13 @@ func (p *process) take(ctx context.Context, r *rand.Rand, label string, c *clien
 	return p.granted(label, c, got, fixed, way), nil
 }
 
-// drawTTL returns a random TTL. If nothing may be lost, the TTL leaves time to renew.
+// drawTTL returns a random TTL. If nothing may be lost, the TTL leaves time to renew. Over a slow
+// link it leaves time for a write and a list: otherwise no waiter could ever enter.
 func (p *process) drawTTL(r *rand.Rand) time.Duration {
 	least := lock.MinTTL
+	if p.distant {
+		least = max(least, 20*p.slow)
+	}
 	if p.quiet() {
 		least = time.Second
 	}

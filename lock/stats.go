@@ -1,17 +1,17 @@
 package lock
 
-// Stats are a client's counters since it was made.
+// Stats are a client's present numbers of holds and waiters, and its counters since it was made.
 type Stats struct {
 	Holds    int    // present holds; each reader that shares an entry counts
 	Waiters  int    // goroutines waiting now, and cached leases ([WithIdle])
 	Renewals uint64 // rewrites of entries: renewals, and records of grants
 	Lost     uint64 // holds that ended before they were unlocked
-	Requeued uint64 // times a waiter found its own entry gone and queued again
-	Purged   uint64 // expired entries of others deleted
-	// Displacements are the detected steps of the ZooKeeper leader's clock, and the differences
-	// from the previous leader's clock.
+	Requeued uint64 // times that a waiter found its entry removed, and queued again
+	Purged   uint64 // expired entries of other contenders that this client deleted
+	// Displacements counts the detected steps of the ZooKeeper leader's clock. A change to a leader
+	// with a different clock counts as a step.
 	Displacements uint64
-	DroppedLines  uint64 // log lines that the logger did not take in time: it blocks
+	DroppedLines  uint64 // log lines that the logger did not take in time, because it blocked
 	DroppedEvents uint64 // events that the observers did not take in time
 }
 

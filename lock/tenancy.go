@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// tenancy is a reader's hold of an entry that other goroutines of the client may hold too, see
-// [WithLocalWindow]. It ends with the entry, or when all its own handles are unlocked, whichever
-// is first.
+// tenancy is a reader's hold of an entry that other readers of the client may share, see
+// [WithLocalWindow]. It ends with the entry, or when all its own handles are unlocked, whichever is
+// first.
 type tenancy struct {
 	client *Client
 	e      *queue.Entry
@@ -36,7 +36,8 @@ func heldTogether(e *queue.Entry) bool {
 	return e.Kind == znode.RW && e.Placed() && e.Name().Role == znode.Shared
 }
 
-// holdOf returns a hold of an entry that was just taken. values is the context of the request.
+// holdOf returns a hold of an entry that was just taken. values is the context of the request,
+// whose values the hold's context has.
 func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	h := &Hold{client: c, e: e}
 	if !heldTogether(e) {
@@ -68,8 +69,7 @@ func (t *tenancy) enter() bool {
 	return true
 }
 
-// entered says that the entry has counted the new handle, or will not. It ends the uncertainty
-// that enter began.
+// entered ends the uncertainty that enter began: the entry has counted the new handle, or will not.
 func (t *tenancy) entered() {
 	if t == nil {
 		return
@@ -79,8 +79,8 @@ func (t *tenancy) entered() {
 	t.entering--
 }
 
-// alone reports whether no other tenancy has the entry. If so, none can get it later. While one
-// of its own handles comes or goes it may report false.
+// alone reports whether no other tenancy shares the entry. If it returns true, none can share it
+// later. While a handle of the tenancy is made or unlocked, it may return false.
 func (t *tenancy) alone() bool {
 	if t == nil {
 		return true

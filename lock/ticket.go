@@ -14,9 +14,9 @@ import (
 
 // Ticket lets a client continue a hold, or a place in a queue, in another process or after a
 // restart: see [Hold.Detach], [Hold.Ticket], [Mutex.Enqueue] and [Client.Attach]. It is a small
-// value that can be stored, sent and copied: of all clients that attach with it, one succeeds.
-// Any process that has it can take the lock over, so keep it secret like a key. The zero Ticket
-// is for no lock.
+// value that can be stored, sent and copied. If several clients attach with it, one succeeds. Any
+// process that has it can take the lock over, so keep it secret like a key. The zero Ticket is for
+// no lock.
 type Ticket struct {
 	root, lock string
 	kind       znode.Kind
@@ -30,8 +30,8 @@ const ticketMark, ticketVersion = "holdfast-ticket", "1"
 // permitsMark stands between the kind and the number of permits in a semaphore's ticket.
 const permitsMark = "="
 
-// ticket returns a ticket for the hold, whose lease of that length begins now. 0 means that the hold
-// is not detached.
+// ticket returns a ticket for the hold. lasts is the length of its lease, which begins now; 0 if
+// the hold is not detached.
 func (h *Hold) ticket(lasts time.Duration) Ticket {
 	c, e := h.client, h.e
 	t := Ticket{
@@ -61,9 +61,9 @@ func (t Ticket) EntryPath() string {
 	return t.root + "/" + t.lock + "/" + t.left.Node
 }
 
-// Expires returns the time, in ensemble time, by which a client must attach. After the grace, a
-// waiter behind the entry or the reaper purges it. The time is an estimate from when the ticket
-// was made. It is zero for a ticket of a hold that was not detached.
+// Expires returns the time, in ensemble time, by which a client must attach. After that time and
+// the grace, a waiter behind the entry or the reaper purges it. The time is an estimate from when
+// the ticket was made. It is zero if the ticket is of a hold that was not detached.
 func (t Ticket) Expires() time.Time {
 	if t.left.Until == 0 {
 		return time.Time{}

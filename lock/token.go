@@ -19,15 +19,15 @@ import (
 //
 // Compare tokens with [Token.Compare], or as text, which sorts in the same order.
 //
-// A store that keeps one integer can keep Czxid: ZooKeeper never uses a transaction's number
-// twice, and later numbers are higher. But Czxid differs between transactions only. It is the
-// same for holds that follow each other with the same entry, and for entries that one client made
-// in one transaction for several goroutines. So it fences off holders of earlier transactions,
-// but neither another goroutine of the same client nor the process that detached the entry. If
-// entries are never detached, and each process orders its own writes, one integer suffices. The
-// text is right everywhere.
+// A store that keeps one integer can keep Czxid: ZooKeeper never uses a transaction's number twice,
+// and later numbers are higher. But Czxid only differs between transactions. Holds that follow each
+// other with the same entry have the same Czxid. So do entries that one client created in one
+// transaction for several goroutines. So Czxid fences off holders of earlier transactions, but
+// neither another goroutine of the same client nor the process that detached the entry. If entries
+// are never detached, and each process orders its own writes, Czxid suffices. The text is right
+// everywhere.
 type Token struct {
-	Czxid       int64 // ZooKeeper transaction that created the entry
+	Czxid       int64 // number of the ZooKeeper transaction that created the entry
 	Sequence    int32 // number that ZooKeeper gave the entry; it differs among the entries of one transaction
 	Incarnation int32 // number of attaches in other processes
 	Pass        int32 // number of local handoffs: see [WithLocalWindow]
@@ -51,9 +51,9 @@ func (t Token) Compare(u Token) int {
 
 // String returns the text of the token, such as "000000010000000f-00000003" for an entry of the
 // sequence 3, "000000010000000f-00000003-00000002" for its second incarnation, or
-// "000000010000000f-00000003-00000000-00000001" for its first pass. Compared byte by byte, texts
-// are in the order of [Token.Compare]. That holds for later releases too, which may add a part
-// behind another dash. [ParseToken] reads it.
+// "000000010000000f-00000003-00000000-00000001" after its first local handoff. Compared byte by
+// byte, texts are in the order of [Token.Compare]. That holds for later releases too, which may add
+// a part behind another dash. [ParseToken] reads it.
 func (t Token) String() string {
 	text := fmt.Sprintf("%0*x", czxidDigits, uint64(t.Czxid))
 	parts := t.parts()
@@ -92,7 +92,7 @@ func ParseToken(text string) (Token, error) {
 	return t, nil
 }
 
-// MarshalText returns the text of [Token.String], for JSON and the like. A token with a negative
+// MarshalText returns the text of [Token.String], for example for JSON. A token with a negative
 // part, which no hold has, is an [ErrInvalid].
 func (t Token) MarshalText() ([]byte, error) {
 	if parts := t.parts(); t.Czxid < 0 || slices.Min(parts[:]) < 0 {
@@ -111,7 +111,7 @@ func (t *Token) UnmarshalText(text []byte) error {
 	return err
 }
 
-// tokenOf makes the fencing token of an entry.
+// tokenOf returns the fencing token of an entry.
 func tokenOf(e *queue.Entry) Token {
 	return Token{Czxid: e.Czxid(), Sequence: e.Name().TokenSequence(), Incarnation: e.Incarnation, Pass: e.Pass}
 }

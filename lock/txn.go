@@ -17,8 +17,9 @@ import (
 // less if jute.maxbuffer is lower.
 const MaxTxn = 768 << 10
 
-// ErrInDoubt says that a [Hold.Txn] may have been applied, or may still be while the hold's entry
-// exists. Any other error of a Txn says that nothing was or will be applied.
+// ErrInDoubt says that the transaction of a [Hold.Txn] may have been applied, or may still be
+// applied while the hold's entry exists. Any other error of a Txn says that nothing was or will be
+// applied.
 var ErrInDoubt = lease.ErrInDoubt
 
 // TxnError says which operation of a [Hold.Txn] ZooKeeper refused, and why. Nothing was applied.
@@ -44,8 +45,8 @@ func (e *TxnError) Is(target error) bool {
 func (e *TxnError) Unwrap() error { return e.Err }
 
 // Txn writes to ZooKeeper only while the hold lasts. It applies all operations in one transaction
-// if the hold's entry is still there, ahead of all others. Otherwise it applies none. So a paused
-// holder that writes after it lost the lock changes nothing, and needs no token.
+// if the hold's entry is still there. Otherwise it applies none. So a paused holder that writes
+// after it lost the lock changes nothing, and needs no token.
 //
 // The transaction is applied once or not at all. If the reply is lost, Txn finds out the outcome,
 // and sends the transaction again if it was not applied. The errors:
@@ -54,7 +55,7 @@ func (e *TxnError) Unwrap() error { return e.Err }
 //   - a [LostError] or [ErrUnlocked] if the hold has ended;
 //   - [ErrInDoubt], with the error that ended the call, if a reply was lost and the hold or ctx
 //     ended before the outcome was known. Once [Hold.Unlock] of this handle has returned nil, the
-//     outcome is settled, even if the entry lives on: read the nodes then. Or read them after
+//     outcome is settled, even if the entry still exists: read the nodes then. Or read them after
 //     another Txn of the same hold, which waits for the outcome;
 //   - ctx's error and cause, or [ErrUnavailable], or [ErrClosed];
 //   - [ErrInvalid] if there is no operation, one is the zero [Op], a write is at or below the
@@ -62,9 +63,9 @@ func (e *TxnError) Unwrap() error { return e.Err }
 //     sequential, or the total size exceeds [MaxTxn].
 //
 // With any error but ErrInDoubt nothing was applied. Txn does not return the operations' results,
-// since a lost reply loses them. So choose node names yourself, and give versions if you need
-// them. A check of the [Hold.EntryPath] of another client's hold makes the transaction depend on
-// that entry, which outlives the hold if it is handed off.
+// since a lost reply loses them. So choose node names yourself, and give versions if you need them.
+// An [OpCheck] of the [Hold.EntryPath] of another client's hold makes the transaction depend on
+// that entry, which outlives the hold if it is handed off locally.
 //
 // The transaction also writes the hold's entry, so it renews the lease; a fixed lease
 // ([WithoutRenewal]) does not get longer. Transactions of one hold run one at a time, in turn
@@ -98,7 +99,8 @@ func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	return fmt.Errorf("lock %q: transaction: %w", e.Lock(), err)
 }
 
-// requests checks the operations, and returns the requests to send.
+// requests checks the operations, and returns the requests to send. An [OpHeld] becomes the entry
+// of the other hold.
 func (h *Hold) requests(operations []Op) ([]any, error) {
 	if len(operations) == 0 {
 		return nil, invalid("operations", "[]", "must not be empty; Hold.Remaining and Hold.Extend tell whether the lock is held")
@@ -123,8 +125,8 @@ func (h *Hold) requests(operations []Op) ([]any, error) {
 	return requests, nil
 }
 
-// dependsOn pins the entry of another hold, so that it ends with that hold. Then a check of the
-// entry is a check of the hold.
+// dependsOn checks an OpHeld. It pins the other hold's entry, which then ends with the hold, so
+// that a check of the entry is a check of the hold.
 func (h *Hold) dependsOn(which string, op Op) error {
 	other := op.hold
 	switch err := other.ended(); {

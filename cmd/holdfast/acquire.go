@@ -38,8 +38,9 @@ func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Du
 	return p.TTL, nil
 }
 
-// take connects, and acquires the lock or attaches to the ticket's hold, within --wait. After a
-// while it tells the user which client has the lock.
+// take connects, and acquires the lock, or attaches to the ticket's hold if there is a ticket. Both
+// together take at most --wait. Without --quiet it tells the user after patience which client has
+// the lock.
 func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, ttl time.Duration, command string, ticket lock.Ticket) (*lock.Client, *lock.Hold, error) {
 	limited := ctx
 	switch {
@@ -52,8 +53,8 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 		limited, cancel = context.WithTimeout(ctx, 2*cfg.ZooKeeper.SessionTimeout)
 		defer cancel()
 	}
-	// The client has only this lock, so its session timeout is at most the TTL: then it notices a
-	// dead connection in time.
+	// The client has only this lock, so its session timeout may be short: with at most the TTL it
+	// notices a dead connection in time.
 	opts := append(owner(command), lock.WithSessionTimeout(min(ttl, cfg.ZooKeeper.SessionTimeout)))
 	locks, err := app.Dial(limited, cfg, app.Logger(cfg.Log, &stderr), opts...)
 	if err != nil {
@@ -83,7 +84,8 @@ func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, tt
 	return locks, hold, nil
 }
 
-// tellWhoHas tells the user which client has the lock, unless ctx ends first.
+// tellWhoHas tells the user which client has the lock, or, if that is unknown, which command shows it.
+// It prints nothing if ctx ends first.
 func tellWhoHas(ctx context.Context, locks *lock.Client, name string) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -98,7 +100,8 @@ func tellWhoHas(ctx context.Context, locks *lock.Client, name string) {
 	}
 }
 
-// owner returns the option that makes the command's name the owner in the lock's entry.
+// owner returns the option that makes the command's name the owner in the lock's entry; none if that
+// name is not allowed.
 func owner(command string) []lock.Option {
 	name := filepath.Base(command)
 	if znode.CheckOwner(name) != nil {
@@ -108,7 +111,7 @@ func owner(command string) []lock.Option {
 }
 
 // notAcquired adds the exit status if err says that the lock was not acquired in time. It returns
-// other errors unchanged.
+// other errors, and any error after a signal, unchanged.
 func notAcquired(ctx context.Context, err error) error {
 	inTime := ctx.Err() == nil // false if a signal interrupted this process
 	var held *lock.HeldError
@@ -121,7 +124,8 @@ func notAcquired(ctx context.Context, err error) error {
 	return err
 }
 
-// held adds the requested exit status to the error of a lock that another client holds.
+// held replaces the exit status by --held-status if another client holds the lock. With --quiet it
+// also drops the message.
 func (f *runFlags) held(err error) error {
 	var exit *app.Exit
 	if !errors.As(err, &exit) || !errors.Is(err, lock.ErrHeld) {
@@ -133,8 +137,8 @@ func (f *runFlags) held(err error) error {
 	return &app.Exit{Status: f.heldStatus, Err: err}
 }
 
-// environment returns the command's environment: ours without the secret variables, plus the
-// lock's name and token.
+// environment returns the command's environment: ours without the secret variables and an outer run's
+// lock and token, plus this lock's name and token.
 func environment(ours []string, name string, token lock.Token, secret []string) []string {
 	env := slices.DeleteFunc(slices.Clone(ours), func(kv string) bool {
 		variable, _, _ := strings.Cut(kv, "=")

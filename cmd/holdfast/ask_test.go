@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
-// TestBreakAsksOnALineOfItsOwn: if the answer comes from a pipe, no user ends its line. The next
-// output begins a new line nevertheless.
+// TestBreakAsksOnALineOfItsOwn: after an answer from a pipe, which shows no line end, the command
+// ends the line of its question itself. Only y and yes agree.
 func TestBreakAsksOnALineOfItsOwn(t *testing.T) {
 	for answer, agreed := range map[string]bool{"": false, "no\n": false, "yes": true, "Y\n": true} {
 		var errs bytes.Buffer

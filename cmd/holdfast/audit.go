@@ -23,7 +23,7 @@ const (
 	statusDisagree   = 4
 )
 
-// mostViolations is how many violations the text output has at most.
+// mostViolations is the largest number of violations in the text output.
 const mostViolations = 100
 
 type auditFlags struct {
@@ -120,8 +120,8 @@ func (f *auditFlags) run(cmd *cobra.Command) error {
 	return auditStatus(found)
 }
 
-// auditStatus returns the command's error, with its exit status; nil if the audit read and judged
-// the logs, and found no violation.
+// auditStatus returns the command's error, with its exit status. It is nil if the audit read all logs,
+// judged something, and found neither a violation nor servers that disagree.
 func auditStatus(f *audit.Findings) error {
 	violations := text.Count(len(f.Violations), "violation", "violations")
 	switch {

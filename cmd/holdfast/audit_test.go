@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// auditArgs returns the arguments of audit for the incident's logs, in which a node was deleted by
-// hand.
+// auditArgs returns the arguments of audit for the logs in incidentLogs, in which a node was deleted
+// by hand, followed by more.
 func auditArgs(more ...string) []string {
 	args := []string{"audit"}
 	for _, server := range []string{"server-1", "server-3"} {
@@ -72,7 +72,8 @@ func TestAuditStatus(t *testing.T) {
 	}
 }
 
-// TestAuditDisagree: servers whose data differs are no violation of the protocol.
+// TestAuditDisagree: if the data of servers differs, audit reports from which zxid on, with an exit
+// status of its own, and no violation.
 func TestAuditDisagree(t *testing.T) {
 	other := t.TempDir()
 	data, err := os.ReadFile(filepath.Join(incidentLogs, "server-1", "log.100000001"))
@@ -92,7 +93,8 @@ func TestAuditDisagree(t *testing.T) {
 	}
 }
 
-// disagreeing audits a server's log together with another one, in which a client has another name.
+// disagreeing audits the first server's log together with a changed copy of log, which it writes to
+// folder: owner shop-2 is shop-9 there.
 func disagreeing(t *testing.T, folder string, log []byte) (out, errs string, status int) {
 	t.Helper()
 	changed := 0

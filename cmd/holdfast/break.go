@@ -33,10 +33,10 @@ type breakFlags struct {
 
 // Results for one entry of a force-release or a release request, for people and tools.
 const (
-	brokenGone    = "gone"    // its owner or this command has deleted it
-	brokenMarked  = "marked"  // marked, but not gone within --wait
-	brokenLives   = "lives"   // with --expired-only: its lease has not ended
-	brokenForeign = "foreign" // another library's entry, or unreadable: left alone
+	brokenGone    = "gone"    // the entry is deleted
+	brokenMarked  = "marked"  // the request is in the entry, which was not deleted within --wait
+	brokenLives   = "lives"   // with --expired-only: the entry has not expired
+	brokenForeign = "foreign" // another library's entry, or an unreadable one: not changed
 	asked         = "asked"   // revoke has asked the owner to release the lock
 )
 
@@ -172,7 +172,7 @@ func (f *breakFlags) victims(tree admin.Tree, s admin.State) ([]admin.Contender,
 	return in, nil
 }
 
-// ask asks the user to confirm. Any answer but yes is an error.
+// ask asks the user to confirm, unless --yes is set. Any answer but y or yes is an error.
 func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name string) error {
 	if f.yes {
 		return nil
@@ -206,9 +206,9 @@ func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name str
 	return nil
 }
 
-// breakAll marks all entries before it waits for the first, so that all owners learn of it at once.
-// With --now it deletes the entries and does not wait. With --expired-only it only purges expired
-// entries.
+// breakAll writes the request into all entries before it waits until they are gone, so that the
+// owners react at the same time. With --now it deletes the entries and does not wait. With
+// --expired-only it only purges expired entries. It skips foreign entries.
 func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Policy, victims []admin.Contender) ([]outcome, error) {
 	outcomes := make([]outcome, len(victims))
 	broken := make([]*admin.Breaking, len(victims))
@@ -273,7 +273,6 @@ func userName(command string) string {
 	return command
 }
 
-// printOutcomes prints the results for people or tools.
 func printOutcomes(w io.Writer, outcomes []outcome, asJSON bool) error {
 	if asJSON {
 		return printJSON(w, struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// answer is a standard input: it calls f at the question, and then says yes.
+// answer is a standard input that calls f when the command reads its answer, and then answers yes.
 type answer struct{ f func() }
 
 func (a *answer) Read(p []byte) (int, error) {
@@ -19,7 +19,8 @@ func (a *answer) Read(p []byte) (int, error) {
 	return copy(p, "yes\n"), io.EOF
 }
 
-// served returns an ensemble in memory that the commands find, and a client of it.
+// served returns an in-memory ensemble and a client of it. It sets the environment so that commands
+// connect to the ensemble.
 func served(t *testing.T) (*locktest.Ensemble, *lock.Client) {
 	t.Helper()
 	ens, err := locktest.New(locktest.Options{})
@@ -42,8 +43,8 @@ func served(t *testing.T) (*locktest.Ensemble, *lock.Client) {
 	return ens, locks
 }
 
-// TestBreakOfOneThatIsAttachedMeanwhile: a client attaches while the command asks. So the hold has
-// an owner, and the owner must know of the end before the command deletes the entry.
+// TestBreakOfOneThatIsAttachedMeanwhile: if a client attaches to a detached hold while the command
+// asks, the command does not delete the entry before that client's hold has ended.
 func TestBreakOfOneThatIsAttachedMeanwhile(t *testing.T) {
 	ens, locks := served(t)
 	first, err := locks.Mutex("x").Lock(t.Context())
@@ -70,7 +71,8 @@ func TestBreakOfOneThatIsAttachedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBreakOfADetachedEntry waits for no client, so it does not depend on --wait.
+// TestBreakOfADetachedEntry: an entry to which no client is attached is deleted at once, even with
+// --wait 0.
 func TestBreakOfADetachedEntry(t *testing.T) {
 	ens, locks := served(t)
 	ticket, err := locks.Mutex("x").Enqueue(t.Context())
@@ -86,7 +88,8 @@ func TestBreakOfADetachedEntry(t *testing.T) {
 	}
 }
 
-// TestBreakOfNoEntry: if a script's variable is unset, not all entries are broken instead of one.
+// TestBreakOfNoEntry: an empty --entry, as of a script's unset variable, is refused, and the hold
+// stays.
 func TestBreakOfNoEntry(t *testing.T) {
 	_, locks := served(t)
 	hold, err := locks.Mutex("x").Lock(t.Context())

@@ -35,7 +35,8 @@ func completeName(flags *app.Flags) cobra.CompletionFunc {
 	}
 }
 
-// names returns the names of nodes that begin with typed, up to the next component.
+// names returns the names of nodes that begin with typed, up to the next component; at most
+// maxCompleted, and none if the nodes cannot be read.
 func names(ctx context.Context, flags *app.Flags, typed string) (found []cobra.Completion) {
 	cfg, err := flags.Load(ctx)
 	if err != nil {

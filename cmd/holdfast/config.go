@@ -103,7 +103,6 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 	return cmd
 }
 
-// configFiles returns the files to check.
 func configFiles(flags *app.Flags, args []string) ([]string, error) {
 	switch {
 	case len(args) > 0:

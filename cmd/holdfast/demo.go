@@ -44,8 +44,8 @@ Exit status: 0 if every promise was kept.`,
 	return cmd
 }
 
-// findReaper returns the reaper's program: the named one, or else the one beside this program or in
-// $PATH.
+// findReaper returns the path of the reaper's program: the named one, or, if named is "", the one
+// beside this program or in $PATH.
 func findReaper(named string) (string, error) {
 	if named != "" {
 		found, err := exec.LookPath(named)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxMembers = 9              // more than any ensemble has in production
+	maxMembers = 9
 	maxSkew    = 24 * time.Hour // between consecutive members, ahead or behind
 )
 
@@ -84,7 +84,8 @@ Exit status: 0 when it is stopped by Ctrl-C or SIGTERM.`,
 	return cmd
 }
 
-// listenDev opens a port on loopback for each member: the port of listen, and the ports after it.
+// listenDev opens a port on loopback for each member: the port of listen and the ports after it; for
+// port 0, any free ports.
 func listenDev(listen string, members int) ([]net.Listener, error) {
 	address, err := policy.ParseListen(listen)
 	if err != nil {
@@ -113,8 +114,8 @@ func listenDev(listen string, members int) ([]net.Listener, error) {
 	return listeners, nil
 }
 
-// serveDev serves the members until the command's context ends, which is no error, or one of them
-// fails.
+// serveDev serves the members until the command's context ends, which is no error, or a member fails.
+// Then it closes the ensemble.
 func serveDev(cmd *cobra.Command, ens *locktest.Ensemble, listeners []net.Listener) error {
 	errs := make([]error, len(listeners))
 	var serving sync.WaitGroup

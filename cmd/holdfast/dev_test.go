@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestDevRefuses: the error names the flag, the value and the rule.
+// TestDevRefuses: a value out of range is a usage error that names the flag, the value and the rule.
 func TestDevRefuses(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end() // ends a server that starts although dev should refuse
@@ -40,7 +40,7 @@ func TestDevRefuses(t *testing.T) {
 	}
 }
 
-// TestDevPortTaken: the error says that another program uses the port.
+// TestDevPortTaken: if the port is taken, the error names it and says to choose another port.
 func TestDevPortTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

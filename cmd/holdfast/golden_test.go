@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// golden compares got with the contents of the file.
+// golden compares got with the file in testdata. With -update it writes the file first.
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", file)
@@ -59,7 +59,6 @@ func TestPrintReport(t *testing.T) {
 	}
 }
 
-// TestPolicyTest checks the output for people and for tools.
 func TestPolicyTest(t *testing.T) {
 	t.Setenv(app.EnvConfig, filepath.Join("testdata", "policies.yaml"))
 	for file, args := range map[string][]string{
@@ -74,8 +73,8 @@ func TestPolicyTest(t *testing.T) {
 	}
 }
 
-// TestHelp: the help of each command has an example, and its exit statuses if it has any of its
-// own.
+// TestHelp: the help of each command has an example, and, except for version, the exit statuses. The
+// short descriptions fit on a line.
 func TestHelp(t *testing.T) {
 	for _, cmd := range newCommand().Commands() {
 		if cmd.Name() == "completion" || cmd.Name() == "help" {
@@ -94,8 +93,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpFits: no line of a help is wider than a terminal of 80 columns. The help of completion
-// is cobra's, and is not checked.
+// TestHelpFits: no line of a help is wider than 80 columns, and no switch is shown with values. The
+// help of completion is cobra's, and is not checked.
 func TestHelpFits(t *testing.T) {
 	for _, cmd := range append(newCommand().Commands(), newCommand()) {
 		if cmd.Name() == "completion" {
@@ -117,7 +116,7 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// TestUnknownCommand: other names of a command lead to it.
+// TestUnknownCommand: the error names the command that was probably meant, if there is one.
 func TestUnknownCommand(t *testing.T) {
 	for typed, want := range map[string]string{
 		"lss": "; did you mean ls?\n", "status": "; did you mean ls?\n", "rm": "; did you mean break?\n", "xyzzy": "for \"holdfast\"\n",

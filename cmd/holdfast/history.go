@@ -35,8 +35,8 @@ type historyFlags struct {
 	local        bool
 }
 
-// around is how much of the log is read before --since and after --until: leases, sessions and
-// steps of the clock that matter to that time show there.
+// around is how much of the log before --since and after --until is read too, because leases,
+// sessions and steps of the clock there explain the events in between.
 const around = 10 * time.Minute
 
 func newHistory(flags *app.Flags) *cobra.Command {
@@ -95,7 +95,6 @@ Exit status: 1 if a file could not be read, or there was nothing to tell.`,
 	return cmd
 }
 
-// inquiry is a query of the logs.
 type inquiry struct {
 	machine history.Options
 	report  incident.Options
@@ -103,8 +102,8 @@ type inquiry struct {
 	span    txnlog.Range
 }
 
-// inquire returns the query that the flags and the argument name make. Relative times refer to
-// now, times of day to end.
+// inquire returns the query of the flags and the argument name. A duration counts back from now; a
+// time of day is the last one that is not after end.
 func (f *historyFlags) inquire(cfg *policy.Config, name string, now, end time.Time) (q inquiry, err error) {
 	what, err := chosen(name)
 	if err != nil {
@@ -355,7 +354,7 @@ func (f *historyFlags) print(cmd *cobra.Command, r *incident.Report, m *history.
 	return r.Print(out, width(out), coloured(cmd))
 }
 
-// writeFile replaces a file atomically. If that fails, the old file stays.
+// writeFile replaces a file atomically. If it fails, the old file stays.
 func writeFile(name string, write func(io.Writer) error) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
@@ -372,7 +371,8 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 	return os.Rename(tmp.Name(), name)
 }
 
-// showReading shows the progress of reading logs on a terminal, until end is called.
+// showReading shows the progress of reading logs on a terminal, after barInterval and until end is
+// called. Elsewhere it shows nothing.
 func showReading(errs io.Writer, logs *txnlog.Log) (end func()) {
 	if !app.IsTerminal(errs) {
 		return func() {}

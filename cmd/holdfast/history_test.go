@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// The logs of two of three servers, which TestHistory of package integration has left: a killed
-// holder, a leader whose clock is stepped by an hour, a break, a node deleted by hand, an election.
+// The logs of two of three servers, recorded by TestHistory of package integration: a killed holder,
+// a leader whose clock is stepped by an hour, a forced release, a node deleted by hand, an election.
 const (
 	incidentLogs = "testdata/incident"
 	incidentRoot = "/it-7472e92e4a8df3a6"
 )
 
-// incidentArgs returns the arguments of history for those logs, with more.
+// incidentArgs returns the arguments of history for the logs in incidentLogs, followed by more.
 func incidentArgs(more ...string) []string {
 	args := []string{"history", "--root", incidentRoot}
 	for _, server := range []string{"server-1", "server-3"} {
@@ -37,7 +37,6 @@ func runHistory(t *testing.T, args []string) (out, errs string, status int) {
 	return o.String(), e.String(), status
 }
 
-// TestHistoryGolden checks the outputs of a real incident.
 func TestHistoryGolden(t *testing.T) {
 	for file, args := range map[string][]string{
 		"history.txt":          incidentArgs("orders/42"),
@@ -57,8 +56,9 @@ func TestHistoryGolden(t *testing.T) {
 	}
 }
 
-// TestHistoryAfterItsEnd: a time right after the logs' end is there, though an earlier leader's clock
-// skipped that time of day; --until may be later than the end.
+// TestHistoryAfterItsEnd: --at accepts a time right after the end of the logs, although an earlier
+// leader's clock skipped that time of day, and the output says that the logs end earlier. --until may
+// be later than the end.
 func TestHistoryAfterItsEnd(t *testing.T) {
 	out, errs, status := runHistory(t, incidentArgs("orders/42", "--at", "11:54:32.807", "--at", "11:54:33"))
 	if status != 0 || strings.Count(out, "no client held it or waited for it") != 2 || !strings.Contains(out, "the logs end earlier") {
@@ -70,8 +70,8 @@ func TestHistoryAfterItsEnd(t *testing.T) {
 	}
 }
 
-// TestHistoryMoments: of the moments at which the incident was planted, the logs of one server tell
-// the right holder, whether a moment is named by its time or by its transaction.
+// TestHistoryMoments: for each recorded moment of the incident, --at names the right holder, whether
+// the moment is given by its time or by its zxid.
 func TestHistoryMoments(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(incidentLogs, "moments.txt"))
 	if err != nil {
@@ -125,7 +125,8 @@ func TestHistoryMoments(t *testing.T) {
 	}
 }
 
-// TestHistoryPage: the page names no other file, and runs no script.
+// TestHistoryPage: the page refers to no other file and runs no script. A second call replaces it and
+// leaves no temporary file.
 func TestHistoryPage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "incident.html")
 	for range 2 { // the second one replaces the first
@@ -151,7 +152,7 @@ func TestHistoryPage(t *testing.T) {
 	}
 }
 
-// TestHistoryOfNothing: an empty answer says why.
+// TestHistoryOfNothing: if there is nothing to tell, history says why and fails.
 func TestHistoryOfNothing(t *testing.T) {
 	empty := t.TempDir()
 	for want, args := range map[string][]string{
@@ -173,7 +174,8 @@ func TestHistoryOfNothing(t *testing.T) {
 	}
 }
 
-// TestHistoryDamage: what can be read is read, and what cannot is told.
+// TestHistoryDamage: history reads the rest of a damaged log and prints a warning. With another
+// server's log nothing is missing.
 func TestHistoryDamage(t *testing.T) {
 	log := filepath.Join("server-1", "log.100000001")
 	whole, err := os.ReadFile(filepath.Join(incidentLogs, log))
@@ -187,7 +189,7 @@ func TestHistoryDamage(t *testing.T) {
 		log    []byte
 		says   string
 		status int
-		event  string // that is told nevertheless
+		event  string // printed in spite of the damage
 	}{
 		"cut off": {whole[:len(whole)/2], "warning: ", 0, "granted   #3"},
 		"damaged": {damaged, "warning: ", app.StatusFailed, "granted   #6"},
@@ -209,7 +211,7 @@ func TestHistoryDamage(t *testing.T) {
 	}
 }
 
-// TestHistoryUsage: mistakes name the flag, the value and the rule.
+// TestHistoryUsage: the error of a wrong flag or name tells which one it is, and what is wrong.
 func TestHistoryUsage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--logs is missing":                     {"history", "orders/42"},

@@ -11,17 +11,17 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/group"
 )
 
-// hookTime is how long a hook may go on after the command has ended and the lock was released.
+// hookTime is how long a hook may run on after the command has ended and the lock was released.
 const hookTime = 10 * time.Second
 
-// shell runs the hooks. On Windows it is the one that comes with Git, if that is in the path.
+// shell is the program that runs hooks. On Windows it is a sh.exe in the path, for example Git's.
 var shell = map[bool]string{true: "sh.exe", false: "/bin/sh"}[runtime.GOOS == "windows"]
 
 // hook is a shell command that runs on an event of the lock, beside the command that holds the
-// lock. It has its own process group, no input, and writes to our standard error. All methods are
-// safe for concurrent use.
+// lock. It has its own process group, no input, and writes to this process's standard error. start
+// and end are safe for concurrent use.
 type hook struct {
-	flag string // flag that set it
+	flag string // flag that set the script, for messages
 	env  []string
 
 	mu     sync.Mutex
@@ -63,8 +63,8 @@ func (h *hook) isRunning() bool {
 	}
 }
 
-// end waits until the hook has ended. At the deadline it kills the hook with its whole group. The
-// hook cannot be started again.
+// end waits until the hook has ended. At the deadline it kills the hook's process group. Afterwards
+// start has no effect.
 func (h *hook) end(deadline time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// fifo returns a named pipe that hooks write to.
+// fifo returns a new named pipe, and a reader of its lines.
 func fifo(t *testing.T) (path string, lines *bufio.Reader) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "fifo")
@@ -38,8 +38,8 @@ func line(t *testing.T, r *bufio.Reader) string {
 	return strings.TrimSpace(text)
 }
 
-// TestHook: the hook gets its variables, never runs twice at once, can run again, and does not run
-// after its end.
+// TestHook: a hook gets its variables, does not start while it runs, can run again, and does not
+// start after end.
 func TestHook(t *testing.T) {
 	out, said := fifo(t)
 	in, _ := fifo(t)
@@ -95,7 +95,7 @@ func TestHookIsEnded(t *testing.T) {
 	}
 }
 
-// zombies reports whether all remaining processes of the group have ended.
+// zombies reports whether the process group has no process left except zombies.
 func zombies(t *testing.T, group int) bool {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/stat")

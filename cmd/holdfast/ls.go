@@ -107,7 +107,7 @@ type selection struct {
 	match   func(name string) bool // nil: all
 }
 
-// chosen returns the selection of a pattern or a lock's name.
+// chosen returns the selection of a pattern, or of a lock's name and the locks below it.
 func chosen(pattern string) (selection, error) {
 	if !strings.ContainsAny(pattern, "*?") {
 		if pattern != "" {
@@ -117,7 +117,7 @@ func chosen(pattern string) (selection, error) {
 		}
 		return selection{start: pattern}, nil
 	}
-	if _, err := policy.ParsePattern(pattern); err != nil { // which takes ? literally
+	if _, err := policy.ParsePattern(pattern); err != nil { // ParsePattern takes ? literally
 		return selection{}, app.Usage("%w", err)
 	}
 	above, _, _ := cutLast(pattern[:strings.IndexAny(pattern, "*?")], "/")
@@ -213,7 +213,7 @@ func (f *lsFlags) watchList(cmd *cobra.Command, read func(context.Context) (list
 	}
 }
 
-// unread returns an error of one line if a listing is incomplete.
+// unread returns an error if a listing is incomplete.
 func unread(l list.Listing) error {
 	if len(l.Unread) == 0 {
 		return nil

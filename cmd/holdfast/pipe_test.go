@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestWaitForInputIsInterrupted: a signal ends break at its question, and run before its ticket.
+// TestWaitForInputIsInterrupted: a signal ends break while it waits for the answer, and run while it
+// waits for the ticket.
 func TestWaitForInputIsInterrupted(t *testing.T) {
 	_, locks := served(t)
 	hold, err := locks.Mutex("x").Lock(t.Context())
@@ -78,7 +79,7 @@ func TestWaitForInputIsInterrupted(t *testing.T) {
 	}
 }
 
-// question is what a command says. It closes asked when the command asks its question.
+// question is the standard error of a command. It closes asked when the command prints its question.
 type question struct {
 	mu    sync.Mutex
 	text  bytes.Buffer

@@ -74,11 +74,11 @@ Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 
 // trial is the result for one lock name.
 type trial struct {
-	Name   string      `json:"name"`
-	Policy string      `json:"policy"`
-	Match  string      `json:"match"`
-	Passed []passedBy  `json:"not_matching"` // earlier policies, in their order
-	Gets   trialsTimes `json:"gets"`
+	Name   string        `json:"name"`
+	Policy string        `json:"policy"`
+	Match  string        `json:"match"`
+	Passed []passedBy    `json:"not_matching"` // earlier policies, in their order
+	Gets   trialSettings `json:"gets"`
 }
 
 // passedBy is a policy that does not match.
@@ -87,14 +87,16 @@ type passedBy struct {
 	Match  string `json:"match"`
 }
 
-// trialsTimes are the settings that the lock gets from its policy.
-type trialsTimes struct {
+// trialSettings are the settings that the lock gets from its policy.
+type trialSettings struct {
 	TTL         string `json:"ttl"`
 	MaxTTL      string `json:"max_ttl"`
 	Grace       string `json:"grace"`
 	MaxHold     string `json:"max_hold"`
 	OrphanAfter string `json:"orphan_after"`
 	KeepParent  bool   `json:"keep_parent"`
+	LocalWindow string `json:"local_window"`
+	Idle        string `json:"idle"`
 	Schedule    string `json:"schedule"`
 }
 
@@ -108,9 +110,10 @@ func try(cfg *policy.Config, name string) trial {
 		t.Passed = append(t.Passed, passedBy{earlier.Name, earlier.Match.String()})
 	}
 	schedule := cmp.Or(p.Schedule, cfg.Reaper.Schedule, reaper.DefaultSchedule)
-	t.Gets = trialsTimes{
+	t.Gets = trialSettings{
 		TTL: p.TTL.String(), MaxTTL: p.MaxTTL.String(), Grace: p.Grace.String(), MaxHold: limit(p.MaxHold),
-		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, Schedule: schedule,
+		OrphanAfter: p.OrphanAfter.String(), KeepParent: p.KeepParent, LocalWindow: max(0, p.LocalWindow).String(), Idle: p.Idle.String(),
+		Schedule: schedule,
 	}
 	return t
 }
@@ -136,7 +139,8 @@ func printTrials(w io.Writer, trials []trial, colour bool) error {
 		g := t.Gets
 		for _, kv := range [][2]string{
 			{"ttl", g.TTL + ": a crash blocks others for that and the grace"}, {"max_ttl", g.MaxTTL}, {"grace", g.Grace}, {"max_hold", g.MaxHold},
-			{"keep_parent", fmt.Sprint(g.KeepParent)}, {"orphan_after", g.OrphanAfter}, {"schedule", g.Schedule},
+			{"keep_parent", fmt.Sprint(g.KeepParent)}, {"local_window", g.LocalWindow}, {"idle", g.Idle}, {"orphan_after", g.OrphanAfter},
+			{"schedule", g.Schedule},
 		} {
 			if kv[1] != "" {
 				table.Add(text.Cells("", kv[0], kv[1])...)

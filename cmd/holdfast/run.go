@@ -314,7 +314,7 @@ func (f *runFlags) supervise(ctx, starting context.Context, hold *lock.Hold, ttl
 	return &app.Exit{Status: result.Status}
 }
 
-// warn runs the hook whenever the hold comes at risk, until the hold has ended.
+// warn runs the hook whenever the hold is at risk, until the hold has ended.
 func warn(hold *lock.Hold, onRisk *hook) {
 	for {
 		select {
@@ -338,8 +338,8 @@ func ask(hold *lock.Hold, onRevoke *hook) {
 	}
 }
 
-// holdOn keeps the lock until that time, or until a signal ends ctx. If the lock was lost
-// meanwhile, it returns the reason.
+// holdOn waits until the given time, or until a signal ends ctx. If the lock is lost meanwhile, it
+// returns the reason.
 func holdOn(ctx context.Context, hold *lock.Hold, until time.Time) error {
 	wait := time.Until(until)
 	if wait <= 0 || hold.Err() != nil {

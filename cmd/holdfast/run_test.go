@@ -94,7 +94,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestCommandGetsNoPasswords: the command gets no root's password, not even that of its own root.
+// TestCommandGetsNoPasswords: the command's environment has no password variable of the configuration,
+// whichever of the roots is chosen.
 func TestCommandGetsNoPasswords(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := `zookeeper: {auth: {user: u, password_env: PASSWORD_OF_ALL}}
@@ -154,8 +155,9 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 	}
 }
 
-// TestDetachWithoutTicket: a file that cannot be written is refused before the command runs. If it
-// cannot be written any more, the command has run, but run fails: the next process has no ticket.
+// TestDetachWithoutTicket: a ticket file that cannot be written is refused before the command runs. If
+// it becomes unwritable meanwhile, run fails, or exits with the status of a failed command. In all
+// cases the lock is free afterwards.
 func TestDetachWithoutTicket(t *testing.T) {
 	_, locks := served(t)
 	folder := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// screen shows frames. On a terminal each frame replaces the last one; elsewhere they are printed
+// screen shows frames. On a terminal each frame replaces the one before. Elsewhere frames are printed
 // one after the other.
 type screen struct {
 	out      io.Writer

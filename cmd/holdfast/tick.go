@@ -20,7 +20,7 @@ import (
 // envTick is the variable that run --tick adds to the environment of the command.
 const envTick = "HOLDFAST_TICK"
 
-// tickFlags are the flags of run that run a command once a tick.
+// tickFlags are the flags of run for a command that runs once a tick.
 type tickFlags struct {
 	tick            string // the schedule; "": none
 	missed, overlap string
@@ -47,7 +47,7 @@ func addJobs(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVar(path, "jobs", schedule.DefaultPath, "the node below which the records of jobs are")
 }
 
-// check refuses flags that do not go together.
+// check refuses flags that do not go together, and values out of range.
 func (f *tickFlags) check(cmd *cobra.Command) error {
 	f.lateIsGiven = cmd.Flags().Changed("late")
 	if f.tick == "" {

@@ -38,7 +38,8 @@ func serve(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestRunTick: of several calls for a tick, the first one runs the command. holdfast jobs shows it.
+// TestRunTick: of several calls for a tick, only the first one runs the command. holdfast jobs shows
+// the run, and holdfast jobs forget deletes its record.
 func TestRunTick(t *testing.T) {
 	server := serve(t)
 	file := filepath.Join(t.TempDir(), "ran")
@@ -95,7 +96,8 @@ func TestRunTick(t *testing.T) {
 	}
 }
 
-// TestRunTickWaits: a tick that is further away than --wait is not waited for.
+// TestRunTickWaits: if the tick is further away than --wait, run exits with the status of a lock not
+// acquired, and names the tick.
 func TestRunTickWaits(t *testing.T) {
 	tick := time.Now().UTC().Add(2 * time.Hour)
 	var errs bytes.Buffer
@@ -105,7 +107,7 @@ func TestRunTickWaits(t *testing.T) {
 	}
 }
 
-// TestRunTickTellsThatItWaits: and not when the command runs.
+// TestRunTickTellsThatItWaits: run says that it waits for the tick, but not while the command runs.
 func TestRunTickTellsThatItWaits(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
@@ -135,7 +137,8 @@ func TestRunTickTellsThatItWaits(t *testing.T) {
 	}
 }
 
-// TestRunTickRefuses: the error names the flag, the value and the rule.
+// TestRunTickRefuses: a wrong value, or flags that do not go together, are a usage error that names the
+// flag and the rule.
 func TestRunTickRefuses(t *testing.T) {
 	server := serve(t)
 	for flags, says := range map[string]string{

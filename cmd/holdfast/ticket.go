@@ -93,9 +93,9 @@ func (f *ticketFlags) attached() {
 // errNoTicket says that --detach has written no ticket, so no process can attach to the hold.
 var errNoTicket = errors.New("there is no ticket, and the lock is not kept")
 
-// giveBack ends the hold after the command has ended with that status: by an unlock, or by a
-// detach with a ticket for the next process. It writes the ticket to its file first, so that the
-// ticket survives a crash of this process.
+// giveBack ends the hold after the command has ended with the given status: by an unlock, or by a
+// detach with a ticket for the next process. It writes the ticket to the file before the detach, so
+// that the ticket survives a crash of this process.
 func (f *ticketFlags) giveBack(hold *lock.Hold, status int) error {
 	if f.detach == "" {
 		return hold.Unlock()
@@ -125,7 +125,7 @@ func newTicketFile(file string) (*os.File, error) {
 	return os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") // with mode 0600
 }
 
-// writeTicket replaces the file atomically. Only its owner may read it.
+// writeTicket replaces the file atomically. Only the file's owner may read it.
 func writeTicket(file string, ticket lock.Ticket) (err error) {
 	temp, err := newTicketFile(file)
 	if err != nil {

@@ -74,7 +74,7 @@ Exit status: 2 also if there is no terminal.`,
 	return cmd
 }
 
-// topView is a live view.
+// topView is the state of "holdfast top": the view shown, and the last listing read.
 type topView struct {
 	view     list.View
 	interval time.Duration
@@ -125,7 +125,8 @@ type news struct {
 	err     error
 }
 
-// readOn reads repeatedly. It gives up a read that takes too long, so that the user is informed.
+// readOn reads repeatedly, and sends the results. It gives up a read that takes too long, so that the
+// user is informed.
 func (t *topView) readOn(ctx context.Context, to chan<- news) {
 	const tooLong = 10 * time.Second
 	for {
@@ -148,7 +149,7 @@ func (t *topView) readOn(ctx context.Context, to chan<- news) {
 	}
 }
 
-// readKeys reads keys. An arrow key comes as several bytes at once.
+// readKeys sends keys until the input ends or ctx does. An arrow key is several bytes.
 func readKeys(ctx context.Context, in *os.File, keys chan<- string) {
 	buf := make([]byte, 64)
 	for {

@@ -64,7 +64,8 @@ func parseWhen(s string, now, end time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q: %s", s, whenRule)
 }
 
-// parseZxid parses a transaction's number, as ZooKeeper's tools print it: 0x100000042.
+// parseZxid parses a transaction's number, as ZooKeeper's tools print it: 0x100000042. ok is false if s
+// does not begin with 0x.
 func parseZxid(s string) (zxid int64, ok bool, err error) {
 	digits, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(s)), "0x")
 	if !ok {

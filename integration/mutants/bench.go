@@ -64,11 +64,16 @@ func (r result) String() string {
 	return "caught by " + by
 }
 
-// baseline checks that the unchanged code passes all tests that mutants must fail.
+// baseline builds the test binaries that mutants share, and checks that the unchanged code passes
+// all tests that mutants must fail. These binaries have it if they select no mutant.
 func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
-	whole := mutant{name: "baseline"}
-	for _, m := range mutants {
+	whole := mutant{}
+	for i, m := range mutants {
+		mutants[i].number = i + 1
 		whole.tests = append(whole.tests, m.tests...)
+	}
+	if err := b.share(ctx, mutants, b.packages(whole)); err != nil {
+		return err
 	}
 	r := b.test(ctx, whole)
 	switch {
@@ -93,19 +98,42 @@ func (b *bench) try(ctx context.Context, m mutant) result {
 	return r
 }
 
-// overlay writes the file that tells the go command which files the mutant replaces.
-func (b *bench) overlay(m mutant) (string, error) {
-	folder := filepath.Join(b.temp, m.name)
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		return "", err
-	}
-	replace := map[string]string{}
-	if m.diff != "" { // the baseline has no patch
-		var err error
-		if replace, err = m.apply(b.root, folder); err != nil {
-			return "", err
+// share builds the packages' test binaries with all mutants but those that are alone. It marks the
+// mutants alone that do not compile.
+func (b *bench) share(ctx context.Context, mutants []mutant, pkgs []string) error {
+	replace, err := b.merge(mutants)
+	for err == nil && len(pkgs) > 0 {
+		failed := b.build(ctx, b.temp, replace, pkgs[0])
+		if failed == nil {
+			pkgs = pkgs[1:]
+			continue
 		}
+		var named, others []*mutant
+		for i := range mutants {
+			switch m := &mutants[i]; {
+			case m.alone:
+			case strings.Contains(failed.Error(), m.name+".patch:"):
+				named = append(named, m)
+			default:
+				others = append(others, m)
+			}
+		}
+		if named == nil {
+			named = others
+		}
+		if named == nil || ctx.Err() != nil {
+			return failed
+		}
+		for _, m := range named {
+			m.alone = true
+		}
+		replace, err = b.merge(mutants)
 	}
+	return err
+}
+
+// overlay writes the file that tells the go command which files to replace.
+func (b *bench) overlay(folder string, replace map[string]string) (string, error) {
 	if b.audit {
 		intact, err := b.intactAudit(folder)
 		if err != nil {
@@ -149,43 +177,70 @@ func (b *bench) intactAudit(folder string) (map[string]string, error) {
 	return replace, nil
 }
 
-// test builds the mutant, and runs the simulation and the tests that it names.
-func (b *bench) test(ctx context.Context, m mutant) (r result) {
-	overlay, err := b.overlay(m)
-	if err != nil {
-		return result{err: err}
-	}
-	named := map[string][]string{} // tests by package
+// named returns the names of the mutant's tests that are of a package.
+func (m mutant) named(pkg string) (names []string) {
 	for _, t := range m.tests {
-		i := strings.LastIndexByte(t, '.')
-		named[t[:i]] = append(named[t[:i]], t[i+1:])
+		if name, ok := strings.CutPrefix(t, pkg+"."); ok {
+			names = append(names, name)
+		}
 	}
+	return names
+}
+
+// audited are the packages whose tests log what the audit finds, if AUDIT_ONLY is set.
+var audited = []string{"reaper", "lock/schedule", "lock"}
+
+// packages returns the packages in which the mutant is tested, in that order.
+func (b *bench) packages(m mutant) (pkgs []string) {
+	for _, t := range m.tests {
+		pkgs = append(pkgs, t[:strings.LastIndexByte(t, '.')])
+	}
+	if b.seeds > 0 {
+		pkgs = append(pkgs, "lock")
+	}
+	slices.Sort(pkgs)
+	pkgs = slices.Compact(pkgs)
 	if b.audit {
-		return b.testByAudit(ctx, m, overlay, named)
+		return slices.DeleteFunc(slices.Clone(audited), func(pkg string) bool { return !slices.Contains(pkgs, pkg) })
 	}
-	if b.seeds > 0 && named["lock"] == nil {
-		named["lock"] = []string{}
-	}
-	for _, pkg := range slices.Sorted(maps.Keys(named)) {
-		binary, err := b.build(ctx, m, overlay, pkg)
+	return pkgs
+}
+
+// test runs the simulation and the tests that the mutant names. A mutant that shares no test
+// binaries gets its own for this.
+func (b *bench) test(ctx context.Context, m mutant) (r result) {
+	if m.alone {
+		folder := b.folder(m)
+		defer os.RemoveAll(folder)
+		replace, err := m.apply(b.root, folder)
+		for _, pkg := range b.packages(m) {
+			if err == nil {
+				err = b.build(ctx, folder, replace, pkg)
+			}
+		}
 		if err != nil {
 			return result{err: err}
 		}
-		defer os.Remove(binary)
+	}
+	if b.audit {
+		return b.testByAudit(ctx, m)
+	}
+	for _, pkg := range b.packages(m) {
 		if pkg == "lock" && b.seeds > 0 {
-			if r.seed, r.says, r.err = b.simulate(ctx, m, binary); r.err != nil {
+			if r.seed, r.says, r.err = b.simulate(ctx, m); r.err != nil {
 				return r
 			}
 		}
-		if len(named[pkg]) == 0 {
+		named := m.named(pkg)
+		if len(named) == 0 {
 			continue
 		}
-		got, err := b.run(ctx, pkg, binary, "^("+strings.Join(named[pkg], "|")+")$")
+		got, err := b.run(ctx, m, pkg, named)
 		if err != nil {
 			r.err = err
 			return r
 		}
-		for _, t := range named[pkg] {
+		for _, t := range named {
 			switch {
 			case got.has("FAIL", t):
 				r.tests = append(r.tests, pkg+"."+t)
@@ -198,29 +253,17 @@ func (b *bench) test(ctx context.Context, m mutant) (r result) {
 	return r
 }
 
-// audited are the packages whose tests log what the audit finds, if AUDIT_ONLY is set.
-var audited = []string{"reaper", "lock/schedule", "lock"}
-
 // testByAudit is test if only the audit counts. The named tests come first: they take less time than
 // the simulation.
-func (b *bench) testByAudit(ctx context.Context, m mutant, overlay string, named map[string][]string) (r result) {
-	whole := m.diff == ""
-	for _, pkg := range audited {
-		if len(named[pkg]) == 0 && pkg != "lock" {
-			continue
-		}
-		binary, err := b.build(ctx, m, overlay, pkg)
-		if err != nil {
-			return result{err: err}
-		}
-		if !whole { // noticed needs the binary of the unchanged code
-			defer os.Remove(binary)
-			if r.says, r.err = b.noticed(ctx, pkg, binary, named[pkg]); r.says != "" {
+func (b *bench) testByAudit(ctx context.Context, m mutant) (r result) {
+	for _, pkg := range b.packages(m) {
+		if m.number > 0 {
+			if r.says, r.err = b.noticed(ctx, m, pkg); r.says != "" {
 				r.tests = []string{"audit of the named tests"}
 			}
 		}
 		if r.says == "" && r.err == nil && pkg == "lock" {
-			r.seed, r.says, r.err = b.simulate(ctx, m, binary)
+			r.seed, r.says, r.err = b.simulate(ctx, m)
 		}
 		if r.says != "" || r.err != nil {
 			break
@@ -229,20 +272,29 @@ func (b *bench) testByAudit(ctx context.Context, m mutant, overlay string, named
 	return r
 }
 
-// binary returns the path of a mutant's test binary.
-func (b *bench) binary(name, pkg string) string {
-	return filepath.Join(b.temp, name+"."+strings.ReplaceAll(pkg, "/", "_")+".test")
+// folder returns the folder of the mutant's test binaries.
+func (b *bench) folder(m mutant) string {
+	if m.alone {
+		return filepath.Join(b.temp, m.name)
+	}
+	return b.temp
 }
 
-// build compiles a mutant's test binary, and returns its path.
-func (b *bench) build(ctx context.Context, m mutant, overlay, pkg string) (binary string, err error) {
-	binary = b.binary(m.name, pkg)
-	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", binary, "-overlay", overlay, "./"+pkg)
+// binary returns the name of a package's test binary.
+func binary(pkg string) string { return strings.ReplaceAll(pkg, "/", "_") + ".test" }
+
+// build compiles a package's test binary with replaced files.
+func (b *bench) build(ctx context.Context, folder string, replace map[string]string, pkg string) error {
+	overlay, err := b.overlay(folder, replace)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", filepath.Join(folder, binary(pkg)), "-overlay", overlay, "./"+pkg)
 	cmd.Dir = b.root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("does not compile: %w\n%s", err, out)
+		return fmt.Errorf("does not compile: %w\n%s", err, out)
 	}
-	return binary, nil
+	return nil
 }
 
 // auditRule matches what tests say of a violation that the audit has found.
@@ -250,13 +302,14 @@ var auditRule = regexp.MustCompile(`audit: 0x[0-9a-f]+ (\w+): .*`)
 
 // noticed runs those tests of a package, and returns a violation that the audit finds. It ignores
 // rules that these tests also break with the unchanged code, as some delete nodes by hand.
-func (b *bench) noticed(ctx context.Context, pkg, binary string, tests []string) (says string, err error) {
+func (b *bench) noticed(ctx context.Context, m mutant, pkg string) (says string, err error) {
+	tests := m.named(pkg)
 	if len(tests) == 0 {
 		return "", nil
 	}
 	found := [2]map[string]string{{}, {}} // violations by rule, of the unchanged code and the mutant
-	for i, binary := range []string{b.binary("baseline", pkg), binary} {
-		out, err := b.run(ctx, pkg, binary, "^("+strings.Join(tests, "|")+")$", "AUDIT_ONLY=1")
+	for i, m := range []mutant{{}, m} {
+		out, err := b.run(ctx, m, pkg, tests, "AUDIT_ONLY=1")
 		if err != nil {
 			return "", err
 		}
@@ -279,7 +332,7 @@ var (
 
 // simulate returns the first seed that fails, and the simulation's output. It returns nothing if no
 // seed fails. Mutants of jobs are simulated with jobs if the audit is to notice them.
-func (b *bench) simulate(ctx context.Context, m mutant, binary string) (seed, says string, err error) {
+func (b *bench) simulate(ctx context.Context, m mutant) (seed, says string, err error) {
 	test, env := simulation, []string{"SEED=1", fmt.Sprint("SEEDS=", b.seeds)}
 	if b.audit {
 		env = append(env, "AUDIT_ONLY=1")
@@ -287,7 +340,7 @@ func (b *bench) simulate(ctx context.Context, m mutant, binary string) (seed, sa
 			test, env[1] = ticks, fmt.Sprint("TICKS=", ticksOfSeed*b.seeds)
 		}
 	}
-	out, err := b.run(ctx, "lock", binary, "^"+test+"$", env...)
+	out, err := b.run(ctx, m, "lock", []string{test}, env...)
 	if err != nil {
 		return "", "", err
 	}
@@ -315,15 +368,16 @@ func (b *bench) patience() time.Duration {
 	return 10*time.Minute + time.Duration(b.seeds)*200*time.Millisecond
 }
 
-// run runs some tests of a test binary, one at a time, so that a run is repeatable. A failed test
-// is no error; a panic or a timeout is.
-func (b *bench) run(ctx context.Context, pkg, binary, pattern string, env ...string) (output, error) {
+// run runs some tests of a package, one at a time, so that a run is repeatable. A failed test is no
+// error; a panic or a timeout is.
+func (b *bench) run(ctx context.Context, m mutant, pkg string, tests []string, env ...string) (output, error) {
+	pattern := "^(" + strings.Join(tests, "|") + ")$"
 	// The binary's own timeout cannot interrupt goroutines that never wait.
 	limit, cancel := context.WithTimeout(ctx, b.patience()+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(limit, binary, "-test.v", "-test.run", pattern, "-test.timeout", b.patience().String())
+	cmd := exec.CommandContext(limit, filepath.Join(b.folder(m), binary(pkg)), "-test.v", "-test.run", pattern, "-test.timeout", b.patience().String())
 	cmd.Dir = filepath.Join(b.root, pkg)
-	cmd.Env = slices.Concat(os.Environ(), repeatable.Env(), []string{"RAPID_SEED=1", "RAPID_NOFAILFILE=true"}, env)
+	cmd.Env = slices.Concat(os.Environ(), repeatable.Env(), []string{"RAPID_SEED=1", "RAPID_NOFAILFILE=true", fmt.Sprint("MUTANT=", m.number)}, env)
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -5,10 +5,12 @@
 //
 // Each mutant is a patch of the library's source, in a folder named after a part of the protocol.
 // patches/README.md shows one and explains how to write another. Go's -overlay flag compiles the
-// patched files, so the checkout stays unchanged. Then lock's TestSimulation runs up to the first
-// seed that fails, unless -seeds is 0. The tests that the patch file names run too, and each must
-// fail. A mutant is caught if an assertion of the simulation or of a test failed; a timeout does
-// not count.
+// patched files, so the checkout stays unchanged. The mutants that change only functions share the
+// test binaries: these have all their functions, and each run selects one mutant. Each of the others
+// is compiled by itself. Then lock's TestSimulation runs up to the first seed that fails, at most the
+// number of seeds, 30 by default, and not if that is 0. The tests that the patch file names run too,
+// and each must fail. A mutant is caught if an assertion of the simulation or of a test failed; a
+// timeout does not count.
 //
 // Before that, the unchanged code must pass the same tests. A patch is wrong if it does not apply,
 // does not compile, panics, or names a test that passes.
@@ -56,7 +58,7 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 		which, err = regexp.Compile(value)
 		return err
 	})
-	seeds := flags.Int("seeds", 1000, "how many histories the simulation gets to catch a mutant: `N`; with 0 only the named tests run")
+	seeds := flags.Int("seeds", 30, "how many histories the simulation gets to catch a mutant: `N`; with 0 only the named tests run")
 	audit := flags.Bool("audit", false, "only mutants that break the protocol on the wire, and see what the audit alone notices")
 	if flags.Parse(args) != nil {
 		return 2
@@ -115,6 +117,11 @@ func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 		return fmt.Errorf("the code as it is must pass before it can be broken: %w", err)
 	}
 
+	for _, m := range mutants {
+		if m.alone {
+			fmt.Fprintf(out, "%s is compiled by itself\n", m.name)
+		}
+	}
 	results := b.tryAll(ctx, mutants, out)
 	if ctx.Err() != nil {
 		return errInterrupted

@@ -37,10 +37,10 @@ func TestPatchesApply(t *testing.T) {
 	}); err != nil || files == 0 || len(mutants) != files {
 		t.Errorf("%d mutants of %d files: %v", len(mutants), files, err)
 	}
-	b := &bench{root: root, temp: t.TempDir()}
+	temp := t.TempDir()
 	tests := map[string]string{} // the source of a package's tests
 	for _, m := range mutants {
-		if _, err := b.overlay(m); err != nil {
+		if _, err := m.apply(root, filepath.Join(temp, m.name)); err != nil {
 			t.Error(err)
 		}
 		if m.wire != "" && !slices.Contains(audit.Rules(), audit.Rule(m.wire)) {

@@ -1,5 +1,6 @@
-// Package admin gives tools, such as the reaper and the command line, access to a client's locks:
-// reads, deletes on a version, and ensemble time. Services that take locks do not need it.
+// Package admin is for tools, such as the reaper and the command line. It reads and deletes the
+// nodes of a client's locks, and estimates the time by the clock of ZooKeeper's leader: ensemble
+// time. Services that take locks do not need it.
 package admin
 
 import (
@@ -19,14 +20,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Tree is the tools' view of a client's locks. All methods are safe for concurrent use, and wait
-// out an outage of ZooKeeper until their context ends.
+// Tree is the tools' view of a client's locks. All methods are safe for concurrent use. Methods
+// with a context try again during an outage of ZooKeeper, until the context ends.
 type Tree struct {
 	c access.Client
 }
 
 // New returns the view of the client's locks. If the client is nil, or was not made by lock.Dial
-// or lock.New, all methods of the view fail.
+// or lock.New, all methods with a context fail, and the others return zero values.
 func New(client *lock.Client) Tree {
 	c, _ := access.Of(client)
 	return Tree{c}
@@ -54,14 +55,14 @@ func (t Tree) Path(name string) string {
 	return t.c.Root + "/" + name
 }
 
-// Identity is what a client writes into the nodes that it creates.
+// Identity is what a client writes into its entries, and the ACL of the nodes that it creates.
 type Identity struct {
 	Owner, Host string
 	PID         int
 	ACL         []zk.ACL
 }
 
-// Identity returns the client's identity, for nodes that a tool has the client create.
+// Identity returns the client's identity. PID is this process's id.
 func (t Tree) Identity() Identity {
 	return Identity{Owner: t.c.Owner, Host: t.c.Host, PID: os.Getpid(), ACL: slices.Clone(t.c.ACL)}
 }
@@ -83,19 +84,21 @@ func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, er
 	return t.c.Conn.Children(ctx, path)
 }
 
-// Deletion is a node to delete if its data has that version and it has no children.
+// Deletion is a node for [Tree.Delete]. ZooKeeper deletes it only if its data has the version and
+// it has no children.
 type Deletion struct {
 	Path    string
 	Version int32 // version of the data; -1 for any
 }
 
-// RefusedError says which node of a transaction was refused. Nothing was changed.
+// RefusedError names the node for which ZooKeeper refused a transaction. That transaction changed
+// nothing. If Lost is set, an earlier attempt may have been applied.
 type RefusedError struct {
 	Index int    // index of the node in the request
 	Op    string // refused operation: "delete" or "guard"
 	Path  string // path of the node
 	Err   error  // ZooKeeper's answer, such as [zk.ErrBadVersion]
-	Lost  bool   // an earlier try got no reply: perhaps it was applied
+	Lost  bool   // an earlier attempt got no reply
 }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err) }
@@ -103,9 +106,9 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.
 // Unwrap returns Err.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// Delete deletes all of the nodes in one transaction, in that order, or none. It fails with a
-// [RefusedError] if one was refused. After a lost reply it tries again. Then a node may be
-// refused because the first try has deleted it: the error has Lost set.
+// Delete deletes the nodes in one transaction, in their order: all or none. If ZooKeeper refuses a
+// node, it fails with a [RefusedError]. After a lost reply it tries again. Then ZooKeeper may
+// refuse a node because the first attempt has deleted it, and the error has Lost set.
 func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	if err := t.check(ctx); err != nil {
 		return err
@@ -121,9 +124,10 @@ func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	return err
 }
 
-// Guard creates an anchor of a new generation below each of the nodes, in one transaction, and
-// returns the anchors' names. The caller must delete them. While its guard exists, the node at
-// that path is the same one. Guard fails with a [RefusedError] if a node was refused.
+// Guard creates a child, an anchor of a new generation, below each of the nodes, in one
+// transaction. It returns the children's names; the caller must delete them. Until then ZooKeeper
+// cannot delete the nodes, so each path names the same node. If ZooKeeper refuses a creation, Guard
+// fails with a [RefusedError].
 func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
@@ -145,8 +149,7 @@ func (t Tree) Guard(ctx context.Context, paths []string) (names []string, err er
 	return names, nil
 }
 
-// send sends a transaction until its outcome is known. It reports whether an earlier reply was
-// lost.
+// send sends a transaction until its outcome is known. lost reports whether any reply was lost.
 func (t Tree) send(ctx context.Context, ops []any) (lost bool, err error) {
 	err = t.c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		_, err := t.c.Conn.Multi(ctx, ops...)
@@ -156,12 +159,12 @@ func (t Tree) send(ctx context.Context, ops []any) (lost bool, err error) {
 	return lost, err
 }
 
-// Time is what is known of the leader's clock. Entries are judged by it.
+// Time is ensemble time, as far as the client knows it. Leases end by it.
 type Time = znode.Now
 
-// Now returns ensemble time from a new sample, which costs a transaction that leaves nothing
-// behind. It fails with [zk.ErrNoNode] if there is no root, and with [lock.ErrDenied] if the
-// root's ACL forbids it.
+// Now samples the leader's clock and returns ensemble time. A sample is a transaction that leaves
+// no node. Now fails with [zk.ErrNoNode] if there is no root, and with [lock.ErrDenied] if the
+// root's ACL forbids the transaction.
 func (t Tree) Now(ctx context.Context) (Time, error) {
 	if err := t.check(ctx); err != nil {
 		return Time{}, err
@@ -172,8 +175,8 @@ func (t Tree) Now(ctx context.Context) (Time, error) {
 	return t.Estimate(), nil
 }
 
-// Estimate returns ensemble time from the last sample, at no cost. Its Zxid is 0 if there was no
-// sample yet.
+// Estimate returns ensemble time from the last sample, without a request. Its Zxid is 0 if there
+// was no sample yet.
 func (t Tree) Estimate() Time {
 	if t.c.Clock == nil {
 		return Time{}
@@ -181,13 +184,13 @@ func (t Tree) Estimate() Time {
 	return t.c.Clock.Now()
 }
 
-// Outdated reports whether the last sample is older than the last outage. The servers may have
+// Outdated reports whether the connection has failed since the last sample. The servers may have
 // lost their data meanwhile, so call [Tree.Prove] before any deletion.
 func (t Tree) Outdated() bool { return t.c.Clock != nil && t.c.Clock.Outdated() }
 
-// Prove gets the missing proof for a verdict of [znode.Unproven]: a younger sample, or the mark
-// of the leader's epoch. The verdict was on the write of the transaction mzxid, at the time knew.
-// Prove returns the new time. It fails as Now does.
+// Prove gets what a verdict of [znode.Unproven] lacks: a later sample, or the mark of the leader's
+// epoch. knew is the time that was judged by; mzxid is the transaction that last wrote the entry.
+// Prove returns the time to judge by again. It fails as Now does.
 func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
 	if err := t.check(ctx); err != nil {
 		return Time{}, err
@@ -198,8 +201,8 @@ func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
 	return t.Estimate(), nil
 }
 
-// Monotonic returns this process's monotonic clock. It measures for how long a version of a node
-// has been known.
+// Monotonic returns the time by the client's monotonic clock, from an arbitrary beginning. Use it
+// to measure how long ago a node was read.
 func (t Tree) Monotonic() time.Duration {
 	if t.c.Clock == nil {
 		return 0
@@ -227,9 +230,9 @@ func (t Tree) Session() Session {
 	return s
 }
 
-// Rules reads the admission rules of the lock at that path; parent is its data. It fails with
-// [zk.ErrNoNode] if the anchor of a semaphore is missing, and with the errors of [zk.Conn.Get]
-// and [znode.DecodeAnchor].
+// Rules reads the admission rules of the lock at path; parent is the data of the lock's node. It
+// fails with [zk.ErrNoNode] if the anchor of a semaphore is missing, and with the errors of
+// [zk.Conn.Get] and [znode.DecodeAnchor].
 func (t Tree) Rules(ctx context.Context, path string, parent znode.Parent) (znode.Rules, error) {
 	if err := t.check(ctx); err != nil {
 		return znode.Rules{}, err
@@ -256,7 +259,7 @@ type Contender struct {
 	Metadata map[string]string
 	Shares   bool          // a writer's entry that was downgraded: it only reads
 	TTL      time.Duration // length of the lease after each write
-	Acquired time.Time     // ensemble time of the grant; zero until it was recorded
+	Acquired time.Time     // ensemble time of the grant; zero until the client has recorded it
 	Detached bool          // no process has it: a client may attach to it
 	// Broken names the client that force-released the hold, and its reason, see [Tree.Break]; "":
 	// none did.
@@ -273,7 +276,7 @@ type State struct {
 	Kind       znode.Kind  // "" if the node is missing, or foreign
 	Permits    int         // present number of permits; 0: no semaphore
 	Contenders []Contender // entries in the order of their turn
-	Children   []string    // names of children that are no contenders: nested locks, or other nodes
+	Children   []string    // names of nested locks and of other programs' nodes
 }
 
 // Inspect reads a lock. A missing lock has no contenders. Names are as for [lock.Client.Mutex];
@@ -322,7 +325,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 	for _, n := range znode.Contenders(children) {
 		c, err := t.contender(ctx, path+"/"+n.Node, n)
 		if errors.Is(err, zk.ErrNoNode) {
-			continue // it has left meanwhile
+			continue // it was deleted after the list
 		}
 		if err != nil {
 			return s, fmt.Errorf("read %s: %w", path+"/"+n.Node, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ErrHandedOn says that an entry was not deleted, because another client has attached to it, or
-// has written it, since the force-release.
+// ErrHandedOn says that an entry was not deleted because it was written after the force-release.
+// For example, another client has attached to it.
 var ErrHandedOn = errors.New("another client has the entry now")
 
 // Breaking is a force-release by [Tree.Break].
@@ -24,20 +24,22 @@ type Breaking struct {
 	path   string
 	before znode.Entry   // the entry as its owner last wrote it
 	read   time.Duration // monotonic time at which before was read
-	mark   int32         // version of the node with the mark
-	gone   bool          // the entry has gone
+	mark   int32         // version of the node that has the mark
+	gone   bool          // the entry was deleted, or was missing
 }
 
-// Break force-releases the hold, or the place in the queue, of the entry at path. It writes by,
-// the releasing client and its reason, into the entry's record. The owner learns of it with its
-// next renewal, after at most a third of its TTL. Then its hold is lost with [lock.ErrBroken],
-// and it deletes the entry. A waiter queues again, at the end. If the owner is dead,
-// [Breaking.Wait] deletes the entry as soon as its lease has ended. So no other client enters
-// while the owner may still believe that it holds the lock. Only [Breaking.Delete] breaks that
-// promise.
+// Break force-releases the entry at path, of a holder or a waiter. It writes by, the releasing
+// client and its reason, into the entry's record, and does not wait for the owner.
 //
-// It fails with [lock.ErrForeign] if the entry is another library's, and with [lock.ErrDenied] if
-// an ACL forbids it. A missing entry is no error.
+// The owner reads the mark with its next renewal, after at most a third of its TTL. Then its hold
+// is lost with [lock.ErrBroken], and the owner deletes the entry. A waiter joins the queue again,
+// at the end. If the owner is dead, [Breaking.Wait] deletes the entry after its lease. So no other
+// client enters while the owner may believe that it holds the lock. [Breaking.Delete] does not
+// keep this promise.
+//
+// Break fails with [lock.ErrInvalid] if by is invalid, with [lock.ErrForeign] if the entry is of
+// another library or of a newer version, and with [lock.ErrDenied] if an ACL forbids the read or
+// the write. A missing entry is no error: Gone reports it.
 func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breaking, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
@@ -55,7 +57,7 @@ func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breakin
 	return b, nil
 }
 
-// attempt reads the entry and marks that version. Its error is for Retry.
+// attempt reads the entry and marks the version that it has read. Its error is for Conn.Retry.
 func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	conn, name := b.tree.c.Conn, nameOf(b.path)
 	n, err := conn.GetSynced(ctx, b.path) // a server that lags behind may not know the entry
@@ -80,8 +82,8 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	}
 	b.before, b.read = entry, b.tree.Monotonic()
 	mark := marked(entry.Record, by)
-	// Two writes, as in an attach: an owner with a renewal in doubt may delete the entry on the next
-	// version.
+	// Two writes, as in an attach: an owner whose renewal got no reply may delete the entry at the
+	// next version.
 	replies, err := conn.Multi(ctx,
 		&zk.SetDataRequest{Path: b.path, Data: mark, Version: n.Stat.Version},
 		&zk.SetDataRequest{Path: b.path, Data: mark, Version: n.Stat.Version + 1})
@@ -91,14 +93,14 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 		b.mark = replies[1].Stat.Version
 	case errors.Is(cause, zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: the ACL does not let us write it", lock.ErrDenied))
-	case errors.Is(cause, zk.ErrBadVersion), errors.Is(cause, zk.ErrNoNode): // it was renewed, or has gone
+	case errors.Is(cause, zk.ErrBadVersion), errors.Is(cause, zk.ErrNoNode): // it was written or deleted
 		return zkconn.ErrAgain
 	}
 	return err
 }
 
-// marked returns the record with the mark. If the record would become too large for other clients
-// to read, the mark replaces the metadata.
+// marked returns the record with the mark by, encoded. If that is larger than clients can read, the
+// mark replaces the metadata.
 func marked(r znode.Record, by znode.Broken) []byte {
 	r.Broken = &by
 	data := r.Encode()
@@ -109,18 +111,20 @@ func marked(r znode.Record, by znode.Broken) []byte {
 	return data
 }
 
-// Gone reports whether the entry has gone.
+// Gone reports whether the entry is deleted, as far as the calls of Break, Wait and Delete have
+// shown. It makes no request.
 func (b *Breaking) Gone() bool { return b.gone }
 
-// Detached reports whether the entry had no owner at the time of the force-release: then none has
-// to learn of it, and the entry can be deleted at once.
+// Detached reports whether the entry was detached when Break read it. Then no process believes that
+// it holds the lock, and the caller may call Delete at once.
 func (b *Breaking) Detached() bool { return b.before.Record.Detached }
 
-// TTL returns the TTL of the owner: a dead owner's lease ends that long after its last renewal.
+// TTL returns the length of the owner's lease, from its last renewal.
 func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 
-// Wait waits until the entry has gone. It deletes the entry itself as soon as the owner's lease
-// and the grace have surely ended. Zero fields of the policy mean their defaults.
+// Wait waits until the entry is deleted. As soon as the owner's lease and the grace have surely
+// ended, it deletes the entry as Delete does, and fails as Delete does. Zero fields of the policy
+// mean their defaults.
 func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	if err := b.tree.check(ctx); err != nil {
 		return err
@@ -144,7 +148,7 @@ func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 		}
 		verdict, wait, err := b.tree.judge(ctx, &b.before, p.Grace, b.read)
 		switch {
-		case errors.Is(err, zk.ErrNoNode): // the root has gone, and the entry with it
+		case errors.Is(err, zk.ErrNoNode): // the root was deleted, and the entry with it
 			b.gone = true
 			return nil
 		case err != nil:
@@ -166,9 +170,9 @@ func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 }
 
 // Delete deletes the entry now, even if its owner still believes that it holds the lock. Until
-// the owner notices, with its next renewal, another client may hold the lock too. If the entry
-// was written since, Delete fails with [ErrHandedOn]. If there is no other entry, it also deletes
-// the lock's node, unless the policy has keep_parent.
+// the owner's next renewal, another client may hold the lock too. If the entry was written after
+// the force-release, Delete fails with [ErrHandedOn]. If there is no other entry, Delete also
+// deletes a lock's node that Holdfast has created, unless the policy has KeepParent.
 func (b *Breaking) Delete(ctx context.Context, p lock.Policy) error {
 	if b.gone {
 		return nil
@@ -182,7 +186,8 @@ func (b *Breaking) Delete(ctx context.Context, p lock.Policy) error {
 }
 
 // Purge deletes the entry at path if its lease and the grace have ended, as a waiter behind it
-// would. It reports whether the entry has gone. Zero fields of the policy mean their defaults.
+// would. gone reports whether Purge has deleted it, or found it missing. Zero fields of the policy
+// mean their defaults.
 func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool, err error) {
 	if err := t.check(ctx); err != nil {
 		return false, err
@@ -199,7 +204,7 @@ func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool,
 	}
 	entry := znode.ReadEntry(nameOf(path), n.Data, znode.Stat(*n.Stat))
 	verdict, _, err := t.judge(ctx, &entry, p.Grace, t.Monotonic())
-	if errors.Is(err, zk.ErrNoNode) { // the root has gone, and the entry with it
+	if errors.Is(err, zk.ErrNoNode) { // the root was deleted, and the entry with it
 		return true, nil
 	}
 	if err != nil || verdict != znode.Expired {
@@ -208,8 +213,8 @@ func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool,
 	return t.remove(ctx, path, n.Stat.Version, p.KeepParent)
 }
 
-// judge judges an entry that was read at the monotonic time read. Unless the verdict is Expired, it
-// returns the time until the next check.
+// judge returns the verdict on an entry that was read at the monotonic time read. Unless the verdict
+// is Expired, it also returns the time until the next check.
 func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Duration) (znode.Verdict, time.Duration, error) {
 	now := t.Estimate()
 	verdict, wait := e.Judge(now, grace, t.Monotonic()-read)
@@ -221,13 +226,13 @@ func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Durati
 		verdict, wait = e.Judge(now, grace, t.Monotonic()-read)
 	}
 	if verdict != znode.Live && verdict != znode.Expired || wait <= 0 {
-		wait = max(grace/4, time.Millisecond) // an unproven verdict may be proven then
+		wait = max(grace/4, time.Millisecond) // then the proof may be there
 	}
 	return verdict, wait, nil
 }
 
-// remove deletes an entry at that version, and the lock's node after the last entry. It returns
-// false if the entry was written since.
+// remove deletes an entry that has the version, and the lock's node after the last entry. gone is
+// true if the entry was missing already, and false if it has another version.
 func (t Tree) remove(ctx context.Context, path string, version int32, keepParent bool) (gone bool, err error) {
 	err = t.Delete(ctx, []Deletion{{path, version}})
 	var refused *RefusedError
@@ -259,8 +264,8 @@ func (t Tree) remove(ctx context.Context, path string, version int32, keepParent
 	return true, unlessGone(t.Delete(ctx, append(nodes, Deletion{parent, n.Stat.Version})))
 }
 
-// unlessGone returns the error of an operation on the lock's node after its last entry. It
-// returns nil if another client uses the node, the node has gone, or the reaper has to delete it.
+// unlessGone returns the error of the deletion of a lock's node. It returns nil if the node is
+// missing or in use, or if this client may not delete it: then the reaper does.
 func unlessGone(err error) error {
 	for _, fine := range []error{zk.ErrNoNode, zk.ErrNotEmpty, zk.ErrBadVersion, zk.ErrNoAuth} {
 		if errors.Is(err, fine) {
@@ -270,7 +275,6 @@ func unlessGone(err error) error {
 	return err
 }
 
-// nameOf returns the name of the entry at path.
 func nameOf(path string) znode.Name {
 	name, _ := znode.Parse(path[strings.LastIndexByte(path, '/')+1:])
 	return name

@@ -2,9 +2,8 @@ package admin
 
 import "time"
 
-// Displaced returns the number of detected displacements of the leader's clock since the client
-// was made: steps, or differences from the previous leader's clock. It also returns the last
-// displacement, negative for backwards, and how long ago that was detected.
+// Displaced is for reports of the client's state. It returns the results of [Tree.Displacement],
+// and how long ago the client detected the last displacement. All are 0 if it has detected none.
 func (t Tree) Displaced() (times uint64, by, ago time.Duration) {
 	if t.c.Clock == nil {
 		return 0, 0, 0

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// ErrTooLong says that the server refuses requests of that length.
+// ErrTooLong says that the server ends the connection at a request of the size that was given to
+// [Tree.Carries].
 var ErrTooLong = errors.New("the server ends the connection at a request of that length")
 
 // mostCarried is the largest size for Carries. go-zookeeper sends requests of up to 1.5 MiB.
@@ -48,8 +49,10 @@ func (t Tree) Members(ctx context.Context) ([]string, error) {
 	return m.Servers, err
 }
 
-// Displacement returns the number of detected displacements of the leader's clock, and the last
-// one, negative for backwards.
+// Displacement is for checks that watch the leader's clock: call it after each [Tree.Now]. It
+// returns how many displacements the client has detected since it was made, and the size of the
+// last one, negative for backwards. A displacement is a step of the leader's clock, or a change to
+// a leader whose clock differs. For a report of a past displacement use [Tree.Displaced].
 func (t Tree) Displacement() (times uint64, by time.Duration) {
 	if t.c.Clock == nil {
 		return 0, 0
@@ -58,9 +61,9 @@ func (t Tree) Displacement() (times uint64, by time.Duration) {
 	return times, last.By
 }
 
-// Carries sends a request of more than size bytes, which changes nothing: it writes a node that
-// cannot exist. It fails with [ErrTooLong] if the server ends the connection each time. A size is
-// at most 1 MiB: no server accepts more unless its jute.maxbuffer was raised.
+// Carries sends a request of more than size bytes. The request changes nothing: it writes a node
+// that cannot exist. If the connection ends at three such requests, Carries fails with
+// [ErrTooLong]. size is at most 1 MiB: no server accepts more unless its jute.maxbuffer was raised.
 func (t Tree) Carries(ctx context.Context, size int) error {
 	if err := t.check(ctx); err != nil {
 		return err

@@ -16,7 +16,6 @@ const keeperName = "ClickHouse Keeper "
 // inMemory is the suffix of the release of a server of package locktest, which holdfast dev runs.
 const inMemory = "-locktest"
 
-// isKeeper reports whether it is a version of ClickHouse Keeper.
 func (v version) isKeeper() bool { return strings.HasPrefix(v.release, keeperName) }
 
 var (
@@ -57,8 +56,8 @@ func (v version) warning() string {
 	return ""
 }
 
-// losesByDiff reports whether a release has ZOOKEEPER-4785. The fix is in 3.8.5 and 3.9.2. The
-// earlier lines log these changes in the same way, and have no fix.
+// losesByDiff reports whether a release has the bug ZOOKEEPER-4785. It is fixed in 3.8.5 and 3.9.2.
+// Releases 3.6 and 3.7 have it without a fix.
 func losesByDiff(n [3]int) bool {
 	switch {
 	case n[0] != 3:

@@ -13,12 +13,12 @@ type Revocation struct {
 	Lock   string // name of the lock
 	Reason string
 	Stat   *zk.Stat
-	Stale  bool  // the entry has gone
-	Err    error // why the request cannot be decoded; then only Stat is set too
+	Stale  bool  // the entry that should be released was deleted
+	Err    error // why the request cannot be decoded; then only Err and Stat are set
 }
 
-// Revocation reads the request to the entry with that id, a child of the node [znode.Inbox] below
-// the root. It fails as [zk.Conn.Get] does.
+// Revocation reads the request to the entry with the id. The id is the name of a child of the node
+// [znode.Inbox] below the root. Revocation fails as [zk.Conn.Get] does.
 func (t Tree) Revocation(ctx context.Context, id string) (Revocation, error) {
 	if err := t.check(ctx); err != nil {
 		return Revocation{}, err

@@ -13,11 +13,11 @@ import (
 
 // ServerReport is the result of [CheckServer].
 type ServerReport struct {
-	// Refused is an [lock.ErrUnsupported] if the session's server lacks behavior that the
-	// protocol requires; otherwise nil.
+	// Refused matches [lock.ErrUnsupported] if the session's server lacks behavior that the
+	// protocol requires, or if one of Servers is a ClickHouse Keeper; otherwise it is nil.
 	Refused error
-	// Unchecked says why the check could not be completed, such as an ACL ([lock.ErrDenied]); nil
-	// if it was.
+	// Unchecked says why the check is incomplete, for example because of an ACL
+	// ([lock.ErrDenied]); nil if it is complete.
 	Unchecked error
 	// Servers are the servers given to [lock.Dial], in their order; none for a client made by
 	// [lock.New].
@@ -39,8 +39,8 @@ type ServerRelease struct {
 
 // CheckServer checks whether the server of the client's session supports the protocol, by
 // transactions below the root that leave nothing behind. It also asks each of the client's
-// servers for its release. It takes about a tenth of a second. It fails with [lock.ErrInvalid] if an
-// argument is nil. It also fails if there was no session, or ctx ended.
+// servers for its release. It fails with [lock.ErrInvalid] if an argument is nil. It also fails if
+// there was no session, or ctx ended.
 func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error) {
 	c, ok := access.Of(client)
 	switch {

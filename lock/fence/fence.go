@@ -1,15 +1,15 @@
-// Package fence has the other half of a fencing token: a guarded resource refuses a client
-// that has lost the lock.
+// Package fence is the resource's half of fencing: a guarded resource refuses a client that has
+// lost the lock.
 //
-// No lock can stop a process that pauses after its last check, and writes when another holder has
-// the lock. But each hold has a higher [lock.Token] than all earlier holds. So the guarded
-// resource remembers the highest token that it has seen, and refuses lower ones. There are three
-// rules:
+// No lock can stop a process that pauses after its last check, and writes when another client holds
+// the lock. But each hold has a higher [lock.Token] than all earlier holds. So the guarded resource
+// remembers the highest token that it has seen, and refuses lower ones. There are three rules:
 //
 //   - One step: compare and store the token in the same atomic step as the change that it allows.
 //     Otherwise the process may pause between check and change.
-//   - Raise, then read: a holder shows its token before it reads the data that its change depends
-//     on. Otherwise the previous holder can still write in between, and that write is lost.
+//   - Raise, then read: store the holder's token, if it is higher, before you read the data that the
+//     change depends on. Otherwise the previous holder can still write between read and change, and
+//     that write is lost.
 //   - Durability: store the token with the data that it guards, and for as long.
 //
 // For resources in the memory of one process [Gate] follows all three. Writes to ZooKeeper need
@@ -17,18 +17,18 @@
 //
 // # In a SQL database
 //
-// Keep the token in a row of the same database, as text, which sorts as tokens do:
+// Keep the token in a row of the same database. A token is a text that sorts higher with each grant:
 //
 //	CREATE TABLE fences (resource TEXT PRIMARY KEY, token TEXT NOT NULL)
 //
-// and begin each transaction of a holder, those that only read included, with this
-// statement (SQLite's and PostgreSQL's form):
+// Begin each transaction of a holder, also one that only reads, with this statement (SQLite's and
+// PostgreSQL's form):
 //
 //	INSERT INTO fences (resource, token) VALUES ($1, $2)
 //	ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE fences.token <= excluded.token
 //
-// If it changes no row, a later holder has been there: roll back. Otherwise the row is locked
-// until the transaction ends, so the check and the change are one step:
+// If the statement changes no row, a later holder has stored its token: roll back. Otherwise the row
+// is locked until the transaction ends, so the check and the change are one step:
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	if err != nil {
@@ -40,14 +40,14 @@
 //		return err
 //	}
 //	if n, err := result.RowsAffected(); err != nil || n == 0 {
-//		return errors.Join(fence.ErrStale, err) // take the lock anew
+//		return errors.Join(fence.ErrStale, err) // take the lock again
 //	}
 //	// Read and write here, by tx.
 //	return tx.Commit()
 //
 // If a transaction changes several resources, raise their tokens in the same order in all
-// transactions. A single row with its own token needs only a condition. Before the first read run
-// it with NULL for the state, which only raises the token:
+// transactions. If a change is of a single row that has its own token, a condition suffices. Before
+// the first read run this statement with NULL for the state, which only raises the token:
 //
 //	UPDATE orders SET state = coalesce($1, state), token = $2 WHERE id = $3 AND token <= $2
 //
@@ -64,14 +64,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// ErrStale says that a token was refused, because a higher one came before. See [StaleError].
+// ErrStale says that a token was refused, because a higher one was shown before. See [StaleError].
 var ErrStale = errors.New("stale fencing token")
 
 // StaleError has the refused token. It matches [ErrStale].
 type StaleError struct {
-	Resource string
-	Token    lock.Token // the refused one
-	Highest  lock.Token // the highest one before
+	Resource string     // name of the resource
+	Token    lock.Token // the refused token
+	Highest  lock.Token // the highest token shown before
 }
 
 func (e *StaleError) Error() string {
@@ -81,11 +81,11 @@ func (e *StaleError) Error() string {
 // Is reports whether the target is [ErrStale].
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// Gate guards resources that live in this process: for each it remembers the highest token shown,
+// Gate guards resources that live in this process. For each it remembers the highest token shown,
 // and refuses lower ones. The zero Gate is ready, and remembers nothing. If the resources outlive
-// the process, store the tokens too, and show them to [Gate.Raise] before the first [Gate.Do].
-// Each name takes up memory as long as the Gate exists. All methods are safe for concurrent use.
-// A Gate must not be copied.
+// the process, store the tokens too, and show them to [Gate.Raise] before the first [Gate.Do]. Each
+// resource takes up memory as long as the Gate exists. All methods are safe for concurrent use. A
+// Gate must not be copied.
 type Gate struct {
 	mu        sync.Mutex
 	resources map[string]*resource
@@ -96,13 +96,14 @@ type resource struct {
 	highest lock.Token    // guarded by turn
 }
 
-// Do runs f unless a higher token was shown for the resource, and returns f's error. Otherwise it
-// fails with a [StaleError]. While f runs, other calls for the resource wait, however high their
-// token. If ctx has ended, or ends while the call waits, the call fails with the context's error
-// and cause. The same token may come any number of times. The zero token, which no hold has, is a
-// [lock.ErrInvalid].
+// Do runs f unless a higher token was shown for the named resource, and returns f's error. If one
+// was shown, Do fails with a [StaleError]. The same token may be shown any number of times. While f
+// runs, other calls for the resource wait, however high their token. If ctx has ended, or ends
+// while the call waits, Do fails with the context's error and cause. The zero token, which no hold
+// has, a nil ctx and a nil f are a [lock.ErrInvalid].
 //
-// The token is remembered even if f fails. f must not use the Gate for the same resource.
+// The token is remembered even if f fails. f must not use the Gate for the same resource: it would
+// wait for itself.
 func (g *Gate) Do(ctx context.Context, name string, token lock.Token, f func() error) error {
 	switch {
 	case token == lock.Token{}:

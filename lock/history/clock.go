@@ -20,13 +20,13 @@ type point struct {
 	mono time.Duration
 }
 
-// place is a transaction right before which the clock may have been stepped.
+// place is a transaction right before which the leader's clock may have been stepped.
 type place struct {
 	point
-	stamp time.Time
-	rose  time.Duration // how much the stamps rose there
-	torn  bool          // the stamps fell, or a new leader stamped
-	told  bool          // an event has reported it
+	stamp    time.Time
+	rose     time.Duration // how much the stamps rose there
+	torn     bool          // the stamps fell, or a new leader stamped
+	reported bool          // an event has reported it
 }
 
 // step is a step of the leader's clock, right before the transaction zxid.
@@ -35,7 +35,7 @@ type step struct {
 	by   time.Duration // time that the stamps show and that has not passed; negative: they show less
 }
 
-// clock follows the stamps.
+// clock follows the stamps of the transactions, and finds steps of the leaders' clocks.
 type clock struct {
 	point
 	stamp  time.Time // stamp of the last transaction; zero: none yet
@@ -43,8 +43,8 @@ type clock struct {
 	steps  []step
 }
 
-// advance goes on to a transaction. It returns an event if another leader stamped it, or if the
-// clock was stepped back.
+// advance takes the stamp of the next transaction. It returns an event if another leader stamped
+// it, or if the clock was stepped back.
 func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
 	before, prev := c.zxid, c.stamp
 	c.zxid, c.stamp = zxid, stamp
@@ -90,9 +90,9 @@ func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
 		return Event{}, false // a known step, a write that took long, or a wrong estimate
 	}
 	p := &c.places[at]
-	told := p.told
-	c.steps, p.told = append(c.steps, step{p.zxid, by}), true
-	return Event{Kind: Clock, Zxid: p.zxid, Time: p.stamp, Step: by, mono: p.mono}, !told
+	reported := p.reported
+	c.steps, p.reported = append(c.steps, step{p.zxid, by}), true
+	return Event{Kind: Clock, Zxid: p.zxid, Time: p.stamp, Step: by, mono: p.mono}, !reported
 }
 
 // stepped returns the sum of the known steps after the transaction from, until to.

@@ -11,7 +11,7 @@
 //	joined         an entry was created
 //	granted        nothing excludes the entry any more: from here its client may hold the lock
 //	recorded       the client has recorded the grant: it held the lock before this write
-//	renewed        the lease begins anew
+//	renewed        the lease begins again
 //	at_risk        half of the lease went by without a write (derived)
 //	expired        the whole lease went by without a write (derived)
 //	released       its client deleted the entry of a hold
@@ -20,28 +20,28 @@
 //	swept          the reaper deleted it
 //	removed        another client deleted it during its lease: by hand, or by a break
 //	session_ended  the entry, of another library, ended with its session
-//	vanished       it was last seen before a gap in the log, and its lease is over
+//	vanished       the log does not show it after a gap
 //	broken         a client force-released the hold, and why
 //	detached       the hold goes on without a process
 //	attached       another process has taken the hold
 //	shared         the writer only reads from here: readers may enter
-//	overwritten    the entry's data is not an entry's any more
+//	overwritten    the entry's record was replaced by other data
 //	revoke_asked   a client asked the holder to release, and why
-//	made, adopted, deleted   the lock's node
+//	made, adopted, deleted   the lock's node was created, adopted or deleted
 //	permits        the number of a semaphore's permits has changed
 //	tick           a run of a job was recorded, see package schedule
-//	leader         another leader: stamps are of another clock
+//	leader         another server leads: stamps are of another clock
 //	clock          the leader's clock was stepped
 //
 // # What a log cannot tell
 //
-//   - When a client believed that it held the lock. It may have, from granted until the end of the
-//     lease ([Event.Lease]), or until released. Clients count a lease from before they send the
-//     write, so they stop believing before the stamped end.
-//   - Which goroutine of a process had the lock: they share an entry, and local handoffs write
-//     nothing. Neither does a client that keeps an unused lock.
+//   - When a client believed that it held the lock: at most from granted until the end of the lease
+//     ([Event.Lease]), or until released. Clients count a lease from before they send the write, so
+//     they stop believing before the stamped end.
+//   - Which goroutine of a process had the lock: goroutines share an entry, and local handoffs write
+//     nothing. An unlock that only caches the lease writes nothing either.
 //   - Reads, watches, refused requests, and addresses of clients. The owner, host and process id
-//     are those that clients write into their entries. A session that wrote no entry has none.
+//     are those that clients write into their entries. A session that wrote no entry has no owner.
 //   - How long an election took, and what the time was: stamps are the leader's clock.
 //
 // # Clocks

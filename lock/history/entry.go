@@ -21,7 +21,7 @@ func (m *Machine) about(kind Kind, q *queue, c *contender) Event {
 	return e
 }
 
-// derived returns an event that follows from the last write of an entry, the time later after it.
+// derived returns an event that follows from the last write of an entry, later by that duration.
 func (m *Machine) derived(kind Kind, q *queue, c *contender, later time.Duration) Event {
 	return Event{Kind: kind, Zxid: c.written.zxid, Time: c.stamp.Add(later), Session: c.session, Lock: q.name, Entry: c.Node,
 		Who: c.client, In: c.in, Lease: c.ends(), TTL: c.TTL(), mono: c.written.mono + later}
@@ -75,7 +75,7 @@ func (m *Machine) scratch(lock string) bool {
 // estimated records which client's session wrote the entry. It detects steps of the leader's clock
 // by the estimate in the entry's record.
 func (m *Machine) estimated(lock string, e *contender) {
-	s := m.knows(lock, e.client)
+	s := m.identify(lock, e.client)
 	if s.knew == 0 || e.Record.ExpiresAt == 0 {
 		return
 	}
@@ -102,7 +102,7 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 		}
 		if !matches {
 			if r.Broken == nil { // events of other locks need the session's client
-				m.knows(lock, clientOf(&r))
+				m.identify(lock, clientOf(&r))
 			}
 			return
 		}
@@ -139,7 +139,7 @@ func (m *Machine) write(lock string, name znode.Name, op *txnlog.Op) {
 		c.raw = nil
 		again := before.Record.Broken != nil
 		c.Entry, c.breaker = after, t.Session
-		m.knows("", Client{b.Owner, b.Host, b.PID})
+		m.identify("", Client{b.Owner, b.Host, b.PID})
 		if !again { // a break writes twice
 			e := m.about(Broken, q, c)
 			e.By, e.Reason = Client{b.Owner, b.Host, b.PID}, b.Reason
@@ -171,7 +171,8 @@ func digits(b []byte) (n int) {
 }
 
 // renewal returns the entry after a write that has changed only expires_at; false for any other
-// write. It saves time: most writes are renewals, and decoding them would take most of it.
+// write. It saves time: most writes are renewals, and decoding all of them would take most of the
+// machine's time.
 func (c *contender) renewal(data []byte, stat znode.Stat) (znode.Entry, bool) {
 	begin, end := c.expires[0], c.expires[1]
 	if len(c.raw) == 0 || begin == end || len(data) <= begin || !bytes.Equal(data[:begin], c.raw[:begin]) {
@@ -222,13 +223,14 @@ func (m *Machine) renew(q *queue, c *contender, after znode.Entry, data []byte, 
 	m.record(q, c)
 }
 
-// lapse emits AtRisk and Expired, once for each lease, if enough of it has gone by without a write.
+// lapse emits AtRisk and Expired, once for each lease, if half of it or all of it has passed without
+// a write. AtRisk is only for an entry whose turn has come.
 func (m *Machine) lapse(q *queue, c *contender) {
 	if !c.Leased() {
 		return
 	}
 	lasted, ttl := m.clock.between(c.written, m.clock.point), c.TTL()
-	if c.in && !c.risk && lasted > ttl/2+ttl/20 { // a renewal that was due at a third can take a little
+	if c.in && !c.risk && lasted > ttl/2+ttl/20 { // ttl/20 is a margin for the duration of a write
 		c.risk = true
 		m.tell(q, m.derived(AtRisk, q, c, ttl/2))
 	}

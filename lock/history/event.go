@@ -54,7 +54,7 @@ func (k Kind) Ensemble() bool { return k == Leader || k == Clock }
 // write. Its time is the write's stamp plus half of the lease, or all of it.
 func (k Kind) Derived() bool { return k == AtRisk || k == Expired }
 
-// Client identifies a client as the entries that it writes do.
+// Client identifies a client by the data of its entries.
 type Client struct {
 	Owner string
 	Host  string
@@ -64,7 +64,7 @@ type Client struct {
 // Known reports whether the log identifies the client.
 func (c Client) Known() bool { return c != Client{} }
 
-// String returns the client for people; it may contain any characters.
+// String describes the client in one line. The text may contain any characters.
 func (c Client) String() string {
 	switch {
 	case !c.Known():
@@ -86,7 +86,7 @@ type Event struct {
 	Lock  string // name, relative to the root
 	Entry string // name of the entry's node
 	Who   Client // the owner that the entry names
-	By    Client // the client of the session, if it is another one and the log tells
+	By    Client // the client of the session, if it is not Who and the log identifies it
 	In    bool   // the entry's turn had come: its client held the lock, or was free to enter
 	// Lease is the end of the lease, by the clock of the leader of the transaction. After it no
 	// client believes in this entry's hold, unless the lease is renewed.
@@ -94,11 +94,11 @@ type Event struct {
 	TTL   time.Duration // length of the lease
 	// At is set for Recorded: the time of the grant, as the client estimated the leader's clock.
 	At time.Time
-	// Again is set for Released: the process joined again in the same transaction, because other
-	// goroutines of it wait.
+	// Again is set for Released and Withdrawn: the transaction also creates another entry of the
+	// lock, because other goroutines of the process wait.
 	Again  bool
-	Late   bool   // Renewed and the kinds that end an entry: after the end of the lease
-	Early  bool   // Purged, Swept: before the grace was over, as far as stamps tell
+	Late   bool   // the owner's write, or the end of the entry, came after the end of the lease
+	Early  bool   // Purged, Swept: before the end of the grace, as far as stamps show
 	Reason string // Broken, RevokeAsked, Removed, Overwritten, Tick: why, or what
 	Role   string // Joined: "reads", "writes", "3 permits", "priority 5"; else ""
 	From   int32  // Permits: the number before

@@ -34,8 +34,8 @@ type run struct {
 	Lock    string    `json:"lock"`
 }
 
-// job reports whether the node is a job's. It emits a Tick for each run, and for skipped ticks,
-// that its last record did not show.
+// job reports whether the node is a job's. It emits a Tick for each run or outcome, and for skipped
+// ticks, that the job's last record did not show.
 func (m *Machine) job(op *txnlog.Op) bool {
 	if m.o.Jobs == "" {
 		return false
@@ -81,7 +81,7 @@ func (r record) has(what run) bool {
 	return false
 }
 
-// String returns the run for people.
+// String describes the run in one line.
 func (r run) String() string {
 	s := fmt.Sprintf("tick %s: %s", r.Tick.UTC().Format(time.RFC3339), r.Outcome)
 	if r.Attempt > 1 {
@@ -101,7 +101,7 @@ func (m *Machine) revoke(node string, op *txnlog.Op) {
 	}
 	e := m.event(RevokeAsked, r.Lock())
 	e.Entry, e.By, e.Reason = node, Client{r.Owner, r.Host, r.PID}, r.Reason
-	m.knows("", e.By)
+	m.identify("", e.By)
 	if q := m.locks[r.Lock()]; q != nil {
 		if i := q.find(node); i >= 0 {
 			e.Who, e.In = q.entries[i].client, q.entries[i].in

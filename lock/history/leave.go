@@ -14,8 +14,8 @@ const (
 	byAnother = "by another client, during the lease"
 )
 
-// left handles an entry that was deleted, or, if ended is set, whose session has ended.
-func (m *Machine) left(q *queue, c *contender, ended bool) {
+// emitEnd emits the event for an entry that was deleted. ended says that the entry's session has ended.
+func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	m.lapse(q, c)
 	e := m.about(Removed, q, c)
 	e.Late = c.lapsed
@@ -42,8 +42,8 @@ func (m *Machine) left(q *queue, c *contender, ended bool) {
 			e.Reason = "by the client that broke it; no process had it"
 		}
 	case unknown && m.tidies(q.name):
-		// Only a client also deletes the lock's node, and it deletes other clients' entries only
-		// after their leases.
+		// Only a client that leaves the lock also deletes its anchor. A client deletes other
+		// clients' entries only after their leases.
 		e.Kind = Withdrawn
 		if e.In {
 			e.Kind = Released

@@ -11,19 +11,18 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Options are what a [Machine] looks for.
+// Options are the settings of a [Machine].
 type Options struct {
 	Root   string                          // node below which the locks are, such as /locks
 	Jobs   string                          // node below which package schedule records jobs; "": nowhere
 	Reaper string                          // name of the active reaper's lock; "": no event is Swept
 	Match  func(name string) bool          // selects locks and jobs; nil: all
 	Grace  func(name string) time.Duration // returns the grace in a lock's policy; nil: 0
-	At     []Asked                         // the moments that are asked for
+	At     []Asked                         // the moments to report
 }
 
-// Machine finds out what happened to locks, from one transaction after the other. It needs memory
-// for the nodes of the matching locks that exist, and for the sessions. It is not safe for
-// concurrent use.
+// Machine finds out what happened to locks, transaction by transaction. It needs memory for the
+// existing nodes of the matching locks, and for the sessions. It is not safe for concurrent use.
 type Machine struct {
 	o        Options
 	emit     func(Event)
@@ -36,8 +35,8 @@ type Machine struct {
 	seen     bool             // the log has shown something of a matching lock
 	touched  []*queue         // locks that the present transaction has changed
 	first    time.Time        // stamp of the first transaction; zero: none yet
-	others   map[string]bool  // roots of other locks in the log, a few
-	unasked  map[string]bool  // names of locks that do not match, a few
+	others   map[string]bool  // roots of other locks in the log, at most fewNames
+	unasked  map[string]bool  // names of locks that do not match, at most fewNames
 	nameless map[int64]Client // unknown sessions that removed entries, and later their clients
 	txn      *txnlog.Txn      // the present transaction; nil: none yet
 }
@@ -46,10 +45,11 @@ type Machine struct {
 type session struct {
 	client Client
 	reaps  bool  // its client is, or was, the active reaper
-	knew   int64 // its last write, whose reply showed it the leader's clock
+	knew   int64 // its last write of data; the reply showed the client the leader's clock
 }
 
-// New returns a Machine that calls emit for each event. The options' functions must not be slow.
+// New returns a Machine that calls emit for each event, within its methods. It often calls the
+// functions in the options, so they must be fast.
 func New(o Options, emit func(Event)) *Machine {
 	if o.Match == nil {
 		o.Match = func(string) bool { return true }
@@ -64,10 +64,10 @@ func New(o Options, emit func(Event)) *Machine {
 // Span returns the stamps of the first and the last transaction; zero if there was none.
 func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp }
 
-// Zxid returns the last transaction.
+// Zxid returns the last transaction; 0 if there was none.
 func (m *Machine) Zxid() int64 { return m.clock.zxid }
 
-// Elsewhere returns a few nodes outside of the root that have locks below them, sorted.
+// Elsewhere returns up to eight nodes outside of the root that have locks below them, sorted.
 func (m *Machine) Elsewhere() []string {
 	all := slices.Sorted(maps.Keys(m.others))
 	return slices.DeleteFunc(slices.Clone(all), func(root string) bool {
@@ -75,7 +75,7 @@ func (m *Machine) Elsewhere() []string {
 	})
 }
 
-// Others returns the names of a few locks that do not match the options, sorted.
+// Others returns the names of up to eight locks that do not match the options, sorted.
 func (m *Machine) Others() []string { return slices.Sorted(maps.Keys(m.unasked)) }
 
 // Resolve returns the event, corrected by what the log showed later: which client owned the session
@@ -100,8 +100,9 @@ func (m *Machine) Elapsed(e Event) time.Duration {
 	return m.clock.between(point{}, point{e.Zxid, e.mono})
 }
 
-// Begin gives the Machine the nodes of a snapshot of that transaction, in any order, before the
-// first call of Apply. It ignores nodes that were created later, because the log will show them.
+// Begin gives the Machine the nodes of a snapshot, in any order, before the first call of Apply.
+// snapshot is the snapshot's zxid. Begin ignores nodes that were created later, because the log will
+// show them.
 func (m *Machine) Begin(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
 	for n, err := range nodes {
 		if err != nil {
@@ -124,8 +125,8 @@ func (m *Machine) Reset() {
 // Seen reports whether the log has shown anything of a matching lock.
 func (m *Machine) Seen() bool { return m.seen }
 
-// Gap tells the Machine that transactions are missing here. Entries that do not appear again have
-// vanished once their leases are over. See [Machine.Resume].
+// Gap tells the Machine that transactions are missing here. Entries that do not appear again count
+// as vanished after their leases and the grace. See [Machine.Resume].
 func (m *Machine) Gap() {
 	for _, q := range m.locks {
 		for _, c := range q.entries {
@@ -134,8 +135,9 @@ func (m *Machine) Gap() {
 	}
 }
 
-// Resume makes the Machine go on after [Machine.Gap] with the state in a snapshot from the time of
-// the gap. After an error call Gap again: the state is partly that of the snapshot.
+// Resume makes the Machine go on after [Machine.Gap] with the nodes of a snapshot from the time of
+// the gap. snapshot is the snapshot's zxid. After an error call Gap again: the state is partly that
+// of the snapshot.
 func (m *Machine) Resume(snapshot int64, nodes iter.Seq2[txnlog.Node, error]) error {
 	there := map[string]bool{} // names of entries and locks' nodes
 	for n, err := range nodes {
@@ -189,7 +191,8 @@ func (m *Machine) resume(name string, n *txnlog.Node) {
 	}
 }
 
-// Apply applies the next transaction, and emits its events. It keeps nothing of t.
+// Apply applies the next transaction, and emits its events. It uses t until the next call of Apply
+// or End.
 func (m *Machine) Apply(t *txnlog.Txn) {
 	if m.first.IsZero() {
 		m.start(t)
@@ -220,7 +223,7 @@ func (m *Machine) Apply(t *txnlog.Txn) {
 	m.settle(t.Time)
 }
 
-// start makes the nodes that were there before the first transaction the state at that time.
+// start makes the nodes from Begin the state before the first transaction, t.
 func (m *Machine) start(t *txnlog.Txn) {
 	m.first = t.Time
 	m.clock.zxid = t.Zxid - 1
@@ -258,7 +261,7 @@ func (m *Machine) touch(q *queue) {
 	}
 }
 
-// name returns the part of a path below the root.
+// name returns the part of a path below the root; false if the path is not below the root.
 func (m *Machine) name(path string) (string, bool) {
 	root := len(m.o.Root)
 	if len(path) > root+1 && path[root] == '/' && path[:root] == m.o.Root {
@@ -287,9 +290,9 @@ func (m *Machine) by() Client {
 	return Client{}
 }
 
-// knows records that the present session is that client's, and whether it writes to the reaper's
-// lock.
-func (m *Machine) knows(lock string, c Client) *session {
+// identify records that client c has the session of the present transaction. If lock is the reaper's,
+// it also records that the client is the active reaper.
+func (m *Machine) identify(lock string, c Client) *session {
 	s := m.sessions[m.txn.Session]
 	if s == nil {
 		s = &session{}

@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Asked is a moment that is asked for: a time by the leader's clock, or right after a transaction.
+// Asked is a moment to report: a time by the leader's clock, or right after a transaction.
 type Asked struct {
 	Time time.Time
 	Zxid int64 // the transaction, if Time is zero
 }
 
 // Moment is the state of the matching locks at a moment. If the leader's clock was stepped back, it
-// showed some times twice: then there are several moments for one that was asked for.
+// showed some times twice. Then there are several Moments of one Asked.
 type Moment struct {
 	Asked Asked
 	Index int       // index of Asked in Options.At
@@ -34,8 +34,8 @@ const (
 	Within Where = "within"
 	Before Where = "before" // the log begins later: the state is unknown, unless a snapshot shows it
 	After  Where = "after"  // the log ends earlier: the state is that of its end
-	// Skipped: no stamp shows that time, because the leader's clock was stepped over it, or another
-	// leader came.
+	// Skipped: the leader's clock was stepped over that time, or the leader changed, so that no
+	// leader's clock showed it.
 	Skipped Where = "skipped"
 )
 
@@ -45,7 +45,7 @@ type State struct {
 	Kind    znode.Kind
 	Permits int32
 	Holders []Holder // contenders whose turn had come; their leases had not ended
-	Lapsed  []Holder // the same, but their leases had ended: no client held the lock, but they blocked it
+	Lapsed  []Holder // contenders whose turn had come; their leases had ended, but they blocked the lock
 	Waiters []Holder
 }
 
@@ -56,7 +56,7 @@ type Holder struct {
 	Role     string
 	Since    time.Time // when its turn came; zero: it waits, or its turn came before the log began
 	Granted  int64     // transaction at Since; 0 if Since is zero
-	Recorded time.Time // the grant, as its client recorded it; zero: not recorded by then
+	Recorded time.Time // time of the grant, as the client recorded it; zero: not recorded by then
 	Written  time.Time // stamp of its last write
 	Write    int64     // transaction of its last write
 	Lease    time.Time // end of the lease; zero: none, because the entry is another library's
@@ -68,7 +68,7 @@ type Holder struct {
 	at  point         // point of its last write
 }
 
-// moments collects the moments that are asked for.
+// moments has the moments to report, and the results so far.
 type moments struct {
 	asked []Asked
 	found []found
@@ -87,7 +87,7 @@ type found struct {
 // stepped back, at which a moment still belongs to that leader or clock.
 const afterLast = time.Minute
 
-// before adds the moments between the last transaction and the next one.
+// before adds the moments between the last transaction and the next one, t.
 func (c *moments) before(m *Machine, t *txnlog.Txn) {
 	prev, last := m.clock.stamp, m.clock.zxid
 	for i, a := range c.asked {
@@ -178,8 +178,8 @@ func (f *found) skip(c *clock) {
 	}
 }
 
-// judge computes what is left of the leases at the time after, counted from the transaction last.
-// It moves holders whose leases have ended to Lapsed.
+// judge computes what is left of each lease when the duration after has passed since the transaction
+// last. It moves holders whose leases have ended to Lapsed.
 func (s *State) judge(c *clock, last point, after time.Duration) {
 	for i := range s.Waiters {
 		s.Waiters[i].judge(c, last, after)
@@ -209,7 +209,8 @@ func (m *Machine) Moments() (all []Moment) {
 	return all
 }
 
-// state returns the lock's contenders. Those whose turn has come are in Holders, until judge.
+// state returns the lock's present state. All contenders whose turn has come are in Holders; judge
+// moves some of them to Lapsed.
 func (q *queue) state() State {
 	s := State{Lock: q.name, Kind: q.rules.Kind, Permits: q.rules.Capacity}
 	for _, c := range q.entries {

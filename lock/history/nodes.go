@@ -55,7 +55,6 @@ func (m *Machine) found(lock string, name znode.Name, n *txnlog.Node) *contender
 	return c
 }
 
-// create handles a node that was created.
 func (m *Machine) create(op *txnlog.Op) {
 	if m.job(op) {
 		return
@@ -116,7 +115,6 @@ func (m *Machine) elsewhere(op *txnlog.Op) {
 	}
 }
 
-// set handles data that was written.
 func (m *Machine) set(op *txnlog.Op) {
 	if m.job(op) {
 		return
@@ -161,7 +159,6 @@ func (m *Machine) set(op *txnlog.Op) {
 	m.touch(q)
 }
 
-// delete handles a node that was deleted.
 func (m *Machine) delete(path string) {
 	name, ok := m.name(path)
 	if !ok {
@@ -182,7 +179,7 @@ func (m *Machine) delete(path string) {
 		return
 	}
 	if i := q.find(node); i >= 0 {
-		m.left(q, q.entries[i], false)
+		m.emitEnd(q, q.entries[i], false)
 		q.remove(i)
 		m.touch(q)
 		m.forget(q)
@@ -218,7 +215,7 @@ func (m *Machine) end(q *queue, i int) {
 	if i < 0 {
 		return
 	}
-	m.left(q, q.entries[i], true)
+	m.emitEnd(q, q.entries[i], true)
 	q.remove(i)
 	m.touch(q)
 	m.forget(q)
@@ -234,7 +231,7 @@ func (m *Machine) ephemeral() (all []*queue) {
 	return all
 }
 
-// forget drops a lock without entries whose node the log has not shown.
+// forget drops a lock that has no entries and whose node the log has not shown.
 func (m *Machine) forget(q *queue) {
 	if len(q.entries) == 0 && q.raw == nil {
 		delete(m.locks, q.name)

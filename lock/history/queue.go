@@ -17,7 +17,7 @@ type queue struct {
 	entries   []*contender // in the order of the queue
 	names     []znode.Name // names of the entries, in the same order
 	ephemeral int          // number of entries that end with their session
-	made      Event        // the event Made that is not emitted yet; without a Kind: none
+	made      Event        // the event Made, until it is emitted; without a Kind: none
 	touched   bool         // it is in Machine.touched
 }
 
@@ -37,7 +37,7 @@ type contender struct {
 	breaker  int64     // the session that force-released it; 0: none
 	doubted  bool      // not seen since a gap in the log
 
-	raw     []byte // data of the last write by its owner, if it is Leased
+	raw     []byte // data of the last write by its owner; empty: decode the next write
 	expires [2]int // begin and end of the number of expires_at in raw; equal: there is none
 }
 
@@ -72,14 +72,14 @@ func (q *queue) remove(i int) {
 	q.entries, q.names = slices.Delete(q.entries, i, i+1), slices.Delete(q.names, i, i+1)
 }
 
-// candidate reports whether the entry stands for election: it leads only once its grant is
-// recorded.
+// candidate reports whether the entry is of a candidate in an election. A candidate leads only once
+// its grant is recorded.
 func (e *contender) candidate() bool {
 	_, ok := e.Record.Metadata[znode.ValueKey]
 	return ok && e.Err == nil
 }
 
-// role returns what the entry asks for.
+// role returns Event.Role of the entry.
 func (e *contender) role(k znode.Kind) string {
 	switch {
 	case e.Role == znode.Shared:
@@ -105,7 +105,8 @@ func (e *contender) ends() time.Time {
 	return e.stamp.Add(e.TTL())
 }
 
-// tell emits an event of a lock. If the event Made is still to be emitted, that comes first.
+// tell emits an event of a lock. If the lock's event Made has not been emitted yet, tell emits Made
+// first.
 func (m *Machine) tell(q *queue, e Event) {
 	m.tellMade(q)
 	m.emit(e)
@@ -134,8 +135,8 @@ func (m *Machine) capacity(q *queue, to int32) {
 	}
 }
 
-// admit emits Granted for the contenders whose turn has come. Before that, it emits Made if that is
-// due, and Vanished for entries that are given up.
+// admit emits Granted for the contenders whose turn has come. Before that, it emits Made if that was
+// not emitted yet, and Vanished for the entries that giveUp removes.
 func (m *Machine) admit(q *queue, stamp time.Time) {
 	m.tellMade(q)
 	m.giveUp(q)
@@ -151,7 +152,7 @@ func (m *Machine) admit(q *queue, stamp time.Time) {
 			c.since = stamp
 			e := m.about(Granted, q, c)
 			if e.By = (Client{}); e.Session != c.session {
-				e.Session = 0 // it is the session of the contender that has left
+				e.Session = 0 // the session of the client whose entry was deleted
 			}
 			m.emit(e)
 			m.record(q, c)
@@ -159,7 +160,8 @@ func (m *Machine) admit(q *queue, stamp time.Time) {
 	}
 }
 
-// giveUp removes the entries that were not seen since a gap, once their leases are over.
+// giveUp removes the entries that were not seen since a gap, once their leases and the grace have
+// ended.
 func (m *Machine) giveUp(q *queue) {
 	for i := len(q.entries) - 1; i >= 0; i-- {
 		c := q.entries[i]
@@ -170,7 +172,7 @@ func (m *Machine) giveUp(q *queue) {
 	}
 }
 
-// vanish removes an entry that has not appeared since a gap, and emits Vanished.
+// vanish removes an entry that the log has not shown since a gap, and emits Vanished.
 func (m *Machine) vanish(q *queue, i int) {
 	if m.txn != nil {
 		e := m.about(Vanished, q, q.entries[i])
@@ -192,7 +194,7 @@ func (m *Machine) enters(c *contender) bool {
 	case c.Overflowed():
 		return false
 	case !c.Leased():
-		return !c.Ours() // a damaged entry of ours is never granted
+		return !c.Ours() // a damaged Holdfast entry is never granted
 	case c.candidate() && !c.Granted():
 		return false
 	}

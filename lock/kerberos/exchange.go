@@ -17,8 +17,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// exchange is the client's side of one exchange: mutual authentication (RFC 4121), and then the
-// choice of no security layer (RFC 4752).
+// exchange is the client's side of the authentication of one connection: mutual authentication
+// (RFC 4121), and then the choice of no security layer (RFC 4752).
 type exchange struct {
 	ticket *ticket
 	proof  types.Authenticator // the authenticator in the first token
@@ -38,7 +38,7 @@ func newExchange(t *ticket) (e *exchange, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The exchange has its own key, because others may use the same ticket.
+	// The exchange has its own key, because other exchanges may use the same ticket.
 	key, err := types.GenerateEncryptionKey(etype)
 	if err != nil {
 		return nil, err
@@ -48,18 +48,19 @@ func newExchange(t *ticket) (e *exchange, err error) {
 	return &exchange{ticket: t, proof: proof, key: key}, nil
 }
 
-// contextFlags returns what stands in place of the authenticator's checksum (RFC 4121, 4.1.1),
-// without channel bindings.
+// contextFlags returns the authenticator's checksum field, which has the flags (RFC 4121, 4.1.1).
+// There are no channel bindings.
 func contextFlags(flags uint32) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 16)
 	b = append(b, make([]byte, 16)...)
 	return binary.LittleEndian.AppendUint32(b, flags)
 }
 
-// Expires returns the ticket's end.
+// Expires returns the time at which the ticket expires.
 func (e *exchange) Expires() time.Time { return e.ticket.end }
 
-// Stale returns why there is no newer ticket, if an older one serves in its place.
+// Stale returns why the exchange uses a ticket that is not fresh: the error of the request for a
+// new one. It returns nil if the ticket is fresh.
 func (e *exchange) Stale() error { return e.stale }
 
 // Advice says what to do if the server refuses the last token. Only the server's log has the reason.
@@ -67,7 +68,7 @@ func (e *exchange) Advice() string {
 	return fmt.Sprintf("see the server's log: its keytab must have the present key of %s (klist -kt; kadmin: ktadd), its clock must be that of the KDC, and its JAAS configuration must name this principal", e.ticket.service)
 }
 
-// Next returns the client's next token.
+// Next returns the client's reply to the server's challenge; nil after the last challenge.
 func (e *exchange) Next(challenge []byte) (token []byte, err error) {
 	defer func() {
 		if err != nil {
@@ -173,7 +174,8 @@ const (
 	noLayer      = 1
 )
 
-// layer takes the server's offer of security layers, and returns the choice of none.
+// layer checks that the server offers to use no security layer, and returns the token with that
+// choice.
 func (e *exchange) layer(token []byte) ([]byte, error) {
 	offer, err := e.unwrap(token)
 	if err != nil {

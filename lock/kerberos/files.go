@@ -40,14 +40,15 @@ func parsePrincipal(text, realm string) (principal, error) {
 // environment is a krb5.conf.
 type environment struct {
 	*config.Config
-	file  string            // paths of the files that it was read from, as in PATH
+	file  string            // paths of its files, separated as in PATH
 	known map[string]string // KDC that answered last, by realm
 }
 
-// realm returns the default realm; it may be empty.
+// realm returns the default realm; "" if there is none.
 func (e *environment) realm() string { return e.LibDefaults.DefaultRealm }
 
-// service returns the principal of the service on the host.
+// service returns the principal of the service on the host, in the realm that [domain_realm] has for
+// the host, or else in clientRealm.
 func (e *environment) service(service, host, clientRealm string) principal {
 	realm := e.ResolveRealm(host)
 	if realm == "" {
@@ -133,7 +134,7 @@ func addSections(sections map[string][]string, file string, depth int) error {
 				return fmt.Errorf("%s: %s: %w", file, line, err)
 			}
 		case section == "libdefaults" && strings.HasPrefix(line, "dns_canonicalize_hostname"):
-			// It has no effect, and the library fails on its value "fallback".
+			// This setting has no effect here, and the library fails on its value "fallback".
 		default:
 			sections[section] = append(sections[section], line)
 		}
@@ -141,7 +142,8 @@ func addSections(sections map[string][]string, file string, depth int) error {
 	return nil
 }
 
-// include adds the file at, or all files of the folder at whose names MIT Kerberos accepts.
+// include adds the file at. If dir is set, it adds the files of the folder at whose names MIT
+// Kerberos accepts.
 func include(sections map[string][]string, at string, dir bool, depth int) error {
 	if !dir {
 		return addSections(sections, at, depth+1)
@@ -203,7 +205,8 @@ func readKeytab(path string, client principal) (keys *keytab.Keytab, err error) 
 	return keys, nil
 }
 
-// readCache returns the client's own ticket in a credential cache, expired or not.
+// readCache returns the ticket-granting ticket in a credential cache, expired or not: of several,
+// the last to expire.
 func readCache(setting, client, realm string) (t *ticket, err error) {
 	at := path(setting, "KRB5CCNAME", fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid()))
 	const remedy = "run kinit, name the cache in zookeeper.sasl.ccache (CCache) or KRB5CCNAME, or configure a keytab"
@@ -262,7 +265,7 @@ type ticket struct {
 	from            string // path of the credential cache that it is from, if any
 }
 
-// valid reports whether there is a ticket that has not expired.
+// valid reports whether the ticket is not nil and has not expired.
 func (t *ticket) valid(now time.Time) bool { return t != nil && now.Before(t.end) }
 
 // fresh reports whether less than half of the ticket's time is over.

@@ -32,7 +32,7 @@ var aes = []int32{
 	etypeID.AES256_CTS_HMAC_SHA384_192, etypeID.AES128_CTS_HMAC_SHA256_128,
 }
 
-// loginService is the principal of the KDC itself.
+// loginService returns the principal of a realm's ticket-granting service.
 func loginService(realm string) principal {
 	return principal{types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}}, realm}
 }
@@ -158,7 +158,7 @@ func requestService(ctx context.Context, env *environment, login *ticket, servic
 	return nil, denied(fmt.Errorf("the way to %s leads over more than %d realms: correct [domain_realm] in %s", service, mostReferrals, env.file))
 }
 
-// requestTicket gets one ticket from the KDC that the login is for.
+// requestTicket gets one ticket from the KDC that accepts the login's ticket.
 func requestTicket(ctx context.Context, env *environment, login *ticket, service principal) (*ticket, error) {
 	cfg := *env.Config
 	cfg.LibDefaults.Canonicalize = true // permits referrals
@@ -218,8 +218,9 @@ func (e *noKDC) Error() string {
 
 func (e *noKDC) Unwrap() []error { return e.tries }
 
-// ask sends a request to the KDCs of a realm, one after the other, and returns the first answer. If
-// that is an error, ask fails with the [messages.KRBError]; if no KDC answers, with a noKDC.
+// ask sends a request to the KDCs of a realm, by TCP and then by UDP, until one answers. If the
+// answer is an error, ask fails with the [messages.KRBError]; if no KDC answers, with a noKDC. An
+// error that says "unavailable" or "too big for UDP" counts as no answer.
 func ask(ctx context.Context, env *environment, realm string, request []byte) ([]byte, error) {
 	servers, err := kdcs(ctx, env, realm)
 	if err != nil {
@@ -231,7 +232,7 @@ func ask(ctx context.Context, env *environment, realm string, request []byte) ([
 	failed := &noKDC{realm: realm}
 	for i, network := range []string{"tcp", "udp"} {
 		for j, server := range servers {
-			// Each try leaves time for the others.
+			// Each try leaves time for the tries after it.
 			limit := kdcTimeout
 			if end, ok := ctx.Deadline(); ok {
 				limit = min(limit, time.Until(end)/time.Duration((2-i)*len(servers)-j))
@@ -263,7 +264,7 @@ func ask(ctx context.Context, env *environment, realm string, request []byte) ([
 // lookupSRV asks DNS. Tests replace it.
 var lookupSRV = net.DefaultResolver.LookupSRV
 
-// kdcs returns the addresses of a realm's KDCs.
+// kdcs returns the addresses of a realm's KDCs: those in krb5.conf, or else those in DNS.
 func kdcs(ctx context.Context, env *environment, realm string) (servers []string, err error) {
 	for _, r := range env.Realms {
 		if r.Realm == realm {
@@ -294,7 +295,7 @@ func kdcs(ctx context.Context, env *environment, realm string) (servers []string
 	return nil, unknown(fmt.Sprintf("DNS does not tell (%v)", err))
 }
 
-// askOne sends a request to one KDC.
+// askOne sends a request to one KDC, and returns its answer.
 func askOne(ctx context.Context, limit time.Duration, network, server string, request []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

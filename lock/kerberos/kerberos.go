@@ -9,25 +9,25 @@
 //
 // The client logs in with a keytab, or uses a credential cache that kinit or another program keeps
 // fresh. It proves its name to the server and requires the server's proof, as ZooKeeper's Java
-// client does. Then it asks for no security layer: use TLS, or the requests themselves can be
-// read and changed on the network.
+// client does. Then it asks for no security layer. So use TLS: otherwise the requests can be read
+// and changed on the network.
 //
 // # Service principal
 //
-// The server's principal is zookeeper/HOST@REALM. HOST is the host as it stands in the list of
-// servers, in lower case: name the servers as their principals do. DNS is not asked for another
-// name, because a forged answer could choose the server. REALM is the one that
-// [domain_realm] in krb5.conf has for the host, or else the client's.
+// The server's principal is zookeeper/HOST@REALM. HOST is the host from the list of servers, in
+// lower case: name the servers there as their principals do. The client does not ask DNS for
+// another name, because a forged answer could choose the server. REALM is the realm that
+// [domain_realm] in krb5.conf has for the host, or else the client's realm.
 //
 // # Tickets
 //
-// A ticket is used for new connections until half of its time is over. Then the next connection
-// gets a new one, from a new login if necessary. While no KDC answers, an older ticket serves
-// until its end. The keytab, the credential cache and krb5.conf are read again each time, so
-// changes need no restart.
+// New connections use a ticket until half of its time is over. Then the next connection gets a new
+// ticket, with a new login if necessary. While the client cannot get a new ticket, it uses the old
+// one until that expires. The client reads krb5.conf and the credential cache again for each
+// connection, and the keytab for each login. So changes of these files need no restart.
 //
-// The KDC is asked by TCP, and then by UDP; without an entry in [realms], DNS is asked for it.
-// Session keys are of AES: RC4 and DES are not supported.
+// The client sends requests to the KDC by TCP, and then by UDP. If [realms] has no KDC of the
+// realm, the client asks DNS for one. Session keys are of AES: RC4 and DES are not supported.
 package kerberos
 
 import (
@@ -46,11 +46,11 @@ import (
 
 // Config has the settings of a [Mechanism]. The zero value uses the credential cache of this user.
 type Config struct {
-	// Principal is the client's, as name@REALM or name/host@REALM. Without a realm, default_realm
-	// of krb5.conf applies. It is required with Keytab. With a credential cache, the default
-	// is the cache's principal, and another one is refused.
+	// Principal is the client's principal, name@REALM or name/host@REALM. Without a realm,
+	// default_realm of krb5.conf applies. Principal is required with Keytab. Without Keytab the
+	// default is the credential cache's principal, and Start refuses a different one.
 	Principal string
-	// Keytab is the file with the principal's keys. Without one, a credential cache is used.
+	// Keytab is the file with the principal's keys. If it is empty, CCache is used.
 	Keytab string
 	// CCache is the credential cache, as FILE:path or path. The default is KRB5CCNAME in the
 	// environment, or else /tmp/krb5cc_UID. Other kinds of caches are not supported.
@@ -62,8 +62,9 @@ type Config struct {
 	Service string
 }
 
-// Mechanism authenticates clients with Kerberos. Several clients may share it, so that they share
-// its tickets. It needs no Close: it has no goroutines, and no connections between logins.
+// Mechanism authenticates clients with Kerberos. It is safe for concurrent use. If several clients
+// share it, they share its tickets. It needs no Close: it has no goroutines, and no connections
+// after a request to the KDC.
 type Mechanism struct {
 	cfg  Config
 	turn chan struct{} // held by the goroutine that uses the fields below
@@ -75,8 +76,8 @@ type Mechanism struct {
 
 var _ lock.SASL = (*Mechanism)(nil)
 
-// New returns a mechanism. It checks the settings, but reads no file and asks no KDC: that is left
-// to the connections. An error matches [lock.ErrInvalid].
+// New returns a mechanism. It checks the settings, but reads no file and asks no KDC: each
+// connection does. An error matches [lock.ErrInvalid].
 func New(cfg Config) (*Mechanism, error) {
 	cfg.Service = cmp.Or(cfg.Service, "zookeeper")
 	switch _, err := parsePrincipal(cfg.Principal, "DEFAULT.REALM"); {
@@ -104,9 +105,9 @@ func invalid(what, value, rule string) error {
 	return fmt.Errorf("kerberos: %s %q: %s: %w", what, value, rule, lock.ErrInvalid)
 }
 
-// Start gets a ticket for the server, and begins an exchange with it. Errors say what to do. They
-// match [lock.ErrDenied], unless it is worth trying again: no KDC answers, or the KDC does not know
-// this server.
+// Start gets a ticket for the server, and begins the exchange that authenticates a connection.
+// Errors say what to do. They match [lock.ErrDenied] unless another try, or another server, may
+// succeed: for example if no KDC answers, or if the KDC does not know this server.
 func (m *Mechanism) Start(ctx context.Context, server string) (lock.SASLExchange, error) {
 	select {
 	case m.turn <- struct{}{}:
@@ -176,7 +177,7 @@ func (m *Mechanism) freshTicket(ctx context.Context, host string) (*ticket, erro
 	return t, err
 }
 
-// client returns the client's principal.
+// client returns the client's principal: that of the cached ticket, or else the configured one.
 func (m *Mechanism) client(env *environment, cached *ticket) (principal, error) {
 	if cached != nil {
 		return cached.client, nil
@@ -206,20 +207,21 @@ func (m *Mechanism) request(ctx context.Context, env *environment, client, servi
 	return requestService(ctx, env, login, service)
 }
 
-// denied marks an error that another try cannot mend.
+// denied makes an error match lock.ErrDenied: another try would fail too.
 func denied(err error) error { return &deniedError{err} }
 
 type deniedError struct{ error }
 
 func (e *deniedError) Unwrap() []error { return []error{e.error, lock.ErrDenied} }
 
-// path returns the setting, the environment variable's value, or the default.
+// path returns the setting, the environment variable's value, or the default: the first that is not
+// empty.
 func path(setting, variable, otherwise string) string {
 	return cmp.Or(setting, os.Getenv(variable), otherwise)
 }
 
-// recovered turns a panic of the Kerberos library, which does not check all lengths of what files,
-// KDCs and servers contain, into an error.
+// recovered turns a panic of the Kerberos library into an error. The library does not check all
+// lengths in files, and in the messages of KDCs and servers.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = errors.Join(*err, fmt.Errorf("undecodable: %v", r))

@@ -17,7 +17,8 @@ const (
 	permAll    = 31
 )
 
-// permits reports whether an ACL gives any of the permissions to a connection with that identity.
+// permits reports whether an ACL gives any of the permissions in perm to a connection with one of
+// the identities.
 func permits(acl []ACL, perm int32, identity []ACL) bool {
 	for _, a := range acl {
 		if a.Perms&perm == 0 {
@@ -51,7 +52,7 @@ func shownACL(acl []ACL, identity []ACL) []ACL {
 }
 
 // resolveACL checks an ACL from a client, drops duplicates and replaces the scheme "auth" by the
-// connection's identities.
+// connection's identities. It returns false if the ACL is empty or invalid.
 func (p *preparer) resolveACL(acl []ACL) ([]ACL, bool) {
 	var resolved []ACL
 	for i, a := range acl {

@@ -2,12 +2,12 @@ package locktest
 
 import "time"
 
-// containerInterval is the time that an empty container stays. By default servers look for empty
-// containers once a minute.
+// containerInterval is the time after which an empty container is deleted. By default servers look
+// for empty containers once a minute.
 const containerInterval = time.Minute
 
 // tendContainers deletes the containers that a transaction leaves empty, if they are still empty
-// after the interval. A container that never had a child stays.
+// after the interval. A container that never had a child is not deleted.
 func (e *Ensemble) tendContainers(x *txn) {
 	for _, c := range x.changes {
 		if c.code == opDelete && e.isEmptyContainer(parentOf(c.path)) {

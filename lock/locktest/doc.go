@@ -17,7 +17,7 @@
 //	ens.StopLeader()                             // another member leads, in a new epoch
 //	ens.Lag(member, 3*time.Second)               // a follower serves stale data
 //	ens.LoseWatches("worker-1")                  // its watches silently never fire
-//	ens.Forget()                                 // the servers come back without their data
+//	ens.Forget()                                 // the servers restart without their data
 //	ens.Intercept(func(r locktest.Request) locktest.Fault {
 //		if r.Label == "worker-1" && r.Number == 7 {
 //			return locktest.Fault{Drop: locktest.AfterApply} // applied, and the reply lost
@@ -50,7 +50,7 @@
 //
 // The ensemble is deterministic: events of the same instant always happen in the same order, as
 // far as the clients' goroutines are deterministic. It needs no goroutine: it serves a request in
-// the call that wrote it, or when a timer says that the request arrives.
+// the call that wrote it, or in the call of a timer when the request arrives.
 //
 // # With go-zookeeper
 //
@@ -74,7 +74,7 @@
 //     it makes the transaction.
 //   - Sequences, from the parent's counter, which stops at 2147483647. Within a multi it
 //     continues from there, and turns negative. On a real server that also happens to requests
-//     prepared while others are not yet applied; here there are none.
+//     prepared while earlier ones are not yet applied; here that does not occur.
 //   - A multi is all or nothing, with one zxid. Failed writes take a zxid, too. A request that
 //     cannot be decoded does not, as since 3.9.
 //   - Watches on data, existence and children; one-shot, one for each

@@ -15,8 +15,8 @@ import (
 
 // Options are the settings of an ensemble. The zero value is a single server without delays.
 type Options struct {
-	// Members is the number of servers; 0 means one. A single one behaves like a standalone
-	// server: its zxids have epoch 0, and keep it.
+	// Members is the number of servers, at most 254; 0 means one. A single server behaves like a
+	// standalone one: all its zxids have epoch 0.
 	Members int
 
 	// MinSessionTimeout and MaxSessionTimeout limit the session timeouts of clients. 0 means no
@@ -164,7 +164,8 @@ func Start(t testing.TB, opts Options) *Ensemble {
 	return e
 }
 
-// Close ends all connections, timers and listeners. Later calls do nothing. A later dial fails.
+// Close ends all connections, timers and listeners. After it, dials fail. A second Close does
+// nothing.
 func (e *Ensemble) Close() {
 	e.lock()
 	defer e.unlock()

@@ -15,7 +15,7 @@ type label struct {
 	name   string
 	frozen bool
 	cutOff map[*member]bool // members that Partition cuts it off from
-	number int              // number of its last request
+	number int              // number of its last request, see Request.Number
 	counts Counts
 }
 
@@ -35,8 +35,8 @@ func (e *Ensemble) Dial(network, address string, timeout time.Duration) (net.Con
 	return e.dial("", address, timeout)
 }
 
-// Dialer returns a zk.Dialer whose connections have that label. Faults and counters name a client
-// by its label.
+// Dialer returns a zk.Dialer whose connections have the label. Faults and counters name a client by
+// its label.
 func (e *Ensemble) Dialer(label string) func(network, address string, timeout time.Duration) (net.Conn, error) {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		return e.dial(label, address, timeout)
@@ -136,7 +136,7 @@ func (e *Ensemble) Cut(label string) {
 
 // Partition cuts a client off from some members, or from all if none is named. Bytes and closes
 // of connections are held in both directions until [Ensemble.Heal], and dials hang until their
-// timeout. Neither side notices at once: after their timeouts the member ends the session, and
+// timeout. Neither side notices at once: after their timeouts the leader ends the session, and
 // the client its connection.
 func (e *Ensemble) Partition(label string, servers ...string) error {
 	members := e.members
@@ -170,8 +170,8 @@ func (e *Ensemble) Heal(label string) {
 }
 
 // Freeze makes a client's connections look as if its process were stopped. Bytes are held in both
-// directions, and no deadline of a connection or dial passes, until [Ensemble.Thaw]. The members
-// do not notice, and end its session after its timeout.
+// directions, and no deadline of a connection or dial passes, until [Ensemble.Thaw]. The members do
+// not notice; the leader ends the client's session after its timeout.
 func (e *Ensemble) Freeze(label string) { e.freeze(label, true) }
 
 // Thaw ends a [Ensemble.Freeze]. Held bytes arrive, in order, and deadlines are delayed by the
@@ -215,9 +215,9 @@ func (e *Ensemble) latencyFor(l *label, m *member) time.Duration {
 
 func (e *Ensemble) latencyOf(s *serverConn) time.Duration { return e.latencyFor(s.label, s.member) }
 
-// ExpireSession ends a session now, as the leader does after its timeout. Its ephemeral nodes are
-// deleted, and its connection closes when its member has applied that. It returns false if there
-// is no such session, or no leader.
+// ExpireSession ends a session now, as the leader does after the session's timeout, and deletes its
+// ephemeral nodes. The session's connection ends when its member has applied the transaction.
+// ExpireSession returns false if there is no such session, or no leader.
 func (e *Ensemble) ExpireSession(id int64) bool {
 	e.lock()
 	defer e.unlock()
@@ -257,11 +257,11 @@ func (e *Ensemble) LoseWatches(label string) int {
 	return n
 }
 
-// Forget makes the ensemble lose all its data, like servers that come back without their disks.
-// Nodes and sessions are gone, and epochs and transactions are numbered from the start. All
-// connections are cut. A client that has seen a later transaction is refused, its handshake
-// closed without an answer, until there is one as late. A client whose session is gone gets a new
-// one. Clocks and stopped members stay as they are.
+// Forget makes the ensemble lose all its data, like servers that restart without their disks. All
+// nodes and sessions are lost, and epochs and transactions are numbered from the start. All
+// connections are cut. If a client has seen a later transaction than a member has, the member
+// ends the connection at the handshake, without an answer. Otherwise the client gets a new session.
+// Clocks and stopped members stay as they are.
 func (e *Ensemble) Forget() {
 	e.lock()
 	defer e.unlock()
@@ -341,9 +341,9 @@ type Request struct {
 // A Fault changes the handling of a request. The zero value changes nothing.
 type Fault struct {
 	// Delay delays the request, and all later requests of its connection behind it. The request
-	// is applied even if the connection ends meanwhile, unless the member ended it, or the
-	// session has come back on another connection by then. A real server, too, serves an earlier
-	// connection's requests before that, or never.
+	// is applied even if the client ends the connection meanwhile. It is not applied if the member
+	// has ended the connection, or if the session has another connection by then: a real server
+	// never applies a request after the session has reconnected.
 	Delay time.Duration
 	// Drop closes the connection without a reply, before or after the request is applied.
 	Drop Drop
@@ -369,10 +369,10 @@ const (
 	AfterApply       // the reply is lost
 )
 
-// Intercept calls hook for each later request except handshakes and pings, when its turn has
-// come, before it is applied; nil ends that. The hook may call the ensemble. It may be called
-// from several goroutines concurrently, mostly those that wrote the requests. While it runs,
-// later requests of the same connection wait.
+// Intercept calls hook for each later request except handshakes and pings, before the member
+// handles the request; nil ends that. The hook may call the ensemble. It may be called from several
+// goroutines concurrently, mostly from those that wrote the requests. While it runs, later requests
+// of the same connection wait.
 func (e *Ensemble) Intercept(hook func(Request) Fault) {
 	e.lock()
 	defer e.unlock()
@@ -394,7 +394,6 @@ func (e *Ensemble) faultFor(s *serverConn, r *request) Fault {
 	return hook(req)
 }
 
-// paths returns the paths in a request.
 func (r *request) paths() []string {
 	switch r.code {
 	case opMulti:

@@ -90,7 +90,6 @@ func (m *member) catchUp(d time.Duration) {
 	m.schedule()
 }
 
-// catchUpAll applies all queued transactions.
 func (m *member) catchUpAll() { m.catchUp(math.MaxInt64) }
 
 // apply applies a transaction to the member's view. First it fires watches, then it answers the
@@ -111,7 +110,7 @@ func (m *member) apply(x *txn) {
 	}
 }
 
-// disconnect ends the connections of all its clients.
+// disconnect ends all connections of the member.
 func (m *member) disconnect(why string) {
 	for _, s := range slices.Clone(m.e.conns) {
 		if s.member == m && !s.closed {
@@ -211,9 +210,9 @@ func (e *Ensemble) callElection() {
 	}
 }
 
-// elect makes the running member with the latest transaction the leader, the last one in order if
-// there are several, and begins a new epoch. A majority knows each acknowledged write, so at
-// least one running member does.
+// elect makes the running member with the latest transaction the leader; of several the last one in
+// order. Unless the ensemble is a single server, it begins a new epoch. A majority knows each
+// acknowledged write, so at least one running member does.
 func (e *Ensemble) elect() {
 	for _, m := range e.members {
 		if m.running {
@@ -238,7 +237,7 @@ func (e *Ensemble) elect() {
 	}
 	e.trace(Event{Kind: "lead", Member: e.leader.addr, Zxid: e.leader.tree.zxid})
 	for _, sess := range e.sessionsByID() {
-		// The new leader does not know when the session was last heard of: its timeout begins anew.
+		// The new leader does not know when the session last sent a message: its timeout begins again.
 		sess.owner, sess.heard = nil, time.Now()
 		e.watchOver(sess)
 	}

@@ -49,8 +49,8 @@ func (e *Ensemble) Dump(path string) []Node {
 }
 
 // Transactions returns the number of transactions since the ensemble was made: one for each
-// write, failed ones included, for each session created or ended, and for each
-// [Ensemble.SetSequence].
+// write, failed ones included, for each session created or ended, for each container deleted, and
+// for each [Ensemble.SetSequence] and [Ensemble.SetConfig].
 func (e *Ensemble) Transactions() int64 {
 	e.lock()
 	defer e.unlock()
@@ -67,7 +67,7 @@ func (e *Ensemble) Observe(f func(txnlog.Txn)) {
 	e.observer = f
 }
 
-// observe reports a transaction.
+// observe passes a transaction to the observer, if there is one.
 func (e *Ensemble) observe(x *txn) {
 	if e.observer == nil {
 		return
@@ -128,7 +128,7 @@ type Counts struct {
 	BytesToClient   int64
 }
 
-// Total returns the number of all requests.
+// Total returns the sum of Requests: without handshakes and pings.
 func (c Counts) Total() int {
 	n := 0
 	for _, count := range c.Requests {
@@ -167,9 +167,16 @@ func (l *label) count(r *request) {
 // An Event is an event for [Ensemble.Trace].
 type Event struct {
 	Time time.Time
-	// Kind is "request" (answered, dropped, or served after its connection had ended), "watch"
-	// (an event was sent), "connect", "disconnect", "expire", "lead", "stop", "start" or
-	// "forget".
+	// Kind is one of:
+	//
+	//   - "request": a request was answered, dropped, or served after its connection had ended
+	//   - "watch": a watch's event was sent
+	//   - "connect": a handshake was answered; Note has the session, with id 0 if it was refused
+	//   - "disconnect": a connection has ended; Note says why
+	//   - "expire": the leader has ended Session
+	//   - "lead": Member became the leader
+	//   - "stop", "start": Member was stopped or started
+	//   - "forget": [Ensemble.Forget] was called
 	Kind    string
 	Member  string
 	Label   string
@@ -177,7 +184,7 @@ type Event struct {
 	Number  int    // number of the request; 0 for a ping
 	Op      string // operation; for a watch "created", "deleted", "changed" or "children"
 	Paths   []string
-	Zxid    int64 // last transaction of the member when it answered
+	Zxid    int64 // last transaction of Member when it answered, or began to lead
 	Code    int32 // ZooKeeper's error code of the reply
 	Note    string
 }
@@ -216,7 +223,7 @@ func (ev Event) String() string {
 	return b.String()
 }
 
-// Trace calls f for each later event, in order; nil ends that. It is called with the ensemble
+// Trace calls f for each later event, in order; nil ends that. f is called with the ensemble
 // locked, so it must not call the ensemble.
 func (e *Ensemble) Trace(f func(Event)) {
 	e.lock()

@@ -118,7 +118,7 @@ func (c *clientConn) Close() error {
 	return nil
 }
 
-// finish makes every later call fail. It reports whether it was the first to do so.
+// finish closes the client's end: every later call fails. It returns false if it was closed before.
 func (c *clientConn) finish() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,8 +220,8 @@ func (addr) Network() string  { return "tcp" }
 func (a addr) String() string { return string(a) }
 
 // A deadline limits waits on a condition. Clients move it with each packet, so moving it costs
-// nothing: a timer is armed only for a wait. If it was armed for an earlier deadline, it wakes the
-// waiter too early, which then waits again.
+// nothing: a timer is armed only for a wait. If the timer was armed for an earlier deadline, it
+// wakes the waiter too early, and the waiter waits again.
 type deadline struct {
 	at    time.Time // zero: none
 	armed time.Time // time at which the timer fires; zero: not armed

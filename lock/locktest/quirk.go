@@ -13,7 +13,8 @@ type Quirks struct {
 	// OwnSequence numbers each child within a transaction without counting the earlier children
 	// of the same transaction, like servers before 3.4.6.
 	OwnSequence bool
-	// NoVersions makes every version fit.
+	// NoVersions makes the members accept any version in a conditional write or delete, and in a
+	// check.
 	NoVersions bool
 	// StuckClock stamps all writes with the time at which the ensemble was made.
 	StuckClock bool
@@ -30,7 +31,7 @@ func (e *Ensemble) stamp(taken *member) int64 {
 	return time.Now().Add(e.leader.clock).UnixMilli()
 }
 
-// fits reports whether the expected version is the node's.
+// fits reports whether a request with the expected version passes; -1 passes always.
 func (p *preparer) fits(expected, version int32) bool {
 	return expected == -1 || expected == version || p.quirks.NoVersions
 }

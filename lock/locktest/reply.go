@@ -112,7 +112,7 @@ func (s *serverConn) authenticate(p pending) {
 	s.end()
 }
 
-// noSASL answers a client's token without one, as a server without SASL does.
+// noSASL answers a client's SASL token with no token, as a server without SASL does.
 func (s *serverConn) noSASL(p pending) {
 	s.e.out.header(p.xid, 0, codeOK)
 	s.e.out.int32(-1)

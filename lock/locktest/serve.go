@@ -25,7 +25,7 @@ func (e *Ensemble) Serve(l net.Listener, member string) error {
 	if err != nil {
 		return err
 	}
-	if !e.closes(l) {
+	if !e.register(l) {
 		return nil
 	}
 	var relays sync.WaitGroup
@@ -49,13 +49,13 @@ func (e *Ensemble) Serve(l net.Listener, member string) error {
 const acceptAgain = 10 * time.Millisecond
 
 // isTransient reports whether the listener can continue: the process has no free file descriptor
-// at the moment, or the client has gone again.
+// at the moment, or the client has already closed its connection.
 func isTransient(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
 }
 
-// closes registers the listener for Close. It returns false if the ensemble is already closed.
-func (e *Ensemble) closes(l net.Listener) bool {
+// register records the listener, so that Close closes it. It returns false if the ensemble is already closed.
+func (e *Ensemble) register(l net.Listener) bool {
 	e.lock()
 	defer e.unlock()
 	e.listeners = append(e.listeners, l)

@@ -9,9 +9,9 @@ import (
 // A serverConn is a member's end of a connection. The ensemble's lock guards it.
 //
 // Frames become requests in arrivals. serve takes them in turn: it asks for the fault, and sends
-// writes to the leader. All requests then wait in inFlight until the member has applied the
-// transactions that they need. So replies keep the order of the requests, and a read sees the
-// writes before it.
+// writes to the leader. Then requests wait in inFlight until the member has applied the transactions
+// that they need. So replies keep the order of the requests, and a read sees the writes before it.
+// Only a setAuth and a SASL token are answered at once.
 type serverConn struct {
 	e      *Ensemble
 	member *member
@@ -253,7 +253,7 @@ func (s *serverConn) drain() {
 	}
 }
 
-// finish answers a request.
+// finish answers a request whose transaction the member has applied.
 func (s *serverConn) finish(p pending) {
 	if p.done != nil {
 		p.done()
@@ -280,7 +280,7 @@ func (s *serverConn) sendAfter(frame []byte, delay time.Duration) {
 	s.out.send(frame, false, s.e.latencyOf(s)+delay)
 }
 
-// delivered passes arrived bytes to the client.
+// delivered passes arrived bytes, or the end of the connection, to the client.
 func (s *serverConn) delivered(b []byte, end bool) {
 	if !end {
 		s.client.arrive(b, nil)

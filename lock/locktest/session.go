@@ -18,7 +18,8 @@ type session struct {
 	label    string    // label of its last connection
 }
 
-// handshake handles the first frame of a connection: it creates a session, or attaches one again.
+// handshake handles the first frame of a connection: it creates a session, or attaches an existing
+// one to the connection.
 func (s *serverConn) handshake(r *request) {
 	req := &r.connect
 	if s.closed || r.malformed {
@@ -47,7 +48,8 @@ func (s *serverConn) handshake(r *request) {
 	}})
 }
 
-// reattach attaches a session to a new connection.
+// reattach attaches the session that a client asks for to its new connection. If there is no such
+// session, or the password is wrong, it refuses the handshake.
 func (s *serverConn) reattach(req *connectRequest, timeout time.Duration) {
 	if old := s.member.conns[req.session]; old != nil {
 		old.trace("disconnect", "the client has another connection")
@@ -113,15 +115,15 @@ func (e *Ensemble) newSession(timeout time.Duration) *session {
 	return sess
 }
 
-// touch records that the session of a connection was heard of.
+// touch records that the session of a connection has sent a message.
 func (e *Ensemble) touch(s *serverConn) {
 	if sess := e.sessions[s.session]; sess != nil {
 		sess.heard = time.Now()
 	}
 }
 
-// watchOver ends a session that was not heard of for its timeout. Its alarm is not moved at each
-// request: it goes off, and is set again.
+// watchOver ends a session that has sent no message for its timeout. A request does not move the
+// session's alarm: the alarm goes off, and is set again.
 func (e *Ensemble) watchOver(sess *session) {
 	if sess.alarm != nil {
 		sess.alarm.stop()
@@ -139,7 +141,7 @@ func (e *Ensemble) watchOver(sess *session) {
 	})
 }
 
-// expire ends a session, as the leader decides.
+// expire ends a session by a transaction of the leader.
 func (e *Ensemble) expire(sess *session) {
 	e.trace(Event{Kind: "expire", Session: sess.id, Label: sess.label})
 	x := e.begin(sess.id, nil)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A txn is a transaction of the log: the result of a client's request. A failed one changes
-// nothing, but is also in the log.
+// A txn is a transaction of the log, for a client's request or made by the leader itself. A failed
+// one changes nothing, but is also in the log.
 type txn struct {
 	zxid    int64
 	time    int64     // milliseconds since 1970, by the leader's clock

@@ -40,8 +40,8 @@ func (w watchTable) drop(s *serverConn, k watchKey) {
 // A connection that watches both data and children of a deleted node gets one event.
 func (w watchTable) fire(kind int32, path string) {
 	k := watchKey{path: path, children: kind == nodeChildrenChanged}
-	told := w.take(k)
-	for _, s := range told {
+	notified := w.take(k)
+	for _, s := range notified {
 		s.sendEvent(kind, path)
 	}
 	if kind != nodeDeleted {
@@ -49,7 +49,7 @@ func (w watchTable) fire(kind int32, path string) {
 	}
 	k.children = true
 	for _, s := range w.take(k) {
-		if !slices.Contains(told, s) {
+		if !slices.Contains(notified, s) {
 			s.sendEvent(kind, path)
 		}
 	}
@@ -100,8 +100,8 @@ func (s *serverConn) reset(r *setWatchesRequest) {
 	}
 }
 
-// watchers answers a checkWatches or removeWatches: it checks whether the connection has such
-// watches of a path, and removes them for a removeWatches.
+// watchers answers a checkWatches or removeWatches. It returns codeNoWatcher if the connection has
+// no watch of the kind on the path. For a removeWatches it removes the watches.
 func (s *serverConn) watchers(r *request) int32 {
 	code := codeNoWatcher
 	for _, k := range []watchKey{{path: r.path}, {path: r.path, children: true}} {

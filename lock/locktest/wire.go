@@ -38,7 +38,7 @@ const (
 	opAddWatch      = 106
 	opWhoAmI        = 107
 
-	// These codes are never on the wire.
+	// Codes that are never on the wire.
 	opConnect     = -1000
 	opSetSequence = -1001
 )
@@ -336,7 +336,7 @@ type encoder struct{ b []byte }
 // start begins a frame. It reuses the memory of the last one.
 func (e *encoder) start() { e.b = append(e.b[:0], 0, 0, 0, 0) }
 
-// frame ends the frame.
+// frame completes the frame and returns it. The next start overwrites its memory.
 func (e *encoder) frame() []byte {
 	binary.BigEndian.PutUint32(e.b, uint32(len(e.b)-4))
 	return e.b

@@ -47,7 +47,7 @@ func (e *Ensemble) word(m *member, word string, listener net.Addr) string {
 	return ""
 }
 
-// connections returns the number of a member's connections.
+// connections returns the number of a member's open connections.
 func (e *Ensemble) connections(m *member) int {
 	n := 0
 	for _, s := range e.conns {

@@ -88,8 +88,8 @@ func Default() *Config {
 // maxFile is the size limit of a configuration file, in bytes.
 const maxFile = 1 << 20
 
-// Load reads a configuration file. If the file cannot be read, the error is the operating system's.
-// Otherwise it is a [*ConfigError] with all mistakes.
+// Load reads a configuration file. If the file cannot be read, the error wraps the operating
+// system's. Otherwise it is a [*ConfigError] with all mistakes.
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -51,10 +51,9 @@ type field struct {
 	key   string
 	tag   reflect.StructTag
 	to    reflect.Value
-	below []field // those of the mapping that the field holds; of all fields that share the key
+	below []field // fields of the mapping that the field holds, also those of fields with the same key
 }
 
-// newField returns the field at to, with that tag.
 func newField(to reflect.Value, tag reflect.StructTag) field {
 	f := field{key: tag.Get("key"), tag: tag, to: to}
 	if to.Kind() == reflect.Struct && to.Type() != reflect.TypeFor[Pattern]() {
@@ -142,7 +141,6 @@ func (d *decoder) decode(f field, path string, n ast.Node) {
 	}
 }
 
-// list decodes a sequence into a slice.
 func (d *decoder) list(f field, path string, n ast.Node) {
 	s, ok := n.(*ast.SequenceNode)
 	if !ok {

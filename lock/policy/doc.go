@@ -29,21 +29,23 @@
 //	a worker that restarts and continues                       30s      Hold.Detach for the restart
 //	once a minute, on any one of several hosts                 30s      holdfast run --tick
 //
-// The session timeout does not affect locks. A client gives up a stalled connection after two
-// thirds of it, so a shorter TTL may cost holds before the client tries another server; the client
-// logs a warning. Servers usually raise a timeout below 4 s, twice the usual tickTime.
+// The session timeout does not end holds. But a client leaves a stalled connection only after two
+// thirds of the session timeout. With a shorter TTL, a hold may be lost before the client tries
+// another server; the client logs a warning. Servers usually raise a timeout below 4 s, twice the
+// usual tickTime.
 //
-// The grace must be longer than any step that the clock of ZooKeeper's leader makes while it leads.
-// 2 s suffices if ntpd or chrony slews the clock. "holdfast doctor" reports the grace that the
-// servers require.
+// The grace is the time that other clients wait after a lease has expired before they delete the
+// entry. It must be longer than any step of the clock of ZooKeeper's leader while it leads. 2 s
+// suffices if ntpd or chrony slews the clock. "holdfast doctor" reports the grace that the servers
+// require.
 //
 // max_hold ends holds of processes that hang but still renew: set it to a few times the longest
 // duration of the work. max_ttl limits lock.WithTTL, and so the harm of a wrong value there.
 //
-// A short TTL costs writes: a client renews each hold three times in a TTL, up to hundreds in one
+// A short TTL costs writes: a client renews each hold three times in a TTL, and many holds in one
 // transaction. The TTL must also be long compared with the round trip to the servers. A waiter
-// enters only with half of its lease left. If a write and a list together take half a TTL, it may
-// wait for long although no contender is ahead.
+// enters only while at least half of its lease is left. If a write and a list together take half a
+// TTL, the waiter may wait for long although no contender is ahead.
 //
 // # Patterns
 //

@@ -26,7 +26,8 @@ type Auth struct {
 
 // TLS has the settings of encrypted connections to the servers. The zero value trusts the machine's
 // certificate authorities and presents no certificate. Each connection reads the certificate and its
-// key again, so you can replace them. If they cannot be read, the connection uses the last ones.
+// key again, so you can replace them. If it cannot read them, it uses those that [Config.Options]
+// has read.
 type TLS struct {
 	CAFile   string `key:"ca_file" rule:"path"`               // certificates of the authorities to trust
 	CertFile string `key:"cert_file" rule:"path"`             // the client's certificate, if servers require one
@@ -35,9 +36,9 @@ type TLS struct {
 	ServerName string `key:"server_name" rule:"given"`
 }
 
-// The methods below hide the names of the password file, the password variable and the key file: a
-// user may have put the secret itself there by mistake. Logs and marshalled configurations must not
-// show it.
+// The methods below hide the names of the password file, the password variable and the key file. A
+// user may have put the secret itself there by mistake, and logs and marshalled configurations must
+// not show secrets.
 
 const redacted = "[redacted]"
 
@@ -55,14 +56,15 @@ func (t TLS) String() string {
 // MarshalText returns what String does, for JSON and YAML.
 func (t TLS) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// check adds a mistake if the keys do not fit together.
+// check adds a mistake if only one of cert_file and key_file is given.
 func (t *TLS) check(d *decoder, path string) {
 	if d.given(path+".cert_file") != d.given(path+".key_file") {
 		d.add(path, "", "must have cert_file and key_file together, or neither")
 	}
 }
 
-// check adds a mistake for each key that does not fit the others, and fills in the default.
+// check adds the mistakes about keys that are missing or do not fit together, and fills in the
+// default scheme.
 func (a *Auth) check(d *decoder, path string) {
 	d.checkLogin(path)
 	a.Scheme = cmp.Or(a.Scheme, "digest")
@@ -86,7 +88,7 @@ var ErrUnusable = errors.New("the configuration names something that cannot be u
 // logger. Without zookeeper.auth and zookeeper.sasl, every user can access the nodes that the client
 // creates. With both, the nodes belong to the user of zookeeper.auth.
 //
-// The mechanism gssapi needs a [Kerberos]; without one it is an error. Only the first one counts.
+// The mechanism gssapi needs a [Kerberos]; without one Options fails. It uses only the first one.
 //
 // Options reads the files with the password and the certificates. A missing or empty password is an
 // error, and so is a password's or a key's file that every user of the machine can read or write.
@@ -127,8 +129,8 @@ func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
 	return options, nil
 }
 
-// wrong returns err as an error about the key, with the key's position in the file. If the root has
-// the key, it is that one.
+// wrong returns err as an error about the key, with the key's position in the file. If c is the
+// configuration of a listed root that has the key, the position is there.
 func (c *Config) wrong(key string, err error) error {
 	place := key
 	if c.from != nil {

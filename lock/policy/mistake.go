@@ -16,7 +16,7 @@ type Mistake struct {
 	Line   int    // from 1; 0 if the mistake has no place in a file
 	Column int    // from 1, in characters; 0 if Line is 0
 	Key    string // the path of the key, such as policies[2].ttl
-	Value  string // what the file says there, if that helps and is no secret
+	Value  string // the value; "" if it does not help or may be a secret
 	Rule   string // the rule that the value breaks
 }
 
@@ -51,7 +51,7 @@ type place struct {
 	text         string
 }
 
-// mistakes collects mistakes.
+// mistakes collects the mistakes of one file, or of the policies that NewSet gets.
 type mistakes struct {
 	file   string
 	places map[string]place // places of all keys that the file gives, by path; nil without a file
@@ -88,7 +88,8 @@ func (m *mistakes) addAt(p place, key, value, rule string, args ...any) {
 // has reports whether the key with that path has a mistake already.
 func (m *mistakes) has(key string) bool { return m.keys[key] }
 
-// checkName checks the name of the i-th element of a list. names are those of all elements.
+// checkName adds a mistake if the i-th name is empty, too long, not printable or not unique. names
+// are those of all elements of the list.
 func (m *mistakes) checkName(list string, i int, names []string) {
 	name, path := names[i], fmt.Sprintf("%s[%d]", list, i)
 	first := slices.Index(names, name)
@@ -121,7 +122,7 @@ func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
 
-// plain returns a text for a message: unchanged if it is short and printable, else quoted and cut.
+// plain returns a text for a message: quoted unless it is printable, and cut if it is long.
 func plain(s string) string {
 	const most = 80
 	cut := ""

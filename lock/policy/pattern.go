@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of one pattern. They far exceed any tree of locks, and limit the names that [uncovered]
-// tries to 1,000 for each pattern.
+// Limits of one pattern. With them [uncovered] tries at most 1,000 names for a pattern.
 const (
 	maxSingles = 8 // components that are *
 	maxDeeps   = 3 // components that are **
@@ -83,8 +82,8 @@ func (p Pattern) Prefix() string {
 	return p.text[:max(0, strings.LastIndexByte(p.text[:star], '/'))]
 }
 
-// Match reports whether the pattern matches the name. At worst it takes time in proportion to the
-// product of the two lengths. It allocates nothing, and does not check the name: callers did.
+// Match reports whether the pattern matches the name, which must be valid. At worst it takes time in
+// proportion to the product of the two lengths. It allocates nothing.
 func (p Pattern) Match(name string) bool {
 	// This is the usual matching of wildcards. A * takes as few bytes, and a ** as few components,
 	// as let the rest match. If the rest fails later, the last * takes one byte more, or else the
@@ -143,8 +142,8 @@ func (p Pattern) Covers(other Pattern) bool {
 	return !found
 }
 
-// uncovered returns a name that other matches and none of the patterns by match, and whether there
-// is one.
+// uncovered returns a name that other matches and that none of the patterns in by match. found is
+// false if there is none.
 //
 // It tries the names that are hardest to match. For each * of other they have a letter that occurs
 // in no pattern, and for each ** some components of that letter. No other names need a try:

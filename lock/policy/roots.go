@@ -25,8 +25,8 @@ type Named struct {
 }
 
 // Each returns the configuration of each root, as if it had a file of its own. If the file lists no
-// roots, Each returns the file's configuration alone. A root with servers of its own does not get
-// the credentials of the rest of the file.
+// roots, Each returns the file's configuration alone. A root with servers of its own gets only the
+// session timeout from the file's zookeeper settings, no credentials.
 func (c *Config) Each() []Named {
 	if len(c.Roots) == 0 {
 		return []Named{{"", c}}
@@ -49,9 +49,9 @@ func (c *Config) Each() []Named {
 	return all
 }
 
-// Select returns the configuration for the locks below root. If the file lists several such roots,
-// on different servers, the first one counts. If the file lists none, Select returns the file's
-// configuration with the root replaced.
+// Select returns the configuration for the locks below root. If the file lists root several times,
+// on different servers, the first one counts. If the file does not list it, Select returns the
+// file's configuration with the root replaced.
 func (c *Config) Select(root string) *Config {
 	for _, n := range c.Each() {
 		if n.Root == root {
@@ -63,8 +63,8 @@ func (c *Config) Select(root string) *Config {
 	return &own
 }
 
-// PasswordVariables returns the environment variables that hold passwords: those of all roots of
-// the file, even if c is the configuration of one of them.
+// PasswordVariables returns the names of the environment variables that hold passwords. Even if c is
+// the configuration of one root, they are those of the whole file.
 func (c *Config) PasswordVariables() []string {
 	if c.from == nil {
 		return nil

@@ -32,8 +32,8 @@ var rules = map[string]func(*decoder, string) (string, error){
 	"variable": (*decoder).variable,
 }
 
-// timeRules has the rules of durations. For policies, [NewSet] checks the limits; here zero does not
-// mean the default.
+// timeRules has the rules of durations in a file, by the names in the tags of fields. In a file zero
+// does not mean the default, as it does in a [Policy]. [NewSet] checks the limits of policies.
 var timeRules = map[string]func(time.Duration) (time.Duration, error){
 	"positive": func(t time.Duration) (time.Duration, error) {
 		return t, must(t != 0, "must be more than zero; delete the key for the default")
@@ -96,14 +96,15 @@ func (d *decoder) path(s string) (string, error) {
 
 var variable = form(`[A-Za-z_][A-Za-z0-9_]*`, "must be the name of an environment variable: letters, digits and underscores")
 
-// variable is the rule of an environment variable that holds a password.
+// variable is the rule of the name of an environment variable that holds a password. It records the
+// name.
 func (d *decoder) variable(s string) (string, error) {
 	d.passwords = append(d.passwords, s)
 	return variable(d, s)
 }
 
-// checkTime returns the rule that the duration breaks, if any. Durations are whole milliseconds, as
-// in the entries.
+// checkTime returns the rule that the duration breaks, if any. Durations are whole milliseconds,
+// because entries have milliseconds.
 func checkTime(t, least, most time.Duration) error {
 	return cmp.Or(
 		must(t >= least, fmt.Sprintf("must be at least %v", least)),

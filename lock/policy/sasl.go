@@ -41,7 +41,8 @@ type SASL struct {
 // it, and so imports no Kerberos library.
 type Kerberos func(SASL) (lock.SASL, error)
 
-// String returns the mechanism and the user. It hides the other fields, which may be secrets.
+// String returns the mechanism, and the user or principal. It hides the other fields, which may be
+// secrets.
 func (s SASL) String() string {
 	return fmt.Sprintf("%s:%s:%s", s.Mechanism, s.User+s.Principal, redacted)
 }
@@ -55,7 +56,8 @@ var keysOfMechanism = map[string][]string{
 	GSSAPI:    {"principal", "keytab", "ccache", "service", "krb5_conf"},
 }
 
-// check adds a mistake for each key that does not fit the others, and fills in the default.
+// check adds the mistakes about keys that are missing or do not fit together, and fills in the
+// default service.
 func (s *SASL) check(d *decoder, path string) {
 	given := func(key string) bool { return d.given(path + "." + key) }
 	for mechanism, keys := range keysOfMechanism {

@@ -38,13 +38,13 @@ type Policy struct {
 	Name string `key:"name" rule:"given"`
 	// Match selects the locks of the policy.
 	Match Pattern `key:"match" rule:"pattern"`
-	// Policy has the settings that a lock itself needs: TTL, MaxTTL, Grace, MaxHold, KeepParent,
-	// LocalWindow and Idle. NewSet sets its own Name to the one above.
+	// Policy has the settings that package lock needs: TTL, MaxTTL, Grace, MaxHold, KeepParent,
+	// LocalWindow and Idle. NewSet sets Policy.Name to the Name above.
 	lock.Policy
 	// OrphanAfter is the age at which the reaper removes an empty parent. Default
 	// [DefaultOrphanAfter].
 	OrphanAfter time.Duration `key:"orphan_after" rule:"positive"`
-	// Schedule is the schedule of the reaper's sweeps of these locks, in the form of
+	// Schedule is the schedule of the reaper's sweeps of the policy's locks, in the form of
 	// [ParseSchedule]. Empty means the reaper's own schedule.
 	Schedule string `key:"schedule" rule:"given"`
 }
@@ -110,14 +110,14 @@ func newSet(policies []Policy, list string, m *mistakes) *Set {
 		p.check(m, fmt.Sprintf("%s[%d]", list, i))
 	}
 	reached := s.checkReach(m, list)
-	// The default policy is last. It is omitted if the others match every name.
+	// The default policy is last. It is omitted if the given policies match every name.
 	if _, found := uncovered(Pattern{everything}, reached...); found {
 		s.policies = append(s.policies, builtin())
 	}
 	return s
 }
 
-// check adds the mistakes of the policy on its own, except those of its name.
+// check adds the mistakes of the policy itself. checkName has checked the form of its name.
 func (p Policy) check(m *mistakes, path string) {
 	if m.has(path) {
 		return
@@ -171,7 +171,7 @@ func (p Policy) check(m *mistakes, path string) {
 }
 
 // checkReach adds a mistake for each policy that can never apply. It returns the patterns of the
-// others.
+// policies that can.
 func (s *Set) checkReach(m *mistakes, list string) (reached []Pattern) {
 	for i, p := range s.policies {
 		if p.Match == (Pattern{}) {
@@ -191,11 +191,11 @@ func (s *Set) checkReach(m *mistakes, list string) (reached []Pattern) {
 	return reached
 }
 
-// Policy returns the settings that the lock of that name, relative to the root, itself needs. It does
-// not allocate.
+// Policy returns the settings that package lock needs for the named lock. The name is relative to
+// the root. Policy does not allocate.
 func (s *Set) Policy(name string) lock.Policy { return s.For(name).Policy }
 
-// For returns the policy that applies to the lock of that name, relative to the root.
+// For returns the policy that applies to the named lock. The name is relative to the root.
 func (s *Set) For(name string) Policy {
 	if s != nil {
 		for i := range s.policies {
@@ -208,7 +208,7 @@ func (s *Set) For(name string) Policy {
 }
 
 // All returns the policies in order, with all fields filled in. The last one is the default policy,
-// unless the others match every name.
+// unless the given policies match every name.
 func (s *Set) All() []Policy {
 	if s == nil || len(s.policies) == 0 {
 		return []Policy{builtin()}
@@ -226,8 +226,8 @@ func (s *Set) All() []Policy {
 // machine's local time.
 //
 // ParseSchedule refuses a time zone that this machine does not know; a [Set] and a file may have
-// one, because clients need no schedule. It also refuses two schedules that the cron package would
-// not run as written: an interval of @every with a fraction of a second, and a day that never comes.
+// one, because clients need no schedule. It also refuses schedules that the cron package would not
+// run as written: an interval of @every with a fraction of a second, and a day that never comes.
 //
 // A time of day that a change to summer time skips does not occur on that day, and one that the
 // change back repeats occurs twice. A weekly schedule can miss a week: in Havana, midnight of one
@@ -243,7 +243,7 @@ func ParseSchedule(text string) (cron.Schedule, error) {
 	return cron.ParseStandard(text)
 }
 
-// checkSchedule is ParseSchedule, but accepts any time zone.
+// checkSchedule checks a schedule as ParseSchedule does, but accepts any time zone.
 func checkSchedule(text string) error {
 	_, spec, err := splitZone(text)
 	if err != nil {

@@ -27,7 +27,7 @@ func (d *decoder) guard(f func()) {
 
 const parserFailed = "is not YAML, and the parser failed on it"
 
-// parse returns the root of the document. It returns nil if there is nothing to decode.
+// parse returns the root of the document; nil if it has added a mistake.
 func (d *decoder) parse(data []byte) ast.Node {
 	if len(data) > maxFile {
 		d.add("", "", "must have at most %d bytes", maxFile)
@@ -159,7 +159,7 @@ const (
 )
 
 // unaccepted has the features of YAML that files must not use. Aliases can make a small file huge,
-// and all of these hide from a reader which values apply.
+// and each of the features can hide from a reader which values apply.
 var unaccepted = map[token.Type]string{
 	token.AliasType:      "a text that begins with * must be in quotes; YAML aliases are not accepted",
 	token.AnchorType:     "a text that begins with & must be in quotes; YAML anchors are not accepted",

@@ -12,34 +12,34 @@ type plan struct {
 	overlap     Overlap
 }
 
-// moment is when a replica decides, in ensemble time.
+// moment is the time at which a replica decides, in ensemble time.
 type moment struct {
 	now time.Time
-	// waited is the time since which this replica waited for a run that has crashed; zero if none
-	// has. Ticks since then were not missed: they waited too.
+	// waited is the time from which this replica waited for a run that has crashed; zero if no run
+	// has. Ticks after it were not missed: they waited too.
 	waited time.Time
 }
 
-// span is an interval of time, without its start (after) and with its end (until).
+// span is an interval of time that excludes after and includes until.
 type span struct{ after, until time.Time }
 
 func (s span) has(t time.Time) bool { return t.After(s.after) && !t.After(s.until) }
 
-// decide returns the tick to run now, which is zero if none is due, and ticks after the last one
-// that never run. No other code decides that.
+// decide returns the tick to run now, which is zero if none is due, and the ticks after rec.Upto
+// that never run, nil if there are none. No other code decides this.
 //
 //	a tick that                                 decision
-//	was interrupted, with AtLeastOnce           runs again, before all others
-//	came while the last run went on             runs, or with OverlapSkip is skipped
+//	was interrupted, with AtLeastOnce           runs again, before all other ticks
+//	came due during the last run                runs, or with OverlapSkip is skipped
 //	is older than Late, as is the last          is missed: see afterMissed
 //	  run's end
-//	is none of these                            runs
+//	is due otherwise                            runs
 //
-// If the schedule is not the one that the record was written with, ticks older than Late were never
-// due: none of them runs, whatever the policy for missed ticks is.
+// If the record was written with another schedule, ticks older than Late were never due: none of
+// them runs, whatever the policy for missed ticks is.
 //
-// When a tick runs again, those after it are decided, too: once that run has ended, none of them
-// looks missed.
+// When a tick runs again, the ticks after it are decided in the same call. Otherwise they would
+// look missed once that run has ended.
 func (p *plan) decide(rec *record, at moment) (tick time.Time, skip *Skipped) {
 	run, from, again := rec.last(), rec.Upto, time.Time{}
 	if run.Tick.After(from) && run.Outcome == Unfinished {
@@ -90,7 +90,8 @@ func (p *plan) decide(rec *record, at moment) (tick time.Time, skip *Skipped) {
 	return tick, skip
 }
 
-// afterBusy returns the first tick, from that one on, that the last run does not exclude.
+// afterBusy returns the given tick, or with OverlapSkip the first one after busy if the given tick
+// lies within busy.
 func (p *plan) afterBusy(tick time.Time, busy span) time.Time {
 	if p.overlap == OverlapSkip && busy.has(tick) {
 		return p.next(busy.until)
@@ -98,8 +99,9 @@ func (p *plan) afterBusy(tick time.Time, busy span) time.Time {
 	return tick
 }
 
-// afterMissed returns the first tick, from that one on, that a policy for missed ticks runs. Those
-// until the given time were missed.
+// afterMissed returns the first tick, from the given one on, that the policy for missed ticks runs.
+// Ticks up to the time missed were missed. RunLast runs none of them if another tick is due by
+// until.
 func (p *plan) afterMissed(tick, missed, until time.Time, policy Missed) time.Time {
 	if tick.After(missed) {
 		return tick

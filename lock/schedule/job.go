@@ -18,19 +18,20 @@ const (
 	DefaultPath = "/holdfast-jobs"
 	// DefaultLate is the default of [Options].Late.
 	DefaultLate = 2 * time.Minute
-	// DefaultLimit is the default of [Options].Limit, and MaxLimit its largest value.
+	// DefaultLimit is the default of [Options].Limit, and MaxLimit its largest allowed value.
 	DefaultLimit = 100
 	MaxLimit     = 1000
 )
 
-// Missed is what becomes of missed ticks: those that no replica could run in time.
+// Missed is the policy for missed ticks, which no replica could start in time. The zero value is
+// Skip.
 type Missed int
 
 // The policies for missed ticks.
 const (
 	Skip    Missed = iota // none of them runs
 	RunLast               // the last one runs, if no later tick is due
-	RunAll                // the last ones run, at most Limit
+	RunAll                // the last ones run, at most Limit of them
 )
 
 var missedNames = []string{Skip: "skip", RunLast: "last", RunAll: "all"}
@@ -38,20 +39,22 @@ var missedNames = []string{Skip: "skip", RunLast: "last", RunAll: "all"}
 // String returns the policy's name: skip, last or all.
 func (m Missed) String() string { return nameOf(missedNames, int(m)) }
 
-// ParseMissed returns the policy of that name.
+// ParseMissed returns the policy of that name: skip, last or all. Any other name is a
+// [lock.ErrInvalid].
 func ParseMissed(name string) (Missed, error) {
 	i, err := parse("missed", missedNames, name)
 	return Missed(i), err
 }
 
-// Overlap is what becomes of a tick that comes while an earlier run goes on.
+// Overlap is the policy for a tick that comes due during an earlier run. The zero value is
+// OverlapWait.
 type Overlap int
 
 // The policies for overlaps.
 const (
-	OverlapWait   Overlap = iota // it runs when that run has ended
-	OverlapSkip                  // it never runs
-	OverlapBeside                // it runs at once, beside that run
+	OverlapWait   Overlap = iota // the tick runs when the earlier run has ended
+	OverlapSkip                  // the tick never runs
+	OverlapBeside                // the tick runs at once, beside the earlier run
 )
 
 var overlapNames = []string{OverlapWait: "wait", OverlapSkip: "skip", OverlapBeside: "beside"}
@@ -59,7 +62,8 @@ var overlapNames = []string{OverlapWait: "wait", OverlapSkip: "skip", OverlapBes
 // String returns the policy's name: wait, skip or beside.
 func (o Overlap) String() string { return nameOf(overlapNames, int(o)) }
 
-// ParseOverlap returns the policy of that name.
+// ParseOverlap returns the policy of that name: wait, skip or beside. Any other name is a
+// [lock.ErrInvalid].
 func ParseOverlap(name string) (Overlap, error) {
 	i, err := parse("overlap", overlapNames, name)
 	return Overlap(i), err
@@ -82,31 +86,30 @@ func parse(what string, names []string, name string) (int, error) {
 }
 
 // Options are the settings of a job. The zero value has all defaults. All replicas of a job should
-// have the same.
+// have the same Options.
 type Options struct {
 	// AtLeastOnce records a tick after its run instead of before it. If the replica crashes in
-	// between, the tick runs again. It does not go with OverlapBeside.
+	// between, the tick runs again. It cannot be combined with OverlapBeside.
 	AtLeastOnce bool
-	// Missed is what becomes of missed ticks. Default Skip.
+	// Missed is the policy for missed ticks. Default Skip.
 	Missed Missed
 	// Limit is the largest number of missed ticks that RunAll runs. Default [DefaultLimit], at
 	// most [MaxLimit].
 	Limit int
-	// Late is how late a tick may start. If it could not, it is missed. A replica that crashes
-	// when it takes a tick delays it by its TTL and grace, so Late should be twice that. Default
-	// [DefaultLate].
+	// Late is how late a tick may start. A tick that no replica could start by then is missed. A
+	// replica that crashes while it takes a tick delays it by TTL and grace, so Late should be at
+	// least twice TTL and grace. Default [DefaultLate].
 	Late time.Duration
-	// Overlap is what becomes of a tick that comes while an earlier run goes on. Default
-	// OverlapWait.
+	// Overlap is the policy for a tick that comes due during an earlier run. Default OverlapWait.
 	Overlap Overlap
-	// Path is the node below which the records are. It must not be in the client's root, nor
-	// contain it. It is created if it is missing. Default [DefaultPath].
+	// Path is the node below which the records are. It must be apart from the client's root:
+	// neither below it nor above it. It is created if it is missing. Default [DefaultPath].
 	Path string
-	// Lock has options of the job's locks, such as [lock.WithTTL].
+	// Lock has options for the job's locks, such as [lock.WithTTL].
 	Lock []lock.LockOption
 	// Report is called when a run has ended, on the replica that ran it. If that replica has
-	// crashed, the one that noticed calls it. If it only lost its hold, both call it. Report may be
-	// called concurrently. Default none.
+	// crashed, the replica that notices the crash calls Report. If the replica only lost its hold,
+	// both call it. Report may be called concurrently. Default none.
 	Report func(Run)
 }
 
@@ -123,8 +126,8 @@ type Job struct {
 
 // New returns the job of that name, which has the form of a lock's name, such as "nightly/export".
 // A schedule without a time zone is in UTC. The interval of [cron.Every] counts from fixed times,
-// and not from the start of a replica: @every 1h comes on the hour. If an argument is not allowed,
-// New fails with [lock.ErrInvalid]. It asks no server.
+// and not from the start of a replica: @every 1h comes on the hour. New fails with
+// [lock.ErrInvalid] if an argument is not allowed. It asks no server.
 func New(locks *lock.Client, name string, schedule cron.Schedule, opts Options) (*Job, error) {
 	switch {
 	case locks == nil:
@@ -147,8 +150,7 @@ func New(locks *lock.Client, name string, schedule cron.Schedule, opts Options) 
 	if err != nil {
 		return nil, err
 	}
-	// Any replica may run a tick. With barging it waits without an entry, so that its crash delays no
-	// other.
+	// With barging a replica waits without an entry, so its crash delays no other replica.
 	barging := append([]lock.LockOption{lock.WithBarging()}, opts.Lock...)
 	j := &Job{
 		plan: plan{newTicks(schedule), opts.AtLeastOnce, opts.Missed, opts.Limit, opts.Late, opts.Overlap},
@@ -174,12 +176,12 @@ func New(locks *lock.Client, name string, schedule cron.Schedule, opts Options) 
 // Name returns the name of the job.
 func (j *Job) Name() string { return j.name }
 
-// beside returns the lock of one tick's run that goes on beside others.
+// beside returns the lock of the run of one tick, with OverlapBeside.
 func (j *Job) beside(tick time.Time) *lock.Mutex {
 	return j.locks.Mutex(fmt.Sprintf("ticks/%s/%d", j.name, tick.UnixNano()), j.lockOpts...)
 }
 
-// checkPath returns the node below which the records are: path, or the default.
+// checkPath returns path, or the default if it is "". It fails if records cannot be below path.
 func checkPath(tree admin.Tree, path string) (string, error) {
 	if path == "" {
 		path = DefaultPath

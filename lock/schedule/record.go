@@ -20,13 +20,13 @@ const (
 	maxError = 1 << 10
 )
 
-// Outcome is what came of a run.
+// Outcome is the state or result of a run.
 type Outcome string
 
 // The outcomes.
 const (
-	Running    Outcome = "running"
-	Done       Outcome = "done"
+	Running    Outcome = "running"    // the run has not ended
+	Done       Outcome = "done"       // the function returned nil
 	Failed     Outcome = "failed"     // the function returned an error
 	Unfinished Outcome = "unfinished" // the replica crashed, lost its hold, or was interrupted
 )
@@ -34,11 +34,11 @@ const (
 // Run is the run of one tick. Times are ensemble time.
 type Run struct {
 	Tick    time.Time `json:"tick"`
-	Attempt int       `json:"attempt"` // 1, or more if earlier runs of the tick were not finished
+	Attempt int       `json:"attempt"` // 1, or one more than that of the last run of the same tick
 	Outcome Outcome   `json:"outcome"`
 	Error   string    `json:"error,omitempty"`
 	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"` // if the run is unfinished: when another replica noticed
+	Ended   time.Time `json:"ended,omitzero"` // zero while the run goes on; of a crashed run, when another replica noticed
 	Owner   string    `json:"owner"`          // the client's owner, as in the entries of locks
 	Host    string    `json:"host,omitempty"`
 	PID     int       `json:"pid,omitempty"`
@@ -46,14 +46,14 @@ type Run struct {
 	Lock    string    `json:"lock"`  // lock of the run's hold
 }
 
-// Reason is why ticks were skipped.
+// Reason says why ticks were skipped.
 type Reason string
 
 // The reasons.
 const (
-	Missing     Reason = "missed"      // no replica could run them in time
-	Overlapped  Reason = "overlap"     // an earlier run went on
-	Rescheduled Reason = "rescheduled" // the schedule has changed, and the ticks lie before the change
+	Missing     Reason = "missed"      // no replica could start them in time
+	Overlapped  Reason = "overlap"     // they came due during an earlier run
+	Rescheduled Reason = "rescheduled" // the schedule has changed, and they lie before the change
 )
 
 // Skipped says that the ticks from First to Last never run.
@@ -63,11 +63,11 @@ type Skipped struct {
 	Why   Reason    `json:"why"`
 }
 
-// Status is the record of a job, as its node has it. Times are ensemble time.
+// Status is the record of a job, as its node stores it. Times are ensemble time.
 type Status struct {
 	Job     string    `json:"job"`
-	Upto    time.Time `json:"upto"`               // ticks up to this time never run again
-	Next    time.Time `json:"next,omitzero"`      // the first tick after Upto
+	Upto    time.Time `json:"upto"`               // ticks up to this time never run again; zero: there is no record
+	Next    time.Time `json:"next,omitzero"`      // the first tick after Upto; zero: there is none
 	Skipped *Skipped  `json:"skipped,omitempty"`  // the last ticks that were skipped; nil: none
 	Runs    []Run     `json:"runs,omitempty"`     // the last runs, the newest first
 	Path    string    `json:"path,omitempty"`     // path of the node
@@ -82,12 +82,13 @@ func (s Status) Last() (Run, bool) {
 	return s.Runs[0], true
 }
 
-// record is what a job's node holds. Its methods do no I/O.
+// record is the record of a job. Its methods do no I/O.
 type record struct{ Status }
 
 var errFormat = errors.New("not the record of a job")
 
-// decode reads the data of a job's node. A node without data is an ancestor of other jobs.
+// decode decodes the data of a job's node. Without data, the node is an ancestor of other jobs'
+// nodes, and the record is zero.
 func decode(data []byte) (record, error) {
 	var r record
 	if len(data) == 0 {
@@ -115,8 +116,9 @@ func (r *record) last() Run {
 	return run
 }
 
-// settle handles a replica with AtLeastOnce beside this one without it. A tick that the other has
-// started never runs again. settle reports whether the record has changed.
+// settle handles a record that a replica with AtLeastOnce wrote, while this one is without it: a
+// tick that the other replica has started never runs again. settle reports whether the record has
+// changed.
 func (r *record) settle(atLeastOnce bool) bool {
 	started := r.last().Tick
 	if atLeastOnce || !started.After(r.Upto) || r.Upto.IsZero() {
@@ -126,8 +128,8 @@ func (r *record) settle(atLeastOnce bool) bool {
 	return true
 }
 
-// after returns the time until which no tick runs any more when that one has run. Those after it may
-// have been skipped already.
+// after returns the new Upto when a tick has run: the tick, or the end of skipped ticks that follow
+// it.
 func (r *record) after(tick time.Time) time.Time {
 	if s := r.Skipped; s != nil && s.Last.After(tick) {
 		return s.Last
@@ -135,19 +137,19 @@ func (r *record) after(tick time.Time) time.Time {
 	return tick
 }
 
-// skip records ticks that never run. If the tick to run now is one before them, Upto follows when it
-// has run.
-func (r *record) skip(s *Skipped, now time.Time) {
+// skip records skipped ticks. tick is the tick to run now; zero: none. If it lies before the
+// skipped ticks, Upto changes only when it has run.
+func (r *record) skip(s *Skipped, tick time.Time) {
 	if s == nil {
 		return
 	}
-	if r.Skipped = s; now.IsZero() || now.After(s.Last) {
+	if r.Skipped = s; tick.IsZero() || tick.After(s.Last) {
 		r.Upto = s.Last
 	}
 }
 
-// start adds a run, and returns it with its attempt. Without atLeastOnce the tick never runs again
-// from then on.
+// start adds a run, as Running and with its attempt, and returns it. Without atLeastOnce the tick
+// then never runs again.
 func (r *record) start(run Run, atLeastOnce bool) Run {
 	run.Outcome, run.Attempt = Running, 1
 	if last := r.last(); last.Tick.Equal(run.Tick) {
@@ -161,8 +163,8 @@ func (r *record) start(run Run, atLeastOnce bool) Run {
 	return run
 }
 
-// finish records the end of a run, if the record still has the run. A finished tick never runs
-// again.
+// finish records the end of a run, if the record still has the run. Unless the run is Unfinished,
+// its tick never runs again.
 func (r *record) finish(run Run) {
 	if run.Outcome != Unfinished && run.Tick.After(r.Upto) {
 		r.Upto = r.after(run.Tick)
@@ -175,7 +177,7 @@ func (r *record) finish(run Run) {
 	}
 }
 
-// textOf returns an error's text, cut to what a record keeps.
+// textOf returns the text of an error, cut to maxError bytes.
 func textOf(err error) string {
 	text := err.Error()
 	if len(text) > maxError {
@@ -184,9 +186,9 @@ func textOf(err error) string {
 	return text
 }
 
-// tokenOf returns the token of a run's entry. It leaves out the local handoffs, which the entry
-// does not show.
-func tokenOf(text string) (lock.Token, error) {
+// entryToken parses the token of a run's hold, without the number of local handoffs, which the
+// entry in ZooKeeper does not show.
+func entryToken(text string) (lock.Token, error) {
 	token, err := lock.ParseToken(text)
 	token.Pass = 0
 	return token, err

@@ -15,36 +15,38 @@ import (
 )
 
 const (
-	// precision is how far apart the bounds of ensemble time may be. An estimate is that imprecise
-	// after somewhat less than a minute.
+	// precision is the largest allowed distance of the bounds of ensemble time. A sample is that
+	// imprecise after somewhat less than a minute.
 	precision = 50 * time.Millisecond
-	// glance is the longest time between two looks at the leader's clock: a new leader's may be ahead.
-	glance = time.Minute
-	// headStart is the longest wait of a replica that has not run the last tick, before it tries to
-	// take the next one. So the replicas seldom try all at once.
+	// maxSleep is the longest sleep between two reads of ensemble time: a new leader's clock may be
+	// ahead.
+	maxSleep = time.Minute
+	// headStart is the longest wait of a replica that did not run the last tick, before it tries to
+	// take the next one. The wait is random, so that the replicas seldom try all at once.
 	headStart = 50 * time.Millisecond
 )
 
-// ErrNoTick says that a schedule has no later tick.
+// ErrNoTick says that the schedule has no further tick.
 var ErrNoTick = errors.New("the schedule has no tick")
 
 // Func is the work of a job. Its context ends with that of [Job.Run], or when the turn's hold is
-// lost. Its error is recorded; it does not make the tick run again.
+// lost. Its error is recorded; the error does not make the tick run again.
 type Func func(ctx context.Context, turn *Turn) error
 
 // Run runs f at each tick that this replica takes, until ctx ends. All replicas of a job call it.
-// It waits out an outage of ZooKeeper. It always returns an error: one that matches the cause of
-// ctx's end, or one that waiting cannot mend, such as [ErrNoTick], [lock.ErrInvalid],
-// [lock.ErrDenied] or [lock.ErrClosed]. It returns only after its runs have ended. If f panics,
-// the hold is unlocked, the run is unfinished, and Run panics, too. With OverlapBeside it runs f in
-// other goroutines, so such a panic ends the process: recover in f.
+// Run waits out an outage of ZooKeeper. It returns only after its runs have ended.
+//
+// Run always returns an error: one that matches the cause of ctx's end, or one that waiting cannot
+// mend, such as [ErrNoTick], [lock.ErrInvalid], [lock.ErrDenied] or [lock.ErrClosed]. If f panics,
+// the hold is unlocked, the run is Unfinished, and Run panics too. With OverlapBeside Run calls f
+// in other goroutines, so a panic of f ends the process: recover in f.
 func (j *Job) Run(ctx context.Context, f Func) error { return j.loop(ctx, f, false) }
 
-// Once runs f for the tick that is nearest to the present, and for earlier ones that are due, if
-// no other replica has taken them. It waits for that tick if it is yet to come. So a program that
-// another scheduler starts at about the time of a tick runs f once, on one host, although the
-// hosts' clocks differ. Once returns nil if other replicas have taken the ticks, or if they were
-// missed and do not run. Its errors are those of Run.
+// Once runs f for the tick that is nearest to the present, and for earlier ticks that are due, if
+// no other replica has taken them. If the nearest tick is in the future, Once waits for it. So a
+// program that another scheduler starts at about the time of a tick runs f once, on one host,
+// although the hosts' clocks differ. Once returns nil if the ticks have run, here or elsewhere,
+// even if f failed, and if they were missed and do not run. Its errors are those of Run.
 func (j *Job) Once(ctx context.Context, f Func) error { return j.loop(ctx, f, true) }
 
 func (j *Job) loop(ctx context.Context, f Func, once bool) error {
@@ -57,13 +59,13 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 	}
 	var runs sync.WaitGroup
 	defer runs.Wait()
-	var until time.Time // the tick with which Once ends
+	var until time.Time // with the end of this tick, Once ends; zero: unknown
 	if once {
-		if now, err := j.now(ctx); err == nil { // else there is no root yet, or take fails too
+		if now, err := j.now(ctx); err == nil { // an error is no loss: take creates a missing root, or fails too
 			until = j.nearest(now)
 		}
 	}
-	ran := false // the last tick ran here
+	ran := false // this replica ran the last tick
 	for {
 		t, err := j.take(ctx, begin)
 		switch {
@@ -103,7 +105,7 @@ func (j *Job) loop(ctx context.Context, f Func, once bool) error {
 	}
 }
 
-// passes reports whether another try may succeed.
+// passes reports whether another try may succeed after the error.
 func passes(err error) bool {
 	return errors.Is(err, errAgain) || errors.Is(err, lock.ErrInDoubt) || errors.Is(err, lock.ErrUnavailable)
 }
@@ -115,7 +117,7 @@ func earliest(a, b time.Time) time.Time {
 	return b
 }
 
-// do runs f, and records what came of it, which it returns.
+// do runs f, records the end of the run, and returns the outcome.
 func (t *Turn) do(ctx context.Context, f Func) Outcome {
 	returned := false
 	defer func() {
@@ -136,12 +138,12 @@ func (t *Turn) do(ctx context.Context, f Func) Outcome {
 	return t.finish(Failed, err)
 }
 
-// sleep waits until the leader's clock has surely reached that time.
+// sleep waits until the leader's clock has surely reached a time, or the root has been deleted.
 func (j *Job) sleep(ctx context.Context, until time.Time) error {
 	for {
 		changed := j.tree.Session().Changed // closed also by Client.Close; nil with lock.New
 		now, err := j.now(ctx)
-		if errors.Is(err, zk.ErrNoNode) { // the root is gone; the next lock creates it again
+		if errors.Is(err, zk.ErrNoNode) { // the root was deleted; the next lock creates it again
 			return nil
 		}
 		if err != nil {
@@ -150,13 +152,13 @@ func (j *Job) sleep(ctx context.Context, until time.Time) error {
 		if !now.Before(until) {
 			return nil
 		}
-		if err := j.pause(ctx, min(until.Sub(now), glance), changed, until); err != nil {
+		if err := j.pause(ctx, min(until.Sub(now), maxSleep), changed, until); err != nil {
 			return err
 		}
 	}
 }
 
-// pause waits for d, or until something has changed. If ctx ends first, the error names the tick.
+// pause waits for d, or until changed is closed. If ctx ends first, the error names the tick.
 func (j *Job) pause(ctx context.Context, d time.Duration, changed <-chan struct{}, tick time.Time) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -170,7 +172,7 @@ func (j *Job) pause(ctx context.Context, d time.Duration, changed <-chan struct{
 	}
 }
 
-// now returns ensemble time: a time that the leader's clock has surely reached. All jobs of a
+// now returns a time that the leader's clock has surely reached, and not long ago. All jobs of a
 // client share the samples for it.
 func (j *Job) now(ctx context.Context) (time.Time, error) {
 	if now := j.tree.Estimate(); now.Zxid != 0 && now.Upper-now.Lower <= precision && !j.tree.Outdated() {
@@ -179,8 +181,8 @@ func (j *Job) now(ctx context.Context) (time.Time, error) {
 	return j.sample(ctx)
 }
 
-// sample returns ensemble time as now does, but from a new sample. If the session is lost meanwhile,
-// the client drops the sample: then the time is unknown or of an earlier leader, and sample repeats.
+// sample returns ensemble time as now does, but from a new sample. If the session is lost
+// meanwhile, the sample is not usable, and sample repeats.
 func (j *Job) sample(ctx context.Context) (time.Time, error) {
 	for {
 		now, err := j.tree.Now(ctx)
@@ -193,14 +195,14 @@ func (j *Job) sample(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// Wrapper returns a wrapper for the jobs of a [cron.Cron] with the same schedule as this job's:
+// Wrapper returns a wrapper for the jobs of a [cron.Cron] that has the same schedule as this job:
 //
 //	jobs := cron.New()
 //	jobs.Schedule(daily, cron.NewChain(job.Wrapper(ctx, failed)).Then(nightly))
 //
-// All hosts may run such a cron: of each tick, one of them does the work, see [Job.Once]. Errors
-// of Once, other than the end of ctx, go to failed. The runs of a cron.Job have no error, so each
-// that returns is [Done].
+// All hosts may run this cron: for each tick, one host runs the work, see [Job.Once]. Errors of
+// Once, other than the end of ctx, go to failed. The Run method of a cron.Job has no error, so each
+// run that returns is [Done].
 func (j *Job) Wrapper(ctx context.Context, failed func(error)) cron.JobWrapper {
 	return func(work cron.Job) cron.Job {
 		return cron.FuncJob(func() {

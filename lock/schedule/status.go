@@ -15,15 +15,17 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Status returns the job's record. A run whose hold has ended counts as unfinished, also if no
-// replica has recorded that yet. Before the first call of [Job.Run] or [Job.Once], Upto is zero.
+// Status returns the job's record. A run whose hold has ended is shown as Unfinished, also if no
+// replica has recorded that yet. If there is no record, for example before the first call of
+// [Job.Run] or [Job.Once], Upto is zero.
 func (j *Job) Status(ctx context.Context) (Status, error) {
 	s, _, err := readStatus(ctx, j.tree, j.path, j.name)
 	return s, err
 }
 
-// List returns the status of all jobs whose records are below the path, sorted by name; "" means
-// [DefaultPath]. With an error, the list has the jobs that could be read.
+// List returns the status of all jobs whose records are below base, sorted by name; "" means
+// [DefaultPath]. If some jobs cannot be read, it returns an error and the other jobs. If ctx ends,
+// it returns none.
 func List(ctx context.Context, locks *lock.Client, base string) ([]Status, error) {
 	if locks == nil {
 		return nil, invalid("client", "nil", "must come from lock.Dial or lock.New")
@@ -62,9 +64,10 @@ func List(ctx context.Context, locks *lock.Client, base string) ([]Status, error
 	return all, errors.Join(failed...)
 }
 
-// Forget deletes the record of a job that has no replicas now, because it was renamed for
-// example. It fails with [lock.ErrHeld] while a run or a decision goes on, and with [zk.ErrNoNode]
-// if there is no record. A replica that runs the job after all begins anew: only later ticks run.
+// Forget deletes the record of a job that has no replicas any more, for example because it was
+// renamed. base is as for [List]. Forget fails with [lock.ErrHeld] if a replica decides or runs a
+// tick at the moment, and with [zk.ErrNoNode] if there is no record. A replica that runs the job
+// afterwards begins a new record: only later ticks run.
 func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
 	if locks == nil {
 		return invalid("client", "nil", "must come from lock.Dial or lock.New")
@@ -95,7 +98,7 @@ func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
 		return unread(name, at, err)
 	}
 	for _, run := range rec.Runs {
-		if run.Outcome == Running && run.Lock != hold.Name() { // it goes on beside others, with a lock of its own
+		if run.Outcome == Running && run.Lock != hold.Name() { // the run has a lock of its own
 			its, err := locks.Mutex(run.Lock).TryLock(ctx)
 			if err != nil {
 				return err
@@ -113,8 +116,9 @@ func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
 	return nil
 }
 
-// readStatus reads the record of a job. It judges runs by their holds; a run may end between the
-// reads, so it reads the record again before it believes that one has crashed.
+// readStatus reads the record of a job, and marks runs as Unfinished whose holds have ended. A run
+// may end between the reads, so readStatus reads the record again before it takes a run for
+// crashed. found says that there is a record.
 func readStatus(ctx context.Context, tree admin.Tree, at, name string) (s Status, found bool, err error) {
 	var crashed map[string]bool // tokens of the crashed runs
 	for range 2 {
@@ -149,7 +153,7 @@ func readStatus(ctx context.Context, tree admin.Tree, at, name string) (s Status
 	return s, !s.Upto.IsZero(), nil
 }
 
-// crashedRuns returns the tokens of the runs that are recorded as running, but whose holds have
+// crashedRuns returns the tokens of the runs that are recorded as Running, but whose holds have
 // ended.
 func crashedRuns(ctx context.Context, tree admin.Tree, runs []Run) (map[string]bool, error) {
 	crashed := map[string]bool{}
@@ -157,7 +161,7 @@ func crashedRuns(ctx context.Context, tree admin.Tree, runs []Run) (map[string]b
 		if run.Outcome != Running {
 			continue
 		}
-		token, err := tokenOf(run.Token)
+		token, err := entryToken(run.Token)
 		if err != nil {
 			return nil, err
 		}

@@ -12,10 +12,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// absent is the version of a node that is not there.
+// absent stands for the version of a missing node.
 const absent = -1
 
-// read reads the job's record, and the version of its node.
+// read returns the job's record and the version of its node. If the node is missing, they are a
+// zero record and absent.
 func (j *Job) read(ctx context.Context) (*record, int32, error) {
 	data, stat, err := j.tree.Get(ctx, j.path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -31,7 +32,7 @@ func (j *Job) read(ctx context.Context) (*record, int32, error) {
 	return &rec, stat.Version, nil
 }
 
-// unread returns the error of a read.
+// unread returns the error of a failed read of the job's record.
 func unread(name, path string, err error) error {
 	if errors.Is(err, zk.ErrNoAuth) {
 		err = fmt.Errorf("%w: the node's ACL does not let us: %w", lock.ErrDenied, err)
@@ -39,8 +40,8 @@ func unread(name, path string, err error) error {
 	return fmt.Errorf("job %q: read %s: %w", name, path, err)
 }
 
-// write writes the record over that version, as the holder of the job. It fails with errChanged if
-// another holder of the job's locks was quicker.
+// write writes the record over the given version of the node, as the holder of hold. It fails with
+// errChanged if another replica has written or deleted the node meanwhile.
 func (j *Job) write(ctx context.Context, hold *lock.Hold, rec *record, version int32) error {
 	rec.Job, rec.Next = j.name, j.next(rec.Upto)
 	data, err := rec.encode()
@@ -71,7 +72,7 @@ func (j *Job) creates(ctx context.Context, data []byte) ([]lock.Op, error) {
 	ops := []lock.Op{lock.OpCreate(j.path, data, 0, acl)}
 	for above := path.Dir(j.path); above != "/"; above = path.Dir(above) {
 		switch _, _, err := j.tree.Get(ctx, above); {
-		case err == nil || errors.Is(err, zk.ErrNoAuth): // it is there
+		case err == nil || errors.Is(err, zk.ErrNoAuth): // the node exists
 			return ops, nil
 		case !errors.Is(err, zk.ErrNoNode):
 			return nil, unread(j.name, above, err)

@@ -13,7 +13,7 @@ import (
 // Turn is a tick that this replica runs.
 type Turn struct {
 	Tick    time.Time
-	Attempt int        // 1, or more if earlier runs of the tick were not finished
+	Attempt int        // 1, or one more than that of the last run of the same tick
 	Hold    *lock.Hold // hold of the run, for its token and Hold.Txn; do not unlock it
 
 	job *Job
@@ -24,16 +24,17 @@ type Turn struct {
 type taken struct {
 	turn *Turn     // nil: no tick is due
 	now  time.Time // ensemble time of the decision
-	next time.Time // the first tick that is not decided yet; zero: there is none
+	next time.Time // the first undecided tick; zero: there is none
 }
 
-// take waits for the job's lock. If a tick is due, it records the start of its run. A job without
-// a record begins at the time that begin returns: earlier ticks never run.
+// take waits for the job's lock, and decides on due ticks. If a tick is to run, take records the
+// start of its run. If there is no record, the job begins at the time that begin returns: earlier
+// ticks never run.
 func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (taken, error) {
 	if t, idle := j.idle(ctx); idle {
 		return t, nil
 	}
-	var came time.Time // ensemble time before the wait; zero: unknown
+	var came time.Time // ensemble time before the wait for the lock; zero: unknown
 	if e := j.tree.Estimate(); e.Zxid != 0 {
 		came = e.Earliest()
 	}
@@ -52,7 +53,8 @@ func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (ta
 }
 
 // idle reports whether the record, read without the lock, shows that no tick is due and no run goes
-// on. That saves the requests for the lock. If something is unknown, the job is not idle.
+// on. This saves the requests for the lock. If something cannot be read, idle returns false. If it
+// returns true, t is the result of take.
 func (j *Job) idle(ctx context.Context) (t taken, idle bool) {
 	rec, _, err := j.read(ctx)
 	if err != nil || rec.Upto.IsZero() || rec.last().Tick.After(rec.Upto) {
@@ -68,15 +70,16 @@ func (j *Job) idle(ctx context.Context) (t taken, idle bool) {
 	return t, t.next.IsZero() || t.next.After(t.now)
 }
 
-// errAgain says that nothing is known to be recorded, because a hold ended before. Another try may
-// succeed.
+// errAgain says that a hold ended before the decision was recorded, as far as is known. Another try
+// may succeed.
 var errAgain = errors.New("the hold has ended")
 
-// takeHeld does the rest of take, once hold holds the job's lock. came is the time before the wait.
+// takeHeld does the rest of take, while hold holds the job's lock. came is the ensemble time before
+// the wait for the lock.
 func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, begin func(time.Time) time.Time) (taken, error) {
 	ctx, stop := during(ctx, hold)
 	defer stop()
-	now, err := j.sample(ctx) // the last sample may be from before the wait, and of another leader
+	now, err := j.sample(ctx) // the last sample may be older than the wait, and of another leader
 	if err != nil {
 		return taken{}, err
 	}
@@ -119,7 +122,7 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 			if err == errChanged {
 				continue
 			}
-			if errors.Is(err, lock.ErrInDoubt) { // if it was applied, no other replica reports the runs
+			if errors.Is(err, lock.ErrInDoubt) { // if the write was applied, no other replica will report these runs
 				j.tell(crashed...)
 			}
 			return t, err
@@ -130,7 +133,7 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 }
 
 // turn adds the start of a tick's run to the record, and returns the turn. The run has the job's
-// hold, or one of its own if it goes on beside others.
+// hold, or with OverlapBeside a hold of its own.
 func (j *Job) turn(ctx context.Context, hold *lock.Hold, rec *record, tick, now time.Time) (*Turn, error) {
 	if j.overlap == OverlapBeside {
 		var err error
@@ -146,8 +149,8 @@ func (j *Job) turn(ctx context.Context, hold *lock.Hold, rec *record, tick, now 
 	return &Turn{Tick: tick, Attempt: run.Attempt, Hold: hold, job: j, run: run}, nil
 }
 
-// abandon marks the runs whose replicas have crashed as unfinished, and returns them. While this
-// replica holds the job's lock, only runs with a lock of their own can go on.
+// abandon marks the runs of crashed replicas as Unfinished, and returns them. While this replica
+// holds the job's lock, only runs with a lock of their own can be going on.
 func (j *Job) abandon(ctx context.Context, rec *record, now time.Time) (crashed []Run, err error) {
 	for i := range rec.Runs {
 		run := &rec.Runs[i]
@@ -170,8 +173,8 @@ func (j *Job) abandon(ctx context.Context, rec *record, now time.Time) (crashed 
 	return crashed, nil
 }
 
-// finish records the end of the run, and unlocks its hold. It also records that a run is unfinished,
-// so that no later replica has to find out. If the hold is lost, only a later replica can record it.
+// finish records the end of the run, unlocks its hold, and returns the recorded outcome. If the
+// hold is lost, only a later replica can record the end; the outcome is then Unfinished.
 func (t *Turn) finish(outcome Outcome, why error) Outcome {
 	run := t.run
 	run.Outcome = outcome
@@ -186,7 +189,8 @@ func (t *Turn) finish(outcome Outcome, why error) Outcome {
 	return run.Outcome
 }
 
-// record writes the run's end into the job's record. It goes on trying until the hold ends.
+// record writes the run's end into the job's record. During an outage it tries again until the hold
+// ends.
 func (t *Turn) record(run *Run) error {
 	ctx, j := t.Hold.Context(), t.job
 	for {
@@ -207,7 +211,7 @@ func (t *Turn) record(run *Run) error {
 	}
 }
 
-// tell reports runs that have ended.
+// tell calls Report for runs that have ended.
 func (j *Job) tell(runs ...Run) {
 	for _, run := range runs {
 		if j.report != nil {
@@ -216,8 +220,8 @@ func (j *Job) tell(runs ...Run) {
 	}
 }
 
-// giveBack unlocks a hold. The record does not depend on it: if it fails, the client has logged
-// that, and the entry expires.
+// giveBack unlocks a hold. It ignores an error, which the client has logged: the entry then
+// expires.
 func giveBack(hold *lock.Hold) { _ = hold.Unlock() }
 
 // during returns a context that ends with ctx or with the hold.

@@ -9,12 +9,12 @@ import (
 // horizon is how far back a search for a tick goes. The cron package searches as far ahead.
 const horizon = 5 * 366 * 24 * time.Hour
 
-// ticks are the points of a schedule. They are the same for every replica: times are passed in
-// UTC, so that a schedule without a time zone does not depend on the machine.
+// ticks are the points of a schedule, the same for every replica. The schedule gets all times in
+// UTC, so that without a time zone of its own it does not depend on the machine.
 type ticks struct{ schedule cron.Schedule }
 
 // newTicks returns the ticks of a schedule. cron counts an interval from the time of the call,
-// which differs among replicas. So an interval gets fixed points.
+// which differs among replicas, so newTicks replaces it by one with fixed points.
 func newTicks(s cron.Schedule) ticks {
 	if every, ok := s.(cron.ConstantDelaySchedule); ok {
 		s = interval(every.Delay)
@@ -30,7 +30,7 @@ func (i interval) Next(t time.Time) time.Time {
 	return t.Truncate(time.Duration(i)).Add(time.Duration(i))
 }
 
-// next returns the first tick after that time; zero if there is none.
+// next returns the first tick after a time; zero if there is none.
 func (s ticks) next(after time.Time) time.Time {
 	if tick := s.schedule.Next(after.UTC()); tick.After(after) {
 		return tick.UTC()
@@ -38,14 +38,14 @@ func (s ticks) next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// any reports whether there is a tick after the first time, and not after the second one.
+// any reports whether there is a tick later than after, and not later than until.
 func (s ticks) any(after, until time.Time) bool {
 	tick := s.next(after)
 	return !tick.IsZero() && !tick.After(until)
 }
 
-// last returns the last tick after the first time and not after the second one; zero if there is
-// none. It searches by halving: walking over a year of seconds would take too long.
+// last returns the last tick that is later than after, and not later than until; zero if there is
+// none. It searches by halving, because a walk over a year of seconds would take too long.
 func (s ticks) last(after, until time.Time) time.Time {
 	if !s.any(after, until) {
 		return time.Time{}
@@ -73,8 +73,8 @@ func (s ticks) last(after, until time.Time) time.Time {
 	return s.next(after)
 }
 
-// newest returns the first of the newest n ticks after the first time and not after the second
-// one. There must be one.
+// newest returns the first of the newest n ticks that are later than after, and not later than
+// until; of all of them if there are fewer. There must be one.
 func (s ticks) newest(n int, after, until time.Time) time.Time {
 	first := s.next(after)
 	beyond := first

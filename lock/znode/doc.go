@@ -1,7 +1,7 @@
 // Package znode is Holdfast's format on the wire, format 2: the names of a lock's nodes, their
-// data, and two rules: which contender may enter, and which entry has expired. It does no I/O. No
-// other package parses a node's name or data. Package lock/internal/queue documents when each
-// node is written, and why that is safe.
+// data, and two rules. The rules say which contender may enter, and which entry has expired. The
+// package does no I/O. No other package parses a node's name or data. Package lock/internal/queue
+// documents when each node is written, and why that is safe.
 //
 // # A lock in ZooKeeper
 //
@@ -24,17 +24,18 @@
 //
 // The anchor is a child of the parent, created and deleted with it in one transaction. So a
 // transaction that checks the anchor proves the parent's generation. No library takes the anchor
-// for an entry. Its ACL is the lock's, and world may read it. A parent with no child but its anchor
-// is empty. An anchor of another generation than the parent's has no meaning; it is deleted with
-// the parent.
+// for an entry. The anchor's ACL is the lock's, and world may read it. A parent with no child but
+// its anchor is empty. An anchor of another generation than the parent's has no meaning; it is
+// deleted with the parent.
 //
 // # Names of entries
 //
 //	<tag> <token> <sequence>
 //
-// The tag is the parent's generation. If the client cannot prove that, because the parent is not
-// adopted yet or an ACL forbids it, the tag is a random id. Either way no path of an entry ever
-// recurs, so a late delete or write cannot hit another entry. The token is the contender's request:
+// The tag is the parent's generation. If the client cannot prove the generation, because the parent
+// is not adopted yet or an ACL forbids it, the tag is a random id. Either way no path of an entry
+// ever recurs, so a late delete or write cannot hit another entry. The token is the contender's
+// request:
 //
 //	-lock-       exclusive
 //	-__READ__    shared, on a read/write lock
@@ -43,22 +44,23 @@
 //	             election, exclusive with the priority 5
 //
 // The server appends the sequence: ten digits, or a minus sign and ten digits once the counter has
-// overflowed. So the name of a mutex's entry predicts that of its predecessor: the same prefix with
-// n-1 ([Predict]). A prediction proves nothing until a read has shown that node. Our names never
-// begin with "_c_", which go-zookeeper's own lock takes for its own.
+// overflowed. So the name of a mutex's entry predicts that of its predecessor: the same prefix, and
+// a sequence lower by one ([Predict]). A prediction proves nothing until a read has shown the
+// predicted node. Holdfast's names never begin with "_c_", by which go-zookeeper's own lock knows
+// its nodes.
 //
 // Entries of other libraries (zk.Lock and Curator: "_c_<guid>-lock-", kazoo: "<uuid>__lock__") are
-// contenders without a tag. Our clients wait for them and never delete them. Other children are
-// ignored. Curator's locks and zk.Lock wait for our entries; kazoo's Lock does with
+// contenders without a tag. Holdfast's clients wait for them and never delete them. Other children
+// are ignored. Curator's locks and zk.Lock wait for Holdfast's entries; kazoo's Lock does with
 // extra_lock_patterns=["-lock-"], its WriteLock with ["-__READ__", "-__WRIT__"], and its ReadLock
 // with ["-__WRIT__"].
 //
 // # Order
 //
-// The entry with the lower sequence came first. The counter ends at 2147483647: from ZooKeeper 3.6
-// on it repeats that number, and concurrent creates may turn it negative. An entry with that
-// sequence or a negative one is never granted ([Name.Overflowed]). Such entries sort behind all
-// others, by their Czxid.
+// The entry with the lower sequence was created first. The counter ends at 2147483647: from
+// ZooKeeper 3.6 on it repeats that number, and concurrent creates may turn it negative. An entry
+// with that sequence or a negative one is never granted ([Name.Overflowed]). Overflowed entries
+// sort behind all other entries, by their Czxid.
 //
 // # Data of an entry
 //
@@ -70,9 +72,9 @@
 //
 // [Record] has the fields. Unknown keys are ignored. Clients wait for an entry of a higher version,
 // and never delete it. Times are Unix milliseconds in ensemble time, the clock of the ZooKeeper
-// leader. expires_at is an estimate: no verdict uses it. attempt is random: a client finds its
-// entry by it after a lost reply. A candidate's value is "election.value" in the metadata; the
-// first candidate leads once its record has acquired_at.
+// leader. expires_at is an estimate: no verdict uses it. attempt is random: by it a client finds
+// its entry after a lost reply. A candidate's value is "election.value" in the metadata. The first
+// candidate leads once its record has acquired_at.
 //
 // # Data of a parent
 //
@@ -82,9 +84,9 @@
 // each join writes the same bytes again, only for the reply.
 //
 // An empty node, an ancestor, or a parent without its anchor is adopted: a client writes a new
-// generation and its anchor. A node that had no data is marked with "adopted":true: the last entry
-// leaves without deleting it. Data that is neither empty nor ours is foreign, and the path is
-// refused.
+// generation and its anchor. A node that had no data is marked with "adopted":true, so that the
+// last client to leave does not delete it. Other data that is not Holdfast's is foreign, and the
+// path is refused.
 //
 // # Data of an anchor
 //
@@ -95,39 +97,43 @@
 //
 // # When an entry has expired
 //
-// The lease of an entry ends ttl_ms after its last write. Other clients leave it alone for the
-// grace longer. The leader stamps each write: its Mtime. Stamps are comparable only within one
-// term. A term begins with a change of the leader or a detected step of its clock, and lasts
-// until the next. So a judge counts
+// The lease of an entry ends ttl_ms after its last write. Other clients wait for the grace too
+// before they delete the entry. The leader stamps each write: its Mtime. Stamps are comparable only
+// within one term. A term begins with a change of the leader, or when detected steps of its clock
+// may add up to more than 50 ms. It lasts until the next term. So a judge, which is any client that
+// decides whether an entry has expired, counts
 //
 //   - from Mtime, if the entry was written in the present term;
 //   - from the earliest stamp of the present term that the judge knows, if the entry was
 //     written before that term;
-//   - or, by its own monotonic clock, from when it first read this very version of the node.
+//   - or, by its own monotonic clock, from when it first read the present version of the node.
 //
 // The entry has expired if any of these counts exceeds the lease and the grace. The holder counts
 // its lease from before it sent the write, so for the holder the lease ends first. See
 // [Entry.Judge] and [Now].
 //
-// The mark, .epoch below the root, keeps an early stamp of the present epoch for later judges, by
-// its Mtime and Mzxid. In a new epoch, the first client that must judge an older write writes it:
+// The mark, .epoch below the root, keeps an early stamp of the present epoch for later judges: its
+// Mtime, with its Mzxid. In a new epoch, the first client that must judge an older write writes the
+// mark:
 //
 //	{"holdfast":2,"kind":"epoch"}
 //
 // # Admission
 //
-// A contender waits for the nearest earlier one that excludes it. In a semaphore the first
-// contenders are in, as long as the permits suffice: no contender overtakes one that asks for
-// many. Entries of other libraries ask for one permit. [WaitsFor] is the rule; it needs only
-// names and [Rules].
+// A contender waits for the nearest earlier contender that excludes it. In a semaphore the first
+// contenders are admitted, as long as the permits suffice: no contender overtakes one that asks for
+// many. Entries of other libraries ask for one permit. [WaitsFor] is the rule; it needs only names
+// and [Rules].
 //
-// A writer that only reads from now on ("shared" in its record) keeps its entry. A reader enters if
-// the record of its nearest earlier writer has that mark: no contender was ahead of that writer at
-// its grant, and only readers are between the two. A client that does not know the mark waits until
-// the entry has gone, which is safe. A second entry for reading, as Curator creates it, would not
-// be: it may have the first one's sequence. A client that has seen the writer hold the lock and
-// leave would then enter beside it. So when an entry of another library on a read/write lock has
-// gone, clients list ([Kind.Alone]).
+// A downgraded writer, which only reads from now on ("shared" in its record), keeps its entry. A
+// reader enters if the record of its nearest earlier writer is shared: no contender was ahead of
+// that writer at its grant, and only readers are between the two. A client that does not know
+// "shared" waits until the entry is deleted, which is safe.
+//
+// A second entry for reading, as Curator creates it, would not be safe: it may have the first
+// entry's sequence. A client that has seen the writer hold the lock and leave would then enter
+// beside it. So when an entry of another library on a read/write lock is deleted, clients list
+// ([Kind.Alone]).
 //
 // # Requests to release a lock
 //
@@ -138,8 +144,9 @@
 //	 "owner":"deploy","host":"node4","pid":815,"reason":"node3 is drained"}
 //
 // [Revocation] has the fields. The transaction that creates the node checks the entry. Any client
-// that knows that the entry has gone may delete the request. Clients leave data alone that they do
-// not understand. .epoch and .revoke stay when all locks are gone; no lock can have those names.
+// that knows that the entry was deleted may delete the request. Clients never delete requests that
+// they cannot decode. .epoch and .revoke stay when all locks are deleted; no lock can have these
+// names.
 //
 // # The fencing token
 //
@@ -150,6 +157,6 @@
 // # Format 1
 //
 // Versions before the first release wrote "holdfast":1, and parents without anchors ([ErrOlder]).
-// Clients refuse such a parent, and wait for such an entry. The reaper counts these nodes, and
-// deletes them only with the option Format1.
+// Clients refuse a parent of format 1, and wait for an entry of format 1. The reaper counts these
+// nodes, and deletes them only with the option Format1.
 package znode

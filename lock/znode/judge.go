@@ -14,28 +14,28 @@ type Stat struct {
 	Version        int32 // number of writes of the data
 	Cversion       int32 // number of creates and deletes of children
 	Aversion       int32 // number of changes of the ACL
-	EphemeralOwner int64 // session that the node ends with; 0: none
+	EphemeralOwner int64 // session that owns the node; 0: the node is not ephemeral
 	DataLength     int32
 	NumChildren    int32
 	Pzxid          int64 // transaction that created or deleted a child last
 }
 
-// Spent reports whether the counter of sequential children is at its end, so that no contender
-// can join any more. The counter is half of Cversion plus NumChildren, which have wrapped by
-// then.
+// Spent reports whether the counter of sequential children is at its end, so that no contender can
+// join any more. The counter is the number of creates: half of Cversion plus NumChildren. At the
+// end this sum is 2^32-2, which wraps to -2.
 func (s Stat) Spent() bool { return s.Cversion+s.NumChildren == -2 }
 
 // Epoch returns the epoch of a transaction. Each leader has its own epoch, and epochs rise.
 func Epoch(zxid int64) int64 { return zxid >> 32 }
 
-// Verdict says whether an entry or node has outlived its time.
+// Verdict says whether an entry's lease and the grace have ended.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Live     Verdict = iota // not expired, as far as is known
+	Live     Verdict = iota // not expired, as far as the judge knows
 	Expired                 // certainly expired
-	Unproven                // needs a younger sample of ensemble time, or the epoch's mark
+	Unproven                // unknown without a newer sample of ensemble time, or the epoch's mark
 )
 
 var verdictNames = [...]string{"live", "expired", "unproven"}
@@ -46,13 +46,13 @@ func (v Verdict) String() string { return verdictNames[v] }
 // Now is a judge's knowledge of the leader's clock at one moment.
 //
 // Stamps of two leaders cannot be compared: their clocks may differ by any amount. Nor can stamps
-// from before and after a step of one leader's clock. So time is divided into terms; stamps
-// compare only within a term. A term begins with each epoch, and with each displacement of the
-// clock that this judge detects. An entry written before the present term was written before the
-// term's first stamp, so its lease counts from that stamp.
+// from before and after a step of one leader's clock. So time is divided into terms, and stamps are
+// compared only within a term. A term begins with each epoch, and when steps of the clock that this
+// judge has detected may add up to more than 50 ms. An entry written before the present term was
+// written before the term's first stamp, so its lease counts from that stamp.
 type Now struct {
 	// Zxid is the transaction of the sample that this knowledge comes from; 0: no sample yet. It
-	// only serves to judge earlier writes.
+	// can only judge earlier writes.
 	Zxid int64
 	// Lower and Upper bound the present time of the leader's clock, since the Unix epoch.
 	Lower, Upper time.Duration
@@ -64,13 +64,16 @@ type Now struct {
 	// Since. Without it, writes of earlier terms cannot be judged.
 	Marked bool
 	// Resets counts how often the servers may have lost their data, as far as this judge knows.
-	// They then number transactions anew, so earlier transactions and terms do not compare.
+	// Servers that have lost data number transactions again from an earlier one, so transactions
+	// and terms from before and after do not compare.
 	Resets int
-	// Sessions counts the resets and the new sessions of this judge. Do not compare transactions
-	// or terms of different sessions: in between the servers may have lost their data. The judge
-	// does not notice that if they have made more transactions since than before.
+	// Sessions counts the resets and the new sessions of this judge. Do not compare transactions or
+	// terms of different sessions. Between two sessions the servers may have lost their data, and
+	// the judge does not notice it if they have made more transactions since than they had made
+	// before.
 	Sessions int
-	// Doubted says that Term is of an earlier session. A write numbered below it may be younger.
+	// Doubted says that Term is of an earlier session. A write numbered below Term may be newer
+	// than Term.
 	Doubted bool
 }
 
@@ -80,9 +83,11 @@ func (n Now) Earliest() time.Time { return time.Unix(0, int64(n.Lower)) }
 // Latest returns the upper bound of the leader's clock.
 func (n Now) Latest() time.Time { return time.Unix(0, int64(n.Upper)) }
 
-// Passed returns Expired if surely more than the time lasts has passed since the write of stat.
-// With Live it returns the time until the next check. If the bounds are further apart than
-// precision and the answer depends on that, it returns Unproven: a younger sample will decide.
+// Passed returns Expired if more than lasts has surely passed since the write of stat. Otherwise it
+// returns Live, with the time until the next check, or Unproven. It is Unproven if the sample is
+// too old to judge the write, if the epoch's mark is needed and was not read, or if the bounds are
+// further apart than precision and the answer depends on that. Then a newer sample, or the mark,
+// will decide.
 func (n Now) Passed(stat Stat, lasts, precision time.Duration) (Verdict, time.Duration) {
 	if n.Zxid == 0 || Epoch(stat.Mzxid) > Epoch(n.Zxid) {
 		return Unproven, 0
@@ -110,8 +115,7 @@ func (n Now) Passed(stat Stat, lasts, precision time.Duration) (Verdict, time.Du
 	return Live, later(end - n.Upper)
 }
 
-// later returns a local duration in which the leader's clock surely goes on by d, and a little
-// more.
+// later returns a duration of the local clock in which the leader's clock surely advances by d.
 func later(d time.Duration) time.Duration { return d + d/RateError + time.Millisecond }
 
 // Entry is a contender's node, from a single read.
@@ -119,7 +123,7 @@ type Entry struct {
 	Name
 	Stat   Stat   // from the same read
 	Record Record // as far as the data could be decoded
-	Err    error  // ErrNewer, ErrOlder or ErrForeign if the data is no record of this format
+	Err    error  // ErrNewer, ErrOlder or ErrForeign if the data is not a record of this format
 }
 
 // ReadEntry returns the entry with that name, from the data and the Stat of one read.
@@ -128,16 +132,16 @@ func ReadEntry(name Name, data []byte, stat Stat) Entry {
 	return Entry{Name: name, Stat: stat, Record: r, Err: err}
 }
 
-// Leased reports whether the entry is ours and of this version. Clients wait for all other
-// entries and never delete them: those of other libraries or newer versions, damaged ones, and
-// those that end with a session.
+// Leased reports whether the entry is Holdfast's, of this version, and not ephemeral. Clients wait
+// for all other entries and never delete them: entries of other libraries or newer versions,
+// damaged entries, and ephemeral ones.
 func (e *Entry) Leased() bool { return e.Ours() && e.Err == nil && e.Stat.EphemeralOwner == 0 }
 
 // Granted reports whether the entry's record shows that its owner holds the lock.
 func (e *Entry) Granted() bool { return e.Leased() && e.Record.Granted() }
 
-// Shares reports whether the entry's record shows that its writer now only reads: readers may
-// enter beside it.
+// Shares reports whether the entry is a downgraded writer's: its record shows that it only reads,
+// so readers may enter beside it.
 func (e *Entry) Shares() bool { return e.Granted() && e.Record.Shared }
 
 // TTL returns the length of the lease after each write.
@@ -147,14 +151,14 @@ func (e *Entry) TTL() time.Duration { return time.Duration(e.Record.TTL) * time.
 // is for people; no verdict uses it.
 func (e *Entry) Expires() time.Time { return time.UnixMilli(e.Stat.Mtime + e.Record.TTL) }
 
-// Judge decides whether the entry's lease and the grace have ended. They have if the leader's
-// clock proves it, see [Now.Passed], or this judge's own clock does: seen is the time, on its
-// monotonic clock, for which it has known this version of the node. The second proof needs no
-// server's clock, so it works even if elections follow each other faster than leases end. With
-// Live, Judge returns the time until the next check; negative means never, because an entry
-// without a lease does not expire.
+// Judge decides whether the entry's lease and the grace have ended. They have if the leader's clock
+// proves it, see [Now.Passed], or this judge's own clock does. seen is the time, on the judge's
+// monotonic clock, for which it has known this version of the node. The proof by the own clock
+// needs no server's clock, so it works even if elections follow each other faster than leases end.
+// With Live, Judge returns the time until the next check; negative means never, because an entry
+// that is not Leased does not expire.
 //
-// The verdict is on the version that was read, so delete on that version.
+// The verdict is on the version that was read: a delete must give that version.
 func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duration) {
 	if !e.Leased() {
 		return Live, -1
@@ -171,12 +175,12 @@ func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duratio
 	return v, wait
 }
 
-// Node is a node that is no entry, from a single read: a lock's parent, an ancestor, or anything
-// else.
+// Node is a node that is no entry, from a single read: a lock's parent, an ancestor, or any other
+// node.
 type Node struct {
 	Parent
 	Stat Stat  // from the same read
-	Err  error // ErrNewer, ErrOlder or ErrForeign if the data is no parent's of this format
+	Err  error // ErrNewer, ErrOlder or ErrForeign if the data is not a parent's of this format
 }
 
 // ReadNode returns a node that is no entry, from the data and the Stat of one read.
@@ -185,15 +189,16 @@ func ReadNode(data []byte, stat Stat) Node {
 	return Node{Parent: p, Stat: stat, Err: err}
 }
 
-// Ours reports whether the node has our marker.
+// Ours reports whether Holdfast wrote the node's data, and the node is not ephemeral.
 func (n *Node) Ours() bool { return n.Err == nil && n.Kind != "" && n.Stat.EphemeralOwner == 0 }
 
 // Lock reports whether the node is the parent of a Holdfast lock.
 func (n *Node) Lock() bool { return n.Ours() && n.Kind.IsLock() }
 
-// Removable reports whether the last client to leave may delete the node. It must be a lock's
-// parent that we created, without children except its anchor if it is anchored. If its counter is
-// at its end (spent), the lock cannot go on with it, so an adopted parent goes too.
+// Removable reports whether the last client to leave may delete the node: a lock's parent that
+// Holdfast created, without children except its anchor. anchored says that it has its anchor. spent
+// says that its counter is at its end: the lock cannot continue with this node, so an adopted
+// parent is deleted too.
 func (n *Node) Removable(anchored, spent bool) bool {
 	children := n.Stat.NumChildren
 	if anchored {

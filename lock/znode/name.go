@@ -20,7 +20,8 @@ const MaxName = 512
 // present epoch. No lock can have this name.
 const EpochMark = ".epoch"
 
-// MaxPermits is the largest number of a semaphore's permits, and the highest priority.
+// MaxPermits is the largest number of a semaphore's permits, and the highest priority of a
+// candidate.
 const MaxPermits = 1 << 20
 
 const (
@@ -56,9 +57,9 @@ var foreignTokens = [...]struct {
 // Name is the parsed name of a contender's node.
 type Name struct {
 	Node string // the name in ZooKeeper
-	Tag  string // its first 16 digits, see the package's doc; empty for another library's entry
-	Role Role   // the access that it requests
-	Seq  int32  // its sequence, from the server
+	Tag  string // the first 16 digits, see the package's doc; empty for another library's entry
+	Role Role   // the requested access
+	Seq  int32  // the sequence, from the server
 
 	Permits int32 // permits of a semaphore, or a candidate's priority; 0: not in the name, counts as 1
 }
@@ -66,7 +67,7 @@ type Name struct {
 // Priority returns the priority of a candidate in an election.
 func (n Name) Priority() int32 { return max(1, n.Permits) }
 
-// Prefix returns the name without its sequence; "" if it is not an entry of ours.
+// Prefix returns the name without its sequence; "" for another library's entry.
 func (n Name) Prefix() string {
 	if !n.Ours() {
 		return ""
@@ -75,10 +76,10 @@ func (n Name) Prefix() string {
 	return prefix
 }
 
-// NewID returns a new random id.
+// NewID returns a new random id, as [FormatID] writes it.
 func NewID() string { return FormatID(rand.Uint64()) }
 
-// ParseID returns the number of an id. It is the inverse of [FormatID].
+// ParseID returns the number of an id that [FormatID] made. Any other text is an error.
 func ParseID(id string) (uint64, error) {
 	if !isID(id) || len(id) != idLength {
 		return 0, fmt.Errorf("%.40q is no id: want %d lower-case hexadecimal digits", id, idLength)
@@ -86,7 +87,7 @@ func ParseID(id string) (uint64, error) {
 	return strconv.ParseUint(id, 16, 64)
 }
 
-// FormatID returns the id of a number: 16 hexadecimal digits.
+// FormatID returns the id of a number: 16 lower-case hexadecimal digits.
 func FormatID(n uint64) string {
 	return hex.EncodeToString(binary.BigEndian.AppendUint64(nil, n))
 }
@@ -136,7 +137,8 @@ func formatSequence(seq int32) string {
 	return "0000000000"[min(len(digits), sequenceDigits):] + digits
 }
 
-// Parse parses the name of a child of a lock. It returns false for a child that is no contender.
+// Parse parses the name of a child of a lock, of this or another library. It returns false for a
+// child that is no contender.
 func Parse(node string) (Name, bool) {
 	prefix, seq, ok := cutSequence(node)
 	if !ok {
@@ -163,8 +165,8 @@ func Parse(node string) (Name, bool) {
 	return Name{}, false
 }
 
-// cutPermits parses the number of permits between id and sequence. A single permit is not
-// written, and a number must have its shortest form.
+// cutPermits parses the number of permits, or the priority, between tag and sequence. It is at
+// least 2, in its shortest form.
 func cutPermits(rest string) (permits int32, ok bool) {
 	digits, ok := strings.CutSuffix(rest, ownTokens[Exclusive])
 	if !ok || len(digits) < 2 || digits[0] != '-' || digits[1] < '1' || digits[1] > '9' {
@@ -206,19 +208,19 @@ func isID(s string) bool {
 	return true
 }
 
-// Ours reports whether this library made the name.
+// Ours reports whether the name is of an entry of Holdfast.
 func (n Name) Ours() bool { return n.Tag != "" }
 
-// Overflowed reports whether the parent's counter had reached its end when this entry was
-// created. Such an entry is never granted; its sequence alone does not order it.
+// Overflowed reports whether the parent's counter had reached its end when the entry was created.
+// Such an entry is never granted, and its sequence alone does not order it.
 func (n Name) Overflowed() bool { return n.Seq < 0 || n.Seq == math.MaxInt32 }
 
 // TokenSequence returns the part of a fencing token that differs among the entries of one
 // transaction: the sequence; 0 if that is negative.
 func (n Name) TokenSequence() int32 { return max(0, n.Seq) }
 
-// Compare orders names by the creation of their entries. For two overflowed entries use
-// [CompareAt].
+// Compare orders names by the creation of their entries: it is negative if a came first. For two
+// overflowed entries use [CompareAt].
 func Compare(a, b Name) int { return CompareAt(a, 0, b, 0) }
 
 // CompareAt is [Compare] for entries with known creation zxids.
@@ -234,7 +236,8 @@ func CompareAt(a Name, czxidA int64, b Name, czxidB int64) int {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Node, b.Node))
 }
 
-// Contenders parses the children of a lock and returns the contenders among them, sorted.
+// Contenders parses the children of a lock and returns the contenders among them, sorted by
+// [Compare].
 func Contenders(children []string) []Name {
 	names := make([]Name, 0, len(children))
 	for _, child := range children {
@@ -246,14 +249,14 @@ func Contenders(children []string) []Name {
 	return names
 }
 
-// Find returns the index of the entry of that name, or -1.
+// Find returns the index of the named entry, or -1.
 func Find(names []Name, node string) int {
 	return slices.IndexFunc(names, func(n Name) bool { return n.Node == node })
 }
 
-// CheckName returns an error if name cannot be the name of a lock. A name is relative to the
-// root: components separated by single slashes, as ZooKeeper accepts them in paths. No component
-// may look like an entry.
+// CheckName returns an error if name cannot be the name of a lock. A name is relative to the root:
+// components separated by single slashes, as ZooKeeper accepts them in paths. No component may look
+// like an entry or an anchor, or be [Reserved].
 func CheckName(name string) error {
 	if name == "" {
 		return fmt.Errorf("lock name is empty")

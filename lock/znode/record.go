@@ -19,19 +19,19 @@ const ValueKey = "election.value"
 // Version is the version of the format that this package writes.
 const Version = 2
 
-// Limits of an entry. Data beyond them is not ours.
+// Limits of an entry. Data beyond maxData, maxTime or maxTTL is foreign.
 const (
-	MaxOwner    = 256       // bytes of an owner's name
-	MaxMetadata = 4 << 10   // bytes of all keys and values together
-	MaxPairs    = 64        // pairs in the metadata
-	maxData     = 32 << 10  // bytes of a node's data
-	maxTime     = 1<<53 - 1 // Unix ms; every JSON parser has numbers this large
-	maxTTL      = 10 * 365 * 24 * 3600 * 1000
+	MaxOwner    = 256                         // bytes of an owner's name
+	MaxMetadata = 4 << 10                     // bytes of all keys and values together
+	MaxPairs    = 64                          // pairs in the metadata
+	maxData     = 32 << 10                    // bytes of a node's data
+	maxTime     = 1<<53 - 1                   // Unix ms; every JSON parser has numbers this large
+	maxTTL      = 10 * 365 * 24 * 3600 * 1000 // ms
 )
 
 // Errors of this package's Decode functions.
 var (
-	// ErrForeign says that the data is not ours, or damaged.
+	// ErrForeign says that the data is not Holdfast's, or damaged.
 	ErrForeign = errors.New("not Holdfast's data")
 	// ErrNewer says that the data is of a later version of the format.
 	ErrNewer = errors.New("data of a newer version of Holdfast")
@@ -46,20 +46,21 @@ type Record struct {
 	Host    string `json:"host,omitempty"` // host of the program
 	PID     int    `json:"pid,omitempty"`  // process id of the program
 	TTL     int64  `json:"ttl_ms"`         // length of the lease after each write, in ms
-	// ExpiresAt is for people, and wrong after a change of the leader. 0: the owner did not know
-	// the time. AcquiredAt is the time of the grant; 0: none is recorded.
+	// ExpiresAt is an estimate for people; it is wrong after a change of the leader. 0: the owner
+	// did not know the time. AcquiredAt is the time of the grant; 0: none is recorded.
 	ExpiresAt  int64 `json:"expires_at"`
 	AcquiredAt int64 `json:"acquired_at,omitempty"`
-	// Shared says that a writer from now on only reads, so readers may enter. It is never reset.
+	// Shared says that a writer was downgraded: it only reads, so readers may enter. It is never
+	// reset.
 	Shared  bool   `json:"shared,omitempty"`
 	Attempt string `json:"attempt,omitempty"` // random, unique to the request that created the entry
-	// Incarnation counts the attaches of other processes. Detached says that no process has the
-	// entry, and that the holder of its ticket may attach. Attachment is random; a client that
-	// attaches recognizes its own writes by it.
+	// Incarnation counts the attaches. Detached says that no process has the entry, and that a
+	// client may attach with its ticket. Attachment is random; a client that attaches recognizes
+	// its own writes by it.
 	Incarnation int32             `json:"incarnation,omitempty"`
 	Detached    bool              `json:"detached,omitempty"`
 	Attachment  string            `json:"attachment,omitempty"`
-	Metadata    map[string]string `json:"metadata,omitempty"` // the owner's own
+	Metadata    map[string]string `json:"metadata,omitempty"` // pairs that the owner chose
 	Broken      *Broken           `json:"broken,omitempty"`   // nil: the hold was not force-released
 }
 
@@ -89,11 +90,11 @@ func printable(s string) string {
 	return s
 }
 
-// Granted reports whether the record shows a grant: the entry's owner holds the lock.
+// Granted reports whether the record shows a grant.
 func (r *Record) Granted() bool { return r.AcquiredAt > 0 }
 
-// Encode encodes the record in the current version. It returns the bytes of encoding/json, but
-// without reflection, because it runs for each lock and each renewal.
+// Encode encodes the record in the current version, whatever r.Version is. It returns the bytes of
+// encoding/json, but without reflection, because it runs for each lock and each renewal.
 func (r *Record) Encode() []byte {
 	b := make([]byte, 0, 256)
 	b = appendInt(b, `{"holdfast":`, Version)
@@ -134,8 +135,8 @@ func (r *Record) Encode() []byte {
 }
 
 // DecodeRecord decodes the data of an entry. Its errors match [ErrNewer], [ErrOlder] or
-// [ErrForeign]. With an error it still returns the fields that it could read; with ErrOlder that
-// is a complete record.
+// [ErrForeign]. With an error it still returns the fields that it could read. With ErrOlder all
+// fields are read.
 func DecodeRecord(data []byte) (Record, error) {
 	var r Record
 	err := decode(data, &r, &r.Version)
@@ -195,7 +196,7 @@ func CheckMetadata(m map[string]string) error {
 	return nil
 }
 
-// Kind is the kind of a lock, or of another node of ours.
+// Kind is the kind of a lock, or of another node of Holdfast.
 type Kind string
 
 // The kinds.
@@ -213,16 +214,16 @@ const (
 // IsLock reports whether it is the kind of a lock's parent.
 func (k Kind) IsLock() bool { return k == Mutex || k == RW || k == Semaphore }
 
-// Parent is the data of a lock's parent, or of an ancestor. It does not change while there is an
-// anchor of its generation.
+// Parent is the data of a lock's parent, or of an ancestor. The data of a parent does not change
+// while its anchor, of its generation, exists.
 type Parent struct {
 	Version int  `json:"holdfast"` // version of the format
 	Kind    Kind `json:"kind"`     // kind of the lock, or Dir
-	// Generation is random. The request that created or adopted the parent has made it. It is part
-	// of the names of the anchor and the entries.
+	// Generation is random, new for the request that created or adopted the parent. It is part of
+	// the names of the anchor and the entries.
 	Generation string `json:"generation,omitempty"`
-	// Adopted says that the node was empty, so Holdfast has not created it. It is deleted only if
-	// its counter is at its end.
+	// Adopted says that Holdfast did not create the node, which had no data. The last client to
+	// leave deletes an adopted node only if its counter is at its end.
 	Adopted bool `json:"adopted,omitempty"`
 }
 
@@ -259,12 +260,12 @@ func DecodeParent(data []byte) (Parent, error) {
 	return p, nil
 }
 
-// AnchorData is the data of an anchor: the settings of the lock's kind.
+// AnchorData is the data of an anchor. It has the number of permits if the lock is a semaphore.
 type AnchorData struct {
 	Version int   `json:"holdfast"`          // version of the format
 	Kind    Kind  `json:"kind"`              // AnchorKind
 	Permits int32 `json:"permits,omitempty"` // original number of a semaphore's permits
-	Resized int32 `json:"resized,omitempty"` // present number; 0: the original one
+	Resized int32 `json:"resized,omitempty"` // present number of permits; 0: the original one
 }
 
 // Capacity returns the present number of a semaphore's permits.
@@ -328,7 +329,7 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
-// decode decodes data into v. version points to v's field with the version of the format.
+// decode decodes data into v. version points to the field of v for the format's version.
 func decode(data []byte, v any, version *int) error {
 	if len(data) > maxData {
 		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrForeign, len(data), maxData)

@@ -7,27 +7,27 @@ import (
 )
 
 // Inbox is the name of the node below the root whose children are requests to release locks. Each
-// child has the name of the entry that is asked. No lock can have this name.
+// child has the name of an entry whose release is requested. No lock can have this name.
 const Inbox = ".revoke"
 
 // MaxReason is the largest size of a [Revocation]'s reason, in bytes.
 const MaxReason = 1 << 10
 
-// Reserved reports whether the name is that of a node below the root that is no lock.
+// Reserved reports whether the name is [EpochMark] or [Inbox], which no lock can have.
 func Reserved(node string) bool { return node == EpochMark || node == Inbox }
 
 // Revocation is the data of a child of [Inbox]: a request to release a lock.
 type Revocation struct {
 	Version int    `json:"holdfast"`         // version of the format
-	Request string `json:"request"`          // random, unique
-	Entry   string `json:"entry"`            // path of the asked entry, relative to the root
-	Owner   string `json:"owner"`            // name of the program that asks
-	Host    string `json:"host,omitempty"`   // its host
-	PID     int    `json:"pid,omitempty"`    // its process id
+	Request string `json:"request"`          // random, unique to the request
+	Entry   string `json:"entry"`            // path of the entry to release, relative to the root
+	Owner   string `json:"owner"`            // owner of the client that requests
+	Host    string `json:"host,omitempty"`   // host of that client
+	PID     int    `json:"pid,omitempty"`    // process id of that client
 	Reason  string `json:"reason,omitempty"` // for people
 }
 
-// Encode encodes the data in the current version.
+// Encode encodes the data in the current version, whatever r.Version is.
 func (r Revocation) Encode() []byte {
 	r.Version = Version
 	return encode(r)
@@ -54,7 +54,7 @@ func DecodeRevocation(node string, data []byte) (Revocation, error) {
 	return r, nil
 }
 
-// Lock returns the name of the requested lock.
+// Lock returns the name of the lock to release.
 func (r Revocation) Lock() string {
 	lock, _ := r.split()
 	return lock

@@ -1,20 +1,20 @@
 package znode
 
-// Rules are the inputs of a lock's admission rule.
+// Rules has what the admission of a contender depends on, besides the names.
 type Rules struct {
 	Kind     Kind
 	Capacity int32 // present number of permits of a semaphore
 }
 
 // WaitsFor is the admission rule of all kinds of locks. The names are a lock's contenders, sorted
-// by [Contenders]; self is the index of one of them. If that contender is in, WaitsFor returns
-// -1. Otherwise it returns the index of the contender to wait for: the nearest earlier one that
-// conflicts. Only earlier contenders count, so two contenders can never wait for each other.
+// by [Contenders]; self is the index of one of them. WaitsFor returns -1 if that contender is
+// admitted. Otherwise it returns the index of the contender to wait for: the nearest earlier one
+// that conflicts. Only earlier contenders count, so two contenders never wait for each other.
 //
-// In a semaphore the first contenders are in, as long as the permits suffice. So no contender
-// overtakes one that asks for many. Each of the others waits for the one right before it. If the
-// first contender asks for more than there are, it waits for itself: WaitsFor returns its own
-// index.
+// In a semaphore the first contenders are admitted, as long as the permits suffice. So no contender
+// overtakes one that asks for many. Each other contender waits for the one right before it. If the
+// first contender asks for more permits than there are, WaitsFor returns its own index: it waits
+// until the number is raised.
 func WaitsFor(names []Name, self int, rules Rules) int {
 	if rules.Kind == Semaphore {
 		var asked int64
@@ -34,9 +34,9 @@ func WaitsFor(names []Name, self int, rules Rules) int {
 	return -1
 }
 
-// Holders returns the contenders that are in: the first of the names, sorted as for WaitsFor.
-// shares reports whether a writer's record shows that it now only reads; then the readers right
-// behind it are in too. A contender that is in may not know it yet.
+// Holders returns the admitted contenders: the first of the names, sorted as for WaitsFor. shares
+// reports whether a writer was downgraded, by its record; then the readers right behind it are
+// admitted too. An admitted contender may not have noticed it yet.
 func Holders(names []Name, rules Rules, shares func(Name) bool) []Name {
 	for i, n := range names {
 		ahead := WaitsFor(names, i, rules)
@@ -50,11 +50,11 @@ func Holders(names []Name, rules Rules, shares func(Name) bool) []Name {
 // exclusive reports whether two contenders exclude each other.
 func exclusive(a, b Role) bool { return a != Shared || b != Shared }
 
-// Alone reports whether, if n holds the lock, the contender right behind n is next when n leaves.
-// For that, no contender may be in beside n or ahead of n, and none may join ahead of another.
-// Curator's read/write lock breaks the last rule: a writer that goes on as a reader creates a
-// second entry with the sequence of its first. So the end of another library's entry in such a
-// lock proves nothing.
+// Alone reports whether, if n holds the lock, the contender right behind n is the next holder when
+// n leaves. For that, no contender may be admitted beside n or ahead of n, and no contender may
+// join ahead of another. On Curator's read/write lock a contender can join ahead of another: a
+// writer that goes on as a reader creates a second entry with the sequence of its first. So on a
+// read/write lock the end of another library's entry proves nothing.
 func (k Kind) Alone(n Name) bool {
 	return k == Mutex || k == RW && n.Ours() && n.Role != Shared
 }

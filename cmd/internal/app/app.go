@@ -73,13 +73,14 @@ func (h *hangups) follow(cancel context.CancelCauseFunc) {
 		}
 		select {
 		case h.told <- struct{}{}:
-		default: // the program has not received the previous SIGHUP yet: one is enough
+		default: // the program has not received the previous SIGHUP yet: that one is enough
 		}
 	}
 }
 
-// Hangups returns a channel that receives each SIGHUP, which then has no other effect: a daemon
-// reloads its configuration. It returns nil if the program was not started by Main.
+// Hangups returns a channel that receives a value for each SIGHUP, or one for several that the program
+// has not received yet. From then on SIGHUP has no other effect, so a daemon can reload its
+// configuration. Hangups returns nil if ctx is not from [Main].
 func Hangups(ctx context.Context) <-chan struct{} {
 	h, ok := ctx.Value(hangupsKey{}).(*hangups)
 	if !ok {
@@ -137,7 +138,8 @@ func refuseOthers(cmd *cobra.Command) {
 	}
 }
 
-// NoArgs is [cobra.NoArgs], but proposes commands for an unknown one.
+// NoArgs refuses arguments, as [cobra.NoArgs] does, and proposes a command if the argument resembles
+// one.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

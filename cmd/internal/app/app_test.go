@@ -72,7 +72,8 @@ func TestLoadPrecedence(t *testing.T) {
 	}
 }
 
-// TestLoadChoosesARootByItsName: roots on different servers may have the same node.
+// TestLoadChoosesARootByItsName: --root may be the name of a root. A node that several roots have, on
+// different servers, is refused.
 func TestLoadChoosesARootByItsName(t *testing.T) {
 	clearEnv(t)
 	file := write(t, `roots:
@@ -220,7 +221,7 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// silence accepts connections and never answers.
+// silence returns the address of a server that accepts connections and never answers.
 func silence(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -187,8 +187,8 @@ func IsTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// TellRoots logs a warning if a configuration has roots beside the chosen one. Without the warning,
-// a command without --root could show no locks although there are many.
+// TellRoots logs a warning if a configuration has roots and none of them is chosen. Otherwise a command
+// without --root could show no locks although there are many.
 func TellRoots(cfg *policy.Config, log zerolog.Logger) {
 	if len(cfg.Roots) == 0 {
 		return
@@ -252,6 +252,5 @@ func (e *Unreachable) Error() string {
 
 func (e *Unreachable) Unwrap() error { return e.error }
 
-// Is reports whether the target is [lock.ErrUnavailable]: not every error of go-zookeeper matches
-// it.
+// Is reports whether the target is [lock.ErrUnavailable]. The wrapped error need not match it.
 func (e *Unreachable) Is(target error) bool { return target == lock.ErrUnavailable }

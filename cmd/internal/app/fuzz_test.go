@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// FuzzLoad passes arbitrary servers and root to the flags, and an arbitrary configuration file. The
-// result is usable, or a usage error with a message.
+// FuzzLoad: for any servers, root and configuration file, Load returns a configuration that is usable,
+// or a usage error with a message.
 func FuzzLoad(f *testing.F) {
 	f.Add("", "", "")
 	f.Add("zk1:2181,zk2", "/locks/here", "root: /there\nlog: {format: console}\n")

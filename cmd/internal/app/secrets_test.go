@@ -19,8 +19,8 @@ import (
 
 const planted = "hunter2"
 
-// TestSecretsAreNotShown puts a password wherever a user may put one, correctly or by mistake. No
-// output of a command contains it, at the most verbose log level.
+// TestSecretsAreNotShown: wherever a user puts a password, correctly or by mistake, no output of a
+// command contains it, even at the most verbose log level.
 func TestSecretsAreNotShown(t *testing.T) {
 	server := silence(t)
 	folder := t.TempDir()
@@ -94,7 +94,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// dials is a command that only dials.
+// dials is a command that logs its configuration, and dials.
 func dials(flags Flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "prog", SilenceUsage: true}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

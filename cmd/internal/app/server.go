@@ -34,7 +34,8 @@ func DialChecked(ctx context.Context, cfg *policy.Config, log zerolog.Logger, op
 	return client, nil
 }
 
-// tell logs the findings about the servers, and returns an error if they are refused.
+// tell logs the findings about the servers. It returns the reason if they are refused, unless unsafe is
+// set.
 func tell(report admin.ServerReport, unsafe bool, log zerolog.Logger) error {
 	for _, s := range report.Servers {
 		switch {

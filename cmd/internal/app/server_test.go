@@ -76,8 +76,9 @@ func (noKDC) Start(context.Context, string) (lock.SASLExchange, error) {
 	return nil, errors.New("no KDC answers")
 }
 
-// TestDialWithSASL: an error of SASL is not taken for one of the network. If it is not due to the
-// credentials, it matches ErrUnavailable, so that waiting commands try again.
+// TestDialWithSASL: a SASL error matches ErrSASL and has no advice about the network. If SASL failed
+// for another reason than the credentials, the error also matches ErrUnavailable, so that waiting
+// commands try again.
 func TestDialWithSASL(t *testing.T) {
 	t.Setenv("HOLDFAST_TEST_PASSWORD", "secret")
 	for _, test := range []struct {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestLoadOfAPipeIsInterrupted: the pipe has no writer.
+// TestLoadOfAPipeIsInterrupted: a signal ends Load of a pipe that has no writer.
 func TestLoadOfAPipeIsInterrupted(t *testing.T) {
 	clearEnv(t)
 	fifo := filepath.Join(t.TempDir(), "config")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestRelease: the linker's values take precedence over Go's.
+// TestRelease: release and commit, set by the linker, take precedence over what Go has recorded.
 func TestRelease(t *testing.T) {
 	defer func() { release, commit = "", "" }()
 	info := &debug.BuildInfo{GoVersion: "go1.25.0", Settings: []debug.BuildSetting{

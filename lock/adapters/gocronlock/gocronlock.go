@@ -1,10 +1,11 @@
-// Package gocronlock makes gocron take Holdfast's locks: of several processes with the same jobs, one
-// runs each job. With a [Locker] any process may run a job, and each job has its own lock. With an
-// [Elector] the leader runs all jobs. With [Ticks] each tick of a schedule runs once.
+// Package gocronlock makes gocron take Holdfast's locks, so that of several processes with the same
+// jobs only one runs a job. With a [Locker] any process may run a job, and each job has its own
+// lock. With an [Elector] the leader runs all jobs. With [Ticks] each tick of a schedule runs once.
 //
 // gocron plans by the wall clock of each process. So a Locker and an Elector do not promise one run
-// at each planned time. [NewLocker] has a remedy for short jobs. A new leader may repeat the last
-// leader's last run. Jobs do not learn that a lock was lost.
+// at each planned time: processes whose clocks differ may run a short job twice, which [NewLocker]
+// can prevent, and a new leader may repeat the previous leader's last run. Jobs are not informed
+// that a lock was lost.
 package gocronlock
 
 import (
@@ -32,12 +33,13 @@ type Locker struct {
 	opts   []lock.LockOption
 }
 
-// NewLocker returns a locker. The lock of a job is named prefix/job: give jobs names with
-// gocron.WithName that are valid in names of locks.
+// NewLocker returns a locker that takes the mutex prefix/job for each job, with the options. Give
+// jobs names with gocron.WithName; they must be valid in names of locks. NewLocker asks no server.
 //
-// splay is the shortest time for which a lock is held. It must be longer than the difference of the
-// processes' clocks, and shorter than the interval of a job. Without it, a second process runs a
-// short job again when its own clock says so. If the client closes, its locks end at once.
+// splay is the shortest time for which a lock is held; 0 means that it is unlocked at the end of
+// the run. Choose it longer than the difference of the processes' clocks, and shorter than the
+// interval of a job. Otherwise a second process runs a short job again when its own clock reaches
+// the planned time. If the client closes, its locks end at once.
 func NewLocker(locks *lock.Client, prefix string, splay time.Duration, opts ...lock.LockOption) (*Locker, error) {
 	switch {
 	case locks == nil:
@@ -51,7 +53,7 @@ func NewLocker(locks *lock.Client, prefix string, splay time.Duration, opts ...l
 	return &Locker{locks, prefix, splay, opts}, nil
 }
 
-// Lock takes the lock of a job. It does not wait: if another process has the lock, the error is a
+// Lock takes the lock of a job. If another process holds it, Lock fails at once with a
 // [lock.HeldError], and gocron skips the run.
 func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	hold, err := l.locks.Mutex(l.prefix+"/"+job, l.opts...).TryLock(ctx)
@@ -67,7 +69,7 @@ type held struct {
 	until time.Time // end of the splay
 }
 
-// Unlock unlocks the lock now, or in the background when the splay is over.
+// Unlock unlocks the lock: at once if the splay is over, otherwise in the background at its end.
 func (h *held) Unlock(context.Context) error {
 	if left := time.Until(h.until); left > 0 {
 		time.AfterFunc(left, func() { _ = h.hold.Unlock() }) // the client logs a failure
@@ -76,22 +78,23 @@ func (h *held) Unlock(context.Context) error {
 	return h.hold.Unlock()
 }
 
-// ErrNotLeader says that this process does not lead.
+// ErrNotLeader says that this process does not lead. gocron then skips the run.
 var ErrNotLeader = errors.New("another candidate leads, or none")
 
-// Elector is a candidate for leader, and an elector of gocron: pass it to
-// gocron.WithDistributedElector. Close withdraws the candidate.
+// Elector is a candidate in an election, and an elector of gocron: pass it to
+// gocron.WithDistributedElector. [Elector.Close] withdraws the candidate. All methods are safe for
+// concurrent use.
 type Elector struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
 	mu         sync.Mutex
-	leadership *lock.Leadership // nil: does not lead
+	leadership *lock.Leadership // the last one; nil: there was none
 	err        error            // why the candidacy ended
 }
 
 // NewElector joins the election with a value, such as the address of this process, and returns at
-// once. The candidate campaigns until Close, also after it has lost a leadership.
+// once. In the background the candidate campaigns until Close, also after it has lost a leadership.
 func NewElector(election *lock.Election, value string) (*Elector, error) {
 	if election == nil {
 		return nil, fmt.Errorf("%w: election nil: must come from a client", lock.ErrInvalid)
@@ -123,8 +126,8 @@ func (e *Elector) campaign(ctx context.Context, election *lock.Election, value s
 	}
 }
 
-// IsLeader returns nil if this process leads, and [ErrNotLeader] if not. If the candidacy has
-// ended, because the client was closed for example, it returns the reason.
+// IsLeader returns nil if this process leads, and [ErrNotLeader] if it does not. If the candidate
+// gave up, for example because the client was closed, IsLeader returns the reason.
 func (e *Elector) IsLeader(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -134,8 +137,8 @@ func (e *Elector) IsLeader(context.Context) error {
 	return e.err
 }
 
-// Close withdraws the candidate. If it leads, it resigns, and another one leads at once. Shut the
-// scheduler down before, so that none of its jobs still runs.
+// Close withdraws the candidate. If it leads, it resigns, and another candidate leads at once. Shut
+// down the scheduler first, so that none of its jobs still runs.
 func (e *Elector) Close() error {
 	e.cancel()
 	<-e.done

@@ -14,23 +14,26 @@ import (
 
 var _ gocron.Locker = (*Ticks)(nil)
 
-// ErrTaken says that another process has the tick, or that its job does not run at this tick.
+// ErrTaken says that another process took the tick, or that the policies of [schedule.Options] skip
+// it.
 var ErrTaken = errors.New("another process has the tick")
 
 // Ticks is a locker of gocron for jobs that must run once a tick, as package schedule runs them:
-// ticks are points in ensemble time, and a tick that was taken is recorded. Pass it to
-// gocron.WithDistributedLocker.
+// ticks are points in ensemble time, and each tick that was taken is recorded. Pass it to
+// gocron.WithDistributedLocker. It is safe for concurrent use.
 //
-// When gocron starts a run, Ticks takes the nearest tick, see [schedule.Job.Once]. So a tick never
-// runs twice, whatever the processes' clocks say. It is missed if no clock is right within half an
-// interval. gocron does not say whether a job failed: the record says that its run is done.
+// When gocron starts a run, Ticks takes the nearest tick, see [schedule.Job.Once]. So no tick runs
+// twice, whatever the processes' clocks show, unless the options have AtLeastOnce. A tick is missed
+// if no clock is right within half an interval. gocron does not report whether a job failed, so
+// each run that ends is recorded as done.
 type Ticks struct {
 	jobs map[string]*schedule.Job
 }
 
-// NewTicks returns a locker for jobs of these names, see gocron.WithName, with their schedules. A
-// schedule without a time zone is in UTC, so use gocron.WithLocation(time.UTC) or the same time zone
-// in both. The options apply to all jobs; OverlapBeside is refused.
+// NewTicks returns a locker for the jobs of these names, see gocron.WithName, with their schedules.
+// A schedule without a time zone is in UTC. So use gocron.WithLocation(time.UTC), or the same time
+// zone in both. The options apply to all jobs; OverlapBeside is refused. NewTicks fails with
+// [lock.ErrInvalid] if an argument is not allowed.
 func NewTicks(locks *lock.Client, schedules map[string]cron.Schedule, opts schedule.Options) (*Ticks, error) {
 	if opts.Overlap == schedule.OverlapBeside {
 		return nil, fmt.Errorf("%w: overlap %v: must be wait or skip", lock.ErrInvalid, opts.Overlap)
@@ -46,8 +49,9 @@ func NewTicks(locks *lock.Client, schedules map[string]cron.Schedule, opts sched
 	return t, nil
 }
 
-// Lock takes a tick of the job. If the tick is yet to come, it waits for that. If another process
-// has it, the error is [ErrTaken], and gocron skips the run.
+// Lock takes the tick of the named job that is nearest to the present. If the tick is in the
+// future, Lock waits for it. If another process took the tick, or the tick is skipped, Lock fails
+// with [ErrTaken], and gocron skips the run.
 func (t *Ticks) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	job := t.jobs[name]
 	if job == nil {
@@ -85,14 +89,15 @@ func (t *Ticks) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	}
 }
 
-// run is a run of a job.
+// run is a run of a job that gocron has started.
 type run struct {
-	begun, end chan struct{} // closed at the begin of the run, and by Unlock
+	begun, end chan struct{} // begun is closed when the run may begin, end by Unlock
 	done       chan error    // result of Once
 	err        error         // why the run's context ended before Unlock; nil: it did not
 }
 
-// Unlock records the end of the run. If the lock was lost before, it returns the [lock.LostError].
+// Unlock records the end of the run. If the lock was lost before, Unlock returns the
+// [lock.LostError].
 func (r *run) Unlock(context.Context) error {
 	close(r.end)
 	<-r.done

@@ -1,6 +1,6 @@
-// Package gooselock makes goose take a Holdfast lock. If several processes start at once, one migrates
-// the database. The others wait, and find nothing left to do. It works for any database of goose,
-// also those for which goose has no lock.
+// Package gooselock makes goose take a Holdfast lock. If several processes start at once, one
+// migrates the database. The other processes wait, and find nothing left to do. It works for any
+// database of goose, also those for which goose has no lock.
 package gooselock
 
 import (
@@ -41,8 +41,8 @@ func New(mutex *lock.Mutex) (*Locker, error) {
 	return &Locker{mutex: mutex}, nil
 }
 
-// Lock waits for the mutex. It fails as the mutex's Lock does, with ctx's error for example. goose
-// then migrates nothing.
+// Lock waits for the mutex. It fails as [lock.Mutex.Lock] does, for example with ctx's error. Then
+// goose migrates nothing.
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	hold, err := l.mutex.Lock(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	return nil
 }
 
-// Unlock unlocks the mutex. If its lease was lost meanwhile, Unlock returns the [lock.LostError],
+// Unlock unlocks the mutex. If the hold was lost meanwhile, Unlock returns the [lock.LostError],
 // and goose returns it too: another process may have migrated at the same time.
 func (l *Locker) Unlock(_ context.Context, _ *sql.DB) error {
 	l.mu.Lock()

@@ -1,6 +1,6 @@
-// Package migratelock makes golang-migrate take a Holdfast lock. If several processes start at once,
-// one migrates the database. The others wait, and find nothing left to do. It works for any
-// database of golang-migrate, also those whose drivers lock only within their process.
+// Package migratelock makes golang-migrate take a Holdfast lock. If several processes start at
+// once, one migrates the database. The other processes wait, and find nothing left to do. It works
+// for any database of golang-migrate, also those whose drivers lock only within their process.
 package migratelock
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Driver is a database driver whose lock is a mutex. The driver that it wraps does all the rest. The
-// wrapped driver uses its own lock only when it is made.
+// Driver is a database driver whose lock is a mutex. All else is done by the driver that it wraps.
+// The wrapped driver uses its own lock only while it is being made.
 type Driver struct {
 	database.Driver
 	mutex *lock.Mutex
@@ -32,9 +32,9 @@ type Driver struct {
 // New returns a driver that takes the mutex. All processes that migrate the same database must use
 // a mutex of the same name.
 //
-// wait is the longest time that Lock waits for other processes. Make it shorter than LockTimeout of
-// the migrate.Migrate, which is 15 s by default. When that time is over, migrate ignores a lock that
-// it still gets; Close unlocks it, or ends the wait for it.
+// wait is the longest time that Lock waits for other processes. Make it shorter than the
+// LockTimeout of the migrate.Migrate, which is 15 s by default. After LockTimeout migrate ignores
+// the result of Lock; then Close ends the wait, or unlocks the mutex.
 func New(driver database.Driver, mutex *lock.Mutex, wait time.Duration) (*Driver, error) {
 	switch {
 	case driver == nil:
@@ -52,7 +52,7 @@ func New(driver database.Driver, mutex *lock.Mutex, wait time.Duration) (*Driver
 	return d, nil
 }
 
-// Open returns a driver for the database at the URL, with the same mutex.
+// Open returns a driver for the database at the URL, with the same mutex and wait.
 func (d *Driver) Open(url string) (database.Driver, error) {
 	inner, err := d.Driver.Open(url)
 	if err != nil {
@@ -61,8 +61,9 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 	return New(inner, d.mutex, d.wait)
 }
 
-// Lock waits for the mutex. It fails with [database.ErrLocked] if this driver has it already, or if
-// another process has it until the wait is over; then the error names that process.
+// Lock waits for the mutex. It fails with [database.ErrLocked] if this driver has locked it
+// already, or waits for it. It also fails with ErrLocked if another process holds the mutex until
+// the wait is over; then the error names that process.
 func (d *Driver) Lock() error {
 	if d.locked.Swap(true) {
 		return database.ErrLocked
@@ -85,8 +86,9 @@ func (d *Driver) Lock() error {
 	return nil
 }
 
-// Unlock unlocks the mutex. If its lease was lost meanwhile, Unlock returns the [lock.LostError]:
-// another process may have migrated at the same time.
+// Unlock unlocks the mutex. If the hold was lost meanwhile, Unlock returns the [lock.LostError]:
+// another process may have migrated at the same time. If the mutex is not locked, it returns
+// [database.ErrNotLocked].
 func (d *Driver) Unlock() error {
 	hold := d.hold.Swap(nil)
 	if hold == nil {
@@ -96,8 +98,8 @@ func (d *Driver) Unlock() error {
 	return hold.Unlock()
 }
 
-// Close unlocks the mutex if this driver still has it, or ends a Lock that waits for it, and closes
-// the wrapped driver.
+// Close unlocks the mutex if this driver holds it, ends a Lock that waits for it, and closes the
+// wrapped driver.
 func (d *Driver) Close() error {
 	d.close()
 	err := d.Unlock()
@@ -107,7 +109,7 @@ func (d *Driver) Close() error {
 	return errors.Join(err, d.Driver.Close())
 }
 
-// lost returns the [lock.LostError] if the lock was taken and its lease has been lost.
+// lost returns the [lock.LostError] if the driver holds the mutex and its hold was lost.
 func (d *Driver) lost() error {
 	if hold := d.hold.Load(); hold != nil {
 		return hold.Err()
@@ -115,7 +117,7 @@ func (d *Driver) lost() error {
 	return nil
 }
 
-// Run applies a migration, unless the lock was lost.
+// Run applies a migration. If the hold was lost, it returns the [lock.LostError] instead.
 func (d *Driver) Run(migration io.Reader) error {
 	if err := d.lost(); err != nil {
 		return err
@@ -123,8 +125,8 @@ func (d *Driver) Run(migration io.Reader) error {
 	return d.Driver.Run(migration)
 }
 
-// SetVersion stores the version. If the lock was lost, it stores the end of a migration, but not
-// the start of the next one, which has dirty set.
+// SetVersion stores the version. If the hold was lost, it still stores the end of a migration. The
+// start of the next migration, which has dirty set, then fails with the [lock.LostError].
 func (d *Driver) SetVersion(version int, dirty bool) error {
 	if err := d.lost(); err != nil && dirty {
 		return err
@@ -132,7 +134,8 @@ func (d *Driver) SetVersion(version int, dirty bool) error {
 	return d.Driver.SetVersion(version, dirty)
 }
 
-// Drop deletes everything in the database, unless the lock was lost.
+// Drop deletes everything in the database. If the hold was lost, it returns the [lock.LostError]
+// instead.
 func (d *Driver) Drop() error {
 	if err := d.lost(); err != nil {
 		return err

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Audit is the state machine. Make one with [New]. It is not safe for concurrent use.
+// Audit judges the transactions of a log, one after the other. Make one with [New]. It is not safe
+// for concurrent use.
 type Audit struct {
 	tree
 	opts    Options
@@ -19,18 +20,19 @@ type Audit struct {
 	judges  bool
 
 	txn  *txnlog.Txn   // the present one
-	real time.Duration // by Options.Clock
-	now  time.Duration // between two writes it moves on by all the time that any judge may have counted
-	gaps int           // number of times at which now may have moved on by too little
+	real time.Duration // time of txn by Options.Clock
+	now  time.Duration // time of txn by a clock that rises at least as much as any judge's
+	gaps int           // number of times at which now may have risen by less than a judge's clock
 
-	steady  time.Duration // the time in which servers served, at most; a longer pause may be a standstill
-	led     time.Duration // of it, when the present leader began to lead
-	pending []*removal    // deletions that later transactions tell about
+	steady  time.Duration // like now, but rises by at most 5 s at a time: the servers may have been down
+	led     time.Duration // steady when the present leader began to lead, or its clock went back
+	pending []*removal    // deletions that are not judged yet
 }
 
-// New returns an audit of a log that begins with these nodes, for example a snapshot's, in any
-// order. Use an empty slice for an ensemble without data. With nil the log begins in the middle,
-// unless its first transaction is the first one of an ensemble.
+// New returns an audit of a log that begins with the nodes initial, for example of a snapshot, in
+// any order. Pass an empty slice for an ensemble without data. Pass nil if the state before the log
+// is unknown: then the log begins in the middle, unless its first transaction is an ensemble's
+// first.
 func New(initial []txnlog.Node, o Options) *Audit {
 	a := &Audit{tree: newTree(), opts: o, report: newReport(o)}
 	a.report.InMiddle = initial == nil
@@ -53,8 +55,8 @@ func New(initial []txnlog.Node, o Options) *Audit {
 	return a
 }
 
-// Apply judges the next transaction, which must have a higher zxid than the last one. It keeps none
-// of the transaction's memory but strings.
+// Apply judges the next transaction, which must have a higher zxid than the last one. It uses x.Ops
+// until the next call, and keeps only strings longer.
 func (a *Audit) Apply(x *txnlog.Txn) {
 	if a.report.Txns == 0 && x.Zxid&0xffffffff == 1 && znode.Epoch(x.Zxid) <= 1 {
 		a.report.InMiddle = false
@@ -90,15 +92,16 @@ func (a *Audit) Apply(x *txnlog.Txn) {
 	a.held()
 }
 
-// Gap says that transactions are missing before the next one. The audit goes on in the middle.
+// Gap says that transactions are missing before the next one. The audit continues as with a log
+// that begins in the middle.
 func (a *Audit) Gap() {
 	a.resolve()
 	a.tree, a.pending, a.report.InMiddle = newTree(), nil, true
 	a.gaps++
 }
 
-// clock moves now on. While one server leads, and its clock does not go back, the stamps show the
-// time; over a change of the leader they do not.
+// clock advances now. While one server leads, and its clock does not go back, the stamps show the
+// time. Over a change of the leader they do not.
 func (a *Audit) clock(x *txnlog.Txn) {
 	var real, passed time.Duration
 	if a.opts.Clock != nil {
@@ -135,18 +138,18 @@ func (a *Audit) moment() moment {
 	return moment{zxid: a.txn.Zxid, session: a.txn.Session, now: a.now, gaps: a.gaps}
 }
 
-// lasted reports whether the lease of an entry and the grace may have ended for a judge, and the
-// longest time that a judge may have counted since its last write. It returns unknown if now does
-// not show that.
+// lasted reports whether the lease of an entry and the grace may have ended for a judge. counted is
+// the longest time that a judge may have counted since the entry's last write. unknown says that a
+// judge may have counted more than now shows.
 func (a *Audit) lasted(n *node) (over, unknown bool, counted time.Duration) {
 	counted = a.now - n.written.now
 	over = counted+time.Millisecond >= n.entry.TTL()+a.report.Grace
 	return over, !over && n.written.gaps != a.gaps, counted
 }
 
-// stays reports whether the client of the session s still has it, and so is not the client of the
-// other session. A client may begin a new session before its old one has expired. But by now the
-// old one would have. A leader, and a server that starts, give each session its timeout again.
+// stays reports whether s and other are sessions of different clients: s is still open, although it
+// would have expired if its client had begun other. A new leader, and a server that starts, begin
+// the timeout of each session again.
 func (a *Audit) stays(s, other *session) bool {
 	if s == nil || !s.open {
 		return false
@@ -158,7 +161,8 @@ func (a *Audit) stays(s, other *session) bool {
 	return a.steady-max(other.since, a.led) > 3*timeout+5*time.Second
 }
 
-// resolve judges the deletions whose entry's owner has kept its session.
+// resolve judges the pending deletions whose entry's owner has kept its session. It gives up those
+// whose owner's session has ended.
 func (a *Audit) resolve() {
 	a.pending = slices.DeleteFunc(a.pending, func(r *removal) bool {
 		if r.proven = a.stays(r.owner, r.by); r.proven {

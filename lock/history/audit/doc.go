@@ -23,34 +23,35 @@
 //
 //	rule        what the protocol permits                                             source
 //	exclusion   a record shows a grant only if no contender ahead excludes its entry  znode: Admission
-//	permits     the same, of a semaphore: those up to it ask for at most the permits  znode: Admission
+//	permits     the same, of a semaphore: up to it, entries ask for at most its       znode: Admission
+//	            permits
 //	leader      the same, of an election: one candidate leads                         queue: Semaphores, elections
 //	overlap     no grant before the lease of a hold ends that another client deleted  lock: guarantees 1, 2
-//	token       tokens rise; a reader's is above those of the writers before it       lock: guarantee 6
+//	token       tokens rise; a reader's is above those of earlier writers             lock: guarantee 6
 //	delete      an entry is deleted by its owner                                      queue: Leaving
 //	purge       or by another client, if its lease and the grace may have ended       znode: When an entry has expired
-//	owner       its owner writes it: owner, host, pid and attempt stay                queue: Lost replies
+//	owner       only its owner writes it; owner, host, pid and attempt do not change  queue: Lost replies
 //	attach      another client attaches if it is detached or expired, writes twice,   queue: Detach and attach
 //	            and raises the incarnation by one
-//	break       a force-release writes its mark twice, and nothing else, and that     admin: Tree.Break
+//	break       a force-release writes its mark twice, and nothing else; the mark     admin: Tree.Break
 //	            stays; then any client may delete the entry
 //	record      a grant, a downgrade and a detach are not taken back                  znode: Data of an entry
-//	holder      a holder's transaction is that of a client that is in                 lock: Hold.Txn
-//	generation  a parent comes with its anchor, and its data stays; a join of that    znode: Generation and anchor
-//	            generation checks the anchor, and is of its kind; an adoption checks  queue: Joining
-//	            an entry, and marks an empty node as adopted
-//	empty       nodes go without nodes below them, an anchor with its parent, and an  queue: Leaving
-//	            adopted parent only at the counter's end
+//	holder      only a client whose turn has come sends a holder's transaction        lock: Hold.Txn
+//	generation  a parent is created with its anchor, and keeps its data; a join of    znode: Generation and anchor
+//	            that generation checks the anchor, and is of the parent's kind; an    queue: Joining
+//	            adoption checks an entry, and marks an empty node as adopted
+//	empty       a node is deleted without nodes below it, an anchor with its parent,  queue: Leaving
+//	            and an adopted parent only at the counter's end
 //	resize      permits are taken away with an entry that had got them                queue: Semaphores, elections
-//	foreign     other programs' data stays, and so do the entries of other            znode: Names of entries
-//	            libraries, of sessions, and those without a record of this format
+//	foreign     no client overwrites other programs' data, or deletes entries of      znode: Names of entries
+//	            other libraries, of sessions, or without a record of this format
 //	tick        a tick's run is recorded once, and its end by its own hold, in a      schedule: What is recorded
 //	            transaction of the job's holder; recorded ticks do not go back
 //	log         the log does not contradict itself                                    -
 //
 // A client may hold a lock without a record of the grant for up to a third of its TTL. Such a hold
-// does not show in the log, only its entry. So the rules on deletions matter most: if no entry goes
-// too early, no contender gets in too early.
+// does not show in the log, only its entry. So the rules on deletions matter most: if no entry is
+// deleted too early, no contender enters too early.
 //
 // # When a purge could be right
 //
@@ -65,14 +66,15 @@
 // # Whose session it was
 //
 // A log has sessions, not clients. An entry deleted in the session that wrote it last was deleted by
-// its owner. Another session may be its owner's next one. But if the first session is still open
-// when it would have expired without its client, the client has kept it: then another client has
-// deleted the entry. If it has ended, nothing is known.
+// its owner. Another session may be its owner's next one. But a client that begins a new session
+// lets the old one expire. So if the owner's session is open for longer than that takes, another
+// client has deleted the entry. If the owner's session has ended, the deletion is not judged.
 //
 // # What is not judged
 //
-// [Report].Unjudged counts it, by reason. A log that begins in the middle, without a snapshot, does
-// not show who was ahead, the permits, nor earlier sessions. A gap in the log has the same effect
-// from there on. Nodes of other programs and entries of format 1 are ignored. So are entries of other
-// libraries, of sessions and of newer releases, unless one of our clients deletes them.
+// [Report].Unjudged counts the writes that are not judged, by reason. A log that begins in the
+// middle, without a snapshot, does not show the contenders ahead, the permits, nor earlier sessions.
+// After a gap in the log it is the same. Nodes of other programs and entries of format 1 are
+// ignored. So are entries of other libraries, of sessions and of newer releases, unless a Holdfast
+// client deletes them.
 package audit

@@ -13,19 +13,19 @@ import (
 // Findings are what an audit of servers' logs has found.
 type Findings struct {
 	Report
-	// Problems are those of the files, in the order in which they were met.
+	// Problems are the problems of the files, in the order in which the audit has met them.
 	Problems []*txnlog.Problem
-	// Disagree is the first transaction at which the servers' logs differ; 0: they agree. Later
-	// violations are left out: the clients worked on data that was not the same.
+	// Disagree is the first transaction at which the servers' logs differ; 0: they agree. Violations
+	// from it on are left out: the clients did not all see the same data.
 	Disagree int64
 	// Snapshot is the file that the audit begins with; "": the log's first transaction.
 	Snapshot string
 }
 
-// Logs audits the logs of one or several servers of an ensemble, from the first transaction since
-// that time on; zero: from the beginning. It begins with a snapshot if the log does not show the
-// ensemble's first transaction. Transactions that no folder has are a gap, behind which the audit
-// begins anew, in the middle. It fails only if ctx ends.
+// Logs audits the logs of one or several servers of an ensemble, from the first transaction at the
+// time since or later; zero: from the beginning. It begins with a snapshot if it can read one that
+// is older than the first transaction to judge. For transactions that no folder has, it calls
+// [Audit.Gap]. Logs fails only if ctx ends.
 func Logs(ctx context.Context, l *txnlog.Log, since time.Time, o Options) (*Findings, error) {
 	f := &Findings{}
 	r := txnlog.Range{Since: since}
@@ -68,7 +68,6 @@ func Logs(ctx context.Context, l *txnlog.Log, since time.Time, o Options) (*Find
 	return f, nil
 }
 
-// nodesOf reads a snapshot.
 func nodesOf(s *txnlog.Snapshot) ([]txnlog.Node, error) {
 	nodes := []txnlog.Node{}
 	for n, err := range s.Nodes() {
@@ -80,7 +79,7 @@ func nodesOf(s *txnlog.Snapshot) ([]txnlog.Node, error) {
 	return nodes, nil
 }
 
-// problem notes a snapshot that cannot be read.
+// problem adds a problem for a snapshot that cannot be read.
 func (f *Findings) problem(s *txnlog.Snapshot, err error) {
 	var p *txnlog.Problem
 	if !errors.As(err, &p) {

@@ -10,7 +10,7 @@ import (
 // Rule is a rule of the protocol, see the package's doc.
 type Rule string
 
-// The rules. The package's doc says what each permits, and why.
+// The rules. The table in the package's doc has what each of them permits.
 const (
 	Exclusion  Rule = "exclusion"
 	Permits    Rule = "permits"
@@ -40,10 +40,10 @@ func Rules() []Rule {
 // Options are the settings of an audit. The zero value knows nothing of the clocks.
 type Options struct {
 	// Grace is the shortest grace of any policy. 0 means the shortest that a policy may have, 100
-	// ms. With the real one the audit also notices entries that were purged within their grace.
+	// ms: then the audit does not notice entries that were purged within a longer grace.
 	Grace time.Duration
-	// Skew is the largest difference between the clocks of two leaders, if it is known; 0: it is
-	// not. Without it no verdict over a change of the leader is judged.
+	// Skew is the largest difference between the clocks of two leaders; 0: unknown. Without it,
+	// purges and attaches over a change of the leader are not judged.
 	Skew time.Duration
 	// Clock returns the true time of a transaction, since any fixed time. It is for simulations,
 	// whose leaders' clocks are wrong. nil: there are only the leaders' stamps.
@@ -74,7 +74,7 @@ type Report struct {
 	Violations []Violation
 	Judged     map[Rule]int   // number of verdicts, by rule; violations included
 	Unjudged   map[string]int // number of writes that could not be judged, by reason
-	Pending    int            // deletions of living entries that only later transactions tell about
+	Pending    int            // number of deletions that later transactions must show to be right or wrong
 	Txns       int64
 	First      int64 // zxid of the first transaction
 	Last       int64
@@ -99,8 +99,8 @@ func (r *Report) saw(x *txnlog.Txn) {
 	r.Last, r.Until = x.Zxid, x.Time
 }
 
-// Total returns the number of verdicts. An audit of none has shown nothing. The rules on the log
-// itself do not count.
+// Total returns the number of verdicts, without those of the rule [Log]. If it is 0, the audit has
+// shown nothing.
 func (r *Report) Total() int {
 	n := -r.Judged[Log]
 	for _, count := range r.Judged {
@@ -109,7 +109,7 @@ func (r *Report) Total() int {
 	return n
 }
 
-// Report returns what the audit has found so far.
+// Report returns what the audit has found so far. The next call of a method of a changes it.
 func (a *Audit) Report() *Report {
 	a.report.Pending = len(a.pending)
 	return &a.report
@@ -124,8 +124,8 @@ const (
 	byFormat     = "entries without a record of this format"
 )
 
-// judge counts a verdict on a write of n, and notes a violation. other is the node whose last write
-// conflicts with it, or nil.
+// judge counts a verdict on a write of n. If ok is false, it reports a violation. other is the node
+// whose last write conflicts with the write, or nil.
 func (a *Audit) judge(rule Rule, ok bool, n, other *node, format string, args ...any) {
 	switch {
 	case !a.judges:
@@ -159,7 +159,7 @@ func (a *Audit) skip(why string) {
 	}
 }
 
-// NotJudged returns the number of writes that could not be judged.
+// NotJudged returns the number of writes that could not be judged, pending ones included.
 func (r *Report) NotJudged() int {
 	n := r.Pending
 	for _, count := range r.Unjudged {

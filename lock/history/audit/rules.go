@@ -176,7 +176,7 @@ func (a *Audit) resize(n *node, generation string, data []byte) {
 func (a *Audit) write(n *node, data []byte) {
 	next, again := znode.ReadEntry(n.entry.Name, data, n.entry.Stat), n.written.zxid == a.txn.Zxid
 	was, is, owner := n.entry.Record, next.Record, n.written.session
-	twice := a.count(txnlog.OpSetData, n.path) == 2 // no write of a former owner, on an earlier version, can follow
+	twice := a.count(txnlog.OpSetData, n.path) == 2 // then a write of the former owner, on a lower version, fails
 	switch own := owner == a.txn.Session || !a.stays(a.sessions[owner], a.session(a.txn.Session)); {
 	case !n.entry.Leased():
 		a.skip(byFormat)
@@ -186,7 +186,7 @@ func (a *Audit) write(n *node, data []byte) {
 	case was.Broken != nil || is.Broken != nil:
 		was.Metadata, is.Broken, is.Metadata = nil, nil, nil // the mark may replace the metadata
 		a.judge(Break, was.Broken == nil && twice && fmt.Sprint(is) == fmt.Sprint(was), n, n, "a force-release writes a mark, twice, and nothing else")
-	case (is.Incarnation != was.Incarnation || is.Attachment != was.Attachment) && is.Detached: // a client that has attached may put it back
+	case (is.Incarnation != was.Incarnation || is.Attachment != was.Attachment) && is.Detached: // a client that has attached may detach the entry again
 		a.judge(Owner, own && was.Incarnation-is.Incarnation <= 1 && is.Incarnation <= was.Incarnation, n, n, "detached by another client, or from incarnation %d to %d", was.Incarnation, is.Incarnation)
 	case is.Incarnation != was.Incarnation || is.Attachment != was.Attachment:
 		a.judge(Attach, twice && is.Incarnation == was.Incarnation+1, n, n, "an attach writes twice, and incarnation %d after %d", is.Incarnation, was.Incarnation)
@@ -211,7 +211,7 @@ func (a *Audit) write(n *node, data []byte) {
 	}
 }
 
-// delete judges the deletion of a node; ended says that it has ended with its session.
+// delete judges the deletion of a node. ended says that the node's session has ended.
 func (a *Audit) delete(p string, ended bool) {
 	n := a.nodes[p]
 	if n == nil || n.hidden && n.written.zxid == 0 {
@@ -287,7 +287,7 @@ func isHeld(ops []txnlog.Op) bool {
 	return last >= 2 && ops[0].Kind == txnlog.OpSetData && ops[last].Kind == txnlog.OpSetData && ops[0].Path == ops[last].Path
 }
 
-// has reports whether the transaction has such an operation.
+// has reports whether the transaction has an operation of the kind on the path.
 func (a *Audit) has(kind txnlog.OpKind, path string) bool { return a.count(kind, path) > 0 }
 
 func (a *Audit) count(kind txnlog.OpKind, path string) (n int) {

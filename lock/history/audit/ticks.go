@@ -25,7 +25,7 @@ type run struct {
 	Token   string    `json:"token"`
 }
 
-// none is the record of a job that has none.
+// none stands for the record of a job before the first one.
 var none job
 
 // jobOf returns the record of a job; nil if the data is none.

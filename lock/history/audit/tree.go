@@ -14,16 +14,16 @@ type tree struct {
 	sessions map[int64]*session
 }
 
-// node is a node of ZooKeeper. The tree keeps the data of those of Holdfast.
+// node is a node of ZooKeeper. It has the decoded data if that is Holdfast's.
 type node struct {
 	path     string
 	up       *node // the node above
 	children int
-	hidden   bool  // what it has, and what is below it, may be from before the log
+	hidden   bool  // its data and its children may be from before the log
 	foreign  bool  // it has data that is not Holdfast's
 	owner    int64 // the session that it ends with; 0: none
 	written  moment
-	entry    *znode.Entry // of a contender
+	entry    *znode.Entry // nil unless it is a contender
 	lock     *lockState   // nil until it has a contender, an anchor, or Holdfast's data
 	job      *job         // nil unless it is the record of a job
 }
@@ -43,10 +43,10 @@ type lockState struct {
 	names   []znode.Name                // of the queue
 	spent   bool                        // the counter of its children has reached the end
 	highest [2]token                    // of the grants so far: of all, and of writers
-	lost    []*removal                  // of granted entries, whose leases have not ended
+	lost    []*removal                  // deletions of granted entries whose leases have not ended
 }
 
-// token is a fencing token without the local handoffs, and the grant's record.
+// token is a fencing token without the count of local handoffs, and the granted entry.
 type token struct {
 	czxid int64
 	seq   int32
@@ -55,14 +55,15 @@ type token struct {
 
 func (t token) above(o token) bool { return t.czxid > o.czxid || t.czxid == o.czxid && t.seq > o.seq }
 
-// removal is a deletion of a living entry, in a session that may be the next one of its owner.
+// removal is a deletion of an entry before the end of its lease, in a session that may be the next
+// one of the entry's owner.
 type removal struct {
 	*node                    // the entry
-	by, owner  *session      // that deleted it, and that had written it last
-	end        time.Duration // of its lease, see Audit.now
-	gaps       int
-	proven     bool        // it was not its owner
-	violations []Violation // if it was not
+	by, owner  *session      // by deleted the entry, owner had written it last
+	end        time.Duration // end of the lease, by Audit.now
+	gaps       int           // Audit.gaps at the entry's last write
+	proven     bool          // a client that is not the owner has deleted it
+	violations []Violation   // to report once that is proven
 }
 
 // session is the session of a client.
@@ -153,7 +154,6 @@ func (s *lockState) join(n *node) {
 	s.spent = s.spent || n.entry.Overflowed()
 }
 
-// remove removes a node.
 func (t *tree) remove(n *node) {
 	delete(t.nodes, n.path)
 	if n.up == nil {

@@ -9,7 +9,7 @@ import (
 
 // This file judges transactions that some folders lack, or that differ between folders.
 
-// clockError is more than the clocks of one ensemble's leaders ever differ.
+// clockError is assumed to exceed any difference between the clocks of one ensemble's leaders.
 const clockError = 24 * time.Hour
 
 // sameEnsemble leaves out the files of folders of another ensemble: their zxids are all lower than
@@ -53,7 +53,8 @@ func (m *merge) sameEnsemble(files []*logFile) []*logFile {
 }
 
 // choose returns the source to believe: the first one with the content that most folders have.
-// without is a folder that has lost the transaction; -1: none. It counts which folders agree.
+// without is a folder that has lost the transaction; -1: none. choose also counts agreement and
+// disagreement for each folder.
 func (m *merge) choose(group []*source, without int) *source {
 	if len(group) == 1 && without < 0 {
 		m.flush(&m.disagree)
@@ -128,8 +129,8 @@ func (m *merge) discardedBy(zxid int64, group []*source) int {
 	return -1
 }
 
-// skipped reports whether the folder goes on with a later epoch than zxid's, and neither a missing
-// part nor a snapshot explains that it lacks zxid.
+// skipped reports whether the folder goes on with the first transaction of a later epoch than
+// zxid's, and no snapshot explains that it lacks zxid. A folder without snapshots proves nothing.
 func (m *merge) skipped(dir int, zxid int64) bool {
 	head := m.head(dir)
 	if head == 0 || Epoch(head) <= Epoch(zxid) || counter(head) != 1 {
@@ -150,8 +151,8 @@ func (m *merge) skipped(dir int, zxid int64) bool {
 
 // survived reports whether the folder of one of the group's sources goes on with the first
 // transaction of a later epoch. Then the transaction was committed: otherwise the next leader would
-// have made the server truncate its log before that. A snapshot from the next leader replaces that:
-// it leaves the log as it is.
+// have made the server truncate its log first. With a snapshot from the next leader, the log proves
+// nothing, because the server does not truncate it.
 func (m *merge) survived(zxid int64, group []*source) bool {
 	return slices.ContainsFunc(group, func(s *source) bool {
 		next := &m.folders[s.dir].nextEpoch
@@ -213,7 +214,7 @@ func (m *merge) confirm(zxid int64, group []*source) {
 		m.flush(&m.unconfirmed)
 	}
 	if lack == 0 || have > lack || m.survived(zxid, group) {
-		// It is committed, and so are those before it in this epoch.
+		// The transaction is committed, and so are the earlier ones of its epoch.
 		m.unconfirmed = nil
 		return
 	}

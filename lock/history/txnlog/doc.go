@@ -50,13 +50,14 @@
 //   - Whether a session was closed by its client or expired: both are OpCloseSession.
 //   - With a single folder of an ensemble: whether its last transactions were committed. A server
 //     logs a proposal before the majority has, and the next leader may discard it. When the server
-//     comes back it truncates its log, or gets a snapshot and keeps the proposal in its log for good.
-//     Other servers' folders tell: one whose log goes on with the next epoch directly after the
-//     transaction before proves that it was discarded (ProblemUncommitted). So read the folders of
-//     all servers. Followers of 3.4 save a snapshot in each election, which hides this; then their
-//     leader's folder tells.
+//     restarts it truncates its log, or gets a snapshot and keeps the proposal in its log for good.
+//     The folder of another server shows that: if its log lacks the proposal, and goes on with the
+//     next epoch, the proposal was discarded (ProblemUncommitted). So read the folders of all
+//     servers. Followers of 3.4 save a snapshot in each election, which hides this; then the
+//     leader's folder shows it.
 //   - That a log lost the end of an epoch, if all folders lost it: the next epoch begins with
 //     counter 1 whatever the last one came to.
-//   - The ensemble's identity: the field dbid is the same in all ensembles (0). Folders of another
-//     one show by other transactions at the same zxids (ProblemOtherEnsemble).
+//   - The ensemble's identity: the field dbid is the same in all ensembles (0). [Log.Txns]
+//     recognizes a folder of another ensemble by its different transactions at the same zxids
+//     (ProblemOtherEnsemble).
 package txnlog

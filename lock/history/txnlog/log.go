@@ -14,8 +14,8 @@ import (
 )
 
 // Log has the transaction logs and snapshots of an ensemble's servers. It only lists the files,
-// as they were when it was opened: each iteration reads them anew. Its methods may be used
-// concurrently if Progress allows it.
+// as they were when it was opened. Each iteration reads them again. Its methods may be used
+// concurrently if Progress may be called concurrently.
 type Log struct {
 	// Progress, if not nil, is called during an iteration with the number of bytes read so far, and
 	// of all bytes to read. It is called about once a megabyte, in the goroutine that iterates. Set
@@ -63,7 +63,7 @@ type logFile struct {
 
 // Open finds the transaction logs and snapshots in dirs. Each is a folder version-2, a dataDir or
 // dataLogDir that has one, or a single file. It fails if one of them does not exist, or has neither
-// log nor snapshot. The files are read later.
+// log nor snapshot. It reads only the first entry of each log.
 func Open(dirs ...string) (*Log, error) {
 	l := &Log{}
 	if len(dirs) == 0 {
@@ -147,7 +147,8 @@ func (l *Log) add(dir string, seen map[string]bool) error {
 	return nil
 }
 
-// parseName splits a file's name: log.<zxid>, snapshot.<zxid>, snapshot.<zxid>.gz.
+// parseName splits a file's name: log.<zxid>, snapshot.<zxid>, snapshot.<zxid>.gz or
+// snapshot.<zxid>.snappy.
 func parseName(name string) (kind string, zxid int64, compression string, ok bool) {
 	parts := strings.Split(name, ".")
 	if len(parts) < 2 || len(parts) > 3 || parts[0] != "log" && parts[0] != "snapshot" {
@@ -163,7 +164,8 @@ func parseName(name string) (kind string, zxid int64, compression string, ok boo
 	return parts[0], int64(n), compression, err == nil
 }
 
-// Dirs returns the folders, without repetition, in Open's order; for each the version-2.
+// Dirs returns the folders that have the files, without repetition, in the order of Open's
+// arguments. For a dataDir that is its folder version-2.
 func (l *Log) Dirs() []string { return slices.Clone(l.dirs) }
 
 // Files returns all files, logs first, in the order of zxids.

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// merge reads several logs at once, in the order of zxids.
+// merge reads the logs of all folders in the order of zxids.
 type merge struct {
 	log   *Log
 	rng   Range
@@ -18,17 +18,17 @@ type merge struct {
 	current *source   // source of the entry that next returned
 	group   []*source // sources at the lowest zxid, sorted by folder
 	last    int64     // zxid of the last entry that next passed; 0: none
-	seen    int64     // the same, but entries count that a leader discarded
+	seen    int64     // zxid of the last entry that next has seen, discarded ones included
 	started bool      // an entry in the range was seen
 	folders []folder
 	foreign bool // some folder is of another ensemble
 
-	problems    []*Problem
-	disagree    *Problem // the run of differing transactions so far
-	uncommitted *Problem // the run of discarded transactions so far
-	unconfirmed *Problem // the run of transactions that not all folders have
-	read, told  int64    // bytes read, and those that Progress knows of
-	total       int64    // bytes to read, estimated
+	problems       []*Problem
+	disagree       *Problem // the run of differing transactions so far
+	uncommitted    *Problem // the run of discarded transactions so far
+	unconfirmed    *Problem // the run of transactions that not all folders have
+	read, reported int64    // bytes read so far, and at the last call of Progress
+	total          int64    // bytes to read, estimated
 }
 
 // source is an open log and its next entry.
@@ -85,7 +85,7 @@ func (m *merge) close() {
 		s.file.Close()
 	}
 	m.open = nil
-	if m.log.Progress != nil && m.read > m.told {
+	if m.log.Progress != nil && m.read > m.reported {
 		m.log.Progress(m.read, max(m.total, m.read))
 	}
 }
@@ -100,8 +100,8 @@ func (m *merge) takeProblems() []*Problem {
 
 func (m *merge) progress(n int) {
 	m.read += int64(n)
-	if m.log.Progress != nil && m.read >= m.told+1<<20 {
-		m.told = m.read
+	if m.log.Progress != nil && m.read >= m.reported+1<<20 {
+		m.reported = m.read
 		m.log.Progress(m.read, max(m.total, m.read))
 	}
 }
@@ -274,7 +274,7 @@ func (m *merge) flush(run **Problem) {
 	}
 }
 
-// finish reports what is known only at the end.
+// finish reports the runs of problems that have not ended before the end of the logs.
 func (m *merge) finish() {
 	m.flush(&m.uncommitted)
 	m.flush(&m.disagree)
@@ -299,12 +299,13 @@ func (m *merge) epochEnd(seen, zxid int64) {
 	}
 }
 
-// errEpochEnd tells how a log can lack the last transactions of an epoch. The second way was seen
-// on 3.9.5: a server that leads takes a snapshot of what it has logged, the quorum elects another
-// leader without that, and the server truncates its log, but loads its newest snapshot.
+// errEpochEnd says how a log can lack the last transactions of an epoch. The second way: a leader
+// takes a snapshot of transactions that it has logged, and the quorum elects another leader without
+// them. Then the server truncates its log, but loads its newest snapshot.
 var errEpochEnd = errors.New("the server got them in a snapshot; or the next leader discarded them, and this server has had other data than the others since")
 
-// gap reports transactions that are missing between two, or before the first one.
+// gap reports transactions that are missing between the transactions previous and zxid. If previous
+// is 0, it reports those that are missing at the begin of the range.
 func (m *merge) gap(previous, zxid int64) {
 	first := previous + 1
 	if previous == 0 {

@@ -20,28 +20,29 @@ const (
 	// last transactions before the gap may have been discarded.
 	ProblemGap
 	// ProblemDisagree: the folders Dirs have Count different transactions at the zxids from Zxid to
-	// Until. Or one of them has none there, although its server took part in the next epoch as the
-	// others did. The servers have diverged. Txns returns the transactions that most folders have;
-	// without a majority, those of the folder named first to Open.
+	// Until. Or one of the folders has none there, although its server took part in the next epoch.
+	// The servers have diverged. Txns returns the transactions that most folders have. Without a
+	// majority it returns those of the folder named first to Open.
 	ProblemDisagree
 	// ProblemUncommitted: only the folders Dirs have the transactions from Zxid to Until, and the
 	// log of another folder proves that the next leader discarded them. Txns leaves them out. Servers
 	// before 3.8.6 and 3.9.5 may discard even what they had committed (ZOOKEEPER-4646).
 	ProblemUncommitted
-	// ProblemUnconfirmed: only the folders Dirs have the transactions from Zxid to Until; the
-	// others end before, or go on with a later epoch without a proof. They may have been
-	// discarded. Txns returns them.
+	// ProblemUnconfirmed: only the folders Dirs have the transactions from Zxid to Until. The other
+	// folders end before, or go on with a later epoch, and do not prove that the transactions were
+	// discarded. They may have been. Txns returns the transactions.
 	ProblemUnconfirmed
-	// ProblemOtherEnsemble: the folder in Dirs is of another ensemble than the one named first. Txns
-	// leaves it out from here on.
+	// ProblemOtherEnsemble: the folder in Dirs is of another ensemble than the folder named first to
+	// Open. Txns leaves it out from here on.
 	ProblemOtherEnsemble
 	// ProblemUnsupported: a file's format, or a transaction's type, is unknown. The transaction is
 	// left out.
 	ProblemUnsupported
 	// ProblemUnreadable: a file cannot be opened or read, or is not what its name says.
 	ProblemUnreadable
-	// ProblemDisorder: a file has the zxid Until after the higher one Zxid, with a transaction that
-	// the server had not logged so before. Txns leaves it out, and further ones in the file.
+	// ProblemDisorder: in a file the transaction Until follows the transaction Zxid, which has a higher
+	// zxid, and is not one that the server logs again. Txns leaves out Until, and later transactions
+	// of the file below its highest zxid so far. Only the first of them is a Problem.
 	ProblemDisorder
 )
 
@@ -60,8 +61,8 @@ func (k ProblemKind) String() string {
 	return fmt.Sprintf("ProblemKind(%d)", int(k))
 }
 
-// Problem is something in the files that keeps transactions from being read or believed. It is
-// never the end of the reading.
+// Problem is something in the files that keeps transactions from being read or believed. [Log.Txns]
+// goes on after it. An iteration over a [Snapshot] ends with it.
 type Problem struct {
 	Kind   ProblemKind
 	File   string   // the file's path; "" if it concerns folders

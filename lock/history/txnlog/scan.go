@@ -136,8 +136,9 @@ func (s *scanner) next() (entry, bool) {
 	return entry{}, false
 }
 
-// accept checks an entry's place in the order, and returns false if the entry is left out. A server
-// that comes back logs what it gets from its leader, even entries that it has logged already.
+// accept checks that an entry's zxid is higher than the last one. It returns false if the entry is
+// left out. A server that restarts logs what it gets from its leader, also entries that its log
+// already has.
 func (s *scanner) accept(e entry) bool {
 	if e.zxid > s.last {
 		s.last, s.hurt = e.zxid, false
@@ -151,8 +152,9 @@ func (s *scanner) accept(e entry) bool {
 	return false
 }
 
-// recent has the checksums of a folder's latest entries: more than a server logs again. For that, a
-// leader keeps 500 transactions, and reads others from its log up to a third of a snapshot's size.
+// recent has the checksums of a folder's latest entries, to recognize entries that a server logs
+// again. To a server that restarts, a leader sends up to 500 transactions, or more from its log: up
+// to a third of a snapshot's size.
 type recent struct {
 	ring []checksum
 	next int // index of the oldest one, once ring is full
@@ -176,7 +178,7 @@ func (r *recent) add(e entry) {
 	r.next = (r.next + 1) % maxRecent
 }
 
-// has reports whether an equal entry was added lately. It searches, because zxids rise.
+// has reports whether the ring has an equal entry. It uses a binary search, because zxids rise.
 func (r *recent) has(e entry) bool {
 	older, newer := r.ring[r.next:], r.ring[:r.next]
 	for _, part := range [][]checksum{older, newer} {

@@ -35,7 +35,8 @@ func NewState(keep func(path string) bool) *State {
 	return s
 }
 
-// Load replaces the state with a snapshot's. After an error it is empty.
+// Load replaces the state with that of a snapshot. After an error the state has no nodes, but may
+// have sessions: do not use it before a Load without an error.
 func (s *State) Load(snap *Snapshot) error {
 	clear(s.nodes)
 	clear(s.sessions)
@@ -67,12 +68,12 @@ func (s *State) Load(snap *Snapshot) error {
 // Zxid returns the last transaction that the state has: the last one applied, or the snapshot's.
 func (s *State) Zxid() int64 { return s.zxid }
 
-// Exact reports whether the state is exactly that after Zxid. A snapshot may have later changes
-// already; then the state becomes exact when those were applied. Deletions do not show: a node may
-// already be missing before the transaction that deleted it.
+// Exact reports whether the state is exactly that after Zxid, as far as the nodes show. A snapshot
+// may already have later changes. Then the state becomes exact when Apply has got them. A node that
+// the snapshot lacks because of a later deletion does not show.
 func (s *State) Exact() bool { return s.zxid >= s.latest }
 
-// Node returns the node with the path.
+// Node returns the node with the path; false if there is none. The node's data must not be changed.
 func (s *State) Node(path string) (Node, bool) {
 	if n := s.nodes[path]; n != nil {
 		return *n, true
@@ -94,7 +95,7 @@ func (s *State) Nodes() iter.Seq[Node] {
 	}
 }
 
-// Session returns the timeout of an open session.
+// Session returns the timeout of an open session; false if the session is not open.
 func (s *State) Session(id int64) (time.Duration, bool) {
 	timeout, ok := s.sessions[id]
 	return timeout, ok
@@ -105,9 +106,9 @@ func (s *State) Ephemerals(session int64) []string {
 	return slices.Sorted(maps.Keys(s.ephemerals[session]))
 }
 
-// Apply applies a transaction as a server does. Changes that a fuzzy snapshot has already have no
-// effect. If the transaction ends a session, and the log does not name the nodes that it deletes
-// (before 3.6), Apply sets Ended to those that the state has.
+// Apply applies a transaction as a server does. Changes that a fuzzy snapshot already has have no
+// effect. If the transaction ends a session, and the log does not name the session's ephemeral nodes
+// (before 3.6), Apply sets Op.Ended to the ones that the state has.
 func (s *State) Apply(t *Txn) {
 	for i := range t.Ops {
 		s.apply(t, &t.Ops[i])

@@ -35,9 +35,9 @@ type Op struct {
 	Data      []byte // OpCreate, OpSetData, OpReconfig
 	ACL       []ACL  // OpCreate, OpSetACL; shared between operations: do not change it
 	Ephemeral bool   // OpCreate: the owner is Txn.Session
-	Container bool   // OpCreate: the server deletes the node after its last child has gone
+	Container bool   // OpCreate: the server deletes the node after the deletion of its last child
 	// TTL is set for OpCreate: the server deletes the node after this time without children and
-	// changes; 0: it stays.
+	// changes; 0: never.
 	TTL time.Duration
 	// Version is the node's version after OpSetData and OpReconfig, its ACL's version after
 	// OpSetACL, and the version that OpCheck requires of the node.
@@ -70,6 +70,6 @@ type Node struct {
 	CVersion       int32
 	AVersion       int32
 	EphemeralOwner int64         // 0 if the node is not ephemeral
-	Container      bool          // the server deletes it after its last child has gone
+	Container      bool          // the server deletes it after the deletion of its last child
 	TTL            time.Duration // see Op.TTL
 }

@@ -12,8 +12,9 @@ import (
 // iteration goes on after it. The caller may keep transactions. Memory is bounded by a buffer for
 // each folder, and the largest transactions.
 //
-// Files that end before the range, or begin after it, are not read. If Until is set, the file that
-// has its end is read twice, and the one after it once.
+// Files that end before the range, or begin after it, are not read. If Until is set, Txns first
+// reads the last file of each folder that begins by then, and the next file, to find the range's
+// end.
 func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
 	return func(yield func(Txn, error) bool) {
 		m := newMerge(l, r)
@@ -43,7 +44,7 @@ func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
 	}
 }
 
-// open opens a log for reading.
+// open opens a log and reads its header. If that fails, open reports the problem and returns nil.
 func (f *logFile) open(report func(*Problem), read func(int)) (*os.File, *scanner) {
 	file, err := os.Open(f.path)
 	if err != nil {

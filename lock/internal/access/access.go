@@ -1,5 +1,4 @@
-// Package access gives package admin a client's connection and clock. Package lock shows them to
-// no other package.
+// Package access gives package admin the parts of a client that package lock does not export.
 package access
 
 import (
@@ -10,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Client has the parts of a client that tools use.
+// Client has the parts of a client that package admin uses.
 type Client struct {
 	Conn  *zkconn.Conn // the connection that Dial made, or New was given
 	Clock *clock.Clock

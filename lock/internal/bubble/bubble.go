@@ -23,15 +23,15 @@ import (
 // setWatches. At worst that loses a change of a watched node, which the protocol allows for.
 const Latency = time.Microsecond
 
-// World is an ensemble in memory, in virtual time.
+// World is the ensemble in memory of one test, in virtual time.
 type World struct {
 	*testing.T
 	*locktest.Ensemble
 	Ctx context.Context // ends after the test's cleanups
 }
 
-// Run runs f in virtual time. The test fails if a goroutine runs for longer than the time after
-// once f and its cleanups have ended.
+// Run runs f in virtual time, with an ensemble. The test fails if a goroutine still runs when the
+// time after has passed since the end of f and its cleanups.
 func Run(t *testing.T, opts locktest.Options, after time.Duration, f func(w *World)) {
 	t.Helper()
 	if opts.Latency == nil {
@@ -45,8 +45,9 @@ func Run(t *testing.T, opts locktest.Options, after time.Duration, f func(w *Wor
 	})
 }
 
-// Plain returns a plain connection with a session, as other programs use it. hosts must
-// not be nil.
+// Plain returns a connection of go-zookeeper with a session, as other programs use it. Faults and
+// counters name the connection by the label. hosts must not be nil. The connection is closed at the
+// end of the test.
 func (w *World) Plain(label string, timeout time.Duration, hosts zk.HostProvider) *zk.Conn {
 	w.Helper()
 	z, events, err := zk.Connect(w.Servers(), timeout,
@@ -72,7 +73,7 @@ type Silent struct{}
 // Printf does nothing.
 func (Silent) Printf(string, ...any) {}
 
-// Node returns the node of that path, and whether it exists.
+// Node returns the node at that path, and whether it exists.
 func (w *World) Node(path string) (locktest.Node, bool) {
 	if nodes := w.Dump(path); len(nodes) > 0 && nodes[0].Path == path {
 		return nodes[0], true
@@ -80,7 +81,8 @@ func (w *World) Node(path string) (locktest.Node, bool) {
 	return locktest.Node{}, false
 }
 
-// Until lets virtual time pass until the condition holds. After 500 seconds the test fails.
+// Until lets virtual time pass until the condition holds. After 500 virtual seconds the test fails
+// with the message what.
 func (w *World) Until(what string, condition func() bool) {
 	w.Helper()
 	for range 100_000 {
@@ -92,15 +94,15 @@ func (w *World) Until(what string, condition func() bool) {
 	w.Fatalf("never happened: %s", what)
 }
 
-// Random returns a source that is safe for concurrent use.
+// Random returns a random generator that is not seeded, and safe for concurrent use.
 func Random() *rand.Rand { return rand.New(processRandom{}) }
 
-// processRandom is the random source of the process.
+// processRandom is math/rand/v2's source, which is safe for concurrent use.
 type processRandom struct{}
 
 func (processRandom) Uint64() uint64 { return rand.Uint64() }
 
-// MustBe checks that the error matches each of the targets.
+// MustBe reports a failure of the test unless the error matches each of the targets.
 func MustBe(t testing.TB, err error, targets ...error) {
 	t.Helper()
 	for _, target := range targets {
@@ -110,7 +112,7 @@ func MustBe(t testing.TB, err error, targets ...error) {
 	}
 }
 
-// MustSay checks that the error's message contains each of the parts.
+// MustSay reports a failure of the test unless the error's message contains each of the parts.
 func MustSay(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	for _, part := range parts {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Clock combines this process's clocks with ensemble time, and makes the requests that sample it.
-// Make one with New. All methods are safe for concurrent use.
+// Clock combines this process's clocks with ensemble time, and makes the requests that sample the
+// leader's clock. Make one with New. All methods are safe for concurrent use.
 type Clock struct {
 	Ensemble
 	Local func() Instant // reads this process's clocks
@@ -23,20 +23,20 @@ type Clock struct {
 	root  string
 	acl   []zk.ACL
 	newID func() string
-	asker chan struct{} // has one token: only one caller at a time requests a proof
+	asker chan struct{} // buffer of one: the call of Prove whose token it has may send a request
 
 	observing sync.Mutex
 	session   int64 // session of the last sample; 0: there is none
 }
 
-// New returns a clock that samples below the root with that connection. newID returns names that
-// no other node has.
+// New returns a clock that samples the leader's clock by writes below root on conn, with nodes that
+// have the ACL acl. newID must return a part of a name that no other node has.
 func New(conn *zkconn.Conn, root string, acl []zk.ACL, local func() Instant, newID func() string) *Clock {
 	return &Clock{Local: local, conn: conn, root: root, acl: acl, newID: newID, asker: make(chan struct{}, 1)}
 }
 
-// Observe does what [Ensemble.Observe] does. It drops the sample if a session has ended since the
-// request was sent, because the sample's session is then unknown.
+// Observe does what [Ensemble.Observe] does. But it drops the sample if there was a time without a
+// session since the request was sent, because the sample's session is then unknown.
 func (c *Clock) Observe(zxid, mtime int64, sent, received Instant) {
 	c.observing.Lock()
 	defer c.observing.Unlock()
@@ -51,7 +51,7 @@ func (c *Clock) Observe(zxid, mtime int64, sent, received Instant) {
 	c.Ensemble.Observe(zxid, mtime, sent, received)
 }
 
-// Mono returns the monotonic time.
+// Mono returns this process's monotonic time, see [Instant].
 func (c *Clock) Mono() time.Duration { return c.Local().Mono }
 
 // Now returns the present knowledge of ensemble time.
@@ -91,16 +91,16 @@ func (c *Clock) Sample(ctx context.Context) error {
 	return fmt.Errorf("%w: learn ensemble time by a write below %s: %w", zkconn.ErrDenied, c.root, err)
 }
 
-// Outdated reports whether the last sample is older than the last outage. The servers may have
-// lost their data meanwhile, so no verdict may depend on that sample.
+// Outdated reports whether the request of the last sample is older than the last outage. The servers
+// may have lost their data since, so no verdict may depend on that sample.
 func (c *Clock) Outdated() bool {
 	_, sampled := c.Sampled()
 	return sampled < c.conn.LastOutage()
 }
 
 // Prove gets the missing proof for an unproven verdict: a younger sample, or the mark of the
-// epoch. The verdict was on the write of the transaction mzxid, with the knowledge knew.
-// Concurrent calls share one request. Prove fails as Sample does.
+// epoch. The verdict was on the write of the transaction mzxid, with the knowledge knew. Concurrent
+// calls share one request. Prove fails as Sample does, and as ctx does.
 func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	select {
 	case c.asker <- struct{}{}:
@@ -110,7 +110,7 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	}
 	now := c.Now()
 	switch {
-	case now.Zxid > knew.Zxid || now.Marked != knew.Marked: // another call has asked meanwhile
+	case now.Zxid > knew.Zxid || now.Marked != knew.Marked: // another call has got a proof meanwhile
 		return nil
 	case knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked && !c.Outdated():
 		return c.mark(ctx)
@@ -118,8 +118,9 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return c.Sample(ctx)
 }
 
-// mark reads the epoch's mark. If no client has written it in this epoch, it does so, which helps
-// clients that run only briefly. If an ACL forbids that, our own first sample takes its place.
+// mark reads the epoch's mark, see [Ensemble.ObserveMark]. If no client has written the mark in this
+// epoch, it writes it, which helps clients that run only briefly. If an ACL forbids that, this
+// process's own first sample takes the place of the mark.
 func (c *Clock) mark(ctx context.Context) error {
 	path := c.root + "/" + znode.EpochMark
 	exists := func() (*zk.Stat, error) { return c.conn.Exists(ctx, path) }
@@ -134,7 +135,7 @@ func (c *Clock) mark(ctx context.Context) error {
 			return nil
 		case err != nil:
 			return err
-		case znode.Epoch(stat.Mzxid) > znode.Epoch(c.Now().Zxid): // a newer leader has come: our sample is old
+		case znode.Epoch(stat.Mzxid) > znode.Epoch(c.Now().Zxid): // a newer leader leads: the sample is old
 			return c.Sample(ctx)
 		case znode.Epoch(stat.Mzxid) == znode.Epoch(c.Now().Zxid):
 			c.ObserveMark(stat.Mzxid, stat.Mtime)
@@ -147,7 +148,7 @@ func (c *Clock) mark(ctx context.Context) error {
 		case zkconn.OutcomeOf(err) != zkconn.Refused || errors.Is(err, zkconn.ErrClosed):
 			return err
 		case try < 3 && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode)):
-			// Another client was quicker, and our server may lag behind it.
+			// Another client was quicker, and this client's server may lag behind.
 			read = func() (*zk.Stat, error) { return zkconn.Synced(ctx, c.conn, path, exists) }
 		default:
 			c.doWithoutMark(path, err)
@@ -161,8 +162,8 @@ func (c *Clock) doWithoutMark(path string, why error) {
 	c.ObserveMark(0, 0)
 }
 
-// writeMark writes the mark on the version that was read: of several clients the first one
-// succeeds. The reply is also a sample.
+// writeMark writes the mark on the version that was read; seen is nil if there was none. Of several
+// clients one succeeds. The reply is also a sample.
 func (c *Clock) writeMark(ctx context.Context, path string, seen *zk.Stat) error {
 	data := znode.Parent{Kind: znode.Mark}.Encode()
 	ops := []any{&zk.CreateRequest{Path: path, Data: data, Acl: c.acl}, &zk.SetDataRequest{Path: path, Data: data, Version: 0}}

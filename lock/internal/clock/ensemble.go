@@ -3,9 +3,9 @@
 //
 // The leader stamps the Mtime of every write while it prepares the transaction. So each
 // acknowledged write whose reply has a Stat is a sample of the leader's clock: the clock showed
-// that stamp at some moment between send and reply, both on our monotonic clock. [znode.Now] has
-// the rules for comparing stamps. This package has the samples of one process, and the requests
-// for them.
+// that stamp at some moment between send and reply, both on this process's monotonic clock.
+// [znode.Now] has the rules for comparing stamps. This package has the samples of one process, and
+// the requests for them.
 package clock
 
 import (
@@ -17,22 +17,22 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MinGrace is the shortest grace of a lock. Within a term the grace absorbs displacements of the
-// leader's clock of up to half of MinGrace in total.
+// MinGrace is the shortest grace of a lock. The grace absorbs displacements of the leader's clock.
+// When those within a term add up to more than half of MinGrace, a new term begins.
 const MinGrace = 100 * time.Millisecond
 
 // Ensemble is one process's knowledge of ensemble time. The zero value knows nothing. All methods
 // are safe for concurrent use.
 type Ensemble struct {
 	Log       zerolog.Logger     // receives displacements
-	Displaced func(Displacement) // receives each one too, outside of any lock; may be nil
+	Displaced func(Displacement) // receives each displacement too, outside of any lock; may be nil
 
 	mu sync.Mutex
 	knowledge
 	resets        int          // how often all samples were dropped
 	sessions      int          // resets, plus calls of newSession
 	displacements uint64       // number of detected displacements
-	last          Displacement // the last one of these
+	last          Displacement // the last detected displacement
 }
 
 // knowledge is the result of the samples of one ensemble.
@@ -46,11 +46,11 @@ type knowledge struct {
 	marked    bool          // the epoch's mark was read, or cannot add anything
 	doubted   bool          // the term began in an earlier session
 	displaced time.Duration // upper bound of the sum of displacements within the term
-	open      time.Duration // width of the first sample in known
+	open      time.Duration // width of the first sample that known is made of
 }
 
-// Forget drops all samples. Servers that have lost their data, or belong to another ensemble,
-// number transactions anew, and have another clock.
+// Forget drops all samples. It must be called when the servers may have lost their data, or may
+// belong to another ensemble: they number transactions from the start, and have another clock.
 func (c *Ensemble) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,8 +73,8 @@ func (c *Ensemble) newSession() {
 	c.doubted = true
 }
 
-// sample says that the leader's clock showed stamp at some time between sent, taken before the
-// request was handed over, and received.
+// sample says that the leader's clock showed stamp at some moment between sent, read before the
+// request was made, and received, read after the reply.
 type sample struct {
 	zxid           int64 // 0: no sample
 	stamp          time.Duration
@@ -87,16 +87,16 @@ type bounds struct {
 	at          Instant
 }
 
-// later returns the bounds at a later time. The clocks' rate error widens them. So does a
-// suspend, during which the leader's clock went on.
+// later returns the bounds at a later time; an earlier one is possible, too. The clocks' rate error
+// widens them. So does a suspend of the machine, during which the leader's clock went on.
 func (b bounds) later(t Instant) bounds {
 	d := t.Mono - b.at.Mono
 	rate := d.Abs() / znode.RateError
 	return bounds{b.least + d - rate, b.most + d + rate + Drift(b.at, t), t}
 }
 
-// width returns the width of the bounds from the sample alone. A step may hide in it: a step
-// between two samples looks smaller by at most both widths.
+// width returns the width of the bounds from the sample alone. A step of the clock between two
+// samples looks smaller by at most the sum of both widths.
 func (s sample) width() time.Duration {
 	b := s.bounds()
 	return b.most - b.least
@@ -111,15 +111,16 @@ func (s sample) bounds() bounds {
 // Displacement is a detected step of the leader's clock, or a difference between the clocks of
 // two leaders.
 type Displacement struct {
-	By                 time.Duration // jump of the clock, negative for backwards; 0: no displacement
+	By                 time.Duration // size of the step; negative: backwards; 0: no displacement
 	OldEpoch, NewEpoch int64         // epochs before and after; equal if one leader's clock was set
 	Seen               time.Duration // time on this process's monotonic clock
 }
 
-// Observe takes the Mtime of a write, in Unix milliseconds, as a sample. The request was handed
-// over after sent, and answered before received. An older transaction than the known one adds
-// nothing and is dropped. But a request that was sent after the known one was answered must have
-// a higher number: if not, the servers have lost their data, and number anew.
+// Observe takes the Mtime of a write, in Unix milliseconds, as a sample. The request was made after
+// sent, and answered before received. zxid is its transaction. A transaction that is not newer than
+// the last sample's is dropped. But a request that was made after the last sample's was answered
+// must have a higher zxid: if not, the servers have lost their data, and Observe first forgets all
+// samples.
 func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	next := sample{zxid: zxid, stamp: time.Duration(mtime) * time.Millisecond, sent: sent, received: received}
 	c.mu.Lock()
@@ -159,7 +160,8 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	}
 }
 
-// begin begins a new term; c.mu is held. marked says that the mark of the epoch is of no use for it.
+// begin begins a new term; c.mu is held. marked says that the mark of the epoch cannot be used for
+// the term.
 func (c *Ensemble) begin(term int64, since time.Duration, marked bool) {
 	c.term, c.since, c.marked, c.doubted, c.displaced = term, since, marked, false, 0
 	c.first = c.sample.zxid
@@ -200,10 +202,11 @@ func (b bounds) narrowed(next sample) bounds {
 	return bounds{max(before.least, alone.least), min(before.most, alone.most), next.received}
 }
 
-// ObserveMark takes the Stat of the epoch's mark, a node that is written once in each epoch. Only
-// its stamp counts: a client that writes it, deletes it or hides it from us can only cause delay.
-// A mark of another epoch means that this epoch has none. A mark that was written after our
-// first sample is not used: if its stamp is earlier, the clock was set back in between.
+// ObserveMark takes the Mzxid and Mtime of the epoch's mark, a node that is written once in each
+// epoch. Only its stamp counts: a client that writes the mark again, deletes it or forbids to read
+// it can only cause delay. A mark of another epoch means that this epoch has none. A mark that was
+// written after the term's first sample is not used: if its stamp is earlier, the clock was set back
+// in between.
 func (c *Ensemble) ObserveMark(mzxid, mtime int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,7 +234,7 @@ func (c *Ensemble) Now(t Instant) znode.Now {
 	if c.sample.zxid == 0 {
 		return znode.Now{Resets: c.resets, Sessions: c.sessions}
 	}
-	// Use the last sample alone. So the result is right for the present clock even if a small
+	// Use the last sample alone, so that the result is right for the present clock even if a small
 	// step went undetected.
 	b := c.sample.bounds().later(t)
 	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked, Resets: c.resets, Sessions: c.sessions, Doubted: c.doubted}
@@ -245,7 +248,8 @@ func (c *Ensemble) Displacements() (uint64, Displacement) {
 	return c.displacements, c.last
 }
 
-// Sampled returns the transaction of the last sample, and the monotonic time of its request.
+// Sampled returns the transaction of the last sample, and the monotonic time at which its request
+// was made; zeros if there is no sample.
 func (c *Ensemble) Sampled() (zxid int64, sent time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// Instant is one reading of this process's clocks. Durations are measured on Mono. If Mono stands
-// still while the machine is suspended, the wall clock runs ahead of it and shows the suspend.
-// The wall clock serves for nothing else.
+// Instant is one reading of this process's clocks. Durations are measured on Mono. Wall is only used
+// to notice a suspend of the machine: if Mono stood still meanwhile, Wall has run ahead of it.
 type Instant struct {
 	Mono time.Duration // time since the client was made
 	Wall time.Duration // time since the Unix epoch
 }
 
-// System returns a function that reads the machine's clocks. Simulations use their own. Go's
-// monotonic clock stands still while the machine is suspended. Mono goes on if the operating
-// system counts that time.
+// System returns a function that reads the machine's clocks; Mono counts from this call. Go's
+// monotonic clock stands still while the machine is suspended. Where the operating system counts
+// that time (Linux), Mono includes it.
 func System() func() Instant {
 	start := time.Now()
 	return countSleep(func() Instant {
@@ -24,9 +23,9 @@ func System() func() Instant {
 	}, slept)
 }
 
-// countSleep adds to Mono the time that the machine has slept since the call. Asking for it takes
-// system calls. So it asks only if the difference between the clocks has changed since the last
-// time: sleep moves the wall clock alone.
+// countSleep returns read with the time added to Mono that the machine has slept since this call.
+// slept takes system calls. So it is called only if the difference between the clocks has changed
+// since the last call: sleep moves the wall clock alone.
 func countSleep(read func() Instant, slept func() time.Duration) func() Instant {
 	const jitter = 20 * time.Microsecond // the two clocks cannot be read at once
 	type answer struct{ apart, slept time.Duration }

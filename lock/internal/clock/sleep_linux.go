@@ -12,9 +12,10 @@ import (
 var sleptBefore atomic.Int64
 
 // slept returns how long the machine has been suspended since it was booted: the difference
-// between the clock that counts suspends and the one that does not. The two cannot be read at
-// once, and the process may be interrupted in between. So if the first reading does not fit the
-// last result, the closest of a few tries counts.
+// between the clock that counts suspends and the clock that does not; 0 if it cannot read them. The
+// clocks cannot be read at once, and the process may be interrupted in between. So if the first
+// reading does not fit the last result, slept reads up to five times, and takes the reading with the
+// shortest interruption.
 func slept() time.Duration {
 	const close = 20 * time.Microsecond
 	var before, boot, after unix.Timespec
@@ -38,8 +39,8 @@ func slept() time.Duration {
 	return ahead
 }
 
-// readClock is unix.ClockGettime without notice to Go's scheduler: for a call that does not
-// block, the notice costs more than the call.
+// readClock does what unix.ClockGettime does, but without notice to Go's scheduler: for a call that
+// does not block, the notice costs more than the call. It reports whether the clock could be read.
 func readClock(clock uintptr, to *unix.Timespec) bool {
 	_, _, errno := unix.RawSyscall(unix.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(to)), 0)
 	return errno == 0

@@ -16,17 +16,17 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// uri names the service. All of ZooKeeper's servers have this name.
+// uri names the service in the exchange. It is the same for all ZooKeeper servers.
 const uri = "zookeeper/zk-sasl-md5"
 
-// mostChallenge is the length limit of a challenge, by RFC 2831.
+// mostChallenge is the length limit of a challenge in bytes, by RFC 2831.
 const mostChallenge = 2048
 
-// Errors of an exchange.
+// Errors of Exchange.Next.
 var (
 	// ErrChallenge says that the server's token is no challenge of this mechanism.
 	ErrChallenge = errors.New("the server's token is no challenge of DIGEST-MD5")
-	// ErrImpostor says that the server does not know the password.
+	// ErrImpostor says that the server has not proved that it knows the password.
 	ErrImpostor = fmt.Errorf("%w: the server has not proved that it knows the password: it is a false one", zkconn.ErrDenied)
 )
 
@@ -36,7 +36,7 @@ type Exchange struct {
 	user, password string
 	cnonce         string // the client's random part
 	step           int    // number of calls of Next
-	expect         string // proof that the server's last token must have
+	expect         string // proof that the server's last token must have; "": not known yet
 }
 
 // New returns an exchange for a user.
@@ -44,10 +44,10 @@ func New(user, password string) *Exchange {
 	return &Exchange{user: user, password: password, cnonce: rand.Text()}
 }
 
-// Expires returns zero: a password has no end.
+// Expires returns the zero time: a password does not expire.
 func (*Exchange) Expires() time.Time { return time.Time{} }
 
-// Advice says what to do if the server refuses the last token.
+// Advice returns what to do if the server has refused the last token, as the end of a message.
 func (x *Exchange) Advice() string {
 	if x.step == 1 {
 		return "it does not offer DIGEST-MD5: its section Server in the JAAS configuration is for another mechanism (a keytab means gssapi), or it is in FIPS mode, the default since 3.10, and needs fips-mode=false in zoo.cfg"
@@ -55,8 +55,9 @@ func (x *Exchange) Advice() string {
 	return fmt.Sprintf("see whether its section Server in the JAAS configuration has user_%s with this password; it reads the file when it starts", x.user)
 }
 
-// Next returns the client's token: an empty one, then the response to the server's challenge. It
-// returns nil if the server has proved that it knows the password.
+// Next returns the client's next token: at the first call an empty one, at the second the response
+// to the server's challenge. At the third call it returns nil, or ErrImpostor unless the server has
+// proved that it knows the password.
 func (x *Exchange) Next(challenge []byte) ([]byte, error) {
 	x.step++
 	switch x.step {
@@ -75,7 +76,7 @@ func (x *Exchange) Next(challenge []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// respond returns the response to a challenge.
+// respond returns the response to a challenge, and computes the proof that the server must send.
 func (x *Exchange) respond(challenge []byte) ([]byte, error) {
 	said, err := parse(challenge)
 	if err != nil {
@@ -101,14 +102,14 @@ func (x *Exchange) respond(challenge []byte) ([]byte, error) {
 	return []byte(response), nil
 }
 
-// hash returns MD5 in hexadecimal.
+// hash returns the MD5 sum of s in hexadecimal.
 func hash(s string) string {
 	sum := md5.Sum([]byte(s))
 	return hex.EncodeToString(sum[:])
 }
 
-// latin returns the text in ISO 8859-1 if that has all of its characters, and otherwise as it is.
-// RFC 2831 hashes the password in that form.
+// latin returns the text in ISO 8859-1, as RFC 2831 hashes it. If ISO 8859-1 lacks one of its
+// characters, it returns the text as it is.
 func latin(s string) string {
 	var b []byte
 	for _, r := range s {
@@ -120,12 +121,13 @@ func latin(s string) string {
 	return string(b)
 }
 
-// quote returns a quoted string of RFC 2831.
+// quote returns s as a quoted string of RFC 2831.
 func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// parse returns the directives of a challenge: key=value or key="value", after commas.
+// parse returns the directives of a challenge: key=value or key="value", separated by commas. Keys
+// are in lower case. Of several realms it returns the first.
 func parse(challenge []byte) (map[string]string, error) {
 	if len(challenge) > mostChallenge {
 		return nil, fmt.Errorf("%w: it has %d bytes; must be at most %d", ErrChallenge, len(challenge), mostChallenge)
@@ -148,7 +150,7 @@ func parse(challenge []byte) (map[string]string, error) {
 	}
 }
 
-// parseValue cuts a value off, quoted or not.
+// parseValue returns the value at the begin of s, quoted or not, and the rest of s.
 func parseValue(s string) (value, rest string, ok bool) {
 	if !strings.HasPrefix(s, `"`) {
 		end := strings.IndexByte(s, ',')

@@ -12,13 +12,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// mostCleared is the largest number of requests that a call of Ask reads to delete stale ones.
+// mostCleared is the largest number of requests that a call of Ask reads to delete stale requests.
 const mostCleared = 16
 
-// Ask requests the release of the named lock from all its holders. It returns the number of
-// entries asked, including holders that have left meanwhile, and the paths of other libraries'
-// entries, which cannot be asked. It fails with znode.ErrForeign or ErrNewer if the node of the
-// lock is not ours, and with zkconn.ErrDenied.
+// Ask requests the release of the named lock from all its holders, and does not wait for it. It
+// returns the number of entries asked, including holders that have left meanwhile, and the paths of
+// other libraries' entries, which cannot be asked. If the lock has no holder, it returns 0 and no
+// error. It fails with znode.ErrForeign, ErrNewer or ErrOlder if the lock's nodes hold other data,
+// and with zkconn.ErrDenied if an ACL forbids a request.
 func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others []string, err error) {
 	holders, err := zkconn.Synced(ctx, b.Conn, b.Root+"/"+lock, func() ([]znode.Name, error) { return b.holders(ctx, b.Root+"/"+lock) })
 	if err != nil {
@@ -40,7 +41,7 @@ func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others
 	return asked, others, nil
 }
 
-// holders returns the contenders that hold a lock now, or are about to notice that they do.
+// holders returns the contenders that hold a lock, or whose turn has come.
 func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error) {
 	for {
 		n, err := b.Conn.Get(ctx, parent)
@@ -73,14 +74,14 @@ func (b *Inbox) holders(ctx context.Context, parent string) ([]znode.Name, error
 			shares[writer.Node] = entry.Shares()
 			return shares[writer.Node]
 		})
-		if !errors.Is(failed, zk.ErrNoNode) { // otherwise the writer has left meanwhile
+		if !errors.Is(failed, zk.ErrNoNode) { // otherwise the writer has left meanwhile: read all again
 			return holders, missing(failed)
 		}
 	}
 }
 
-// Rules reads the admission rules of a lock; data is that of its parent. It fails with
-// zk.ErrNoNode if the anchor of a semaphore has gone.
+// Rules returns the admission rules of a lock; data is that of its parent. For a semaphore it reads
+// the anchor, and fails with zk.ErrNoNode if there is none.
 func Rules(ctx context.Context, conn *zkconn.Conn, parent string, data znode.Parent) (znode.Rules, error) {
 	r := znode.Rules{Kind: data.Kind}
 	if data.Kind != znode.Semaphore {
@@ -95,8 +96,7 @@ func Rules(ctx context.Context, conn *zkconn.Conn, parent string, data znode.Par
 	return r, err
 }
 
-// missing converts the error of a read of a lock. A missing node means that there are no holders,
-// which is no error.
+// missing converts the error of a read of a lock. A missing node is no error: there are no holders.
 func missing(err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -107,11 +107,11 @@ func missing(err error) error {
 	return err
 }
 
-// put writes a request to the entry with that id, replacing an earlier one. If the entry has
-// gone, there is nothing to ask for, and that is no error.
+// put creates the request r to the entry with that id, and replaces an earlier request. If the entry
+// has gone, it does nothing and returns nil.
 //
-// An existing request is deleted and created anew, because that changes the parent node, which
-// listening clients watch.
+// put deletes an existing request and creates the new one, because listening clients watch the list
+// of the requests, and not each request.
 func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	check := &zk.CheckVersionRequest{Path: b.Root + "/" + r.Entry, Version: -1}
 	create := &zk.CreateRequest{Path: path(b.Root, id), Data: r.Encode(), Acl: b.ACL}
@@ -147,7 +147,7 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 	})
 }
 
-// clearSome reads a few requests, from a random one on, and deletes the stale ones.
+// clearSome reads up to mostCleared requests, from a random one on, and deletes the stale ones.
 func (b *Inbox) clearSome() {
 	ctx, cancel := context.WithTimeout(b.Closing, b.Patience)
 	defer cancel()

@@ -1,5 +1,8 @@
-// Package inbox requests the release of locks from their holders. A request is a node beside the
-// locks; package queue does not use these nodes.
+// Package inbox requests the release of locks from their holders. A request is a node in one
+// directory beside the locks. Package queue does not use these nodes.
+//
+// Words of this package: a ward is an entry of this client whose release other clients can request.
+// A handle is one user of a hold; its ear receives the requests.
 package inbox
 
 import (
@@ -25,7 +28,7 @@ type Inbox struct {
 	Options
 
 	used   atomic.Bool   // a handle listens, or has listened
-	relist atomic.Bool   // the last list may be stale, whatever the watch says
+	relist atomic.Bool   // the last list may be stale although the watch has not fired
 	wake   chan struct{} // buffer of one: wakes run for a new handle, or for relist
 
 	mu    sync.Mutex
@@ -37,7 +40,7 @@ type Inbox struct {
 type Options struct {
 	Conn    *zkconn.Conn     // sends all requests
 	Log     zerolog.Logger   // receives problems of the delivery
-	Tasks   *zkconn.Group    // counts background work; Close waits for it
+	Tasks   *zkconn.Group    // counts background work; the client's Close waits for it
 	Closing context.Context  // ends when the client closes
 	Root    string           // path below which the locks are
 	ACL     []zk.ACL         // ACL of created nodes
@@ -47,28 +50,29 @@ type Options struct {
 	Patience time.Duration
 }
 
-// New returns an inbox. It costs nothing until it is used.
+// New returns an inbox. It makes no request and starts no goroutine before Ask or Listen is called.
 func New(o Options) *Inbox {
 	return &Inbox{Options: o, wake: make(chan struct{}, 1), wards: map[string]*ward{}}
 }
 
-// path returns the path of a request, or of the requests' parent if the id is "".
+// path returns the path of the request with that id; "": of the requests' parent.
 func path(root, id string) string {
 	return strings.TrimSuffix(root+"/"+znode.Inbox+"/"+id, "/")
 }
 
-// Request is a request that was read.
+// Request is a request to release a lock, as it was read.
 type Request struct {
 	znode.Revocation
 	Stat *zk.Stat
 	Err  error // why the request could not be decoded; nil: it could
 }
 
-// Read reads the request to the entry with that id, and reports whether it is stale: the entry
-// has gone, and its path never recurs. It fails with zk.ErrNoNode if there is no request.
+// Read reads the request to the entry with that id, and reports whether the request is stale: the
+// entry has gone, and its path never recurs. It fails with zk.ErrNoNode if there is no request. A
+// request that cannot be decoded is not stale.
 //
 // The transaction that creates a request checks that the entry exists. So a session that has seen
-// the request has also seen the entry's create. If that session sees no entry, it has seen the
+// the request has also seen the entry's create. If the same session sees no entry, it has seen the
 // entry's end. If the session has changed in between, Read reads both again.
 func Read(ctx context.Context, conn *zkconn.Conn, root, id string) (r Request, stale bool, err error) {
 	for {
@@ -91,11 +95,12 @@ func Read(ctx context.Context, conn *zkconn.Conn, root, id string) (r Request, s
 	}
 }
 
-// errStands says that a request cannot be deleted because its entry exists.
+// errStands says that a request is not stale, because its entry exists.
 var errStands = errors.New("the asked entry still exists")
 
-// clear deletes the request to the entry with that id if it is stale. If it is not, clear fails
-// with errStands.
+// clear deletes the request to the entry with that id if the request is stale. If the entry exists,
+// it fails with errStands. It returns nil if there is no request, or if the request cannot be
+// decoded.
 func (b *Inbox) clear(ctx context.Context, id string) error {
 	r, stale, err := Read(ctx, b.Conn, b.Root, id)
 	switch {
@@ -103,7 +108,7 @@ func (b *Inbox) clear(ctx context.Context, id string) error {
 		return nil
 	case err != nil:
 		return err
-	case r.Err != nil: // the request does not tell its entry
+	case r.Err != nil: // the request's entry is unknown
 		return nil
 	case !stale:
 		return errStands
@@ -119,8 +124,9 @@ func (b *Inbox) clear(ctx context.Context, id string) error {
 // lastMoments is the time that a closing client waits for requests to be deleted.
 const lastMoments = time.Second
 
-// clearSoon deletes, in the background, the request to an ended entry of ours as soon as the
-// entry has gone. If that fails, the next Ask or the reaper deletes it.
+// clearSoon deletes, in the background, the request to an ended entry of this client as soon as the
+// entry has gone. It gives up after Patience. Then a later Ask, of any client, or the reaper deletes
+// the request.
 func (b *Inbox) clearSoon(id string) {
 	b.Tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), b.Patience)
@@ -139,8 +145,8 @@ func (b *Inbox) clearSoon(id string) {
 	})
 }
 
-// made creates the requests' parent after another call has failed with why because that was
-// missing. Its error makes Retry try the call again.
+// made creates the requests' parent, without which a call has failed with the error why. It returns
+// an error for Retry, which makes the call again unless the parent cannot be created.
 func (b *Inbox) made(ctx context.Context, why error) error {
 	_, err := b.Conn.Multi(ctx, &zk.CreateRequest{
 		Path: path(b.Root, ""), Data: znode.Parent{Kind: znode.Asked}.Encode(), Acl: b.ACL,
@@ -148,7 +154,7 @@ func (b *Inbox) made(ctx context.Context, why error) error {
 	switch {
 	case err == nil:
 		return zkconn.ErrAgain
-	case errors.Is(err, zk.ErrNodeExists): // another client was quicker, or our server lags behind
+	case errors.Is(err, zk.ErrNodeExists): // another client was quicker, or this client's server lags behind
 		return zkconn.Later(why)
 	case errors.Is(err, zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, path(b.Root, "")))

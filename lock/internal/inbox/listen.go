@@ -16,13 +16,13 @@ import (
 // An Ear receives the requests for one handle of a hold. Tell must not block.
 type Ear interface{ Tell(Request) }
 
-// ward is an entry of this client whose release can be requested.
+// ward is an entry of this client whose release other clients can request.
 type ward struct {
 	path  string
 	ears  map[any]Ear // the ear of each handle
-	seen  int64       // Czxid of the last request read; 0: none
-	last  Request     // last request delivered; zero: none
-	ended bool        // no handle is left; a request found later is deleted
+	seen  int64       // Czxid of the last request that was read; 0: none
+	last  Request     // last request that was delivered; zero: none
+	ended bool        // the entry has ended: a request found later is deleted
 }
 
 // ended is a ward that has ended, and the time of its end.
@@ -32,16 +32,17 @@ type ended struct {
 	at   time.Time
 }
 
-// straggles is the time for which the inbox remembers an ended entry: the list may show a request
-// late that was made before the end.
-const straggles = 10 * time.Second
+// rememberEnded is the least time for which the inbox remembers an ended entry: a request that was
+// made before the entry's end may appear in the list later.
+const rememberEnded = 10 * time.Second
 
-// deafFor is the pause before the next try after a failure that is no outage.
-const deafFor = time.Minute
+// listAgainAfter is the pause after which run lists again when a list or a read has failed, for
+// example because an ACL forbids it.
+const listAgainAfter = time.Minute
 
 // Listen returns the ear of a handle on the hold of the entry with that path. The first call for
-// a handle creates it with open. An existing request is delivered, too. The client's first call
-// starts its only watch.
+// a handle makes the ear with open. A request that exists already is delivered, too. The client's
+// first call starts the goroutine that watches the requests.
 func (b *Inbox) Listen(path string, handle any, open func() Ear) Ear {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,7 +69,8 @@ func (b *Inbox) Listen(path string, handle any, open func() Ear) Ear {
 	return ear
 }
 
-// Forget forgets a handle, and reports whether a request for the hold was delivered.
+// Forget forgets a handle: its ear receives no further requests. It reports whether a request for
+// the hold was ever delivered.
 func (b *Inbox) Forget(path string, handle any) (asked bool) {
 	if !b.used.Load() {
 		return false
@@ -83,8 +85,9 @@ func (b *Inbox) Forget(path string, handle any) (asked bool) {
 	return w.last.Stat != nil
 }
 
-// Ended is called when an entry has ended for this client. It deletes a request to the entry.
-// If handedOn is set, the entry was detached, and the request stays for the next owner.
+// Ended must be called when an entry has ended for this client. It deletes a request to the entry, in
+// the background, once the node has gone. If handedOn is set, the entry was detached, and the
+// request stays for the next owner.
 func (b *Inbox) Ended(path string, handedOn bool) {
 	if !b.used.Load() {
 		return
@@ -92,7 +95,7 @@ func (b *Inbox) Ended(path string, handedOn bool) {
 	now, id := time.Now(), nodeOf(path)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.over) > 0 && now.Sub(b.over[0].at) > straggles {
+	for len(b.over) > 0 && now.Sub(b.over[0].at) > rememberEnded {
 		if old := b.over[0]; b.wards[old.id] == old.ward {
 			delete(b.wards, old.id)
 		}
@@ -112,14 +115,16 @@ func (b *Inbox) Ended(path string, handedOn bool) {
 	}
 }
 
-// Wards returns the number of remembered entries, including ones that ended a while ago.
+// Wards returns the number of remembered entries. An entry that has ended may be remembered until
+// another entry ends.
 func (b *Inbox) Wards() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.wards)
 }
 
-// Reconnected makes the inbox list the requests again: it may have missed a change.
+// Reconnected makes the inbox list the requests again. It must be called after an outage, in which a
+// change may have been missed.
 func (b *Inbox) Reconnected() {
 	b.relist.Store(true)
 	b.nudge()
@@ -132,7 +137,7 @@ func (b *Inbox) nudge() {
 	}
 }
 
-// run listens until the client closes.
+// run watches the list of the requests, and delivers new ones, until the client closes.
 func (b *Inbox) run() {
 	var ids []string
 	var changed <-chan zk.Event // watch on the list in ids; nil: there is no list
@@ -148,13 +153,13 @@ func (b *Inbox) run() {
 			return
 		}
 		if err != nil && b.Closing.Err() == nil {
-			b.relist.Store(true) // not all listed requests were read: list again, whatever wakes us
-			if time.Since(told) >= deafFor {
+			b.relist.Store(true) // not all listed requests were read: list again next time
+			if time.Since(told) >= listAgainAfter {
 				told = time.Now()
-				b.Log.Error().Err(err).Stringer("again_in", deafFor).Msg("holds may not learn of requests to release them")
+				b.Log.Error().Err(err).Stringer("again_in", listAgainAfter).Msg("holds may not learn of requests to release them")
 			}
-			// Without a list, a new handle must not wake us: the next list has its request, too.
-			if again = time.After(deafFor); changed == nil {
+			// Without a list, a new handle need not wake run: the next list has its request, too.
+			if again = time.After(listAgainAfter); changed == nil {
 				wake = nil
 			}
 		}
@@ -170,8 +175,8 @@ func (b *Inbox) run() {
 	}
 }
 
-// list lists the requested entries if the last list may be stale; anew says that it has. There is
-// only one watch at a time, because go-zookeeper cannot cancel one.
+// list lists the requests if the last list may be stale; anew says that it has listed them. There is
+// only one watch at a time, because go-zookeeper cannot cancel a watch.
 func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) (anew bool, err error) {
 	relist := b.relist.Swap(false)
 	switch {
@@ -193,8 +198,8 @@ func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Even
 	return false, nil
 }
 
-// tell delivers new requests to the holds. Unless anew is set, it only reads requests to holds
-// that have received none so far.
+// tell reads the listed requests to entries of this client, and delivers new ones. Unless anew is
+// set, it only reads requests to entries of which it has read none so far.
 func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 	for _, id := range ids {
 		b.mu.Lock()
@@ -233,7 +238,8 @@ func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
 	return nil
 }
 
-// take delivers a request, and reports whether it differs from the last one.
+// take delivers a request to the ward's ears, unless it is the last one or could not be decoded. It
+// reports whether it is a new one.
 func (w *ward) take(mu *sync.Mutex, r Request) bool {
 	mu.Lock()
 	defer mu.Unlock()

@@ -24,10 +24,10 @@ func (e *Entry) TermsNow() Terms { return locked(e, func() Terms { return e.Term
 // Described returns the metadata that the record has, or will have with the next write.
 func (e *Entry) Described() map[string]string { return e.TermsNow().Metadata }
 
-// Shares reports whether a writer's hold now only reads.
+// Shares reports whether the hold is a writer's that now only reads, see [Entry.Share].
 func (e *Entry) Shares() bool { return locked(e, func() bool { return e.shared }) }
 
-// LeasedAt returns the instant from which the lease counts: before the last acknowledged write
+// LeasedAt returns the instant from which the lease counts: just before the last acknowledged write
 // was sent.
 func (e *Entry) LeasedAt() clock.Instant {
 	return locked(e, func() clock.Instant { return e.lease.sent })
@@ -41,7 +41,7 @@ func (e *Entry) grantForRecord() Grant {
 	return Grant{Acquired: e.acquired, Shared: e.shared}
 }
 
-// RecordNow returns the record that a write would leave at this moment, for error messages.
+// RecordNow returns the record that a write at this moment would have, for error messages.
 func (e *Entry) RecordNow() znode.Record {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()

@@ -21,15 +21,15 @@ type Entry struct {
 
 	Pass int32 // number of earlier local handoffs of the node, see Succeed
 
-	// The keeper's mutex guards these two.
+	// The keeper's mutex guards index and due.
 	index int32         // index in the keeper's queue; -1: not in it
 	due   time.Duration // monotonic time of the next tick
 
 	mu           sync.Mutex
 	state        State
 	recorded     bool                    // the grant is in the node
-	lapsed       bool                    // unlocked when the lease may have already ended
-	atRisk       bool                    // the owner was told that the hold is at risk
+	lapsed       bool                    // unlocked or detached when the lease may have already ended
+	atRisk       bool                    // the hold is at risk, and the owner has got that Change
 	shared       bool                    // the hold is a writer's that now only reads
 	pinned       bool                    // the entry must not be handed off locally
 	transacted   bool                    // a user's transaction was begun with it
@@ -61,7 +61,8 @@ type Created struct {
 	Version int32         // data version of the node; 0: it was created, not attached to
 }
 
-// Init sets up the entry of a node that was created with a record of these terms.
+// Init sets up the entry of a node whose record was made with the terms t. c is the result of the
+// transaction that wrote the record.
 func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.Path, e.Terms, e.keeper, e.owner, e.index = path, t, k, owner, -1
 	e.nextTTL, e.lease, e.session = t.TTL, lease{c.Sent, t.TTL}, c.Session
@@ -70,14 +71,15 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 }
 
-// InitEnded sets up an entry that has already ended. If there is a node at path, it must be
-// deleted whatever its version.
+// InitEnded sets up an entry that has already ended, for the reason why. Its version is -1: a
+// delete of its node succeeds whatever the node's version.
 func (e *Entry) InitEnded(owner Owner, path string, t Terms, why error) {
 	e.Path, e.Terms, e.owner, e.index = path, t, owner, -1
 	e.state, e.why, e.version, e.ctx = Ended, why, -1, context.Background()
 }
 
-// change calls f with e.mu held. If f has changed the state, it then tells the owner, without e.mu.
+// change calls f with e.mu held. If f has changed the state, change then calls the owner's Changed,
+// without e.mu.
 func (e *Entry) change(f func()) {
 	e.mu.Lock()
 	before := e.state
@@ -111,7 +113,7 @@ func (e *Entry) transition(to State, why error) {
 	e.notify()
 }
 
-// Begin starts the renewals of an entry that has to wait. values is its waiter's context, see
+// Begin starts the renewals of an entry that has to wait. values is the context of the waiter, see
 // [Entry.Values].
 func (e *Entry) Begin(values context.Context) {
 	now := e.keeper.clock.Local()
@@ -126,9 +128,9 @@ func (e *Entry) Begin(values context.Context) {
 	})
 }
 
-// Grant turns a waiting entry into a hold. The hold's context gets the values of values. The grant
-// is recorded at the monotonic time record, or with the next renewal if that comes first. If the
-// entry has ended, Grant returns the reason.
+// Grant turns an entry into a hold with one handle. The hold's context gets the values of values.
+// The grant is recorded at the monotonic time record, or with the next renewal if that comes first;
+// with Never only with a renewal. If the entry has ended, Grant returns the reason.
 func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Duration) (err error) {
 	acquired := e.keeper.clock.Millis(now)
 	e.change(func() {
@@ -178,8 +180,9 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	}
 }
 
-// Unlock removes a handle. It reports whether that was the last one, so that the node must be
-// deleted now. If the hold had already ended, it also returns the reason.
+// Unlock removes a handle. If that was the last one, the entry ends, and Unlock returns true: the
+// caller must delete the node or hand the entry off. If the entry had already ended, Unlock returns
+// false and the reason.
 func (e *Entry) Unlock() (last bool, why error) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -193,8 +196,7 @@ func (e *Entry) Unlock() (last bool, why error) {
 	return last, why
 }
 
-// Withdraw ends an entry that no caller has got yet. It returns false if the entry had already
-// ended.
+// Withdraw ends an entry that no caller has got. It returns false if the entry had already ended.
 func (e *Entry) Withdraw() (ended bool) {
 	e.change(func() {
 		ended = e.state != Ended
@@ -203,9 +205,9 @@ func (e *Entry) Withdraw() (ended bool) {
 	return ended
 }
 
-// Detach ends the entry in this process, but not its node. It returns the record to write, with a
-// lease of ttl and that incarnation, so that a client can attach. If the entry had already ended,
-// it returns the reason.
+// Detach ends the entry in this process, but leaves its node. It returns the record that the caller
+// must write, with a lease of ttl and the incarnation, so that a client can attach. If the entry had
+// already ended, Detach returns the reason.
 func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why error) {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -221,7 +223,7 @@ func (e *Entry) Detach(ttl time.Duration, incarnation int32) (record []byte, why
 	return record, why
 }
 
-// Lose ends a hold, for the reason why. It does nothing if the entry is not held.
+// Lose ends a hold as lost, for the reason why. It does nothing if the entry is not held.
 func (e *Entry) Lose(why error) {
 	e.change(func() {
 		if e.state == Held {
@@ -230,7 +232,8 @@ func (e *Entry) Lose(why error) {
 	})
 }
 
-// Vanished ends the entry because its node has gone.
+// Vanished ends the entry because its node has gone: with ErrGone if it is not held, with ErrExpired
+// if its lease may have ended, and otherwise with ErrRemoved.
 func (e *Entry) Vanished() {
 	now := e.keeper.clock.Local()
 	e.change(func() {
@@ -247,8 +250,9 @@ func (e *Entry) Vanished() {
 }
 
 // Extend writes the entry with a lease of ttl, also in later renewals, and waits for the
-// acknowledgement. It fails as Refresh does. Then the write may have been applied, and the
-// earlier end of the old and the new lease counts.
+// acknowledgement. If other handles share the hold, it does not shorten the lease. It fails as
+// Refresh does. Then the write may have been applied, and the earlier end of the old and the new
+// lease counts.
 func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
 	if len(e.together()) > 0 && e.handles > 1 { // the other handles of the hold must not lose time
@@ -311,8 +315,8 @@ func (e *Entry) await(ctx context.Context, done func() bool) error {
 	}
 }
 
-// Watch returns a channel that is closed at the next change of the entry. If the entry has ended,
-// it returns the reason.
+// Watch returns a channel that is closed when the entry's state changes or a write of it is
+// answered. If the entry has ended, it returns the reason.
 func (e *Entry) Watch() (<-chan struct{}, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -322,7 +326,7 @@ func (e *Entry) Watch() (<-chan struct{}, error) {
 	return e.nextChange(), nil
 }
 
-// nextChange returns a channel that is closed at the next change; e.mu is held.
+// nextChange returns a channel that is closed by the next notify; e.mu is held.
 func (e *Entry) nextChange() <-chan struct{} {
 	if e.changed == nil {
 		e.changed = make(chan struct{})
@@ -346,8 +350,9 @@ func (e *Entry) Pause(ctx context.Context, d time.Duration) error {
 	return cmp.Or(e.Err(), zkconn.ContextError(ctx))
 }
 
-// Context returns the context of the hold. It ends with the entry. It carries the values given to
-// Grant, and those that the function with adds at the first call.
+// Context returns the context of the hold. It ends when the entry ends, with the reason as its
+// cause. It carries the values given to Grant, and the values that with adds at the first call.
+// Later calls return the same context and do not call with.
 func (e *Entry) Context(with func(context.Context) context.Context) context.Context {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -28,18 +28,18 @@ type renewal struct {
 // size returns the approximate size of the renewal in a transaction, in bytes.
 func (r renewal) size() int { return len(r.data) + len(r.Path) + 64 }
 
-// flight is a batch of renewals in one transaction.
+// flight is a batch of renewals that are sent in one transaction, until none is left.
 type flight struct {
 	*Keeper
 	batch  []renewal
 	spread float64         // random factor of the next due time; one for all, so the batch stays together
-	tried  bool            // an attempt of this batch may have been applied
-	before map[*write]bool // writes in doubt before this batch: another batch may have applied them
+	tried  bool            // an attempt of this flight may have been applied
+	before map[*write]bool // writes in doubt before this flight: another one may have applied them
 }
 
-// flush writes the batch in one transaction, and retries until each write is acknowledged or not
-// needed any more. A write in doubt is sent again with the same bytes on the same version, so it
-// is applied at most once.
+// flush writes the batch in one transaction, and retries until each write is acknowledged, refused
+// or not needed any more. A write in doubt is sent again with the same bytes on the same version, so
+// it is applied at most once.
 func (k *Keeper) flush(ctx context.Context, batch []renewal) {
 	f := &flight{Keeper: k, batch: batch, spread: float64(k.vary(1<<20, 1<<17)) / (1 << 20), before: map[*write]bool{}}
 	for _, b := range batch {
@@ -114,16 +114,16 @@ func (f *flight) size() (bytes int) {
 	return bytes
 }
 
-// halve moves half of the batch to a transaction of its own. All attempts so far had both halves,
-// so that flight begins as a copy of this one.
+// halve moves half of the batch to a flight of its own. All attempts so far had both halves, so the
+// new flight begins as a copy of this one.
 func (f *flight) halve(ctx context.Context) {
 	n, half := len(f.batch)/2, *f
 	f.batch, half.batch = f.batch[:n:n], f.batch[n:]
 	f.run(func() { half.fly(ctx) })
 }
 
-// patience returns the time after which an unanswered renewal counts as an outage: a third of the
-// shortest TTL, but at least a second, which harms no other lease.
+// patience returns the time after which an unanswered transaction counts as an outage: a third of
+// the shortest TTL in the batch, but at least a second.
 func (f *flight) patience() time.Duration {
 	return max(time.Second, slices.MinFunc(f.batch, func(a, b renewal) int { return cmp.Compare(a.ttl, b.ttl) }).ttl/3)
 }
@@ -133,8 +133,9 @@ func (f *flight) next(w *write) time.Duration {
 	return time.Duration(float64(w.ttl/3) * f.spread)
 }
 
-// refused handles an error of the transaction. If the server refused one write, that write leaves
-// the batch, and the others are sent again at once.
+// refused handles an error of a transaction that was not applied, and returns the error for Retry.
+// If the server refused one write, that write leaves the batch, and the other writes are sent again
+// at once. If it refused the whole transaction, all are postponed.
 func (f *flight) refused(ctx context.Context, err error, session int64, ops []any) error {
 	i, cause := zkconn.RefusedOp(err)
 	switch {
@@ -166,12 +167,12 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 	return zkconn.ErrAgain
 }
 
-// resolveRenewal finds out which write is in an entry whose version differs from the expected one.
-// It reports whether the whole batch was applied: each attempt had all renewals that are still in
-// the batch, and an attempt is applied as a whole. It is unknown which attempt was applied, so the
-// leases count from the first.
+// resolveRenewal reads an entry whose version differs from the expected one, and acknowledges the
+// write whose bytes it has, or ends the entry. It reports whether the whole batch was applied: each
+// attempt had all renewals that are still in the batch, and is applied as a whole. It is unknown
+// which attempt was applied, so the leases count from the first.
 func (f *flight) resolveRenewal(ctx context.Context, b renewal, session int64, ops []any) (all bool) {
-	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind our own write
+	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind the own write
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		b.Vanished()

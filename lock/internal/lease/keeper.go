@@ -17,13 +17,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// earlyPart limits how early a renewal may come to share a transaction: by TTL/earlyPart.
+// earlyPart limits how early a renewal may be sent to share a transaction: by TTL/earlyPart.
 const earlyPart = 16
 
 // heartbeat is the interval of checks for a suspend of the machine.
 const heartbeat = time.Second
 
-// Never is a time that never comes.
+// Never is a monotonic time later than all others.
 const Never = time.Duration(math.MaxInt64)
 
 // Keeper renews the entries of a client: one goroutine, one queue ordered by due time, and
@@ -65,9 +65,9 @@ func NewKeeper(o Options) *Keeper {
 	}
 }
 
-// Record encodes the record of an entry. Its expiry is a TTL after the upper bound of the leader's
-// clock. An old sample makes the bounds wide. Therefore it counts at most a quarter of the grace
-// above the lower bound.
+// Record encodes the record of an entry. expires_at is ttl after the upper bound of the leader's
+// clock; but an old sample makes the bounds wide, so it is at most a quarter of the grace plus ttl
+// after the lower bound. Without a sample it is 0.
 func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
 	r := k.who
 	r.Metadata, r.TTL, r.Attempt = t.Metadata, ttl.Milliseconds(), znode.FormatID(t.Attempt)
@@ -82,32 +82,33 @@ func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) 
 // renewAfter returns the time from a write to the next one.
 func (k *Keeper) renewAfter(ttl time.Duration) time.Duration { return k.vary(ttl/3, ttl/30) }
 
-// Renewals returns the number of writes of entries after their create.
+// Renewals returns the number of acknowledged writes of entries after their create, transactions
+// with operations of the user included.
 func (k *Keeper) Renewals() uint64 { return k.renewals.Load() }
 
-// Entries returns all live entries.
+// Entries returns the entries that wait or are held, and the cached leases.
 func (k *Keeper) Entries() []*Entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append([]*Entry(nil), k.queue...)
 }
 
-// Keeps reports whether there is a live entry of that path.
+// Keeps reports whether Entries has an entry of that path.
 func (k *Keeper) Keeps(path string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.ContainsFunc(k.queue, func(e *Entry) bool { return e.Path == path })
 }
 
-// Reconnected says that an outage has ended: another server may lead by now. The keeper renews
-// one entry at once. If the reply shows a new term, it renews all others too.
+// Reconnected is to be called when an outage has ended: another server may lead by now. The keeper
+// renews one entry at once. If the reply shows a new term, it renews all other entries too.
 func (k *Keeper) Reconnected() {
 	k.outage.Store(true)
 	k.nudge()
 }
 
-// observe passes the leader's stamp of one of our writes to the clock. If the stamp is of a new
-// term, it wakes Run to renew all entries.
+// observe passes the leader's stamp of a write to the clock. If the stamp is of a new term, it wakes
+// Run to renew all entries.
 func (k *Keeper) observe(stat *zk.Stat, sent, received clock.Instant) {
 	k.clock.Observe(stat.Mzxid, stat.Mtime, sent, received)
 	if k.clock.Now().Term > k.term.Load() {
@@ -115,10 +116,10 @@ func (k *Keeper) observe(stat *zk.Stat, sent, received clock.Instant) {
 	}
 }
 
-// renewOld begins renewals before they are due. In a new term of the leader's clock, live entries
-// need an early stamp of that term: an entry is renewed unless its last acknowledged write is of
-// that term. After an outage one entry is renewed, to learn the term. So a connection that breaks
-// often costs one write each time, for any number of entries.
+// renewOld schedules renewals before they are due. In a new term of the leader's clock, entries
+// need an early stamp of that term: each entry is renewed unless its last acknowledged write is of
+// that term. After an outage one entry is renewed, to learn the term. So each outage costs one
+// early write, for any number of entries, unless a new term has begun.
 func (k *Keeper) renewOld(now clock.Instant) {
 	term := k.clock.Now().Term
 	outage, newer := k.outage.Swap(false), term > k.term.Swap(term)
@@ -139,7 +140,8 @@ func (k *Keeper) nudge() {
 	}
 }
 
-// Run renews the entries until ctx ends, and then ends the holds with ctx's cause.
+// Run renews the entries until ctx ends, and then ends all holds as lost, with ctx's cause. It must
+// be called once.
 func (k *Keeper) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -165,7 +167,8 @@ func (k *Keeper) Run(ctx context.Context) {
 		k.tick(ctx, now)
 		k.mu.Lock()
 		k.armed = Never
-		// A new entry often follows an ended one at once. With the timer still set, it need not wake us.
+		// An ended entry is often followed at once by a new one, which need not wake Run if the timer is
+		// still set.
 		if len(k.queue) > 0 || woken {
 			k.armed = now.Mono + heartbeat
 			if len(k.queue) > 0 {
@@ -177,8 +180,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// lookAtAll makes all entries due now: the machine may have been suspended, and their timers
-// stood still.
+// lookAtAll makes all entries due now: the machine may have been suspended, and timers stood still
+// meanwhile.
 func (k *Keeper) lookAtAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -187,9 +190,10 @@ func (k *Keeper) lookAtAll() {
 	}
 }
 
-// tick handles all due entries. If the last transaction has room, it also renews entries that are
-// due soon; they stay with that batch from then on. Further entries keep their own due times, so
-// many holds make many transactions one after the other, not all at once.
+// tick handles all due entries, and sends the writes that they need in the background. If the last
+// transaction has room, it also renews entries that are due soon. Renewals of one transaction are
+// due together again. Further entries keep their own due times, so the transactions of many holds
+// are spread over time.
 func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 	var batch []renewal
 	size, most := 0, k.together.Limit(now.Mono)
@@ -219,8 +223,8 @@ func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 	}
 }
 
-// take returns the first entries that are due, at most n. They are not returned again before they
-// are scheduled.
+// take returns the first entries for which due is true, at most n. It sets their due time to Never,
+// so they are not returned again before they are scheduled.
 func (k *Keeper) take(n int, due func(*Entry) bool) []*Entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -234,8 +238,9 @@ func (k *Keeper) take(n int, due func(*Entry) bool) []*Entry {
 	return taken
 }
 
-// schedule sets the time of the entry's next tick. An overdue timer means that the machine was
-// suspended. The timer may stand still for longer, so the keeper is woken.
+// schedule sets the time of the entry's next tick, and wakes Run if its timer fires later. It also
+// wakes Run if the timer is overdue: the machine may have been suspended, and the timer would fire
+// too late.
 func (k *Keeper) schedule(e *Entry, due, now time.Duration) {
 	k.mu.Lock()
 	e.due = due
@@ -251,7 +256,6 @@ func (k *Keeper) schedule(e *Entry, due, now time.Duration) {
 	}
 }
 
-// remove forgets an entry that ended.
 func (k *Keeper) remove(e *Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

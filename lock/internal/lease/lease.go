@@ -3,7 +3,7 @@
 //
 // A lease counts from the send of an acknowledged write. While a write may have been applied, the
 // earlier end of the old and the new lease counts. The state of an entry only moves forward. Only
-// Entry.transition changes it, and does everything that follows from the change.
+// Entry.transition changes the state, and it does everything that follows from the change.
 package lease
 
 import (
@@ -16,11 +16,11 @@ import (
 )
 
 // Reasons why an entry ended, or why it refuses a request (ErrShared, ErrReentered). Package lock
-// exports the ones that end a hold.
+// exports the reasons that end a hold.
 var (
-	// ErrUnlocked: its owner unlocked it.
+	// ErrUnlocked: the holder unlocked the entry.
 	ErrUnlocked = errors.New("not held: unlocked already")
-	// ErrWithdrawn: its owner gave up waiting.
+	// ErrWithdrawn: the client gave the entry up before a goroutine got it.
 	ErrWithdrawn = errors.New("withdrawn")
 	// ErrGone: another client removed a waiter's entry, or overwrote it.
 	ErrGone = errors.New("own entry is gone")
@@ -40,7 +40,7 @@ var (
 	ErrReentered = errors.New("hold was taken more than once")
 	// ErrAttached: another client has attached to the entry, and so has written it.
 	ErrAttached = fmt.Errorf("%w: another client has attached to it", ErrTaken)
-	// ErrDetached: its owner detached it, so that another client can attach to it.
+	// ErrDetached: the holder detached the entry, so that another client can attach to it.
 	ErrDetached = errors.New("not held: detached")
 )
 
@@ -49,7 +49,7 @@ type Terms struct {
 	TTL         time.Duration // length of the first lease
 	Grace       time.Duration // other clients wait this long after the lease before they delete the entry
 	MaxHold     time.Duration // longest time of a hold; 0: no limit
-	Fixed       bool          // the lease is not renewed
+	Fixed       bool          // the lease of a hold is not renewed
 	Detached    bool          // no process owns the entry: a client may attach to it
 	Attempt     uint64        // random, unique to the request that created the node
 	Incarnation int32         // number of attaches to the entry since its create
@@ -60,23 +60,23 @@ type Terms struct {
 	Metadata map[string]string
 }
 
-// Grant is the part of a record about the grant.
+// Grant is the part of a record about the grant. The zero value means that there was none.
 type Grant struct {
 	Acquired int64 // time of the grant, Unix ms of ensemble time; 0: not granted
 	Shared   bool  // the hold is a writer's that now only reads: readers may enter
 }
 
-// recordWithin is the time from a local handoff to the write of the grant into the record, if the
-// previous holder wanted that write and did not get it.
+// recordWithin is the time from a local handoff to the write of the grant into the record, if that
+// write was due for the previous holder and not made.
 const recordWithin = time.Millisecond
 
-// timerSlack is how late a timer may fire so that a hold still ends in time.
+// timerSlack is how late a timer may fire: a hold still ends in time.
 const timerSlack = 5 * time.Millisecond
 
 // State is the state of an entry. It only moves forward.
 type State uint8
 
-// The states.
+// The states of an entry, in their order.
 const (
 	Queued  State = iota // created; not yet known whether its turn has come
 	Waiting              // another contender is ahead of it
@@ -89,8 +89,8 @@ type Change struct {
 	From, To State         // both Held: the hold has come at risk
 	Why      error         // why the entry ended, or may end: an error of this package or from LossOf
 	Left     time.Duration // if at risk: time for which the hold surely lasts
-	// Unanswered is set for a hold at risk. It is the time for which a write of the entry has been
-	// in flight; 0: there is none, or it was sent just now.
+	// Unanswered is, if at risk, the time for which a write of the entry has been in flight; 0: no
+	// write is in flight, or it was sent less than TTL/16 ago.
 	Unanswered time.Duration
 }
 
@@ -104,13 +104,13 @@ func (c Change) Lost() bool {
 		!errors.Is(c.Why, ErrUnlocked) && !errors.Is(c.Why, ErrWithdrawn) && !errors.Is(c.Why, ErrDetached)
 }
 
-// Owner receives the changes of an entry.
+// Owner is the user of an entry, which receives its changes.
 type Owner interface {
 	// LossOf returns the error that a hold's context and methods return after a loss. It is
 	// called with the entry locked, and may only read constant data.
 	LossOf(why error) error
-	// Changed receives each change once, after it and outside of any lock. Calls for different
-	// entries may be concurrent, and so may calls for changes of one entry at the same moment.
+	// Changed receives each change once, after the change and outside of any lock. Calls may be
+	// concurrent, even for one entry if its changes follow each other closely.
 	Changed(Change)
 }
 

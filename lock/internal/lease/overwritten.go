@@ -6,11 +6,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// OverwrittenBy returns why an entry ends if its node has another client's data: ErrAttached;
-// ErrBroken with the breaking client and its reason; otherwise ErrTaken. Only this function
-// decides that. An entry that was detached, put back, and attached to again has the same
-// incarnation, but another Attachment: then another client owns the entry and must delete it. A
-// force-release of such an entry does not concern this client.
+// OverwrittenBy returns why an entry with these terms ends if its node has data that this client
+// did not write:
+//
+//   - ErrAttached: another client has attached to the entry;
+//   - ErrBroken, with the client that force-released the hold and its reason;
+//   - otherwise ErrTaken.
+//
+// An entry that was detached, put back, and attached to again has the same incarnation, but another
+// Attachment. Then another client owns the entry and must delete it. So a force-release of that
+// entry is ErrAttached for this client.
 func (t *Terms) OverwrittenBy(data []byte) error {
 	r, err := znode.DecodeRecord(data)
 	switch {
@@ -26,8 +31,8 @@ func (t *Terms) OverwrittenBy(data []byte) error {
 	return ErrTaken
 }
 
-// writtenBy ends the entry because its node has another client's data. data is nil if that is
-// unknown.
+// writtenBy ends the entry because its node has data that this client did not write; nil: the data
+// is unknown.
 func (e *Entry) writtenBy(data []byte) {
 	why := e.OverwrittenBy(data)
 	e.change(func() {

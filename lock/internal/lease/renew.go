@@ -6,8 +6,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// tick handles a due entry. It warns if the hold has come at risk, and ends a hold whose lease is
-// over. If a write is due, it begins and returns that. It schedules the next tick.
+// tick handles an entry whose timer is due. It warns if the hold has come at risk, ends the hold if
+// the lease is over, and schedules the next tick. If a write is due and none is in flight, tick
+// marks one as in flight and returns it; the caller must send it.
 func (e *Entry) tick(now clock.Instant) (begun *write) {
 	e.warn(now)
 	e.change(func() {
@@ -43,7 +44,7 @@ func (e *Entry) attempt(w *write) (version int32, wanted bool) {
 	return e.version, e.state != Ended && e.writing == w
 }
 
-// suspect records that the outcome of a write is unknown.
+// suspect records that the write may have been applied.
 func (e *Entry) suspect(w *write) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -53,8 +54,9 @@ func (e *Entry) suspect(w *write) {
 // inDoubt reports whether a write may have been applied.
 func (e *Entry) inDoubt(w *write) bool { return locked(e, func() bool { return w.doubt }) }
 
-// acknowledge handles the reply to a write that was sent at that time in that session. The
-// transaction zxid left the node's data at this version. The next write is due at sent plus next.
+// acknowledge handles the reply to a write, or a read that shows the write. sent is the time of its
+// send, and session its session. The transaction zxid left the node's data at this version. The next
+// write is due at sent plus next.
 func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version int32, zxid int64, next time.Duration, now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -78,7 +80,8 @@ func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version
 	e.scheduleNext(now)
 }
 
-// scheduleNext schedules the next write: now if a caller waits for it; e.mu is held.
+// scheduleNext schedules the next write: now if a caller waits for it, otherwise at renewAt; e.mu is
+// held.
 func (e *Entry) scheduleNext(now clock.Instant) {
 	if e.writesWanted > e.writesAcked {
 		e.schedule(0, now)
@@ -87,8 +90,9 @@ func (e *Entry) scheduleNext(now clock.Instant) {
 	}
 }
 
-// postpone schedules the next try after a write has failed for now, or became needless. A write in
-// doubt is sent again. Until its outcome is known, the lease may end as that write says.
+// postpone schedules another try of a write that has failed for now, or is not wanted any more. A
+// write in doubt is sent again with the same bytes. Until its outcome is known, the earlier end of
+// its lease and of the acknowledged one counts.
 func (e *Entry) postpone(w *write) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -104,8 +108,8 @@ func (e *Entry) postpone(w *write) {
 	e.schedule(e.renewAt, now)
 }
 
-// renewNow schedules a renewal for now and returns true. It returns false if the lease is fixed,
-// or if onlyOlder is set and the last acknowledged write is of this term.
+// renewNow schedules a renewal for now and returns true. It returns false if the keeper does not
+// renew the entry, or if onlyOlder is set and the last acknowledged write is of the term.
 func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,8 +124,8 @@ func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 // renews reports whether the keeper renews the entry; e.mu is held.
 func (e *Entry) renews() bool { return e.state < Held || e.state == Held && !e.Fixed }
 
-// schedule schedules the entry's next tick: when a write is due, unless one is in flight, and at
-// the end of a hold; e.mu is held.
+// schedule sets the entry's next tick; e.mu is held. The tick is due at the monotonic time write,
+// unless a write is in flight, or earlier: when a hold comes at risk, and when it ends.
 func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 	if e.state == Ended {
 		return

@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// A hold is at risk when at most half of its lease is surely left. A renewal is due after a
-// third, so by then it has been failing for a sixth of the TTL. Risk is computed from the end of
-// the lease, so it covers a paused process, and a lease that max_hold ends. A fixed lease is
-// never at risk: its end is known from the grant.
+// A hold is at risk when at most half of its lease is surely left. A renewal is due after a third of
+// the TTL, so by then it has been failing for about a sixth. Risk is computed from the end of the
+// lease, so it covers a paused process, and a lease that max_hold ends. A fixed lease is never at
+// risk: its end is known from the grant.
 
 // margin returns the part of the lease that is left when the hold comes at risk; e.mu is held.
 func (e *Entry) margin() time.Duration {
@@ -31,8 +31,8 @@ func (e *Entry) threat() error {
 	return ErrExpired
 }
 
-// warn tells the owner and the handles, once until the hold is safe again, that it has come at
-// risk. A hold whose lease is over is lost, not at risk.
+// warn reports to the owner and to the channels of AtRisk that the hold has come at risk; once until
+// the hold is safe again. A hold whose lease is over is lost, not at risk.
 func (e *Entry) warn(now clock.Instant) {
 	e.mu.Lock()
 	if e.state != Held || e.Fixed || e.atRisk || !e.endsSoon(now) || now.Mono >= e.end() {
@@ -53,7 +53,8 @@ func (e *Entry) warn(now clock.Instant) {
 	e.owner.Changed(c)
 }
 
-// Risk returns the change that reports the hold at risk, if it is at risk now.
+// Risk returns the change that reports the hold at risk, with the present time left, if the hold is
+// at risk now.
 func (e *Entry) Risk() (c Change, atRisk bool) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -87,7 +88,7 @@ func (e *Entry) AtRisk(handle any) <-chan time.Duration {
 	return told
 }
 
-// Unwarn forgets a handle that asked for warnings.
+// Unwarn forgets the channel that AtRisk made for the handle.
 func (e *Entry) Unwarn(handle any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -96,7 +97,7 @@ func (e *Entry) Unwarn(handle any) {
 	}
 }
 
-// withdrawWarnings withdraws unreceived warnings; e.mu is held.
+// withdrawWarnings empties the channels of AtRisk; e.mu is held.
 func (e *Entry) withdrawWarnings() {
 	if e.rare == nil {
 		return
@@ -109,16 +110,16 @@ func (e *Entry) withdrawWarnings() {
 	}
 }
 
-// Stall is an entry that should have been renewed.
+// Stall is an entry whose renewal is overdue.
 type Stall struct {
 	*Entry
 	For  time.Duration // time since the last acknowledged write was sent
 	Left time.Duration // time until the lease ends; negative if it has ended
 }
 
-// Stalls returns the number of holds and waits, the number of their entries that are not renewed
-// in time, and of these the one that ends first. An entry without hold or wait, such as a cached
-// lease, does not count. The result comes from the clock, even if the keeper itself hangs.
+// Stalls returns the number of entries that wait or are held, how many of them are not renewed in
+// time, and of these the entry whose lease ends first. A cached lease does not count. Stalls
+// computes this from the clock, so the result is right even if the keeper's goroutine hangs.
 func (k *Keeper) Stalls() (first Stall, stalled, of int) {
 	now := k.clock.Local()
 	for _, e := range k.Entries() {
@@ -136,7 +137,7 @@ func (k *Keeper) Stalls() (first Stall, stalled, of int) {
 	return first, stalled, of
 }
 
-// stall reports whether the entry has a hold or a wait, and whether its renewal is overdue.
+// stall reports whether the entry waits or is held, and if so, whether its renewal is overdue.
 func (e *Entry) stall(now clock.Instant) (s Stall, used, stalls bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

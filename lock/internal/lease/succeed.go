@@ -5,23 +5,23 @@ import (
 	"errors"
 )
 
-// ErrNotQuiet says that an entry cannot be handed off locally: it did not end by an unlock, or
-// its node's data is unknown, or differs from the next one's.
+// ErrNotQuiet says that an entry cannot be handed off locally: it did not end by an unlock in time,
+// a write of it is in doubt, or its node is not as the next holder needs it.
 var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 
-// Passable reports whether an unlocked entry can be handed off locally, as far as is known before
-// its last write is answered.
+// Passable reports whether an unlocked entry can be handed off locally. A write may still be in
+// flight: then the answer can change when its outcome is known.
 func (e *Entry) Passable() bool { return locked(e, func() bool { return e.passable() }) }
 
-// passable is Passable with e.mu held. The unlock must have been in time, with the lease of the
-// terms. A pinned, shared or fixed hold, or a write in doubt, prevents a handoff.
+// passable is Passable with e.mu held. The entry must have been unlocked in time, with a lease of
+// the length TTL. A pinned, shared or fixed hold, or a write in doubt, prevents a handoff.
 func (e *Entry) passable() bool {
 	doubt := e.writing != nil && (e.writing.doubt || !e.writing.flying)
 	return e.state == Ended && e.why == ErrUnlocked && !e.lapsed && !e.pinned && !e.shared && !e.Fixed && !doubt &&
 		e.nextTTL == e.TTL && e.lease.ttl == e.TTL && (e.writing == nil || e.writing.ttl == e.TTL)
 }
 
-// Pin prevents a local handoff of the entry: another client may come for its node.
+// Pin prevents a local handoff of the entry from now on, and further handles by AddHandle.
 func (e *Entry) Pin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -29,7 +29,6 @@ func (e *Entry) Pin() {
 }
 
 // PinAlone does what Pin does, and reports whether the hold has at most that many handles.
-// AddHandle adds none afterwards.
 func (e *Entry) PinAlone(handles int32) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -37,9 +36,9 @@ func (e *Entry) PinAlone(handles int32) bool {
 	return e.handles <= handles
 }
 
-// Succeed sets up e, which no caller has yet, as the next entry of before's node, and renews e from
-// now on. before is an unlocked entry of this process. e still has to be granted. Its lease is that
-// of the node's last write. Succeed waits until no write of before is in flight. It fails with
+// Succeed sets up e, a new Entry, as the next entry of before's node, and renews e from now on.
+// before is an unlocked entry of this process. The caller still has to grant e. The lease of e is
+// that of the node's last write. Succeed waits until no write of before is in flight. It fails with
 // ErrNotQuiet, or as ctx does; then nothing has changed.
 func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	err := before.await(ctx, func() bool { return !before.passable() || before.writing == nil || !before.writing.flying })
@@ -68,8 +67,8 @@ func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	return nil
 }
 
-// spoil records that the node has gone or is another client's. Then it is not handed off locally,
-// even if this is learned only after the unlock; e.mu is held.
+// spoil records that the node has gone or that another client has written it; e.mu is held. The node
+// is then not handed off locally, even if this becomes known only after the unlock.
 func (e *Entry) spoil() {
 	if e.pinned = true; e.writing != nil {
 		e.writing.flying = false

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// AddHandle adds a handle on a hold. It returns false if the hold has ended, or is pinned, in
-// doubt or at risk, or if Extend has changed its lease.
+// AddHandle adds a handle on a hold. It returns false if the entry is not held, or is pinned, in
+// doubt or at risk, or if Extend has changed its lease. Unlike Reenter it does not wait.
 func (e *Entry) AddHandle() bool {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -37,7 +37,7 @@ func (e *Entry) OnEnd(key any, cancel context.CancelCauseFunc) {
 	}
 }
 
-// Together returns the keys of the hold's share group, see [Entry.OnEnd].
+// Together returns the keys given to [Entry.OnEnd]: those of the holds in the share group.
 func (e *Entry) Together() (keys []any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -71,7 +71,7 @@ type rarities struct {
 	warned map[any]chan time.Duration
 }
 
-// with returns the rarities, made if there are none, to be changed; e.mu is held.
+// with returns the rarities, and makes them if there are none; e.mu is held.
 func (e *Entry) with() *rarities {
 	if e.rare == nil {
 		e.rare = new(rarities)

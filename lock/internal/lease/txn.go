@@ -14,16 +14,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// ErrInDoubt says that a transaction may have been applied, or may still be while the entry
-// exists.
+// ErrInDoubt says that a transaction may have been applied, or may be applied later, as long as the
+// entry exists.
 var ErrInDoubt = errors.New("transaction may have been applied")
 
-// txnAttempts is the largest number of attempts of a transaction. If the connection fails with
-// each of them, the transaction itself may be the cause: a server's limit may be lower than 1 MB.
+// txnAttempts is the largest number of attempts of a transaction under which the connection fails.
+// The transaction itself may be the cause: a server's size limit may be lower than 1 MB.
 const txnAttempts = 5
 
-// raisedByTxn is the increase of the entry's version by a transaction, which writes the entry
-// before and after its operations. Any other write increases it by one. So if a node has the
+// raisedByTxn is the increase of the node's version by a transaction, which writes the entry
+// before and after its operations. A renewal increases the version by one. So if a node has the
 // bytes of a write in doubt, the version shows whether the operations were applied.
 const raisedByTxn = 2
 
@@ -32,10 +32,14 @@ const raisedByTxn = 2
 // write of the entry: it takes its turn with renewals, and renews the lease, except that a fixed
 // lease keeps its end.
 //
-// If the entry has ended, Txn returns the reason. If the server refused one of the operations, see
-// [zkconn.RefusedOp]. Otherwise Txn fails as ctx or the connection does. Then nothing was applied.
-// Only with ErrInDoubt it may have been: the reply was lost, and ctx or the entry ended before the
-// outcome was known.
+// Txn returns
+//
+//   - the reason why the entry has ended, if it has;
+//   - the error of an operation that the server refused, see [zkconn.RefusedOp];
+//   - the error of ctx or of the connection;
+//   - ErrInDoubt if the reply was lost, and ctx or the entry ended before the outcome was known.
+//
+// After any error but ErrInDoubt nothing was applied.
 //
 // A transaction belongs to a handle of the entry; unlocked says that the handle was unlocked.
 // From then on the transaction is not sent again, and fails with ErrUnlocked. See
@@ -64,8 +68,9 @@ func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error
 	})
 }
 
-// beginTxn waits until no write of the entry is in flight or in doubt, and begins one on the
-// version that it returns.
+// beginTxn waits until no write of the entry is in flight or in doubt, and begins a write on the
+// version that it returns. It fails as ctx does, or if the entry has ended or the handle was
+// unlocked.
 func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, version int32, err error) {
 	for {
 		now := e.keeper.clock.Local()
@@ -74,7 +79,7 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 			case e.state == Ended:
 				err = e.why
 				return
-			case unlocked.Load(): // checked under the entry's lock: a later Release finds our write
+			case unlocked.Load(): // checked under the entry's lock: a later Release finds this write
 				err = ErrUnlocked
 				return
 			case e.writing == nil:
@@ -94,12 +99,16 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 	}
 }
 
-// Release removes a handle as Unlock does, once unlocked is set. When it has returned nil, no
-// transaction of the handle can be applied any more, even if the entry lives on: it first settles
-// a transaction in flight or in doubt. If the handle is the last one, the entry ends at once.
-// Then Release only waits for a write that is not in doubt yet: the deletion settles a write in
-// doubt, sent again or not. If the outcome is not known at the time end, Release fails with
-// ErrInDoubt, but still removes the handle.
+// Release removes a handle as Unlock does. The caller must set unlocked before. Once Release has
+// returned nil, and for the last handle the node is deleted, no transaction of the handle can be
+// applied any more.
+//
+//   - If other handles remain, Release first waits for the outcome of a transaction in flight or in
+//     doubt. If it is not known at the time end, Release fails with ErrInDoubt, but still removes
+//     the handle.
+//   - If the handle is the last one, the entry ends at once. Then Release only waits for a write
+//     that is in flight and not in doubt: the deletion of the node settles a write in doubt. If
+//     that write has no reply at the time end, the entry is not handed off locally.
 func (e *Entry) Release(unlocked *atomic.Bool, end time.Time) (last bool, why error) {
 	if !locked(e, func() bool { return e.transacted }) {
 		return e.Unlock()
@@ -114,8 +123,8 @@ func (e *Entry) Release(unlocked *atomic.Bool, end time.Time) (last bool, why er
 	return true, why
 }
 
-// awaitTxn waits until no transaction of the handle is pending, or fails with ErrInDoubt. It
-// calls pending with e.mu held.
+// awaitTxn waits until pending is false for the transaction of the handle, or the handle has none.
+// At the time end it fails with ErrInDoubt. It calls pending with e.mu held.
 func (e *Entry) awaitTxn(unlocked *atomic.Bool, end time.Time, pending func(*write) bool) error {
 	limit := zkconn.NewTimeLimit(time.Until(end))
 	defer limit.Release()
@@ -125,7 +134,8 @@ func (e *Entry) awaitTxn(unlocked *atomic.Bool, end time.Time, pending func(*wri
 	return nil
 }
 
-// txnWrite returns the write of the entry that is part of a transaction; e.mu is held.
+// txnWrite returns the write of the entry that is part of a transaction; e.mu is held. A fixed lease
+// keeps its end: the record has the time left as its TTL.
 func (e *Entry) txnWrite(now clock.Instant) *write {
 	e.transacted = true
 	w := &write{ttl: e.nextTTL, acquired: e.acquired, wanted: e.writesWanted, first: now, flying: true}
@@ -140,8 +150,8 @@ func (e *Entry) txnWrite(now clock.Instant) *write {
 	return w
 }
 
-// attemptTxn sends the transaction once, and reports whether the outcome is in doubt. If not, the
-// write is over. The error is for Retry.
+// attemptTxn sends the transaction once, and reports whether the outcome is in doubt. If it is not,
+// the entry's write is acknowledged or dropped. The error is for Retry.
 func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []any) (doubt bool, err error) {
 	k, last := e.keeper, len(ops)+1
 	all := append(make([]any, 0, last+1), &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version})
@@ -196,8 +206,8 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	return false, zkconn.Final(e.Err())
 }
 
-// taken handles a node whose version is not the known one although no write of ours is in doubt. It
-// reads the node to find out which client wrote it, and ends the entry.
+// taken handles a node whose version is not the known one although no write of this client is in
+// doubt. It reads the node to find out which client wrote it, and ends the entry.
 func (e *Entry) taken(ctx context.Context) {
 	n, err := e.keeper.conn.GetSynced(ctx, e.Path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -218,9 +228,10 @@ func (e *Entry) drop(w *write, now clock.Instant) {
 	}
 }
 
-// resolveTxn makes the keeper find out the outcome of a transaction. It writes the same bytes on
-// the same version, without the operations. Either the bytes are already there, or the transaction
-// cannot be applied any more. It fails when ctx or the entry ends first.
+// resolveTxn waits until the keeper has found out the outcome of a transaction in doubt. The keeper
+// writes the same bytes on the same version, without the operations. Either the bytes are already
+// there, or the transaction cannot be applied any more. resolveTxn fails if ctx or the entry ends
+// first.
 func (e *Entry) resolveTxn(ctx context.Context, w *write) (applied bool, why error) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()

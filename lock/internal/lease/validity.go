@@ -18,7 +18,7 @@ func (e *Entry) end() time.Duration {
 	return min(end, e.limit())
 }
 
-// limit returns the monotonic time at which max_hold ends the hold; e.mu is held.
+// limit returns the monotonic time at which MaxHold ends the hold, or Never; e.mu is held.
 func (e *Entry) limit() time.Duration {
 	if e.MaxHold == 0 || e.granted == 0 {
 		return Never
@@ -26,15 +26,15 @@ func (e *Entry) limit() time.Duration {
 	return e.granted + e.MaxHold
 }
 
-// timeLeft returns the time for which the entry is surely still respected; e.mu is held. If the
-// wall clock ran ahead of the monotonic one, that counts as passed time: the machine may have been
-// suspended. If only that ended the lease, another write can show that the lease did not end.
+// timeLeft returns the time for which other clients surely still respect the entry; e.mu is held. If
+// the wall clock ran ahead of the monotonic clock, the difference counts as passed time: the machine
+// may have been suspended. If only the difference ended the lease, the hold is in doubt, see expire.
 func (e *Entry) timeLeft(now clock.Instant) time.Duration {
 	return e.end() - now.Mono - clock.Drift(e.lease.sent, now)
 }
 
-// Remaining returns the time for which the hold surely lasts; 0 if there is none. A hold in doubt
-// is then renewed at once.
+// Remaining returns the time for which the hold surely lasts; 0 if the entry is not held, or the
+// hold may be over. In the second case a renewal is scheduled at once.
 func (e *Entry) Remaining() time.Duration {
 	if e.keeper == nil {
 		return 0
@@ -70,11 +70,11 @@ func locked[T any](e *Entry, get func() T) T {
 	return get()
 }
 
-// Lapsed reports whether the lease may have ended before the entry was unlocked.
+// Lapsed reports whether the lease may have ended before the entry was unlocked or detached.
 func (e *Entry) Lapsed() bool { return locked(e, func() bool { return e.lapsed }) }
 
-// Fresh reports whether a waiter may enter without writing its entry first: the last write was
-// acknowledged in this session, and half of the lease is left.
+// Fresh reports whether a contender may enter without writing its entry first: the last write was
+// acknowledged in that session, and half of the lease is left. It is false once the entry is held.
 func (e *Entry) Fresh(session int64) bool {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -88,7 +88,7 @@ func (e *Entry) Err() error { return locked(e, func() error { return e.why }) }
 // IsHeld reports whether the entry was granted and has not ended.
 func (e *Entry) IsHeld() bool { return locked(e, func() bool { return e.state == Held }) }
 
-// Recorded reports whether the grant is in the node.
+// Recorded reports whether the node's record has the grant, by the last acknowledged write.
 func (e *Entry) Recorded() bool { return locked(e, func() bool { return e.recorded }) }
 
 // Quiet reports whether no write of the entry is in flight or in doubt.
@@ -103,31 +103,33 @@ func (e *Entry) HeldSince() time.Duration {
 	return locked(e, func() time.Duration { return e.granted })
 }
 
-// WrittenIn reports whether the last acknowledged write was made in that session, so that its
-// server has seen all our writes.
+// WrittenIn reports whether the last acknowledged write was made in that session. If so, the
+// session's server has seen all acknowledged writes of the entry.
 func (e *Entry) WrittenIn(session int64) bool {
 	return locked(e, func() bool { return e.writtenIn(session) })
 }
 
-// writtenIn is WrittenIn with e.mu held. Session 0 means no session: the last one has ended.
+// writtenIn is WrittenIn with e.mu held. It is false for session 0, which means that there is none.
 func (e *Entry) writtenIn(session int64) bool { return session != 0 && e.session == session }
 
-// WroteSince reports whether the entry was written since that monotonic time.
+// WroteSince reports whether the last acknowledged write was sent at that monotonic time or later.
 func (e *Entry) WroteSince(t time.Duration) bool {
 	return locked(e, func() bool { return e.lease.sent.Mono >= t })
 }
 
-// NextTTL returns the lease of the entry's next write: that of its terms, or of Extend.
+// NextTTL returns the length of the lease that the next write gives: TTL of the terms, or what
+// Extend has set.
 func (e *Entry) NextTTL() time.Duration { return locked(e, func() time.Duration { return e.nextTTL }) }
 
-// LongestTTL returns the longest lease that the node may have got by its last write.
+// LongestTTL returns the longest lease that the node may have: that of the last acknowledged write,
+// or of the next one.
 func (e *Entry) LongestTTL() time.Duration {
 	return locked(e, func() time.Duration { return max(e.lease.ttl, e.nextTTL) })
 }
 
 // LastWrite returns the probable version of the node, the version of the last acknowledged write,
-// and the bytes of a write in doubt, or nil. Requests of a session are served in order, so a
-// write in flight comes before a delete.
+// and the bytes of a write in flight or in doubt, or nil. The probable version counts that write:
+// the requests of a session are served in order, so it comes before a delete.
 func (e *Entry) LastWrite() (probable, acknowledged int32, pending []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,8 +139,8 @@ func (e *Entry) LastWrite() (probable, acknowledged int32, pending []byte) {
 	return e.version + 1, e.version, e.writing.data
 }
 
-// Values returns a context with the values that the hold's context has, or will have. It has none
-// if the entry has neither waiter nor holder.
+// Values returns a context with the values that the hold's context has, or will have. The context
+// has no values if the entry has neither waiter nor holder.
 func (e *Entry) Values() context.Context {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -148,8 +150,9 @@ func (e *Entry) Values() context.Context {
 	return e.ctx
 }
 
-// expire ends a hold whose lease is over; e.mu is held, by change. A lease that is over only if
-// the machine was suspended is in doubt: a renewal has the time Grace to confirm it.
+// expire ends a hold whose lease is over; e.mu is held, by change. If the lease is over only if the
+// machine was suspended, the hold is in doubt: a renewal has the time Grace to confirm it. A fixed
+// lease then ends at once.
 func (e *Entry) expire(now clock.Instant) {
 	why := e.threat()
 	switch {
@@ -164,16 +167,16 @@ func (e *Entry) expire(now clock.Instant) {
 	}
 }
 
-// lease is the lease from an acknowledged write of an entry.
+// lease is the lease that a write gives an entry.
 type lease struct {
 	sent clock.Instant // just before the write was sent
 	ttl  time.Duration
 }
 
 // end returns the time until which other clients surely respect the lease, on the local monotonic
-// clock. The leader stamped the write after its send, so other clients count from later. The
-// margin covers the rate error of our clock, the rounding of Mtime to milliseconds, and a late
-// timer.
+// clock. The leader stamps the write after its send, so other clients count from a later time. What
+// is subtracted covers the rate error of the local clock, the rounding of Mtime to milliseconds, and
+// a late timer.
 func (l lease) end() time.Duration {
 	return l.sent.Mono + l.ttl - l.ttl/znode.RateError - time.Millisecond - timerSlack
 }

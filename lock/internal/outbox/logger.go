@@ -12,9 +12,11 @@ import (
 const lateness = time.Second
 
 // Logger returns a logger whose lines the outbox writes to log, with the level, context, hooks
-// and sampler of log. Hooks run when a line is written, so they may block too, and a timestamp is
-// of that time. A line that is more than a second late has the field late_by. The first line
-// after dropped lines has the field lines_dropped.
+// and sampler of log. Hooks run when the outbox writes a line. So they may block, too, and a
+// timestamp is the time of the write.
+//
+// A line that is written a second late or more has the field late_by. The first line after dropped
+// lines has the field lines_dropped.
 func (o *Outbox) Logger(log zerolog.Logger) zerolog.Logger {
 	return zerolog.New(&lines{outbox: o, log: log}).Level(log.GetLevel())
 }
@@ -23,10 +25,10 @@ func (o *Outbox) Logger(log zerolog.Logger) zerolog.Logger {
 type lines struct {
 	outbox *Outbox
 	log    zerolog.Logger
-	told   uint64 // number of dropped lines reported to log; used by deliveries only
+	told   uint64 // number of drops already reported in lines_dropped; only deliveries use it
 }
 
-// Write takes a line without a level.
+// Write puts a line without a level into the outbox.
 func (l *lines) Write(line []byte) (int, error) { return l.WriteLevel(zerolog.NoLevel, line) }
 
 // WriteLevel puts a line, a JSON object, into the outbox.
@@ -56,7 +58,7 @@ func (l *lines) deliver(level zerolog.Level, line []byte, late time.Duration) {
 	event.Msg(message)
 }
 
-// split calls field for each field of a line but its level and message, and returns the message.
+// split calls field for each field of a line except its level and message, and returns the message.
 func split(line []byte, field func(key string, value json.RawMessage)) (message string, err error) {
 	fields := json.NewDecoder(bytes.NewReader(line))
 	_, err = fields.Token() // the opening brace

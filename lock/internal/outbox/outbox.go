@@ -20,7 +20,7 @@ type Outbox struct {
 	dropped uint64
 }
 
-// New returns an outbox for at most that many pending deliveries.
+// New returns an outbox for at most that many pending deliveries, the one under way included.
 func New(most int) *Outbox { return &Outbox{most: most} }
 
 // Put adds a delivery. It never blocks: if the outbox is full or closed, it drops and counts
@@ -66,9 +66,9 @@ func (o *Outbox) Dropped() uint64 {
 	return o.dropped
 }
 
-// Close waits for all pending deliveries, but at most for patience. Then it drops those that have
-// not begun. It reports whether all were made. A delivery that blocks keeps its goroutine until
-// it returns.
+// Close waits for all pending deliveries, but at most for patience. Then it drops the deliveries
+// that have not begun. It reports whether all pending deliveries were made. A delivery that blocks
+// keeps its goroutine until it returns. From the call of Close on, Put drops.
 func (o *Outbox) Close(patience time.Duration) bool {
 	o.mu.Lock()
 	o.closed = true

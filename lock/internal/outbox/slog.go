@@ -10,14 +10,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// FromSlog returns a logger whose lines go to log, as records with the same message and fields.
-// It passes all levels on; log filters them.
+// FromSlog returns a logger whose lines go to log, as records with the same message and fields. The
+// time of a record is that of the write. Lines of all levels go to log, which filters them.
 func FromSlog(log *slog.Logger) zerolog.Logger { return zerolog.New(records{log.Handler()}) }
 
 // records is the writer of the logger that FromSlog returns.
 type records struct{ handler slog.Handler }
 
-// Write takes a line without a level.
+// Write passes on a line without a level.
 func (r records) Write(line []byte) (int, error) { return r.WriteLevel(zerolog.NoLevel, line) }
 
 // WriteLevel converts a line, a JSON object, to a record and passes it to the handler.

@@ -1,22 +1,22 @@
 // Package place decides which goroutine of a process gets a lock next. It does not use ZooKeeper.
 //
-// The goroutines of a client that want the same lock in the same way share one place in the
-// lock's queue: a local FIFO of waiters, the entries that they hold, and the joins in flight for
-// them. An entry belongs to the place, not to the goroutine for which it was created: the first
-// waiter gets the next entry.
+// The goroutines of a client whose requests for a lock are alike share one place in the lock's
+// queue: a local FIFO of waiters, the entries that the goroutines hold, and the joins in flight. An
+// entry belongs to the place, not to the goroutine for which it was created: the first waiter gets
+// the next entry.
 //
 //	         Enter: nothing is held                     Arrived: a join's turn has come
 //	idle ───────────────────────────────▶ joining ─────────────────────────────────▶ held
 //	                                                                                  │
-//	Released, with local waiters, inside the window          the next waiter has it   │ Pass
+//	Released, with local waiters, inside the window         the first waiter gets it  │ Pass
 //	Released, with local waiters, after it   leave and join in one transaction        │ Exchange
-//	Released, without, and the policy keeps entries          Enter takes it           │ Keep
+//	Released, no local waiter, unused entries are cached       the next Enter takes it│ Keep
 //	Released, otherwise                                                               ▼ Leave
 //
 // An entry is handed off locally only inside a window, which begins with its grant. A list that
-// shows no other contender starts the window again, and a watch holds it open. So each entry ahead
-// costs other processes at most one window and one hold. Readers share an entry if they wait when
-// it is granted, or arrive inside its window.
+// shows no other contender starts the window again, and a watch on the contenders holds it open. So
+// each entry ahead costs other processes at most one window and one hold. Readers share an entry if
+// they wait when it is granted, or arrive inside its window.
 package place
 
 import (
@@ -25,11 +25,11 @@ import (
 	"time"
 )
 
-// Place is the place of one process in the queue of one lock. Its owner guards it with a mutex. E
-// is an entry.
+// Place is the place of one process in the queue of one lock. E is an entry. Place is not safe for
+// concurrent use: the caller guards it with a mutex. The caller sets the exported fields.
 type Place[E comparable] struct {
-	Window time.Duration // time of local handoffs while others wait
-	Idle   time.Duration // time for which an unused entry is kept; 0: not kept
+	Window time.Duration // time after a grant for local handoffs; 0: none
+	Idle   time.Duration // time for which an unused entry is cached; 0: not cached
 	Shared bool          // waiters share one entry: readers
 	Room   int           // entries that can be held at once: 1, or more with a semaphore
 	Free   int           // number of further entries that fit, by the last list
@@ -41,14 +41,14 @@ type Place[E comparable] struct {
 	alone   bool // a watch is set, and has shown no other contender
 }
 
-// Waiter is a goroutine that waits.
+// Waiter is a goroutine that waits for an entry.
 type Waiter[E any] struct {
 	Served chan Turn[E]  // receives the result; has a buffer of one
-	For    any           // the owner's data
+	For    any           // data of the caller
 	at     *list.Element // nil: it was served or canceled
 }
 
-// NewWaiter returns a waiter with the owner's data.
+// NewWaiter returns a waiter with data of the caller.
 func NewWaiter[E any](what any) *Waiter[E] {
 	return &Waiter[E]{Served: make(chan Turn[E], 1), For: what}
 }
@@ -69,7 +69,7 @@ type hold[E any] struct {
 // entry.
 type Use struct {
 	until     time.Duration // monotonic time at which the window ends
-	contended bool          // other contenders were seen
+	contended bool          // other contenders were seen: the entry must not be cached
 }
 
 // Join is a join in flight. Cancel is called when no waiter needs it any more.
@@ -81,7 +81,7 @@ type Join struct {
 // Step is the next step for a waiter or a released entry.
 type Step uint8
 
-// The steps.
+// The steps that Enter and Released return.
 const (
 	Wait     Step = iota // the waiter waits for its turn
 	Take                 // the waiter gets the cached lease
@@ -89,12 +89,13 @@ const (
 	Enter                // a join begins
 	Pass                 // the first waiter gets the released entry
 	Exchange             // the released entry leaves, and a join begins, in one transaction
-	Keep                 // the released entry is kept
+	Keep                 // the released entry becomes the cached lease
 	Leave                // the released entry leaves
 )
 
-// Enter adds a waiter. share reports whether one more goroutine can share an entry. On Take and
-// Share the waiter gets the entry; on Enter the caller begins a join.
+// Enter adds a waiter. share adds one more goroutine to an entry, and reports whether that was
+// possible. On Take and Share the waiter gets the entry, and does not wait. On Enter the caller must
+// begin a join.
 func (p *Place[E]) Enter(w *Waiter[E], now time.Duration, share func(E) bool) (E, Step) {
 	var none E
 	if p.waiters.Len() == 0 {
@@ -116,7 +117,7 @@ func (p *Place[E]) Enter(w *Waiter[E], now time.Duration, share func(E) bool) (E
 	return none, Wait
 }
 
-// NeedsJoin reports whether one more join is needed.
+// NeedsJoin reports whether the caller must begin one more join.
 func (p *Place[E]) NeedsJoin() bool {
 	if p.waiters.Len() <= len(p.joins) {
 		return false
@@ -127,7 +128,7 @@ func (p *Place[E]) NeedsJoin() bool {
 	return len(p.holds)+len(p.joins) < p.Room && len(p.joins) < max(1, p.Free)
 }
 
-// Begin records that a join has begun.
+// Begin records that a join has begun. The caller must call End after it.
 func (p *Place[E]) Begin(j *Join) { p.joins = append(p.joins, j) }
 
 // End records that a join has ended.
@@ -140,7 +141,8 @@ func (p *Place[E]) End(j *Join) {
 	}
 }
 
-// Cancel removes a waiter. It returns false if the waiter is being served.
+// Cancel removes a waiter. It returns false if the waiter does not wait any more: then it gets, or
+// has, a Turn.
 func (p *Place[E]) Cancel(w *Waiter[E]) bool {
 	if w.at == nil {
 		return false
@@ -171,13 +173,13 @@ func (p *Place[E]) Next() *Waiter[E] {
 	return w
 }
 
-// Return puts a waiter that could not be served at the front.
+// Return puts a waiter from Next, which could not be served, back to the front.
 func (p *Place[E]) Return(w *Waiter[E]) { w.at = p.waiters.PushFront(w) }
 
 // Waiting returns the number of waiters.
 func (p *Place[E]) Waiting() int { return p.waiters.Len() }
 
-// Waiters returns the waiters in the order in which they came.
+// Waiters returns the waiters; the first one is served next.
 func (p *Place[E]) Waiters() []*Waiter[E] {
 	all := make([]*Waiter[E], 0, p.waiters.Len())
 	for at := p.waiters.Front(); at != nil; at = at.Next() {
@@ -212,7 +214,7 @@ func (p *Place[E]) holding(e E) *hold[E] {
 	return nil
 }
 
-// Holds reports whether the entry belongs to the place.
+// Holds reports whether the entry belongs to the place: a goroutine holds it, or it is cached.
 func (p *Place[E]) Holds(e E) bool { return p.holding(e) != nil || p.kept != nil && *p.kept == e }
 
 // Holder returns an entry that a goroutine of the place holds, if there is one.
@@ -239,9 +241,10 @@ func (p *Place[E]) Kept() (e E, ok bool) {
 	return *p.kept, true
 }
 
-// Released returns the next step for an unlocked entry. passable says that another goroutine can
-// continue the entry, and that Unlock need not wait until the entry has left. On Pass and Keep
-// the caller must call Drop or Store. On Exchange and Leave the entry is already dropped.
+// Released returns the next step for an unlocked entry: Pass, Exchange, Keep or Leave. passable says
+// that another goroutine can continue the entry, and that Unlock need not wait until the entry has
+// left. On Pass the caller must call Drop, and on Keep Store or Drop. On Exchange and Leave the
+// entry is already dropped.
 func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	h := p.holding(e)
 	if h == nil {
@@ -285,7 +288,7 @@ func (p *Place[E]) Drop(e E) bool {
 }
 
 // Contended records that there are other contenders. It reports whether the caller must begin a
-// join although an entry is held.
+// join although an entry is held: a goroutine waits, and no join is in flight.
 func (p *Place[E]) Contended() (join bool) {
 	for _, h := range p.holds {
 		h.contended = true
@@ -293,8 +296,8 @@ func (p *Place[E]) Contended() (join bool) {
 	return p.waiters.Len() > 0 && len(p.joins) == 0
 }
 
-// Alone records that there were no other contenders at that time. watched says that a watch will
-// show later ones.
+// Alone records that there were no other contenders at the monotonic time at. watched says that a
+// watch will show later ones; the caller must then call Unwatched when the watch has fired.
 func (p *Place[E]) Alone(at time.Duration, watched bool) {
 	p.reopen(at)
 	p.alone = watched
@@ -330,7 +333,7 @@ func (p *Place[E]) CountDue() bool {
 	return len(p.holds) > 0 && p.waiters.Len() > 0 && len(p.joins) == 0
 }
 
-// Empty reports whether the place is unused.
+// Empty reports whether the place has no waiters, entries and joins.
 func (p *Place[E]) Empty() bool {
 	return p.waiters.Len() == 0 && len(p.holds) == 0 && len(p.joins) == 0 && p.kept == nil
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// hasPlace reports whether a request can share its entry with other requests of this process. It
-// cannot if its lease is fixed, its entry is detached, or it is a candidate's. A reader needs a
-// window, and no MaxHold.
+// hasPlace reports whether a request can share its entry with other requests of this process. A
+// request with a fixed lease, a detached entry or a priority cannot. A reader's can if it has a
+// window and no MaxHold.
 func (r *Request) hasPlace() bool {
 	return !r.Terms.Fixed && !r.Terms.Detached && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
 }
@@ -57,10 +57,10 @@ func (r *Request) likeness() likeness {
 	return l
 }
 
-// Acquire queues up and waits until it holds the lock, or ctx ends. In that case the error is
-// ctx's with its cause, and a [Blocked] if a contender was in the way. It fails at once with
-// ErrForeign, ErrKind, zkconn.ErrDenied and zkconn.ErrClosed. It waits out outages. A barging
-// request takes the lock when it finds the lock free.
+// Acquire queues up and waits until it holds the lock, or ctx ends. If ctx ends, the error is ctx's
+// with its cause, and a [Blocked] if a contender was in the way. It fails at once with ErrForeign,
+// ErrKind, ErrPermits, zkconn.ErrDenied and zkconn.ErrClosed. It waits out outages. A barging
+// request waits without an entry, and joins when it finds the lock free.
 func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 	switch {
 	case r.hasPlace():
@@ -89,8 +89,8 @@ func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 	return nil, p.giveUp(ctx, w)
 }
 
-// gaveUp returns the error of a call whose context has ended; inTheWay is the contender that it
-// waited for, or nil.
+// gaveUp returns the error of a call whose context has ended; inTheWay is the contender that the
+// call waited for, or nil. Without a session the error also wraps ErrUnavailable.
 func (q *Queue) gaveUp(ctx context.Context, inTheWay *Blocked) error {
 	err := zkconn.ContextError(ctx)
 	if connected, _ := q.Conn.SessionState(); !connected && !errors.Is(err, zkconn.ErrClosed) {
@@ -102,21 +102,22 @@ func (q *Queue) gaveUp(ctx context.Context, inTheWay *Blocked) error {
 	return err
 }
 
-// byItself runs a function that takes the lock with an entry of its own, see [abandonable]. If ctx
-// ends first, an entry that the function still returns is withdrawn.
+// byItself calls run for a new contender, see [abandonable]: run takes the lock with an entry that
+// no other request shares. If ctx ends first, an entry that run still returns is withdrawn.
 func (q *Queue) byItself(ctx context.Context, r Request, run func(*contender, context.Context) (*Entry, error)) (*Entry, error) {
 	c := q.newContender(r)
 	return abandonable(ctx, q, []*contender{c}, func(ctx context.Context) (*Entry, error) {
 		return run(c, ctx)
 	}, func(e *Entry) {
-		if e != nil { // a resize returns none
+		if e != nil { // a resize returns no entry
 			c.withdraw(e)
 		}
 	})
 }
 
-// abandonable runs f for the contenders, and then closes their lock states. If ctx ends first, it
-// returns at once. Then the context of f ends, and undo is called if f still succeeds.
+// abandonable calls f for the contenders, and then closes their lock states. If ctx ends first, it
+// returns gaveUp's error at once. Then the context of f ends, and undo is called if f still
+// succeeds.
 func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(context.Context) (T, error), undo func(T)) (value T, err error) {
 	var inTheWay atomic.Pointer[Blocked]
 	for _, c := range cs {
@@ -170,12 +171,12 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 	}
 }
 
-// acquire takes the lock with an entry of its own, and grants it.
+// acquire joins, waits, and grants the entry.
 func (c *contender) acquire(ctx context.Context) (*Entry, error) {
 	return c.acquireBy(ctx, func(ctx context.Context) (*Entry, error) { return c.obtain(ctx, nil, position{}) })
 }
 
-// acquireBarging is acquire for a barging request.
+// acquireBarging waits until the lock is free, joins, and grants the entry.
 func (c *contender) acquireBarging(ctx context.Context) (*Entry, error) {
 	c.lock.addBargers(1)
 	defer c.lock.addBargers(-1)
@@ -183,7 +184,7 @@ func (c *contender) acquireBarging(ctx context.Context) (*Entry, error) {
 }
 
 // acquireBy grants an entry that obtain returns. If the entry has gone by then, or must yield to a
-// candidate of a higher priority, it obtains another one.
+// candidate of a higher priority, it calls obtain again.
 func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) (*Entry, error)) (*Entry, error) {
 	for {
 		e, err := obtain(ctx)
@@ -203,7 +204,7 @@ func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) 
 }
 
 // obtain returns an entry whose turn has come: the given entry, or a new one if e is nil. If the
-// entry is lost while it waits, a new one queues at the end. A try does not wait: if a contender
+// entry is lost while it waits, obtain joins again at the end. A try does not wait: if a contender
 // has joined since the lock looked free, the error is a Blocked.
 func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry, err error) {
 	for {
@@ -227,13 +228,13 @@ func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry,
 	}
 }
 
-// recordAfter is the time from a grant to its record, which saves the next waiter a list. A
-// shorter hold ends without that write.
+// recordAfter is the time from a grant to the write that records it. A waiter behind a recorded
+// grant need not list when the holder leaves. A shorter hold ends without that write.
 const recordAfter = 300 * time.Microsecond
 
-// recordAt returns the time at which the grant of an entry is recorded. Two kinds of entries need
-// no record. A client that joins behind a lone entry knows that it holds the lock, and the record
-// of a reader's grant proves nothing.
+// recordAt returns the monotonic time at which the grant of an entry is recorded. It is lease.Never
+// for a lone entry, because a client that joins behind it knows that it holds the lock; and for a
+// reader's, because the record of its grant would prove nothing.
 func (c *contender) recordAt(e *Entry, now time.Duration) time.Duration {
 	if e.alone || c.Role == znode.Shared {
 		return lease.Never
@@ -263,8 +264,8 @@ func (c *contender) grant(ctx context.Context, e *Entry) error {
 	}
 }
 
-// successor returns a new entry for the node of an unlocked one. It waits until no write of the
-// unlocked entry is in flight.
+// successor returns a new Entry for the node of an unlocked entry, see [lease.Entry.Succeed]. It
+// waits until no write of the unlocked entry is in flight.
 func (e *Entry) successor(ctx context.Context) (*Entry, error) {
 	n := &Entry{
 		Kind: e.Kind, queue: e.queue, lock: e.lock, place: e.place, czxid: e.czxid,

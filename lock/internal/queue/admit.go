@@ -2,43 +2,42 @@ package queue
 
 import "github.com/holdfast-io/holdfast/lock/znode"
 
-// position is a contender's knowledge of its place in the queue.
+// position is what a contender knows of its position in the queue. The zero value: nothing.
 type position struct {
-	admitted    bool   // no contender is in the way, by the join or by a list that has our entry
+	admitted    bool   // no contender is in the way, by the join or by a list that has the own entry
 	predecessor string // node to wait for; "": unknown
-	// seen says that a settled read showed the predecessor: our entry had been written in the
-	// session of the read. So the predecessor was not only predicted, and the server did not lag
-	// behind.
+	// seen says that a settled read showed the predecessor: the contender's own entry had been
+	// written in the session of the read. So the predecessor was not only predicted, and the server
+	// did not lag behind.
 	seen bool
 	// predecessorHolds says that the predecessor holds the lock alone, so no contender is ahead
 	// of it. It was first in a list, or joined as the first of two, or its record shows the
 	// grant.
 	predecessorHolds bool
 	predecessorGone  bool // the predecessor has certainly gone
-	shares           bool // the predecessor is a writer that only reads now, and so do we
+	shares           bool // the predecessor is a writer that only reads now, and the contender only reads
 
 	target     string // semaphore: the entry that is ahead by the whole number of permits; "": unknown
 	targetGone bool   // the target has certainly gone
 }
 
-// step is the next step of a contender.
 type step uint8
 
 const (
-	enter  step = iota // the lock is ours
-	renew              // our turn has come if our entry is still there: write it, then list
+	enter  step = iota // the contender's turn has come
+	renew              // its turn has come if its entry still exists: write the entry, then list
 	follow             // wait for the predecessor
-	list               // list to find our place
+	list               // list to find its position
 )
 
-// admit is the only function that lets a contender in. fresh says that our own lease has time
-// left, and that the session's server has seen our entry. Otherwise no contender enters, because
-// others may have purged the entry meanwhile. The reason is for logs.
+// admit is the only function that lets a contender in. fresh is [lease.Entry.Fresh] of its entry.
+// If the entry is not fresh, the contender does not enter, because other clients may have purged
+// the entry meanwhile. The reason is for logs.
 //
 // A missing predecessor alone proves nothing: its name may be a wrong prediction, or the server
-// may lag behind. A waiter that has gone proves nothing about the contenders before it. But no
+// may lag behind. A waiter that has gone proves nothing about the contenders ahead of it. But no
 // contender is ahead of a lone holder, and none joins ahead of another. So when a lone holder has
-// gone, the next contender is in.
+// gone, the next contender's turn has come.
 func admit(p position, fresh bool) (next step, reason string) {
 	switch {
 	case p.admitted:

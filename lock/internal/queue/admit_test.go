@@ -119,7 +119,7 @@ func TestPlaceByTheReply(t *testing.T) {
 		d := &draft{prefix: g + "lock-"}
 		d.parent.anchor.made = 4
 		c := &contender{Queue: offline(new(local)), Request: Request{Kind: tt.kind, Priority: tt.priority, Permits: tt.permits}}
-		if got := c.placeBy(d, znode.Name{Node: "own", Tag: "g", Seq: tt.seq}, tt.contenders); got != tt.want {
+		if got := c.positionAtJoin(d, znode.Name{Node: "own", Tag: "g", Seq: tt.seq}, tt.contenders); got != tt.want {
 			t.Errorf("%+v: %+v", tt, got)
 		}
 	}

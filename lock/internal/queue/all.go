@@ -17,8 +17,8 @@ import (
 //
 // One transaction creates all their entries. So two clients that want several locks are in the
 // same order in each queue that they share. A waiter waits only for entries older than its own,
-// so no deadlock is possible, in whatever order the locks are named. A single entry must never be
-// created anew by itself: if one has gone, all are withdrawn.
+// so no deadlock is possible, in whatever order the caller names the locks. If one entry has gone,
+// all are withdrawn: a new entry for one lock would be in a different order.
 type all struct {
 	*Queue
 	each   []*contender // sorted by the names of the locks
@@ -33,9 +33,9 @@ type holds struct {
 }
 
 // AcquireAll queues up for several locks and waits until it holds all of them, or ctx ends. The
-// requests are for different locks, sorted by name; the entries are in the same order. If it
-// fails it holds none. It fails as Acquire does, and returns the index of the failed request, or
-// -1.
+// requests must be for different locks, sorted by name. The entries are in the same order. If
+// AcquireAll fails, it holds no lock. It fails as Acquire does, and returns the index of the failed
+// request; -1 if the error is not about one request.
 func (q *Queue) AcquireAll(ctx context.Context, rs []Request) ([]*Entry, int, error) {
 	return q.takeAll(ctx, rs, false)
 }
@@ -61,7 +61,8 @@ func (q *Queue) takeAll(ctx context.Context, rs []Request, trying bool) ([]*Entr
 	return h.es, h.at, err
 }
 
-// waitsAt returns the index of the lock whose contender, as the error says, was in the way; or -1.
+// waitsAt returns the index of the lock at which the error's Blocked was in the way; -1 if the error
+// has none.
 func (a *all) waitsAt(err error) int {
 	var b *Blocked
 	if !errors.As(err, &b) {
@@ -194,7 +195,8 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 	return nil, nil, err
 }
 
-// adoptAll adopts the parents that are still unknown.
+// adoptAll adopts the parents that were unknown at the join. If one adoption fails, it withdraws all
+// entries.
 func (a *all) adoptAll(ctx context.Context, es []*Entry, known []parent) error {
 	err := a.together(ctx, func(ctx context.Context, i int) error {
 		if known[i].state != unknown {
@@ -240,16 +242,16 @@ func (a *all) enter(ctx context.Context, es []*Entry, ps []position) error {
 	return a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].grant(ctx, es[i]) })
 }
 
-// wait waits until the turn of each entry has come, and all can enter at the same moment. While
-// one entry waits, the leases of others may run short; then it waits for these again. No
+// wait waits until all entries can enter at the same moment. While one entry waits for its turn, the
+// lease of another may run short. Then wait renews that one, and checks all entries again. No
 // contender gets ahead of an entry whose turn has come.
 func (a *all) wait(ctx context.Context, es []*Entry, ps []position) error {
 	for i, p := range ps {
-		if !a.in(es, ps) && p.admitted {
-			es[i].Begin(a.each[i].Values) // it is renewed while it waits for the others
+		if !a.canEnter(es, ps) && p.admitted {
+			es[i].Begin(a.each[i].Values) // it is renewed while it waits for the other entries
 		}
 	}
-	for !a.in(es, ps) {
+	for !a.canEnter(es, ps) {
 		var in atomic.Int32
 		allIn := make(chan struct{})
 		err := a.together(ctx, func(ctx context.Context, i int) error {
@@ -269,7 +271,7 @@ func (a *all) wait(ctx context.Context, es []*Entry, ps []position) error {
 	return zkconn.ContextError(ctx)
 }
 
-// outlast waits until done is closed, unless the entry or ctx ends first.
+// outlast waits until done is closed. If the entry or ctx ends first, it returns the reason.
 func outlast(ctx context.Context, e *Entry, done <-chan struct{}) error {
 	for {
 		changed, err := e.Watch()
@@ -286,8 +288,8 @@ func outlast(ctx context.Context, e *Entry, done <-chan struct{}) error {
 	}
 }
 
-// in reports whether all entries may enter now.
-func (a *all) in(es []*Entry, ps []position) bool {
+// canEnter reports whether all entries may enter now.
+func (a *all) canEnter(es []*Entry, ps []position) bool {
 	session := a.Conn.Session()
 	for i, e := range es {
 		if next, _ := admit(ps[i], e.Fresh(session)); next != enter {
@@ -306,8 +308,8 @@ func (a *all) withdrawAll(es []*Entry) {
 	}
 }
 
-// together runs f for all contenders concurrently. If one fails, the context of the others ends,
-// and together returns the first error.
+// together runs f for all contenders concurrently, and waits for all calls. If one call fails, the
+// context of all ends; together then returns the first error and sets a.at.
 func (a *all) together(ctx context.Context, f func(ctx context.Context, i int) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -44,10 +44,10 @@ func (c *contender) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Dura
 // proof gets the missing proof for an unproven verdict on the write of the transaction mzxid.
 type proof func(ctx context.Context, knew znode.Now, mzxid int64) error
 
-// assess reads an entry and decides whether it has expired. If prove must get a proof for that, it
-// then reads the entry again. Only this function does all that. before is the entry's last sighting
-// or nil; watch asks for a watch. It fails with zk.ErrNoNode if the entry has gone, and with
-// zk.ErrNoAuth if an ACL forbids the read.
+// assess reads an entry and decides whether it has expired. If the verdict needs a proof, it calls
+// prove and reads the entry again. before is the entry's last sighting or nil; watch asks for a
+// watch. It fails with zk.ErrNoNode if the entry has gone, and with zk.ErrNoAuth if an ACL forbids
+// the read.
 func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, watch bool, prove proof) (*sighting, error) {
 	read := func() (node zkconn.Node, changed <-chan zk.Event, err error) {
 		if watch {
@@ -84,13 +84,13 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 	}
 }
 
-// byClock proves with a sample of the leader's clock.
+// byClock is a proof that samples the leader's clock, or reads the epoch's mark.
 func (c *contender) byClock(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return c.Clock.Prove(ctx, knew, mzxid)
 }
 
-// inTheWay returns a Blocked if the contender is alive, as far as is known, and does not share
-// the lock with us.
+// inTheWay returns a Blocked if the contender n is alive, as far as is known, and c cannot share the
+// lock with it.
 func (c *contender) inTheWay(ctx context.Context, n znode.Name) error {
 	s, err := c.assess(ctx, n, c.seen, false, c.byClock)
 	switch {
@@ -108,14 +108,15 @@ func (c *contender) inTheWay(ctx context.Context, n znode.Name) error {
 	return &Blocked{Path: c.path(n), Entry: &s.entry}
 }
 
-// resumption is the first transaction known to be later than an outage.
+// resumption is the first transaction of which this client knows that it is later than an outage.
 type resumption struct {
 	mu     sync.Mutex
-	outage time.Duration // that outage, by LastOutage
-	zxid   int64         // that transaction; 0: none yet
+	outage time.Duration // the outage, by LastOutage
+	zxid   int64         // the transaction; 0: none yet
 }
 
-// before reports whether there was an outage and the transaction may be older than its end.
+// before reports whether there was an outage, and the transaction zxid may be older than its end.
+// outage is the result of LastOutage.
 func (r *resumption) before(zxid int64, outage time.Duration, q *Queue) bool {
 	if outage < 0 {
 		return false

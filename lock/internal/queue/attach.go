@@ -15,16 +15,17 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Left is the ticket's data about an entry that was left to other clients.
+// Left is a ticket's data about an entry that its owner has left to other clients.
 type Left struct {
 	Node        string // name of the entry's node
 	Incarnation int32  // incarnation of the entry when it was left
 	Until       int64  // ensemble time at which its lease ends, about, in Unix ms; 0: it was not detached
 }
 
-// Attach continues an entry that this or another process has left, and waits for its turn. It
-// takes a detached entry over at once. An entry that was not detached may have a live owner:
-// Attach waits until its lease and the grace have surely ended, as the waiter behind it does.
+// Attach continues an entry that this or another process has left, and waits for the entry's turn.
+// It takes a detached entry over at once. An entry that was not detached may have a live owner:
+// Attach waits until the lease and the grace have surely ended, as the waiter behind the entry
+// does.
 //
 // It fails with ErrAttached if another client was quicker, with ErrRemoved if the entry has gone,
 // and otherwise as [Queue.Acquire] does. If ctx ends, or the client closes, before its turn has
@@ -53,7 +54,7 @@ func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = a.wait(ctx, e, position{}); err == nil { // the place is unknown, so wait lists
+	if err = a.wait(ctx, e, position{}); err == nil { // the position is unknown, so wait lists
 		err = a.grant(ctx, e)
 	}
 	if err == nil {
@@ -72,8 +73,9 @@ func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 	return nil, err
 }
 
-// putBack leaves an entry as it was found. No goroutine has held this incarnation. If the entry
-// has ended, putBack returns the reason, and deletes the node if that is ours to delete.
+// putBack writes the entry back as it was found, so that the ticket stays valid. No goroutine has
+// held this incarnation. If the entry has ended, putBack returns the reason. Then it deletes the
+// node only after a force-release.
 func (a *attachment) putBack(e *Entry) (ended error) {
 	_, ended = a.detach(e, a.found.entry.TTL(), a.left.Incarnation)
 	switch {
@@ -96,18 +98,18 @@ func (a *attachment) gone() error {
 	return fmt.Errorf("%w: %s was unlocked, has expired, or was deleted by hand", lease.ErrRemoved, a.path)
 }
 
-// attached returns an ErrAttached with the client that attached to the entry.
+// attached returns an ErrAttached that names the client that attached to the entry.
 func (a *attachment) attached() error {
 	r := &a.found.entry.Record
 	return fmt.Errorf("%w: the ticket is for incarnation %d of %s, but %q (host %q, pid %d) has made it %d",
 		lease.ErrAttached, a.left.Incarnation, a.path, r.Owner, r.Host, r.PID, r.Incarnation)
 }
 
-// errWritten says that the entry was written since we read it.
+// errWritten says that the entry was written since this client read it.
 var errWritten = errors.New("the entry has been written meanwhile")
 
-// takeOver makes the entry ours, by a write on the version that was found without an owner. Of
-// all clients that try, one succeeds.
+// takeOver waits until the entry is detached or expired, and makes this client its owner, by a
+// write on the version that was read. Of all clients that try, one succeeds.
 func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
 	for {
 		if err := a.readEntry(ctx); err != nil {
@@ -155,11 +157,11 @@ func (a *attachment) readEntry(ctx context.Context) error {
 	return nil
 }
 
-// overwrite writes the entry's next incarnation, on the version found. It fails with errWritten
-// if the node has another version by now.
+// overwrite writes the entry's next incarnation, on the version that was read. It fails with
+// errWritten if the node has another version by now.
 //
 // It writes twice. The previous owner may have a renewal in doubt, and may delete the entry on
-// the version after that renewal. Our version must be a later one.
+// the version after that renewal. The version of this client's write must be a later one.
 func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	// WithoutCancel, because the outcome is always awaited.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.patience(&a.Terms))
@@ -175,7 +177,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	first, session := a.Clock.Local(), a.Conn.Session()
 	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
 	sent, tried := first, false
-	var version int32 // data version of the node after our second write
+	var version int32 // data version of the node after the second write
 	var broken error  // a force-release since then; nil: none
 	err := a.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if tried {
@@ -218,16 +220,17 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	return e, nil
 }
 
-// granted returns the recorded grant of the entry. We keep it in the record: readers may have
-// entered because of it.
+// granted returns the grant in the record that was read. The next incarnation's record keeps it:
+// readers may have entered because of it.
 func (a *attachment) granted() lease.Grant {
 	r := &a.found.entry.Record
 	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared}
 }
 
-// resolveAttach finds out whether a write was refused because our own one, whose reply was lost,
-// was applied. It returns the node's version, and a force-release since. Otherwise it fails with
-// errWritten. No other client writes our bytes; only a force-release keeps our mark in its own.
+// resolveAttach handles a version conflict: an earlier attempt, whose reply was lost, may have been
+// applied. If so, it returns the node's version, and the force-release since then, or nil.
+// Otherwise it fails with errWritten. No other client writes the same record: Attachment is random.
+// A force-release keeps Attachment in the record that it writes.
 func (a *attachment) resolveAttach(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
 	n, err := a.Conn.GetSynced(ctx, a.path)
 	switch {
@@ -244,8 +247,8 @@ func (a *attachment) resolveAttach(ctx context.Context, terms *lease.Terms, reco
 	return 0, nil, zkconn.Final(errWritten)
 }
 
-// taken returns the entry once it is ours. Its lease counts from the first attempt to write it,
-// whichever attempt was applied.
+// taken returns the entry after this client has written it. Its lease counts from the first attempt
+// to write it, whichever attempt was applied.
 func (a *attachment) taken(terms lease.Terms, version int32, first clock.Instant, session int64) *Entry {
 	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: a.found.entry.Stat.Czxid}
 	e.Init(a.Keeper, e, a.path, terms, lease.Created{

@@ -13,8 +13,9 @@ import (
 )
 
 // deletesParentOnLeave reports whether the transaction in which an entry leaves also deletes the
-// parent and the anchor: it joined alone, and the lock is not in frequent use. The server refuses
-// that if another contender has come. Then deleteOwedParents deletes the parent later.
+// parent and the anchor: the entry joined alone, the lock is not in frequent use, and the parent is
+// not to be kept. The server refuses that if another contender has joined. Then deleteOwedParents
+// deletes the parent later.
 func (q *Queue) deletesParentOnLeave(e *Entry, s *lockState) bool {
 	return e.alone && e.generated && !e.keepParent && !s.stays(q.Clock.Mono())
 }
@@ -26,10 +27,11 @@ type emptyParent struct {
 	ops  []any // operations that delete the parent
 }
 
-// deletionOf returns the operations that delete a lock's parent, as it was read, and its anchor;
-// none if the parent stays. spent says that its counter is at its end. The anchor proves that the
-// parent is the same. A parent without an anchor is left to the reaper.
-func deletionOf(path string, n zkconn.Node, spent bool) []any {
+// parentDeletion returns the operations that delete a lock's parent, as it was read, and its anchor;
+// none if the parent stays. spent says that its counter is at its end. The server refuses to delete
+// the anchor if the parent was created again since the read. A parent without a generation is left
+// to the reaper.
+func parentDeletion(path string, n zkconn.Node, spent bool) []any {
 	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
 	if node.Generation == "" || !node.Removable(true, spent) {
 		return nil
@@ -45,8 +47,9 @@ func deleteParentOps(path string, generation string, version int32) []any {
 	}
 }
 
-// deleteOwedParents deletes parents in one transaction. If the server refuses one, another
-// contender has come and has the duty now. Then the transaction is sent again without that parent.
+// deleteOwedParents deletes parents in one transaction. If the server refuses to delete a parent,
+// mostly because another contender has joined, the transaction is sent again without that parent.
+// That contender then owes the check.
 func (q *Queue) deleteOwedParents(batch []emptyParent) {
 	ctx, cancel := q.forTidying()
 	defer cancel()
@@ -82,10 +85,10 @@ func (q *Queue) deleteOwedParents(batch []emptyParent) {
 	}
 }
 
-// deleteSpentParent deletes a parent whose counter is at its end, as it was read, if it is empty
-// and ours to delete.
+// deleteSpentParent deletes a parent whose counter is at its end, as it was read, unless it must
+// stay. It returns nil, too, if the parent has changed since the read.
 func (q *Queue) deleteSpentParent(ctx context.Context, path string, n zkconn.Node) error {
-	ops := deletionOf(path, n, true)
+	ops := parentDeletion(path, n, true)
 	if ops == nil {
 		return nil
 	}

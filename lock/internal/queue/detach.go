@@ -16,16 +16,21 @@ import (
 
 // Detach ends an entry in this process, and marks its node: the holder of the ticket may attach
 // to it. The node then has a lease of ttl. If the entry had already ended, Detach fails with the
-// reason. The write continues in the background, over reconnects. The channel receives its
-// outcome: nil, ErrRemoved if the node was gone, ErrTaken if another client has written it, or
-// the reason why the outcome is unknown. In no case is the entry deleted.
+// reason. The write continues in the background, over reconnects. The channel receives the outcome
+// once:
+//
+//   - nil: the node was written;
+//   - ErrRemoved or ErrWentSince: the node has gone;
+//   - ErrTaken: another client has written the node;
+//   - ErrBroken: the hold was force-released. Only then Detach deletes the node;
+//   - any other error: the write was refused, or its outcome is unknown.
 func (q *Queue) Detach(e *Entry, ttl time.Duration) (<-chan error, error) {
 	return q.detach(e, ttl, e.Incarnation)
 }
 
 func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan error, error) {
 	end := func() {}
-	if q.Tasks.Enter() { // before the entry ends: from then on Close leaves it to us
+	if q.Tasks.Enter() { // before the entry ends: from then on Close does not delete it
 		end = q.Tasks.Leave
 	}
 	record, why := e.Entry.Detach(ttl, incarnation) // from here on the entry is not held in this process
@@ -54,7 +59,7 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 	return done, nil
 }
 
-// detachment is the last write of an entry that is left to other clients.
+// detachment is the state of the write that marks an entry as detached.
 type detachment struct {
 	*Queue
 	e      *Entry
@@ -65,8 +70,8 @@ type detachment struct {
 	tried                 bool   // an attempt may have been applied
 }
 
-// ErrWentSince says that an entry has gone that may have been detached before. If it was, the
-// client that attached to it has unlocked it.
+// ErrWentSince says that an entry's node has gone, and that the write of Detach may have been
+// applied before. If it was, a client may have attached to the entry and unlocked it.
 var ErrWentSince = errors.New("the reply was lost, and the entry is gone: a client attached to it and unlocked it, or it was removed")
 
 // attempt sends the write once. Its error is for Retry.
@@ -91,7 +96,7 @@ func (d *detachment) attempt(ctx context.Context) error {
 	case err != nil:
 		return zkconn.Final(err)
 	case bytes.Equal(n.Data, d.record), found.Detached && found.Incarnation == d.e.Incarnation:
-		return nil // our reply was lost; another client may have attached since, and put it back
+		return nil // the reply was lost; another client may have attached since, and put the entry back
 	case n.Stat.Version == d.acknowledged, d.pending != nil && bytes.Equal(n.Data, d.pending):
 		d.version = n.Stat.Version
 		return zkconn.ErrAgain
@@ -99,7 +104,7 @@ func (d *detachment) attempt(ctx context.Context) error {
 	return zkconn.Final(d.e.OverwrittenBy(n.Data))
 }
 
-// removed returns the error for a missing node.
+// removed returns the error for a missing node: ErrWentSince if an attempt may have been applied.
 func (d *detachment) removed() error {
 	if d.tried {
 		return ErrWentSince
@@ -117,7 +122,7 @@ func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
 			if err != nil {
 				return nil, err
 			}
-			if e.IsOver() { // the reply came late, and others may have purged it
+			if e.IsOver() { // the reply came late, and other clients may have purged the entry
 				err = lease.ErrGone
 			} else if _, err = e.Entry.Detach(e.TTL, 0); err == nil {
 				return e, nil

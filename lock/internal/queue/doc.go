@@ -2,26 +2,26 @@
 // again. This page is the protocol of the locks, the reaper and the command line. Package lock
 // documents the promises, package znode the nodes, package place the goroutines of one process.
 //
-// # The life of an entry
+// # The states of an entry
 //
 //	          join                 wait                        Unlock
 //	Request ────────▶  queued  ─────────────▶  granted  ─────────────────────▶  gone
 //	   │                 │ ▲                     │   ▲                            ▲
-//	   │ refused:        │ │ its place is        │   │ handed off to the next     │
-//	   ▼ the parent      │ │ unknown: list       │   │ goroutine, or kept         │ lost:
-//	 read it, adopt it,  │ │                     │   │ unused (package place)     │ Remove
+//	   │ refused:        │ │ its position is     │   │ handed off to the next     │
+//	   ▼ the parent      │ │ unknown: list       │   │ goroutine, or cached       │ lost:
+//	 read it, adopt it,  │ │                     │   │ (package place)            │ Remove
 //	 make ancestors      ▼ │                     ▼   │                            │
 //	                  follow the              unlocked ── exchange: leave and ────┘
 //	                  predecessor                         join in one transaction
 //
-// Pure functions decide: admit, [znode.Entry.Judge], and those of package place. The reply to a
-// request is always awaited, even if the caller gives up.
+// Three pieces of code decide, without a request: admit, [znode.Entry.Judge] and package place. The
+// reply to a join, an exchange or an attach is awaited even if the caller gives up.
 //
 // # Assumptions about ZooKeeper
 //
-//   - Z1: One leader orders all writes by a rising zxid. Its upper half is the epoch; each leader
-//     has its own. A node's Mtime is the leader's clock between the send and the reply of the
-//     write.
+//   - Z1: One leader orders all writes by a rising zxid. The upper half of the zxid is the epoch:
+//     each leader has its own. A node's Mtime is what the leader's clock showed at some moment
+//     between the send and the reply of the write.
 //   - Z2: A new leader begins with all earlier commits.
 //   - Z3: A transaction (Multi) is applied as a whole or not at all. A SetData in it returns the
 //     Stat at that point, which counts children that the transaction created before.
@@ -29,8 +29,9 @@
 //     parent that is deleted and created again begins at 0.
 //   - Z5: A read may be stale. But a read that shows a write shows all earlier writes, and a
 //     session never goes back in time.
-//   - Z6: A watch fires once; package zkconn also fires it after a reconnect or a minute. Only a
-//     deletion event proves anything; any other says "read again".
+//   - Z6: A watch fires once; package zkconn also fires it after a lost connection, and after about
+//     a minute. A deletion event proves that the node was deleted. Any other event only says "read
+//     again".
 //   - Z7: Sync lets a server catch up with the leader. It does not ask a quorum.
 //   - Z8: Persistent nodes outlive their session. A write can be applied after its connection has
 //     failed.
@@ -45,8 +46,9 @@
 // nothing. The server refuses a join whose client is wrong about the parent. The parent's data is
 // constant while the anchor is there, so joins never collide.
 //
-// The SetData is there for its reply (Z3): Mzxid is the first part of our fencing token, Mtime a
-// sample of the leader's clock. NumChildren 2, the anchor and our entry, proves that we are alone.
+// The SetData is there for its reply (Z3). Mzxid is the first part of the fencing token, and Mtime
+// is a sample of the leader's clock. NumChildren 2, the anchor and the new entry, proves that there
+// is no other contender.
 //
 // A parent of another kind or format, or with foreign data, is refused and not touched. One without
 // a generation or its anchor is adopted, by an entry with a random name:
@@ -58,22 +60,23 @@
 //
 // # Admission
 //
-//	no contender is ahead: we joined alone, or a list says so    enter
+//	no contender is ahead, by the join's reply or by a list      enter
 //	the predecessor is unknown                                   list
-//	it is a writer that only reads now, and so do we             enter
+//	it is a writer that only reads now, and we only read         enter
 //	it is there                                                  follow it
-//	it is not there, and no read ever showed it                  list
+//	it is not there, and no settled read ever showed it          list
 //	it has gone, and may have been waiting itself                list
 //	it has gone, and held the lock alone                         enter
 //
 // Only admit lets a contender in. The last line is safe because no contender is ahead of a lone
 // holder, and none joins ahead of another. The predecessor surely held the lock if it was first in
-// a list, if we joined as the second of two, or if its record shows the grant.
+// a list, if our entry was the second of two when it joined, or if the predecessor's record shows
+// the grant.
 //
 // Mutexes, and semaphores with more contenders than permits, predict the predecessor: its sequence
-// is one lower. All others list. A list with our entry has every earlier entry that still exists
-// (Z5). If ours is missing, we sync and list again. Any other read proves something only if it is
-// settled: its session had already written our entry.
+// is one lower. All other contenders list. A list with our entry has every earlier entry that still
+// exists (Z5). If our entry is missing, we sync and list again. Any other read proves something
+// only if it is settled: its session had already written our entry.
 //
 // A contender enters only if half of its lease is left and its entry was written in the present
 // session. Otherwise it renews, then lists.
@@ -87,17 +90,18 @@
 // which has no lease, it also watches the nearest Holdfast entry ahead of that. It deletes (purges)
 // expired entries, each on the version judged:
 //
-//   - An entry is judged by the leader's clock, or by how long this client has known its present
-//     version; never by expires_at in a record, nor by a client's wall clock.
+//   - An entry is judged by the leader's clock, or by how long this client has known the entry's
+//     present version; never by expires_at in a record, nor by a client's wall clock.
 //   - Stamps of two leaders are never compared. A lease written in an earlier term counts from the
 //     first known stamp of the present one (package znode).
-//   - Between two sessions the servers may lose their data and number past it. So a write numbered
-//     below a term of an earlier session counts from its own stamp, if later.
-//   - After our own outage all other entries look expired. So a contender first renews its entry,
-//     and entries not written since get a third of their TTL more.
+//   - Between two sessions the servers may lose their data, and number new writes past the lost
+//     ones. So a write numbered below a term of an earlier session counts from its own stamp, if
+//     that is later.
+//   - After an outage of this client all other entries look expired. So a contender first renews
+//     its entry, and entries not written since get a third of their TTL more.
 //
-// If our own entry has gone we queue again at the end, and its attempt is an orphan for an hour: if
-// the entry appears after all, it is deleted.
+// If our own entry has gone, we queue again at the end, and the attempt that created the entry is an
+// orphan for an hour: if the entry appears after all, this client deletes it.
 //
 // # Leaving
 //
@@ -107,15 +111,15 @@
 //
 // A parent stays if it has other contenders, or was used within the last second. A client that
 // leaves, gives up or purges without deleting the parent owes a check: after a second, or at Close,
-// it deletes an empty parent with its anchor. A contender that came meanwhile takes over this duty.
-// After a crash the reaper does.
+// it deletes an empty parent with its anchor. A contender that has joined meanwhile owes the check
+// instead. After a crash the reaper deletes the parent.
 //
 // # Lost replies
 //
 // A write in doubt may be applied, now or later. After a lost reply to
 //
 //   - a create: list after a Sync. If an entry's record has our attempt, we have joined, and list
-//     to find our place. Otherwise the attempt is an orphan, and we join anew.
+//     to find our position. Otherwise the attempt is an orphan, and we join with a new one.
 //   - a renewal, a detach or an attach: send the same bytes again on the same version. If refused
 //     and the node has our bytes, the first write was applied.
 //   - a delete: send it again. A missing node is a success, unless the lease may have expired
@@ -128,10 +132,10 @@
 //
 //   - A semaphore's anchor has the number of permits. A join checks the anchor's version, so number
 //     and count are of one moment. A waiter lists, then reads the number; an unsettled pair proves
-//     nothing. It enters if it and those ahead ask for at most that number.
-//   - An election is a mutex. A candidate whose turn has come syncs and lists. If a live one of a
-//     higher priority waits, it withdraws and joins anew. The leader is the first entry, if it is
-//     alive and its record shows the grant.
+//     nothing. It enters if it and all contenders ahead ask for at most that number in total.
+//   - An election is a mutex. A candidate whose turn has come syncs and lists. If a live candidate
+//     of a higher priority waits, it withdraws and joins again at the end. The leader is the first
+//     entry, if it has not expired and its record shows the grant.
 //   - One transaction joins several locks, so no deadlock is possible. All are granted at one
 //     moment. If one entry is missing, all are withdrawn.
 //
@@ -139,19 +143,20 @@
 //
 // Package place decides on local handoffs. An entry is continued only if no write is in flight and
 // its lease is fresh. While goroutines wait, the client watches for other contenders
-// (followOthers). If there are any, or it cannot tell, the first goroutine joins while the entry is
-// still held.
+// (followOthers). If there are any, or the read fails, the first waiting goroutine joins while the
+// entry is still held.
 //
 // # Detach and attach
 //
-// Detach writes the entry as detached, with a lease of its own. Attach reads it after a Sync, and
-// writes it twice on the version read, v, so only one client succeeds. A previous owner whose
-// renewal is in doubt may still write or delete on v+1; at v+2 the server refuses that. If the
-// entry was not detached, Attach first waits until its lease and the grace are over.
+// Detach writes the entry as detached, with a lease of its own. Attach reads the entry after a
+// Sync. In one transaction it writes the entry twice, first on the version read, v. So only one
+// client succeeds. A previous owner whose renewal is in doubt may still write or delete on v+1; at
+// v+2 the server refuses that. If the entry was not detached, Attach first waits until its lease
+// and the grace are over.
 //
 // # Sequence rollover
 //
-// An entry of sequence 2147483647, or a negative one, is never granted (Z9). It leaves, and its
-// client waits until the parent, even an adopted one, has been deleted and counts from 0 again. So
-// a client that hands off or keeps an entry checks the counter too.
+// An entry whose sequence is 2147483647 or negative is never granted (Z9). It leaves, and its client
+// waits until the parent, even an adopted one, has been deleted: the next parent counts from 0
+// again. So a client that hands off or caches an entry checks the counter too.
 package queue

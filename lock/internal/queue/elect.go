@@ -13,15 +13,15 @@ import (
 var errOutranked = errors.New("a candidate of a higher priority waits")
 
 // yield checks a candidate whose turn has come. It fails with errOutranked if a live candidate of
-// a higher priority waits behind. Then our candidate queues again, behind that one. Until yield
-// returns nil the record has no grant, so no observer takes the candidate for the leader.
+// a higher priority waits behind. Then the caller queues the candidate again, at the end. Until
+// yield returns nil the record has no grant, so no observer takes the candidate for the leader.
 // Exception: a candidate that created the lock's parent has the grant in its first record,
 // because it was alone.
 //
-// Yielding ends. A candidate that yields is then behind a candidate that outranks it, and that
-// one yields only to a still higher priority. A candidate that has purged a superior which was
-// never granted does not yield to that priority again. Otherwise a candidate that crashes in a
-// loop would keep all others from leading.
+// Yielding ends. A candidate that has yielded is behind a candidate of a higher priority, which
+// yields only to a still higher one. A candidate that has purged an entry of a higher priority,
+// which was never granted, does not yield to that priority again. Otherwise a candidate that
+// crashes in a loop would keep all other candidates from leading.
 func (c *contender) yield(ctx context.Context, e *Entry) error {
 	if c.Priority == 0 || e.Recorded() {
 		return nil
@@ -32,7 +32,7 @@ func (c *contender) yield(ctx context.Context, e *Entry) error {
 		return errOutranked
 	}
 	// outranked may have taken long, so wait checks the lease again. No contender is ahead as long as
-	// our entry is there.
+	// the candidate's entry exists.
 	return c.wait(ctx, e, position{admitted: true})
 }
 
@@ -49,7 +49,7 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 		}
 		var alive *Blocked
 		if err := c.inTheWay(ctx, n); errors.As(err, &alive) {
-			// If no client owns a damaged entry, or one of another version, it would block us for ever.
+			// A damaged entry, or one of another version, may have no owner, and would block for ever.
 			if alive.Entry != nil && !alive.Entry.Leased() {
 				continue
 			}
@@ -62,8 +62,8 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 	return false, nil
 }
 
-// Candidates returns the entries of a lock whose leases have not ended, as far as is known, in
-// the order of the queue. It reads them one by one.
+// Candidates returns the entries of a lock, in the order of the queue, except expired entries and
+// entries that an ACL hides. It reads them one by one.
 func (q *Queue) Candidates(ctx context.Context, r Request) ([]znode.Entry, error) {
 	c := q.newContender(r)
 	defer q.close(c.lock)

@@ -25,8 +25,8 @@ type Entry struct {
 	window               int32 // in ms
 	barging, keepsParent bool
 
-	holders   atomic.Int32 // goroutines that have held it, together or in turn
-	handedOff atomic.Bool  // it was unlocked, and another goroutine has its node
+	holders   atomic.Int32 // number of calls of NextHolder
+	handedOff atomic.Bool  // it was unlocked, and its node belongs to another Entry
 
 	// The state at the join; constant after that.
 	czxid         int64
@@ -37,7 +37,8 @@ type Entry struct {
 	keepParent    bool  // the parent stays when the entry leaves
 }
 
-// Czxid returns the transaction that created the entry. It is known once the entry is granted.
+// Czxid returns the transaction that created the node; 0 if it is not known yet. Once the entry is
+// granted, it is known.
 func (e *Entry) Czxid() int64 { return e.czxid }
 
 // Lock returns the name of the lock.
@@ -72,10 +73,10 @@ func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 // Reads reports whether the holder may only read.
 func (e *Entry) Reads() bool { return e.Name().Role == znode.Shared || e.Shares() }
 
-// NextHolder numbers the goroutines that share the entry, in the order in which they came.
+// NextHolder counts one more hold of the entry and returns its number, from 0 on.
 func (e *Entry) NextHolder() int32 { return e.holders.Add(1) - 1 }
 
-// Placed reports whether other goroutines of the process can continue the entry.
+// Placed reports whether other requests of the process can share or continue the entry.
 func (e *Entry) Placed() bool { return e.lock != nil }
 
 // HandedOff reports whether the entry was handed off locally: the node belongs to another hold
@@ -96,7 +97,8 @@ func (c *contender) newEntry(path string, attempt uint64, created lease.Created)
 	return e
 }
 
-// orphan returns an entry for a node of ours that must be deleted whatever its version.
+// orphan returns an ended entry for a node that an attempt of this client created and that must be
+// deleted whatever its version.
 func (c *contender) orphan(node string) *Entry {
 	e := &Entry{Kind: c.Kind, queue: c.Queue, keepParent: c.KeepParent}
 	e.InitEnded(e, c.parent+"/"+node, c.Terms, lease.ErrWithdrawn)
@@ -106,9 +108,9 @@ func (c *contender) orphan(node string) *Entry {
 // LossOf returns the error of a loss; see [lease.Owner].
 func (e *Entry) LossOf(why error) error { return e.queue.Options.LossOf(e, why) }
 
-// Changed handles each change of the entry's life; see [lease.Owner]. It deletes the node of a
-// lost hold: a late renewal would block others for a TTL. It leaves a node alone that another
-// client has removed or written, unless that was a force-release.
+// Changed handles each change of the entry; see [lease.Owner]. It deletes the node of a lost hold,
+// because a late renewal would make other clients wait for a TTL. It does not delete a node that
+// another client has deleted or written, except after a force-release.
 func (e *Entry) Changed(c lease.Change) {
 	e.queue.Observe(e, c)
 	if c.To == lease.Ended && !errors.Is(c.Why, lease.ErrUnlocked) {
@@ -127,14 +129,15 @@ func (e *Entry) Changed(c lease.Change) {
 	}
 }
 
-// withdraw ends an entry that no goroutine has got, and deletes its node.
+// withdraw ends an entry that no goroutine has got, and deletes its node in the background, unless
+// another client has attached to it.
 func (c *contender) withdraw(e *Entry) {
 	switch {
 	case e.Withdraw(), errors.Is(e.Err(), lease.ErrBroken):
 		c.Remove(e)
-	case errors.Is(e.Err(), lease.ErrAttached): // the node is another client's now
+	case errors.Is(e.Err(), lease.ErrAttached): // the node belongs to another client now
 		c.CheckParentLater(e)
-	default: // it may have been overwritten, or may appear again, and would be ahead of our next entry
+	default: // the node may still exist, or appear again, and would be ahead of the next entry
 		c.CheckParentLater(e)
 		c.orphans.add(znode.FormatID(e.Attempt), c.Clock.Mono())
 		c.Remove(c.orphan(e.Name().Node))

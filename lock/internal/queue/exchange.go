@@ -13,9 +13,10 @@ import (
 //
 //	Delete(E, version)  Check(anchor)  Create(E')  SetData(P)
 //
-// It returns no entry if only the delete succeeded. If the outcome is unknown, the transaction is
-// sent again as a new attempt, until an answer is definite. E can be deleted only once, so no
-// earlier attempt can be applied after that.
+// If there is no new entry, for example because only the delete succeeded, exchange returns nil, and
+// the caller joins. It fails only if ctx ends. If the outcome is unknown, the transaction is sent
+// again under a new attempt, until an answer is definite. E can be deleted only once, so no earlier
+// attempt can be applied after that.
 func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p position, err error) {
 	defer c.HandoffFailed(before)
 	x := c.exitOf(before)
@@ -25,7 +26,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	var created lease.Created // values of the first draft in doubt
 	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		known := c.lock.believed()
-		if known.state != ours || known.kind != c.Kind || c.Barging || before.Name().Overflowed() {
+		if known.state != present || known.kind != c.Kind || c.Barging || before.Name().Overflowed() {
 			return x.attempt(ctx)
 		}
 		if err := c.Conn.Ready(ctx); err != nil {
@@ -35,7 +36,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		d := c.draft(known, now.Sent)
 		replies, err := c.send(ctx, append(x.ops(), d.ops...)...)
 		if err == nil {
-			c.lock.left(now.Sent.Mono)
+			c.lock.noteLeft(now.Sent.Mono)
 			e, p = c.joined(d, replies[1:], now, c.Clock.Local())
 			return nil
 		}

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// dropPlace forgets the place of a hold without local waiters, to save memory: a client may have
-// very many such holds. lock.mu is held.
+// dropPlace replaces the place of a hold that no other goroutine uses by a sole hold, which takes
+// less memory: a client may have very many. It does so only if restorePlace could make the same
+// place again. lock.mu is held.
 func (p *placed) dropPlace() {
 	s := p.lock
 	e, held := p.Holder()
@@ -20,8 +21,8 @@ func (p *placed) dropPlace() {
 	e.window, e.barging, e.keepsParent = int32(p.like.Window/time.Millisecond), p.like.Barging, p.like.KeepParent
 }
 
-// restorePlace creates the place of a sole hold's entry again if the request can share the entry;
-// s.mu is held.
+// restorePlace makes the place of a sole hold again if the request has the same likeness; s.mu is
+// held.
 func (s *lockState) restorePlace(q *Queue, r *Request) {
 	e := s.soleHold
 	if e == nil || e.likeness() != r.likeness() {
@@ -32,8 +33,9 @@ func (s *lockState) restorePlace(q *Queue, r *Request) {
 	q.close(s) // now the place keeps the state open
 }
 
-// HandOff passes an entry that was just unlocked to the next goroutine of this process, or keeps
-// it unused, or exchanges it for a new one. If it returns false the entry must leave.
+// HandOff passes an entry that was just unlocked to the next goroutine of this process, or caches
+// it, or exchanges it for a new one. It does not block. If it returns false, the caller must delete
+// the entry's node.
 func (q *Queue) HandOff(e *Entry) bool {
 	s := e.lock
 	if s == nil {
@@ -95,8 +97,8 @@ func (p *placed) pass(e *Entry) {
 	w.Served <- place.Turn[*Entry]{Entry: n}
 }
 
-// Unplace removes an entry from its place, because it has ended without an unlock, or has
-// changed. The waiters get another entry.
+// Unplace removes an entry from its place, because it has ended without an unlock, or because its
+// hold only reads from now on. The place's waiters get another entry.
 func (e *Entry) Unplace() {
 	s := e.lock
 	if s == nil {

@@ -14,10 +14,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// joinBackoff is the backoff between attempts to join.
 var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}
 
-// draft is a transaction that creates an entry, or its part of a larger one.
+// draft is a transaction that creates an entry, or the part of a larger transaction that does.
 type draft struct {
 	parent   parent // the belief of the request
 	attempt  uint64
@@ -28,9 +27,9 @@ type draft struct {
 	at       int // index of the entry's create in ops
 }
 
-// draft returns the operations that create an entry, for a belief about the parent. Each draft
-// has a new attempt id, and a new generation if it creates the parent. A request whose reply was
-// lost may be applied later, and must not be mistaken for another.
+// draft returns a new draft for a belief about the parent. Each draft has a new attempt id, and a
+// new generation if it creates the parent. A request whose reply was lost may be applied later, and
+// must not be mistaken for another request.
 func (c *contender) draft(p parent, sent clock.Instant) *draft {
 	d := &draft{parent: p, attempt: c.Random.Uint64(), since: c.Clock.Now().Zxid}
 	switch p.state {
@@ -45,7 +44,7 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 			c.entry(d, sent),
 			&zk.SetDataRequest{Path: c.parent, Data: data, Version: 0},
 		}, 2
-	case ours:
+	case present:
 		d.prefix = c.prefix(p.generation)
 		version := int32(-1)
 		if c.Kind == znode.Semaphore { // the anchor's version proves the number of permits
@@ -66,8 +65,8 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 	return d
 }
 
-// probe returns the operations that prove that we may delete nodes below a parent of another
-// program: an entry that could not be deleted would stay forever.
+// probe returns the operations that prove that this client may delete nodes below a parent that
+// another program created: an entry that could not be deleted would stay forever.
 func (c *contender) probe(d *draft) []any {
 	probe := c.parent + "/" + znode.FormatID(d.attempt)
 	return []any{&zk.CreateRequest{Path: probe, Acl: c.ACL}, &zk.DeleteRequest{Path: probe, Version: -1}}
@@ -83,7 +82,8 @@ func (c *contender) entry(d *draft, sent clock.Instant) *zk.CreateRequest {
 	}
 }
 
-// joined handles the replies to a draft. It returns the entry, and its position in the queue.
+// joined handles the replies to a draft that was applied. It returns the entry, and its position in
+// the queue; the zero position if a list must find it.
 func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
 	created.Acquired = d.acquired
 	e := c.newEntry(replies[d.at].String, d.attempt, created)
@@ -94,20 +94,20 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
 	e.czxid, e.parentVersion, e.generated = stat.Mzxid, stat.Version, true
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
-	d.parent.state, d.parent.unproven = ours, false
+	d.parent.state, d.parent.unproven = present, false
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
-	at := c.placeBy(d, e.Name(), contenders)
+	at := c.positionAtJoin(d, e.Name(), contenders)
 	// A lone entry that is not admitted waits for more permits than there are.
 	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore)
 	c.lock.sawOthers(contenders > 1)
 	return e, at
 }
 
-// placeBy returns the position of an entry by the reply to its create, which counted this many
-// contenders.
-func (c *contender) placeBy(d *draft, own znode.Name, contenders int32) position {
+// positionAtJoin returns the position of a new entry. contenders is the number of contenders right
+// after the create, the new one included.
+func (c *contender) positionAtJoin(d *draft, own znode.Name, contenders int32) position {
 	switch {
 	case own.Overflowed():
 	case contenders == 1 && (c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.capacity()):
@@ -164,10 +164,11 @@ func (c *contender) joinOnce(ctx context.Context) (e *Entry, p position, err err
 	return e, p, nil
 }
 
-// know returns the belief about the parent that the next attempt uses.
+// know returns the belief about the parent that the next attempt uses. It reads the parent if the
+// belief is unknown or does not fit the request.
 func (j *joiner) know(ctx context.Context) (parent, error) {
 	p := j.lock.believed()
-	if p.state == unknown || p.state == ours && (p.kind != j.Kind || !j.fits(p.anchor)) {
+	if p.state == unknown || p.state == present && (p.kind != j.Kind || !j.fits(p.anchor)) {
 		var err error
 		if p, err = j.readParent(ctx); err != nil {
 			return p, err
@@ -177,7 +178,7 @@ func (j *joiner) know(ctx context.Context) (parent, error) {
 	if p.state == absent && j.denied {
 		return p, fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent)
 	}
-	if p.state == ours && p.generation == j.anchorless {
+	if p.state == present && p.generation == j.anchorless {
 		p = parent{state: unknown} // to be adopted
 	}
 	return p, nil
@@ -208,8 +209,8 @@ func (j *joiner) attempt(ctx context.Context, p parent) (*Entry, position, error
 	return nil, position{}, j.refused(ctx, d, err)
 }
 
-// refused corrects the belief about the parent after a refused attempt, and returns the error for
-// [zkconn.Conn.Retry].
+// refused handles the error of an attempt that was not applied. It corrects the belief about the
+// parent, and returns the error for [zkconn.Conn.Retry].
 func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	op, cause := zkconn.RefusedOp(err)
 	is := func(target error) bool { return errors.Is(cause, target) }
@@ -232,7 +233,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		return zkconn.ErrAgain
 	case d.parent.state == absent && is(zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: the ACL of this client's nodes excludes this client: WithACL does not fit its credentials", zkconn.ErrDenied))
-	case d.parent.state == ours && op == 0 && is(zk.ErrNoNode):
+	case d.parent.state == present && op == 0 && is(zk.ErrNoNode):
 		if d.parent.generation == j.read {
 			j.anchorless = j.read
 		}
@@ -241,7 +242,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	case is(zk.ErrNoNode), is(zk.ErrNodeExists), is(zk.ErrBadVersion):
 		j.lock.believe(parent{state: unknown})
 		return zkconn.ErrAgain
-	case op == last && d.parent.state == ours && is(zk.ErrNoAuth):
+	case op == last && d.parent.state == present && is(zk.ErrNoAuth):
 		j.lock.believe(parent{state: unwritable})
 		return zkconn.ErrAgain
 	case is(zk.ErrNoAuth) && op > d.at:
@@ -260,9 +261,10 @@ func (c *contender) spent(ctx context.Context) error {
 	return zkconn.ErrAgain
 }
 
-// rollover waits until a parent whose counter is at its end has been deleted, so that it begins
-// at 0 again. The contender's own entry leaves first. A try deletes an empty parent, and otherwise
-// fails at once.
+// rollover waits until a parent whose counter is at its end has been deleted: the next parent
+// counts from 0 again. The contender's entry e leaves first; nil: it has none. If there are no
+// contenders, rollover deletes the parent. A try does not wait: if there are contenders, or the
+// first attempt to delete the parent changes nothing, it fails with a Blocked.
 func (c *contender) rollover(ctx context.Context, e *Entry) error {
 	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
 	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {
@@ -290,7 +292,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 			if err := c.deleteSpentParent(ctx, c.parent, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
-		} else if err := c.purgeFrom(ctx, names); err != nil {
+		} else if err := c.purgeAmong(ctx, names); err != nil {
 			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
 		}
 		if c.trying {

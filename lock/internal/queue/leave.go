@@ -31,18 +31,18 @@ type exit struct {
 func (q *Queue) exitOf(e *Entry) *exit {
 	x := &exit{Queue: q, e: e, lock: q.open(e.Lock(), e.keepParent)}
 	if e.generated && e.Kind != znode.Semaphore {
-		x.lock.recall(parent{state: ours, kind: e.Kind, generation: e.generation(), adopted: e.adopted})
+		x.lock.recall(parent{state: present, kind: e.Kind, generation: e.generation(), adopted: e.adopted})
 	}
 	x.version, x.acknowledged, x.pending = e.LastWrite()
 	x.deletesParent = q.deletesParentOnLeave(e, x.lock)
 	return x
 }
 
-// Leave deletes the entry's node. It also deletes the anchor and the parent if no other contender
-// is there and the lock is not in frequent use. It retries over reconnects until ctx ends. It
-// fails with ErrRemoved if the node was already gone, and with ErrTaken if another client has
-// written it; then it changes nothing. A missing node is a success if a reply of ours was lost,
-// or if the lease has ended since. It is a failure if the lease may have ended before the unlock.
+// Leave deletes the entry's node. It also deletes the anchor and the parent, see
+// deletesParentOnLeave. It retries over reconnects until ctx ends. It fails with ErrRemoved if the
+// node was already gone, and with ErrTaken if another client has written the node, which then
+// stays. A missing node is a success if the reply to an earlier attempt was lost, or if the lease
+// has ended since the unlock. It is a failure if the lease may have ended before the unlock.
 func (q *Queue) Leave(ctx context.Context, e *Entry) error {
 	x := q.exitOf(e)
 	defer q.close(x.lock)
@@ -76,25 +76,26 @@ func (x *exit) attempt(ctx context.Context) error {
 	return x.refused(ctx, err)
 }
 
-// refused handles the error of an attempt.
+// refused handles the error of an attempt, and returns the error for Retry.
 func (x *exit) refused(ctx context.Context, err error) error {
 	op, cause := zkconn.RefusedOp(err)
 	switch {
 	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
 		x.tried = true
 		return err
-	case op > 0: // another contender is there, or the parent is not ours to delete
+	case op > 0: // another contender has joined, or an ACL forbids to delete the parent
 		x.deletesParent = false
 		x.lock.sawOthers(true)
 		return zkconn.ErrAgain
 	case op == 0:
-		return x.resolveDelete(ctx, cause)
+		return x.deleteRefused(ctx, cause)
 	}
 	return err
 }
 
-// resolveDelete handles a refusal to delete the entry.
-func (x *exit) resolveDelete(ctx context.Context, cause error) error {
+// deleteRefused handles the server's refusal to delete the entry, and returns the error for Retry.
+// If the version was wrong, it reads the node to learn the version and which client wrote it.
+func (x *exit) deleteRefused(ctx context.Context, cause error) error {
 	switch {
 	case errors.Is(cause, zk.ErrNoNode) && !x.e.Lapsed() && (x.tried || x.e.IsOver()):
 		x.deletesParent = false
@@ -124,10 +125,10 @@ func (x *exit) resolveDelete(ctx context.Context, cause error) error {
 	return zkconn.ErrAgain
 }
 
-// gone is called when the entry has gone. If the parent may be empty now, it is deleted a second
+// gone records that the entry has left. If the parent may be empty now, it is deleted a second
 // later, unless the lock is used again.
 func (x *exit) gone() {
-	x.lock.left(x.Clock.Mono())
+	x.lock.noteLeft(x.Clock.Mono())
 	if x.deletesParent {
 		x.lock.believe(parent{})
 		x.owe(x.e.parent(), true) // only to remember for a second that the lock was used
@@ -136,8 +137,8 @@ func (x *exit) gone() {
 	x.owe(x.e.parent(), x.e.keepParent && !x.e.Name().Overflowed())
 }
 
-// CheckParentLater is called when another client has removed or written an entry of ours: the
-// parent may now be empty.
+// CheckParentLater makes the client delete the entry's parent, about a second later, if the parent
+// is empty then. It is for an entry that another client has deleted or written.
 func (q *Queue) CheckParentLater(e *Entry) { q.owe(e.parent(), e.keepParent) }
 
 // LeaveAll lets entries of different locks leave, in one transaction if possible. It returns the
@@ -158,8 +159,9 @@ func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 }
 
 // leaveTogether deletes entries in one transaction, with the parents of lone entries. It returns
-// the entries that must leave one by one, because one was refused or the outcome is unknown. If a
-// parent is refused, all parents are left for later: it is probably not the only one.
+// the entries that must leave one by one: each entry that the server refused to delete, or all
+// remaining ones after any other failure. If the server refuses to delete a parent, all parents are
+// left for later: most likely several have new contenders.
 func (q *Queue) leaveTogether(ctx context.Context, all []*exit) (apart []*exit) {
 	left := slices.Clone(all)
 	for len(left) > 0 {
@@ -203,15 +205,15 @@ const (
 	removeWorkers = 8   // transactions under way at once
 )
 
-// removals are ended entries whose nodes are deleted in the background.
+// removals has the ended entries whose nodes are to be deleted in the background.
 type removals struct {
 	mu      sync.Mutex
-	waiting []*Entry
+	queued  []*Entry
 	workers int
 }
 
-// Remove deletes the node of an ended entry in the background. Many at once share transactions.
-// Close waits for them.
+// Remove deletes the node of an ended entry in the background. Entries that are removed at the same
+// time share transactions. The client's Close waits for the deletion.
 func (q *Queue) Remove(e *Entry) {
 	if !q.Tasks.Enter() {
 		return
@@ -219,22 +221,23 @@ func (q *Queue) Remove(e *Entry) {
 	r := &q.removals
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting = append(r.waiting, e)
+	r.queued = append(r.queued, e)
 	if r.workers < removeWorkers {
 		r.workers++
-		go q.remove()
+		go q.removeQueued()
 	}
 }
 
-// remove deletes the waiting entries until none is left.
-func (q *Queue) remove() {
+// removeQueued is one worker of q.removals: it deletes the queued nodes, in batches, and returns
+// when none is queued.
+func (q *Queue) removeQueued() {
 	r := &q.removals
 	for {
 		r.mu.Lock()
-		n := min(len(r.waiting), removeBatch)
-		batch := r.waiting[:n:n]
-		if r.waiting = r.waiting[n:]; n == 0 {
-			r.waiting = nil
+		n := min(len(r.queued), removeBatch)
+		batch := r.queued[:n:n]
+		if r.queued = r.queued[n:]; n == 0 {
+			r.queued = nil
 			r.workers--
 		}
 		r.mu.Unlock()
@@ -267,8 +270,8 @@ func (q *Queue) remove() {
 	}
 }
 
-// remove deletes the node of an entry, and logs a warning if that fails. If another client has
-// removed or written the node, it checks the parent later; a removed node is a success.
+// remove deletes the node of an entry. If another client has deleted the node, that is a success.
+// Any other failure is logged as a warning. In both cases the parent is checked later.
 func (x *exit) remove() {
 	ctx, cancel := context.WithTimeout(context.Background(), x.e.patience())
 	defer cancel()
@@ -286,8 +289,8 @@ func (x *exit) remove() {
 	}
 }
 
-// removeIfBroken handles an entry that another client has written. If that was a force-release,
-// which waits for the deletion, it deletes the node.
+// removeIfBroken reads, in the background, an entry that another client has written. If that was a
+// force-release, which waits for the deletion, it deletes the node.
 func (q *Queue) removeIfBroken(e *Entry) {
 	ok := q.Tasks.Go(func() {
 		defer q.CheckParentLater(e)
@@ -317,5 +320,5 @@ func (q *Queue) removeIfBroken(e *Entry) {
 	}
 }
 
-// usedAgain is the time after its last use for which a lock's parent stays.
+// usedAgain is the time for which a lock's parent stays after the lock's last use.
 const usedAgain = time.Second

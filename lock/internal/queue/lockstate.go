@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// lockState is what this process knows of one lock: its belief about the parent, whether the next
-// release may delete that, and the places of its goroutines. It exists while it is in use, and for
-// a second after the last entry has left.
+// lockState is what this client knows of one lock: its belief about the parent, whether the next
+// release may delete the parent, and the places of its goroutines. It exists while it is in use,
+// and for about a second after the last entry has left.
 type lockState struct {
 	name string
 
 	mu       sync.Mutex
 	parent   parent
-	lastLeft time.Duration // monotonic time at which our last entry left; 0: never
+	lastLeft time.Duration // monotonic time at which this client's last entry left; 0: never
 	others   bool          // other contenders were seen
 	places   places
 	bargers  int    // barging goroutines that wait without a place
-	soleHold *Entry // entry of one goroutine without local waiters, which needs no place; nil: none
+	soleHold *Entry // held entry that has no place, see dropPlace; nil: none
 
-	// The queue's mutex guards these two.
+	// The queue's mutex guards users and watchers.
 	users    int // calls of open without a close
 	watchers int // users that only watch
 }
 
-// open returns the state of a lock; return it with close. A kept parent probably exists, so it is
-// read first.
+// open returns the state of a lock, with one more user. The caller must close it. With keepParent
+// the parent probably exists, so a join with a new state first reads it.
 func (q *Queue) open(lock string, keepParent bool) *lockState {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -43,7 +43,7 @@ func (q *Queue) open(lock string, keepParent bool) *lockState {
 	return s
 }
 
-// close returns a lock's state. An unused state is forgotten.
+// close takes one user from a lock's state. A state without users is forgotten.
 func (q *Queue) close(s *lockState) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,22 +63,20 @@ func (q *Queue) ServersReset() {
 	}
 }
 
-// believed returns the belief about the parent.
 func (s *lockState) believed() parent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parent
 }
 
-// believe sets the belief about the parent, after a reply has shown it.
 func (s *lockState) believe(p parent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parent = p
 }
 
-// recall restores the belief about the parent from an entry's join, if that was forgotten while
-// the entry was held.
+// recall sets the belief that an entry's join had about the parent, if the lock state has lost it
+// while the entry was held.
 func (s *lockState) recall(p parent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,30 +85,30 @@ func (s *lockState) recall(p parent) {
 	}
 }
 
-// sawOthers records whether there are other contenders.
+// sawOthers records whether there are contenders besides this client's own entry.
 func (s *lockState) sawOthers(others bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.others = others
 }
 
-// left records the time at which an entry of ours has left.
-func (s *lockState) left(now time.Duration) {
+// noteLeft records now as the time at which this client's last entry has left the lock.
+func (s *lockState) noteLeft(now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastLeft = now
 }
 
-// stays reports whether the parent stays when an entry leaves: the lock is in frequent use, or
-// there are other contenders.
+// stays reports whether the parent stays when an entry leaves: there are other contenders, or
+// another entry of this client has left less than usedAgain ago.
 func (s *lockState) stays(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
 }
 
-// barged reports whether barging goroutines wait for the lock: without a place in its queue, no
-// watch shows them. s.mu is held.
+// barged reports whether barging goroutines of this client wait for the lock. They have no entries,
+// so no watch shows them. s.mu is held.
 func (s *lockState) barged() bool {
 	return s.bargers > 0 || slices.ContainsFunc(s.places.all(), func(p *placed) bool { return p.like.Barging && p.Waiting() > 0 })
 }
@@ -162,7 +160,6 @@ func (s *places) remove(p *placed) bool {
 	return true
 }
 
-// all returns all places.
 func (s *places) all() []*placed {
 	all := slices.Collect(maps.Values(s.more))
 	if s.one != nil {

@@ -12,20 +12,21 @@ import (
 
 // Other contenders matter to a place while a goroutine waits for an entry that another goroutine
 // holds, and while an unused entry is kept (a cached lease). A watch on the parent's children fires
-// when another contender comes, of any library. Then the first local waiter joins while the entry
-// is still held: behind that contender, even if it has waited for longer, but ahead of all that
-// come later. A cached lease leaves at once; if it is in use again, at its unlock. Safety does not
-// depend on the watch.
+// when another contender joins, of any library. Then the first local waiter joins while the entry
+// is still held: behind that contender, even if the local waiter has waited for longer, but ahead
+// of all contenders that join later. A cached lease leaves at once; if it is in use again, at its
+// unlock. Safety does not depend on the watch.
 
-// listAfter is the shortest time for which goroutines wait before the contenders are listed.
+// listAfter is the shortest time from the begin of followOthers to its first list, unless unused
+// entries are cached.
 const listAfter = 5 * time.Millisecond
 
-// listMost is the longest time between two lists while the children change again and again, but
-// not the contenders: locks with longer names come and go below the same node. So a cached lease
-// may leave that much later.
+// listMost is the longest pause before a list while the children change again and again, but not
+// the number of contenders: locks with longer names are made and deleted below the same node. So a
+// cached lease may leave that much later.
 const listMost = 100 * time.Millisecond
 
-// watchOthers starts a goroutine that looks for other contenders, if they matter; lock.mu is held.
+// watchOthers starts followOthers if other contenders matter and it does not run; lock.mu is held.
 func (p *placed) watchOthers() {
 	if !p.watching && p.queue.Closing.Err() == nil && p.othersMatter() {
 		p.watching = p.queue.Tasks.Go(p.followOthers)
@@ -39,12 +40,12 @@ func (p *placed) othersMatter() bool {
 	return kept || p.CountDue() || p.watching && p.Idle > 0 && p.Entries() > 0
 }
 
-// followOthers lists the contenders, and again after each change, until there are others or they
-// do not matter any more.
+// followOthers lists the contenders, and again after each change, until it finds other contenders
+// or they do not matter any more.
 func (p *placed) followOthers() {
 	q, path := p.queue, p.queue.Path(p.like.Lock)
-	// The first list for waiters comes before their window ends. It has no watch, which would be
-	// of no use if there are others.
+	// The first list for waiters is made before their window ends. It has no watch, which would be
+	// of no use if there are other contenders.
 	wait, watch := max(p.Window/2, listAfter), false
 	if p.Idle > 0 {
 		wait, watch = 0, true
@@ -64,11 +65,11 @@ func (p *placed) followOthers() {
 		} else {
 			children, stat, err = q.Conn.Children(q.Closing, path)
 		}
-		contenders := math.MaxInt // after an error there may be others
+		contenders := math.MaxInt // after an error there may be other contenders
 		if err == nil {
 			contenders = countContenders(children, stat)
 		}
-		if contenders > max(own, p.entries()) { // own entries may have come or left since the list
+		if contenders > max(own, p.entries()) { // own entries may have joined or left since the list
 			p.foundOthers()
 			return
 		}
@@ -86,9 +87,10 @@ func (p *placed) followOthers() {
 	}
 }
 
-// listDue waits until the contenders must be listed: for that time, or until a watch fires. It
-// returns false if others do not matter any more, which it checks at ever longer intervals. A
-// cached lease that was unused for long enough, or whose client closes, is released.
+// listDue waits until the contenders must be listed: for the time wait, or until a watch fires. It
+// returns false if other contenders do not matter any more, which it checks at growing intervals of
+// up to a second. It releases a cached lease that was unused for the time Idle, or whose client
+// closes.
 func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) bool {
 	q := p.queue
 	list := time.NewTimer(wait)
@@ -136,7 +138,8 @@ func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) b
 	}
 }
 
-// foundOthers ends the search: the first local waiter joins, and a cached lease is released.
+// foundOthers handles the sight of other contenders: the first local waiter joins, and a cached
+// lease is released.
 func (p *placed) foundOthers() {
 	p.lock.mu.Lock()
 	e, unused := p.Kept()
@@ -171,8 +174,8 @@ func countContenders(children []string, stat *zk.Stat) int {
 	return len(znode.Contenders(children))
 }
 
-// readRoom reads the number of a semaphore's permits, and watches it if told to. Without this, a
-// client whose entries hold all permits would not learn of added ones.
+// readRoom reads the number of a semaphore's permits, and with watch returns a watch on it. Without
+// this, a client whose entries hold all permits would not learn of added permits.
 func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 	if p.like.Kind != znode.Semaphore {
 		return nil
@@ -188,15 +191,16 @@ func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 	return resized
 }
 
-// endUnused releases an entry that no goroutine has. If the entry was lost, Changed has handled
-// it.
+// endUnused withdraws an entry that no goroutine has. If the entry was lost, Changed has handled
+// that.
 func (q *Queue) endUnused(e *Entry) {
 	if e.Withdraw() {
 		q.Remove(e)
 	}
 }
 
-// dropKept releases this client's cached leases at the lock, for a request that does not wait.
+// dropKept releases this client's cached leases at the lock, because they would be in the way of
+// another request of this client.
 func (q *Queue) dropKept(s *lockState) {
 	s.mu.Lock()
 	var all []*Entry

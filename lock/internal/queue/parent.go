@@ -17,8 +17,8 @@ type belief uint8
 const (
 	absent     belief = iota // there is no parent: the join creates it
 	unknown                  // the parent must be read
-	ours                     // there is a parent, with the anchor of its generation
-	unwritable               // there is a parent that we may not write: each join lists
+	present                  // there is a parent, with the anchor of its generation
+	unwritable               // there is a parent that this client may not write: each join lists
 )
 
 // parent is a client's belief about a lock's parent. The server checks it: a join with a wrong
@@ -28,7 +28,7 @@ type parent struct {
 	kind       znode.Kind
 	generation string
 	adopted    bool
-	unproven   bool // adopted, and we do not know yet whether its ACL lets us delete entries
+	unproven   bool // adopted, and it is not known yet whether its ACL lets this client delete entries
 
 	// Only for a semaphore: the data of the anchor, and its version.
 	anchor        permits
@@ -44,16 +44,16 @@ func (p permits) data() znode.AnchorData {
 
 func (p permits) capacity() int32 { return p.data().Capacity() }
 
-// data returns the data of the parent.
 func (p *parent) data() []byte {
 	return znode.Parent{Kind: p.kind, Generation: p.generation, Adopted: p.adopted}.Encode()
 }
 
-// anchorPath returns the path of the anchor of that generation.
 func anchorPath(parent, generation string) string { return parent + "/" + znode.Anchor(generation) }
 
-// readParent reads the parent, and the anchor of a semaphore. It returns an error if the parent
-// is not usable for us. A parent without a generation or an anchor stays unknown, to be adopted.
+// readParent reads the parent, and the anchor of a semaphore. It returns what it has read, and
+// records that as the belief if the parent is absent or present. A parent without a generation, or a
+// semaphore's without the anchor, is unknown: the next join adopts it. The error says why this
+// contender cannot use the parent.
 func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 	for again := false; ; again = true {
 		n, err := c.Conn.Get(ctx, c.parent)
@@ -70,7 +70,7 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 		if err != nil {
 			return p, err
 		}
-		p = parent{state: ours, kind: c.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted}
+		p = parent{state: present, kind: c.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted}
 		if data.Generation == "" {
 			return parent{state: unknown}, nil
 		}
@@ -81,7 +81,7 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 				return p, err
 			case gone && again:
 				return parent{state: unknown}, nil
-			case gone: // perhaps the parent was created anew between the two reads
+			case gone: // perhaps the parent was deleted and created again between the two reads
 				continue
 			}
 		}
@@ -124,7 +124,8 @@ func (c *contender) fits(p permits) bool {
 	return c.Kind != znode.Semaphore || c.attaches || c.Capacity == p.made || c.Capacity == p.capacity()
 }
 
-// check returns the data of a parent, and an error if the parent is not usable for us.
+// check decodes the data of a parent. The generation of an ancestor of locks is "". The error says
+// why this contender cannot use the parent.
 func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
 	if n.Stat.EphemeralOwner != 0 {
 		return znode.Parent{}, fmt.Errorf("%w: %s is an ephemeral node", ErrForeign, c.parent)
@@ -146,8 +147,9 @@ func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
 }
 
 // adopt turns a node without a generation or an anchor into a lock's parent: an empty node, as
-// zk.Lock, Curator and kazoo create, or an ancestor of ours. The entry below it proves that it is
-// still the same node.
+// zk.Lock, Curator and kazoo create, or an ancestor of locks that Holdfast made. The transaction
+// checks the entry below the node, which proves that it is still the same node. If the entry has
+// gone, or an ACL forbids the writes, adopt corrects the belief and returns nil.
 func (c *contender) adopt(ctx context.Context, e *Entry) error {
 	return c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		n, err := c.Conn.GetSynced(ctx, c.parent)
@@ -168,7 +170,7 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 				return err
 			}
 		}
-		p := parent{state: ours, kind: c.Kind, generation: c.NewID(), adopted: data.Adopted || len(n.Data) == 0}
+		p := parent{state: present, kind: c.Kind, generation: c.NewID(), adopted: data.Adopted || len(n.Data) == 0}
 		if c.Kind == znode.Semaphore {
 			p.anchor.made = c.Capacity
 		}
@@ -192,7 +194,7 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 	})
 }
 
-// makeAncestors creates the missing nodes above path, each marked as ours.
+// makeAncestors creates the missing nodes above path, each marked as a node of Holdfast.
 func (q *Queue) makeAncestors(ctx context.Context, path string) error {
 	for i := 1; i < len(path); i++ {
 		if path[i] != '/' {

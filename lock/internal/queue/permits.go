@@ -171,7 +171,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 // listHolders makes a waiter list that is probably the first one. If there may be many holders, it
 // lists itself, and waits for a change of the children.
 func (w *waiter) listHolders(ctx context.Context) error {
-	if p := w.lock.believed(); p.state == ours && p.anchor.capacity() > fewHolders {
+	if p := w.lock.believed(); p.state == present && p.anchor.capacity() > fewHolders {
 		return w.followChildren(ctx)
 	}
 	w.p = position{}
@@ -272,7 +272,7 @@ func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	if err := w.purgeFrom(ctx, w.sample(names)); err != nil {
+	if err := w.purgeAmong(ctx, w.sample(names)); err != nil {
 		return w.notPurged(ctx, err)
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// placed is this process's place (package place) for requests of one likeness, with its joins. The
-// lock state guards it. It exists while it is used.
+// placed is this client's place (package place) in the queue of a lock, for requests of one
+// likeness. lock.mu guards it. It exists while it is used.
 type placed struct {
 	place.Place[*Entry]
 	queue   *Queue
@@ -22,16 +22,16 @@ type placed struct {
 	waitsBy string   // path of the entry that this join waits with; "": it has none
 	ahead   int      // entries ahead of that entry when the wait began
 
-	watching  bool          // a goroutine looks for other contenders
+	watching  bool          // followOthers runs
 	keptSince time.Duration // monotonic time from which the cached lease is unused
 }
 
 // errUnwanted ends a join that no goroutine waits for any more.
 var errUnwanted = errors.New("no goroutine waits for the lock any more")
 
-// takePlace enters a waiter. It returns the entry if the waiter gets one at once. If inline is
-// set and the waiter needs a join that serves no other waiter, it returns that join for the
-// caller to run.
+// takePlace adds a waiter to the place of its request. It returns an entry if the waiter gets it at
+// once. If inline is set and the waiter needs a join that serves no other waiter, it returns that
+// join for the caller to run.
 func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -68,7 +68,8 @@ func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, 
 	}
 }
 
-// placeFor returns the place of a request; s.mu is held. A place keeps the state open.
+// placeFor returns the place of a request, and makes it if there is none; s.mu is held. A place
+// keeps the state open.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 	if p := s.places.find(r.likeness()); p != nil {
 		return p
@@ -115,7 +116,8 @@ func (p *placed) aheadOf(i, first int) int {
 	return first + i
 }
 
-// inTheWay returns the contender that the place waits for; lock.mu is held.
+// inTheWay returns the contender that the place's waiters wait for: the one in the way of a join,
+// or an entry that the place itself holds; nil if there is neither. lock.mu is held.
 func (p *placed) inTheWay() *Blocked {
 	e, held := p.Holder()
 	if p.blocker != nil || !held {
@@ -142,7 +144,8 @@ func (p *placed) giveUp(ctx context.Context, w *place.Waiter[*Entry]) error {
 	return p.queue.gaveUp(ctx, inTheWay)
 }
 
-// giveBack unlocks an entry that a goroutine has got and no longer wants.
+// giveBack unlocks an entry that was granted to a goroutine which has given up, and hands it off or
+// deletes it.
 func (q *Queue) giveBack(e *Entry) {
 	if last, _ := e.Unlock(); last && !q.HandOff(e) {
 		q.HandoffFailed(e)
@@ -150,7 +153,8 @@ func (q *Queue) giveBack(e *Entry) {
 	}
 }
 
-// grant gives an entry to a waiter. It fails if the entry has ended. lock.mu is held.
+// grant turns an entry into the hold of a waiter's request. It fails if the entry has ended. lock.mu
+// is held.
 func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
@@ -164,7 +168,8 @@ func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 	return nil
 }
 
-// begin starts a join; lock.mu is held. from, how and use are for [contender.from] and the hold.
+// begin starts a join; lock.mu is held. from and how are arguments of [contender.from]; use is that
+// of the hold.
 func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
 	ctx, cancel := context.WithCancelCause(p.queue.Closing)
 	j := &place.Join{Cancel: func() { cancel(errUnwanted) }, Use: use}
@@ -199,7 +204,8 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how place
 	p.arrived(j, e, err)
 }
 
-// waits reports for all waiters that they wait with that entry, and how many entries are ahead.
+// waits reports for each waiter that it waits with that entry, and how many contenders are ahead of
+// it. It reports an entry once.
 func (p *placed) waits(entry string, ahead int) {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
@@ -214,7 +220,7 @@ func (p *placed) waits(entry string, ahead int) {
 }
 
 // from returns the entry that a join begins with, and its position; nil if it begins without one.
-// how says what becomes of the entry before: the join takes it, continues it, or exchanges it.
+// before is an entry of this client. how says whether the join takes, continues or exchanges it.
 func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e *Entry, p position, err error) {
 	switch how {
 	case place.Take:
@@ -235,7 +241,8 @@ func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e 
 	return nil, position{}, nil
 }
 
-// arrived handles the end of a join: its entry's turn has come, or the join has failed.
+// arrived handles the end of a join: the turn of its entry has come, or it has failed with err. All
+// waiters of the place get the error, unless it is errUnwanted.
 func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 	p.lock.mu.Lock()
 	p.End(j)
@@ -248,7 +255,7 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 			w.Served <- place.Turn[*Entry]{Err: err}
 		}
 	default:
-		if unwanted = !p.serve(e, j.Use); waited { // other contenders may wait behind our entry
+		if unwanted = !p.serve(e, j.Use); waited { // other contenders may wait behind the entry
 			p.Contended()
 		}
 	}
@@ -279,7 +286,7 @@ func (p *placed) serve(e *Entry, use place.Use) bool {
 }
 
 // goOn brings the place up to date after a change: it starts the joins that are needed, watches for
-// other contenders, and drops a place that is not needed. lock.mu is held.
+// other contenders if they matter, and drops a place that is not needed. lock.mu is held.
 func (p *placed) goOn() {
 	for p.NeedsJoin() {
 		p.begin(nil, place.Enter, place.Use{})

@@ -13,16 +13,16 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// purgeBytes limits the size of a transaction that deletes expired entries. Every server accepts
-// that much.
+// purgeBytes limits the size of a transaction that deletes expired entries, in bytes. Every server
+// accepts that much.
 const purgeBytes = 16 << 10
 
 // purgeBatch returns the largest number of expired entries that one transaction deletes.
 func (c *contender) purgeBatch() int { return purgeBytes / (len(c.parent) + 100) }
 
-// purge lists once, deletes the run of expired entries next ahead, and sets our new position.
-// After an outage of this client all other entries look expired, so it first renews its own
-// entry.
+// purge lists once, deletes the expired entries that are next ahead of this waiter's, and sets the
+// waiter's position; the zero value if it is unknown. After an outage of this client all other
+// entries look expired, so purge then only renews the waiter's own entry.
 func (w *waiter) purge(ctx context.Context) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
@@ -51,7 +51,7 @@ func (w *waiter) purge(ctx context.Context) error {
 		names, self = slices.Delete(names, ahead, ahead+1), self-1
 	}
 	w.p = position{}
-	if err := w.purgeAll(ctx, dead); err != nil {
+	if err := w.deleteExpired(ctx, dead); err != nil {
 		return w.notPurged(ctx, err)
 	}
 	if w.Kind != znode.Semaphore && settled() {
@@ -60,7 +60,8 @@ func (w *waiter) purge(ctx context.Context) error {
 	return nil
 }
 
-// nextAhead returns the index of the nearest contender that the one at self waits for.
+// nextAhead returns the index of the nearest contender that the one at self waits for; negative if
+// there is none.
 func (w *waiter) nextAhead(names []znode.Name, self int) int {
 	if w.Kind == znode.Semaphore {
 		return self - 1
@@ -68,20 +69,21 @@ func (w *waiter) nextAhead(names []znode.Name, self int) int {
 	return znode.WaitsFor(names, self, w.rules(0))
 }
 
-// purgeOne deletes one expired entry.
+// purgeOne deletes one expired entry. After an outage it only renews the waiter's own entry.
 func (w *waiter) purgeOne(ctx context.Context, s *sighting) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
 	w.p = position{}
-	if err := w.purgeAll(ctx, []*sighting{s}); err != nil {
+	if err := w.deleteExpired(ctx, []*sighting{s}); err != nil {
 		return w.notPurged(ctx, err)
 	}
 	return nil
 }
 
-// notPurged handles the error of a purge. It waits for a moment: another client may have the
-// permission, or was quicker, or the connection has failed. A try fails instead.
+// notPurged handles the error of a purge. If the purge was denied, a try returns err, and a waiter
+// pauses for pollEvery, because another client may be allowed to purge. After any other error it
+// pauses for 50 ms; the caller then reads again.
 func (w *waiter) notPurged(ctx context.Context, err error) error {
 	denied := errors.Is(err, zkconn.ErrDenied) || errors.Is(err, ErrForeign)
 	switch {
@@ -94,8 +96,9 @@ func (w *waiter) notPurged(ctx context.Context, err error) error {
 	return w.e.Pause(ctx, 50*time.Millisecond)
 }
 
-// purgeAll deletes expired entries in one transaction, each on the version that was judged.
-func (c *contender) purgeAll(ctx context.Context, dead []*sighting) error {
+// deleteExpired deletes expired entries in one transaction, each on the version that was judged. It
+// reports each to the log and to Options.Purged.
+func (c *contender) deleteExpired(ctx context.Context, dead []*sighting) error {
 	if len(dead) == 0 {
 		return nil
 	}
@@ -124,8 +127,9 @@ func (c *contender) purgeAll(ctx context.Context, dead []*sighting) error {
 	return nil
 }
 
-// purgeFrom deletes the expired ones among the contenders, for a client without an entry.
-func (c *contender) purgeFrom(ctx context.Context, names []znode.Name) error {
+// purgeAmong deletes the expired entries among the given contenders. It judges at most purgeBatch
+// of them. It gets missing proofs by samples, so the contender needs no entry.
+func (c *contender) purgeAmong(ctx context.Context, names []znode.Name) error {
 	var dead []*sighting
 	for _, n := range names[:min(len(names), c.purgeBatch())] {
 		s, err := c.assess(ctx, n, nil, false, c.byClock)
@@ -136,5 +140,5 @@ func (c *contender) purgeFrom(ctx context.Context, names []znode.Name) error {
 			dead = append(dead, s)
 		}
 	}
-	return c.purgeAll(ctx, dead)
+	return c.deleteExpired(ctx, dead)
 }

@@ -22,7 +22,7 @@ import (
 
 // Reasons why a lock cannot be acquired. Package lock exports them.
 var (
-	// ErrForeign: the path holds a znode that Holdfast did not create, or cannot have children.
+	// ErrForeign: Holdfast did not create the znode at the path, or the znode cannot have children.
 	ErrForeign = errors.New("path holds a znode that Holdfast did not create")
 	// ErrKind: the name belongs to another kind of lock.
 	ErrKind = errors.New("lock is of another kind")
@@ -53,12 +53,12 @@ type Queue struct {
 // Options has the parts and settings of a queue.
 type Options struct {
 	Conn   *zkconn.Conn   // sends all requests
-	Clock  *clock.Clock   // judges the entries of other clients
-	Keeper *lease.Keeper  // renews our own entries
+	Clock  *clock.Clock   // ensemble time, for verdicts on other contenders' entries
+	Keeper *lease.Keeper  // renews this client's entries
 	Log    zerolog.Logger // receives purges and problems
-	Tasks  *zkconn.Group  // counts background work; Close waits for it
+	Tasks  *zkconn.Group  // counts background work; the client's Close waits for it
 
-	Closing       context.Context // ends when the client closes; its cause is the error of calls
+	Closing       context.Context // ends when the client closes; its cause is the error of calls that still wait
 	Root          string          // path below which the locks are
 	ACL           []zk.ACL        // ACL of created nodes
 	UnlockTimeout time.Duration   // a clean-up is retried for this long after the entry has expired
@@ -67,9 +67,9 @@ type Options struct {
 	// Waits is called when a request has to wait. entry is the path of the entry that it waits
 	// with; "": none so far. ahead is the number of contenders ahead; 0: unknown.
 	Waits func(values context.Context, r *Request, entry string, ahead int)
-	// LossOf returns the error of a lost hold. Observe receives each change of an entry's life,
-	// see [lease.Owner]. Purged receives each expired entry that this client deletes, and the
-	// request that did so. None of them may block.
+	// LossOf returns the error of a lost hold. Observe receives each change of an entry, see
+	// [lease.Owner]. Purged receives the path of each expired entry that this client deletes, and
+	// the request that did so. The three functions must not block.
 	LossOf  func(e *Entry, why error) error
 	Observe func(e *Entry, c lease.Change)
 	Purged  func(r *Request, path string)
@@ -77,7 +77,7 @@ type Options struct {
 	HandoffFailed func(e *Entry)
 }
 
-// New returns a queue.
+// New returns a queue without entries. It starts no goroutine.
 func New(o Options) *Queue {
 	q := &Queue{Options: o, locks: map[string]*lockState{}}
 	q.anchorACL = append(slices.Clone(o.ACL), zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"})
@@ -95,13 +95,12 @@ type Request struct {
 	Priority   int32           // election (a Mutex): priority of the candidate; 0: no election
 	Terms      lease.Terms     // conditions of its entry
 	KeepParent bool            // the parent stays when the last entry leaves
-	Barging    bool            // it takes the lock when that is free, without a place in the queue
-	Window     time.Duration   // time of local handoffs while others wait
-	Idle       time.Duration   // time for which an unused entry is kept; 0: not kept
+	Barging    bool            // it waits without an entry, and joins when the lock is free
+	Window     time.Duration   // time after a grant for local handoffs while other clients wait
+	Idle       time.Duration   // time for which an unused entry is cached; 0: not cached
 	Values     context.Context // its values go into the hold's context
 }
 
-// rules returns the rules for the admission of contenders.
 func (r *Request) rules(capacity int32) znode.Rules {
 	return znode.Rules{Kind: r.Kind, Capacity: capacity}
 }
@@ -118,10 +117,10 @@ func (r *Request) prefix(tag string) string {
 	return znode.Prefix(tag, r.Role)
 }
 
-// Blocked is an error with the contender in the way.
+// Blocked is an error that names the contender in the way of a request.
 type Blocked struct {
-	Path  string       // path of its entry; if none is known, of the lock
-	Entry *znode.Entry // its entry as it was read; nil: not read
+	Path  string       // path of the contender's entry; if none is known, of the lock
+	Entry *znode.Entry // the contender's entry as it was read; nil: not read
 }
 
 func (b *Blocked) Error() string { return "in the way: " + b.Path }
@@ -132,11 +131,12 @@ func (q *Queue) Path(lock string) string { return q.Root + "/" + lock }
 // NewID returns a random id.
 func (q *Queue) NewID() string { return znode.FormatID(q.Random.Uint64()) }
 
-// Counts returns how often a contender queued again because its entry had gone, and how many
-// expired entries of others were deleted.
+// Counts returns two counts since New: how often a contender queued again because its entry had
+// gone, and how many expired entries this client has deleted.
 func (q *Queue) Counts() (requeued, purged uint64) { return q.requeued.Load(), q.purged.Load() }
 
-// Waiters returns the number of goroutines that wait for a lock, plus the cached leases.
+// Waiters returns the number of goroutines in a call that takes a lock, plus the number of cached
+// leases.
 func (q *Queue) Waiters() int {
 	q.mu.Lock()
 	states := slices.Collect(maps.Values(q.locks))
@@ -158,8 +158,8 @@ func (q *Queue) Waiters() int {
 // the node stays until it expires.
 func (q *Queue) LeftBehind() bool { return q.leftBehind.Load() }
 
-// noteLeftBehind records that a node is left to expire, unless the owner of the connection has
-// closed it.
+// noteLeftBehind records, once the client is closing, that a node is left to expire. It ignores
+// ErrClosed: then the owner of the connection has closed the connection.
 func (q *Queue) noteLeftBehind(why error) {
 	if q.Closing.Err() != nil && !errors.Is(why, zkconn.ErrClosed) {
 		q.leftBehind.Store(true)
@@ -170,17 +170,17 @@ func (q *Queue) noteLeftBehind(why error) {
 // UnlockTimeout longer than the entry needs to expire.
 func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
 
-// settled is the context of requests whose outcome is always awaited.
-var settled = zkconn.Uncancellable(context.Background())
+// untilAnswered is the context of requests whose outcome is awaited even if the caller gives up.
+var untilAnswered = zkconn.Uncancellable(context.Background())
 
 // send sends a transaction once there is a session. It returns when the outcome is known or the
-// connection has failed. The end of ctx only ends the wait for a session, so a goroutine always
-// waits for the outcome of a request.
+// connection has failed. The end of ctx only ends the wait for a session, not the wait for the
+// outcome.
 func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := q.Conn.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return q.Conn.Multi(settled, ops...)
+	return q.Conn.Multi(untilAnswered, ops...)
 }
 
 // pollEvery is the interval of reads of a node that cannot be watched.
@@ -189,14 +189,14 @@ const pollEvery = time.Second
 // readAgainAfter is the longest wait before a node is read again, because a watch can be lost.
 const readAgainAfter = time.Minute
 
-// contender is one request on its way through the queue of a lock.
+// contender is the state of one request that joins, waits, or watches the queue of a lock.
 type contender struct {
 	*Queue
 	Request
 	parent string // path of the lock
 	lock   *lockState
 
-	placed  *placed        // place that it joins for; nil: it joins for one caller
+	placed  *placed        // place that it joins for; nil: it joins for its caller alone
 	trying  bool           // it does not wait: the call is a try
 	blocker func(*Blocked) // receives the contender in the way
 	seen    *sighting      // the contender in the way of a try or a barging request; nil: none so far
@@ -221,7 +221,8 @@ func (q *Queue) newContender(r Request) *contender {
 func (c *contender) path(n znode.Name) string { return c.parent + "/" + n.Node }
 
 // list returns the lock's contenders in order; none if there is no parent. caughtUp asks the
-// server to catch up with the leader first. The lock state learns the result.
+// server to catch up with the leader first. list records in the lock state that there is no parent,
+// or whether there are several contenders.
 func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 	read := c.Conn.Children
 	if caughtUp {
@@ -242,8 +243,8 @@ func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, erro
 	return names, nil
 }
 
-// await waits for an event, for at most that long. It waits for readAgainAfter if that is shorter,
-// or if most is negative.
+// await waits for an event, but at most for the time most, and at most for readAgainAfter. If most
+// is negative, only readAgainAfter counts. It fails if ctx ends.
 func await(ctx context.Context, changed <-chan zk.Event, most time.Duration) error {
 	if most < 0 || most > readAgainAfter {
 		most = readAgainAfter

@@ -13,10 +13,10 @@ import (
 // errOvertaken says that another client has changed the number of permits meanwhile.
 var errOvertaken = errors.New("the number of permits has changed meanwhile")
 
-// Resize changes the number of a semaphore's permits while its parent exists. Added permits are
-// available at once. To remove permits it waits in the queue until they are free. Then it lowers
-// the number in the transaction that deletes its own entry. So a waiter behind that entry sees
-// the lower number once the entry has gone. It fails as Acquire does.
+// Resize changes the number of a semaphore's permits to the given one, as long as the semaphore's
+// parent exists. Added permits are available at once. To remove permits it waits in the queue until
+// they are free. Then it lowers the number in the transaction that deletes its own entry. So a
+// waiter behind that entry sees the lower number once the entry has gone. It fails as Acquire does.
 func (q *Queue) Resize(ctx context.Context, r Request, to int32) error {
 	_, err := q.byItself(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
 		for {
@@ -36,10 +36,10 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 		return err
 	}
 	now := c.Capacity
-	if known.state == ours {
+	if known.state == present {
 		now = known.anchor.capacity()
 	}
-	if to == now && known.state == ours {
+	if to == now && known.state == present {
 		return nil
 	}
 	c.Permits, c.resizing = max(1, now-to), now
@@ -58,17 +58,18 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	return err
 }
 
-// writeCapacity writes the number of permits, and deletes the entry that had waited for free
-// ones. It fails with errOvertaken if these are too few.
+// writeCapacity writes the number of permits, and deletes e in the same transaction. free is the
+// number of permits that e has waited for; 0: none. It fails with errOvertaken if more than free
+// permits would be removed, if e is not fresh any more, or if the parent is not usable.
 func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32) error {
 	return c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		p, err := c.readParent(ctx)
 		switch {
 		case err != nil:
 			return zkconn.Final(err)
-		case p.state != ours:
+		case p.state != present:
 			return zkconn.Final(errOvertaken)
-		case p.anchor.capacity() == to: // we wrote it and lost the reply, or another client wrote it
+		case p.anchor.capacity() == to: // an earlier attempt was applied, or another client wrote the number
 			return nil
 		case p.anchor.capacity()-to > free, to < p.anchor.capacity() && !e.Fresh(c.Conn.Session()):
 			return zkconn.Final(errOvertaken)
@@ -93,17 +94,18 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 	})
 }
 
-// readCapacity reads the number of permits, and sets a watch on it if asked to. Without an
-// anchor, for example after the parent has gone, the number is that of the request.
+// readCapacity reads the number of permits. With watch it also sets a watch on the number. Without
+// an anchor, for example after the parent has gone, the number is that of the request, and changed
+// is nil.
 func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int32, changed <-chan zk.Event, err error) {
 	for again := false; ; again = true {
 		p := c.lock.believed()
-		if p.state != ours || p.kind != c.Kind || again {
+		if p.state != present || p.kind != c.Kind || again {
 			if p, err = c.readParent(ctx); err != nil {
 				return 0, nil, err
 			}
 		}
-		if p.state != ours {
+		if p.state != present {
 			return c.Capacity, nil, nil
 		}
 		var n zkconn.Node

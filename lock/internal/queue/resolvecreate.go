@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of a search.
+// Limits of search.
 const (
 	searchAtOnce = 16  // records that are read concurrently
 	searchMost   = 256 // records that one search reads at most
@@ -50,8 +50,8 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, dr
 	return e, nil
 }
 
-// search looks for an entry that one of the drafts has created, among the youngest entries first.
-// It returns the entry and its draft, or nil.
+// search looks for an entry that one of the drafts has created, the youngest entries first. It reads
+// at most searchMost entries. It returns the entry and its draft, or nil if it finds none.
 func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.Entry, of *draft, err error) {
 	names, err := c.list(ctx, true)
 	if err != nil {
@@ -97,8 +97,8 @@ func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.E
 	return nil, nil, nil
 }
 
-// removeByAttempt deletes the entry that one of the drafts may have created. No goroutine waits for
-// it any more.
+// removeByAttempt searches for the entry that one of the drafts may have created, and deletes it. No
+// goroutine waits for that entry any more.
 func (c *contender) removeByAttempt(drafts []*draft) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
 	defer cancel()
@@ -120,8 +120,9 @@ func (c *contender) removeByAttempt(drafts []*draft) {
 // orphanTime is the time for which an orphan is remembered.
 const orphanTime = time.Hour
 
-// orphans are the attempts of entries that should not exist: the reply to their create was lost,
-// or they were found missing. If one appears, the client that sees it deletes it.
+// orphans are the attempts of entries of this client that should not exist: the reply to the create
+// was lost, or the entry was found missing. If this client later reads an entry of one of the
+// attempts, it deletes the entry.
 type orphans struct {
 	mu    sync.Mutex
 	since map[string]time.Duration // monotonic time at which each attempt was added
@@ -158,7 +159,7 @@ func (q *Queue) Orphans() int {
 	return len(q.orphans.since)
 }
 
-// removeOrphan deletes, in the background, an entry that should not exist.
+// removeOrphan deletes an entry, in the background, if its attempt is an orphan.
 func (c *contender) removeOrphan(e *znode.Entry) {
 	if e.Record.Attempt != "" && c.orphans.has(e.Record.Attempt) {
 		c.Remove(c.orphan(e.Node))

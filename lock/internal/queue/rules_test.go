@@ -55,7 +55,7 @@ func TestDraftIsNew(t *testing.T) {
 	c := &contender{Queue: q, Request: Request{Lock: "x", Kind: znode.Mutex}, parent: "/locks/x"}
 	attempts, generations := map[string]bool{}, map[string]bool{}
 	for range 3 {
-		for _, p := range []parent{{}, {state: ours, kind: znode.Mutex, generation: generation}, {state: unwritable}} {
+		for _, p := range []parent{{}, {state: present, kind: znode.Mutex, generation: generation}, {state: unwritable}} {
 			d := c.draft(p, clock.Instant{})
 			if attempts[znode.FormatID(d.attempt)] {
 				t.Errorf("the attempt %x comes again", d.attempt)
@@ -128,20 +128,20 @@ func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
 	}
 }
 
-// TestDeletionOf: only a parent that is empty, of Holdfast and not adopted is deleted, with its
-// anchor. If its counter is at its end, an adopted one is deleted too.
-func TestDeletionOf(t *testing.T) {
+// TestParentDeletion: an empty parent that Holdfast created is deleted with its anchor, an adopted one
+// only at the end of its counter. All other parents stay.
+func TestParentDeletion(t *testing.T) {
 	node := func(p znode.Parent, children int32) zkconn.Node {
 		return zkconn.Node{Data: p.Encode(), Stat: &zk.Stat{Version: 3, NumChildren: children}}
 	}
 	p := znode.Parent{Kind: znode.Mutex, Generation: generation}
 	adopted := p
 	adopted.Adopted = true
-	ops := deletionOf("/locks/x", node(p, 1), false)
+	ops := parentDeletion("/locks/x", node(p, 1), false)
 	if len(ops) != 2 || ops[0].(*zk.DeleteRequest).Path != anchorPath("/locks/x", generation) || *ops[1].(*zk.DeleteRequest) != (zk.DeleteRequest{Path: "/locks/x", Version: 3}) {
 		t.Errorf("operations %+v", ops)
 	}
-	if deletionOf("/locks/x", node(adopted, 1), true) == nil {
+	if parentDeletion("/locks/x", node(adopted, 1), true) == nil {
 		t.Error("an adopted parent whose counter is at its end stays")
 	}
 	for name, n := range map[string]zkconn.Node{
@@ -150,7 +150,7 @@ func TestDeletionOf(t *testing.T) {
 		"without a generation": node(znode.Parent{Kind: znode.Dir}, 0),
 		"of another program":   {Data: []byte("theirs"), Stat: &zk.Stat{}},
 	} {
-		if ops := deletionOf("/locks/x", n, false); ops != nil {
+		if ops := parentDeletion("/locks/x", n, false); ops != nil {
 			t.Errorf("a parent %s is deleted by %+v", name, ops)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// tidier has the parents that may be empty since an entry left. The client checks each one when it
-// has not used the lock for a second.
+// tidier has the parents that may be empty since an entry left. The client checks each parent when
+// it has not used the lock for a second.
 type tidier struct {
 	mu      sync.Mutex
 	owed    map[string]*duty // by the path of the parent
@@ -29,14 +29,14 @@ type duty struct {
 	session int64 // session in which the entry had gone
 }
 
-// tidyBatch is the number of parents that one transaction deletes.
+// tidyBatch is the largest number of parents that one transaction deletes, and of concurrent reads.
 const tidyBatch = 16
 
-// lastMoments is the time that background work has after the client began to close.
+// lastMoments is the time that requests that tidy up have after the client began to close.
 const lastMoments = time.Second
 
-// owe records that a parent may be empty. A second later the client deletes it if it is, unless
-// keep is set.
+// owe records that a parent may be empty. A second later the client deletes the parent if it is
+// empty. With keep it only keeps the lock state open for that second.
 func (q *Queue) owe(path string, keep bool) {
 	t := &q.tidy
 	now := q.Clock.Mono()
@@ -53,8 +53,8 @@ func (q *Queue) owe(path string, keep bool) {
 	}
 }
 
-// next removes and returns the duties that are due, or all of them, and returns the time until the
-// next ones. If none is left, it ends the tidying.
+// next removes and returns the duties that are due, or all duties if all is set. wait is the time
+// until the next call. If there was no duty, it records that tidyUp ends, and returns done.
 func (t *tidier) next(now time.Duration, all bool) (due map[string]*duty, wait time.Duration, done bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +78,8 @@ func (t *tidier) next(now time.Duration, all bool) (due map[string]*duty, wait t
 // transactions.
 const tidyEvery = 20 * time.Millisecond
 
-// tidyUp does the duties when they are due, or at Close, until none is left.
+// tidyUp checks the parents when their duties are due, or when the client closes, until no duty is
+// left.
 func (q *Queue) tidyUp() {
 	for {
 		closing := q.Closing.Err() != nil
@@ -99,8 +100,8 @@ func (q *Queue) tidyUp() {
 	}
 }
 
-// tidyAll deletes the empty ones among the parents. If the connection has failed, it does so
-// later; if the client closes, it leaves them to the reaper.
+// tidyAll deletes those of the parents that are empty. It postpones a parent whose lock is in use.
+// After an error see notTidied.
 func (q *Queue) tidyAll(due map[string]*duty) {
 	ctx, cancel := q.forTidying()
 	defer cancel()
@@ -139,7 +140,8 @@ func (q *Queue) tidyAll(due map[string]*duty) {
 	}
 }
 
-// forTidying returns a context for requests that tidy up.
+// forTidying returns the context of requests that tidy up. It ends after UnlockTimeout, and
+// lastMoments after the client began to close.
 func (q *Queue) forTidying() (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), q.UnlockTimeout)
 	stop := context.AfterFunc(q.Closing, func() { time.AfterFunc(lastMoments, cancel) })
@@ -149,7 +151,8 @@ func (q *Queue) forTidying() (context.Context, func()) {
 	}
 }
 
-// notTidied leaves a parent to the reaper after an error, or to a later try.
+// notTidied handles the error of a check. It leaves the parent to the reaper if the server refused
+// the request or the client closes, and otherwise postpones the duty.
 func (q *Queue) notTidied(path string, d *duty, err error) {
 	if zkconn.OutcomeOf(err) == zkconn.Refused || q.Closing.Err() != nil {
 		q.Log.Debug().Err(err).Str("parent", path).Msg("the lock's parent may be empty, and is left to the reaper")
@@ -159,7 +162,7 @@ func (q *Queue) notTidied(path string, d *duty, err error) {
 	q.postpone(path, d)
 }
 
-// postpone puts a duty back, to be done a second later.
+// postpone puts a duty back: the parent is checked a second later.
 func (q *Queue) postpone(path string, d *duty) {
 	t := &q.tidy
 	t.mu.Lock()
@@ -172,7 +175,8 @@ func (q *Queue) postpone(path string, d *duty) {
 	t.owed[path] = d
 }
 
-// inUse reports whether a request of this client is at the lock. That request tidies up later.
+// inUse reports whether a request of this client uses the lock; a Watcher does not count. The
+// request will owe the check again.
 func (q *Queue) inUse(s *lockState) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -192,5 +196,5 @@ func (q *Queue) readEmpty(ctx context.Context, path string, d *duty) ([]any, err
 	if err != nil {
 		return nil, err
 	}
-	return deletionOf(path, n, false), nil
+	return parentDeletion(path, n, false), nil
 }

@@ -14,8 +14,9 @@ import (
 )
 
 // Try takes the lock if no contender is in the way; otherwise it fails with a [Blocked]. Its
-// other errors are those of Acquire. It takes this client's cached lease if there is one.
-// Otherwise it reads first, so a failed try writes nothing but, perhaps, the mark of the epoch.
+// other errors are those of Acquire. It takes a cached lease of this client if one fits the request.
+// Otherwise it lists before it joins. So a try that fails because of a listed contender leaves
+// nothing behind except, perhaps, the mark of the epoch.
 func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
 	if e := q.takeKept(&r); e != nil {
 		return e, nil
@@ -23,8 +24,8 @@ func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
 	return q.byItself(ctx, r, (*contender).try)
 }
 
-// takeKept returns this client's cached lease for such a request, or nil. It releases this
-// client's other cached leases at the lock.
+// takeKept grants and returns this client's cached lease if it fits the request, or returns nil. If
+// none fits, it releases this client's cached leases at the lock.
 func (q *Queue) takeKept(r *Request) *Entry {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
@@ -70,7 +71,8 @@ func (c *contender) looksFree(ctx context.Context) error {
 	return c.anyInTheWay(ctx, names)
 }
 
-// anyInTheWay returns a Blocked if one of the contenders is alive and would be ahead of us.
+// anyInTheWay returns a Blocked if one of the listed contenders is alive, and a new entry would have
+// to wait for it.
 func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
 	if len(names) == 0 {
 		return nil
@@ -96,8 +98,9 @@ func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
 	return nil
 }
 
-// barge takes the lock when it is free: it tries each time that the last contender in the way has
-// gone. If e is not nil, it is an entry of this process whose turn has come, and is used first.
+// barge takes the lock when it is free: it tries again each time that the last contender of the
+// queue has changed. If e is not nil, it is an entry of this process whose turn has come: barge
+// first tries to enter with e.
 func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 	if e != nil {
 		if err = c.wait(ctx, e, position{admitted: true}); err == nil {
@@ -119,7 +122,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 		}
 		c.blocker(blocked)
 		c.dropKept(c.lock)
-		if c.lock.believed().state != ours { // fail if the contenders' parent is not usable for us
+		if c.lock.believed().state != present { // fail if this contender cannot use the parent
 			if _, err := c.readParent(ctx); err != nil {
 				return nil, err
 			}
@@ -134,7 +137,8 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 	}
 }
 
-// awaitFree waits until the last of the contenders has changed, gone or expired.
+// awaitFree waits until the last contender of the queue has changed, gone or expired, or until it
+// must be read again.
 func (c *contender) awaitFree(ctx context.Context) error {
 	c.waiting("", 0)
 	names, err := c.list(ctx, false)
@@ -159,8 +163,8 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	return await(ctx, s.changed, s.wait)
 }
 
-// roomFor returns a Blocked if live contenders leave no room for one more. If there are many, it
-// reads only a few.
+// roomFor returns a Blocked if live contenders leave no room for the request. It reads at most
+// fewHolders of them, chosen at random, and takes all other contenders for alive.
 func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
 	capacity, _, err := c.readCapacity(ctx, false)
 	if err != nil {
@@ -189,25 +193,25 @@ func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
 	return blocked
 }
 
-// clearPermits purges the expired holders ahead of an entry that a try has joined. It returns a
-// Blocked if there is still no room.
+// clearPermits purges expired holders ahead of an entry with which a try has joined, among at most
+// fewHolders chosen at random. It returns a Blocked if there is still no room.
 func (w *waiter) clearPermits(ctx context.Context) error {
 	names, self, err := w.listOwn(ctx)
 	if err != nil {
 		return err
 	}
-	if err := w.purgeFrom(ctx, w.sample(names[:self])); err != nil {
+	if err := w.purgeAmong(ctx, w.sample(names[:self])); err != nil {
 		return w.notPurged(ctx, err)
 	}
 	if err := w.listPosition(ctx); err != nil || w.p.admitted {
 		return err
 	}
-	return w.roomOrBlocked(names, self)
+	return w.blockedAhead(names, self)
 }
 
-// roomOrBlocked returns the Blocked for an entry that is not admitted. It names the last contender
-// that a try found in the way, or the entry right ahead.
-func (w *waiter) roomOrBlocked(names []znode.Name, self int) error {
+// blockedAhead returns the Blocked for an entry that is not admitted. It names the last contender
+// that the try has read, or else the entry right ahead; or the lock if no entry is ahead.
+func (w *waiter) blockedAhead(names []znode.Name, self int) error {
 	if self == 0 {
 		return &Blocked{Path: w.parent} // the entry asks for more permits than there are
 	}

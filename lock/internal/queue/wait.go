@@ -20,9 +20,9 @@ type waiter struct {
 	seen *sighting // last read of the predecessor; nil: none
 
 	// Only for a semaphore:
-	ahead              *holdersAhead // nil: we are not the first waiter, or do not know it
+	ahead              *holdersAhead // nil: it is not the first waiter, or does not know that
 	grantedPredecessor string        // a predecessor whose record shows the grant
-	purgeAt            time.Time     // time of the last purgeSome that did something
+	purgeAt            time.Time     // time from which purgeSome counts its next interval
 }
 
 // wait waits until the entry's turn has come. It fails when ctx ends, and with lease.ErrGone if
@@ -63,7 +63,7 @@ func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 }
 
 // listPosition finds the entry's position by a list. The list may be stale. But a list that
-// contains our entry contains every earlier entry that still exists.
+// contains the waiter's own entry contains every earlier entry that still exists.
 func (w *waiter) listPosition(ctx context.Context) error {
 	settled := w.settled()
 	names, self, err := w.listOwn(ctx)
@@ -77,7 +77,8 @@ func (w *waiter) listPosition(ctx context.Context) error {
 	return nil
 }
 
-// listOwn returns the contenders, and the index of our entry among them.
+// listOwn returns the contenders, and the index of the waiter's own entry among them. If the entry
+// is missing also after a Sync, it ends the entry and fails with lease.ErrGone.
 func (w *waiter) listOwn(ctx context.Context) ([]znode.Name, int, error) {
 	for _, caughtUp := range []bool{false, true} {
 		names, err := w.list(ctx, caughtUp)
@@ -112,23 +113,23 @@ func (w *waiter) fetchCzxid(ctx context.Context) error {
 }
 
 // settled is called before a read. The function that it returns is called after the read, and
-// reports whether the read is settled: our own entry had been written in the read's session. The
-// server of another session may lag behind even the create of an entry that exists.
+// reports whether the read is settled: the waiter's own entry had been written in the read's
+// session. The server of another session may lag behind even the create of an entry that exists.
 func (w *waiter) settled() func() bool {
 	session := w.Conn.Session()
 	written := w.e.WrittenIn(session)
 	return func() bool { return written && w.Conn.Session() == session }
 }
 
-// unsettled handles a read that proves nothing: it writes our own entry in this session. A list
-// then finds our position.
+// unsettled handles a read that proves nothing: it writes the waiter's own entry in this session. A
+// list then finds the waiter's position.
 func (w *waiter) unsettled(ctx context.Context) error {
 	w.p, w.ahead = position{}, nil
 	return w.e.Refresh(ctx)
 }
 
-// prove gets the missing proof for a verdict. Our own renewal is also a sample of the leader's
-// clock.
+// prove is a proof for a waiter: it gets the epoch's mark if that decides, and otherwise renews the
+// waiter's own entry, which is also a sample of the leader's clock.
 func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	if knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked {
 		if err := w.Clock.Prove(ctx, knew, mzxid); !errors.Is(err, zkconn.ErrDenied) && !errors.Is(err, zk.ErrNoNode) {
@@ -169,8 +170,8 @@ func (w *waiter) follow(ctx context.Context) error {
 	return err
 }
 
-// note records a read of the predecessor. Only a settled read proves that the predecessor was
-// there together with our own entry.
+// note records a read of the predecessor. Only a settled read proves that the predecessor and the
+// waiter's own entry existed at the same time.
 func (w *waiter) note(s *sighting, settled bool) {
 	if !settled {
 		return
@@ -181,7 +182,7 @@ func (w *waiter) note(s *sighting, settled bool) {
 	w.p.shares = w.Role == znode.Shared && s.entry.Shares()
 }
 
-// unread handles the error of a read of the predecessor.
+// unread handles the error of a read of the predecessor. It returns nil if the position has changed.
 func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && settled:
@@ -202,10 +203,10 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 	return err
 }
 
-// awaitChange waits for a change of the predecessor, or of another entry. If most is not
-// negative, it waits for at most that time. again says that the predecessor has not changed. A
-// deletion event proves that the predecessor has gone: the server sends it only if it had shown
-// the predecessor before.
+// awaitChange waits for a change of the predecessor, or of another entry; for at most the time most
+// if that is not negative, and at most for readAgainAfter. again says that the watch on the
+// predecessor has not fired. A deletion event proves that the predecessor has gone: the server
+// sends it only if it had shown the predecessor before.
 func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, other <-chan zk.Event) (again bool, err error) {
 	if most < 0 || most > readAgainAfter {
 		most = readAgainAfter
@@ -233,15 +234,16 @@ func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, o
 			return true, nil
 		case <-timer.C:
 			return true, nil
-		case <-own: // our own entry was renewed, or has gone
+		case <-own: // the waiter's own entry was renewed, or has gone
 		case <-ctx.Done():
 			return false, zkconn.ContextError(ctx)
 		}
 	}
 }
 
-// followForeign waits for an entry of another library, which never purges entries. So this waiter
-// also judges the nearest entry of ours ahead of that, and purges it if it has expired.
+// followForeign waits for the entry of another library. Its client never purges entries. So this
+// waiter also judges the nearest Holdfast entry ahead of the foreign one, and purges it if it has
+// expired.
 func (w *waiter) followForeign(ctx context.Context, foreign *sighting) error {
 	names, self, err := w.listOwn(ctx)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 // which must close it.
 //
 // No contender joins ahead of another. So a Watcher watches the first entry, and the lock's
-// children only while there is none. Like every judge it reads each renewal.
+// children only while there is none. It reads the first entry after each renewal.
 type Watcher struct {
 	*contender
 	first    znode.Name      // the first known entry of the queue; zero: unknown
-	youngest int64           // Czxid of the last holder
+	youngest int64           // Czxid of the last holder that Holder returned; 0: none
 	resets   int             // znode.Now.Resets when youngest was set
 	sessions int             // znode.Now.Sessions when youngest was set
 	changed  <-chan zk.Event // watch of the last read
-	most     time.Duration   // time for which the last read counts; negative: until it changes
+	most     time.Duration   // time for which the last read counts; negative: until changed fires
 }
 
 // NewWatcher returns a watcher of the request's lock.
@@ -34,13 +34,12 @@ func (q *Queue) NewWatcher(r Request) *Watcher {
 	return w
 }
 
-// Close ends the watcher.
+// Close ends the watcher. It must be called once.
 func (w *Watcher) Close() {
 	w.watches(-1)
 	w.close(w.lock)
 }
 
-// watches adds to the number of the lock's watchers.
 func (w *Watcher) watches(more int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,8 +47,8 @@ func (w *Watcher) watches(more int) {
 }
 
 // Holder returns the entry of the holder: the first entry, if its record shows the grant and it
-// has not expired; nil if there is none. caughtUp asks the server to catch up with the leader
-// first. A later call never returns an earlier holder.
+// has not expired; nil if there is no holder. caughtUp asks the server to catch up with the leader
+// first. A later call never returns an earlier holder, unless the servers have lost their data.
 func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, error) {
 	for {
 		s, err := w.readFirst(ctx, caughtUp)
@@ -63,7 +62,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 			w.resets, w.sessions, w.youngest = now.Resets, now.Sessions, 0
 		}
 		switch w.most = s.wait; {
-		case first.Stat.Czxid < w.youngest: // the server lags behind the one before, or has lost data
+		case first.Stat.Czxid < w.youngest: // the server lags behind the previous server, or has lost data
 			if caughtUp { // a sample shows whether it has lost data
 				err = w.Clock.Sample(ctx)
 				if errors.Is(err, zkconn.ErrDenied) || errors.Is(err, zk.ErrNoNode) {
@@ -77,7 +76,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 			w.most = first.TTL() // a reconnect may hide a renewal: read again then
 			return nil, nil
 		case s.expired:
-			caughtUp = true // our server may lag behind the last renewal
+			caughtUp = true // the server may lag behind the last renewal
 		case !first.Granted():
 			return nil, nil
 		default:
@@ -118,7 +117,7 @@ func (w *Watcher) readFirst(ctx context.Context, caughtUp bool) (*sighting, erro
 }
 
 // find lists the contenders to find the first entry. If there is none, it watches for the next
-// one.
+// contender.
 func (w *Watcher) find(ctx context.Context, caughtUp bool) error {
 	for {
 		names, err := w.list(ctx, caughtUp)

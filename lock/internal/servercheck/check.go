@@ -5,14 +5,14 @@
 //   - the Stat in the reply to a write within a transaction is the node's Stat at that point of
 //     the transaction, with the counts of its children and of their changes;
 //   - the name of a sequential node follows from the number of children that the parent ever had,
-//     those of the same transaction included;
+//     earlier creates of the same transaction included;
 //   - a wrong version refuses the whole transaction;
 //   - one leader stamps the time of each write, so times and transactions rise together.
 //
-// One transaction, which leaves nothing behind, checks the first two ([Checker.Once]); the others
-// take a few more ([Checker.Full]). If each server stamps by its own clock, that only shows when
-// the session moves to another server, which is too late for a hold. So the check refuses
-// ClickHouse Keeper, which does so, by its other properties.
+// One transaction, which leaves nothing behind, checks the first two ([Checker.Once]). The other two
+// take further transactions ([Checker.Full]). If each server stamps by its own clock, no transaction
+// shows that before the session moves to another server, which is too late for a hold. ClickHouse
+// Keeper stamps in this way, so the check refuses it by other signs.
 package servercheck
 
 import (
@@ -31,14 +31,14 @@ import (
 // Checker has the parts and settings of a check.
 type Checker struct {
 	Conn  *zkconn.Conn
-	Clock *clock.Clock  // gets a sample of each transaction
+	Clock *clock.Clock  // receives a sample by each scratch transaction
 	Root  string        // path below which the scratch node is
 	ACL   []zk.ACL      // ACL of the scratch node
-	NewID func() string // returns a name that no other node has
+	NewID func() string // returns a part of a name that no other node has
 }
 
-// Unchecked says that the check failed for a reason that does not speak against the server, such
-// as an ACL or a quota.
+// Unchecked is the error of a check that could not be made, for a reason that does not speak against
+// the server, such as an ACL or a quota.
 type Unchecked struct{ Why error }
 
 func (e *Unchecked) Error() string { return fmt.Sprintf("the server could not be checked: %v", e.Why) }
@@ -49,15 +49,16 @@ func (e *Unchecked) Unwrap() error { return e.Why }
 // Stamp is a transaction's zxid, and its time by the leader's clock in Unix milliseconds.
 type Stamp struct{ Zxid, Mtime int64 }
 
-// Once checks the server of the session with one transaction. If the root is missing, it takes
-// one more for each of the root's components; the transaction then creates and deletes these. The
-// error is an [Unchecked], an ErrUnsupported with the defect, or an error of the connection.
+// Once checks the server of the session with one transaction, and returns its stamp. For each
+// missing component of the root it takes one more attempt; the last one then also creates and
+// deletes the missing components. The error is an [Unchecked], an ErrUnsupported with the defect, or
+// an error of the connection.
 func (c *Checker) Once(ctx context.Context) (Stamp, error) {
 	stamp, _, err := c.once(ctx)
 	return stamp, err
 }
 
-// once is Once; it also returns the number of the root's missing components.
+// once does what Once does, and also returns the number of the root's missing components.
 func (c *Checker) once(ctx context.Context) (_ Stamp, missing int, _ error) {
 	if err := c.session(); err != nil {
 		return Stamp{}, 0, err
@@ -81,7 +82,7 @@ func (c *Checker) once(ctx context.Context) (_ Stamp, missing int, _ error) {
 	}
 }
 
-// session refuses a server with a small session id: ClickHouse Keeper counts them from 1. A
+// session refuses a server with a small session id: ClickHouse Keeper counts session ids from 1. A
 // session id of ZooKeeper has the server's number in the first byte, and then its clock.
 func (c *Checker) session() error {
 	if id := c.Conn.Session(); id > 0 && id < 1<<31 {
@@ -90,7 +91,7 @@ func (c *Checker) session() error {
 	return nil
 }
 
-// Keeper returns the error for a server that seems to be ClickHouse Keeper.
+// Keeper returns the error for a server that seems to be ClickHouse Keeper; sign says why.
 func Keeper(sign string) error {
 	return fmt.Errorf("%w: it seems to be ClickHouse Keeper (%s): each replica stamps writes by its own clock, and a client that reconnects gets a new session, so a lease could end before its holder knows: use ZooKeeper, or accept that at your own risk with WithUnsafeServer or zookeeper.unsafe_server",
 		zkconn.ErrUnsupported, sign)
@@ -102,8 +103,8 @@ func wrong(format string, args ...any) error {
 		zkconn.ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
-// tail is the name of the scratch entries, without the sequence.
-const tail = "0123456789abcdef-lock-"
+// prefix is the name of the scratch entries, without the sequence.
+const prefix = "0123456789abcdef-lock-"
 
 // data is the data of the scratch node.
 var data = []byte("holdfast")
@@ -112,11 +113,11 @@ var data = []byte("holdfast")
 func scratch(node string, acl []zk.ACL) []any {
 	return []any{
 		&zk.CreateRequest{Path: node, Acl: acl},
-		&zk.CreateRequest{Path: node + "/" + tail, Acl: acl, Flags: zk.FlagSequence},
-		&zk.DeleteRequest{Path: node + "/" + znode.Predict(tail, 0), Version: 0},
-		&zk.CreateRequest{Path: node + "/" + tail, Acl: acl, Flags: zk.FlagSequence},
+		&zk.CreateRequest{Path: node + "/" + prefix, Acl: acl, Flags: zk.FlagSequence},
+		&zk.DeleteRequest{Path: node + "/" + znode.Predict(prefix, 0), Version: 0},
+		&zk.CreateRequest{Path: node + "/" + prefix, Acl: acl, Flags: zk.FlagSequence},
 		&zk.SetDataRequest{Path: node, Data: data, Version: 0},
-		&zk.DeleteRequest{Path: node + "/" + znode.Predict(tail, 1), Version: 0},
+		&zk.DeleteRequest{Path: node + "/" + znode.Predict(prefix, 1), Version: 0},
 		&zk.DeleteRequest{Path: node, Version: 1},
 	}
 }
@@ -125,8 +126,9 @@ const (
 	first, firstGone, second, write = 1, 2, 3, 4 // indexes in scratch
 )
 
-// transact sends the scratch transaction. It also creates and deletes that many of the root's
-// last components. With own, it also checks that the node /zookeeper exists.
+// transact sends the scratch transaction, and judges the replies. missing is the number of the
+// root's last components that the transaction creates and deletes, too. With own, it also checks
+// that the node /zookeeper exists.
 func (c *Checker) transact(ctx context.Context, missing int, own bool) (Stamp, error) {
 	var stamp Stamp
 	err := c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
@@ -153,8 +155,8 @@ func (c *Checker) transact(ctx context.Context, missing int, own bool) (Stamp, e
 	return stamp, err
 }
 
-// ancestors returns the operations that create the last components of a path, and delete them
-// again.
+// ancestors returns the operations that create the last missing components of a path, and those that
+// delete them again.
 func ancestors(path string, missing int, acl []zk.ACL) (makes, deletes []any) {
 	for range missing {
 		makes = append([]any{&zk.CreateRequest{Path: path, Acl: acl}}, makes...)
@@ -164,10 +166,10 @@ func ancestors(path string, missing int, acl []zk.ACL) (makes, deletes []any) {
 	return makes, deletes
 }
 
-// judgeReplies checks the results of the scratch operations.
+// judgeReplies checks the names of the scratch entries, and the Stat of the scratch node.
 func judgeReplies(node string, replies []zk.MultiResponse) error {
 	for seq, at := range map[int32]int{0: first, 1: second} {
-		want := node + "/" + znode.Predict(tail, seq)
+		want := node + "/" + znode.Predict(prefix, seq)
 		if got := replies[at].String; got != want {
 			return wrong("child %d of a new node has the sequence of %.200q instead of %q", seq+1, got, want)
 		}
@@ -199,13 +201,13 @@ func judgeStat(s *zk.Stat) error {
 	return nil
 }
 
-// judge returns the meaning of a refused scratch operation; op counts from the first operation
-// below the root.
+// judge returns the error for a refused operation of the scratch transaction: a defect of the
+// server, or an [Unchecked]. op counts from the first operation of scratch.
 func (c *Checker) judge(ctx context.Context, op int, cause error) error {
 	is := func(target error) bool { return errors.Is(cause, target) }
 	switch {
 	case op == len(scratch("", nil)) && is(zk.ErrNoNode):
-		return c.stranger(ctx)
+		return c.foreign(ctx)
 	case op == firstGone && is(zk.ErrNoNode), op == write+1 && is(zk.ErrNoNode):
 		return wrong("the sequence of a new node's child does not follow from its number of children")
 	case op > 0 && (is(zk.ErrNoNode) || is(zk.ErrBadVersion) || is(zk.ErrNotEmpty) || is(zk.ErrNodeExists)):
@@ -216,8 +218,8 @@ func (c *Checker) judge(ctx context.Context, op int, cause error) error {
 	return &Unchecked{fmt.Errorf("a scratch node below %s: %w", c.Root, cause)}
 }
 
-// stranger returns the error for a server without the node /zookeeper.
-func (c *Checker) stranger(ctx context.Context) error {
+// foreign returns the error for a server without the node /zookeeper.
+func (c *Checker) foreign(ctx context.Context) error {
 	_, err := c.Conn.Exists(ctx, "/keeper")
 	switch {
 	case err == nil:

@@ -11,11 +11,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// between is the time between two transactions in which the leader's clock must go on. That clock
-// is read in milliseconds, and may tick as rarely as every sixteenth of a second.
+// between is the time between two transactions in which the leader's clock must go on. Stamps are in
+// milliseconds, and some clocks tick only every sixteenth of a second.
 const between = 100 * time.Millisecond
 
-// Full makes the check of Once, and checks the properties that take more than one transaction.
+// Full makes the check of Once, and checks the properties that take further transactions. It takes
+// at least a tenth of a second. It fails as Once does.
 func (c *Checker) Full(ctx context.Context) error {
 	if _, err := c.Conn.Exists(ctx, "/keeper/api_version"); err == nil {
 		return Keeper("it has a node /keeper/api_version")
@@ -35,7 +36,7 @@ func (c *Checker) Full(ctx context.Context) error {
 			break
 		}
 		why := rises(before, after)
-		if why == nil || tries > 0 { // once, the clock may have been set in between
+		if why == nil || tries > 0 { // the clock may have been set in between, but not twice
 			return why
 		}
 		before = after
@@ -43,8 +44,8 @@ func (c *Checker) Full(ctx context.Context) error {
 	return err
 }
 
-// versions sends a transaction that writes a node with a wrong version. missing is the number of
-// the root's missing components.
+// versions checks that the server refuses a transaction that writes a node on a wrong version.
+// missing is the number of the root's missing components.
 func (c *Checker) versions(ctx context.Context, missing int) error {
 	err := c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		node := c.Root + "/clock-" + c.NewID()
@@ -64,7 +65,7 @@ func (c *Checker) versions(ctx context.Context, missing int) error {
 	case op == missing+1 && errors.Is(cause, zk.ErrBadVersion):
 		return nil
 	case op <= missing && (errors.Is(cause, zk.ErrNoNode) || errors.Is(cause, zk.ErrNodeExists)):
-		return nil // the root has come or gone meanwhile
+		return nil // another client has created or deleted the root meanwhile
 	case errors.Is(cause, zk.ErrNoAuth):
 		return &Unchecked{fmt.Errorf("%w: a scratch node below %s", zkconn.ErrDenied, c.Root)}
 	}
@@ -80,8 +81,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// rises returns an error if the stamps of two transactions do not rise. The second one was sent
-// some time after the first was answered.
+// rises returns an error unless zxid and time rise from before to after. The second transaction was
+// sent at least the time between after the first one was answered.
 func rises(before, after Stamp) error {
 	switch {
 	case after.Zxid <= before.Zxid:

@@ -18,10 +18,10 @@ import (
 // Root is the node below which the tests' locks are.
 const Root = "/locks"
 
-// SessionTimeout is the session timeout of all connections.
+// SessionTimeout is the session timeout of the connections of Config.
 const SessionTimeout = 6 * time.Second
 
-// World is an ensemble in memory, in virtual time.
+// World is the ensemble in memory of one test, in virtual time.
 type World struct {
 	*bubble.World
 	start time.Time
@@ -34,13 +34,14 @@ func Run(t *testing.T, opts locktest.Options, f func(w *World)) {
 	bubble.Run(t, opts, 0, func(w *bubble.World) { f(&World{w, time.Now()}) })
 }
 
-// Mono returns the monotonic time of all clients of the test.
+// Mono returns the virtual time since Run was called. All connections use it as monotonic time.
 func (w *World) Mono() time.Duration { return time.Since(w.start) }
 
-// Wall returns the time of a wall clock.
+// Wall returns the virtual time since the Unix epoch.
 func (w *World) Wall() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
-// Config returns the configuration of a connection with that label.
+// Config returns the configuration of a connection. Faults and counters name the connection by the
+// label.
 func (w *World) Config(label string) zkconn.Config {
 	return zkconn.Config{
 		Log:            zerolog.Nop(), // go-zookeeper may log after the end of the test
@@ -48,7 +49,8 @@ func (w *World) Config(label string) zkconn.Config {
 	}
 }
 
-// Dial returns an owned connection to these members. It is closed at the end of the test.
+// Dial returns an owned connection to the servers; none: to all. It is closed at the end of the
+// test.
 func (w *World) Dial(cfg zkconn.Config, servers ...string) *zkconn.Conn {
 	w.Helper()
 	if len(servers) == 0 {
@@ -66,7 +68,7 @@ func (w *World) Dial(cfg zkconn.Config, servers ...string) *zkconn.Conn {
 	return c
 }
 
-// Make creates a node.
+// Make creates a node. If that fails, it ends the test.
 func (w *World) Make(c *zkconn.Conn, path, data string, acl []zk.ACL) {
 	w.Helper()
 	if _, err := c.Multi(w.Ctx, &zk.CreateRequest{Path: path, Data: []byte(data), Acl: acl}); err != nil {
@@ -74,7 +76,7 @@ func (w *World) Make(c *zkconn.Conn, path, data string, acl []zk.ACL) {
 	}
 }
 
-// Below returns the paths below the given one.
+// Below returns the paths of all nodes below the given path, itself not included.
 func (w *World) Below(path string) []string {
 	var below []string
 	for _, n := range w.Dump(path) {

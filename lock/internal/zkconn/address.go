@@ -9,9 +9,9 @@ import (
 	"unicode"
 )
 
-// ParseServer parses the address of a ZooKeeper server, host or host:port, and
-// returns it as host:port. The default port is 2181. An IPv6 address is in
-// brackets.
+// ParseServer parses the address of a ZooKeeper server, host or host:port, and returns it as
+// host:port. The default port is 2181. An IPv6 address must be in brackets. The error does not
+// repeat credentials that s may have.
 func ParseServer(s string) (string, error) {
 	if strings.Contains(s, "@") {
 		return "", errors.New("must be host or host:port: no credentials, which belong to zookeeper.auth or WithDigest")
@@ -37,8 +37,9 @@ func ParseServer(s string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// unlikeConnectString returns the mistakes in s if it is a connect string: other ZooKeeper
-// clients take one such string for all servers.
+// unlikeConnectString returns the parts of s that a connect string may have and an address must not:
+// a scheme, several servers, a chroot. Other ZooKeeper clients take a connect string for all
+// servers.
 func unlikeConnectString(s string) (wrong []string) {
 	if scheme, rest, found := strings.Cut(s, "://"); found {
 		wrong = append(wrong, fmt.Sprintf("no scheme, delete %q", scheme+"://"))
@@ -57,8 +58,8 @@ func unlikeConnectString(s string) (wrong []string) {
 	return wrong
 }
 
-// ShowServer returns a server address without its credentials, for messages: everything before an
-// @ may be a user's name and password, as in URLs.
+// ShowServer returns a server address without its credentials, for messages: everything before the
+// last @ may be a user's name and password, as in URLs.
 func ShowServer(s string) string {
 	if at := strings.LastIndexByte(s, '@'); at >= 0 {
 		return "[redacted]" + s[at:]

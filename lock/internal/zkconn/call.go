@@ -44,9 +44,9 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error)) (T, error) {
 }
 
 // runInline reports whether a call may ignore its context once it has begun, because the
-// connection would fail before the context ends. That is known only of our own connections: they
-// give up a silent server after two thirds of the session timeout. Another twelfth is time to
-// notice that.
+// connection would fail before the context ends. That is known only of owned connections, with a
+// context of Uncancellable: go-zookeeper gives up a silent server after two thirds of the session
+// timeout. Another twelfth is time to notice that.
 func (c *Conn) runInline(ctx context.Context) bool {
 	if _, ok := ctx.(uncancellable); !ok || !c.Owned() {
 		return false
@@ -55,8 +55,8 @@ func (c *Conn) runInline(ctx context.Context) bool {
 	return !ok || time.Until(deadline) >= time.Duration(c.granted.Load())*3/4
 }
 
-// stuck reports whether a failed connection has left inline calls unsent. Calls that were sent
-// have been answered by now, and get a moment to return.
+// stuck reports whether a failed connection has left inline calls unsent. go-zookeeper has already
+// failed the calls that were sent; they get a moment to return.
 func (c *Conn) stuck() bool {
 	if c.inline.Load() == 0 {
 		return false

@@ -20,13 +20,13 @@ type Config struct {
 	Dialer         zk.Dialer            // nil: a net.Dialer
 	TLS            *tls.Config          // nil: plain text; empty ServerName: the host given to Dial
 	SASL           SASL                 // nil: no SASL
-	Digests        []string             // credentials, "user:password"
+	Digests        []string             // credentials of the scheme digest, each "user:password"
 	Follow         bool                 // Dial follows the ensemble's dynamic configuration
 	Now            func() time.Duration // this process's monotonic clock
 	Random         *rand.Rand           // safe for concurrent use
 
-	// Reconnected, unless nil, is called in its own goroutine when there is a session again after
-	// an outage.
+	// Reconnected, unless nil, is called in a new goroutine when there is a session again after an
+	// outage.
 	Reconnected func()
 
 	// Forgotten, unless nil, is called before a new session begins because no server accepts the
@@ -59,7 +59,7 @@ type Conn struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each event of an owned session
 	watches map[watchKey]watch
-	sweepAt int           // length of watches at which fired ones are dropped
+	sweepAt int           // length of watches at which fired watches are dropped
 	lost    chan struct{} // closed and replaced when a borrowed connection may have lost its watches
 }
 
@@ -73,8 +73,8 @@ func newConn(cfg Config) *Conn {
 	return c
 }
 
-// Borrow returns a Conn on a connection that another owner closes. It checks each second whether
-// there is a session.
+// Borrow returns a Conn on a connection that the caller made and closes. Until Close is called, a
+// goroutine checks each second whether there is a session.
 func Borrow(z *zk.Conn, cfg Config) *Conn {
 	c := newConn(cfg)
 	c.zk = z
@@ -94,10 +94,11 @@ func Borrow(z *zk.Conn, cfg Config) *Conn {
 	return c
 }
 
-// Owned reports whether the connection is ours to close.
+// Owned reports whether Dial made the connection, so that Close closes it.
 func (c *Conn) Owned() bool { return c.own != nil }
 
-// Session returns the id of the present or last session.
+// Session returns the id of the present or last session; 0 if it has expired and there is no new
+// one, or if there was none.
 func (c *Conn) Session() int64 { return c.zk.SessionID() }
 
 func (c *Conn) hasSession() bool { return c.zk.State() == zk.StateHasSession }
@@ -114,7 +115,8 @@ func (c *Conn) SessionState() (connected bool, changed <-chan struct{}) {
 }
 
 // Ready waits until there is a session. Without one a request would be queued and run later,
-// perhaps in another session. It is called before each request.
+// perhaps in another session. This package calls it before each request. Its errors are those of
+// NotSent.
 func (c *Conn) Ready(ctx context.Context) error {
 	c.poll()
 	switch {
@@ -147,12 +149,13 @@ func (c *Conn) awaitSession(ctx context.Context) error {
 	}
 }
 
-// Close waits for calls in flight for at most patience, and fails if some do not end. If the
-// connection is ours, it ends the session, and with it the remaining calls. It returns within
-// patience and a tenth of a second; go-zookeeper's remaining work ends by itself.
+// Close waits for at most patience until no call is in flight. Then no call can begin any more, and
+// Close ends the session of an owned connection, and with it the remaining calls. It fails if calls
+// are still in flight. It returns within patience and about a tenth of a second; go-zookeeper's
+// goroutines may end later.
 func (c *Conn) Close(patience time.Duration) error {
 	end := time.Now().Add(patience)
-	idle := c.calls.Close()
+	idle := c.calls.Seal()
 	waited := WaitFor(idle, patience)
 	c.shut(ErrClosed)
 	if !c.Owned() {

@@ -26,12 +26,13 @@ func ContextError(ctx context.Context) error {
 // uncancellable is a context that no caller ends before its deadline.
 type uncancellable struct{ context.Context }
 
-// Uncancellable promises that no caller ends ctx before its deadline, if it has one. A call with
-// it may run in the caller's goroutine, which saves two switches between goroutines.
+// Uncancellable marks a context that no caller ends before its deadline; without a deadline, never.
+// A call with the marked context may run in the caller's goroutine, and then ignore that the context
+// ends. That saves two switches between goroutines.
 func Uncancellable(ctx context.Context) context.Context { return uncancellable{ctx} }
 
 // TimeLimit is a context that ends after a time, like one of context.WithTimeout. Its timer is
-// started when a goroutine first waits for it, because timers are expensive.
+// started at the first call of Done, because timers are expensive.
 type TimeLimit struct {
 	context.Context
 	deadline time.Time
@@ -65,7 +66,7 @@ func (l *TimeLimit) Err() error {
 	return context.DeadlineExceeded
 }
 
-// Release stops the timer. No goroutine may begin to wait afterwards.
+// Release stops the timer. Done must not be called for the first time afterwards.
 func (l *TimeLimit) Release() {
 	l.once.Do(func() {})
 	if l.timer != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// largestReply is the longest frame that we accept from a server: ten times a listing of a
+// largestReply is the longest frame that serverConn accepts, in bytes: ten times a listing of a
 // million names of 50 bytes. A greater length means that the server is not ZooKeeper.
 const largestReply = 512 << 20
 
-// handshakeLimit returns the time limit of a handshake. It leaves time within a session timeout
-// to try other servers.
+// handshakeLimit returns the time limit of a handshake: a third of the session timeout, which leaves
+// time to try other servers.
 func handshakeLimit(sessionTimeout time.Duration) time.Duration { return sessionTimeout / 3 }
 
 // ownership has the additional state of an owned connection.
@@ -35,8 +35,8 @@ type ownership struct {
 
 	hosts *hosts
 
-	// The first unanswered handshake since the last answer, and the first refusal of our SASL
-	// credentials since they were accepted: monotonic time plus 1; 0: there was none.
+	// The first unanswered handshake since the last answered one, and the first refusal of SASL
+	// credentials since the server last accepted them: monotonic time plus 1; 0: there was none.
 	unanswered, denied atomic.Int64
 
 	denials     int                      // refusals in a row; used only by the goroutine that dials
@@ -47,9 +47,9 @@ type ownership struct {
 	followed chan struct{} // closed when follow has returned; nil: it does not run
 }
 
-// Dial connects to the servers, each host:port, and waits for a session. If ctx ends first, it
-// fails with [ErrUnavailable], the context's error, and the last server's failure. If as many tries as
-// there are addresses end because SASL credentials are refused, it fails with [ErrDenied].
+// Dial connects to the servers, each host:port, and waits for a session. If ctx ends first, Dial
+// fails with [ErrUnavailable], the context's error, and the last failure to reach a server. It fails
+// with [ErrDenied] when the SASL credentials were refused as often in a row as there are addresses.
 func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	if cfg.lookup == nil {
 		cfg.lookup = net.DefaultResolver.LookupHost
@@ -95,7 +95,7 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// unreached is an error of Dial, with the last server's failure.
+// unreached is an error of Dial, with the last failure to reach a server.
 type unreached struct {
 	error
 	why error
@@ -105,11 +105,11 @@ func (e *unreached) Error() string      { return fmt.Sprintf("%v; last failure: 
 func (e *unreached) Unwrap() []error    { return []error{e.error, e.why} }
 func (e *unreached) LastFailure() error { return e.why }
 
-// quietWait is the time after which Dial logs that it still waits.
+// quietWait is the time after which Dial logs a warning that there is no session yet.
 const quietWait = 3 * time.Second
 
-// tellWaiting logs the servers once if Dial takes longer than quietWait. Dial calls the returned
-// function when it has ended.
+// tellWaiting logs the servers once if Dial takes longer than quietWait. Dial calls end when it no
+// longer waits; end waits for a log line that is being written.
 func (c *Conn) tellWaiting(ctx context.Context, servers []string) (end func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(quietWait, func() {
@@ -131,8 +131,8 @@ func (c *Conn) tellWaiting(ctx context.Context, servers []string) (end func()) {
 	}
 }
 
-// firstSession waits for a session with our credentials. Once the server has acknowledged them,
-// go-zookeeper sends them on each later connection.
+// firstSession sends the configured digests, and waits for a session. Once the server has
+// acknowledged a digest, go-zookeeper sends it on each later connection.
 func (c *Conn) firstSession(ctx context.Context) error {
 	for _, d := range c.cfg.Digests {
 		_, err := read(ctx, c, func() (struct{}, error) { return struct{}{}, c.zk.AddAuth("digest", []byte(d)) })
@@ -146,11 +146,11 @@ func (c *Conn) firstSession(ctx context.Context) error {
 	return c.Ready(ctx)
 }
 
-// dialServer is go-zookeeper's dialer. It begins the SASL exchange, connects, makes the connection
-// secure, and returns it as a serverConn.
+// dialServer is go-zookeeper's dialer. It gets a SASL exchange, connects, makes the TLS handshake if
+// configured, and returns the connection as a serverConn.
 func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.Conn, error) {
 	if last := c.own.live.Swap(nil); last != nil {
-		last.Close() // go-zookeeper does not, if the connection brought the session's end
+		last.Close() // go-zookeeper does not close a connection on which it learned of an expired session
 	}
 	login, err := c.startLogin(c.own.life, address)
 	if err != nil {
@@ -175,7 +175,7 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 	return newServerConn(live, limit, dialed{c, address}, c.overdue, login)
 }
 
-// dialed receives the result of the handshake with a server.
+// dialed receives the result of the handshake on a connection to the address.
 type dialed struct {
 	c       *Conn
 	address string
@@ -201,8 +201,8 @@ func (d dialed) authenticated(err error) {
 	d.c.own.denials = 0
 }
 
-// noteDenied records why SASL failed. If the credentials are refused, Dial gives up after as many
-// tries as there are addresses: a server may lock out a user after too many.
+// noteDenied records why SASL failed. If the credentials were refused, Dial gives up after as many
+// refusals in a row as there are addresses: a server may lock out a user after too many.
 func (c *Conn) noteDenied(err error) {
 	if c.noteFailure(err); !errors.Is(err, ErrDenied) {
 		return
@@ -214,9 +214,9 @@ func (c *Conn) noteDenied(err error) {
 }
 
 // unanswered reports whether to take the session for expired: no server has answered a handshake
-// for longer than the session timeout. A server that knows less than go-zookeeper has seen always
-// closes the connection without an answer. By then the session has ended on all servers that knew
-// it, so a new session loses nothing more.
+// for longer than the session timeout. A server that has seen fewer transactions than go-zookeeper
+// always closes the connection without an answer. After the session timeout the session has ended
+// on all servers that knew it, so a new session loses nothing more.
 func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 	causes := "its maxClientCnxns is reached, or it has no quorum"
 	if d.c.cfg.TLS == nil {
@@ -247,8 +247,9 @@ func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 	return true
 }
 
-// Refused returns the reason if servers have closed all connections without an answer, or have
-// refused our SASL credentials, for longer than a third of the session timeout; otherwise nil.
+// Refused returns the last failure to connect if there is no session, and for at least a third of
+// the session timeout servers have closed all connections without an answer, or have refused the
+// SASL credentials; otherwise nil. It is nil for a borrowed connection.
 func (c *Conn) Refused() error {
 	if !c.Owned() {
 		return nil
@@ -291,12 +292,12 @@ func (c *Conn) dialWithin(ctx context.Context, network, address string, timeout 
 	}
 }
 
-// liveConn is a connection that closes when its owner's life ends.
+// liveConn is a connection that is closed when ownership.life ends.
 type liveConn struct {
 	address  string
 	net.Conn             // over TLS, or plain
 	plain    net.Conn    // the connection below TLS
-	stop     func() bool // the owner's end closes the connection unless this was called
+	stop     func() bool // after a call of stop, the end of life does not close the connection
 }
 
 // Close closes the connection without TLS's close message, which could wait for a peer that does
@@ -306,7 +307,7 @@ func (c *liveConn) Close() error {
 	return c.plain.Close()
 }
 
-// of adds the server's address to an error, unless it is there: package net mostly adds it.
+// of adds the server's address to an error, unless the error has it: package net mostly adds it.
 func of(address string, err error) error {
 	if strings.Contains(err.Error(), address) {
 		return err
@@ -314,7 +315,7 @@ func of(address string, err error) error {
 	return fmt.Errorf("%s: %w", address, err)
 }
 
-// noteFailure records why a server could not be reached, unless we gave up.
+// noteFailure records why a server could not be reached, unless the connection is being closed.
 func (c *Conn) noteFailure(err error) {
 	if c.own.life.Err() == nil {
 		c.own.lastFailure.Store(&err)
@@ -322,12 +323,12 @@ func (c *Conn) noteFailure(err error) {
 	}
 }
 
-// lastMoments is the least wait for the end of a session, and the wait for the end of the cut
-// connection after that.
+// lastMoments is the least time that Close waits for the end of a session, and the time that it
+// waits for each of the steps after that.
 const lastMoments = 30 * time.Millisecond
 
-// disconnect ends the session, in an orderly way if there is time, and then all of go-zookeeper's
-// work.
+// disconnect ends the session, and then go-zookeeper's goroutines. It waits for the server's
+// acknowledgement until the time end, and then for at most lastMoments for the goroutines.
 func (c *Conn) disconnect(end time.Time) {
 	if c.hasSession() {
 		WaitFor(c.closeSession(), max(time.Until(end), lastMoments))
@@ -347,8 +348,8 @@ func (c *Conn) disconnect(end time.Time) {
 }
 
 // closeSession makes go-zookeeper end the session and then its goroutines. The returned channel
-// is closed when the server has acknowledged that, or after up to three seconds. It does so once:
-// a second call of go-zookeeper's Close would wait for the first one.
+// is closed when the server has acknowledged that, or after up to three seconds. A second call only
+// returns the channel: a second Close of go-zookeeper would wait for the first.
 func (c *Conn) closeSession() <-chan struct{} {
 	c.own.closing.Do(func() {
 		go func() {
@@ -359,8 +360,8 @@ func (c *Conn) closeSession() <-chan struct{} {
 	return c.own.closed
 }
 
-// awaitPause waits until go-zookeeper, which cannot connect any more, is between rounds of
-// servers. There it notices that it must end.
+// awaitPause waits, for at most lastMoments, until go-zookeeper is between two rounds of servers,
+// where it notices a Close. life has ended, so go-zookeeper cannot connect any more.
 func (c *Conn) awaitPause() {
 	timer := time.NewTimer(lastMoments)
 	defer timer.Stop()
@@ -379,9 +380,9 @@ func (c *Conn) awaitPause() {
 	}
 }
 
-// leaveTime delays go-zookeeper for a moment when it is about to end for good. go-zookeeper then
-// answers the requests that are queued, but no later one. The last request of a concurrent Close
-// must be queued by then.
+// leaveTime delays go-zookeeper for a moment when the connection is being closed. When go-zookeeper
+// ends, it answers the requests that are queued then, but no later request. The delay lets requests
+// that run concurrently with Close be queued before.
 func (o *ownership) leaveTime() {
 	if o.life.Err() != nil {
 		time.Sleep(time.Millisecond)

@@ -3,8 +3,8 @@
 //
 //   - contexts: a call returns when its context ends; [Dial] and [Conn.Close] return within their
 //     bounds, whatever the servers do;
-//   - classes of errors ([OutcomeOf]): whether a write that failed may have been
-//     applied, or may be later;
+//   - classes of errors ([OutcomeOf]): whether a write that failed may have been applied, or may
+//     be applied later;
 //   - one watch per path, shared by the whole process, which fires within a bound
 //     ([Conn.Watch]);
 //   - a Sync and a read in one session ([Synced]);
@@ -14,29 +14,31 @@
 // The peculiarities (go-zookeeper v1.0.4):
 //
 //   - A call takes no context, and blocks while the connection is down. Requests queued meanwhile
-//     run later, perhaps in another session or after Close. So we send no request without a
-//     session, and Close waits for calls in flight.
-//   - It lifts the handshake's deadline after four bytes, and accepts any length in them. Our
-//     connections ([serverConn]) limit the time and size of the whole first frame.
-//   - It has no SASL. Our connections run the exchange ([login]) after that first frame and before
-//     they forward it. A server takes one exchange on a connection: for a newer credential our
-//     connection ends, between two requests, and go-zookeeper connects anew.
+//     run later, perhaps in another session or after Close. So this package makes no request
+//     without a session, and Close waits for calls in flight.
+//   - It lifts the handshake's deadline after four bytes, and accepts any length in them. A
+//     [serverConn] limits the time and size of the whole first frame.
+//   - It has no SASL. A serverConn runs the exchange ([login]) after the first frame and before it
+//     forwards that frame. A server accepts one exchange on a connection. So for a newer credential
+//     the serverConn ends, between two requests, and go-zookeeper connects again.
 //   - It sets its watches again on each new connection, by requests of up to 128 kB. If a server
 //     refuses them, go-zookeeper goes on without watches. If a server's limit is lower, the
 //     server cuts each connection. And after a first reply go-zookeeper asks for later changes
-//     only. So our connections do not forward these requests, and fire all watches. Their waiters
-//     read again, which sets the watches that are still needed. Nothing but the connection paces
-//     these reads. On a borrowed connection we cannot do that. We poll it, fire its watches after
-//     each outage that we notice, and read again after a minute at the latest.
-//   - A server that has seen less than go-zookeeper closes each handshake without an answer, and
-//     go-zookeeper retries forever. After the session timeout our connections answer for the
-//     server that the session has expired. Known zxids and stamps may then be void, so
+//     only. So a serverConn does not forward the requests that set watches again, and fires all
+//     watches. Their waiters read again, which sets the watches that are still needed. The number
+//     of these reads is not limited. A borrowed connection has no serverConn: this package polls
+//     it, fires its watches after each outage that it notices, and fires each watch after about a
+//     minute.
+//   - A server that has seen fewer transactions than go-zookeeper closes each handshake without an
+//     answer, and go-zookeeper retries forever. After the session timeout a serverConn answers for
+//     the server that the session has expired. Known zxids and stamps may then be void, so
 //     Config.Forgotten is called. A borrowed connection stays refused.
 //   - Without a connection it notices a Close only in its pause between rounds of servers, and
-//     its Close waits for up to three seconds. So our Close ends its lookup, dial or connection,
+//     its Close waits for up to three seconds. So [Conn.Close] ends its lookup, dial or connection,
 //     and then makes it pause ([hosts.Next]).
 //   - Requests that are queued when a connection fails stay queued while servers are tried. A
 //     call that runs in its caller's goroutine must not wait for that ([Conn.stuck]).
-//   - It never closes a connection that told it of an expired session. Our next dial does.
+//   - It never closes a connection on which it learned of an expired session. The next dial of an
+//     owned connection does.
 //   - Its event callback may run under its locks, and must not call it.
 package zkconn

@@ -14,11 +14,11 @@ var (
 	ErrUnavailable = errors.New("no session with ZooKeeper")
 	// ErrDenied says that an ACL forbids the request.
 	ErrDenied = errors.New("access denied")
-	// ErrSASL says that the authentication by SASL has failed, or that the server requires one.
+	// ErrSASL says that the authentication by SASL has failed, or that the server requires SASL.
 	ErrSASL = errors.New("SASL authentication failed")
-	// ErrClosed says that the connection was closed, by us or by its owner.
+	// ErrClosed says that the connection was closed: by Close, or by the owner of a borrowed one.
 	ErrClosed = errors.New("client is closed")
-	// ErrUnsupported says that a server's transactions differ from ZooKeeper's.
+	// ErrUnsupported says that a server lacks behavior of ZooKeeper that the protocol requires.
 	ErrUnsupported = errors.New("server is not supported")
 )
 
@@ -29,30 +29,31 @@ const oldest = "3.4.14"
 type Outcome int
 
 const (
-	Applied   Outcome = iota // no error
+	Applied   Outcome = iota // applied: there is no error
 	Refused                  // not applied, and a later try would get the same answer
 	Retryable                // not applied, and a later try may succeed
 	Ambiguous                // it may have been applied, or may be applied later
 )
 
-// notSent is an error from before a request was sent.
+// notSent wraps the error of a request that was not sent.
 type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }
 
-// NotSent wraps an error from before a request was sent.
+// NotSent wraps the reason why a request was not sent. Its outcome is [Retryable], or [Refused] if
+// err wraps ErrClosed.
 func NotSent(err error) error { return notSent{err} }
 
-// abandoned is the error of a call whose caller did not wait for the outcome.
+// abandoned wraps the error of a call whose context ended while the request was in flight.
 type abandoned struct{ error }
 
 func (e abandoned) Unwrap() error { return e.error }
 
-// IsAbandoned reports whether the caller's context ended while the request was in
+// IsAbandoned reports whether err says that the caller's context ended while the request was in
 // flight.
 func IsAbandoned(err error) bool { return errors.As(err, new(abandoned)) }
 
-// refusals are answers of a server that refuse a request. A code that go-zookeeper does not name
+// refusals are a server's answers that refuse a request. A code that go-zookeeper does not name
 // becomes the error "unknown error: <code>".
 var refusals = []error{
 	zk.ErrAPIError, zk.ErrNoNode, zk.ErrNoAuth, zk.ErrBadVersion, zk.ErrNoChildrenForEphemerals,
@@ -68,7 +69,7 @@ const (
 	codeNotSASL        = unnamedCode + "-124"
 )
 
-// codes has the meanings of answers that go-zookeeper does not name, or names too briefly.
+// codes has the meanings of errors for which go-zookeeper has no name, or too short a text.
 var codes = map[string]string{
 	unnamedCode + "-1":       "the server failed",
 	unnamedCode + "-5":       "the server could not read the request, or write the answer",
@@ -81,7 +82,8 @@ var codes = map[string]string{
 	codeThrottled:            "the server is throttled",
 }
 
-// named adds the meaning of the server's code to an answer.
+// named adds the meaning that codes has for an error of go-zookeeper. It returns any other error as
+// it is.
 func named(err error) error {
 	if err != nil {
 		if meaning, ok := codes[err.Error()]; ok {
@@ -91,7 +93,7 @@ func named(err error) error {
 	return err
 }
 
-// namedError is a server's answer with its meaning.
+// namedError is an error of go-zookeeper with its meaning.
 type namedError struct {
 	meaning string
 	error
@@ -105,9 +107,9 @@ func (e *namedError) Is(target error) bool {
 	return (target == ErrDenied || target == ErrSASL) && e.error.Error() == codeNotSASL
 }
 
-// OutcomeOf classifies an error of this package, wrapped or not. It is Ambiguous unless the error
-// is known to be a server's answer, or the request was never sent: for example with a closed
-// connection, a failed write, an undecodable reply, or an abandoned call.
+// OutcomeOf classifies an error of this package, wrapped or not; nil is [Applied]. The outcome is
+// [Ambiguous] unless the server has answered the request, or the request was not sent. Examples of
+// an ambiguous outcome are a lost connection, an undecodable reply and an abandoned call.
 func OutcomeOf(err error) Outcome {
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
@@ -137,7 +139,7 @@ func innermost(err error) error {
 	return err
 }
 
-// refusedError says which operation of a transaction the server refused. None was applied.
+// refusedError says which operation of a transaction the server refused. No operation was applied.
 type refusedError struct {
 	Op  int
 	Err error
@@ -146,8 +148,8 @@ type refusedError struct {
 func (e *refusedError) Error() string { return fmt.Sprintf("operation %d: %v", e.Op, e.Err) }
 func (e *refusedError) Unwrap() error { return e.Err }
 
-// RefusedOp returns the index of the refused operation, and the reason; -1 and err itself if err
-// is not such a refusal.
+// RefusedOp returns the index of the operation that the server refused, and the reason; -1 and err
+// itself if err is not the refusal of an operation.
 func RefusedOp(err error) (op int, cause error) {
 	if r := (*refusedError)(nil); errors.As(err, &r) {
 		return r.Op, r.Err
@@ -155,7 +157,7 @@ func RefusedOp(err error) (op int, cause error) {
 	return -1, err
 }
 
-// RefusedAt returns the error of a transaction whose operation at that index the server refused.
+// RefusedAt returns the error for a transaction whose operation at index op the server refused.
 func RefusedAt(op int, cause error) error { return &refusedError{Op: op, Err: cause} }
 
 // endsConnection reports whether a request failed because its connection, or the session, had

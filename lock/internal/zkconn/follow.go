@@ -13,7 +13,8 @@ import (
 // configNode has the ensemble's dynamic configuration, from ZooKeeper 3.5 on.
 const configNode = "/zookeeper/config"
 
-// Members reads the ensemble's dynamic configuration.
+// Members reads the servers of the ensemble's dynamic configuration. It fails with servers before
+// ZooKeeper 3.5, with a standalone server, and if an ACL forbids the read.
 func (c *Conn) Members(ctx context.Context) (Members, error) {
 	node, err := c.Get(ctx, configNode)
 	return c.members(node, err)
@@ -41,8 +42,8 @@ func (c *Conn) members(node Node, err error) (Members, error) {
 }
 
 // follow keeps the servers to try up to date with the ensemble's dynamic configuration, until the
-// connection is closed. Its watch also fires after a while, and after each loss of the connection.
-// The timer is for a node that cannot be read.
+// connection is closed. It reads the node again when it has changed, after each lost connection, and
+// after about a minute, even if the node could not be read.
 func (c *Conn) follow() {
 	defer close(c.own.followed)
 	complaint := ""
@@ -72,7 +73,7 @@ func (c *Conn) follow() {
 }
 
 // take makes the members the servers to connect to. If the present server was removed, it closes
-// the connection: such a server serves its clients until it is stopped.
+// the connection: a removed server would go on to serve its clients until it is stopped.
 func (c *Conn) take(m Members) {
 	h := c.own.hosts
 	if before, changed := h.follow(m); changed {
@@ -86,8 +87,8 @@ func (c *Conn) take(m Members) {
 }
 
 // follow makes the members the servers to try. It ignores a configuration that is older than the
-// present one, from a server that lags behind. It returns the servers before, and whether they
-// differ.
+// known one, from a server that lags behind. It reports whether the servers to try have changed, and
+// if so, returns the previous ones.
 func (h *hosts) follow(m Members) (before []string, changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,8 +113,7 @@ func (h *hosts) follow(m Members) (before []string, changed bool) {
 	return before, !slices.Equal(before, m.Servers)
 }
 
-// forget makes any version of the configuration newer than the present one: the servers may have
-// lost their data.
+// forget makes follow accept any version of the configuration: the servers may have lost their data.
 func (h *hosts) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -134,8 +134,8 @@ func (h *hosts) known() []string {
 }
 
 // isRemoved reports whether the server at an address is a former member. A server that never was a
-// member, such as a load balancer, is not removed. The server of a fallback counts as removed only
-// after stayTill; that ends the fallback.
+// member, such as a load balancer, is not removed. During a fallback a former member counts as
+// removed only from stayTill on; isRemoved then ends the fallback.
 func (h *hosts) isRemoved(address string) bool {
 	h.mu.Lock()
 	server, ok := h.names[address]
@@ -153,7 +153,7 @@ func (h *hosts) isRemoved(address string) bool {
 	}
 	// A server may have several names.
 	is, _, unknown := h.lookUp(members.Servers)
-	if len(unknown) > 0 { // ask again
+	if len(unknown) > 0 { // a later call must judge the address again
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.settled = ""

@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Constants of the wire protocol for serverConn.
+// Constants of the wire protocol: operations, xids of requests and replies, and error codes.
 const (
 	opPing       = 11
 	opSetWatches = 101
@@ -16,16 +16,15 @@ const (
 
 	xidEvent = -1
 	xidPing  = -2
-	xidSASL  = -16 // distinct: go-zookeeper's calls have xids that are not negative
+	xidSASL  = -16 // distinct, because the xids of go-zookeeper's calls are not negative
 
 	codeAuthFailed   = -115
 	codeRequiresAuth = -124
 )
 
-// ping returns a ping request.
 func ping() []byte { return frame(binary.BigEndian.AppendUint32(int32s(xidPing), opPing)) }
 
-// frame puts the length before the content.
+// frame returns a frame of the wire protocol: the length of the content, and the content.
 func frame(content []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(content))), content...)
 }
@@ -49,7 +48,7 @@ func int32s(numbers ...int32) (b []byte) {
 // reply returns a server's reply to a request, without results.
 func reply(xid int32) []byte { return frame(int32s(xid, 0, 0, 0)) }
 
-// firings returns the events by which a server would fire these watches.
+// firings returns the events with which a server fires the watches.
 func firings(keys []watchKey) (frames []byte) {
 	for _, k := range keys {
 		head := int32s(xidEvent, -1, -1, 0, int32(k.event), int32(zk.StateSyncConnected), int32(len(k.path)))

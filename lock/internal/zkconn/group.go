@@ -5,16 +5,18 @@ import (
 	"time"
 )
 
-// Group counts running tasks, so that a close can wait for them. While it waits, running tasks
-// may still add others. Once the group was empty, no task can enter. The zero value is an empty
-// group. All methods are safe for concurrent use.
+// Group counts running tasks, so that a Close can wait for them. A sealed group still admits tasks
+// while it has any, so that running tasks can start further ones. Once a sealed group is empty, no
+// task can enter. The zero value is an empty group that is not sealed. All methods are safe for
+// concurrent use.
 type Group struct {
 	mu   sync.Mutex
 	n    int
-	idle chan struct{} // see Close; nil: it was not called
+	idle chan struct{} // see Seal; nil: not sealed
 }
 
-// Enter counts one more task. It returns false if the group is closed and was empty since.
+// Enter counts one more task. It returns false, and counts nothing, if the group is sealed and
+// empty. After true the caller must call Leave once.
 func (g *Group) Enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,8 +49,9 @@ func (g *Group) Leave() {
 	}
 }
 
-// Close returns a channel that is closed when all tasks have left.
-func (g *Group) Close() <-chan struct{} {
+// Seal seals the group, and returns a channel that is closed when the group is empty. It does not
+// wait. Further calls return the same channel.
+func (g *Group) Seal() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.idle == nil {
@@ -60,7 +63,8 @@ func (g *Group) Close() <-chan struct{} {
 	return g.idle
 }
 
-// WaitFor reports whether the channel was closed within the time.
+// WaitFor waits until the channel is closed, for at most patience. It reports whether the channel is
+// closed.
 func WaitFor(done <-chan struct{}, patience time.Duration) bool {
 	select {
 	case <-done: // even if there is no patience

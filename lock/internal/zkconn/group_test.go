@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// TestGroup: after Close, tasks that are inside may let others enter. The group is idle when all
-// have left, and then no task can enter.
+// TestGroup: tasks can enter a sealed group until it is empty, and none afterwards.
 func TestGroup(t *testing.T) {
 	var g Group
 	if !g.Enter() {
 		t.Fatal("cannot enter")
 	}
-	idle := g.Close()
+	idle := g.Seal()
 	if WaitFor(idle, 0) || !g.Enter() {
 		t.Fatal("closed with a task inside")
 	}
 	g.Leave()
 	g.Leave()
-	if !WaitFor(idle, 0) || !WaitFor(g.Close(), time.Hour) {
+	if !WaitFor(idle, 0) || !WaitFor(g.Seal(), time.Hour) {
 		t.Fatal("not idle")
 	}
 	if g.Enter() {
 		t.Fatal("entered after the end")
 	}
 	var empty Group
-	if !WaitFor(empty.Close(), -time.Second) || empty.Enter() {
+	if !WaitFor(empty.Seal(), -time.Second) || empty.Enter() {
 		t.Fatal("an empty one is not closed at once")
 	}
 }

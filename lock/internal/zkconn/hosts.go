@@ -13,37 +13,40 @@ import (
 	"time"
 )
 
-// lookupTimeout limits the time for the resolution of names before each round of tries.
+// lookupTimeout limits the time for the resolution of all names before a round of tries.
 const lookupTimeout = 3 * time.Second
 
-// pauseTime is the length of go-zookeeper's pause.
+// pauseTime is the length of the pause that go-zookeeper makes if Next asks for it.
 const pauseTime = time.Second
 
-// mostBurst is the number of tries, in whole rounds, that lost connections may cost without a
-// pause, in each pauseTime. With a single server, one try may find the session about to end, one
-// that it has ended, one gets a new session, and others may break off.
+// mostBurst is the number of tries, in whole rounds, that are made without a pause after lost
+// connections. Connected allows that many once in each pauseTime. With a single server, one try may
+// find the session about to end, a second finds that the session has ended, a third gets a new
+// session, and further tries may break off.
 const mostBurst = 8
 
 // fallbackAfter is the time after which the configured servers are tried, too, if no member
-// answers. An election takes less.
+// answers. The election of a leader takes less.
 const fallbackAfter = 3 * time.Second
 
-// A client that this has led to a removed server tries the members again after leastStay. If none
-// answers, it tries again after twice that time, and so on up to mostStay.
+// Limits of hosts.stay. A client whose fallback has led it to a removed server tries the members
+// again after leastStay. If no member answers, it tries again after twice that time, and so on up
+// to mostStay.
 const (
 	leastStay = 10 * time.Second
 	mostStay  = time.Hour
 )
 
-// lookup resolves a host name to addresses.
+// lookup resolves a host name to IP addresses.
 type lookup func(ctx context.Context, host string) ([]string, error)
 
-// hosts gives go-zookeeper the server to try next: all addresses of all servers, in a random
-// order that each client keeps. It resolves the names before each round. go-zookeeper's own
-// provider resolves them once, and never finds a server again that has moved to another address.
+// hosts is the zk.HostProvider of an owned connection: it gives go-zookeeper the address to try
+// next. A round has all addresses of all servers, in a random order that the client keeps. hosts
+// resolves the names before each round. go-zookeeper's own provider resolves them once, and never
+// finds a server again that has moved to another address.
 //
-// Once the ensemble's members are known ([hosts.follow]), they are the servers. If none of them
-// answers for a while, the configured servers are tried, too.
+// Once the ensemble's members are known ([hosts.follow]), they are the servers. If no member
+// answers for fallbackAfter, the configured servers are tried, too.
 type hosts struct {
 	ctx    context.Context // ends when the connection is closed
 	cfg    Config
@@ -51,12 +54,12 @@ type hosts struct {
 	stuck  func() bool // reports whether unsent calls wait: then Next pauses, so that go-zookeeper fails them
 
 	mu             sync.Mutex
-	salt           uint64            // makes this client's order of addresses differ
+	salt           uint64            // random; it determines this client's order of addresses
 	configured     []string          // the servers given to Dial
 	addresses      []string          // addresses of this round, in this client's order
 	names          map[string]string // the server of each address
 	next           int               // index of the next address
-	triesThisRound int               // number of tries; the last good address counts as one
+	triesThisRound int               // number of tries since its reset: to 0 after a round, to 1 by Connected
 	burst          int               // number of tries allowed without a pause
 	refillAt       time.Duration     // monotonic time from which burst may be set to mostBurst again
 
@@ -64,11 +67,11 @@ type hosts struct {
 	removed  []string      // former members
 	stale    bool          // the servers to try have changed since the round began
 	failures int           // number of tries since the members changed, or a server answered
-	failing  time.Duration // monotonic time of the first of these tries
-	fallback bool          // no member answered: try the configured servers, too
+	failing  time.Duration // monotonic time of the first of the failures
+	fallback bool          // no member answers: the configured servers are tried, too
 	stay     time.Duration // time for which the last fallback may use a removed server
 	stayTill time.Duration // monotonic time at which stay is over
-	settled  string        // the address that isRemoved last judged
+	settled  string        // the address that isRemoved need not judge again; "": none
 }
 
 // Init sets the servers, as host:port. It does not look them up: a name that cannot be resolved
@@ -80,16 +83,17 @@ func (h *hosts) Init(servers []string) error {
 	return nil
 }
 
-// Len returns the number of addresses.
+// Len returns the number of addresses of this round.
 func (h *hosts) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.addresses)
 }
 
-// Next returns the address to try, and whether go-zookeeper must first pause for a second: when
-// all addresses failed repeatedly. Before the pause go-zookeeper answers unsent requests, and
-// during it checks whether it was closed. So Next also asks for a pause if either is needed.
+// Next returns the address to try, and whether go-zookeeper must first pause for a second: after
+// rounds that used up burst. Before the pause go-zookeeper fails unsent requests, and in the pause
+// it notices that it was closed. So Next also asks for a pause if unsent calls wait, or if the
+// connection is closed.
 func (h *hosts) Next() (address string, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,11 +127,11 @@ func (h *hosts) Next() (address string, wait bool) {
 	return address, wait
 }
 
-// Connected records that the last address worked. When that connection is lost, the others are
-// tried first, and then all again without a pause. With go-zookeeper's own provider a client of a
-// single server waits a second before it reconnects, and another second if its session has
-// expired. Connected allows these tries once in each pauseTime, so a server that keeps dropping
-// its clients is not overrun.
+// Connected records that the last address worked. When that connection is lost, the other addresses
+// are tried first, and then all again without a pause. With go-zookeeper's own provider a client of
+// a single server waits a second before it reconnects, and another second if its session has
+// expired. Connected allows mostBurst tries in each pauseTime, so a server that keeps dropping its
+// clients is not overrun.
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -143,7 +147,7 @@ func (h *hosts) Connected() {
 	}
 }
 
-// resolve begins a round; h.mu is held. A name that cannot be resolved is tried as an address.
+// resolve begins a round: it looks up the addresses of the servers to try; h.mu is held.
 func (h *hosts) resolve() {
 	servers := h.configured
 	if h.members != nil {
@@ -164,14 +168,14 @@ func (h *hosts) resolve() {
 	}
 }
 
-// others returns the configured servers that are no members; h.mu is held.
+// others returns the configured servers that are not members; h.mu is held.
 func (h *hosts) others() []string {
 	return slices.DeleteFunc(slices.Clone(h.configured), func(s string) bool { return slices.Contains(h.members.Servers, s) })
 }
 
-// lookUp returns the servers' addresses in this client's order, and the server of each. It looks
-// them up concurrently, so that a slow lookup does not delay the others. A server whose name cannot
-// be resolved is its own address; the errors say why.
+// lookUp returns the servers' addresses in this client's order, and a map from each address to its
+// server. It looks all servers up concurrently. A server whose name cannot be resolved is its own
+// address; unknown has the reasons.
 func (h *hosts) lookUp(servers []string) (addresses []string, names map[string]string, unknown []error) {
 	ctx, cancel := context.WithTimeout(h.ctx, lookupTimeout)
 	defer cancel()
@@ -194,7 +198,7 @@ func (h *hosts) lookUp(servers []string) (addresses []string, names map[string]s
 	return addresses, names, unknown
 }
 
-// resolveOne returns a server's addresses.
+// resolveOne returns a server's addresses, host:port.
 func (h *hosts) resolveOne(ctx context.Context, server string) ([]string, error) {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil {
@@ -210,7 +214,8 @@ func (h *hosts) resolveOne(ctx context.Context, server string) ([]string, error)
 	return found, err
 }
 
-// nameOf returns the name of the server at an address of this round.
+// nameOf returns the host name of the server at an address of this round; the host of any other
+// address.
 func (h *hosts) nameOf(address string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -220,7 +225,7 @@ func (h *hosts) nameOf(address string) string {
 	return hostOf(address)
 }
 
-// rank returns the rank of an address in this client's order.
+// rank returns a number for an address: addresses are tried in the order of their ranks.
 func (h *hosts) rank(address string) uint64 {
 	hash := fnv.New64a()
 	fmt.Fprintf(hash, "%x %s", h.salt, address)

@@ -12,7 +12,7 @@ import (
 
 // Members are the servers of an ensemble according to its dynamic configuration.
 type Members struct {
-	Version uint64
+	Version uint64   // version of the configuration; a later one is greater
 	Servers []string // addresses for clients, host:port, sorted
 }
 
@@ -21,10 +21,12 @@ type Members struct {
 //	server.<id>=<host>:<port>:<port>[:<role>][|<further host>:...][;[<address for clients>][;<address for TLS>]]
 //	version=<hexadecimal>
 //
-// and those of groups and weights, which are ignored. An address is a port or host:port. Without a
-// host, or with one that stands for all of a machine's addresses, the server's own hosts count.
-// Observers serve clients, too. tls is "" for plain text. Otherwise it is the port for TLS, or
-// anyPort, of a line without an address for TLS: only ZooKeeper 3.10 has one.
+// and lines of groups and weights, which are ignored. An address is a port or host:port. Without a
+// host, or with one that stands for all of a machine's addresses, the hosts before the semicolon
+// count. Observers serve clients, too.
+//
+// tls is "" for plain text. Otherwise it is the port for TLS of a line that has no address for TLS,
+// as before ZooKeeper 3.10; anyPort: that port is unknown.
 func parseMembers(text, tls string) (Members, error) {
 	var m Members
 	versioned := false
@@ -62,7 +64,8 @@ var (
 	errTLSPort    = errors.New("it has no address for TLS, which ZooKeeper tells from 3.10 on; before, the configured servers must all have the same port")
 )
 
-// clientAddresses returns the addresses for clients in a server's line. tls is parseMembers's.
+// clientAddresses returns the addresses for clients, host:port, of a server's line. tls is that of
+// parseMembers.
 func clientAddresses(line, tls string) ([]string, error) {
 	parts := append(strings.Split(line, ";"), "", "")
 	var hosts []string
@@ -109,7 +112,7 @@ func splitClient(address string) (host, port string) {
 	return host, port
 }
 
-// anyPort says that the servers have different ports.
+// anyPort is the result of commonPort for servers with different ports.
 const anyPort = "*"
 
 // commonPort returns the port of all servers, or anyPort if they have different ones.

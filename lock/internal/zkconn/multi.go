@@ -10,10 +10,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Multi sends a transaction of creates, deletes, writes and checks (pointers to zk.CreateRequest
-// and so on), once. If the server refused an operation, see [RefusedOp]; for other errors see
-// [OutcomeOf]. It fails with [ErrUnsupported] if the server does not know transactions, or if the
-// very first reply to one lacks the results.
+// Multi waits for a session and sends a transaction once. ops are pointers to zk.CreateRequest,
+// zk.DeleteRequest, zk.SetDataRequest or zk.CheckVersionRequest. The replies have the order of ops.
+// If the server refused an operation, see [RefusedOp]; for other errors see [OutcomeOf]. Multi fails
+// with [ErrUnsupported] if the server does not know transactions, or if the reply to one lacks
+// results and no earlier reply had all.
 func (c *Conn) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := c.Ready(ctx); err != nil {
 		return nil, err
@@ -88,15 +89,15 @@ func (c *Conn) supported(err error, complete bool) error {
 	return fmt.Errorf("%w: its reply to a transaction: %w; must be ZooKeeper %s or later", ErrUnsupported, err, oldest)
 }
 
-// misfitError is a reply whose results do not fit the operations.
+// misfitError describes a reply whose results do not fit the operations.
 type misfitError struct{ what string }
 
 func (e *misfitError) Error() string { return e.what }
 
 func misfit(format string, args ...any) error { return &misfitError{fmt.Sprintf(format, args...)} }
 
-// fits returns an error unless each operation has a result of its kind. Only a broken server
-// fails to give one; the outcome is then unknown.
+// fits returns an error unless each operation has a result of its kind. After that error, which only
+// a broken server causes, the outcome is unknown.
 func fits(ops []any, replies []zk.MultiResponse) error {
 	if len(replies) != len(ops) {
 		return misfit("reply to %d operations has %d results", len(ops), len(replies))

@@ -10,26 +10,27 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// outage records the times without a session. An owned connection learns of them by events. A
-// borrowed one is polled, and a request that fails with the connection counts too. A caller that
-// gave up does not.
+// outage records the times without a session. An owned connection has events for them. A borrowed
+// connection is polled. A request on it that fails because the connection ended counts as a time
+// without a session; an abandoned call does not.
 type outage struct {
 	began    atomic.Bool  // there was a session: a time without one before it is no outage
-	down     atomic.Bool  // there is no session now, as far as was noticed
+	down     atomic.Bool  // there is no session now, as far as is known
 	lastDown atomic.Int64 // last monotonic time without a session, or with a silent server; -1: none
 	lastLost atomic.Int64 // last monotonic time without a session; -1: none
 	lastID   atomic.Int64 // last known session id of a borrowed connection
 }
 
-// LastOutage returns the last monotonic time without a session; -1 if there was a session at all
-// times since the first one.
+// LastOutage returns the last monotonic time at which there was no session, or at which the server
+// was silent for too long (NoteOutage); -1 if there was no such time since the first session.
 func (c *Conn) LastOutage() time.Duration {
 	c.notice()
 	return time.Duration(c.lastDown.Load())
 }
 
-// LastLost is like LastOutage, but does not count times in which the server was only silent. The
-// answer to a request that was sent later came in the present session.
+// LastLost returns the last monotonic time at which there was no session; -1 if there was none since
+// the first session. Unlike LastOutage it does not count times at which the server was only silent.
+// So a request that was sent after LastLost was answered in the present session.
 func (c *Conn) LastLost() time.Duration {
 	c.notice()
 	return time.Duration(c.lastLost.Load())
@@ -42,8 +43,8 @@ func (c *Conn) notice() {
 	}
 }
 
-// NoteOutage records that there may have been no session until now, for example because a renewal
-// was unanswered for too long.
+// NoteOutage records an outage until now, for example because a request is unanswered for too long.
+// LastLost does not count it.
 func (c *Conn) NoteOutage() { c.lastDown.Store(int64(c.cfg.Now())) }
 
 // noteLost records that there was no session until now.
@@ -52,7 +53,8 @@ func (c *Conn) noteLost() {
 	c.lastLost.Store(c.lastDown.Load())
 }
 
-// noteDown records that there is no session.
+// noteDown records that there is no session, and fires the watches of a borrowed connection. Before
+// the first session it does nothing.
 func (c *Conn) noteDown() {
 	if c.began.Load() {
 		c.noteLost()
@@ -61,7 +63,8 @@ func (c *Conn) noteDown() {
 	}
 }
 
-// noteUp records that there is a session.
+// noteUp records that there is a session. After an outage it fires the watches of a borrowed
+// connection, and calls Config.Reconnected.
 func (c *Conn) noteUp() {
 	if !c.down.Swap(false) {
 		return
@@ -98,8 +101,9 @@ func (c *Conn) sessionEvent(e zk.Event) {
 // pollEvery is the interval of checks whether a borrowed connection has a session.
 const pollEvery = time.Second
 
-// poll checks whether a borrowed connection has a session, and still the same one. It is called
-// before that state is used. An owned connection has events instead.
+// poll checks whether a borrowed connection has a session, and whether it is the same one as at the
+// last poll. It is called each second, and before the state is used. On an owned connection, which
+// has events, it does nothing.
 func (c *Conn) poll() {
 	if c.Owned() {
 		return

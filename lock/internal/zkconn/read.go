@@ -13,8 +13,9 @@ type Node struct {
 	Stat *zk.Stat // nil only after a failed read
 }
 
-// Get reads a node. Like all reads it is retried while the connection fails. When ctx ends it
-// fails with ctx's error and cause, and with ErrUnavailable if there was no session.
+// Get reads a node. Like all reads it is retried while the connection fails. If ctx ends, Get fails
+// with ctx's error and cause, and with ErrUnavailable if there was no session. If the node is
+// missing, it fails with zk.ErrNoNode.
 func (c *Conn) Get(ctx context.Context, path string) (Node, error) {
 	return read(ctx, c, func() (Node, error) {
 		data, stat, err := c.zk.Get(path)
@@ -33,13 +34,12 @@ func (c *Conn) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	})
 }
 
-// pair has the two results of a read.
 type pair[A, B any] struct {
 	a A
 	b B
 }
 
-// paired combines two results into one.
+// paired makes a function with two results one with a single result, for read.
 func paired[A, B any](f func() (A, B, error)) func() (pair[A, B], error) {
 	return func() (pair[A, B], error) {
 		a, b, err := f()
@@ -47,7 +47,7 @@ func paired[A, B any](f func() (A, B, error)) func() (pair[A, B], error) {
 	}
 }
 
-// Children lists a node, and returns its Stat.
+// Children returns the names of a node's children, in no order, and the node's Stat.
 func (c *Conn) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	p, err := read(ctx, c, paired(func() ([]string, *zk.Stat, error) { return c.zk.Children(path) }))
 	return p.a, p.b, err
@@ -59,14 +59,16 @@ func (c *Conn) ACL(ctx context.Context, path string) ([]zk.ACL, *zk.Stat, error)
 	return p.a, p.b, err
 }
 
-// Sync makes the server of the session catch up with the leader.
+// Sync waits until the server of the session has caught up with the leader. It changes nothing, and
+// path need not exist.
 func (c *Conn) Sync(ctx context.Context, path string) error {
 	_, err := read(ctx, c, func() (string, error) { return c.zk.Sync(path) })
 	return err
 }
 
-// Synced syncs the path, and then calls read. It repeats both until they were made in one
-// session: the server of another session may lag behind the synced one.
+// Synced calls Sync for the path, and then read. It repeats both until they were made in one
+// session, because the server of a new session may lag behind the synced one. If ctx ends, it
+// returns what the last read returned.
 func Synced[T any](ctx context.Context, c *Conn, path string, read func() (T, error)) (value T, err error) {
 	for {
 		if err := c.Ready(ctx); err != nil {
@@ -83,12 +85,12 @@ func Synced[T any](ctx context.Context, c *Conn, path string, read func() (T, er
 	}
 }
 
-// GetSynced is Get on a server that has caught up with its leader, see [Synced].
+// GetSynced is Get on a server that has caught up with the leader, see [Synced].
 func (c *Conn) GetSynced(ctx context.Context, path string) (Node, error) {
 	return Synced(ctx, c, path, func() (Node, error) { return c.Get(ctx, path) })
 }
 
-// ChildrenSynced is Children on a server that has caught up with its leader, see [Synced].
+// ChildrenSynced is Children on a server that has caught up with the leader, see [Synced].
 func (c *Conn) ChildrenSynced(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	p, err := Synced(ctx, c, path, paired(func() ([]string, *zk.Stat, error) { return c.Children(ctx, path) }))
 	return p.a, p.b, err

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Backoff sets the pauses between tries: between half and all of a span that begins with First
-// and doubles up to Most.
+// Backoff sets the pauses between attempts. Each pause is a random time from half of a span to all
+// of it. The span begins with First, and doubles after each pause up to Most.
 type Backoff struct{ First, Most time.Duration }
 
-// DefaultBackoff is the backoff between attempts after the connection has failed.
+// DefaultBackoff is the backoff of most requests: 20 ms up to a second.
 var DefaultBackoff = Backoff{20 * time.Millisecond, time.Second}
 
 // ErrAgain makes Retry call the attempt again at once.
@@ -31,12 +31,15 @@ type final struct{ error }
 // Final wraps an error, not nil, that Retry returns as it is.
 func Final(err error) error { return final{err} }
 
-// Retry calls attempt until it returns nil or a final error. After [ErrAgain] it tries again at
-// once; after [Later], and errors that are [Retryable] or [Ambiguous], after a pause. It returns
-// errors that are [Final] or [Refused].
+// Retry calls attempt until it returns nil or an error after which Retry ends:
 //
-// When ctx ends it returns the last error with [ErrUnavailable] and the context's error and
-// cause. When the connection is closed it returns the last error with [ErrClosed].
+//   - [ErrAgain]: Retry calls attempt again at once;
+//   - [Later], and any error that is [Retryable] or [Ambiguous]: again, after a pause;
+//   - [Final], and any error that is [Refused]: Retry returns the error.
+//
+// If ctx ends during a pause, Retry returns the last error with [ErrUnavailable] and the context's
+// error and cause; after ErrAgain only the context's. If the connection is closed during a pause,
+// Retry returns the last error with [ErrClosed].
 func (c *Conn) Retry(ctx context.Context, b Backoff, attempt func() error) error {
 	for span := b.First; ; span = min(2*span, b.Most) {
 		err := attempt()
@@ -61,8 +64,8 @@ func (c *Conn) Retry(ctx context.Context, b Backoff, attempt func() error) error
 	}
 }
 
-// pause waits for a while. If ctx ends or the connection is closed first, it returns the error,
-// which wraps why.
+// pause waits for d. If ctx ends or the connection is closed first, it returns an error that wraps
+// why.
 func (c *Conn) pause(ctx context.Context, d time.Duration, why error) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -87,7 +90,7 @@ func unavailable(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", err, ContextError(ctx))
 }
 
-// Jitter returns d plus or minus at most by.
+// Jitter returns a random time from d-by to d+by.
 func (c Config) Jitter(d, by time.Duration) time.Duration {
 	return d - by + time.Duration(c.Random.Int64N(int64(2*by)+1))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// SASL begins an exchange with a server, host:port; see lock.SASL.
+// SASL returns an exchange for one connection to a server, host:port; see lock.SASL.
 type SASL func(ctx context.Context, server string) (SASLExchange, error)
 
 // SASLExchange is one exchange of tokens; see lock.SASLExchange.
@@ -22,10 +22,10 @@ type SASLExchange interface {
 	Expires() time.Time
 }
 
-// adviser is an exchange that says what to do if the server refuses its last token.
+// adviser is a SASLExchange that says what to do if the server refuses its last token.
 type adviser interface{ Advice() string }
 
-// staleness is an exchange that says why its credential is not a newer one.
+// staleness is a SASLExchange that says why its credential is not newer than the previous one.
 type staleness interface{ Stale() error }
 
 // Limits of an exchange.
@@ -36,7 +36,8 @@ const (
 
 var errNoSASL = fmt.Errorf("%w: the server has no SASL, that is no section Server in a JAAS configuration that it can read", ErrDenied)
 
-// exchangeTokens runs an exchange on a connection until nothing is left to send.
+// exchangeTokens runs an exchange on a connection until the client has no further token. It fails if
+// the server refuses a token or has no SASL.
 func exchangeTokens(server io.ReadWriter, x SASLExchange) error {
 	var challenge []byte
 	for n := range mostTokens {
@@ -61,7 +62,7 @@ func exchangeTokens(server io.ReadWriter, x SASLExchange) error {
 	return fmt.Errorf("%w: it asks for more than %d SASL tokens", errNotZooKeeper, mostTokens)
 }
 
-// saslRequest returns the request with a token.
+// saslRequest returns the frame of a request with a SASL token.
 func saslRequest(token []byte) []byte {
 	return frame(append(int32s(xidSASL, opSASL, int32(len(token))), token...))
 }
@@ -115,21 +116,21 @@ func refusedToken(x SASLExchange, err error) error {
 	return err
 }
 
-// login is the SASL authentication of one connection. It also finds out when there is a newer
-// credential.
+// login is the SASL authentication of one connection. When the credential is about to expire, it
+// also looks for a newer one.
 type login struct {
 	start  func(ctx context.Context) (SASLExchange, error) // begins another exchange with the server
 	first  SASLExchange                                    // the exchange for this connection
 	random func() float64
 	log    zerolog.Logger
-	life   context.Context // ends when the owner closes
+	life   context.Context // ends when the Conn is closed
 
 	until time.Time    // end of the credential; zero: it has none
 	next  atomic.Int64 // Unix time in ns at which to look for a newer credential; 0: never
 	ready atomic.Bool  // there is a newer credential
 }
 
-// startLogin begins the exchange for a connection to a server.
+// startLogin gets the exchange for a connection to a server; nil without SASL.
 func (c *Conn) startLogin(ctx context.Context, address string) (*login, error) {
 	if c.cfg.SASL == nil {
 		return nil, nil
@@ -162,16 +163,16 @@ func (l *login) run(server io.ReadWriter) error {
 	return nil
 }
 
-// Times between two tries to get a newer credential: at least leastLogin, and lateLogin once the
-// present one has ended.
+// Times until the next try to get a newer credential: at least leastLogin; lateLogin once the
+// present credential has expired.
 const (
 	leastLogin = 5 * time.Second
 	lateLogin  = time.Minute
 )
 
-// schedule sets the time of the next try to get a newer credential: when about four fifths of the
-// time until the end of the present one are over. A random part spreads the clients that have
-// logged in at the same time.
+// schedule sets the time of the next try to get a newer credential: when a random part, 75 to 85 %,
+// of the time until the present credential expires is over. The random part spreads the clients that
+// have logged in at the same time.
 func (l *login) schedule() {
 	if l.until.IsZero() {
 		return
@@ -184,8 +185,8 @@ func (l *login) schedule() {
 	l.next.Store(time.Now().Add(wait).UnixNano())
 }
 
-// due reports whether the connection must end because there is a newer credential. If it is time,
-// it begins to look for one. It is called before each request, and so with each ping at the latest.
+// due reports whether the connection must end because there is a newer credential. At the scheduled
+// time it starts renew. serverConn calls due before each request, and so at least with each ping.
 func (l *login) due() bool {
 	if l == nil {
 		return false
@@ -196,7 +197,8 @@ func (l *login) due() bool {
 	return l.ready.Load()
 }
 
-// renew looks for a newer credential. If there is none, it schedules another try.
+// renew gets a new exchange to see whether its credential expires later. If not, it schedules
+// another try.
 func (l *login) renew() {
 	x, err := l.start(l.life)
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// The reply to a handshake has at least the protocol's version, the session timeout in ms, the
-// session id and the length of its password. Real ones have about 40 bytes.
+// Limits of the reply to a handshake, in bytes. It has at least the protocol's version, the session
+// timeout in ms, the session id and the length of its password. ZooKeeper's has about 40 bytes.
 const (
 	leastGreeting = 20
 	mostGreeting  = 64 << 10
@@ -24,20 +24,21 @@ const (
 
 var errNotZooKeeper = errors.New("not ZooKeeper")
 
-// serverConn is a connection to a server, between it and go-zookeeper.
+// serverConn is a connection to a server, as go-zookeeper sees it.
 //
-// It forwards nothing before the whole first frame, the reply to the handshake, has arrived, is
-// valid, and came before a fixed deadline. If the server closes the connection instead, the owner
-// may take the session for expired, see handshakes.unanswered.
+// Read returns nothing before the whole first frame, the reply to the handshake, has arrived and is
+// valid. It fails if that takes longer than a fixed deadline. If the server closes the connection
+// instead, the owner may take the session for expired, see handshakes.unanswered.
 //
-// It does not forward setWatches, with which go-zookeeper sets its watches on a new connection. A
+// Write does not forward setWatches, with which go-zookeeper sets its watches on a new connection. A
 // server may refuse that request, or close the connection because it is too long. Then
-// go-zookeeper would go on without watches, or never keep a connection. Instead all of these
+// go-zookeeper would go on without watches, or never keep a connection. Instead all of the request's
 // watches fire, so their waiters read again. A ping replaces the request, because its reply wakes
 // the reader.
 //
-// It authenticates by SASL between the first frame and all that go-zookeeper sends. If there is a
-// newer credential later, it ends between two requests, so that the next connection uses it.
+// The SASL exchange runs after the first frame, and before go-zookeeper sends its first request. If
+// there is a newer credential later, the connection ends between two requests, so that the next one
+// uses that credential.
 //
 // Reads are buffered, because go-zookeeper reads every packet's length and body separately. Reads
 // and deadlines belong to one goroutine, and so does the first write; go-zookeeper works that
@@ -47,31 +48,31 @@ type serverConn struct {
 	reader  *bufio.Reader
 	limit   time.Time // deadline of the first frame
 	told    handshakes
-	overdue func() []watchKey // returns the watches that must fire now
+	overdue func() []watchKey // returns the watches that must fire, see Conn.overdue
 	login   *login            // nil: no SASL
 
 	asked   *handshake // the client's handshake; nil: not sent yet
 	greeted bool       // the first frame has arrived, or expired() replaces it
 	left    int        // bytes to read of the present frame from the server
-	reply   bool       // that frame is the reply to a request
-	ahead   []byte     // our own frames, which go-zookeeper reads before that frame
+	reply   bool       // the present frame is the reply to a request
+	ahead   []byte     // frames made here, which go-zookeeper reads before the present frame
 
 	mu      sync.Mutex
-	pending []byte        // our own frames that are not in ahead yet
+	pending []byte        // frames made here that are not in ahead yet
 	sent    int           // number of requests without a reply; counted only with SASL
 	idle    chan struct{} // closed when sent is 0; nil: drain does not wait
 }
 
-// handshakes receives the results of handshakes.
+// handshakes receives the result of a connection's handshake.
 type handshakes interface {
 	// answered: the server grants a session; timeout 0: the session has expired.
 	answered(timeout time.Duration)
-	// unanswered: the server has closed the connection. It reports whether to take the session
-	// for expired.
+	// unanswered: the server has closed the connection without a reply. The result says whether to
+	// take the session for expired.
 	unanswered(asked handshake, why error) (expired bool)
 	// failed: the peer is no ZooKeeper server, or too slow.
 	failed(why error)
-	// authenticated: the result of SASL.
+	// authenticated: the SASL exchange has ended; nil: with success.
 	authenticated(err error)
 }
 
@@ -80,7 +81,7 @@ func newServerConn(nc net.Conn, limit time.Time, told handshakes, overdue func()
 	return c, nc.SetReadDeadline(limit)
 }
 
-// Write takes one request, as go-zookeeper writes them.
+// Write sends one request: go-zookeeper writes each request by one call.
 func (c *serverConn) Write(p []byte) (int, error) {
 	if c.asked == nil {
 		c.asked = parseHandshake(p)
@@ -116,8 +117,8 @@ func (c *serverConn) Write(p []byte) (int, error) {
 // drainLimit is the longest wait for replies before a connection ends for a newer credential.
 const drainLimit = time.Second
 
-// drain waits until all requests have their replies, or the connection has failed. Otherwise their
-// callers would not know whether they were applied.
+// drain waits until all requests have their replies, or the connection has failed, but at most for
+// drainLimit. Without it, callers would not know whether their requests were applied.
 func (c *serverConn) drain() {
 	c.mu.Lock()
 	idle := make(chan struct{})
@@ -170,8 +171,8 @@ func (c *serverConn) Read(p []byte) (n int, err error) {
 // leastReply is the length of a reply's header. go-zookeeper does not check that it is there.
 const leastReply = 16
 
-// frame waits for the next frame, and refuses an impossible length. It puts our own frames before
-// it; before the reply to a ping, also events that fire the overdue watches.
+// frame waits for the next frame from the server, and refuses an impossible length. It puts the
+// pending frames ahead of it; before the reply to a ping, also events that fire the overdue watches.
 func (c *serverConn) frame() error {
 	head, err := c.reader.Peek(4)
 	if err != nil {
@@ -195,8 +196,9 @@ func (c *serverConn) frame() error {
 	return nil
 }
 
-// greet waits for the first frame, reports the result, and authenticates. If the owner takes the
-// session for expired, it makes an answer that says so.
+// greet waits for the first frame, reports the result to told, and authenticates. If the server has
+// closed the connection and the owner takes the session for expired, go-zookeeper gets an answer
+// that says so.
 func (c *serverConn) greet() error {
 	timeout, err := c.greeting()
 	switch {
@@ -218,7 +220,7 @@ func (c *serverConn) greet() error {
 	return nil
 }
 
-// authenticate authenticates by SASL, before go-zookeeper gets the first frame.
+// authenticate runs the SASL exchange, before go-zookeeper gets the first frame.
 func (c *serverConn) authenticate() error {
 	greeting := make([]byte, c.left)
 	if _, err := io.ReadFull(c.reader, greeting); err != nil {

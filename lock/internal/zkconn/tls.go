@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// secure makes a connection use TLS, if configured, and waits for the handshake until ctx ends.
-// The server must prove the name that was given to Dial, not the address found for it.
+// secure makes the TLS handshake on a connection, until ctx ends, if TLS is configured. name is the
+// host name given to Dial: the server's certificate must be for it, not for the address.
 func (c *Conn) secure(ctx context.Context, nc net.Conn, name string) (net.Conn, error) {
 	if c.cfg.TLS == nil {
 		return nc, nil
@@ -30,7 +30,8 @@ func (c *Conn) secure(ctx context.Context, nc net.Conn, name string) (net.Conn, 
 	return secured, nil
 }
 
-// hostOf returns the host of host:port.
+// hostOf returns the host of host:port, without the zone of an IPv6 address. It returns any other
+// text as it is.
 func hostOf(server string) string {
 	host, _, err := net.SplitHostPort(server)
 	if err != nil {

@@ -70,7 +70,7 @@ func listen(t *testing.T, cfg *tls.Config, serve func(net.Conn)) (address string
 		l.Close()
 		end()
 		<-ended
-		<-conns.Close()
+		<-conns.Seal()
 	})
 	return l.Addr().String()
 }

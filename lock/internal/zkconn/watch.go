@@ -9,11 +9,11 @@ import (
 
 const (
 	// lookAgain is the time after which a watch fires although nothing has changed, plus or minus
-	// a quarter. So it limits the time for which a lost watch goes unnoticed. An owned connection
-	// adds up to a third of the session timeout.
+	// a quarter. So it limits the time for which a lost watch goes unnoticed. On an owned
+	// connection the watch fires with the next ping: up to a third of the session timeout later.
 	lookAgain = time.Minute
 
-	// fewWatches is the least number of remembered watches at which fired ones are dropped.
+	// fewWatches is the least number of remembered watches at which fired watches are dropped.
 	fewWatches = 64
 )
 
@@ -52,8 +52,9 @@ func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, e
 		})
 }
 
-// WatchChildren lists a node, and returns a channel as Watch does. It becomes readable when a
-// child may have been created or deleted since. The Pzxid in the Stat shows whether one was.
+// WatchChildren lists a node, and returns a channel as Watch does, which becomes readable when a
+// child may have been created or deleted since. The Pzxid in the Stat of a later list shows whether
+// a child was.
 func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, *zk.Stat, <-chan zk.Event, error) {
 	p, changed, err := share(ctx, c, watchKey{zk.EventNodeChildrenChanged, path},
 		paired(func() ([]string, *zk.Stat, error) { return c.zk.Children(path) }),
@@ -64,8 +65,8 @@ func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, *zk.St
 	return p.a, p.b, changed, err
 }
 
-// WatchMissing returns a channel as Watch does. It becomes readable when a missing node may have
-// been created. If the node exists, the error is zk.ErrNodeExists.
+// WatchMissing returns a channel as Watch does, which becomes readable when the missing node may
+// have been created. If the node exists, WatchMissing fails with zk.ErrNodeExists.
 func (c *Conn) WatchMissing(ctx context.Context, path string) (<-chan zk.Event, error) {
 	missing := func(exists bool, err error) (struct{}, error) {
 		if err == nil && exists {
@@ -86,8 +87,8 @@ func (c *Conn) WatchMissing(ctx context.Context, path string) (<-chan zk.Event, 
 	return events, err
 }
 
-// share reads a node and returns a watch. If there is a watch for the key, it reads by plain.
-// Otherwise it reads by arm, which sets one.
+// share reads a node and returns the watch of the key. If there is one that has not fired, it reads
+// by plain; otherwise by arm, which sets a watch.
 func share[T any](ctx context.Context, c *Conn, key watchKey, plain func() (T, error), arm func() (T, <-chan zk.Event, error)) (T, <-chan zk.Event, error) {
 	events, lost := c.armed(key) // before the read, so no change and no outage is missed
 	if events != nil {
@@ -115,8 +116,8 @@ func (c *Conn) armed(key watchKey) (events <-chan zk.Event, lost <-chan struct{}
 	return events, c.lost
 }
 
-// remember keeps a watch for other calls, and now and then drops the fired ones. It returns the
-// channel to wait for.
+// remember keeps a watch for other calls, and returns the channel to wait for. When there are many
+// watches, it drops the fired ones.
 func (c *Conn) remember(key watchKey, events <-chan zk.Event, lost <-chan struct{}) <-chan zk.Event {
 	most := c.cfg.Jitter(lookAgain, lookAgain/4)
 	if !c.Owned() {
@@ -136,8 +137,9 @@ func (c *Conn) remember(key watchKey, events <-chan zk.Event, lost <-chan struct
 	return events
 }
 
-// relay does for a watch of a borrowed connection what serverConn does for others: the returned
-// channel also fires when the connection was lost or is closed, and after the time most.
+// relay returns a channel that fires with a watch of a borrowed connection, and also when watches
+// may have been lost, when the Conn is closed, and after the time most. On an owned connection
+// serverConn does this.
 func (c *Conn) relay(events <-chan zk.Event, lost <-chan struct{}, most time.Duration) <-chan zk.Event {
 	relayed := make(chan zk.Event, 1)
 	go func() {
@@ -155,8 +157,8 @@ func (c *Conn) relay(events <-chan zk.Event, lost <-chan struct{}, most time.Dur
 	return relayed
 }
 
-// loseWatches fires all watches of a borrowed connection. go-zookeeper sets them again by itself,
-// but goes on without them if the server refuses.
+// loseWatches fires all watches of a borrowed connection. go-zookeeper sets its watches again by
+// itself, but goes on without them if the server refuses.
 func (c *Conn) loseWatches() {
 	if c.Owned() {
 		return
@@ -167,7 +169,7 @@ func (c *Conn) loseWatches() {
 	c.lost = make(chan struct{})
 }
 
-// overdue removes and returns the watches that must fire although nothing has changed.
+// overdue removes and returns the watches that must fire because lookAgain is over.
 func (c *Conn) overdue() (keys []watchKey) {
 	now := c.cfg.Now()
 	c.mu.Lock()
@@ -188,8 +190,9 @@ func (c *Conn) Watches() int {
 	return len(c.watches)
 }
 
-// Fired reports whether a watch has fired. Its channel gets one event and is closed, so it stays
-// readable for all waiters, except for a moment after a waiter has received the event.
+// Fired reports whether a watch has fired, and may receive its event. The channel of a watch gets
+// one event and is closed. So it stays readable for all waiters, except for a moment after a waiter
+// has received the event.
 func Fired(events <-chan zk.Event) bool {
 	select {
 	case <-events:

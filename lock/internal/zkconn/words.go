@@ -15,9 +15,9 @@ const mostWords = 64 << 10
 // Servers returns the servers given to Dial; none for a borrowed connection.
 func (c *Conn) Servers() []string { return c.cfg.servers }
 
-// Word sends a four-letter word to one of the servers, on a new connection of the same kind as
-// the session's, and returns the answer. If the word is not permitted, the server's answer says
-// so.
+// Word sends a four-letter word to a server, host:port, and returns the answer. It makes a new
+// connection with the dialer and TLS configuration of the session. If the word is not permitted, the
+// server's answer says so. Word fails with a borrowed connection.
 func (c *Conn) Word(ctx context.Context, server, word string) (string, error) {
 	if !c.Owned() {
 		return "", errors.New("the connection is borrowed: cannot open another one like it")

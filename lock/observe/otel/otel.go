@@ -9,9 +9,9 @@
 // A span "lock" lasts from the call until the lock was released or lost, with an event "acquired"
 // at the grant. If the waiter gives up, the span ends then. The observer creates the span at its
 // end, as a child of the span in the call's context. Its attributes are holdfast.lock, the name,
-// holdfast.policy and holdfast.token. If the hold was lost, it also has holdfast.reason, and an
-// error as its status. A hold that comes at risk makes a span "lock at risk" without duration,
-// with holdfast.left in seconds.
+// holdfast.policy, and after a grant holdfast.token. If the hold was lost, the span also has
+// holdfast.reason, and an error as its status. When a hold comes at risk, the observer makes a span
+// "lock at risk" without duration, with holdfast.left in seconds.
 //
 // The metrics have the attribute holdfast.policy, the policy's name. They have no names of locks,
 // because there may be any number of locks:
@@ -23,10 +23,10 @@
 //	holdfast.lock.withdrawn      counter          waits that were given up
 //	holdfast.lock.at_risk        counter          times that a hold came at risk, by holdfast.reason
 //	holdfast.lock.lost           counter          holds that were lost, by holdfast.reason
-//	holdfast.lock.purged         counter          deleted expired entries of others
+//	holdfast.lock.purged         counter          deleted expired entries of other contenders
 //	holdfast.lock.displacements  counter          steps of the ZooKeeper leader's clock
 //
-// It is a separate module, so the library does not depend on OpenTelemetry.
+// The package is a separate module, so the library does not depend on OpenTelemetry.
 package otel
 
 import (
@@ -46,8 +46,8 @@ import (
 
 const scope = "github.com/holdfast-io/holdfast/lock/observe/otel"
 
-// Observer is a lock.Observer. Make one with New. It has no state and is safe for concurrent use,
-// also by several clients.
+// Observer is a [lock.Observer]. Make one with [New]. It has no state and is safe for concurrent
+// use, also by several clients.
 type Observer struct {
 	tracer                                   trace.Tracer
 	waited, held                             metric.Float64Histogram
@@ -55,7 +55,8 @@ type Observer struct {
 	withdrawn, atRisk, lost, purged, stepped metric.Int64Counter
 }
 
-// New returns an observer. If a provider is nil it makes no spans, or no metrics.
+// New returns an observer. If traces is nil, it makes no spans; if metrics is nil, it counts
+// nothing. New fails if the meter refuses an instrument.
 func New(traces trace.TracerProvider, metrics metric.MeterProvider) (*Observer, error) {
 	if traces == nil {
 		traces = tracenoop.NewTracerProvider()
@@ -96,7 +97,7 @@ func New(traces trace.TracerProvider, metrics metric.MeterProvider) (*Observer, 
 	return o, errors.Join(failed...)
 }
 
-// Observe counts an event, and makes a span if the event ends a wait or a hold.
+// Observe counts an event. It makes a span if the event ends a wait or a hold, or warns of a risk.
 func (o *Observer) Observe(ctx context.Context, e lock.Event) {
 	o.count(ctx, e)
 	if e.At.IsZero() { // the event does not come from a client
@@ -138,8 +139,8 @@ func (o *Observer) count(ctx context.Context, e lock.Event) {
 	}
 }
 
-// trace makes the span that ends now. Each event has the times since its start, so the observer
-// keeps no state.
+// trace makes the span of an event that ends at now. An event has the times since its start, so the
+// observer keeps no state.
 func (o *Observer) trace(ctx context.Context, e lock.Event, now time.Time) {
 	attributes := []attribute.KeyValue{attribute.String("holdfast.lock", e.Lock), attribute.String("holdfast.policy", e.Policy)}
 	if e.Token != (lock.Token{}) {

@@ -5,7 +5,7 @@
 //	locks, err := lock.Dial(start, servers, lock.WithObserver(observer))
 //
 // The label policy is the name of the lock's policy (package lock/policy), or "default" if there
-// are none. No label has the names of locks, because there may be any number of locks.
+// are no policies. No label has the names of locks, because there may be any number of locks.
 //
 //	holdfast_lock_wait_seconds        histogram  policy          time from the call to the grant
 //	holdfast_lock_hold_seconds        histogram  policy          time from the grant until it was unlocked or lost
@@ -14,11 +14,11 @@
 //	holdfast_lock_withdrawn_total     counter    policy          waits that were given up
 //	holdfast_lock_at_risk_total       counter    policy, reason  times that a hold came at risk
 //	holdfast_lock_lost_total          counter    policy, reason  holds that were lost
-//	holdfast_lock_purged_total        counter    policy          deleted expired entries of others
+//	holdfast_lock_purged_total        counter    policy          deleted expired entries of other contenders
 //	holdfast_lock_displacements_total counter                    steps of the ZooKeeper leader's clock
 //
-// The reasons are those of [lock.Event.ReasonLabel]: expired, removed, taken, broken, max_hold
-// and closed. It is a separate module, so the library does not depend on Prometheus.
+// The reasons are those of [lock.Event.ReasonLabel]: expired, removed, taken, broken, max_hold and
+// closed. The package is a separate module, so the library does not depend on Prometheus.
 // cmd/reaper/deploy/prometheus has a scrape configuration for the reaper; add a job for your
 // service.
 package prometheus
@@ -33,12 +33,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// buckets are the default bounds of the histograms, in seconds: from a free lock's round trip to
-// half a day.
+// buckets are the default bounds of the histograms, in seconds, from the fastest grant of a free
+// lock to half a day.
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600, 43200}
 
-// Observer is a lock.Observer and a prometheus.Collector. Make one with New, and use the same one
-// for all clients of the process. It is safe for concurrent use.
+// Observer is a [lock.Observer] and a Prometheus collector. Make one with [New], and use the same
+// one for all clients of the process. It is safe for concurrent use.
 type Observer struct {
 	waited, held      *prometheus.HistogramVec
 	waiting, holding  *prometheus.GaugeVec
@@ -48,8 +48,8 @@ type Observer struct {
 	all               []prometheus.Collector
 }
 
-// New returns an observer; register its metrics. bounds are the bounds of the histograms'
-// buckets, in seconds and in any order. Without any, they go from 1 ms to 12 h.
+// New returns an observer, which you register. bounds are the bounds of the histograms' buckets, in
+// seconds and in any order. Without bounds they go from 1 ms to 12 h.
 func New(bounds ...float64) *Observer {
 	if len(bounds) == 0 {
 		bounds = buckets
@@ -82,14 +82,14 @@ func New(bounds ...float64) *Observer {
 	return o
 }
 
-// Describe implements prometheus.Collector.
+// Describe sends the descriptions of the metrics, as a Prometheus collector does.
 func (o *Observer) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range o.all {
 		c.Describe(ch)
 	}
 }
 
-// Collect implements prometheus.Collector.
+// Collect sends the metrics, as a Prometheus collector does.
 func (o *Observer) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range o.all {
 		c.Collect(ch)

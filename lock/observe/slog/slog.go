@@ -4,7 +4,7 @@
 //	logger := slog.Default() // of log/slog; observe is this package
 //	locks, err := lock.Dial(start, servers, lock.WithSlog(logger), lock.WithObserver(observe.New(logger)))
 //
-// It does not log problems. The client itself logs holds at risk, lost holds, purges, and
+// The observer logs no problems. The client itself logs holds at risk, lost holds, purges, and
 // displacements of the leader's clock, to the logger of [lock.WithSlog].
 package slog
 
@@ -16,15 +16,15 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Observer logs events at the level info. Make one with New; it is safe for concurrent use.
+// Observer logs events at the level info. Make one with [New]. It is safe for concurrent use.
 type Observer struct{ log *slog.Logger }
 
-// New returns an observer that logs to log; nil means [slog.Default]. A handler that blocks
-// delays the client's other observers, and nothing else. It receives the context of the call for
-// the lock, for example with a trace.
+// New returns an observer that logs to log; nil means [slog.Default]. A handler that blocks delays
+// the client's other observers, and nothing else. The handler receives the values of the context
+// that the lock was requested with, such as a trace.
 func New(log *slog.Logger) *Observer { return &Observer{cmp.Or(log, slog.Default())} }
 
-// Observe logs an event.
+// Observe logs an event, if it is a wait, a grant, a withdrawal or a release.
 func (o *Observer) Observe(ctx context.Context, e lock.Event) {
 	fields := []slog.Attr{slog.String("lock", e.Lock), slog.String("policy", e.Policy)}
 	if e.Entry != "" { // some waiters have no entry

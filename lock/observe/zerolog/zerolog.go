@@ -3,7 +3,7 @@
 //
 //	locks, err := lock.Dial(start, servers, lock.WithLogger(logger), lock.WithObserver(zerolog.New(logger)))
 //
-// It does not log problems. The client itself logs holds at risk, lost holds, purges, and
+// The observer logs no problems. The client itself logs holds at risk, lost holds, purges, and
 // displacements of the leader's clock, to the logger of [lock.WithLogger].
 package zerolog
 
@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Observer logs events at the level info. Make one with New. It is safe for concurrent use; its
+// Observer logs events at the level info. Make one with [New]. It is safe for concurrent use; the
 // logger's writer must be too.
 type Observer struct{ log zerolog.Logger }
 
@@ -23,7 +23,7 @@ type Observer struct{ log zerolog.Logger }
 // observers, and nothing else.
 func New(log zerolog.Logger) *Observer { return &Observer{log} }
 
-// Observe logs an event.
+// Observe logs an event, if it is a wait, a grant, a withdrawal or a release.
 func (o *Observer) Observe(_ context.Context, e lock.Event) {
 	line := o.log.Info().Str("lock", e.Lock).Str("policy", e.Policy)
 	if e.Entry != "" { // some waiters have no entry

@@ -13,19 +13,18 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TTL and grace of the locks in the chapters with crashes. They are so long that live workers keep
-// their leases on a busy machine.
+// Times of the chapters with crashes.
 const (
-	shortTTL   = 10 * time.Second
+	shortTTL   = 10 * time.Second // so long that live workers keep their leases on a busy machine
 	shortGrace = 500 * time.Millisecond
 	slack      = 5 * time.Second // extra time for a loaded machine
 )
 
-// killHolder kills a holder while others wait.
+// killHolder is chapter c: the holder is killed, and the next waiter enters after TTL and grace.
 func (d *demo) killHolder(ctx context.Context) {
 	d.begin("c", "A holder is killed while others wait")
 	const name = "orders/c"
-	queue := d.queueUpForOurs(ctx, name, shortTTL, shortGrace, "the first", "the second", "the third")
+	queue := d.queueUpHoldfast(ctx, name, shortTTL, shortGrace, "the first", "the second", "the third")
 	d.say("With a TTL of %v and a grace of %v: the first has the lock, two wait.", shortTTL, shortGrace)
 
 	queue[0].kill()
@@ -59,7 +58,7 @@ func (d *demo) killHolder(ctx context.Context) {
 	queue[2].tell(ctx, "unlock", "out")
 }
 
-// now returns ensemble time.
+// now returns the upper bound of the present ensemble time.
 func (d *demo) now(ctx context.Context) time.Time {
 	now, err := d.tree.Now(ctx)
 	check(err)
@@ -69,10 +68,11 @@ func (d *demo) now(ctx context.Context) time.Time {
 // reaperLock is the lock that the reaper itself holds.
 const reaperLock = "reaper"
 
-// killEverybody kills a holder and all waiters. The reaper deletes their entries.
+// killEverybody is chapter d: the holder and the waiter are killed, and the reaper deletes their
+// entries.
 func (d *demo) killEverybody(ctx context.Context) {
 	d.begin("d", "A holder and all waiters are killed, and no client ever comes back")
-	for _, p := range d.queueUpForOurs(ctx, "shop/berlin/orders/42", shortTTL, shortGrace, "the first", "the second") {
+	for _, p := range d.queueUpHoldfast(ctx, "shop/berlin/orders/42", shortTTL, shortGrace, "the first", "the second") {
 		p.kill()
 	}
 	nodes := d.left(ctx)
@@ -110,5 +110,5 @@ func (d *demo) killEverybody(ctx context.Context) {
 	d.say("The reaper is stopped.")
 }
 
-// tenths rounds a duration for people.
+// tenths rounds a duration to a tenth of a second.
 func tenths(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

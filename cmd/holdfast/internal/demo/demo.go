@@ -1,6 +1,6 @@
 // Package demo demonstrates Holdfast's promises on a real ZooKeeper. It kills real processes and
-// ends sessions. If go-zookeeper's own lock behaves differently, it shows that too. At the end a
-// table lists which promises were kept.
+// ends sessions. For comparison it shows that go-zookeeper's own lock lets a second client in when
+// the holder's session ends. At the end a table lists which promises were kept.
 package demo
 
 import (
@@ -38,7 +38,6 @@ type Options struct {
 	Colour  bool
 }
 
-// demo is one run of the demo.
 type demo struct {
 	Options
 	*story
@@ -88,10 +87,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// failure is the error of a step, which ends the demo.
+// failure is the value with which check panics.
 type failure struct{ error }
 
-// check ends the demo if err is not nil.
+// check ends the demo, or the worker, if err is not nil: the enclosing attempt returns err.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})
@@ -126,14 +125,15 @@ func (d *demo) lookAround(ctx context.Context) {
 	d.say("%s is removed, with the counter that was ours and what zk.Lock left.", d.base)
 }
 
-// create creates a node that is open to all.
+// create creates a node without data, which any client may change.
 func (d *demo) create(path string) {
 	if _, err := d.conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		check(fmt.Errorf("create %s: %w", path, err))
 	}
 }
 
-// left returns all nodes below the root of the locks, except those that always stay.
+// left returns all nodes below the root of the locks, except the epoch mark and the inbox, which
+// stay.
 func (d *demo) left(ctx context.Context) []string {
 	root := d.base.locks()
 	return slices.DeleteFunc(d.list(ctx, root), func(node string) bool {
@@ -141,7 +141,8 @@ func (d *demo) left(ctx context.Context) []string {
 	})
 }
 
-// list returns a node and all nodes below it, a parent before its children.
+// list returns the node at path and all nodes below it, a parent before its children; none if there is
+// no node.
 func (d *demo) list(ctx context.Context, path string) []string {
 	children, _, err := d.tree.Children(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -155,15 +156,15 @@ func (d *demo) list(ctx context.Context, path string) []string {
 	return nodes
 }
 
-// remove removes all nodes of the demo. It does so in one transaction, because a lock's node and
-// its anchor must be deleted together.
+// remove deletes all nodes of the demo in one transaction, because a lock's node and its anchor must
+// be deleted together. It tries again if a client has deleted a node meanwhile.
 func (d *demo) remove(ctx context.Context) {
 	for nodes := d.list(ctx, string(d.base)); len(nodes) > 0; nodes = d.list(ctx, string(d.base)) {
 		var all []admin.Deletion
 		for _, node := range slices.Backward(nodes) {
 			all = append(all, admin.Deletion{Path: node, Version: -1})
 		}
-		if err := d.tree.Delete(ctx, all); !errors.Is(err, zk.ErrNoNode) { // a client may just have deleted one
+		if err := d.tree.Delete(ctx, all); !errors.Is(err, zk.ErrNoNode) { // a client may have deleted a node
 			check(err)
 		}
 	}
@@ -182,10 +183,10 @@ func (d *demo) cleanUp() error {
 	return nil
 }
 
-// queueUp starts workers that queue for the lock at path in that order; the first one gets it. part
-// is a key of [parts], and the arguments of its function.
+// queueUp starts workers that queue for the lock at path in the order of names. It returns when the
+// first one has the lock. part is a key of [parts], and the arguments of its function.
 func (d *demo) queueUp(ctx context.Context, path string, part []string, names ...string) (queue []*process) {
-	present := func() int { // names of contenders are alike for zk.Lock and Holdfast
+	present := func() int { // entries of zk.Lock and of Holdfast have -lock- in their names
 		return len(slices.DeleteFunc(d.list(ctx, path), func(node string) bool { return !strings.Contains(node, "-lock-") }))
 	}
 	for i, name := range names {
@@ -198,7 +199,7 @@ func (d *demo) queueUp(ctx context.Context, path string, part []string, names ..
 	return queue
 }
 
-// queueUpForOurs is queueUp for a lock of Holdfast.
-func (d *demo) queueUpForOurs(ctx context.Context, lock string, ttl, grace time.Duration, names ...string) []*process {
+// queueUpHoldfast is queueUp for a lock of Holdfast.
+func (d *demo) queueUpHoldfast(ctx context.Context, lock string, ttl, grace time.Duration, names ...string) []*process {
 	return d.queueUp(ctx, d.base.locks()+"/"+lock, []string{"holdfast", lock, ttl.String(), grace.String()}, names...)
 }

@@ -56,7 +56,7 @@ b  kept          0         0      ok
 	}
 }
 
-// handshake returns a server's answer to a handshake.
+// handshake returns a server's answer to a handshake, with the id and the password of the session.
 func handshake(id uint64, secret []byte) []byte {
 	body := make([]byte, 4+4)
 	body = binary.BigEndian.AppendUint64(body, id)
@@ -82,7 +82,7 @@ func (c *trickle) Read(p []byte) (int, error) {
 
 func TestListener(t *testing.T) {
 	secret := []byte("0123456789abcdef")
-	text := append(handshake(0x1000060a74a0024, secret), handshake(7, secret)...) // the second is no handshake
+	text := append(handshake(0x1000060a74a0024, secret), handshake(7, secret)...) // the second frame is ordinary data
 	for _, n := range []int{1, 3, 16, 44, 1000} {
 		w := new(worker)
 		got, err := io.ReadAll(&listener{Conn: &trickle{text: text, n: n}, server: "host:1", worker: w})

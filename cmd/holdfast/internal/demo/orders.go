@@ -14,7 +14,7 @@ import (
 
 const (
 	drawers = 10                   // workers that draw order numbers
-	each    = 10                   // numbers that each of them draws
+	each    = 10                   // numbers that each worker draws
 	think   = 2 * time.Millisecond // pause between reading the counter and writing it
 )
 
@@ -24,7 +24,7 @@ type drawn struct {
 	token  string // as text; it sorts in the order of the tokens
 }
 
-// drawOrders makes workers draw numbers from a counter, without a lock and with one.
+// drawOrders is chapter a: workers draw numbers from a counter, first without a lock and then with one.
 func (d *demo) drawOrders(ctx context.Context) {
 	d.begin("a", "Ten processes draw order numbers from one counter")
 	d.say("Each reads the counter, thinks for %v, and writes it back one higher; %d times.", think, each)
@@ -48,7 +48,8 @@ func (d *demo) drawOrders(ctx context.Context) {
 	d.judge("with Holdfast they are unique, in order, complete", fmt.Sprintf("1 to %d in order", drawers*each), seen, inOrder)
 }
 
-// draw makes the workers draw, under the named lock, or under none if it is "".
+// draw sets the counter to 0, and starts workers that draw numbers under the named lock, or without a
+// lock if the name is "". It returns all numbers.
 func (d *demo) draw(ctx context.Context, lock string) (all []drawn) {
 	_, err := d.conn.Set(d.base.counter(), []byte("0"), -1)
 	check(err)
@@ -73,8 +74,8 @@ func (d *demo) draw(ctx context.Context, lock string) (all []drawn) {
 	return all
 }
 
-// draw draws order numbers from the counter. args are the name of the lock, "" for none, and the
-// number of draws.
+// draw draws order numbers from the counter when the demo says so. args are the name of the lock, ""
+// for none, and the number of draws.
 func (w *worker) draw(args []string) {
 	n, err := strconv.Atoi(args[1])
 	check(err)
@@ -100,8 +101,8 @@ func (w *worker) draw(args []string) {
 	}
 }
 
-// next reads the counter, pauses, and writes it back one higher, which is only correct under a
-// lock.
+// next reads the counter, pauses, writes it back one higher, and returns the new number. That is only
+// correct under a lock.
 func next(conn *zk.Conn, path string) int {
 	data, _, err := conn.Get(path)
 	check(err)
@@ -113,7 +114,7 @@ func next(conn *zk.Conn, path string) int {
 	return n + 1
 }
 
-// duplicates returns how many draws gave a number that another draw gave, too.
+// duplicates returns how many draws gave a number that an earlier draw gave, too.
 func duplicates(all []drawn) int {
 	distinct := map[int]bool{}
 	for _, o := range all {

@@ -63,8 +63,8 @@ func (d *demo) worker(name string, part ...string) *process {
 // order sends a line to a worker. If the worker has ended, the next [process.hear] tells why.
 func (p *process) order(line string) { _, _ = fmt.Fprintln(p.in, line) }
 
-// hear waits for a worker's line with that first word, and returns the rest. Any other line, and
-// the worker's end, ends the demo.
+// hear waits for a worker's line with word as its first word, and returns the rest. Any other line,
+// the worker's end, and a wait longer than patience end the demo.
 func (p *process) hear(ctx context.Context, word string) string {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("nothing happened for too long"))
 	defer cancel()
@@ -106,7 +106,7 @@ func (p *process) kill() {
 	}
 }
 
-// stop ends the process with SIGTERM.
+// stop sends the process SIGTERM, and waits for its end. An exit status other than 0 ends the demo.
 func (p *process) stop(ctx context.Context) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	check(wait.Until(ctx, patience, p.name+" ends", func() (bool, error) { return p.ended(), nil }))
@@ -115,7 +115,8 @@ func (p *process) stop(ctx context.Context) {
 	}
 }
 
-// ended reports whether the process has ended. It drops a line of its output.
+// ended reports whether the process has ended. It drops a line of the process's output, if there is
+// one.
 func (p *process) ended() bool {
 	select {
 	case _, alive := <-p.lines:

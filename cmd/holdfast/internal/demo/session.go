@@ -9,14 +9,14 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wire"
 )
 
-// session is a ZooKeeper session, as a server has granted it.
+// session is a ZooKeeper session that a server has granted.
 type session struct {
 	server string // host:port
 	id     int64
 	secret []byte // password with which any connection can take the session over
 }
 
-// dial opens a connection and records the session on it.
+// dial opens a connection that records its session in w.session.
 func (w *worker) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := net.DialTimeout(network, address, timeout)
 	if err != nil {
@@ -25,12 +25,13 @@ func (w *worker) dial(network, address string, timeout time.Duration) (net.Conn,
 	return &listener{Conn: conn, server: address, worker: w}, nil
 }
 
-// listener is a worker's connection to a server. It records the session that the server grants.
+// listener is a worker's connection to a server. It stores the session that the server grants in
+// worker.session.
 type listener struct {
 	net.Conn
 	server string
 	worker *worker
-	rest   io.Reader // what is to be read; nil until the server has answered the handshake
+	rest   io.Reader // what Read returns; nil until the server has answered the handshake
 }
 
 func (l *listener) Read(p []byte) (int, error) {

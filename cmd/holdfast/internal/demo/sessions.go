@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// expireSessions makes the server end the holder's session while it works.
+// expireSessions is chapter b: the server ends the holder's session while the holder works, first with
+// zk.Lock and then with Holdfast.
 func (d *demo) expireSessions(ctx context.Context) {
 	d.begin("b", "The server ends the holder's session while it works")
 	d.expireUnderZkLock(ctx)
@@ -27,11 +28,12 @@ func (d *demo) expireUnderZkLock(ctx context.Context) {
 }
 
 func (d *demo) expireUnderHoldfast(ctx context.Context) {
-	// At least two thirds of the TTL are left between renewals. That is twice the time in which a
-	// client, at worst, notices the end of its session (two thirds of the timeout) and reconnects,
-	// after pauses of a second: once to learn of the end, and once for a new session.
+	// Right before a renewal, two thirds of the TTL are left: 10 s. At worst a client needs half of
+	// that: two thirds of the session timeout until the connection counts as dead, and a pause of a
+	// second before each of two connections, one to learn that the session has ended and one for
+	// the new session.
 	const ttl, grace = 15 * time.Second, 500 * time.Millisecond
-	queue := d.queueUpForOurs(ctx, "orders/b", ttl, grace, "the first", "the second")
+	queue := d.queueUpHoldfast(ctx, "orders/b", ttl, grace, "the first", "the second")
 	first, second := queue[0], queue[1]
 	d.say("Holdfast, with a TTL of %v: the first has the lock and works, the second waits.", ttl)
 	d.expire(ctx, first)
@@ -65,7 +67,8 @@ func (d *demo) expire(ctx context.Context, w *process) {
 }
 
 // intrudes reports whether the waiting worker gets the lock before the time until, while the holder
-// still works. It judges whether as many do as expected. what names the kind of lock.
+// still works. It records the verdict; expected is the number of workers that should get the lock, 0
+// or 1. what names the kind of lock.
 func (d *demo) intrudes(ctx context.Context, what string, waiting *process, until time.Time, expected int) bool {
 	watching, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

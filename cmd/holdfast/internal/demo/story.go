@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 )
 
-// story prints the events as they happen, and keeps the verdicts.
+// story prints the events as they happen, and collects the verdicts.
 type story struct {
 	out     io.Writer
 	colour  bool

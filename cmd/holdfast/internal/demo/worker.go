@@ -66,8 +66,8 @@ type worker struct {
 // say sends a line to the demo.
 func (w *worker) say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
-// connect opens a session of go-zookeeper, without Holdfast. Requests wait until it is established.
-// It drops go-zookeeper's log, which does not help the user.
+// connect opens a session of go-zookeeper, without Holdfast. Requests wait until the session is
+// established. go-zookeeper's log is dropped.
 func connect(servers []string, dialer zk.Dialer) *zk.Conn {
 	conn, _, err := zk.Connect(servers, sessionTimeout, zk.WithDialer(dialer), zk.WithLogger(log.New(io.Discard, "", 0)))
 	check(err)
@@ -122,8 +122,8 @@ func (w *worker) holdfast(args []string) {
 	})
 }
 
-// obey executes orders and prints the results. Two more orders are about the worker's session: to
-// make the server end it, which looks like any other end, and to wait for a new session.
+// obey executes the orders that the demo sends, and prints the results. It adds two orders: expire
+// makes the server end the worker's session, and renew waits for a new session.
 func (w *worker) obey(orders map[string]func() string) {
 	var old *session
 	orders["expire"] = func() string {

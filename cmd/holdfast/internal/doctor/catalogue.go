@@ -4,10 +4,10 @@ package doctor
 
 import "fmt"
 
-// Severity is the severity of a finding.
+// Severity says how bad a finding is.
 type Severity string
 
-// The severities.
+// The severities, the worst first.
 const (
 	Error   Severity = "error"   // locks do not work, or are not safe
 	Warning Severity = "warning" // locks will stop working, or behave unexpectedly
@@ -24,7 +24,6 @@ type Finding struct {
 	Mend     string   `json:"mend"`  // remedy
 }
 
-// kind is a kind of finding.
 type kind struct {
 	Severity
 	means, mend string
@@ -102,7 +101,8 @@ var kinds = map[string]kind{
 		"See to what the finding names, and run the doctor again."},
 }
 
-// find returns a finding of a kind.
+// find returns a finding with the severity, the meaning and the remedy of the kind id. It panics if
+// there is no such kind.
 func find(id, what string, args ...any) Finding {
 	k, known := kinds[id]
 	if !known {

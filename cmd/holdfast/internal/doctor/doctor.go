@@ -20,11 +20,10 @@ import (
 // Options are the settings of an examination.
 type Options struct {
 	Config *policy.Config
-	// Dial connects with the configuration, and with these additional options. It accepts a
-	// server that locks cannot use.
+	// Dial connects with Config, and with opts, which take precedence.
 	Dial func(ctx context.Context, opts ...lock.Option) (*lock.Client, error)
 	Log  zerolog.Logger
-	// Watch is the time for which to watch the leader's clock; 0: for two samples.
+	// Watch is the time for which to watch the leader's clock; 0: one sample.
 	Watch time.Duration
 }
 
@@ -47,7 +46,6 @@ func (r *Report) Worst() Severity {
 	return ""
 }
 
-// exam is one examination.
 type exam struct {
 	Options
 	Report
@@ -55,7 +53,8 @@ type exam struct {
 	tree  admin.Tree
 }
 
-// Examine makes all checks. It returns an error if ctx has ended.
+// Examine makes all checks; without a session, those of the configuration. If a check fails, that is a
+// finding. Examine returns an error only if ctx has ended: its cause.
 func Examine(ctx context.Context, o Options) (Report, error) {
 	e := &exam{Options: o, Report: Report{Findings: []Finding{}, Fine: []string{}, Told: []string{}}} // no findings must not become null in JSON
 	e.configuration()
@@ -89,7 +88,6 @@ func Examine(ctx context.Context, o Options) (Report, error) {
 
 func rank(f Finding) int { return slices.Index([]Severity{Error, Warning, Info}, f.Severity) }
 
-// add adds a finding.
 func (e *exam) add(id, what string, args ...any) {
 	e.Findings = append(e.Findings, find(id, what, args...))
 }
@@ -98,7 +96,7 @@ func (e *exam) found(id string) bool {
 	return slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.ID == id })
 }
 
-// fine says that these checks were made. A check with a finding does not count as fine.
+// fine records the checks that were made. Examine drops those with a finding.
 func (e *exam) fine(ids ...string) { e.Fine = append(e.Fine, ids...) }
 
 func (e *exam) tell(format string, args ...any) {
@@ -215,7 +213,7 @@ func (e *exam) members(ctx context.Context) error {
 	return nil
 }
 
-// sameServers reports whether two lists name the same servers, perhaps by other names.
+// sameServers reports whether two lists of servers lead to the same addresses.
 func sameServers(ctx context.Context, a, b []string) bool {
 	addresses := func(servers []string) (all []string) {
 		for _, s := range servers {
@@ -284,7 +282,7 @@ func (e *exam) clock(ctx context.Context) error {
 	return nil
 }
 
-// size checks whether the longest requests are accepted.
+// size checks whether the server accepts a request of the largest size.
 func (e *exam) size(ctx context.Context) error {
 	err := e.tree.Carries(ctx, largest)
 	if errors.Is(err, admin.ErrTooLong) {

@@ -25,16 +25,16 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// patient is an ensemble in memory, and the client that examines it.
+// patient is an in-memory ensemble, and the configuration that the doctor examines it with.
 type patient struct {
 	*testing.T
 	*locktest.Ensemble
 	ctx    context.Context
 	config *policy.Config
-	words  string // what servers answer to srvr; "": nothing, as those of the ensemble
+	words  string // what servers answer to srvr; "": what the ensemble answers
 }
 
-// dial connects the doctor.
+// dial is the doctor's dialer.
 func (p *patient) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := p.Dialer("doctor")(network, address, timeout)
 	if err != nil || p.words == "" {
@@ -43,7 +43,8 @@ func (p *patient) dial(network, address string, timeout time.Duration) (net.Conn
 	return &talking{Conn: conn, words: strings.NewReader(p.words)}, nil
 }
 
-// talking is a connection to a server that also answers srvr. Sessions read and write concurrently.
+// talking is a connection that answers srvr with words, and passes on everything else. asked is
+// atomic, because sessions read and write concurrently.
 type talking struct {
 	net.Conn
 	words *strings.Reader
@@ -67,7 +68,7 @@ func (t *talking) Read(b []byte) (int, error) {
 	return t.Conn.Read(b)
 }
 
-// raw runs do with a plain connection, with the credentials if there are any.
+// raw runs do with a connection of go-zookeeper; with digest credentials unless auth is "".
 func (p *patient) raw(auth string, do func(z *zk.Conn) error) {
 	p.Helper()
 	z, events, err := zk.Connect(p.Servers(), 10*time.Second, zk.WithDialer(p.Dialer("raw")), zk.WithLogInfo(false), zk.WithLogger(silent{}))
@@ -93,7 +94,8 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// create creates nodes with the given data, open to all.
+// create creates nodes that any client may change. Each argument is a path, or a path, a space and the
+// node's data.
 func (p *patient) create(nodes ...string) {
 	p.Helper()
 	p.raw("", func(z *zk.Conn) error {
@@ -115,13 +117,12 @@ func (p *patient) reconfigure(text string) {
 	}
 }
 
-// setACL sets a node's ACL.
 func (p *patient) setACL(path string, acl []zk.ACL) {
 	p.Helper()
 	p.raw("", func(z *zk.Conn) error { _, err := z.SetACL(path, acl, -1); return err })
 }
 
-// crash makes a client take a lock and die.
+// crash lets a client take the named lock, and then cuts its connections until the end of the test.
 func (p *patient) crash(name string, ttl time.Duration) {
 	p.Helper()
 	c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("crashed")), lock.WithOwner("crashed"), lock.WithLogger(zerolog.Nop()))
@@ -138,7 +139,7 @@ func (p *patient) crash(name string, ttl time.Duration) {
 	})
 }
 
-// examine runs the examination, with five seconds of watching the leader's clock.
+// examine runs the examination, which watches the leader's clock for five seconds.
 func (p *patient) examine() Report {
 	p.Helper()
 	limited, cancel := context.WithTimeout(p.ctx, 10*time.Minute)
@@ -162,7 +163,7 @@ func (p *patient) examine() Report {
 	return r
 }
 
-// admit runs f with an ensemble of three, which is healthy except for what the test plants.
+// admit runs f in a synctest bubble, with a new ensemble, of three members unless opts say otherwise.
 func admit(t *testing.T, opts locktest.Options, f func(p *patient)) {
 	t.Helper()
 	if opts.Members == 0 {
@@ -179,7 +180,7 @@ func admit(t *testing.T, opts locktest.Options, f func(p *patient)) {
 	})
 }
 
-// settings parses a configuration for a patient, with its servers.
+// settings replaces the patient's configuration, except its servers.
 func (p *patient) settings(text string) {
 	p.Helper()
 	servers := p.config.ZooKeeper.Servers
@@ -193,8 +194,7 @@ func (p *patient) settings(text string) {
 
 const dir = `{"holdfast":2,"kind":"dir"}`
 
-// plants has misconfigurations, each with the expected finding: its ID, a word of the problem, and
-// a word of the fix.
+// plants has faults, each with the expected finding: its ID, a part of What, and a part of Mend.
 var plants = []struct {
 	id, what, mend string
 	opts           locktest.Options
@@ -334,7 +334,7 @@ var plants = []struct {
 	}},
 	{"foreign-nodes", "1 node of other programs", "Nothing", locktest.Options{}, func(p *patient) { p.create("/locks "+dir, "/locks/stranger hello") }},
 	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { p.create("/locks " + dir) }},
-	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { // it has died, and no other stands by
+	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { // the reaper has crashed, and no other reaper waits
 		p.crash(reaper.DefaultLock, time.Second)
 		time.Sleep(time.Minute)
 	}},
@@ -345,7 +345,7 @@ var plants = []struct {
 	}},
 }
 
-// TestPlants: the doctor finds each planted problem, and says what it is and how to fix it.
+// TestPlants: the doctor finds each planted fault, and says what it is and how to mend it.
 func TestPlants(t *testing.T) {
 	for _, plant := range plants {
 		t.Run(plant.id, func(t *testing.T) {
@@ -374,7 +374,7 @@ func TestPlants(t *testing.T) {
 	}
 }
 
-// TestHealthy: on a healthy ensemble the doctor has no findings, and leaves no node.
+// TestHealthy: on a healthy ensemble the doctor makes all checks, has no finding, and leaves no node.
 func TestHealthy(t *testing.T) {
 	admit(t, locktest.Options{}, func(p *patient) {
 		c, err := lock.Dial(p.ctx, p.Servers(), lock.WithDialer(p.Dialer("reaper")), lock.WithLogger(zerolog.Nop()))
@@ -397,7 +397,6 @@ func TestHealthy(t *testing.T) {
 		if after := len(p.Dump("/")); after != before {
 			t.Errorf("%d nodes, %d before", after, before)
 		}
-		// All kinds of findings were checked.
 		for id := range kinds {
 			if !slices.Contains(r.Fine, id) && id != "incomplete" {
 				t.Errorf("not looked for: %s", id)
@@ -406,7 +405,8 @@ func TestHealthy(t *testing.T) {
 	})
 }
 
-// TestPlantsAreAll: each kind of finding has a plant.
+// TestPlantsAreAll: plants has each kind of finding, and each kind has a severity, a meaning and a
+// remedy.
 func TestPlantsAreAll(t *testing.T) {
 	for id, k := range kinds {
 		planted := slices.ContainsFunc(plants, func(p struct {

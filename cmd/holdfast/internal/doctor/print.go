@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 )
 
-// Print prints the report for people.
+// Print prints the report as text.
 func (r *Report) Print(w io.Writer, colour bool) error {
 	var b strings.Builder
 	paint := func(s text.Style, t string) string {
@@ -44,7 +44,7 @@ func Catalogue(w io.Writer, colour bool) error {
 	return table.Print(w)
 }
 
-// Known returns all kinds of findings, for tools.
+// Known returns all kinds of findings, sorted by ID, with an empty What.
 func Known() (all []Finding) {
 	for _, id := range slices.Sorted(maps.Keys(kinds)) {
 		all = append(all, find(id, ""))

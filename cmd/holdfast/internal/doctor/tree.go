@@ -45,7 +45,7 @@ func (e *exam) root(ctx context.Context) error {
 	}
 	acl, err := e.tree.ACL(ctx, root)
 	if errors.Is(err, zk.ErrNoAuth) {
-		return nil // this user may not read it
+		return nil // this user may not read the ACL
 	}
 	for _, a := range acl {
 		if a.Scheme == "world" && a.Perms&(zk.PermWrite|zk.PermCreate|zk.PermDelete|zk.PermAdmin) != 0 && (e.Config.ZooKeeper.Auth != nil || e.Config.ZooKeeper.SASL != nil) {
@@ -55,7 +55,7 @@ func (e *exam) root(ctx context.Context) error {
 	return err
 }
 
-// sweep checks the whole tree, as the reaper would.
+// sweep checks the whole tree, by a sweep of the reaper that deletes nothing.
 func (e *exam) sweep(ctx context.Context) error {
 	c := e.Config
 	r, err := reaper.New(e.locks, reaper.Options{
@@ -95,7 +95,7 @@ func (e *exam) sweep(ctx context.Context) error {
 	return nil
 }
 
-// first returns the first names of many.
+// first returns a colon and the first names, as an end of a sentence; "" if there are none.
 func first[T any](all []T, name func(T) string) string {
 	if len(all) == 0 {
 		return ""
@@ -111,7 +111,8 @@ func first[T any](all []T, name func(T) string) string {
 	return ": " + strings.Join(names, ", ") + more
 }
 
-// reaper checks whether a reaper is active: one that has died leaves an expired entry.
+// reaper checks whether a process holds the reaper's lock. A reaper that has crashed leaves an expired
+// entry, which does not count.
 func (e *exam) reaper(ctx context.Context) error {
 	name := cmp.Or(e.Config.Reaper.Lock, reaper.DefaultLock)
 	s, err := e.tree.Inspect(ctx, name)
@@ -129,7 +130,7 @@ func (e *exam) reaper(ctx context.Context) error {
 	return err
 }
 
-// holders compares the entries with the policies.
+// holders looks for entries with a longer TTL than their policies permit.
 func (e *exam) holders(ctx context.Context) error {
 	l, err := list.Read(ctx, e.tree, "", new(list.Progress))
 	if err != nil {

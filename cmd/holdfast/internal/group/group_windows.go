@@ -10,7 +10,7 @@ func Own() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-// Kill kills the process of that id. Its children go on: Windows has no process groups that can
+// Kill kills the process with the id pid. Its children go on: Windows has no process groups that can
 // be killed.
 func Kill(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {

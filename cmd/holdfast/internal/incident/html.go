@@ -19,10 +19,11 @@ var css string
 //go:embed page.html
 var pageText string
 
-// page escapes everything that comes from a log: names, owners and reasons are other people's.
+// page is the template of the page. It escapes all texts from the log, such as names, owners and
+// reasons.
 var page = template.Must(template.New("page").Parse(pageText))
 
-// maxHTML is the number of rows of a page: browsers must be able to show it.
+// maxHTML is the largest number of rows of a page: browsers must be able to show it.
 const maxHTML = 5000
 
 // Sizes of a page's pictures, in the units of their view boxes.
@@ -35,14 +36,14 @@ const (
 // pageData is what the page shows.
 type pageData struct {
 	CSS      template.CSS
-	Policy   string // of the content, with the hash of the style
+	Policy   string // Content-Security-Policy, with the hash of CSS
 	Title    string
 	Report   *Report
 	First    string
 	Last     string
 	Zxid     string
 	Zone     string
-	Part     string // the asked part of time
+	Part     string // the time that was asked for; "": all
 	Pictures []picture
 	Legend   []legendItem
 	Overview []*Lock
@@ -156,7 +157,7 @@ func (r *Report) HTML(w io.Writer) error {
 // LastAt formats the time of a lock's last event, for the page.
 func (d pageData) LastAt(l *Lock) string { return d.Report.moment(l.Last) }
 
-// stageClasses are the classes of stages in the page's style.
+// stageClasses are the CSS classes of stages.
 var stageClasses = map[Stage]string{Waits: "waits", Holds: "holds", AtRisk: "risk", Lapsed: "lapsed"}
 
 // draw draws a lock's holders and waiters.

@@ -11,47 +11,48 @@ import (
 	"github.com/holdfast-io/holdfast/lock/history"
 )
 
-// maxRows is the number of rows that a report has. One that asks for more gets the first ones.
+// maxRows is the largest number of rows of a report. Events after the last row are only counted.
 const maxRows = 100_000
 
-// Options are what a [Report] shows.
+// Options select what a [Report] shows.
 type Options struct {
 	Root         string
 	Dirs         []string
-	What         string // the lock, pattern or owner that was asked for; "" for an overview of all
-	Owner        string // only what this client did, or what was done to it; "": all
-	Overview     bool   // of each lock the numbers, and the events that stand out
+	What         string // the lock or pattern that was asked for; "": all
+	Owner        string // only events of this owner's entries, or by this owner; "": all
+	Overview     bool   // counts for each lock, and only the events that stand out
 	Since, Until time.Time
 	Zone         *time.Location
 }
 
-// Report is what happened, for people.
+// Report collects the events of a log, for [Report.Print] and [Report.HTML].
 type Report struct {
 	Options
-	First, Last time.Time // stamps of the log; zero: it has no transactions
-	Zxid        int64     // its last one
+	First, Last time.Time // first and last stamp of the log; zero: it has no transactions
+	Zxid        int64     // last zxid of the log
 	Warnings    []string
-	Why         string // if there are no rows
-	Rows        []Row  // by time
-	Cut         int    // rows that were left out
+	Why         string // why there is nothing to tell; "": there is something
+	Rows        []Row  // in the order of time after [Report.Finish]
+	Cut         int    // number of events without a row, because there are too many
 	Locks       []*Lock
 	Moments     []history.Moment
-	Owned       bool // there was an event of the owner
+	Owned       bool // there was an event of Owner; without Owner, of any lock
 
 	part    part
 	open    map[string]int // index of the row of an entry's renewals
 	locks   map[string]*Lock
 	numbers map[string]*numbers
-	terms   []history.Event // changes of the clock
+	terms   []history.Event // changes of the leader, and steps of its clock
 	m       *history.Machine
 }
 
-// Row is an event, or several renewals of one entry in a row.
+// Row is an event, or consecutive renewals of one entry.
 type Row struct {
 	history.Event
-	Count int       // of renewals
-	To    time.Time // of the last one
-	// Number is that of the entry among the lock's in the log, from 1; 0: it has none.
+	Count int       // number of events; more than 1 only for renewals
+	To    time.Time // time of the last event
+	// Number is the number of the event's entry: entries of a lock are numbered from 1, in the
+	// order of the log. It is 0 if the event has no entry, and in an overview.
 	Number int
 	at     time.Duration
 }
@@ -62,7 +63,7 @@ type Lock struct {
 	Kind    string
 	Joins   int
 	Holds   int
-	Purged  int // also swept
+	Purged  int // purged or swept entries
 	Removed int
 	Broken  int
 	Last    time.Time
@@ -71,23 +72,23 @@ type Lock struct {
 	open map[string]*Lane
 }
 
-// Lane is the life of an entry.
+// Lane is the history of one entry.
 type Lane struct {
 	Number int
 	Entry  string
 	Who    history.Client
 	Role   string
 	Spans  []Span
-	End    *history.Event // nil: it was there at the end of the log
+	End    *history.Event // nil: the entry existed at the end of the log
 	Broken *history.Event
-	Lease  history.Event // its last write
+	Lease  history.Event // last event that renewed the lease
 	held   bool
 }
 
-// Stage is what an entry is at a time.
+// Stage is the state of an entry.
 type Stage int
 
-// The stages.
+// The stages of an entry.
 const (
 	Waits Stage = iota
 	Holds
@@ -95,13 +96,13 @@ const (
 	Lapsed // the lease is over
 )
 
-// Span is a stage, until the next one.
+// Span is a stage of a lane. It lasts until the next span, or the end of the lane.
 type Span struct {
 	Stage Stage
 	From  history.Event
 }
 
-// New returns an empty report.
+// New returns an empty report. A nil Zone means UTC.
 func New(o Options) *Report {
 	if o.Zone == nil {
 		o.Zone = time.UTC
@@ -109,7 +110,7 @@ func New(o Options) *Report {
 	return &Report{Options: o, open: map[string]int{}, locks: map[string]*Lock{}, numbers: map[string]*numbers{}}
 }
 
-// Add adds an event, in the order in which the machine emits them.
+// Add adds an event. Events must be added in the order in which the machine emits them.
 func (r *Report) Add(e history.Event) {
 	number := r.number(e)
 	if e.Kind.Ensemble() {
@@ -118,7 +119,7 @@ func (r *Report) Add(e history.Event) {
 		return
 	}
 	r.Owned = r.Owned || !e.Kind.Ensemble()
-	r.live(e, number)
+	r.track(e, number)
 	if !r.part.has(r.Options, e) || r.Overview && !standsOut(e) || r.folds(e) {
 		return
 	}
@@ -134,8 +135,8 @@ func (r *Report) Add(e history.Event) {
 	}
 }
 
-// folds adds an event to an earlier row, if it needs none of its own: a renewal after others, and
-// the record of a grant in a write that has a row.
+// folds adds an event to an earlier row if it needs no row of its own, and reports whether it did: for
+// a renewal after a renewal, and for the record of a grant in a write that has a row.
 func (r *Report) folds(e history.Event) bool {
 	switch e.Kind {
 	case history.Renewed:
@@ -158,8 +159,9 @@ func (r *Report) folds(e history.Event) bool {
 	return false
 }
 
-// part follows the asked part of time. As with the logs it begins with the first transaction of
-// that time: later ones belong to it, whatever a clock that was stepped back stamped on them.
+// part selects the events from Since to Until. It begins with the first event that is not before
+// Since. From then on transactions belong to it even if a clock that was stepped back stamped them
+// with an earlier time.
 type part struct{ begun bool }
 
 func (p *part) has(o Options, e history.Event) bool {
@@ -180,7 +182,7 @@ func standsOut(e history.Event) bool {
 	return false
 }
 
-// number returns the number of an event's entry.
+// number returns the number of an event's entry: see [Row].
 func (r *Report) number(e history.Event) int {
 	if e.Entry == "" || r.Overview || e.Kind == history.RevokeAsked && r.numbers[e.Lock] == nil {
 		return 0
@@ -202,14 +204,14 @@ func (r *Report) number(e history.Event) int {
 	return n
 }
 
-// numbers are those of a lock's entries.
+// numbers has the numbers of a lock's entries.
 type numbers struct {
 	last int
-	open map[string]int // of the entries that are there
+	open map[string]int // of the entries that exist
 }
 
-// live follows the lives of locks and entries.
-func (r *Report) live(e history.Event, number int) {
+// track adds an event to the counts of its lock and to the lane of its entry.
+func (r *Report) track(e history.Event, number int) {
 	if e.Lock == "" {
 		return
 	}
@@ -255,7 +257,7 @@ func (l *Lock) count(e history.Event) {
 	}
 }
 
-// follow adds an event to the life of its entry.
+// follow adds an event of the lane's entry.
 func (lane *Lane) follow(e history.Event) {
 	if e.Who.Known() && e.Kind != history.RevokeAsked {
 		lane.Who = e.Who
@@ -281,7 +283,7 @@ func (lane *Lane) follow(e history.Event) {
 		return
 	}
 	if e.Kind.Ends() {
-		if len(lane.Spans) == 0 { // it was there before the log begins
+		if len(lane.Spans) == 0 { // the entry existed before the log begins
 			lane.Spans = append(lane.Spans, Span{stage, e})
 		}
 		lane.End = &e
@@ -295,7 +297,8 @@ func (lane *Lane) follow(e history.Event) {
 	}
 }
 
-// Finish takes what is known at the end of the log.
+// Finish completes the report with what the machine knows at the end of the log. Call it once, after
+// the last Add.
 func (r *Report) Finish(m *history.Machine) {
 	r.m = m
 	r.First, r.Last = m.Span()

@@ -21,7 +21,7 @@ const (
 	root = "/it-7472e92e4a8df3a6"
 )
 
-// report reads the logs of a real incident.
+// report returns the report of a recorded incident.
 func report(t *testing.T, o Options, at ...history.Asked) *Report {
 	t.Helper()
 	l, err := txnlog.Open(logs)
@@ -42,7 +42,7 @@ func report(t *testing.T, o Options, at ...history.Asked) *Report {
 	return r
 }
 
-// TestWidth: on a terminal of 60 columns or more no line is wider.
+// TestWidth: on a terminal of 60 columns or more no line is wider than the terminal.
 func TestWidth(t *testing.T) {
 	for _, o := range []Options{{What: "orders/42"}, {Overview: true}, {Owner: "shop-3"}} {
 		for _, width := range []int{60, 80, 100, 200} {
@@ -59,7 +59,8 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestLongNames: names of any length leave the columns in their places.
+// TestLongNames: with long names of locks and owners no line is wider than the terminal, except titles
+// and lines with hosts.
 func TestLongNames(t *testing.T) {
 	r := New(Options{Owner: strings.Repeat("long-", 40)})
 	m := history.New(history.Options{Root: "/locks"}, r.Add)
@@ -87,7 +88,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestColours: with colors the text is the same.
+// TestColours: colors do not change the text.
 func TestColours(t *testing.T) {
 	var plain, coloured bytes.Buffer
 	r := report(t, Options{What: "orders/42"}, history.Asked{Zxid: 0x100000044})
@@ -103,7 +104,8 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// hostile returns a report of a lock whose clients wrote what disturbs terminals and pages.
+// hostile returns a report of a lock whose clients wrote HTML and control characters. It passes each
+// event to add.
 func hostile(t *testing.T, add func(*history.Machine, history.Event)) *Report {
 	t.Helper()
 	const evil = "</style><script>alert(1)</script>\x1b[2J\u202e\"'&\n{{.}}"
@@ -129,7 +131,8 @@ func hostile(t *testing.T, add func(*history.Machine, history.Event)) *Report {
 	return r
 }
 
-// TestHostile: what clients wrote is data: on terminals, in pages and in JSON.
+// TestHostile: texts of clients reach a terminal without control characters, a page without HTML, and
+// a JSON document unchanged.
 func TestHostile(t *testing.T) {
 	var document bytes.Buffer
 	s := NewStream(&document, Options{Root: "/locks"})
@@ -162,7 +165,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestFolds: renewals in a row are one row; events of other entries do not part them.
+// TestFolds: consecutive renewals of an entry are one row, even with events of other entries between
+// them.
 func TestFolds(t *testing.T) {
 	r := New(Options{})
 	m := history.New(history.Options{Root: "/locks"}, r.Add)
@@ -195,9 +199,9 @@ func TestFolds(t *testing.T) {
 	}
 }
 
-// TestPlaces: a part of time begins at the first stamp that is not before it, and ends at the last
-// one that is not after it, also where the clock was stepped.
-func TestPlaces(t *testing.T) {
+// TestBeginAndEnd: begin returns the first stamp that is not before a time, and end the last one that
+// is not after it, also if the leader's clock was stepped.
+func TestBeginAndEnd(t *testing.T) {
 	r := report(t, Options{What: "orders/42"})
 	at := func(s string) time.Time {
 		stamp, err := time.Parse(time.RFC3339, "2026-11-26T"+s+"Z")

@@ -16,16 +16,16 @@ type Event struct {
 	Kind    history.Kind `json:"event"`
 	Time    string       `json:"time"`
 	Zxid    string       `json:"zxid"`              // of a derived event, that of the write that it follows from
-	Derived bool         `json:"derived,omitempty"` // no transaction says it: a lease went by
+	Derived bool         `json:"derived,omitempty"` // it follows from the time, such as the end of a lease, and not from a transaction
 	Session string       `json:"session,omitempty"`
 	Lock    string       `json:"lock,omitempty"`
 	Entry   string       `json:"entry,omitempty"`
-	Client  *Client      `json:"client,omitempty"` // that the entry names
-	By      *Client      `json:"by,omitempty"`     // that did it, if another one
-	In      bool         `json:"in,omitempty"`     // the entry was in: nothing excluded it
+	Client  *Client      `json:"client,omitempty"` // client that the entry names
+	By      *Client      `json:"by,omitempty"`     // client that did it, if it is another one
+	In      bool         `json:"in,omitempty"`     // the client held the lock, or was free to enter
 	Lease   string       `json:"lease_until,omitempty"`
 	TTL     int64        `json:"ttl_ms,omitempty"`
-	Granted string       `json:"granted_at,omitempty"` // as its client recorded it
+	Granted string       `json:"granted_at,omitempty"` // time of the grant, as the client recorded it
 	Again   bool         `json:"joined_again,omitempty"`
 	Late    bool         `json:"late,omitempty"`  // after the end of the lease
 	Early   bool         `json:"early,omitempty"` // before the grace was over
@@ -45,7 +45,7 @@ type Client struct {
 	PID   int    `json:"pid,omitempty"`
 }
 
-// Moment is a moment in the JSON output.
+// Moment is the state of locks at a moment, in the JSON output.
 type Moment struct {
 	Asked string          `json:"asked"`
 	Where history.Where   `json:"where"`
@@ -59,19 +59,19 @@ type LockAtAMoment struct {
 	Name    string   `json:"name"`
 	Kind    string   `json:"kind"`
 	Permits int32    `json:"permits,omitempty"`
-	Holders []Holder `json:"holders"`          // whose leases had not ended
-	Lapsed  []Holder `json:"lapsed,omitempty"` // that were in, but their leases had ended
+	Holders []Holder `json:"holders"`          // granted entries whose leases had not ended
+	Lapsed  []Holder `json:"lapsed,omitempty"` // granted entries whose leases had ended
 	Waiters []Holder `json:"waiters"`          // in the order of their turn
 }
 
 // Holder is a contender at a moment in the JSON output.
 type Holder struct {
 	Entry    string  `json:"entry"`
-	Client   *Client `json:"client,omitempty"` // none: another library's
+	Client   *Client `json:"client,omitempty"` // nil: the entry is another library's
 	Role     string  `json:"role,omitempty"`
 	Since    string  `json:"granted_at,omitempty"`
 	Granted  string  `json:"granted_zxid,omitempty"`
-	Recorded string  `json:"recorded_at,omitempty"` // the grant, as its client recorded it by then
+	Recorded string  `json:"recorded_at,omitempty"` // time of the grant, if the client had recorded it by then
 	Written  string  `json:"written_at"`
 	Lease    string  `json:"lease_until,omitempty"`
 	Left     *int64  `json:"left_ms,omitempty"`
@@ -136,11 +136,11 @@ func jsonMoment(m history.Moment) Moment {
 	return out
 }
 
-// lookAhead is the number of events that the JSON output holds back, because later ones may tell
-// more about them.
+// lookAhead is the number of events that the JSON output holds back, because later events may add
+// details to them.
 const lookAhead = 1 << 14
 
-// Stream prints events as JSON while they come, so that its memory does not grow with the log.
+// Stream prints events as JSON when they are added, so that its memory does not grow with the log.
 type Stream struct {
 	Options
 	w    io.Writer
@@ -149,10 +149,10 @@ type Stream struct {
 	err  error
 	part part
 
-	Owned bool // there was an event of the owner
+	Owned bool // as in [Report]
 }
 
-// NewStream begins a JSON document. With moments it has no events.
+// NewStream writes the beginning of a JSON document.
 func NewStream(w io.Writer, o Options) *Stream {
 	s := &Stream{Options: o, w: w}
 	s.printf("{\n  \"root\": %s,\n  \"logs\": %s", marshal(o.Root), marshal(o.Dirs))
@@ -175,7 +175,7 @@ func marshal(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})
 }
 
-// Add adds an event. It returns the error of a write.
+// Add adds an event. It returns the first error of writing.
 func (s *Stream) Add(m *history.Machine, e history.Event) error {
 	o := s.Options
 	if !e.Kind.Ensemble() && !o.owns(e) {
@@ -192,12 +192,12 @@ func (s *Stream) Add(m *history.Machine, e history.Event) error {
 	return s.err
 }
 
-// owns reports whether the owner that was asked for did it, or it was done to it.
+// owns reports whether an event is by Owner or of an entry of Owner; always if Owner is "".
 func (o Options) owns(e history.Event) bool {
 	return o.Owner == "" || e.Who.Owner == o.Owner || e.By.Owner == o.Owner
 }
 
-// flush prints the first n events.
+// flush prints the first n of the events held back.
 func (s *Stream) flush(m *history.Machine, n int) {
 	for _, e := range s.held[:n] {
 		separator := ",\n    "
@@ -210,7 +210,8 @@ func (s *Stream) flush(m *history.Machine, n int) {
 	s.held = append(s.held[:0], s.held[n:]...)
 }
 
-// Close ends the document with what is known at the end of the log.
+// Close ends the document with what m and r know at the end of the log. If r has moments, the document
+// has them instead of events. It returns the first error of writing.
 func (s *Stream) Close(m *history.Machine, r *Report) error {
 	if len(r.Moments) > 0 {
 		all := []Moment{}

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/history"
 )
 
-// moment prints who held the locks at a moment.
+// moment prints the holders and waiters of the locks at a moment.
 func (p *printer) moment(m history.Moment) {
 	asked := "zxid " + hex(m.Asked.Zxid)
 	if !m.Asked.Time.IsZero() {
@@ -24,7 +24,7 @@ func (p *printer) moment(m history.Moment) {
 	}
 }
 
-// note2 prints a text, indented by two.
+// note2 prints a text in lines, indented by two.
 func (p *printer) note2(s string) {
 	for i, line := range fold(text.Printable(s), max(36, min(96, cmpOr(p.width, 100)-4))) {
 		indent := "  "
@@ -35,7 +35,7 @@ func (p *printer) note2(s string) {
 	}
 }
 
-// where says where in the log the moment is.
+// where returns a sentence that relates the moment to the log.
 func (r *Report) where(m history.Moment) string {
 	after := fmt.Sprintf("after zxid %s of %s", hex(m.Zxid), r.clock(m.Time))
 	switch m.Where {
@@ -52,7 +52,7 @@ func (r *Report) where(m history.Moment) string {
 	return after
 }
 
-// none says that no lock was held.
+// none returns a sentence for a moment without locks.
 func (r *Report) none(m history.Moment) string {
 	switch {
 	case r.Why != "":
@@ -63,7 +63,7 @@ func (r *Report) none(m history.Moment) string {
 	return "no client held it or waited for it"
 }
 
-// state prints a lock.
+// state prints the holders of a lock, and its first waiters.
 func (p *printer) state(s history.State) {
 	name := text.Printable(s.Lock)
 	if len(s.Holders) == 0 {

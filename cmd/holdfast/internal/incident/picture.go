@@ -16,14 +16,14 @@ var (
 	stageStyles = map[Stage]text.Style{Waits: text.Dim, Holds: text.Green, AtRisk: text.Yellow, Lapsed: text.Red}
 )
 
-// stretch is a part of a lane within a window.
+// stretch is the part of a span that a picture shows, in the times of history.Machine.Elapsed.
 type stretch struct {
 	stage    Stage
 	from, to time.Duration
-	beyond   bool // after the end of the log: the lease, as far as it goes
+	beyond   bool // after the end of the log: the rest of the lease
 }
 
-// stretches returns the parts of a lane.
+// stretches returns the parts of a lane between from and to.
 func (r *Report) stretches(lane *Lane, from, to time.Duration) (all []stretch) {
 	end := r.until(lane)
 	for i, s := range lane.Spans {
@@ -37,7 +37,7 @@ func (r *Report) stretches(lane *Lane, from, to time.Duration) (all []stretch) {
 		}
 	}
 	logEnd := r.ended()
-	if n := len(all); n > 0 && lane.End == nil && all[n-1].to > logEnd { // the lease goes on beyond the log
+	if n := len(all); n > 0 && lane.End == nil && all[n-1].to > logEnd { // the lease ends after the log
 		s := all[n-1]
 		all[n-1].to = max(s.from, logEnd)
 		all = append(all, stretch{s.stage, all[n-1].to, s.to, true})
@@ -45,8 +45,8 @@ func (r *Report) stretches(lane *Lane, from, to time.Duration) (all []stretch) {
 	return all
 }
 
-// shown returns the lanes of a lock that a window shows, those that held it first if there are too
-// many, and the number of the others.
+// shown returns the lanes that a picture between from and to shows, at most most of them, and the
+// number of further ones. Lanes that held the lock take precedence.
 func (r *Report) shown(l *Lock, from, to time.Duration, most int) (lanes []*Lane, more int) {
 	for _, pass := range []bool{true, false} {
 		for _, lane := range l.Lanes {
@@ -63,7 +63,7 @@ func (r *Report) shown(l *Lock, from, to time.Duration, most int) (lanes []*Lane
 	return lanes, more
 }
 
-// picture draws the holders and the waiters.
+// picture draws the lanes of a lock.
 func (p *printer) picture(l *Lock) {
 	from, to := p.window(l)
 	lanes, more := p.shown(l, from, to, maxLanes)
@@ -139,7 +139,7 @@ func endChar(k history.Kind) string {
 	return "╳"
 }
 
-// axis draws the times.
+// axis draws the times of the picture.
 func (p *printer) axis(wide, canvas int, from, to time.Duration) {
 	layout := layoutOf(to - from)
 	ticks := max(1, min(6, canvas/16))
@@ -152,7 +152,7 @@ func (p *printer) axis(wide, canvas int, from, to time.Duration) {
 	p.line("%s  %s", strings.Repeat(" ", wide), p.paint(text.Dim, strings.TrimRight(string(line[:canvas]), " ")))
 }
 
-// layoutOf returns the layout of the times of an axis that shows so much.
+// layoutOf returns the layout of times on an axis of length d.
 func layoutOf(d time.Duration) string {
 	switch {
 	case d < 2*time.Second:
@@ -165,7 +165,7 @@ func layoutOf(d time.Duration) string {
 	return "01-02 15:04"
 }
 
-// breaks marks where stamps do not go on.
+// breaks marks changes of the leader by L, and steps of its clock by C.
 func (p *printer) breaks(wide, canvas int, column func(time.Duration) int, from, to time.Duration) {
 	cells := []rune(strings.Repeat(" ", canvas))
 	any := false

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxPictures is the number of locks that get a picture.
+	// maxPictures is the largest number of locks that get a picture.
 	maxPictures = 8
-	// maxLanes is the number of entries in a picture.
+	// maxLanes is the largest number of entries in a picture.
 	maxLanes = 24
 	// maxCanvas bounds the width of a picture.
 	maxCanvas = 120
@@ -46,7 +46,8 @@ func (p *printer) paint(s text.Style, t string) string {
 	return s.Paint(t)
 }
 
-// Print prints the report for people. width is that of the terminal; 0 means without limit.
+// Print prints the report as text. width is that of the terminal; 0 means without limit. If moments
+// were asked for, it prints only them.
 func (r *Report) Print(w io.Writer, width int, colour bool) error {
 	p := &printer{Report: r, w: w, width: width, colour: colour}
 	if len(r.Asked()) > 0 {
@@ -91,10 +92,10 @@ func (r *Report) Print(w io.Writer, width int, colour bool) error {
 	return p.err
 }
 
-// Asked returns the moments, if there were any in the question.
+// Asked returns the moments that were asked for.
 func (r *Report) Asked() []history.Moment { return r.Moments }
 
-// span says which part of time the logs cover.
+// span prints the first and the last stamp of the logs.
 func (p *printer) span() {
 	if p.First.IsZero() {
 		return
@@ -126,8 +127,8 @@ func (p *printer) overview() {
 	p.table(&t)
 }
 
-// events prints the rows: in one line each if the width allows it, else the sentences get lines of
-// their own. On a narrow terminal, hosts and process ids go there too.
+// events prints the rows. If the width allows it, each takes one line. Otherwise its sentence follows
+// on lines of its own; on a narrow terminal, so do host and process id.
 func (p *printer) events() {
 	for _, f := range []form{{inLine: true}, {}, {brief: true}} {
 		t, notes := p.rows(f)
@@ -150,10 +151,10 @@ func (p *printer) events() {
 	}
 }
 
-// form is how the rows are printed.
+// form is a way to print the rows.
 type form struct {
 	inLine bool // the sentences are a column
-	brief  bool // clients are told by their owners' names
+	brief  bool // clients are printed as their owners' names
 }
 
 // rows returns the table of the rows, and the sentence of each line.
@@ -191,7 +192,7 @@ func (p *printer) rows(f form) (t text.Table, notes []string) {
 		if !p.Overview {
 			cells = append(cells, text.Cell{Text: entry})
 		}
-		if !row.Kind.Derived() { // no transaction says it
+		if !row.Kind.Derived() { // a derived event has no transaction
 			zxid = hex(row.Zxid)
 			if row.Session != 0 {
 				session = hex(row.Session)
@@ -226,7 +227,7 @@ func (p *printer) note(s string) {
 	}
 }
 
-// fold breaks a text into lines.
+// fold breaks a text at spaces, into lines of at most width cells if the words allow it.
 func fold(s string, width int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(s) {
@@ -244,7 +245,7 @@ func fold(s string, width int) (lines []string) {
 	return lines
 }
 
-// remarks says what a log cannot tell, once.
+// remarks prints the number of omitted events, and [Remarks].
 func (p *printer) remarks() {
 	p.line("")
 	if p.Cut > 0 {

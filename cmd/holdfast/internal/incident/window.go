@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// window returns the part of the time that pictures of the lock show, as the times of
-// history.Machine.Elapsed.
+// window returns the part of the log that a picture of the lock shows, in the times of
+// history.Machine.Elapsed. from is -1 if the lock has no row and Since is not set.
 func (r *Report) window(l *Lock) (from, to time.Duration) {
 	from, to = -1, -1
 	for _, row := range r.Rows {
@@ -31,15 +31,14 @@ func (r *Report) window(l *Lock) (from, to time.Duration) {
 	return from, to
 }
 
-// ended returns the place of the log's end.
+// ended returns the elapsed time at the log's end.
 func (r *Report) ended() time.Duration {
 	all := r.pieces()
 	last := all[len(all)-1]
 	return last.at + r.Last.Sub(last.stamp)
 }
 
-// begin returns where in the log the events since a time begin: at the first stamp that is not
-// before it.
+// begin returns the elapsed time at the first stamp that is not before since, or at the log's end.
 func (r *Report) begin(since time.Time) time.Duration {
 	pieces := r.pieces()
 	for i, p := range pieces {
@@ -50,7 +49,7 @@ func (r *Report) begin(since time.Time) time.Duration {
 	return r.ended()
 }
 
-// end returns where in the log the events until a time end: at the last stamp that is not after it.
+// end returns the elapsed time at the last stamp that is not after until, or 0.
 func (r *Report) end(until time.Time) time.Duration {
 	pieces := r.pieces()
 	for i, p := range slices.Backward(pieces) {
@@ -61,7 +60,7 @@ func (r *Report) end(until time.Time) time.Duration {
 	return 0
 }
 
-// stamp returns what the leader's clock showed at a place of the log.
+// stamp returns what the leader's clock showed at an elapsed time.
 func (r *Report) stamp(at time.Duration) time.Time {
 	terms := r.pieces()
 	i := len(terms) - 1
@@ -71,7 +70,8 @@ func (r *Report) stamp(at time.Duration) time.Time {
 	return terms[i].stamp.Add(at - terms[i].at)
 }
 
-// piece is a part of the log in which stamps compare.
+// piece is a part of the log with one leader whose clock was not stepped. It begins at the elapsed
+// time at, with the given stamp.
 type piece struct {
 	at    time.Duration
 	stamp time.Time
@@ -86,7 +86,7 @@ func (r *Report) pieces() []piece {
 	return all
 }
 
-// endOf returns the place of the end of the i-th piece.
+// endOf returns the elapsed time at the end of the i-th piece.
 func (r *Report) endOf(pieces []piece, i int) time.Duration {
 	if i+1 < len(pieces) {
 		return pieces[i+1].at
@@ -94,7 +94,8 @@ func (r *Report) endOf(pieces []piece, i int) time.Duration {
 	return r.ended()
 }
 
-// until returns the end of a lane: of its entry, or of its lease if the entry was there at the end.
+// until returns the elapsed time at the end of a lane: at the entry's end, or at the lease's end if the
+// entry existed at the end of the log.
 func (r *Report) until(lane *Lane) time.Duration {
 	if lane.End != nil {
 		return r.m.Elapsed(*lane.End)

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/history"
 )
 
-// Names of kinds in tables, if they differ.
+// kindNames are the names of kinds in tables, if they differ from the kind.
 var kindNames = map[history.Kind]string{
 	history.AtRisk: "at risk", history.SessionEnded: "session ended", history.RevokeAsked: "asked", history.Made: "made", history.Deleted: "deleted",
 }
@@ -38,7 +38,7 @@ func (r *Report) moment(t time.Time) string {
 
 func hex(n int64) string { return fmt.Sprintf("%#x", uint64(n)) }
 
-// short formats a duration, to a tenth of a second.
+// short formats a duration: to a millisecond below 10 s, else to a tenth of a second.
 func short(d time.Duration) string {
 	if d < 10*time.Second {
 		return d.Round(time.Millisecond).String()
@@ -172,7 +172,7 @@ func join(parts ...string) string {
 	return s
 }
 
-// who returns the client for tables.
+// who returns a client's owner, host and pid for tables; "" if the client is unknown.
 func who(c history.Client) string {
 	const widest = 24
 	switch {

@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// concurrency is the number of locks that are read concurrently: enough to keep one connection
-// busy.
+// concurrency is the number of nodes that are read concurrently.
 const concurrency = 64
 
 // Listing is the result of reading many locks. Locks change meanwhile, so parts that were read
@@ -96,7 +95,6 @@ type walk struct {
 	unread []Unread
 }
 
-// read reads the tree.
 func (w *walk) read(ctx context.Context) {
 	w.found = sync.NewCond(&w.mu)
 	w.add(w.start)
@@ -137,7 +135,7 @@ func (w *walk) next() (name string, ok bool) {
 	return name, true
 }
 
-// done records that a name was read.
+// done records that a name was read, and wakes the waiting workers after the last name.
 func (w *walk) done() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +145,7 @@ func (w *walk) done() {
 	}
 }
 
-// visit reads a node, and adds its children.
+// visit reads a node, and adds its children to the names to read.
 func (w *walk) visit(ctx context.Context, name string) {
 	if ctx.Err() != nil {
 		return
@@ -164,7 +162,7 @@ func (w *walk) visit(ctx context.Context, name string) {
 		return
 	}
 	// The root is a lock only if another program uses it as one. A start node that does not exist
-	// is none.
+	// is not a lock.
 	if name != w.start || state.Kind != "" && name != "" || len(state.Contenders) > 0 {
 		w.mu.Lock()
 		w.nodes = append(w.nodes, state)

@@ -62,8 +62,8 @@ var listings = map[string]Listing{
 		},
 		Unread: []Unread{{"/locks/secret", zk.ErrNoAuth}},
 	},
-	// An expired entry does not hold the lock. Two readers share a lock, and so do a downgraded
-	// writer and a reader.
+	// An expired entry, which is listed as the holder until its purge. Two readers share a lock, and
+	// so do a downgraded writer and a reader.
 	"odd": {
 		Root: "/locks", Time: at(noon),
 		Nodes: []admin.State{
@@ -98,7 +98,7 @@ var listings = map[string]Listing{
 			}},
 		},
 	},
-	// Names that are wider than most, and one that exceeds the column.
+	// Names of wide characters, and names that exceed the column.
 	"wide": {
 		Root: "/locks", Time: at(noon),
 		Nodes: []admin.State{
@@ -158,7 +158,8 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// TestTableOnTerminal: a narrow terminal still shows the remaining lease and the holder.
+// TestTableOnTerminal: on a terminal of 60 columns or more no line is wider than the terminal. On a
+// narrower one the remaining lease and the holder are still shown.
 func TestTableOnTerminal(t *testing.T) {
 	for _, width := range []int{100, 80, 60, 1} {
 		var got bytes.Buffer

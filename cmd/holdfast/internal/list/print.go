@@ -129,8 +129,8 @@ func (l Listing) entry(c admin.Contender) Entry {
 	return e
 }
 
-// each calls f for each contender with its place in the queue, by the admission rule of the
-// contenders. Place 0 means that the contender holds the lock.
+// each calls f for each contender with its place in the queue, by the rule by which clients enter.
+// Place 0 means that the contender holds the lock.
 func (l Listing) each(s admin.State, f func(c admin.Contender, place int)) {
 	waiting := 0
 	for _, p := range l.places(s) {
@@ -148,12 +148,14 @@ func latest(t admin.Time) time.Time {
 	return t.Latest().Add(time.Millisecond - time.Nanosecond).Truncate(time.Millisecond)
 }
 
-// left returns how much of the lease was surely left when the entry was read.
+// left returns how much of the lease was surely left when the entry was read; unknown for another
+// library's entry, and without a sample of ensemble time.
 func left(c admin.Contender) (left time.Duration, known bool) {
 	return c.Expires.Sub(latest(c.Read)), c.Ours && c.Read.Zxid != 0
 }
 
-// held returns how long the contender had held the lock when its entry was read.
+// held returns how long the contender had held the lock when its entry was read; unknown without a
+// recorded grant, and without a sample of ensemble time.
 func held(c admin.Contender) (held time.Duration, known bool) {
 	if c.Acquired.IsZero() || c.Read.Zxid == 0 {
 		return 0, false
@@ -259,7 +261,8 @@ func Age(d time.Duration, known bool) string {
 	return d.Truncate(time.Second).String()
 }
 
-// Who returns a contender's owner, host and pid for tables.
+// Who returns a contender's owner, host and pid for tables; the entry's name if it is unreadable or
+// another library's.
 func Who(c admin.Contender) string {
 	who := "not ours: " + text.Tail(text.Printable(path.Base(c.Path)), widest)
 	switch {

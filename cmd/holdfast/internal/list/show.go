@@ -33,7 +33,7 @@ type place struct {
 	waitsFor int // index of the contender that a waiter waits for
 }
 
-// places returns the places of all contenders, by the contenders' own admission rule.
+// places returns the places of all contenders, by the rule by which clients enter.
 func (l Listing) places(s admin.State) []place {
 	all := make([]place, len(s.Contenders))
 	names := make([]znode.Name, len(s.Contenders))
@@ -195,7 +195,7 @@ func (q Queue) JSON(w io.Writer) error {
 	return e.Encode(doc)
 }
 
-// Holders returns the contenders that hold the lock.
+// Holders returns the contenders that hold the lock, and an expired one until its purge.
 func Holders(s admin.State) (in []admin.Contender) {
 	for _, p := range (Listing{}).places(s) {
 		if p.in {

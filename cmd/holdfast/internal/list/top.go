@@ -14,7 +14,7 @@ import (
 // Order is the sort order of a live view.
 type Order string
 
-// The orders.
+// The sort orders.
 const (
 	ByWaiters Order = "waiters" // most waiters first
 	ByAge     Order = "age"     // longest held first

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 )
 
-// TestTop draws the live view in each order, and on a small terminal.
+// TestTop: in each order, and on a small terminal, the live view has at most as many lines as the
+// terminal.
 func TestTop(t *testing.T) {
 	all := Listing{Root: "/locks", Path: "/locks", Time: at(noon), Unread: listings["busy"].Unread}
 	for _, name := range []string{"busy", "odd", "wide"} {

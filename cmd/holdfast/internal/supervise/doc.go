@@ -26,17 +26,17 @@
 //
 // Only the terminal's foreground process group may read from it. The command gets the terminal at
 // once if standard input is a terminal and standard output is no pipe. Otherwise it gets the
-// terminal when a signal stops it because it needs one, for example for a password prompt. If
+// terminal when a signal stops it because it needs the terminal, for example for a password prompt. If
 // this process's own group is in the background, it prints why the command has stopped.
 //
 // # Limits
 //
 // If a command becomes another user's, for example by sudo, this process, the guard and the
-// kernel cannot signal it; the supervisor reports that when it should end. A process that leaves
-// the group, like a daemon or a job of an interactive shell, is left alone. If the kernel cannot
+// kernel cannot signal it. The supervisor prints that when the command should end. A process that
+// leaves the group, like a daemon or a job of an interactive shell, is not ended. If the kernel cannot
 // end a process at once, because it waits for a disk or a dead file server, that process may
 // finish this one operation late. Systems other than Linux have no guard: there a killed or
 // stopped supervisor leaves the command running. On Windows the command and its children are in a
 // job. The job ends when the supervisor is killed, but not while it is stopped. Children that the
-// command starts before it is put into the job are left alone.
+// command starts before it is put into the job are not ended.
 package supervise

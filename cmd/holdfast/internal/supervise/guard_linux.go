@@ -28,7 +28,7 @@ func decodeLeash(line []byte) (leash, error) {
 	group, until, _ := bytes.Cut(line, []byte(" "))
 	id, err1 := strconv.ParseInt(string(group), 10, 32)
 	ns, err2 := strconv.ParseInt(string(until), 10, 64)
-	// Group 1 would mean all processes: kill(-1) signals every one.
+	// Group 1 would mean all processes: kill(-1) signals all that it may signal.
 	if err1 != nil || err2 != nil || id <= 1 {
 		return leash{}, fmt.Errorf("%q is no process group and time", line)
 	}
@@ -38,16 +38,16 @@ func decodeLeash(line []byte) (leash, error) {
 // armed is the guard's answer to the first leash.
 const armed = "armed\n"
 
-// guard is the guard's process, as the supervisor sees it.
+// guard is the guard's process, for the supervisor.
 type guard struct {
 	pid    int
-	news   *os.File
+	news   *os.File      // the pipe for leashes
 	opened chan struct{} // closed when the gate is open, or will never open
-	reaped atomic.Bool
+	reaped atomic.Bool   // the process has ended, and was waited for
 }
 
 // startGuard starts the guard of a lock's command. When the guard is armed, startGuard opens the
-// gate. If the guard dies before, it closes the gate unopened.
+// gate. If the guard dies before, startGuard closes the gate unopened.
 func startGuard(lock string, gate *os.File) (*guard, error) {
 	in, news, err := os.Pipe()
 	if err != nil {
@@ -73,7 +73,7 @@ func startGuard(lock string, gate *os.File) (*guard, error) {
 		return nil, fmt.Errorf("start the guard: %w", err)
 	}
 	g := &guard{pid: child.Pid, news: news, opened: make(chan struct{})}
-	_ = child.Release() // we wait for it by its pid
+	_ = child.Release() // reap waits for it by its pid
 	go func() {
 		defer close(g.opened)
 		answer, err := io.ReadAll(answers)
@@ -120,11 +120,11 @@ func (g *guard) reap() {
 	g.reaped.Store(true)
 }
 
-// guardMain is the guard's program. It reads leashes, confirms the first one, and kills the group
-// when its time has come or the pipe closes.
+// guardMain is the guard's program. It reads leashes, and confirms the first one. It kills the group at
+// the time of the latest leash, or when the pipe closes.
 func guardMain(lock string) int {
-	// A service manager that ends all our processes also signals this one, but it must stay until
-	// the command has ended. It also must not die of a closed stderr.
+	// A service manager that ends the whole service also signals the guard, which must stay until
+	// the command has ended. The guard must not die of a closed standard error either.
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGPIPE)
 	group, why := keepWatch(os.Stdin, os.Stdout)
@@ -184,7 +184,7 @@ func keepWatch(in *os.File, out io.WriteCloser) (group int, why string) {
 				return l.group, fmt.Sprintf("no timer: %v", err)
 			}
 			if group == 0 {
-				_, _ = io.WriteString(out, armed) // fails if holdfast run has died: reading in shows that
+				_, _ = io.WriteString(out, armed) // fails if holdfast run has ended, which the next read from in shows
 				out.Close()
 			}
 			group = l.group

@@ -26,7 +26,7 @@ func TestLeash(t *testing.T) {
 			t.Errorf("%v became %q, and then %v, %v", want, line, got, err)
 		}
 	}
-	// 1, 0 and -1 would signal init, our own group, and all processes.
+	// Group 1 would be all processes, 0 the guard's own group, and -1 init.
 	for _, line := range []string{"", " ", "5", "5 ", " 5", "a 5", "5 a", "5 6 7", "5  6", "1 5", "0 5", "-1 5", "-7 5", "2147483648 5", "5 9223372036854775808"} {
 		if got, err := decodeLeash([]byte(line)); err == nil {
 			t.Errorf("%q was taken for %v", line, got)
@@ -34,7 +34,7 @@ func TestLeash(t *testing.T) {
 	}
 }
 
-// watch is a running guard.
+// watch is a call of keepWatch, with the ends of its pipes.
 type watch struct {
 	t      *testing.T
 	news   *os.File
@@ -186,8 +186,8 @@ func TestGuardReadsLinesInPieces(t *testing.T) {
 	w.mustReturn(4711, "no renewal was told of")
 }
 
-// pausing is a hold that answers late, as if this process had been paused between the query and the
-// message to the guard.
+// pausing is a hold whose Remaining returns late, as if this process had been paused before it
+// informs the guard.
 type pausing struct{ end, pause time.Duration }
 
 func (h pausing) Name() string             { return "x" }
@@ -224,7 +224,7 @@ func TestPauseDoesNotExtendTheLeash(t *testing.T) {
 	}
 }
 
-// exchange is the main function of the test binary with envThread.
+// exchange is the main function of the test binary if envThread is set, as a gate and as a command.
 func exchange() int {
 	if os.Args[0] != gateName {
 		var signal int32
@@ -240,8 +240,8 @@ func exchange() int {
 	return <-code
 }
 
-// TestCommandDiesWithRun: if holdfast run dies, the kernel kills the command, whichever of the
-// gate's threads has become the command.
+// TestCommandDiesWithRun: the command's parent-death signal is SIGKILL, even if another thread than
+// the gate's first one has become the command.
 func TestCommandDiesWithRun(t *testing.T) {
 	gate, open, err := os.Pipe()
 	if err != nil {

@@ -37,7 +37,7 @@ func TestDecide(t *testing.T) {
 		{3*s + 1, false, terminate, 1},
 		{10 * s, true, nothing, 5 * s},
 		{4 * s, true, nothing, s},
-		{29 * s, true, nothing, 5 * s}, // a renewal came: the command ends in its own time
+		{29 * s, true, nothing, 5 * s}, // renewed after SIGTERM: no SIGKILL is due
 		{3 * s, false, kill, 5 * s},
 		{3 * s, true, kill, 5 * s},
 		{0, true, kill, 5 * s},

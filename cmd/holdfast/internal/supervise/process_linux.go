@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// self is our program, even if its file has been replaced.
+// self is this process's program, even if its file has been replaced.
 const self = "/proc/self/exe"
 
 // Names of the helpers. They are the first arguments, which ps shows.
@@ -53,7 +53,7 @@ type process struct {
 
 // start starts the guard, and then the command.
 func start(lock string, cmd Command) (*process, error) {
-	// Orphans of the group become our children, so we can wait for them.
+	// Orphans of the group become children of this process, which can wait for them then.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("become a subreaper: %w", err)
 	}
@@ -78,8 +78,8 @@ func start(lock string, cmd Command) (*process, error) {
 
 // start starts the command, which waits behind the gate: see [pass].
 func (p *process) start(cmd Command, gate *os.File) error {
-	// The child inherits the gate under its own number. ProcAttr.Files would make it file 3, but
-	// the command may inherit a file of that number from our caller.
+	// The child inherits the gate under its present number. ProcAttr.Files would make the gate file
+	// 3, but the command may inherit a file of that number from the caller of this process.
 	fd := gate.Fd()
 	if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (p *process) start(cmd Command, gate *os.File) error {
 		return err
 	}
 	p.pid = child.Pid
-	return child.Release() // we wait for it by its pid
+	return child.Release() // finish waits for it by its pid
 }
 
 // pass is the main function of the process behind the gate. It waits for a byte from the gate, and
@@ -115,7 +115,7 @@ func pass(gate, path string, args []string) int {
 		return 1
 	}
 	// The kernel stores for each thread whether it dies with its parent. The thread that calls
-	// exec becomes the command; it may be another thread than the first one.
+	// exec becomes the command. That may be another thread than the first one.
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, "holdfast run: die with it:", err)
@@ -123,9 +123,9 @@ func pass(gate, path string, args []string) int {
 	}
 	if parent, err := unix.Getpgid(os.Getppid()); err == nil {
 		if t := findTerminal(parent); t.isOurs() {
-			// In a shell's $( ) these signals are ignored, and a command that may not read gets
-			// an error. exec resets caught signals to their defaults. So the command is stopped
-			// instead, and gets the terminal then.
+			// A shell's $( ) ignores SIGTTIN and SIGTTOU, so a command that may not read the
+			// terminal would get an error. exec resets caught signals to their defaults. So the
+			// command is stopped instead, and gets the terminal then.
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGTTIN, syscall.SIGTTOU)
 		}
 	}
@@ -141,16 +141,17 @@ func pass(gate, path string, args []string) int {
 // allow sends the guard the time until which the command may live.
 func (p *process) allow(until time.Duration) { p.guard.tell(leash{p.pid, until}) }
 
-// signal sends a signal to the group. No other group can have its id before the command is
-// reaped. It fails if the whole group has gone.
+// signal sends a signal to the group. No other group can have the id before the command is reaped.
+// It fails if the group has no process left, or none that this process may signal.
 func (p *process) signal(s syscall.Signal) error { return unix.Kill(-p.pid, s) }
 
-// suspend handles a command that a signal has stopped. If there is no terminal, it only tells the
-// user. If the command asks for the terminal and our group is in the foreground, it gets it.
+// suspend handles a command that a signal has stopped. Without a terminal it only tells the user. If
+// the command asks for the terminal, and this process's group is in the foreground, the command gets
+// the terminal.
 //
-// Otherwise we stop too, as if we were the command, so that our shell notices. Then nothing
-// renews the lease. If no shell could continue us, the kernel does not stop us. In that case a
-// command that asked for the terminal stays stopped, and any other one is continued at once.
+// Otherwise this process stops too, as the command did, so that the shell notices. Meanwhile nothing
+// renews the lease. If no shell could continue this process, the kernel does not stop it. Then a
+// command that asked for the terminal stays stopped, and any other command is continued at once.
 func (p *process) suspend(by syscall.Signal, tell func(format string, args ...any), flush func()) {
 	asks := (by == syscall.SIGTTIN || by == syscall.SIGTTOU) && !p.terminal.isOf(p.pid)
 	switch {
@@ -165,7 +166,7 @@ func (p *process) suspend(by syscall.Signal, tell func(format string, args ...an
 			p.resume()
 			return
 		}
-		if err := unix.Kill(0, by); err != nil { // stop our whole job, as the kernel would
+		if err := unix.Kill(0, by); err != nil { // stop the whole job, as the kernel would
 			tell("holdfast run could not stop itself: %v", err)
 		}
 	default:
@@ -177,7 +178,8 @@ func (p *process) suspend(by syscall.Signal, tell func(format string, args ...an
 	}
 }
 
-// resume continues the command, in the foreground if our group is there.
+// resume continues the command. If this process's group is in the foreground, the command's group
+// takes its place.
 func (p *process) resume() {
 	if p.terminal.isOurs() {
 		p.terminal.give(p.pid)
@@ -199,21 +201,21 @@ func (p *process) finish() syscall.WaitStatus {
 		switch pid, err := unix.Wait4(-p.pid, &s, 0, nil); {
 		case err == unix.EINTR:
 		case err != nil:
-			return status // ECHILD: all have gone
+			return status // ECHILD: all are reaped
 		case pid == p.pid:
 			status = syscall.WaitStatus(s)
 		}
 	}
 }
 
-// watch waits for changes of our children, until the command has ended. It reaps orphans of the
-// group, which become our children.
+// watch sends the changes of the command and of the guard to p.events, until the command has ended. It
+// reaps orphans of the group, which become children of this process.
 func (p *process) watch() {
 	for {
 		pid, stop, err := nextChange() // stop is 0 for an ended child
 		switch {
 		case err != nil:
-			panic(fmt.Sprintf("wait for the command: %v", err)) // impossible: our child is not reaped yet
+			panic(fmt.Sprintf("wait for the command: %v", err)) // impossible: the command is not reaped yet
 		case stop != 0 && pid == p.pid:
 			p.events <- event{stopped, stop}
 		case stop != 0:
@@ -242,7 +244,7 @@ func nextChange() (pid int, stop syscall.Signal, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// These are the fields of siginfo_t for SIGCHLD. Package unix has only those of all signals.
+	// The fields of siginfo_t for SIGCHLD. Package unix has only the fields that all signals have.
 	child := (*struct {
 		signo, errno, code int32
 		fields             struct {
@@ -259,7 +261,7 @@ func nextChange() (pid int, stop syscall.Signal, err error) {
 	// Consume the report, so that it is not reported again.
 	err = unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOHANG, nil)
 	if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECHILD) {
-		err = nil // it was reported already
+		err = nil // nothing is left to consume
 	}
 	return pid, syscall.Signal(child.fields.status), err
 }

@@ -16,9 +16,9 @@ var begin = time.Now()
 // now returns the time on this process's monotonic clock.
 func now() time.Duration { return time.Since(begin) }
 
-// process is the command with its job, which contains its children. When we end, Windows closes
-// our handle, the last one of the job, and ends all processes in it. So there is no guard.
-// Children that the command starts before it is put into the job stay outside.
+// process is the command, and the job that contains it and its children. When this process ends,
+// Windows closes the last handle of the job, and ends all processes in the job. So there is no guard.
+// Children that the command starts before it is put into the job are not in the job.
 type process struct {
 	cmd    *exec.Cmd
 	job    windows.Handle

@@ -50,8 +50,8 @@ func (c Command) underShell() Command {
 	return Command{Path: shell, Args: append(args, c.Args[1:]...), Env: c.Env}
 }
 
-// head returns the first line of a file, or its beginning, and whether it is a whole line. For an
-// unreadable file it returns "": its error comes at execution.
+// head returns the first line of a file, cut at firstLine bytes, and whether the line is whole. For a
+// file that cannot be read, or is not regular, it returns "".
 func head(path string) (line string, whole bool) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// passedOn are the signals that we forward to the command's group.
+// passedOn are the signals that are forwarded to the command's group.
 var passedOn = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGWINCH, syscall.SIGCONT,
@@ -18,8 +18,8 @@ var passedOn = []os.Signal{
 // clean up has to handle them.
 var Fatal = []os.Signal{syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM}
 
-// pass forwards a signal to the group. After a signal to end it also sends SIGCONT, because a
-// stopped command receives the signal only then.
+// pass forwards a signal to the group. After a signal that asks the command to end, pass also sends
+// SIGCONT, because a stopped command receives the signal only then. It drops SIGPIPE.
 func (s *supervisor) pass(sig syscall.Signal) {
 	switch sig {
 	case syscall.SIGPIPE:

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Command is a program to run with our standard files.
+// Command is a program to run with this process's standard files.
 type Command struct {
 	Path string   // path of the file to execute
 	Args []string // Args[0] is the program's name
@@ -32,16 +32,19 @@ type Result struct {
 	// Status is the exit status as a shell returns it: the command's own, or 128 plus the number
 	// of the signal that ended it.
 	Status int
-	// Ended says why the command was ended early, to protect the lock; nil if it was not.
+	// Ended says why the command was ended early, to protect the lock. It is nil if the command ended
+	// by itself.
 	Ended error
 }
 
-// Run runs the command while the hold lasts; renewals extend the lease to ttl. It returns when
+// Run runs the command while the hold lasts. ttl is the length of a renewed lease. Run returns when
 // the command and its whole process group have ended. Meanwhile it forwards signals to the group.
-// If ctx has ended before the start, Run does not start the command and returns the context's
-// cause; later ctx has no effect. tell receives a line for people at each action that protects
-// the lock. flush waits a moment until the line is written, before this process stops itself.
-// Only one Run at a time: it waits for all children of this process.
+//
+// If ctx has ended before the start, Run does not start the command, and returns the context's cause.
+// After the start ctx has no effect. Run calls tell with a message at each action that protects the
+// lock. Before this process stops itself, Run calls flush, which must wait until the messages are
+// written, but not for long. A process must not call Run twice at a time: Run waits for all children
+// of the process.
 func Run(ctx context.Context, hold Hold, ttl time.Duration, cmd Command, tell func(format string, args ...any), flush func()) (Result, error) {
 	signals := make(chan os.Signal, 16)
 	for _, s := range append(passedOn, syscall.SIGPIPE) { // SIGPIPE: survive a closed stderr
@@ -132,7 +135,7 @@ func (s *supervisor) left() time.Duration {
 		s.process.allow(s.until)
 	}
 	// If Remaining is 0, the hold is lost, or it is in doubt until a renewal, because the machine
-	// was suspended or its clock was set. If it is in doubt, the earlier end still counts.
+	// was suspended or its clock was set. In both cases the earlier end still counts.
 	return s.end - now()
 }
 
@@ -142,7 +145,8 @@ func (s *supervisor) lapse() error {
 		s.hold.Name(), max(0, s.end-now()).Round(time.Millisecond))
 }
 
-// kill kills the group at once. The first time, it records why and tells the user.
+// kill kills the group at once. The first call also records why, unless a reason is known, and tells
+// the user.
 func (s *supervisor) kill(why error) {
 	err := s.process.signal(syscall.SIGKILL)
 	if s.killed {

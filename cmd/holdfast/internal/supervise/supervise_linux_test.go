@@ -23,15 +23,15 @@ import (
 
 const (
 	patience = time.Minute
-	// envRole makes the test binary run a command as holdfast run does. Its value is the TTL of the
-	// hold, and whether it is renewed.
+	// envRole makes the test binary run a command as holdfast run does. Its value is the TTL and the
+	// mode of a [fakeHold].
 	envRole = "SUPERVISE_TEST"
 	// envBroken makes guards that never confirm that they are armed.
 	envBroken = "SUPERVISE_TEST_BROKEN"
 	// envThread makes a gate that becomes the command on another thread than its first one, and a
 	// command that prints its parent-death signal.
 	envThread = "SUPERVISE_TEST_THREAD"
-	// envRoot makes a command that becomes root, if its file is set-user-ID.
+	// envRoot makes a command that becomes root, if its file is set-user-ID root.
 	envRoot = "SUPERVISE_TEST_ROOT"
 )
 
@@ -76,7 +76,8 @@ func (h *fakeHold) Remaining() time.Duration {
 	return max(0, h.ttl-time.Since(h.begun))
 }
 
-// play runs the command in the arguments. It prints the actions of Run.
+// play calls Run for the command in the arguments, with the hold that role describes. It prints Run's
+// messages and result, and returns the exit status.
 func play(role string) int {
 	ttl, mode, _ := strings.Cut(role, " ")
 	ctx, end := context.WithCancel(context.Background())
@@ -115,7 +116,8 @@ type actor struct {
 	lines chan string
 }
 
-// act starts an actor; prepare may change its command.
+// act starts an actor that runs a shell script in a role of envRole. prepare may change the actor's
+// command.
 func act(t *testing.T, role, script string, prepare ...func(*exec.Cmd)) *actor {
 	t.Helper()
 	a := &actor{t: t, cmd: exec.Command(os.Args[0], "sh", "-c", script), lines: make(chan string, 1000)}
@@ -137,7 +139,7 @@ func act(t *testing.T, role, script string, prepare ...func(*exec.Cmd)) *actor {
 	return a
 }
 
-// read reads the actor's output.
+// read sends the lines of the actor's output to a.lines. At the end of the test it kills the actor.
 func (a *actor) read(r *os.File) {
 	read := make(chan struct{})
 	go func() {
@@ -176,7 +178,7 @@ func (a *actor) mustSay(want string) {
 	}
 }
 
-// until reads lines up to the one with that text.
+// until reads lines up to the first one with the text, and returns the lines before it.
 func (a *actor) until(text string) (before []string) {
 	a.t.Helper()
 	for {
@@ -235,7 +237,7 @@ func (a *actor) guard(command string) int {
 	return guard
 }
 
-// stop stops the guard. The end of the test continues it.
+// stop stops the guard. If the test fails, its clean-up continues the guard.
 func (a *actor) stop(guard int) {
 	a.t.Helper()
 	if err := unix.Kill(guard, unix.SIGSTOP); err != nil {
@@ -260,15 +262,15 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// fading is a lease without renewals. It is so long that a busy machine can start a command, which
-// then acts between the signal and the kill.
+// fading is the role of a lease without renewals. The lease is so long that on a busy machine, too, a
+// command starts, and acts between SIGTERM and SIGKILL.
 const fading = "6s fading"
 
 func TestLeaseThatEnds(t *testing.T) {
 	t.Parallel()
 	a := act(t, fading, `trap "echo SIGTERM; exit 3" TERM; echo ready; while :; do sleep 0.05; done`)
 	before := a.until("told: lock \"test\": its lease ends in")
-	if len(before) > 1 { // the command's output and ours can mix
+	if len(before) > 1 { // the command's line can be in between
 		t.Errorf("output before: %q", before)
 	}
 	a.until("SIGTERM")
@@ -285,7 +287,7 @@ func TestLeaseThatEndsForTheStubborn(t *testing.T) {
 	a.mustExit(128 + 9)
 }
 
-// TestLeaseThatEndsForTheStopped: a stopped command is ended too.
+// TestLeaseThatEndsForTheStopped: a stopped command receives SIGTERM when its lease ends.
 func TestLeaseThatEndsForTheStopped(t *testing.T) {
 	t.Parallel()
 	a := act(t, fading, `trap "echo SIGTERM; exit 3" TERM; kill -STOP $$; sleep 1000`)
@@ -319,7 +321,7 @@ func TestCommandDoesNotStartUnguarded(t *testing.T) {
 	}
 }
 
-// TestLeaseThatEndsWhileTheGuardIsStopped: without the guard, this process kills.
+// TestLeaseThatEndsWhileTheGuardIsStopped: if the guard is stopped, Run itself kills the command.
 func TestLeaseThatEndsWhileTheGuardIsStopped(t *testing.T) {
 	t.Parallel()
 	a := act(t, fading, `trap "" TERM; echo $$; sleep 1000`)
@@ -350,8 +352,8 @@ func TestOrphansAreReaped(t *testing.T) {
 	}
 }
 
-// TestGuardThatWasStopped: a guard that continues after a stop reads the newest leash before it
-// decides.
+// TestGuardThatWasStopped: a guard that was stopped for longer than a lease reads the latest leash
+// before it decides, and does not kill.
 func TestGuardThatWasStopped(t *testing.T) {
 	t.Parallel()
 	const lease = 4 * time.Second
@@ -366,7 +368,7 @@ func TestGuardThatWasStopped(t *testing.T) {
 	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	a.mustExit(128 + 15) // by our signal, and not by the guard's
+	a.mustExit(128 + 15) // by the test's SIGTERM, and not by the guard's SIGKILL
 }
 
 func TestFilesOfTheCallerAreInherited(t *testing.T) {
@@ -395,7 +397,8 @@ func TestIgnoredHangupStaysIgnored(t *testing.T) {
 	a.mustExit(0)
 }
 
-// onTerminal starts a program as the first process of a session on a terminal. typed sends input.
+// onTerminal starts a program as the leader of a session with a terminal. typed sends input to the
+// terminal.
 func onTerminal(t *testing.T, cmd *exec.Cmd) (a *actor, typed func(string)) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -447,7 +450,7 @@ func TestTerminal(t *testing.T) {
 	a.until("got hello")
 	typed(ctrlC)
 	a.until("INT")
-	typed(ctrlZ) // no process could continue us, so we continue at once
+	typed(ctrlZ) // no shell could continue Run, so it continues the command at once
 	if before := a.until("CONT"); slices.Contains(before, "INT") {
 		t.Errorf("one Ctrl-C came twice: %q", before)
 	}
@@ -481,7 +484,7 @@ func TestJobControl(t *testing.T) {
 }
 
 // TestPrompts: a command that prompts gets the terminal, although standard input or output is
-// redirected. Afterwards the shell has it again.
+// redirected. Afterwards the shell has the terminal again.
 func TestPrompts(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
@@ -511,14 +514,14 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// TestPromptInTheBackground: run prints why its command stopped, and stops as a background job does
-// that wants to read. In the foreground both continue.
+// TestPromptInTheBackground: if a command in the background asks for the terminal, Run prints why the
+// command has stopped, and stops too. In the foreground both continue.
 func TestPromptInTheBackground(t *testing.T) {
 	t.Parallel()
 	a, typed := inBash(t)
 	typed(asRun("1h renewed") + ` sh -c 'echo as""king >/dev/tty; read line </dev/tty; echo "got $line"; exit 5' &` + "\n")
 	a.until("the command stands still: it needs the terminal")
-	for known := false; !known; { // until the shell knows: all threads must have stopped
+	for known := false; !known; { // until the shell lists the job as stopped, which it does when all threads have stopped
 		typed("jobs\n")
 		line := a.line()
 		for !strings.HasPrefix(line, "[1]+") {
@@ -535,7 +538,8 @@ func TestPromptInTheBackground(t *testing.T) {
 	a.mustExit(0)
 }
 
-// TestStoppedWithoutTerminal: run prints that the command was stopped.
+// TestStoppedWithoutTerminal: without a terminal, Run prints that the command was stopped. SIGCONT to
+// Run continues the command.
 func TestStoppedWithoutTerminal(t *testing.T) {
 	t.Parallel()
 	a := act(t, "1h renewed", `kill -STOP $$; echo goes on; exit 3`, func(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} })
@@ -559,10 +563,10 @@ func inBash(t *testing.T) (a *actor, typed func(string)) {
 	return onTerminal(t, cmd)
 }
 
-// asRun returns the shell command that runs this program in that role.
+// asRun returns a shell command that runs the test binary in a role of envRole.
 func asRun(role string) string { return fmt.Sprintf("%s='%s' '%s'", envRole, role, os.Args[0]) }
 
-// TestScriptWithoutInterpreter: sh executes such a script, as shells do.
+// TestScriptWithoutInterpreter: sh executes a script whose first line names no interpreter.
 func TestScriptWithoutInterpreter(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "script")
@@ -574,7 +578,8 @@ func TestScriptWithoutInterpreter(t *testing.T) {
 	a.mustExit(6)
 }
 
-// TestCommandOfRoot: another user's run cannot end a command that has become root, and says so.
+// TestCommandOfRoot: if the command has become root, Run of another user says that it cannot end the
+// command.
 func TestCommandOfRoot(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {

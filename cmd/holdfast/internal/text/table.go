@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Style is the style of a text; the zero one is plain.
+// Style is the style of a text; the zero Style is plain.
 type Style string
 
 // The styles, as parameters of the terminal's escape sequence.
@@ -19,7 +19,7 @@ const (
 	Yellow Style = "33"
 )
 
-// Paint returns the text in that style.
+// Paint returns the text in the style, with escape sequences around it.
 func (s Style) Paint(text string) string {
 	if s == "" || text == "" {
 		return text
@@ -27,7 +27,8 @@ func (s Style) Paint(text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// Coloured reports whether to print with colors: see no-color.org.
+// Coloured reports whether to print with colors: on a terminal, unless NO_COLOR (see no-color.org) is
+// set or TERM is dumb.
 func Coloured(terminal bool) bool {
 	return terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
@@ -122,7 +123,7 @@ func (t *Table) tooWide(column, width int) bool {
 	return column < len(t.Widest) && t.Widest[column] > 0 && width > t.Widest[column]
 }
 
-// line returns the line of a row, after the lines of texts that are too wide.
+// line returns the lines of a row: one, and before it one for each text that is too wide.
 func (t *Table) line(row []Cell, widths []int) (lines []string) {
 	var line strings.Builder
 	spaces := 0 // spaces before the next text; a line never ends in spaces

@@ -25,7 +25,7 @@ func Count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Printable replaces characters that could disturb a terminal.
+// Printable replaces each unprintable character by a question mark.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -35,7 +35,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Head returns the beginning of a text, at most that many cells wide.
+// Head returns the beginning of a text, at most widest cells wide. If the text is cut, it ends with ….
 func Head(s string, widest int) string {
 	if Width(s) <= widest {
 		return s
@@ -43,7 +43,7 @@ func Head(s string, widest int) string {
 	return cells.Truncate(s, widest, "…")
 }
 
-// Tail returns the end of a text, at most that many cells wide.
+// Tail returns the end of a text, at most widest cells wide. If the text is cut, it begins with ….
 func Tail(s string, widest int) string {
 	if Width(s) <= widest {
 		return s

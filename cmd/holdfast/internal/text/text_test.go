@@ -36,8 +36,8 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// TestTable: columns are aligned by their width on a terminal. A text that is too wide widens no
-// other row. No line ends with spaces.
+// TestTable: columns are aligned by their width on a terminal. A text that is too wide gets its own
+// line, and widens no other row. No line ends with spaces.
 func TestTable(t *testing.T) {
 	table := Table{Widest: []int{6}}
 	table.Add(Cells("LOCK", "WHO", "LEFT")...)
@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestColours: colors take no width, and are omitted if they cannot be shown.
+// TestColours: colors take no width. Coloured is false without a terminal, and with NO_COLOR.
 func TestColours(t *testing.T) {
 	table := Table{Rows: [][]Cell{{{"ab", Red}, {"c", ""}}, {{"", Red}, {"d", Bold}}}}
 	if got, want := table.Lines(), []string{"ab  c", "    d"}; !slices.Equal(got, want) {
