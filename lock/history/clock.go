@@ -43,8 +43,8 @@ type clock struct {
 	steps  []step
 }
 
-// advance takes the stamp of the next transaction. It returns an event if another leader stamped
-// it, or if the clock was stepped back.
+// advance takes the zxid and the stamp of the next transaction. It returns an event if another
+// leader stamped the transaction, or if the clock was stepped back.
 func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
 	before, prev := c.zxid, c.stamp
 	c.zxid, c.stamp = zxid, stamp
@@ -68,9 +68,10 @@ func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
 	return e, elected || back
 }
 
-// learn compares the present stamp with a client's estimate of the leader's time from before it
-// sent the write. since is the last transaction by which the client knew the clock. It returns an
-// event if the difference proves a step that was not known.
+// learn compares the present stamp with estimate: the leader's time as a client estimated it before
+// it sent the write. since is the last transaction by which the client knew the clock. If the
+// difference proves an unknown step, learn records the step. It returns an event unless the step's
+// place was reported before.
 func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
 	skew := c.stamp.Sub(estimate)
 	if skew.Abs() < minStep {

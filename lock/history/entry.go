@@ -21,7 +21,8 @@ func (m *Machine) about(kind Kind, q *queue, c *contender) Event {
 	return e
 }
 
-// derived returns an event that follows from the last write of an entry, later by that duration.
+// derived returns an event that follows from the last write of an entry. Its time is the write's
+// stamp plus later.
 func (m *Machine) derived(kind Kind, q *queue, c *contender, later time.Duration) Event {
 	return Event{Kind: kind, Zxid: c.written.zxid, Time: c.stamp.Add(later), Session: c.session, Lock: q.name, Entry: c.Node,
 		Who: c.client, In: c.in, Lease: c.ends(), TTL: c.TTL(), mono: c.written.mono + later}
@@ -60,8 +61,8 @@ func (m *Machine) join(lock string, name znode.Name, op *txnlog.Op) {
 	m.touch(q)
 }
 
-// scratch reports whether the transaction creates and deletes the lock's node: clients sample the
-// leader's clock, and test servers, by such writes.
+// scratch reports whether the transaction creates and deletes the lock's node: clients do that to
+// sample the leader's clock, or to test a server.
 func (m *Machine) scratch(lock string) bool {
 	var made, deleted bool
 	for _, op := range m.txn.Ops {
@@ -72,8 +73,8 @@ func (m *Machine) scratch(lock string) bool {
 	return made && deleted
 }
 
-// estimated records which client's session wrote the entry. It detects steps of the leader's clock
-// by the estimate in the entry's record.
+// estimated records which client's session wrote the entry. By the estimate in the entry's record
+// it detects a step of the leader's clock, and emits the event.
 func (m *Machine) estimated(lock string, e *contender) {
 	s := m.identify(lock, e.client)
 	if s.knew == 0 || e.Record.ExpiresAt == 0 {

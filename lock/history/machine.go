@@ -290,8 +290,9 @@ func (m *Machine) by() Client {
 	return Client{}
 }
 
-// identify records that client c has the session of the present transaction. If lock is the reaper's,
-// it also records that the client is the active reaper.
+// identify returns the session of the present transaction, which it adds if it is not known. It
+// records c as the session's client, if c is known. If lock is the reaper's, it records that the
+// client is the active reaper.
 func (m *Machine) identify(lock string, c Client) *session {
 	s := m.sessions[m.txn.Session]
 	if s == nil {

@@ -83,8 +83,8 @@ type found struct {
 	after time.Duration // time from the stamp before to the moment
 }
 
-// afterLast is the longest time after the last stamp of a leader, or of a clock before it was
-// stepped back, at which a moment still belongs to that leader or clock.
+// A moment within afterLast of a leader's last stamp still belongs to that leader. The same holds
+// for the last stamp before a clock was stepped back.
 const afterLast = time.Minute
 
 // before adds the moments between the last transaction and the next one, t.
@@ -109,7 +109,8 @@ func (c *moments) before(m *Machine, t *txnlog.Txn) {
 	}
 }
 
-// add adds the present state as that of a moment. next is the transaction after it; nil: none.
+// add adds the present state as that of moment i. next is the transaction after the moment; nil:
+// none.
 func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
 	f := found{Moment: Moment{Asked: c.asked[i], Index: i, Where: where}, last: m.clock.point, next: m.clock.zxid}
 	if stamp := m.clock.stamp; !stamp.IsZero() {
@@ -201,7 +202,7 @@ func (h *Holder) judge(c *clock, last point, after time.Duration) {
 	}
 }
 
-// Moments returns the moments that were asked for, after [Machine.End], in their order.
+// Moments returns the results for Options.At, in its order. Call it after [Machine.End].
 func (m *Machine) Moments() (all []Moment) {
 	for _, f := range m.moments.found {
 		all = append(all, f.Moment)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ask returns questions for the given times of the tape.
+// ask returns a moment to report for each of the times of the tape.
 func ask(times ...time.Duration) (all []Asked) {
 	for _, d := range times {
 		all = append(all, Asked{Time: epoch0.Add(d)})
@@ -22,8 +22,8 @@ func ask(times ...time.Duration) (all []Asked) {
 	return all
 }
 
-// told returns a moment in a line: where it is, and for each lock the owners of its holders, of
-// lapsed holders in brackets, and of waiters after a colon.
+// told returns a moment in a line: its Index and Where, and for each lock the owners of its
+// holders, of lapsed holders in brackets, and of waiters after a colon.
 func told(m Moment) string {
 	s := fmt.Sprintf("%d %s", m.Index, m.Where)
 	owners := func(all []Holder) string {

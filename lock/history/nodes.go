@@ -210,7 +210,7 @@ func (m *Machine) closed(op *txnlog.Op) {
 	delete(m.sessions, m.txn.Session)
 }
 
-// end removes the entry of a session that has ended.
+// end emits the end of entry i, whose session has ended, and removes the entry; -1: there is none.
 func (m *Machine) end(q *queue, i int) {
 	if i < 0 {
 		return

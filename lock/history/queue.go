@@ -119,7 +119,8 @@ func (m *Machine) tellMade(q *queue) {
 	}
 }
 
-// capacity handles a semaphore's number of permits, which its anchor has.
+// capacity takes a semaphore's number of permits from its anchor, and emits Permits if the number
+// has changed.
 func (m *Machine) capacity(q *queue, to int32) {
 	from := q.rules.Capacity
 	q.rules.Capacity = to
@@ -135,8 +136,8 @@ func (m *Machine) capacity(q *queue, to int32) {
 	}
 }
 
-// admit emits Granted for the contenders whose turn has come. Before that, it emits Made if that was
-// not emitted yet, and Vanished for the entries that giveUp removes.
+// admit emits Granted for the contenders whose turn has come. First it emits Made if Made was not
+// emitted yet, and Vanished for the entries that giveUp removes.
 func (m *Machine) admit(q *queue, stamp time.Time) {
 	m.tellMade(q)
 	m.giveUp(q)
@@ -182,7 +183,7 @@ func (m *Machine) vanish(q *queue, i int) {
 	q.remove(i)
 }
 
-// turn reports whether nothing excludes the contender of that index any more.
+// turn reports whether nothing excludes the contender i any more.
 func (q *queue) turn(i int) bool {
 	ahead := znode.WaitsFor(q.names, i, q.rules)
 	return ahead < 0 || q.rules.Kind == znode.RW && q.names[i].Role == znode.Shared && q.entries[ahead].Shares()

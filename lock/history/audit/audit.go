@@ -55,8 +55,8 @@ func New(initial []txnlog.Node, o Options) *Audit {
 	return a
 }
 
-// Apply judges the next transaction, which must have a higher zxid than the last one. It uses x.Ops
-// until the next call, and keeps only strings longer.
+// Apply judges the next transaction, which must have a higher zxid than the last one. The caller
+// must not change x.Ops until the next call.
 func (a *Audit) Apply(x *txnlog.Txn) {
 	if a.report.Txns == 0 && x.Zxid&0xffffffff == 1 && znode.Epoch(x.Zxid) <= 1 {
 		a.report.InMiddle = false
@@ -92,16 +92,16 @@ func (a *Audit) Apply(x *txnlog.Txn) {
 	a.held()
 }
 
-// Gap says that transactions are missing before the next one. The audit continues as with a log
-// that begins in the middle.
+// Gap tells the audit that transactions are missing before the next one. The audit continues as
+// with a log that begins in the middle.
 func (a *Audit) Gap() {
 	a.resolve()
 	a.tree, a.pending, a.report.InMiddle = newTree(), nil, true
 	a.gaps++
 }
 
-// clock advances now. While one server leads, and its clock does not go back, the stamps show the
-// time. Over a change of the leader they do not.
+// clock advances the audit's times to those of x, and resolves the pending deletions once a second.
+// The stamps show the time only while one server leads and its clock does not go back.
 func (a *Audit) clock(x *txnlog.Txn) {
 	var real, passed time.Duration
 	if a.opts.Clock != nil {
@@ -139,8 +139,8 @@ func (a *Audit) moment() moment {
 }
 
 // lasted reports whether the lease of an entry and the grace may have ended for a judge. counted is
-// the longest time that a judge may have counted since the entry's last write. unknown says that a
-// judge may have counted more than now shows.
+// the longest time that a judge may have counted since the entry's last write. unknown: over is
+// false, but a judge may have counted more than now shows.
 func (a *Audit) lasted(n *node) (over, unknown bool, counted time.Duration) {
 	counted = a.now - n.written.now
 	over = counted+time.Millisecond >= n.entry.TTL()+a.report.Grace
@@ -161,8 +161,9 @@ func (a *Audit) stays(s, other *session) bool {
 	return a.steady-max(other.since, a.led) > 3*timeout+5*time.Second
 }
 
-// resolve judges the pending deletions whose entry's owner has kept its session. It gives up those
-// whose owner's session has ended.
+// resolve reports the violations of the pending deletions that are proven, because the session of
+// the entry's owner stayed open. It counts a deletion as not judged if the owner's session has
+// ended.
 func (a *Audit) resolve() {
 	a.pending = slices.DeleteFunc(a.pending, func(r *removal) bool {
 		if r.proven = a.stays(r.owner, r.by); r.proven {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// editor edits a log. Its a, b and other are the sessions of the clients of that name.
+// editor edits a log. a, b and other are the sessions of the scene's clients.
 type editor struct {
 	*testing.T
 	log         []txnlog.Txn
@@ -55,8 +55,8 @@ func (e *editor) lastly(end int, kind txnlog.OpKind, texts ...string) int {
 	return 0
 }
 
-// op returns the operation of the kind in a transaction whose path contains all texts, nil if there
-// is none. A text of digits is a sequence, which must be at the end of the path.
+// op returns the first operation of the kind in x whose path contains all texts; nil if there is
+// none. A text of digits is a sequence: the path must end with it.
 func (e *editor) op(x txnlog.Txn, kind txnlog.OpKind, texts ...string) *txnlog.Op {
 	for i, o := range x.Ops {
 		lacks := func(text string) bool {
@@ -75,7 +75,7 @@ func (e *editor) op(x txnlog.Txn, kind txnlog.OpKind, texts ...string) *txnlog.O
 // cut removes transaction i.
 func (e *editor) cut(i int) { e.log = slices.Delete(e.log, i, i+1) }
 
-// cutOp removes an operation from a transaction, and returns its zxid.
+// cutOp removes an operation from a transaction, and returns the transaction's zxid.
 func (e *editor) cutOp(i int, kind txnlog.OpKind, texts ...string) int64 {
 	e.Helper()
 	x := &e.log[i]
@@ -84,7 +84,7 @@ func (e *editor) cutOp(i int, kind txnlog.OpKind, texts ...string) int64 {
 	return x.Zxid
 }
 
-// after inserts a transaction behind transaction i, and returns its zxid.
+// after inserts a transaction behind transaction i, and returns the zxid of the new transaction.
 func (e *editor) after(i int, session int64, ops ...txnlog.Op) int64 {
 	x := txnlog.Txn{Zxid: e.log[i].Zxid + 1, Time: e.log[i].Time, Session: session, Ops: ops}
 	e.log = slices.Insert(e.log, i+1, x)
@@ -254,7 +254,7 @@ var broken = []struct {
 			}
 		}
 		early := e.log[e.lastly(i, create, "/locks/dead/", "0001")].Time.Add(ttl + grace - 10*time.Millisecond)
-		for j := range e.log[:i+1] { // the clock is not to go back
+		for j := range e.log[:i+1] { // the clock must not go back
 			if x := &e.log[j]; x.Time.After(early) {
 				x.Time = early
 			}

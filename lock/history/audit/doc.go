@@ -1,4 +1,4 @@
-// Package audit judges what ZooKeeper's transaction log says of locks against the protocol. It
+// Package audit checks the writes to locks in ZooKeeper's transaction log against the protocol. It
 // trusts no client: it knows the log, the format of package znode, and the rules below, and nothing
 // of the code that makes the writes.
 //
@@ -55,26 +55,29 @@
 //
 // # When a purge could be right
 //
-// A judge counts from the entry's last write, by one leader's stamps or by its own clock. The audit
-// adds up the most that any judge can have counted:
+// A judge is a client that decides whether an entry has expired. It counts from the entry's last
+// write, by one leader's stamps or by its own clock. The audit adds up the most that any judge can
+// have counted:
 //
 //   - While one server leads, and its clock does not go back, that is the difference of the stamps.
-//   - Over a change of the leader, or a step back of its clock, the log does not show the time. Such
-//     a deletion is not judged, unless [Options].Skew says how far the leaders' clocks may differ.
-//   - The grace is not in the log. [Options].Grace is the shortest one that a client has.
+//   - Over a change of the leader, or a step back of its clock, the log does not show the time. A
+//     deletion that may depend on it is not judged, unless [Options].Skew says how far the leaders'
+//     clocks may differ.
+//   - The grace is not in the log. [Options].Grace is the shortest grace of any client.
 //
 // # Whose session it was
 //
-// A log has sessions, not clients. An entry deleted in the session that wrote it last was deleted by
-// its owner. Another session may be its owner's next one. But a client that begins a new session
-// lets the old one expire. So if the owner's session is open for longer than that takes, another
-// client has deleted the entry. If the owner's session has ended, the deletion is not judged.
+// A log has sessions, not clients. An entry deleted in the session that wrote it last was deleted
+// by its owner. Another session may be its owner's next one. But a client that begins a new session
+// lets the old one expire. So if the owner's session is open for longer than an expiry takes,
+// another client has deleted the entry. If the owner's session has ended, the deletion is not
+// judged.
 //
 // # What is not judged
 //
 // [Report].Unjudged counts the writes that are not judged, by reason. A log that begins in the
-// middle, without a snapshot, does not show the contenders ahead, the permits, nor earlier sessions.
-// After a gap in the log it is the same. Nodes of other programs and entries of format 1 are
-// ignored. So are entries of other libraries, of sessions and of newer releases, unless a Holdfast
-// client deletes them.
+// middle, without a snapshot, does not show the contenders ahead, the permits, nor earlier
+// sessions. The same holds after a gap in the log. Nodes of other programs and entries of format 1
+// are ignored. So are entries of other libraries, of sessions and of newer releases, unless a
+// Holdfast client deletes them.
 package audit

@@ -124,8 +124,9 @@ const (
 	byFormat     = "entries without a record of this format"
 )
 
-// judge counts a verdict on a write of n. If ok is false, it reports a violation. other is the node
-// whose last write conflicts with the write, or nil.
+// judge counts a verdict on a write of n, and if ok is false reports a violation. It does nothing
+// before the first transaction to judge. other is the node whose last write conflicts with the
+// write, or nil.
 func (a *Audit) judge(rule Rule, ok bool, n, other *node, format string, args ...any) {
 	switch {
 	case !a.judges:

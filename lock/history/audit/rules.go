@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// in reports whether a contender is in, by the rule of [znode.WaitsFor]; otherwise it returns the
-// one to wait for. It returns unknown if the lock's kind, its permits or the contenders ahead are not
+// in reports whether n's turn has come, by the rule of [znode.WaitsFor]. If not, ahead is the
+// contender that n waits for. unknown: the lock's kind, its permits or the contenders ahead are not
 // known.
 func (a *Audit) in(n *node) (in, unknown bool, ahead *node) {
 	s := n.up.lock
@@ -140,7 +140,8 @@ func (a *Audit) set(o *txnlog.Op) {
 	n.written = a.moment()
 }
 
-// adopt judges a write of a node that is no entry.
+// adopt judges a write of a lock's node: an adoption, or a change of its data. was and foreign are
+// the node's state before the write.
 func (a *Audit) adopt(n *node, was znode.Parent, foreign bool) {
 	is := n.lock.Parent
 	_, anchored := n.lock.anchors[was.Generation]
@@ -211,7 +212,8 @@ func (a *Audit) write(n *node, data []byte) {
 	}
 }
 
-// delete judges the deletion of a node. ended says that the node's session has ended.
+// delete judges the deletion of a node, and removes the node from the tree. ended: the end of the
+// node's session deleted it.
 func (a *Audit) delete(p string, ended bool) {
 	n := a.nodes[p]
 	if n == nil || n.hidden && n.written.zxid == 0 {
@@ -235,7 +237,7 @@ func (a *Audit) delete(p string, ended bool) {
 	}
 }
 
-// removed judges the deletion of an entry.
+// removed judges the deletion of an entry, or adds the deletion to the pending ones.
 func (a *Audit) removed(n *node) {
 	e, by, owner := n.entry, a.session(a.txn.Session), a.sessions[n.written.session]
 	over, unknown, counted := a.lasted(n)
@@ -269,7 +271,8 @@ func (a *Audit) removed(n *node) {
 	}
 }
 
-// held judges a transaction of a holder, which writes its entry before and after its operations.
+// held judges the present transaction if it is a holder's: its first and its last operation write
+// the same entry.
 func (a *Audit) held() {
 	if ops := a.txn.Ops; isHeld(ops) {
 		if n := a.nodes[ops[0].Path]; n == nil || n.entry == nil || !n.entry.Leased() {

@@ -57,8 +57,8 @@ func (s *scene) ok(err error) {
 	}
 }
 
-// hold lets one client hold a lock for seven seconds and then another one, which waits meanwhile.
-// In that time a hold is renewed.
+// hold makes one client hold a lock for seven seconds, and then another client, which waits
+// meanwhile. In seven seconds a hold is renewed.
 func (s *scene) hold(first, second func() (*lock.Hold, error)) {
 	s.Helper()
 	h, err := first()
@@ -78,7 +78,8 @@ func (s *scene) hold(first, second func() (*lock.Hold, error)) {
 // tokens matches the first part of a token, the zxid of a join, in the record of a job.
 var tokens = regexp.MustCompile(`"token":"[0-9a-f]{16}`)
 
-// play uses all kinds of locks, and returns the log. There is room between its zxids.
+// play uses all kinds of locks, and returns the log. There is room for more transactions between
+// its zxids.
 func play(t *testing.T) (log []txnlog.Txn) {
 	t.Helper()
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(b *bubble.World) {
@@ -190,7 +191,7 @@ func (s *scene) others() {
 	time.Sleep(5 * time.Second)
 	s.ok(h.Unlock())
 	s.ok(s.other.Delete(path, -1))
-	for _, path := range []string{"/alive", "/alive", "/alive-to-the-end"} { // deleted, and by the end of the session
+	for _, path := range []string{"/alive", "/alive", "/alive-to-the-end"} { // two are deleted, the third one ends with the session
 		_, err = s.other.Create(path, nil, zk.FlagEphemeral, acl)
 		s.ok(err)
 		if path == "/alive" {

@@ -83,7 +83,8 @@ func newTree() tree {
 	return t
 }
 
-// add adds a node. It returns false if the node above is not there; then it adds that too.
+// add adds a node. If the parent is missing, add also adds the parent, as hidden, and above is
+// false.
 func (t *tree) add(p string, data []byte, m moment) (n *node, above bool) {
 	n = &node{path: p, written: m}
 	t.nodes[p] = n
@@ -137,7 +138,7 @@ func (n *node) fill(data []byte) {
 	}
 }
 
-// state returns the state of the lock, which it adds.
+// state returns the node's lock state, which it adds if there is none.
 func (n *node) state() *lockState {
 	if n.lock == nil {
 		n.lock = &lockState{anchors: map[string]znode.AnchorData{}}

@@ -88,8 +88,8 @@ func (m *merge) choose(group []*source, without int) *source {
 	return chosen
 }
 
-// foreignAfter is the number of differing transactions after which a folder without a common one
-// counts as one of another ensemble.
+// A folder with foreignAfter differing transactions, and no common one, counts as one of another
+// ensemble.
 const foreignAfter = 3
 
 // differ records that the group's sources disagree. It finds folders of another ensemble.

@@ -286,8 +286,8 @@ func TestManyFalseBeginnings(t *testing.T) {
 	}
 }
 
-// TestDisorder: a server may log the same transactions again, as after a restart. Other
-// transactions with earlier zxids are reported.
+// TestDisorder: the same transactions again, which a server may log after a restart, are left out
+// and not reported. Other transactions with earlier zxids are left out and reported.
 func TestDisorder(t *testing.T) {
 	all := run(0, 1, 20, "data")
 	for _, test := range []struct {
@@ -336,7 +336,7 @@ func TestGrowing(t *testing.T) {
 	whole, _ := scanAll(data)
 	written := int(whole[len(whole)-1].offset) + 200
 	for cut := 100_000; cut < written; cut += 997 {
-		// The file is read once before the rest is written, or several times.
+		// The rest of the file appears after the first read, or in several steps.
 		for _, sizes := range [][]int{{cut, len(data)}, {cut, cut + 300, cut + 9000, min(cut+20_000, len(data)), len(data)}} {
 			var problems []*Problem
 			s, err := newScanner(&growing{data: data, sizes: slices.Clone(sizes)}, "log.1", func(p *Problem) { problems = append(problems, p) }, nil)

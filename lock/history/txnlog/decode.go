@@ -93,7 +93,7 @@ func (d *decoder) buffer() []byte {
 	return d.take(int(n))
 }
 
-// data returns a copy of a buffer.
+// data is like buffer, but returns a copy.
 func (d *decoder) data() []byte {
 	b := d.buffer()
 	if b == nil {
@@ -165,7 +165,8 @@ func decodeTxn(b []byte, acls map[string][]ACL) (t Txn, rest []byte, err error) 
 	return t, d.b, nil
 }
 
-// multi decodes the operations of a multi; if it failed, only the error of the refused operation.
+// multi decodes the operations of a multi. Of a multi that failed, it returns only the error of the
+// refused operation.
 func (d *decoder) multi() []Op {
 	n := int(d.int32())
 	if n > len(d.b)/8 {
@@ -196,7 +197,7 @@ func (d *decoder) multi() []Op {
 	return ops
 }
 
-// skipOps skips the remaining operations of a multi, of which there are fewer than n.
+// skipOps skips the remaining operations of a multi that failed: fewer than n.
 func (d *decoder) skipOps(n int) {
 	for range n {
 		rest := d.b
@@ -265,7 +266,7 @@ func (d *decoder) op(kind int32) Op {
 	return op
 }
 
-// createFlags decodes the end of a create, which its type determines.
+// createFlags decodes the end of a create's record. kind determines its format.
 func (d *decoder) createFlags(kind int32, op *Op) {
 	switch kind {
 	case typeCreateContainer:
@@ -285,8 +286,8 @@ func (d *decoder) createFlags(kind int32, op *Op) {
 	}
 }
 
-// sameTxn reports whether two payloads are the same transaction. Its digest may be different: a
-// server computes it from its own tree.
+// sameTxn reports whether two payloads are the same transaction. Their digests may differ, because
+// a server computes the digest from its own tree.
 func sameTxn(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

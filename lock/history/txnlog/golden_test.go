@@ -40,7 +40,8 @@ func versions(t testing.TB) []string {
 }
 
 // unpack returns a folder with a version's files as its server had them, and what a client wrote.
-// The prefix is removed from names that begin with it.
+// If prefix is "compressed-", the folder also has the compressed snapshots, under their names
+// without the prefix; "": it does not.
 func unpack(t testing.TB, version, prefix string) (dir string, want golden) {
 	t.Helper()
 	dir = t.TempDir()

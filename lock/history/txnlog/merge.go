@@ -145,7 +145,7 @@ func (m *merge) next() (entry, bool) {
 	}
 }
 
-// inRange reports whether the entry is not before the range.
+// inRange reports whether e is in the range or after it, and records that the range has started.
 func (m *merge) inRange(e entry) bool {
 	if e.zxid < m.rng.From {
 		return false
@@ -178,7 +178,8 @@ func (m *merge) advance() {
 	})
 }
 
-// step reads the next entry of a source; without one, its payload is nil.
+// step reads the next entry of s into s.cur; at the log's end the payload is nil. It records
+// unreadable bytes before the entry in the folder.
 func (m *merge) step(s *source) {
 	e, ok := s.next()
 	if e.hurt || !ok && s.hurt {
@@ -187,7 +188,8 @@ func (m *merge) step(s *source) {
 	s.cur = e
 }
 
-// lowest opens the logs that may have the lowest zxid, and returns the sources that have it.
+// lowest opens the logs that may have the lowest zxid, and returns the sources at the lowest zxid;
+// nil at the end of all logs.
 func (m *merge) lowest() []*source {
 	for len(m.files) > 0 && (len(m.open) == 0 || m.files[0].first <= m.min()) {
 		f := m.files[0]
@@ -299,13 +301,13 @@ func (m *merge) epochEnd(seen, zxid int64) {
 	}
 }
 
-// errEpochEnd says how a log can lack the last transactions of an epoch. The second way: a leader
-// takes a snapshot of transactions that it has logged, and the quorum elects another leader without
-// them. Then the server truncates its log, but loads its newest snapshot.
+// errEpochEnd has the two ways in which a log can lack the last transactions of an epoch. In the
+// second one, a leader takes a snapshot of transactions that it has logged, and the quorum elects
+// another leader without them. Then the server truncates its log, but loads its newest snapshot.
 var errEpochEnd = errors.New("the server got them in a snapshot; or the next leader discarded them, and this server has had other data than the others since")
 
 // gap reports transactions that are missing between the transactions previous and zxid. If previous
-// is 0, it reports those that are missing at the begin of the range.
+// is 0, it reports those that are missing at the beginning of the range.
 func (m *merge) gap(previous, zxid int64) {
 	first := previous + 1
 	if previous == 0 {

@@ -284,7 +284,7 @@ func TestSteppedClock(t *testing.T) {
 		want         string
 	}{
 		{0, 25 * time.Minute, "1/1-26"},
-		{15 * time.Minute, 0, "1/11-30"}, // the first of that time or later is one of the displaced
+		{15 * time.Minute, 0, "1/11-30"}, // the first of that time or later was stamped by the stepped clock
 		{75 * time.Minute, 0, "1/16-30"},
 		{0, 75 * time.Minute, "1/1-30"},
 		{22 * time.Minute, 24 * time.Minute, "1/11-25"},

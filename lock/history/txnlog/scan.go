@@ -136,9 +136,9 @@ func (s *scanner) next() (entry, bool) {
 	return entry{}, false
 }
 
-// accept checks that an entry's zxid is higher than the last one. It returns false if the entry is
-// left out. A server that restarts logs what it gets from its leader, also entries that its log
-// already has.
+// accept reports whether e's zxid is higher than the last one; if not, e is left out. It reports e
+// as disorder, unless the folder already had an equal entry: a server that restarts logs all that
+// it gets from its leader, also entries that its log already has.
 func (s *scanner) accept(e entry) bool {
 	if e.zxid > s.last {
 		s.last, s.hurt = e.zxid, false

@@ -78,7 +78,8 @@ func TestStateFuzzy(t *testing.T) {
 	run(whole, 0, len(history))
 	for from := range history {
 		for to := from; to <= len(history); to++ {
-			// The snapshot begins after transaction from, and shows all transactions up to to.
+			// The snapshot begins after transaction from, and shows all transactions up to the
+			// transaction to.
 			fuzzy := NewState(nil)
 			run(fuzzy, 0, to)
 			fuzzy.zxid, fuzzy.latest = int64(from), int64(to)

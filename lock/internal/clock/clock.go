@@ -36,7 +36,8 @@ func New(conn *zkconn.Conn, root string, acl []zk.ACL, local func() Instant, new
 }
 
 // Observe does what [Ensemble.Observe] does. But it drops the sample if there was a time without a
-// session since the request was sent, because the sample's session is then unknown.
+// session since the request was sent, because the sample's session is then unknown. If the session
+// has changed since the last sample, Observe first calls newSession.
 func (c *Clock) Observe(zxid, mtime int64, sent, received Instant) {
 	c.observing.Lock()
 	defer c.observing.Unlock()
@@ -57,8 +58,8 @@ func (c *Clock) Mono() time.Duration { return c.Local().Mono }
 // Now returns the present knowledge of ensemble time.
 func (c *Clock) Now() znode.Now { return c.Ensemble.Now(c.Local()) }
 
-// Millis returns the upper bound of the leader's clock in Unix milliseconds, for people to read;
-// 1 if it is unknown.
+// Millis returns the upper bound of the leader's clock at an instant, in Unix milliseconds, for
+// people to read; 1 if it is unknown.
 func (c *Clock) Millis(at Instant) int64 {
 	now := c.Ensemble.Now(at)
 	if now.Zxid == 0 {
@@ -98,9 +99,9 @@ func (c *Clock) Outdated() bool {
 	return sampled < c.conn.LastOutage()
 }
 
-// Prove gets the missing proof for an unproven verdict: a younger sample, or the mark of the
-// epoch. The verdict was on the write of the transaction mzxid, with the knowledge knew. Concurrent
-// calls share one request. Prove fails as Sample does, and as ctx does.
+// Prove gets the missing proof for an unproven verdict: a younger sample, or the mark of the epoch.
+// The verdict was on the write of the transaction mzxid, with the knowledge knew. Concurrent calls
+// share one request. Prove fails like Sample, and if ctx ends.
 func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	select {
 	case c.asker <- struct{}{}:

@@ -64,8 +64,8 @@ func (c *Ensemble) forget() {
 }
 
 // newSession records that the next sample is of another session than the last one. The servers may
-// have lost their data in between. If they have made more transactions since than before, no zxid
-// shows that.
+// have lost their data in between. If they have made more transactions since than before, the zxids
+// do not show the loss.
 func (c *Ensemble) newSession() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,8 +73,8 @@ func (c *Ensemble) newSession() {
 	c.doubted = true
 }
 
-// sample says that the leader's clock showed stamp at some moment between sent, read before the
-// request was made, and received, read after the reply.
+// sample is a reading of the leader's clock: the clock showed stamp at some moment between sent,
+// read before the request was made, and received, read after the reply.
 type sample struct {
 	zxid           int64 // 0: no sample
 	stamp          time.Duration
@@ -87,7 +87,7 @@ type bounds struct {
 	at          Instant
 }
 
-// later returns the bounds at a later time; an earlier one is possible, too. The clocks' rate error
+// later returns the bounds at the instant t, which may also be earlier. The clocks' rate error
 // widens them. So does a suspend of the machine, during which the leader's clock went on.
 func (b bounds) later(t Instant) bounds {
 	d := t.Mono - b.at.Mono
@@ -118,9 +118,9 @@ type Displacement struct {
 
 // Observe takes the Mtime of a write, in Unix milliseconds, as a sample. The request was made after
 // sent, and answered before received. zxid is its transaction. A transaction that is not newer than
-// the last sample's is dropped. But a request that was made after the last sample's was answered
-// must have a higher zxid: if not, the servers have lost their data, and Observe first forgets all
-// samples.
+// the last sample's is dropped. But a request that was made after the reply of the last sample must
+// have a higher zxid. If it has not, the servers have lost their data, and Observe first forgets
+// all samples. Observe passes a displacement that it detects to Log and Displaced.
 func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	next := sample{zxid: zxid, stamp: time.Duration(mtime) * time.Millisecond, sent: sent, received: received}
 	c.mu.Lock()
@@ -160,8 +160,7 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	}
 }
 
-// begin begins a new term; c.mu is held. marked says that the mark of the epoch cannot be used for
-// the term.
+// begin begins a new term; c.mu is held. marked: the mark of the epoch cannot be used for the term.
 func (c *Ensemble) begin(term int64, since time.Duration, marked bool) {
 	c.term, c.since, c.marked, c.doubted, c.displaced = term, since, marked, false, 0
 	c.first = c.sample.zxid
@@ -226,7 +225,7 @@ func (c *Ensemble) Known() bool {
 	return c.sample.zxid != 0
 }
 
-// Now returns the knowledge of ensemble time at that instant, which must not be before the last
+// Now returns the knowledge of ensemble time at the instant t, which must not be before the last
 // sample.
 func (c *Ensemble) Now(t Instant) znode.Now {
 	c.mu.Lock()

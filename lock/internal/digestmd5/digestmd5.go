@@ -56,8 +56,9 @@ func (x *Exchange) Advice() string {
 }
 
 // Next returns the client's next token: at the first call an empty one, at the second the response
-// to the server's challenge. At the third call it returns nil, or ErrImpostor unless the server has
-// proved that it knows the password.
+// to the server's challenge. At the third call it returns nil if the server has proved that it
+// knows the password. Otherwise it fails with ErrImpostor, or with zkconn.ErrDenied if the server
+// has refused the user.
 func (x *Exchange) Next(challenge []byte) ([]byte, error) {
 	x.step++
 	switch x.step {
@@ -150,7 +151,9 @@ func parse(challenge []byte) (map[string]string, error) {
 	}
 }
 
-// parseValue returns the value at the begin of s, quoted or not, and the rest of s.
+// parseValue returns the value at the beginning of s, quoted or not, and the rest of s. ok is false
+// if there is no value, or if a quoted value is not closed, or is followed by other text than a
+// comma.
 func parseValue(s string) (value, rest string, ok bool) {
 	if !strings.HasPrefix(s, `"`) {
 		end := strings.IndexByte(s, ',')

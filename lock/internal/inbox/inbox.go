@@ -95,7 +95,7 @@ func Read(ctx context.Context, conn *zkconn.Conn, root, id string) (r Request, s
 	}
 }
 
-// errStands says that a request is not stale, because its entry exists.
+// errStands is the error of clear if the request's entry exists. The caller keeps the request.
 var errStands = errors.New("the asked entry still exists")
 
 // clear deletes the request to the entry with that id if the request is stale. If the entry exists,
@@ -125,8 +125,8 @@ func (b *Inbox) clear(ctx context.Context, id string) error {
 const lastMoments = time.Second
 
 // clearSoon deletes, in the background, the request to an ended entry of this client as soon as the
-// entry has gone. It gives up after Patience. Then a later Ask, of any client, or the reaper deletes
-// the request.
+// entry has gone. It gives up after Patience, or lastMoments after the client has begun to close.
+// Then a later Ask, of any client, or the reaper deletes the request.
 func (b *Inbox) clearSoon(id string) {
 	b.Tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), b.Patience)
@@ -145,8 +145,9 @@ func (b *Inbox) clearSoon(id string) {
 	})
 }
 
-// made creates the requests' parent, without which a call has failed with the error why. It returns
-// an error for Retry, which makes the call again unless the parent cannot be created.
+// createParent creates the requests' parent after a call failed with why because the parent is
+// missing. Its result is for [zkconn.Conn.Retry], which then repeats the call, or ends if an ACL
+// forbids the create.
 func (b *Inbox) made(ctx context.Context, why error) error {
 	_, err := b.Conn.Multi(ctx, &zk.CreateRequest{
 		Path: path(b.Root, ""), Data: znode.Parent{Kind: znode.Asked}.Encode(), Acl: b.ACL,
