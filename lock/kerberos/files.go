@@ -72,8 +72,8 @@ func readFile(path string) ([]byte, error) {
 	return slices.Clip(data), err // the library would read beyond the length, up to the capacity
 }
 
-// readConf reads the Kerberos configuration. As for MIT Kerberos, KRB5_CONFIG may list several
-// files, of which those that exist are read.
+// readConf reads the Kerberos configuration. As with MIT Kerberos, KRB5_CONFIG may list several
+// files. readConf reads those that exist.
 func readConf(setting string) (env *environment, err error) {
 	defer recovered(&err)
 	files := path(setting, "KRB5_CONFIG", "/etc/krb5.conf")
@@ -206,7 +206,7 @@ func readKeytab(path string, client principal) (keys *keytab.Keytab, err error) 
 }
 
 // readCache returns the ticket-granting ticket in a credential cache, expired or not: of several,
-// the last to expire.
+// the one that expires last.
 func readCache(setting, client, realm string) (t *ticket, err error) {
 	at := path(setting, "KRB5CCNAME", fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid()))
 	const remedy = "run kinit, name the cache in zookeeper.sasl.ccache (CCache) or KRB5CCNAME, or configure a keytab"

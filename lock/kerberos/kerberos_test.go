@@ -92,8 +92,9 @@ func age(m *Mechanism, by time.Duration) {
 	}
 }
 
-// TestKeytab: a client authenticates with a keytab. Its ticket is used until half of its time is
-// over, then it logs in again. While the KDC is down, it uses the ticket until its end.
+// TestKeytab: a client authenticates with a keytab. It uses the ticket until half of the ticket's
+// time is over, and then logs in again. While the KDC is down, it uses the ticket until the ticket
+// expires.
 func TestKeytab(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	m := mechanism(t, r.config())

@@ -125,7 +125,7 @@ func (b *Inbox) put(ctx context.Context, id string, r znode.Revocation) error {
 		case errors.Is(cause, zk.ErrNoAuth):
 			return zkconn.Final(fmt.Errorf("%w: the ACL of %s does not let us", zkconn.ErrDenied, path(b.Root, "")))
 		case op == len(ops)-1 && errors.Is(cause, zk.ErrNoNode):
-			return b.made(ctx, err)
+			return b.createParent(ctx, err)
 		case op == len(ops)-1 && errors.Is(cause, zk.ErrNodeExists):
 			n, err := b.Conn.Get(ctx, create.Path)
 			switch {

@@ -148,7 +148,7 @@ func (b *Inbox) clearSoon(id string) {
 // createParent creates the requests' parent after a call failed with why because the parent is
 // missing. Its result is for [zkconn.Conn.Retry], which then repeats the call, or ends if an ACL
 // forbids the create.
-func (b *Inbox) made(ctx context.Context, why error) error {
+func (b *Inbox) createParent(ctx context.Context, why error) error {
 	_, err := b.Conn.Multi(ctx, &zk.CreateRequest{
 		Path: path(b.Root, ""), Data: znode.Parent{Kind: znode.Asked}.Encode(), Acl: b.ACL,
 	})

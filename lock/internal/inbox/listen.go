@@ -175,8 +175,8 @@ func (b *Inbox) run() {
 	}
 }
 
-// list lists the requests if the last list may be stale; anew says that it has listed them. There is
-// only one watch at a time, because go-zookeeper cannot cancel a watch.
+// list lists the requests into ids if the last list may be stale; anew reports whether it did. It
+// sets a watch only if there is none, because go-zookeeper cannot cancel a watch.
 func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) (anew bool, err error) {
 	relist := b.relist.Swap(false)
 	switch {
@@ -186,7 +186,7 @@ func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Even
 			if !errors.Is(err, zk.ErrNoNode) {
 				return err
 			}
-			return b.made(ctx, err)
+			return b.createParent(ctx, err)
 		})
 	case relist:
 		listed, _, err := b.Conn.Children(ctx, path(b.Root, ""))
@@ -238,8 +238,8 @@ func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
 	return nil
 }
 
-// take delivers a request to the ward's ears, unless it is the last one or could not be decoded. It
-// reports whether it is a new one.
+// take delivers r to the ward's ears, unless r could not be decoded or is the last request that was
+// read. It reports whether r is new, even if r could not be decoded.
 func (w *ward) take(mu *sync.Mutex, r Request) bool {
 	mu.Lock()
 	defer mu.Unlock()

@@ -129,8 +129,9 @@ func (e *Entry) Begin(values context.Context) {
 }
 
 // Grant turns an entry into a hold with one handle. The hold's context gets the values of values.
-// The grant is recorded at the monotonic time record, or with the next renewal if that comes first;
-// with Never only with a renewal. If the entry has ended, Grant returns the reason.
+// The grant is recorded at the monotonic time record, or with the next renewal if that comes first.
+// If record is Never, only a renewal records the grant. If the entry has ended, Grant returns the
+// reason.
 func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Duration) (err error) {
 	acquired := e.keeper.clock.Millis(now)
 	e.change(func() {
@@ -154,7 +155,7 @@ func (e *Entry) Grant(values context.Context, now clock.Instant, record time.Dur
 }
 
 // Reenter adds a handle on the hold. If the hold is in doubt, a write confirms it first. If the
-// hold has ended, Reenter returns the reason. It fails as ctx does, and with ErrShared if toWrite
+// hold has ended, Reenter returns the reason. It fails if ctx ends, and with ErrShared if toWrite
 // is set and the hold only reads.
 func (e *Entry) Reenter(ctx context.Context, toWrite bool) error {
 	for {
@@ -278,7 +279,7 @@ func (e *Entry) Share(ctx context.Context) error {
 }
 
 // Refresh waits for the acknowledgement of a write of the entry that began after the call. If the
-// entry has ended, it returns the reason. It fails as ctx does.
+// entry has ended, it returns the reason. It also fails if ctx ends.
 func (e *Entry) Refresh(ctx context.Context) error {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -294,8 +295,8 @@ func (e *Entry) Refresh(ctx context.Context) error {
 	return cmp.Or(why, err)
 }
 
-// await waits until done returns true, or fails as ctx does. It calls done at each change, with
-// e.mu held.
+// await waits until done returns true, and fails if ctx ends first. It calls done at each change,
+// with e.mu held.
 func (e *Entry) await(ctx context.Context, done func() bool) error {
 	for {
 		var changed <-chan struct{}

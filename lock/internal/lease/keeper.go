@@ -100,7 +100,7 @@ func (k *Keeper) Keeps(path string) bool {
 	return slices.ContainsFunc(k.queue, func(e *Entry) bool { return e.Path == path })
 }
 
-// Reconnected is to be called when an outage has ended: another server may lead by now. The keeper
+// Reconnected must be called when an outage has ended: another server may lead by now. The keeper
 // renews one entry at once. If the reply shows a new term, it renews all other entries too.
 func (k *Keeper) Reconnected() {
 	k.outage.Store(true)

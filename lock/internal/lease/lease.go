@@ -86,7 +86,7 @@ const (
 
 // Change is a change of an entry's state or risk.
 type Change struct {
-	From, To State         // both Held: the hold has come at risk
+	From, To State         // both Held: the hold is at risk now
 	Why      error         // why the entry ended, or may end: an error of this package or from LossOf
 	Left     time.Duration // if at risk: time for which the hold surely lasts
 	// Unanswered is, if at risk, the time for which a write of the entry has been in flight; 0: no
@@ -94,7 +94,7 @@ type Change struct {
 	Unanswered time.Duration
 }
 
-// AtRisk reports whether the hold has come at risk: see [Entry.AtRisk].
+// AtRisk reports whether the change is that the hold is at risk now, see [Entry.AtRisk].
 func (c Change) AtRisk() bool { return c.From == Held && c.To == Held }
 
 // Lost reports whether a hold ended before its holder ended it. A withdrawn entry was no hold,

@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// tick handles an entry whose timer is due. It warns if the hold has come at risk, ends the hold if
-// the lease is over, and schedules the next tick. If a write is due and none is in flight, tick
-// marks one as in flight and returns it; the caller must send it.
+// tick handles an entry whose timer is due. It warns if the hold is at risk, ends the hold if the
+// lease is over, and schedules the next tick. If a write is due and none is in flight, tick marks
+// one as in flight and returns it; the caller must send it.
 func (e *Entry) tick(now clock.Instant) (begun *write) {
 	e.warn(now)
 	e.change(func() {
@@ -125,7 +125,7 @@ func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 func (e *Entry) renews() bool { return e.state < Held || e.state == Held && !e.Fixed }
 
 // schedule sets the entry's next tick; e.mu is held. The tick is due at the monotonic time write,
-// unless a write is in flight, or earlier: when a hold comes at risk, and when it ends.
+// unless a write is in flight, or earlier: when a hold becomes at risk, and when it ends.
 func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 	if e.state == Ended {
 		return

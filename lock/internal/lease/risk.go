@@ -11,7 +11,7 @@ import (
 // lease, so it covers a paused process, and a lease that max_hold ends. A fixed lease is never at
 // risk: its end is known from the grant.
 
-// margin returns the part of the lease that is left when the hold comes at risk; e.mu is held.
+// margin returns the part of the lease that is left when the hold becomes at risk; e.mu is held.
 func (e *Entry) margin() time.Duration {
 	ttl := e.lease.ttl
 	if e.writing != nil { // a write that shortens the lease counts as soon as it is sent
@@ -31,8 +31,8 @@ func (e *Entry) threat() error {
 	return ErrExpired
 }
 
-// warn reports to the owner and to the channels of AtRisk that the hold has come at risk; once until
-// the hold is safe again. A hold whose lease is over is lost, not at risk.
+// warn reports to the owner and to the channels of AtRisk that the hold is at risk. It does so once
+// until the hold is safe again. A hold whose lease is over is lost, not at risk.
 func (e *Entry) warn(now clock.Instant) {
 	e.mu.Lock()
 	if e.state != Held || e.Fixed || e.atRisk || !e.endsSoon(now) || now.Mono >= e.end() {
@@ -65,9 +65,10 @@ func (e *Entry) Risk() (c Change, atRisk bool) {
 	return Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.timeLeft(now))}, true
 }
 
-// AtRisk returns the channel of one handle that receives the time left when the hold comes at
-// risk. If the hold is already at risk, it receives that at once. An unreceived warning is
-// withdrawn when the hold is safe again or has ended. If the hold has ended, AtRisk returns nil.
+// AtRisk returns the channel of one handle that receives the time left when the hold becomes at
+// risk. If the hold is already at risk, the channel receives the time at once. An unreceived
+// warning is withdrawn when the hold is safe again or has ended. If the hold has ended, AtRisk
+// returns nil.
 func (e *Entry) AtRisk(handle any) <-chan time.Duration {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()

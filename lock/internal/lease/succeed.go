@@ -5,8 +5,9 @@ import (
 	"errors"
 )
 
-// ErrNotQuiet says that an entry cannot be handed off locally: it did not end by an unlock in time,
-// a write of it is in doubt, or its node is not as the next holder needs it.
+// ErrNotQuiet is the error of Succeed for an entry that cannot be handed off locally: it did not
+// end by an unlock in time, a write of it is in doubt, or its node is not as the next holder needs
+// it.
 var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 
 // Passable reports whether an unlocked entry can be handed off locally. A write may still be in
@@ -28,7 +29,8 @@ func (e *Entry) Pin() {
 	e.pinned = true
 }
 
-// PinAlone does what Pin does, and reports whether the hold has at most that many handles.
+// PinAlone does what Pin does, and reports whether the hold has at most the given number of
+// handles.
 func (e *Entry) PinAlone(handles int32) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -39,7 +41,7 @@ func (e *Entry) PinAlone(handles int32) bool {
 // Succeed sets up e, a new Entry, as the next entry of before's node, and renews e from now on.
 // before is an unlocked entry of this process. The caller still has to grant e. The lease of e is
 // that of the node's last write. Succeed waits until no write of before is in flight. It fails with
-// ErrNotQuiet, or as ctx does; then nothing has changed.
+// ErrNotQuiet, or if ctx ends; then nothing has changed.
 func (e *Entry) Succeed(ctx context.Context, owner Owner, before *Entry) error {
 	err := before.await(ctx, func() bool { return !before.passable() || before.writing == nil || !before.writing.flying })
 	if err != nil {

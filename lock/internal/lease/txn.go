@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// ErrInDoubt says that a transaction may have been applied, or may be applied later, as long as the
-// entry exists.
+// ErrInDoubt: the transaction may have been applied. As long as the entry exists, it may also be
+// applied later.
 var ErrInDoubt = errors.New("transaction may have been applied")
 
 // txnAttempts is the largest number of attempts of a transaction under which the connection fails.
@@ -41,9 +41,8 @@ const raisedByTxn = 2
 //
 // After any error but ErrInDoubt nothing was applied.
 //
-// A transaction belongs to a handle of the entry; unlocked says that the handle was unlocked.
-// From then on the transaction is not sent again, and fails with ErrUnlocked. See
-// [Entry.Release].
+// A transaction belongs to a handle of the entry. Once the handle was unlocked, which sets
+// unlocked, the transaction is not sent again, and fails with ErrUnlocked. See [Entry.Release].
 func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error {
 	failed := 0
 	return e.keeper.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
@@ -69,8 +68,7 @@ func (e *Entry) Txn(ctx context.Context, unlocked *atomic.Bool, ops []any) error
 }
 
 // beginTxn waits until no write of the entry is in flight or in doubt, and begins a write on the
-// version that it returns. It fails as ctx does, or if the entry has ended or the handle was
-// unlocked.
+// version that it returns. It fails if ctx ends, the entry has ended, or the handle was unlocked.
 func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, version int32, err error) {
 	for {
 		now := e.keeper.clock.Local()

@@ -150,9 +150,9 @@ func (e *Entry) Values() context.Context {
 	return e.ctx
 }
 
-// expire ends a hold whose lease is over; e.mu is held, by change. If the lease is over only if the
-// machine was suspended, the hold is in doubt: a renewal has the time Grace to confirm it. A fixed
-// lease then ends at once.
+// expire ends a hold whose lease is over; e.mu is held, by change. If the lease is over only when a
+// possible suspend of the machine is counted, the hold is in doubt: a renewal has the time Grace to
+// confirm it. A fixed lease then ends at once.
 func (e *Entry) expire(now clock.Instant) {
 	why := e.threat()
 	switch {

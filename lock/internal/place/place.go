@@ -141,8 +141,8 @@ func (p *Place[E]) End(j *Join) {
 	}
 }
 
-// Cancel removes a waiter. It returns false if the waiter does not wait any more: then it gets, or
-// has, a Turn.
+// Cancel removes a waiter, and cancels the joins that no waiter needs any more. It returns false if
+// the waiter does not wait any more: then the waiter gets, or has, a Turn.
 func (p *Place[E]) Cancel(w *Waiter[E]) bool {
 	if w.at == nil {
 		return false
@@ -241,10 +241,10 @@ func (p *Place[E]) Kept() (e E, ok bool) {
 	return *p.kept, true
 }
 
-// Released returns the next step for an unlocked entry: Pass, Exchange, Keep or Leave. passable says
-// that another goroutine can continue the entry, and that Unlock need not wait until the entry has
-// left. On Pass the caller must call Drop, and on Keep Store or Drop. On Exchange and Leave the
-// entry is already dropped.
+// Released returns the next step for an unlocked entry: Pass, Exchange, Keep or Leave. passable:
+// another goroutine can continue the entry, and Unlock need not wait until the entry has left. On
+// Pass the caller must call Drop, and on Keep Store or Drop. On Exchange and Leave the entry is
+// already dropped.
 func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	h := p.holding(e)
 	if h == nil {
@@ -296,8 +296,8 @@ func (p *Place[E]) Contended() (join bool) {
 	return p.waiters.Len() > 0 && len(p.joins) == 0
 }
 
-// Alone records that there were no other contenders at the monotonic time at. watched says that a
-// watch will show later ones; the caller must then call Unwatched when the watch has fired.
+// Alone records that there were no other contenders at the monotonic time at. watched: a watch will
+// show later ones, and the caller must call Unwatched when the watch has fired.
 func (p *Place[E]) Alone(at time.Duration, watched bool) {
 	p.reopen(at)
 	p.alone = watched

@@ -233,8 +233,8 @@ func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry,
 const recordAfter = 300 * time.Microsecond
 
 // recordAt returns the monotonic time at which the grant of an entry is recorded. It is lease.Never
-// for a lone entry, because a client that joins behind it knows that it holds the lock; and for a
-// reader's, because the record of its grant would prove nothing.
+// for a lone entry, because a client that joins behind a lone entry knows that the entry holds the
+// lock; and for a reader's, because the record of its grant would prove nothing.
 func (c *contender) recordAt(e *Entry, now time.Duration) time.Duration {
 	if e.alone || c.Role == znode.Shared {
 		return lease.Never

@@ -6,18 +6,17 @@ import "github.com/holdfast-io/holdfast/lock/znode"
 type position struct {
 	admitted    bool   // no contender is in the way, by the join or by a list that has the own entry
 	predecessor string // node to wait for; "": unknown
-	// seen says that a settled read showed the predecessor: the contender's own entry had been
-	// written in the session of the read. So the predecessor was not only predicted, and the server
-	// did not lag behind.
+	// seen: a settled read showed the predecessor. Settled means that the contender's own entry had
+	// been written in the session of the read. So the predecessor was not only predicted, and the
+	// server did not lag behind.
 	seen bool
-	// predecessorHolds says that the predecessor holds the lock alone, so no contender is ahead
-	// of it. It was first in a list, or joined as the first of two, or its record shows the
-	// grant.
+	// predecessorHolds: the predecessor holds the lock alone, so no contender is ahead of it. It
+	// was first in a list, or joined as the first of two, or its record shows the grant.
 	predecessorHolds bool
 	predecessorGone  bool // the predecessor has certainly gone
 	shares           bool // the predecessor is a writer that only reads now, and the contender only reads
 
-	target     string // semaphore: the entry that is ahead by the whole number of permits; "": unknown
+	target     string // semaphore: the target, see permits.go; "": unknown
 	targetGone bool   // the target has certainly gone
 }
 

@@ -28,8 +28,8 @@ type Left struct {
 // does.
 //
 // It fails with ErrAttached if another client was quicker, with ErrRemoved if the entry has gone,
-// and otherwise as [Queue.Acquire] does. If ctx ends, or the client closes, before its turn has
-// come, the entry is left as it was, so the same ticket stays valid.
+// and otherwise as [Queue.Acquire] does. If ctx ends, or the client closes, before the entry's turn
+// has come, the entry is left as it was, so the same ticket stays valid.
 func (q *Queue) Attach(ctx context.Context, r Request, left Left) (*Entry, error) {
 	c := q.newContender(r)
 	c.attaches = true
@@ -105,7 +105,8 @@ func (a *attachment) attached() error {
 		lease.ErrAttached, a.left.Incarnation, a.path, r.Owner, r.Host, r.PID, r.Incarnation)
 }
 
-// errWritten says that the entry was written since this client read it.
+// errWritten is the error of overwrite if the entry was written since this client read it. Then
+// takeOver reads the entry again.
 var errWritten = errors.New("the entry has been written meanwhile")
 
 // takeOver waits until the entry is detached or expired, and makes this client its owner, by a

@@ -13,8 +13,8 @@ import (
 )
 
 // deletesParentOnLeave reports whether the transaction in which an entry leaves also deletes the
-// parent and the anchor: the entry joined alone, the lock is not in frequent use, and the parent is
-// not to be kept. The server refuses that if another contender has joined. Then deleteOwedParents
+// parent and the anchor: the entry joined alone, the lock is not in frequent use, and the parent
+// need not stay. The server refuses that if another contender has joined. Then deleteOwedParents
 // deletes the parent later.
 func (q *Queue) deletesParentOnLeave(e *Entry, s *lockState) bool {
 	return e.alone && e.generated && !e.keepParent && !s.stays(q.Clock.Mono())
@@ -27,10 +27,10 @@ type emptyParent struct {
 	ops  []any // operations that delete the parent
 }
 
-// parentDeletion returns the operations that delete a lock's parent, as it was read, and its anchor;
-// none if the parent stays. spent says that its counter is at its end. The server refuses to delete
-// the anchor if the parent was created again since the read. A parent without a generation is left
-// to the reaper.
+// parentDeletion returns the operations that delete a lock's parent, on the version that was read,
+// and its anchor; none if the parent stays. spent: the parent's counter is at its end. The server
+// refuses to delete the anchor if the parent was created again since the read. A parent without a
+// generation is left to the reaper.
 func parentDeletion(path string, n zkconn.Node, spent bool) []any {
 	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
 	if node.Generation == "" || !node.Removable(true, spent) {
@@ -85,8 +85,8 @@ func (q *Queue) deleteOwedParents(batch []emptyParent) {
 	}
 }
 
-// deleteSpentParent deletes a parent whose counter is at its end, as it was read, unless it must
-// stay. It returns nil, too, if the parent has changed since the read.
+// deleteSpentParent deletes a parent whose counter is at its end, on the version that was read,
+// unless the parent must stay. It returns nil, too, if the parent has changed since the read.
 func (q *Queue) deleteSpentParent(ctx context.Context, path string, n zkconn.Node) error {
 	ops := parentDeletion(path, n, true)
 	if ops == nil {

@@ -70,8 +70,8 @@ type detachment struct {
 	tried                 bool   // an attempt may have been applied
 }
 
-// ErrWentSince says that an entry's node has gone, and that the write of Detach may have been
-// applied before. If it was, a client may have attached to the entry and unlocked it.
+// ErrWentSince: the entry's node has gone, and the write of Detach may have been applied before. If
+// it was, a client may have attached to the entry and unlocked it.
 var ErrWentSince = errors.New("the reply was lost, and the entry is gone: a client attached to it and unlocked it, or it was removed")
 
 // attempt sends the write once. Its error is for Retry.

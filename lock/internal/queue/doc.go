@@ -62,7 +62,7 @@
 //
 //	no contender is ahead, by the join's reply or by a list      enter
 //	the predecessor is unknown                                   list
-//	it is a writer that only reads now, and we only read         enter
+//	it is a writer that only reads now, so is the contender      enter
 //	it is there                                                  follow it
 //	it is not there, and no settled read ever showed it          list
 //	it has gone, and may have been waiting itself                list
@@ -70,13 +70,14 @@
 //
 // Only admit lets a contender in. The last line is safe because no contender is ahead of a lone
 // holder, and none joins ahead of another. The predecessor surely held the lock if it was first in
-// a list, if our entry was the second of two when it joined, or if the predecessor's record shows
-// the grant.
+// a list, if the contender's entry was the second of two when it joined, or if the predecessor's
+// record shows the grant.
 //
 // Mutexes, and semaphores with more contenders than permits, predict the predecessor: its sequence
-// is one lower. All other contenders list. A list with our entry has every earlier entry that still
-// exists (Z5). If our entry is missing, we sync and list again. Any other read proves something
-// only if it is settled: its session had already written our entry.
+// is one lower. All other contenders list. A list that has the contender's own entry has every
+// earlier entry that still exists (Z5). If the own entry is missing, the contender syncs and lists
+// again. Any other read proves something only if it is settled: the session of the read had already
+// written the own entry.
 //
 // A contender enters only if half of its lease is left and its entry was written in the present
 // session. Otherwise it renews, then lists.
@@ -100,8 +101,8 @@
 //   - After an outage of this client all other entries look expired. So a contender first renews
 //     its entry, and entries not written since get a third of their TTL more.
 //
-// If our own entry has gone, we queue again at the end, and the attempt that created the entry is an
-// orphan for an hour: if the entry appears after all, this client deletes it.
+// If a contender's own entry has gone, it joins again at the end, and the attempt that created the
+// entry is an orphan for an hour: if the entry appears after all, this client deletes it.
 //
 // # Leaving
 //
@@ -118,10 +119,11 @@
 //
 // A write in doubt may be applied, now or later. After a lost reply to
 //
-//   - a create: list after a Sync. If an entry's record has our attempt, we have joined, and list
-//     to find our position. Otherwise the attempt is an orphan, and we join with a new one.
-//   - a renewal, a detach or an attach: send the same bytes again on the same version. If refused
-//     and the node has our bytes, the first write was applied.
+//   - a create: list after a Sync. If an entry's record has the attempt, the contender has joined,
+//     and lists to find its position. Otherwise the attempt is an orphan, and the contender joins
+//     with a new one.
+//   - a renewal, a detach or an attach: send the same bytes again on the same version. If the
+//     server refuses that and the node has these bytes, the first write was applied.
 //   - a delete: send it again. A missing node is a success, unless the lease may have expired
 //     before the unlock.
 //   - an exchange: send it again under a new attempt until the outcome is definite. The old entry

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// errOutranked says that a candidate's turn has come, but a candidate of a higher priority waits.
+// errOutranked is the error of yield if a candidate of a higher priority waits. Then the candidate
+// withdraws, and joins again at the end.
 var errOutranked = errors.New("a candidate of a higher priority waits")
 
 // yield checks a candidate whose turn has come. It fails with errOutranked if a live candidate of

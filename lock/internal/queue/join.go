@@ -16,7 +16,8 @@ import (
 
 var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}
 
-// draft is a transaction that creates an entry, or the part of a larger transaction that does.
+// draft is a transaction that creates an entry, or a part of a larger transaction with the same
+// operations.
 type draft struct {
 	parent   parent // the belief of the request
 	attempt  uint64
@@ -82,8 +83,9 @@ func (c *contender) entry(d *draft, sent clock.Instant) *zk.CreateRequest {
 	}
 }
 
-// joined handles the replies to a draft that was applied. It returns the entry, and its position in
-// the queue; the zero position if a list must find it.
+// joined handles the replies to a draft that was applied: it passes the leader's stamp to the
+// clock, and records the belief. It returns the entry and the entry's position; the zero position
+// if a list must find it.
 func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
 	created.Acquired = d.acquired
 	e := c.newEntry(replies[d.at].String, d.attempt, created)
@@ -253,7 +255,8 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	return zkconn.Final(fmt.Errorf("create an entry below %s: %w", j.parent, cause))
 }
 
-// spent handles a join that was refused because the parent's counter is at its end.
+// spent handles a join that was refused because the parent's counter is at its end: it waits for
+// the rollover. Its error is for Retry.
 func (c *contender) spent(ctx context.Context) error {
 	if err := c.rollover(ctx, nil); err != nil {
 		return zkconn.Final(err)

@@ -205,7 +205,7 @@ const (
 	removeWorkers = 8   // transactions under way at once
 )
 
-// removals has the ended entries whose nodes are to be deleted in the background.
+// removals has the ended entries whose nodes must be deleted in the background.
 type removals struct {
 	mu      sync.Mutex
 	queued  []*Entry

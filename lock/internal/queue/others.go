@@ -14,16 +14,16 @@ import (
 // holds, and while an unused entry is kept (a cached lease). A watch on the parent's children fires
 // when another contender joins, of any library. Then the first local waiter joins while the entry
 // is still held: behind that contender, even if the local waiter has waited for longer, but ahead
-// of all contenders that join later. A cached lease leaves at once; if it is in use again, at its
-// unlock. Safety does not depend on the watch.
+// of all contenders that join later. The client releases a cached lease at once; if a goroutine
+// uses it again, at its unlock. Safety does not depend on the watch.
 
-// listAfter is the shortest time from the begin of followOthers to its first list, unless unused
+// listAfter is the shortest time from the start of followOthers to its first list, unless unused
 // entries are cached.
 const listAfter = 5 * time.Millisecond
 
-// listMost is the longest pause before a list while the children change again and again, but not
-// the number of contenders: locks with longer names are made and deleted below the same node. So a
-// cached lease may leave that much later.
+// listMost is the longest pause between two lists while the children change and the number of
+// contenders does not. Nested locks cause such changes: they are created and deleted below the same
+// node. A cached lease may be released up to listMost late.
 const listMost = 100 * time.Millisecond
 
 // watchOthers starts followOthers if other contenders matter and it does not run; lock.mu is held.
@@ -88,9 +88,9 @@ func (p *placed) followOthers() {
 }
 
 // listDue waits until the contenders must be listed: for the time wait, or until a watch fires. It
-// returns false if other contenders do not matter any more, which it checks at growing intervals of
-// up to a second. It releases a cached lease that was unused for the time Idle, or whose client
-// closes.
+// checks at growing intervals of up to a second whether other contenders still matter. If not, it
+// records that followOthers ends, and returns false. It releases a cached lease after the time Idle
+// without use, and when the client closes.
 func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) bool {
 	q := p.queue
 	list := time.NewTimer(wait)
@@ -138,8 +138,8 @@ func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) b
 	}
 }
 
-// foundOthers handles the sight of other contenders: the first local waiter joins, and a cached
-// lease is released.
+// foundOthers ends the watch after a list with other contenders: the first local waiter joins, and
+// a cached lease is released.
 func (p *placed) foundOthers() {
 	p.lock.mu.Lock()
 	e, unused := p.Kept()

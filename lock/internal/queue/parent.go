@@ -50,10 +50,10 @@ func (p *parent) data() []byte {
 
 func anchorPath(parent, generation string) string { return parent + "/" + znode.Anchor(generation) }
 
-// readParent reads the parent, and the anchor of a semaphore. It returns what it has read, and
-// records that as the belief if the parent is absent or present. A parent without a generation, or a
-// semaphore's without the anchor, is unknown: the next join adopts it. The error says why this
-// contender cannot use the parent.
+// readParent reads the parent, and the anchor of a semaphore. It returns the result, and records it
+// as the belief if the parent is absent or present. A parent without a generation, or a semaphore's
+// without the anchor, is unknown: the next join adopts it. The error says why this contender cannot
+// use the parent.
 func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 	for again := false; ; again = true {
 		n, err := c.Conn.Get(ctx, c.parent)
@@ -90,7 +90,7 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 	}
 }
 
-// readAnchor reads a semaphore's number of permits. gone says that there is no anchor.
+// readAnchor reads a semaphore's number of permits. gone: there is no anchor.
 func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err error) {
 	n, err := c.Conn.Get(ctx, anchorPath(c.parent, p.generation))
 	if errors.Is(err, zk.ErrNoNode) {

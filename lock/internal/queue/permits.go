@@ -23,8 +23,9 @@ import (
 //     must read the number after the change: a Resize lowers the number in the transaction that
 //     deletes its own entry, which waited for the permits.
 //   - Any other waiter watches the entry before it, whose grant makes this waiter the first. It
-//     also watches the target: the entry that is as many permits ahead as there are. If the holders
-//     release in the order of the queue, there is room when the target is deleted.
+//     also watches the target: the nearest entry from which on the contenders, up to this waiter,
+//     ask for more permits than there are. If the holders release in the order of the queue, there
+//     is room when the target is deleted.
 
 // fewHolders is the largest number of holders that a client reads or watches one by one.
 const fewHolders = 16
@@ -55,7 +56,8 @@ func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) pos
 	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
 }
 
-// placePermits sets the position of the entry by a list. settled must be from before the list.
+// placePermits sets the position of the entry by a list. settled must be the result of a call of
+// w.settled before the list.
 func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
 	capacity, resized, err := w.readCapacity(ctx, true)
 	if err != nil {
@@ -168,8 +170,9 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	}
 }
 
-// listHolders makes a waiter list that is probably the first one. If there may be many holders, it
-// lists itself, and waits for a change of the children.
+// listHolders handles a waiter that is probably the first one now: it sets the zero position, so
+// that the caller lists. If there may be many holders, it lists at once, and waits for a change of
+// the children.
 func (w *waiter) listHolders(ctx context.Context) error {
 	if p := w.lock.believed(); p.state == present && p.anchor.capacity() > fewHolders {
 		return w.followChildren(ctx)

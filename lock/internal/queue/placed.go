@@ -29,9 +29,9 @@ type placed struct {
 // errUnwanted ends a join that no goroutine waits for any more.
 var errUnwanted = errors.New("no goroutine waits for the lock any more")
 
-// takePlace adds a waiter to the place of its request. It returns an entry if the waiter gets it at
-// once. If inline is set and the waiter needs a join that serves no other waiter, it returns that
-// join for the caller to run.
+// takePlace adds a waiter to the place of its request. If the waiter gets an entry at once,
+// takePlace returns the entry. If inline is set and the waiter needs a join that serves no other
+// waiter, takePlace returns the join, which the caller must run.
 func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
 	lock.mu.Lock()
 	defer lock.mu.Unlock()
@@ -204,8 +204,8 @@ func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how place
 	p.arrived(j, e, err)
 }
 
-// waits reports for each waiter that it waits with that entry, and how many contenders are ahead of
-// it. It reports an entry once.
+// waits reports to Options.Waits that each waiter of the place waits, with the path of the join's
+// entry and the number of contenders ahead. Further calls with the same entry do nothing.
 func (p *placed) waits(entry string, ahead int) {
 	p.lock.mu.Lock()
 	defer p.lock.mu.Unlock()
@@ -220,7 +220,8 @@ func (p *placed) waits(entry string, ahead int) {
 }
 
 // from returns the entry that a join begins with, and its position; nil if it begins without one.
-// before is an entry of this client. how says whether the join takes, continues or exchanges it.
+// before is an entry of this client. how is Take, Pass or Exchange: the join takes, continues or
+// exchanges before. Any other step begins without an entry.
 func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e *Entry, p position, err error) {
 	switch how {
 	case place.Take:

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// errOvertaken says that another client has changed the number of permits meanwhile.
+// errOvertaken: another client changed the number of permits during a Resize. Then Resize starts
+// again.
 var errOvertaken = errors.New("the number of permits has changed meanwhile")
 
 // Resize changes the number of a semaphore's permits to the given one, as long as the semaphore's

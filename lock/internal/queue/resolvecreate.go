@@ -23,8 +23,8 @@ const (
 
 // resolveCreate returns the entry of an attempt whose outcome is unknown: a persistent node
 // outlives the connection and session that created it. If no draft has created an entry,
-// resolveCreate remembers their attempts as orphans, because they may be applied later. Its error
-// then makes the caller join again.
+// resolveCreate remembers the attempts of the drafts as orphans, because they may be applied later.
+// The error then makes Retry join again.
 func (c *contender) resolveCreate(ctx context.Context, created lease.Created, drafts ...*draft) (*Entry, error) {
 	found, d, err := c.search(ctx, drafts)
 	if err != nil || d == nil {
@@ -50,8 +50,9 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, dr
 	return e, nil
 }
 
-// search looks for an entry that one of the drafts has created, the youngest entries first. It reads
-// at most searchMost entries. It returns the entry and its draft, or nil if it finds none.
+// search looks for an entry that one of the drafts has created, the youngest entries first. It
+// reads at most searchMost entries. It returns the entry and the entry's draft; nil if it finds
+// none.
 func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.Entry, of *draft, err error) {
 	names, err := c.list(ctx, true)
 	if err != nil {

@@ -32,7 +32,7 @@ type duty struct {
 // tidyBatch is the largest number of parents that one transaction deletes, and of concurrent reads.
 const tidyBatch = 16
 
-// lastMoments is the time that requests that tidy up have after the client began to close.
+// lastMoments is the time for which requests that tidy up continue after the client began to close.
 const lastMoments = time.Second
 
 // owe records that a parent may be empty. A second later the client deletes the parent if it is

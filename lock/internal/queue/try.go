@@ -137,8 +137,8 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 	}
 }
 
-// awaitFree waits until the last contender of the queue has changed, gone or expired, or until it
-// must be read again.
+// awaitFree waits until the last contender of the queue has changed, left or expired, or must be
+// read again.
 func (c *contender) awaitFree(ctx context.Context) error {
 	c.waiting("", 0)
 	names, err := c.list(ctx, false)

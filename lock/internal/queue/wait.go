@@ -204,9 +204,9 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 }
 
 // awaitChange waits for a change of the predecessor, or of another entry; for at most the time most
-// if that is not negative, and at most for readAgainAfter. again says that the watch on the
-// predecessor has not fired. A deletion event proves that the predecessor has gone: the server
-// sends it only if it had shown the predecessor before.
+// if that is not negative, and at most for readAgainAfter. again: the watch on the predecessor has
+// not fired. A deletion event proves that the predecessor has gone: the server sends it only if it
+// had shown the predecessor before.
 func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, other <-chan zk.Event) (again bool, err error) {
 	if most < 0 || most > readAgainAfter {
 		most = readAgainAfter
@@ -242,8 +242,8 @@ func (w *waiter) awaitChange(ctx context.Context, most time.Duration, changed, o
 }
 
 // followForeign waits for the entry of another library. Its client never purges entries. So this
-// waiter also judges the nearest Holdfast entry ahead of the foreign one, and purges it if it has
-// expired.
+// waiter also judges the nearest Holdfast entry ahead of the foreign one, and purges that entry if
+// it has expired.
 func (w *waiter) followForeign(ctx context.Context, foreign *sighting) error {
 	names, self, err := w.listOwn(ctx)
 	if err != nil {

@@ -26,9 +26,9 @@ func ContextError(ctx context.Context) error {
 // uncancellable is a context that no caller ends before its deadline.
 type uncancellable struct{ context.Context }
 
-// Uncancellable marks a context that no caller ends before its deadline; without a deadline, never.
-// A call with the marked context may run in the caller's goroutine, and then ignore that the context
-// ends. That saves two switches between goroutines.
+// Uncancellable marks a context that ends only at its deadline, or never if it has none. A call
+// with the marked context may run in the caller's goroutine, and then ignores the end of the
+// context. That saves two switches between goroutines.
 func Uncancellable(ctx context.Context) context.Context { return uncancellable{ctx} }
 
 // TimeLimit is a context that ends after a time, like one of context.WithTimeout. Its timer is

@@ -10,15 +10,15 @@ import (
 )
 
 var (
-	// ErrUnavailable says that there is no session with ZooKeeper.
+	// ErrUnavailable: there is no session with ZooKeeper.
 	ErrUnavailable = errors.New("no session with ZooKeeper")
-	// ErrDenied says that an ACL forbids the request.
+	// ErrDenied: an ACL forbids the request.
 	ErrDenied = errors.New("access denied")
-	// ErrSASL says that the authentication by SASL has failed, or that the server requires SASL.
+	// ErrSASL: the authentication by SASL has failed, or that the server requires SASL.
 	ErrSASL = errors.New("SASL authentication failed")
-	// ErrClosed says that the connection was closed: by Close, or by the owner of a borrowed one.
+	// ErrClosed: the connection was closed: by Close, or by the owner of a borrowed one.
 	ErrClosed = errors.New("client is closed")
-	// ErrUnsupported says that a server lacks behavior of ZooKeeper that the protocol requires.
+	// ErrUnsupported: a server lacks behavior of ZooKeeper that the protocol requires.
 	ErrUnsupported = errors.New("server is not supported")
 )
 
@@ -49,7 +49,7 @@ type abandoned struct{ error }
 
 func (e abandoned) Unwrap() error { return e.error }
 
-// IsAbandoned reports whether err says that the caller's context ended while the request was in
+// IsAbandoned reports whether err is that of a call whose context ended while the request was in
 // flight.
 func IsAbandoned(err error) bool { return errors.As(err, new(abandoned)) }
 

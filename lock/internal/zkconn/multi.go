@@ -67,9 +67,9 @@ func (c *Conn) issue(ops []any) ([]zk.MultiResponse, error) {
 	return replies, c.supported(err, len(replies) == len(ops))
 }
 
-// supported refuses a server whose transactions differ from ZooKeeper's since 3.4. err is the
-// error of a transaction, and complete says whether each of its operations has a result. Once
-// there was a complete reply, an incomplete one leaves the outcome open, as a lost reply does.
+// supported refuses a server whose transactions differ from ZooKeeper's since 3.4. err is the error
+// of a transaction. complete: each of its operations has a result. Once there was a complete reply,
+// an incomplete one leaves the outcome open, as a lost reply does.
 func (c *Conn) supported(err error, complete bool) error {
 	switch {
 	case err == nil && complete:

@@ -39,7 +39,8 @@ type pair[A, B any] struct {
 	b B
 }
 
-// paired makes a function with two results one with a single result, for read.
+// paired converts a function with two results to a function that returns them as one pair, for
+// read.
 func paired[A, B any](f func() (A, B, error)) func() (pair[A, B], error) {
 	return func() (pair[A, B], error) {
 		a, b, err := f()
@@ -47,7 +48,7 @@ func paired[A, B any](f func() (A, B, error)) func() (pair[A, B], error) {
 	}
 }
 
-// Children returns the names of a node's children, in no order, and the node's Stat.
+// Children returns the names of a node's children, in no particular order, and the node's Stat.
 func (c *Conn) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	p, err := read(ctx, c, paired(func() ([]string, *zk.Stat, error) { return c.zk.Children(path) }))
 	return p.a, p.b, err

@@ -170,9 +170,9 @@ const (
 	lateLogin  = time.Minute
 )
 
-// schedule sets the time of the next try to get a newer credential: when a random part, 75 to 85 %,
-// of the time until the present credential expires is over. The random part spreads the clients that
-// have logged in at the same time.
+// schedule sets the time of the next try to get a newer credential: after 75 to 85 % of the time
+// until the present credential expires, but see leastLogin and lateLogin. The part is random, to
+// spread the clients that have logged in at the same time.
 func (l *login) schedule() {
 	if l.until.IsZero() {
 		return

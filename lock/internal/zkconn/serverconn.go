@@ -30,11 +30,11 @@ var errNotZooKeeper = errors.New("not ZooKeeper")
 // valid. It fails if that takes longer than a fixed deadline. If the server closes the connection
 // instead, the owner may take the session for expired, see handshakes.unanswered.
 //
-// Write does not forward setWatches, with which go-zookeeper sets its watches on a new connection. A
-// server may refuse that request, or close the connection because it is too long. Then
-// go-zookeeper would go on without watches, or never keep a connection. Instead all of the request's
-// watches fire, so their waiters read again. A ping replaces the request, because its reply wakes
-// the reader.
+// On a new connection go-zookeeper sets its watches again by the request setWatches. Write does not
+// forward it: a server may refuse it, or close the connection because it is too long. Then
+// go-zookeeper would go on without watches, or never keep a connection. Instead all watches of the
+// request fire, so their waiters read again. Write sends a ping instead of the request, because the
+// reply to the ping wakes the reader.
 //
 // The SASL exchange runs after the first frame, and before go-zookeeper sends its first request. If
 // there is a newer credential later, the connection ends between two requests, so that the next one
@@ -67,8 +67,8 @@ type serverConn struct {
 type handshakes interface {
 	// answered: the server grants a session; timeout 0: the session has expired.
 	answered(timeout time.Duration)
-	// unanswered: the server has closed the connection without a reply. The result says whether to
-	// take the session for expired.
+	// unanswered: the server has closed the connection without a reply. It returns true if the
+	// session must be taken for expired.
 	unanswered(asked handshake, why error) (expired bool)
 	// failed: the peer is no ZooKeeper server, or too slow.
 	failed(why error)
@@ -172,7 +172,8 @@ func (c *serverConn) Read(p []byte) (n int, err error) {
 const leastReply = 16
 
 // frame waits for the next frame from the server, and refuses an impossible length. It puts the
-// pending frames ahead of it; before the reply to a ping, also events that fire the overdue watches.
+// pending frames ahead of that frame, and before the reply to a ping also events that fire the
+// overdue watches.
 func (c *serverConn) frame() error {
 	head, err := c.reader.Peek(4)
 	if err != nil {
@@ -197,8 +198,8 @@ func (c *serverConn) frame() error {
 }
 
 // greet waits for the first frame, reports the result to told, and authenticates. If the server has
-// closed the connection and the owner takes the session for expired, go-zookeeper gets an answer
-// that says so.
+// closed the connection and the owner takes the session for expired, go-zookeeper gets the answer
+// that the session has expired.
 func (c *serverConn) greet() error {
 	timeout, err := c.greeting()
 	switch {

@@ -12,8 +12,9 @@ import (
 	"syscall"
 )
 
-// secure makes the TLS handshake on a connection, until ctx ends, if TLS is configured. name is the
-// host name given to Dial: the server's certificate must be for it, not for the address.
+// secure makes the TLS handshake on a connection, and fails when ctx ends. Without TLS in the
+// configuration it returns nc. name is the host name given to Dial: the server's certificate must
+// be for it, not for the address.
 func (c *Conn) secure(ctx context.Context, nc net.Conn, name string) (net.Conn, error) {
 	if c.cfg.TLS == nil {
 		return nc, nil

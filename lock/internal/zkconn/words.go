@@ -16,8 +16,8 @@ const mostWords = 64 << 10
 func (c *Conn) Servers() []string { return c.cfg.servers }
 
 // Word sends a four-letter word to a server, host:port, and returns the answer. It makes a new
-// connection with the dialer and TLS configuration of the session. If the word is not permitted, the
-// server's answer says so. Word fails with a borrowed connection.
+// connection with the dialer and TLS configuration of the session. If the server does not permit
+// the word, the answer is a message about that. Word fails with a borrowed connection.
 func (c *Conn) Word(ctx context.Context, server, word string) (string, error) {
 	if !c.Owned() {
 		return "", errors.New("the connection is borrowed: cannot open another one like it")
