@@ -45,8 +45,8 @@
 //		time.Sleep(10 * time.Second) // the session of a client that is cut off ends now
 //	})
 //
-// Make, use and close it and its clients in the bubble. A bubble ends when all its goroutines
-// have ended: after zk.Conn's Close, read its event channel until that is closed.
+// Make, use and close the ensemble and its clients in the bubble. A bubble ends when all its
+// goroutines have ended: after zk.Conn's Close, read its event channel until that is closed.
 //
 // The ensemble is deterministic: events of the same instant always happen in the same order, as
 // far as the clients' goroutines are deterministic. It needs no goroutine: it serves a request in

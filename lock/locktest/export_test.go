@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Check returns an error if an ensemble at rest is inconsistent: all members run, and no client is
-// connected.
+// Check returns an error if the ensemble is inconsistent. The ensemble must be at rest: all members
+// run, and no client is connected.
 func (e *Ensemble) Check() error {
 	e.lock()
 	defer e.unlock()

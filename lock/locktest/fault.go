@@ -134,10 +134,10 @@ func (e *Ensemble) Cut(label string) {
 	}
 }
 
-// Partition cuts a client off from some members, or from all if none is named. Bytes and closes
-// of connections are held in both directions until [Ensemble.Heal], and dials hang until their
-// timeout. Neither side notices at once: after their timeouts the leader ends the session, and
-// the client its connection.
+// Partition cuts a client off from some members, or from all if none is named. Bytes and closes of
+// connections are held in both directions until [Ensemble.Heal], and dials hang until their
+// timeout. Neither side notices at once: after their timeouts the leader ends the session, and the
+// client its connection. Partition fails if a name is no member's.
 func (e *Ensemble) Partition(label string, servers ...string) error {
 	members := e.members
 	if len(servers) > 0 {
@@ -174,8 +174,8 @@ func (e *Ensemble) Heal(label string) {
 // not notice; the leader ends the client's session after its timeout.
 func (e *Ensemble) Freeze(label string) { e.freeze(label, true) }
 
-// Thaw ends a [Ensemble.Freeze]. Held bytes arrive, in order, and deadlines are delayed by the
-// length of the freeze.
+// Thaw ends the freeze of [Ensemble.Freeze]. Held bytes arrive, in order, and deadlines are delayed
+// by the length of the freeze.
 func (e *Ensemble) Thaw(label string) { e.freeze(label, false) }
 
 func (e *Ensemble) freeze(name string, frozen bool) {
@@ -286,8 +286,9 @@ func (e *Ensemble) Forget() {
 	e.callElection()
 }
 
-// SetSequence sets a node's counter of sequential children, by a transaction of its own. It must
-// be in 0..2147483647; a real server's counter stops at that maximum.
+// SetSequence sets a node's counter of sequential children to next, by a transaction of its own.
+// next must be in 0..2147483647; a real server's counter stops at that maximum. SetSequence fails
+// if there is no such node, or no leader.
 func (e *Ensemble) SetSequence(path string, next int32) error {
 	if next < 0 {
 		return fmt.Errorf("locktest: SetSequence %s: %d; it must not be negative", path, next)
@@ -308,8 +309,8 @@ func (e *Ensemble) SetSequence(path string, next int32) error {
 }
 
 // SetConfig sets the content of /zookeeper/config, by a transaction of its own, as a dynamic
-// reconfiguration does. At first it is empty, as on a standalone server. The ensemble's members stay
-// the same.
+// reconfiguration does. At first it is empty, as on a standalone server. The ensemble's members
+// stay the same. SetConfig fails if there is no leader.
 func (e *Ensemble) SetConfig(text string) error {
 	const path = "/zookeeper/config"
 	e.lock()

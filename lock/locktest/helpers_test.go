@@ -66,8 +66,8 @@ func (c *client) await(states ...zk.State) {
 			}
 		}
 		if want == zk.StateHasSession {
-			// go-zookeeper still sets its watches, which races with replies. No event shows the end
-			// of that.
+			// go-zookeeper still sets its watches, which races with replies. No event shows when it
+			// has set them.
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
@@ -272,7 +272,7 @@ func (s *script) frames(c *rawConn, n int) {
 	}
 }
 
-// sinceContainers skips the scenario if a real server is too old for its operation.
+// sinceContainers skips the scenario if a real server is too old for the operation.
 func (s *script) sinceContainers(r reply) {
 	s.t.Helper()
 	const unimplemented = -6

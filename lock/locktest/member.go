@@ -121,8 +121,8 @@ func (m *member) disconnect(why string) {
 }
 
 // Stop stops a member, like a killed process. Its clients lose their connections, and dials are
-// refused. If it was the leader, or no majority is left, all clients of the ensemble lose theirs,
-// until there is a new leader.
+// refused. If it was the leader, or no majority is left, all clients of the ensemble lose their
+// connections, until there is a new leader.
 func (e *Ensemble) Stop(member string) error {
 	m, err := e.find("Stop", member)
 	if err != nil {
@@ -288,7 +288,7 @@ func (e *Ensemble) StepClock(d time.Duration) {
 }
 
 // SetClock sets how far a member's clock is ahead of time.Now; behind, if d is negative. If the
-// clocks of members differ, a change of the leader displaces the leader's clock.
+// clocks of members differ, the times of nodes jump when the leader changes.
 func (e *Ensemble) SetClock(member string, d time.Duration) error {
 	m, err := e.find("SetClock", member)
 	if err != nil {

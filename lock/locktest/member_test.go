@@ -213,7 +213,7 @@ func TestSessionMoved(t *testing.T) {
 }
 
 // TestExpiredAtLaggingMember: a session ends for the leader at once. A lagging member still answers
-// its reads, but no more writes.
+// the session's reads, but not its writes.
 func TestExpiredAtLaggingMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, _, followers := three(t, locktest.Options{})

@@ -164,7 +164,7 @@ func (l *label) count(r *request) {
 	}
 }
 
-// An Event is an event for [Ensemble.Trace].
+// An Event is something that happened in an ensemble, see [Ensemble.Trace].
 type Event struct {
 	Time time.Time
 	// Kind is one of:

@@ -118,7 +118,8 @@ func (c *clientConn) Close() error {
 	return nil
 }
 
-// finish closes the client's end: every later call fails. It returns false if it was closed before.
+// finish closes the client's end: every later call fails. It returns false if the end was closed
+// before.
 func (c *clientConn) finish() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +155,7 @@ func (c *clientConn) arrive(b []byte, end error) {
 	c.readable.Broadcast()
 }
 
-// freeze stops the deadlines, or restarts them, later by the length of the freeze.
+// freeze stops the deadlines, or restarts them and delays them by the length of the freeze.
 func (c *clientConn) freeze(frozen bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

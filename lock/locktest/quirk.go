@@ -20,7 +20,8 @@ type Quirks struct {
 	StuckClock bool
 }
 
-// stamp returns the time of a transaction that a member received; nil means the leader's own.
+// stamp returns the time of a new transaction. taken is the member that received the request for
+// it; nil: the leader makes it by itself.
 func (e *Ensemble) stamp(taken *member) int64 {
 	switch q := e.opts.Quirks; {
 	case q.StuckClock:
@@ -31,7 +32,7 @@ func (e *Ensemble) stamp(taken *member) int64 {
 	return time.Now().Add(e.leader.clock).UnixMilli()
 }
 
-// fits reports whether a request with the expected version passes; -1 passes always.
+// fits reports whether a request that expects the version expected passes; -1 always passes.
 func (p *preparer) fits(expected, version int32) bool {
 	return expected == -1 || expected == version || p.quirks.NoVersions
 }

@@ -46,7 +46,8 @@ func (s *serverConn) answer(out *encoder, p pending) int32 {
 	return s.read(out, p.request)
 }
 
-// read answers a request from the member's own view, and sets its watch.
+// read encodes the answer to a request from the member's own view, sets the request's watch, and
+// returns the code for the reply's header.
 func (s *serverConn) read(out *encoder, r *request) int32 {
 	switch r.code {
 	case opPing:

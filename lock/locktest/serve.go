@@ -11,10 +11,10 @@ import (
 )
 
 // Serve connects the TCP clients of a listener to a member: other processes, and clients in other
-// languages. After [Ensemble.Close] it closes the listener, waits until the connections have
-// ended, and returns nil. If the listener fails, it returns an error.
+// languages. After [Ensemble.Close] it closes the listener, waits until the connections have ended,
+// and returns nil. It fails if there is no such member, or if the listener fails.
 //
-// The label of such a client, for faults and counters, is the host that it connects from, such as
+// The label of a TCP client, for faults and counters, is the host that it connects from, such as
 // "127.0.0.1". The member answers the four-letter words ruok, srvr, mntr, conf and envi.
 func (e *Ensemble) Serve(l net.Listener, member string) error {
 	if l == nil {

@@ -91,7 +91,8 @@ func (s *serverConn) receive(b []byte, end bool) {
 	s.partial = append(s.partial[:0], b...)
 }
 
-// decode decodes a frame. It reports whether the frame was a request.
+// decode decodes a frame, and queues the request to be served. It returns false if the frame is no
+// request.
 func (s *serverConn) decode(frame []byte) bool {
 	var r *request
 	if s.greeted {
@@ -190,7 +191,8 @@ func (s *serverConn) handle(r *request, f Fault) {
 	}
 }
 
-// rejected returns the code with which the leader would reject a request of this session.
+// rejected returns the code with which the leader would reject a request of this session; codeOK:
+// it would not.
 func (s *serverConn) rejected() int32 {
 	switch sess := s.e.sessions[s.session]; {
 	case sess == nil:

@@ -233,8 +233,8 @@ func parentOf(path string) string {
 	return parent
 }
 
-// childNames lists the children, until the first deletion in the reverse order of their creation.
-// ZooKeeper promises no order; with this one a client that does not sort fails.
+// childNames lists the children. Until a child is deleted, the order is the reverse of their
+// creation. ZooKeeper promises no order, and with this one a client fails that does not sort.
 func (n *node) childNames() []string {
 	names := slices.Clone(n.children.names)
 	slices.Reverse(names)

@@ -67,8 +67,8 @@ func (w watchTable) take(k watchKey) []*serverConn {
 	return watchers
 }
 
-// reset handles a setWatches, with which a reconnected client sets its watches again. A watch
-// whose change has already happened fires at once.
+// reset handles a setWatches: a client that has reconnected sets its watches again. A watch whose
+// change has already happened fires at once.
 func (s *serverConn) reset(r *setWatchesRequest) {
 	t, w := s.member.tree, s.member.watches
 	for _, path := range r.data {

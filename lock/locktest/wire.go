@@ -178,8 +178,8 @@ func decodeConnect(frame []byte) *request {
 	return r
 }
 
-// decodeRequest decodes any later frame. It returns nil if the frame is too short for a request's
-// header.
+// decodeRequest decodes a frame after the first one. It returns nil if the frame is too short for a
+// request's header.
 func decodeRequest(frame []byte) *request {
 	d := decoder{b: frame}
 	r := &request{}
