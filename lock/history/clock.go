@@ -70,8 +70,8 @@ func (c *clock) advance(zxid int64, stamp time.Time) (Event, bool) {
 
 // learn compares the present stamp with estimate: the leader's time as a client estimated it before
 // it sent the write. since is the last transaction by which the client knew the clock. If the
-// difference proves an unknown step, learn records the step. It returns an event unless the step's
-// place was reported before.
+// difference proves an unknown step, learn records the step. Then it returns an event, unless the
+// step's place was reported before.
 func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
 	skew := c.stamp.Sub(estimate)
 	if skew.Abs() < minStep {

@@ -14,7 +14,7 @@ const (
 	byAnother = "by another client, during the lease"
 )
 
-// emitEnd emits the event for an entry that was deleted. ended says that the entry's session has ended.
+// emitEnd emits the event for an entry that was deleted. ended: the entry's session has ended.
 func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 	m.lapse(q, c)
 	e := m.about(Removed, q, c)

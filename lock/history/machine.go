@@ -78,8 +78,8 @@ func (m *Machine) Elsewhere() []string {
 // Others returns the names of up to eight locks that do not match the options, sorted.
 func (m *Machine) Others() []string { return slices.Sorted(maps.Keys(m.unasked)) }
 
-// Resolve returns the event, corrected by what the log showed later: which client owned the session
-// that removed an entry.
+// Resolve returns e, corrected by what the log showed later: which client owned the session that
+// removed an entry.
 func (m *Machine) Resolve(e Event) Event {
 	by := m.nameless[e.Session]
 	switch {

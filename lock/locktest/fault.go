@@ -310,7 +310,7 @@ func (e *Ensemble) SetSequence(path string, next int32) error {
 
 // SetConfig sets the content of /zookeeper/config, by a transaction of its own, as a dynamic
 // reconfiguration does. At first it is empty, as on a standalone server. The ensemble's members
-// stay the same. SetConfig fails if there is no leader.
+// stay the same. SetConfig fails if there is no leader, or no such node because of [Quirks].Keeper.
 func (e *Ensemble) SetConfig(text string) error {
 	const path = "/zookeeper/config"
 	e.lock()

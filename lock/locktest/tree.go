@@ -234,7 +234,7 @@ func parentOf(path string) string {
 }
 
 // childNames lists the children. Until a child is deleted, the order is the reverse of their
-// creation. ZooKeeper promises no order, and with this one a client fails that does not sort.
+// creation. ZooKeeper promises no order: with this one, a client that does not sort fails.
 func (n *node) childNames() []string {
 	names := slices.Clone(n.children.names)
 	slices.Reverse(names)

@@ -99,8 +99,8 @@ func (r *Report) saw(x *txnlog.Txn) {
 	r.Last, r.Until = x.Zxid, x.Time
 }
 
-// Total returns the number of verdicts, without those of the rule [Log]. If it is 0, the audit has
-// shown nothing.
+// Total returns the number of verdicts, without those of the rule [Log]. If Total is 0, the audit
+// has shown nothing.
 func (r *Report) Total() int {
 	n := -r.Judged[Log]
 	for _, count := range r.Judged {

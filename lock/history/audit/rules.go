@@ -140,8 +140,8 @@ func (a *Audit) set(o *txnlog.Op) {
 	n.written = a.moment()
 }
 
-// adopt judges a write of a lock's node: an adoption, or a change of its data. was and foreign are
-// the node's state before the write.
+// adopt judges a write of a node that may be a lock's: does it adopt the node, or change a lock's
+// data? was and foreign are the node's state before the write.
 func (a *Audit) adopt(n *node, was znode.Parent, foreign bool) {
 	is := n.lock.Parent
 	_, anchored := n.lock.anchors[was.Generation]

@@ -69,7 +69,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestFlip: if a byte of a log is changed, only the entry with the byte is lost, and that is
+// TestFlip: if a byte of a log is changed, only the entry with the byte is lost, and the loss is
 // reported once.
 func TestFlip(t *testing.T) {
 	seed := rand.Uint64()

@@ -84,7 +84,7 @@ func (s *State) Node(path string) (Node, bool) {
 // Len returns the number of nodes.
 func (s *State) Len() int { return len(s.nodes) }
 
-// Nodes returns the nodes in the order of their paths. They must not be changed.
+// Nodes returns the nodes, sorted by path. The caller must not change them.
 func (s *State) Nodes() iter.Seq[Node] {
 	return func(yield func(Node) bool) {
 		for _, path := range slices.Sorted(maps.Keys(s.nodes)) {

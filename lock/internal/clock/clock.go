@@ -119,9 +119,9 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return c.Sample(ctx)
 }
 
-// mark reads the epoch's mark, see [Ensemble.ObserveMark]. If no client has written the mark in this
-// epoch, it writes it, which helps clients that run only briefly. If an ACL forbids that, this
-// process's own first sample takes the place of the mark.
+// mark reads the epoch's mark, see [Ensemble.ObserveMark]. If no client has written the mark in
+// this epoch, this client writes it, for clients that run only briefly. If an ACL forbids that,
+// this process's own first sample takes the place of the mark.
 func (c *Clock) mark(ctx context.Context) error {
 	path := c.root + "/" + znode.EpochMark
 	exists := func() (*zk.Stat, error) { return c.conn.Exists(ctx, path) }

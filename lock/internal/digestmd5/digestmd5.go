@@ -24,9 +24,10 @@ const mostChallenge = 2048
 
 // Errors of Exchange.Next.
 var (
-	// ErrChallenge says that the server's token is no challenge of this mechanism.
+	// ErrChallenge: the server's token at the second call of Next is no valid challenge.
 	ErrChallenge = errors.New("the server's token is no challenge of DIGEST-MD5")
-	// ErrImpostor says that the server has not proved that it knows the password.
+	// ErrImpostor: the server's token at the third call of Next is no valid proof. The error wraps
+	// zkconn.ErrDenied.
 	ErrImpostor = fmt.Errorf("%w: the server has not proved that it knows the password: it is a false one", zkconn.ErrDenied)
 )
 

@@ -30,7 +30,7 @@ var (
 	ErrRemoved = errors.New("entry was removed")
 	// ErrTaken: another client wrote the entry.
 	ErrTaken = errors.New("entry was overwritten")
-	// ErrBroken: another client has force-released the hold; the record says so.
+	// ErrBroken: another client has force-released the hold; the mark is in the record.
 	ErrBroken = errors.New("hold was broken")
 	// ErrMaxHold: the policy's max_hold was reached.
 	ErrMaxHold = errors.New("max_hold reached")

@@ -62,7 +62,7 @@
 //
 //	no contender is ahead, by the join's reply or by a list      enter
 //	the predecessor is unknown                                   list
-//	it is a writer that only reads now, so is the contender      enter
+//	it is a writer that only reads now; the contender reads      enter
 //	it is there                                                  follow it
 //	it is not there, and no settled read ever showed it          list
 //	it has gone, and may have been waiting itself                list
@@ -101,8 +101,9 @@
 //   - After an outage of this client all other entries look expired. So a contender first renews
 //     its entry, and entries not written since get a third of their TTL more.
 //
-// If a contender's own entry has gone, it joins again at the end, and the attempt that created the
-// entry is an orphan for an hour: if the entry appears after all, this client deletes it.
+// If a contender's own entry has gone, the contender joins again at the end, and the attempt that
+// created the entry is an orphan for an hour: if the entry appears after all, this client deletes
+// it.
 //
 // # Leaving
 //

@@ -107,9 +107,9 @@ func (c *contender) countRoom(names []znode.Name, capacity int32) {
 	c.placed.goOn()
 }
 
-// followPermits waits for a change that may make room. For the first waiter that is any change of the
-// holders or the number of permits. For another waiter it is the grant or the end of the entry before
-// it, or the end of the target.
+// followPermits waits for a change that may make room. For the first waiter that is any change of
+// the holders or the number of permits. For another waiter it is the grant or the end of the entry
+// right before the waiter's, or the end of the target.
 func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
 	case w.trying:

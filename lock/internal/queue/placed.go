@@ -144,7 +144,7 @@ func (p *placed) giveUp(ctx context.Context, w *place.Waiter[*Entry]) error {
 	return p.queue.gaveUp(ctx, inTheWay)
 }
 
-// giveBack unlocks an entry that was granted to a goroutine which has given up, and hands it off or
+// giveBack unlocks an entry that was granted to a goroutine that has given up, and hands it off or
 // deletes it.
 func (q *Queue) giveBack(e *Entry) {
 	if last, _ := e.Unlock(); last && !q.HandOff(e) {

@@ -182,7 +182,9 @@ func (w *waiter) note(s *sighting, settled bool) {
 	w.p.shares = w.Role == znode.Shared && s.entry.Shares()
 }
 
-// unread handles the error of a read of the predecessor. It returns nil if the position has changed.
+// unread handles the error of a read of the predecessor. If the predecessor has gone, it changes
+// the position. If an ACL hides the predecessor, a try gets a Blocked, and a waiter pauses for
+// pollEvery. It returns any other error.
 func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && settled:

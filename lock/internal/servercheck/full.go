@@ -82,7 +82,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // rises returns an error unless zxid and time rise from before to after. The second transaction was
-// sent after the reply to the first one, by at least the constant between.
+// sent 100 ms (between) or more after the reply to the first one.
 func rises(before, after Stamp) error {
 	switch {
 	case after.Zxid <= before.Zxid:

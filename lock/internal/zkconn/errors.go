@@ -14,7 +14,7 @@ var (
 	ErrUnavailable = errors.New("no session with ZooKeeper")
 	// ErrDenied: an ACL forbids the request.
 	ErrDenied = errors.New("access denied")
-	// ErrSASL: the authentication by SASL has failed, or that the server requires SASL.
+	// ErrSASL: the authentication by SASL has failed, or the server requires SASL.
 	ErrSASL = errors.New("SASL authentication failed")
 	// ErrClosed: the connection was closed: by Close, or by the owner of a borrowed one.
 	ErrClosed = errors.New("client is closed")
@@ -139,7 +139,8 @@ func innermost(err error) error {
 	return err
 }
 
-// refusedError says which operation of a transaction the server refused. No operation was applied.
+// refusedError has the index of the operation for which the server refused a transaction, and the
+// reason. No operation was applied.
 type refusedError struct {
 	Op  int
 	Err error
