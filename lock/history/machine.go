@@ -270,7 +270,7 @@ func (m *Machine) name(path string) (string, bool) {
 	return "", false
 }
 
-// split splits a name at its last slash.
+// split splits a name at its last slash. Without a slash, above is "".
 func split(name string) (above, node string) {
 	i := max(0, strings.LastIndexByte(name, '/'))
 	return name[:i], strings.TrimPrefix(name[i:], "/")

@@ -343,7 +343,8 @@ func withoutAddress(err error) error {
 
 const newKeytab = "the keytab is outdated or made with another password: make a new one (kadmin: ktadd)"
 
-// skew is the error for clocks that differ from the KDC's.
+// skew returns the error for a clock that differs from the KDC's by more than limit. kdc is the
+// KDC's time.
 func skew(kdc time.Time, limit time.Duration) error {
 	ahead, how := time.Since(kdc).Round(time.Second), "ahead of"
 	if ahead < 0 {

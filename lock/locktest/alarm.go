@@ -14,8 +14,8 @@ type alarm struct {
 	f      func()
 }
 
-// after sets an alarm. All alarms share one timer, so events of the same instant always happen in
-// the same order.
+// after sets an alarm that calls f after the time d. All alarms share one timer, so events of the
+// same instant always happen in the same order.
 func (e *Ensemble) after(d time.Duration, f func()) *alarm {
 	e.alarms.set++
 	a := &alarm{e: e, at: time.Now().Add(d), number: e.alarms.set, f: f}

@@ -83,7 +83,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// negotiate limits a session timeout that a client requests.
+// negotiate returns the session timeout of a client that requests d.
 func (o *Options) negotiate(d time.Duration) time.Duration {
 	if o.MaxSessionTimeout > 0 {
 		d = min(d, o.MaxSessionTimeout)

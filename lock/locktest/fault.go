@@ -380,7 +380,8 @@ func (e *Ensemble) Intercept(hook func(Request) Fault) {
 	e.intercept = hook
 }
 
-// faultFor calls the hook for a request, with the lock released.
+// faultFor returns the hook's fault for a request; the zero Fault without a hook. It calls the hook
+// with the lock released.
 func (e *Ensemble) faultFor(s *serverConn, r *request) Fault {
 	hook := e.intercept
 	if hook == nil || r.number == 0 {

@@ -127,7 +127,7 @@ func (t *tree) session(id int64) *session {
 	return s
 }
 
-// fill takes the data of a node that is neither an entry nor an anchor.
+// fill decodes the data of a node that is neither an entry nor an anchor.
 func (n *node) fill(data []byte) {
 	n.job = jobOf(data)
 	parent, err := znode.DecodeParent(data)

@@ -148,7 +148,7 @@ func (l *Log) add(dir string, seen map[string]bool) error {
 }
 
 // parseName splits a file's name: log.<zxid>, snapshot.<zxid>, snapshot.<zxid>.gz or
-// snapshot.<zxid>.snappy.
+// snapshot.<zxid>.snappy. ok is false for any other name.
 func parseName(name string) (kind string, zxid int64, compression string, ok bool) {
 	parts := strings.Split(name, ".")
 	if len(parts) < 2 || len(parts) > 3 || parts[0] != "log" && parts[0] != "snapshot" {

@@ -148,5 +148,5 @@ func (p *Problem) transactions() string {
 	return text
 }
 
-// hex writes a zxid as ZooKeeper does.
+// hex returns a zxid in hexadecimal, as ZooKeeper writes it.
 func hex(zxid int64) string { return fmt.Sprintf("%#x", uint64(zxid)) }

@@ -60,7 +60,7 @@ func (f *logFile) open(report func(*Problem), read func(int)) (*os.File, *scanne
 	return file, s
 }
 
-// newLogFile describes a log by its name and its first entry.
+// newLogFile returns the logFile of a log, with the time of its first entry.
 func newLogFile(path string, dir int, zxid, size int64) *logFile {
 	f := &logFile{path: path, dir: dir, first: zxid, size: size}
 	file, err := os.Open(path)

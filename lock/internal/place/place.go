@@ -188,8 +188,8 @@ func (p *Place[E]) Waiters() []*Waiter[E] {
 	return all
 }
 
-// Hold records that a waiter holds the entry since that time. The window of a new entry begins at
-// that time.
+// Hold records that a waiter has held e since the monotonic time since. The window of a new entry
+// begins then.
 func (p *Place[E]) Hold(e E, use Use, since time.Duration) {
 	if use.until == 0 {
 		use.until = since + p.Window
@@ -311,7 +311,7 @@ func (p *Place[E]) Unwatched(now time.Duration) {
 	}
 }
 
-// reopen starts the windows again, at that time.
+// reopen starts the windows again, at the monotonic time at.
 func (p *Place[E]) reopen(at time.Duration) {
 	for _, h := range p.holds {
 		h.until = max(h.until, at+p.Window)

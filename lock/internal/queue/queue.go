@@ -154,8 +154,8 @@ func (q *Queue) Waiters() int {
 	return n
 }
 
-// LeftBehind reports whether, since the client began to close, it gave up the deletion of a node:
-// the node stays until it expires.
+// LeftBehind reports whether this client, since it began to close, has given up the deletion of an
+// entry's node. The node stays until another client or the reaper deletes it.
 func (q *Queue) LeftBehind() bool { return q.leftBehind.Load() }
 
 // noteLeftBehind records, once the client is closing, that a node is left to expire. It ignores
