@@ -403,8 +403,8 @@ func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlo
 	}
 }
 
-// TestAllOfManyKeptParents: a client that is wrong about the parents of MaxAll locks locks them
-// within a second. It reads all parents before it sends the transaction again.
+// TestAllOfManyKeptParents: LockAll of MaxAll names takes at most a second, although the client
+// does not know that all parents exist.
 func TestAllOfManyKeptParents(t *testing.T) {
 	link := locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}
 	simulate(t, link, func(w *world) {

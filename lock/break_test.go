@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestBreak: before the next client enters, the owner of a force-released hold learns by which
-// client and why. If the owner is unreachable, the entry blocks until its lease has ended. Delete
-// does not wait for the owner.
+// TestBreak: before the next client enters, the owner of a force-released hold learns which client
+// released it, and why. If the owner is unreachable, the entry blocks until its lease has ended.
+// Delete does not wait for the owner.
 func TestBreak(t *testing.T) {
 	type result struct {
 		err  []error // error of the hold
@@ -125,9 +125,9 @@ func TestBreakAWaiter(t *testing.T) {
 	})
 }
 
-// TestBreakWhoAttaches: if the entry of an attached waiter is force-released, Attach returns
+// TestBreakOfAttachedWaiter: if the entry of an attached waiter is force-released, Attach returns
 // ErrRemoved, and the entry is deleted.
-func TestBreakWhoAttaches(t *testing.T) {
+func TestBreakOfAttachedWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")

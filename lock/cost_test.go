@@ -25,7 +25,7 @@ func (w *world) anchored(name string) []string {
 
 // TestFreeLockIsOneRequestEachWay: Lock and Unlock of a free lock are one request each. If the lock
 // was used within the last second, Unlock keeps the parent. The client deletes the parent a second
-// after its last use, unless the policy keeps it.
+// after the last use of the lock, unless the policy keeps the parent.
 func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 	one := map[string]int{"multi": 1}
 	for _, tt := range []struct {

@@ -358,7 +358,7 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		w.until("their session has ended", func() bool { return len(w.entries("x")) == 1 })
 		h := w.await(waiting).hold
 
-		// The other client's requests when it unlocks and locks again.
+		// The Curator client unlocks, and queues again.
 		mustBe(t, theirs.Delete(node, -1), zk.ErrNoNode)
 		again := w.create(theirs, "/locks/x/_c_4567-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
 		time.Sleep(2 * ttl)

@@ -377,8 +377,8 @@ func TestUnlockOutlivesItsContext(t *testing.T) {
 	})
 }
 
-// TestUnlockThatIsNotConfirmed: if no server confirms an Unlock in time, the error says so, and the
-// client deletes the entry later.
+// TestUnlockThatIsNotConfirmed: if no server confirms an Unlock in time, Unlock returns
+// ErrUnavailable, and the client deletes the entry later.
 func TestUnlockThatIsNotConfirmed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))

@@ -1,4 +1,5 @@
-// The order in which contenders of each kind hold a lock: scripts of joins, holds, unlocks and waits given up.
+// The order in which contenders of each kind hold a lock: scripts of joins, holds, unlocks and
+// waits given up.
 
 package lock_test
 
@@ -51,7 +52,7 @@ func (s *script) way(name string) (take, try taking) {
 	}
 }
 
-// do performs an action for the contenders.
+// do performs an action for each of the named contenders. For "pass", names[0] is the time to wait.
 func (s *script) do(what string, names ...string) {
 	s.Helper()
 	if what == "pass" {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// notAlone returns a's only hold at x. Client b has queued and given up, so a must delete the
+// notAlone returns a's only hold of x, after client b has queued and given up. So a must delete the
 // parent after its unlock.
 func (w *world) notAlone(a, b *lock.Client) *lock.Hold {
 	w.Helper()
@@ -244,7 +244,7 @@ func tidies(r locktest.Request, name string) bool {
 	return r.Op == "multi" && slices.Contains(r.Paths, "/locks/"+name) && touches(r, "/locks/"+name+"/anchor-") && !touches(r, "-lock-")
 }
 
-// twice locks and unlocks each lock twice, after which its parent stays for a second.
+// twice locks and unlocks each lock twice. After that the lock's parent stays for a second.
 func (w *world) twice(c *lock.Client, names ...string) {
 	w.Helper()
 	for range 2 {

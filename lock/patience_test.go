@@ -1,5 +1,5 @@
-// Every call ends with its context, also with one that ended before, and with Close, whatever the
-// state of the server.
+// Every call ends when its context ends or its client closes, whatever the state of the server. A
+// call with an ended context fails.
 
 package lock_test
 
@@ -229,8 +229,8 @@ func TestReconnectToBadPeer(t *testing.T) {
 	}
 }
 
-// TestEndedContext: a call with an ended context fails, even if it needs no request, as for a lock
-// that the context holds. The error has the context's cause, and the server gets no request.
+// TestEndedContext: a call with an ended context fails, even a reentry, which needs no request. The
+// error has the context's cause, and the server gets no request.
 func TestEndedContext(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// also is a mutex that workers lock only together with others, so that there are at least two to
-// choose from.
+// also is a mutex that workers lock only together with other mutexes, so that there are at least
+// two to choose from.
 const also = "also"
 
 // heldTogether are the holds of a worker that locked several mutexes together.

@@ -24,8 +24,7 @@ const (
 	// faulty, with elections of leaders whose clocks are up to an hour apart.
 	elections kind = "elections"
 	// Other programs delete and recreate parents, with their own data, and with versions that
-	// Holdfast's parents had. The network loses messages, but never delays one so long that the
-	// order of knowledge is unclear.
+	// Holdfast's parents had. The network loses messages, but delays none.
 	strangers kind = "strangers"
 	// No fault and no reaper: no node may be left, and nothing may be lost.
 	calm kind = "calm"
@@ -141,7 +140,8 @@ func draw(seed uint64, only kind) (p plan) {
 	p.early = p.kind == strangers && oneIn(random(seed, "early"), 3)
 	if p.quiet() {
 		p.outlives = false
-		// An ancestor that is a lock too stays if it is left before the locks below it.
+		// Lock "b" is above lock "b/c". If "b" is unlocked for the last time before "b/c", its node
+		// stays.
 		p.names = slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return name == "b" })
 	}
 	return p
@@ -163,8 +163,8 @@ func (p plan) Policy(name string) lock.Policy {
 	return policy
 }
 
-// things has the events that histories count. Each but rare must occur in 500 histories, or they do not show
-// what they should.
+// things has the events that histories count. In 500 histories each event except rare must occur,
+// or the histories do not show what they should.
 var things = []string{
 	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories", "forgetting histories", "over a slow link", "with parents that stay",
 	"grants", "unlocks", "holds at risk", "losses told before", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",

@@ -200,7 +200,8 @@ func (s *tickSim) spreadClocks(r *rand.Rand) {
 	}
 }
 
-// intercept returns the fault of a request.
+// intercept returns the fault of a request. If the fault delays a record, intercept first cuts the
+// replica off, and then closes the channel from faultOf.
 func (s *tickSim) intercept(q locktest.Request) locktest.Fault {
 	fault, late := s.faultOf(q)
 	if late != nil {

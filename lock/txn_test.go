@@ -455,7 +455,8 @@ func TestTxnOfTwoHolds(t *testing.T) {
 }
 
 // TestTxnFindsTheEntryGone: if another program has deleted or overwritten the entry, or another
-// client has attached to it, the error of Txn says which, and nothing is applied.
+// client has attached to it, Txn returns ErrRemoved, ErrTaken or ErrAttached, and nothing is
+// applied.
 func TestTxnFindsTheEntryGone(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, z := w.dial("a"), w.raw("z")
