@@ -301,9 +301,9 @@ func TestAllInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsInACircle: workers lock random locks, alone or together, in random orders and by
-// every method. Each call returns within ten minutes, and no lock has two holders. SEED and SEEDS
-// select the histories as in TestSimulation.
+// TestNobodyWaitsInACircle: workers lock random locks, alone or together, in random orders. Some
+// calls barge, try or give up. Each call returns within ten minutes, and no lock has two holders.
+// SEED and SEEDS select the histories as in TestSimulation.
 func TestNobodyWaitsInACircle(t *testing.T) {
 	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 6)
 	if os.Getenv("SEEDS") != "" {

@@ -241,7 +241,7 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 }
 
 // TestSearchBehindOthers: if the reply to a create is lost, the client finds its entry and enters
-// by it, although another client has joined behind it.
+// by that entry, although another client has joined behind.
 func TestSearchBehindOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// any takes the first free lock of the names. At least one must be free.
+// any takes the first of the named locks that is free. At least one must be free.
 func (w *world) any(c *lock.Client, names ...string) *lock.Hold {
 	w.Helper()
 	return w.take(c.Any(names).TryLock)

@@ -160,8 +160,8 @@ func TestBargingTogether(t *testing.T) {
 }
 
 // TestBargingBesideOthersNodes: a child that is no contender blocks no client. A damaged or
-// unreadable entry blocks, and a barging client that waits for it sends at most 60 requests in 10
-// s.
+// unreadable entry blocks, and a barging client that waits for it sends at most 60 requests in ten
+// seconds.
 func TestBargingBesideOthersNodes(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")

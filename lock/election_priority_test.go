@@ -237,8 +237,8 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 }
 
 // TestFaultsWhileYielding: whichever of the first eight requests of a yielding candidate is
-// refused, lost or not answered, the candidate of the higher priority leads next, and then the one
-// that yielded.
+// refused, lost or not answered, the candidate of the higher priority leads next, and then the
+// yielding one leads.
 func TestFaultsWhileYielding(t *testing.T) {
 	for nth := range 8 {
 		forEachMishap(t, func(w *world, mishap int) {

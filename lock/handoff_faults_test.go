@@ -373,8 +373,8 @@ func TestExchangeGivenUp(t *testing.T) {
 	})
 }
 
-// TestLostEntryWithLocalWaiters: if a hold with a local waiter is lost, the waiter enters within 20
-// ms after the hold has ended.
+// TestLostEntryWithLocalWaiters: if a hold with a local waiter is lost, the waiter enters at most
+// 20 ms after the hold has ended.
 func TestLostEntryWithLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")

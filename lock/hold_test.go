@@ -130,8 +130,8 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 	})
 }
 
-// TestZeroLocks: every method of the zero value of a lock returns ErrInvalid, and the error says
-// that the lock must come from a client.
+// TestZeroLocks: a call of a zero Mutex, RWMutex or Semaphore returns ErrInvalid, and the error
+// says that the lock must come from a client.
 func TestZeroLocks(t *testing.T) {
 	for what, err := range map[string]error{
 		"Lock": second(new(lock.Mutex).Lock(t.Context())), "TryLock": second(new(lock.Mutex).TryLock(t.Context())),

@@ -48,7 +48,7 @@ func (w *world) diary(o *observed, want string) {
 }
 
 // TestObserverOfLocalWaiters: each local waiter has its own event when it begins to wait, and when
-// it gives up or enters. Each handoff is a hold of its own.
+// it gives up or enters. Each handoff begins a hold of its own.
 func TestObserverOfLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)

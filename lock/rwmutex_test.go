@@ -271,8 +271,8 @@ func TestRWMutexDo(t *testing.T) {
 }
 
 // TestReadersCost: RLock and Unlock of a free lock cost one transaction each. The last reader's
-// unlock costs a waiting writer one list, and earlier ones nothing. Readers that wait for a writer
-// enter without a list, however many there are.
+// unlock costs a waiting writer one list, and earlier unlocks cost it nothing. Readers that wait
+// for a writer enter without a list, however many there are.
 func TestReadersCost(t *testing.T) {
 	subtest(t, "a few", locktest.Options{}, func(w *world) {
 		a, b, c := w.rw("a"), w.rw("b"), w.rw("c")

@@ -476,7 +476,7 @@ func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
 }
 
 // TestForeignEntryAtASemaphore: an entry of another library counts as one permit, and clients
-// behind it wait for its end.
+// behind it wait until it is deleted.
 func TestForeignEntryAtASemaphore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("other")

@@ -15,7 +15,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Locks of other kinds.
 const (
 	pages = "pages" // a read/write lock
 	slots = "slots" // a semaphore

@@ -97,7 +97,7 @@ func partition(s *sim, r *rand.Rand, label string) error {
 
 func stop(s *sim, r *rand.Rand, _ string) error { return s.restart(r, s.anyServer(r)) }
 
-// replaceLeader restarts the leader, so that another member leads meanwhile, if there is one.
+// replaceLeader restarts the leader. If there are other members, one of them leads meanwhile.
 func replaceLeader(s *sim, r *rand.Rand, _ string) error {
 	leader := s.Leader()
 	if leader == "" {

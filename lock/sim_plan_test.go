@@ -21,7 +21,7 @@ const (
 	// and loses requests or replies at any point. Sessions expire, and new ones begin on servers
 	// that lag behind. Servers stop and start, and a reaper runs.
 	faulty kind = "faulty"
-	// faulty, with elections of leaders whose clocks are up to an hour apart.
+	// Like faulty, with elections of leaders whose clocks are up to an hour apart.
 	elections kind = "elections"
 	// Other programs delete and recreate parents, with their own data, and with versions that
 	// Holdfast's parents had. The network loses messages, but delays none.
@@ -29,7 +29,7 @@ const (
 	// No fault and no reaper: no node may be left, and nothing may be lost.
 	calm kind = "calm"
 	// A single fault: the leader's clock steps by up to an hour while it leads. No earlier client
-	// may lose anything by it.
+	// may lose anything by the step.
 	stepped kind = "stepped"
 	// Faults of the network and of sessions, and once the servers lose all data. Earlier holds have
 	// no promise, except that their holders learn of the loss, and that all clients continue.
