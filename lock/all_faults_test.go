@@ -248,7 +248,7 @@ func TestStaleLeaseOfOneOfAll(t *testing.T) {
 }
 
 // TestLockOfAllInDoubt: the outcome of the joining transaction is unknown, and another client has
-// deleted one of its entries. The client deletes the remaining entries and joins again, with one
+// deleted one of the entries. The client deletes the remaining entries and joins again, with one
 // entry for each lock.
 func TestLockOfAllInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {

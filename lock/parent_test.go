@@ -218,8 +218,8 @@ func TestTidyBesideAUsedParent(t *testing.T) {
 	})
 }
 
-// TestTidyOfAUsedLock: a client deletes the parent after its last use, although it has read the
-// lock for an observer meanwhile.
+// TestTidyOfAUsedLock: a client deletes the parent after the last use of the lock, although the
+// client has read the lock for an observer meanwhile.
 func TestTidyOfAUsedLock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

@@ -127,7 +127,8 @@ func (s *sim) unlockTogether(label string, h heldTogether) {
 	}
 }
 
-// about returns the error about the named lock from the joined errors of Holds.Unlock, or nil.
+// about returns the error about the named lock from err, the joined errors of Holds.Unlock, or nil.
+// If err is not joined, about returns err.
 func about(name string, err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -108,8 +108,8 @@ func (s *sim) remakeAll(z *zk.Conn) {
 	}
 }
 
-// takeAway deletes a lock's parent, as another program. It returns false if a contender is in the
-// queue, or the connection fails.
+// takeAway deletes a lock's parent, as another program, and removes it from s.theirs. It returns
+// false if a contender is in the queue, or the connection fails.
 func (s *sim) takeAway(z *zk.Conn, path string) bool {
 	if err := z.Delete(path, -1); err != nil {
 		s.say("stranger: delete %s: %v", path, err)
