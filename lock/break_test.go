@@ -143,8 +143,8 @@ func TestBreakOfAttachedWaiter(t *testing.T) {
 	})
 }
 
-// TestAttachToABrokenEntry: Attach to a force-released entry fails, although the entry still
-// exists.
+// TestAttachToABrokenEntry: Attach to a force-released entry returns ErrRemoved, although the entry
+// still exists.
 func TestAttachToABrokenEntry(t *testing.T) {
 	for _, died := range bools {
 		subtest(t, fmt.Sprintf("died %v", died), locktest.Options{}, func(w *world) {
@@ -168,8 +168,8 @@ func TestAttachToABrokenEntry(t *testing.T) {
 	}
 }
 
-// TestBreakWhoHasAttachedUnawares: an entry is force-released while the reply to its Attach is
-// lost. The attaching client deletes the entry, also if the caller has given up.
+// TestBreakWhoHasAttachedUnawares: the reply to an Attach is lost, and then the entry is
+// force-released. The attaching client deletes the entry, also if the caller has given up.
 func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 	each(t, "given up", bools, func(w *world, givenUp bool) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")

@@ -106,7 +106,8 @@ func TestWallClockSetBackMeansNothing(t *testing.T) {
 }
 
 // TestSuspendedHolder: the holder's machine sleeps while another client enters. Afterwards the hold
-// has ended for Remaining, Err and Unlock, although its monotonic clock shows much time left.
+// has ended for Remaining, Err and Unlock, although the machine's monotonic clock shows much time
+// left.
 func TestSuspendedHolder(t *testing.T) {
 	each(t, "unlocks", bools, func(w *world, unlocks bool) {
 		c := newClock(0, 0)

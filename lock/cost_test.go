@@ -257,9 +257,9 @@ func TestBusyLockKeepsItsParent(t *testing.T) {
 	})
 }
 
-// TestJoinCorrectsItsBelief: a join with a wrong belief about the parent is refused once, and then
-// the client reads the parent. A client that has just unlocked, or has just seen other contenders,
-// believes correctly.
+// TestJoinCorrectsItsBelief: a join with a wrong assumption about the parent is refused once, and
+// then the client reads the parent. A client that has just unlocked, or has just seen other
+// contenders, assumes correctly.
 func TestJoinCorrectsItsBelief(t *testing.T) {
 	remove := func(w *world) {
 		anchored := w.anchored("x")

@@ -16,8 +16,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestForeignParentIsRefusedAndUntouched: if the node at a lock's path is not a parent of this kind
-// of lock, Lock and TryLock return ErrForeign or ErrKind, and do not change it.
+// TestForeignParentIsRefusedAndUntouched: if the node at a lock's path is not a parent of the
+// requested kind of lock, Lock and TryLock return ErrForeign or ErrKind, and do not change the
+// node.
 func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 	for _, tt := range []struct {
 		name, data string
@@ -82,8 +83,8 @@ func TestUnparsableSiblingIsIgnored(t *testing.T) {
 }
 
 // TestForeignContenderIsWaitedFor: clients wait for the entries of zk.Lock, Curator and kazoo, and
-// for damaged or newer entries of Holdfast. They do not change these entries, whatever the data,
-// and read no more often than every 30 s.
+// for damaged or newer entries of Holdfast. They do not change any of these entries, whatever its
+// data, and poll at most every 30 s.
 func TestForeignContenderIsWaitedFor(t *testing.T) {
 	expired := string((&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1}).Encode())
 	for _, tt := range []struct {

@@ -740,8 +740,8 @@ func TestNoEntryIsKeptFromTheNextWaiter(t *testing.T) {
 	})
 }
 
-// TestOnePermitIsKept: a client that unlocks several permits caches one entry. It deletes this
-// entry when another client requests all permits, or when it closes.
+// TestOnePermitIsKept: a client that unlocks several permits caches one entry. The client deletes
+// this entry when another client requests all permits, or when the client itself closes.
 func TestOnePermitIsKept(t *testing.T) {
 	each(t, "closes", bools, func(w *world, closes bool) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
@@ -761,7 +761,8 @@ func TestOnePermitIsKept(t *testing.T) {
 }
 
 // TestKeptEntryIsGivenBack: a client deletes the entry of a cached lease within two thirds of a TTL
-// if any other contender joins, even its own or one of another library, and when the client closes.
+// if another contender joins, of the same client, another client or another library. It also
+// deletes the entry when it closes.
 func TestKeptEntryIsGivenBack(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client){
 		"another client": func(w *world, a *lock.Client) { w.unlock(w.lock(w.dial("b"), "x")) },

@@ -31,8 +31,8 @@ func (w *world) faults(filter func(locktest.Request) bool, f locktest.Fault) {
 }
 
 // fault applies f to the first request that the filter accepts, and replaces earlier interceptions.
-// hit reports whether there was such a request; without one, the test fails. A delayed request must
-// be served as [world.servedInTheEnd] says.
+// hit reports whether there was such a request; without one, the test fails. For a delayed request,
+// see [world.servedInTheEnd].
 func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit func() bool) {
 	var done atomic.Bool
 	w.Cleanup(func() {

@@ -91,7 +91,7 @@ func (s *script) do(what string, names ...string) {
 }
 
 // comeIn checks that the named contenders have entered since the last step and no other waiter has,
-// and that all holders still hold.
+// and that all holds are still valid.
 func (s *script) comeIn(step string, names ...string) {
 	s.Helper()
 	time.Sleep(5 * time.Millisecond) // until grants are recorded

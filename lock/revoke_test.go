@@ -83,7 +83,7 @@ func TestRevoke(t *testing.T) {
 }
 
 // TestRevokeCostsNothingUnlessUsed: without a call of Revoked or Revoke there is no inbox. Once a
-// client has called Revoked, its later holds cost no more than without it.
+// client has called Revoked, its later holds cost no more requests than before.
 func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

@@ -112,8 +112,8 @@ func TestServerCheckIsDenied(t *testing.T) {
 	})
 }
 
-// TestDialEndsDuringTheServersCheck: if its context ends during the check of the server, Dial
-// returns within 200 ms.
+// TestDialEndsDuringTheServersCheck: if the context of Dial ends during the check of the server,
+// Dial returns within 200 ms.
 func TestDialEndsDuringTheServersCheck(t *testing.T) {
 	each(t, "f", []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}}, func(w *world, f locktest.Fault) {
 		w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, f)

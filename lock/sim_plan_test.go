@@ -204,7 +204,7 @@ func (t tally) add(other tally) {
 // rare is an event that occurs about four times in 1,000 histories. It must occur in 5,000.
 const rare = "holds of data that was lost"
 
-// missing returns the events that did not occur in so many histories, and should have.
+// missing returns the events that did not occur in the given number of histories, and should have.
 func (t tally) missing(histories int) []string {
 	return slices.DeleteFunc(slices.Clone(things), func(thing string) bool {
 		return t[thing] > 0 || thing == rare && histories < 5000

@@ -553,7 +553,7 @@ func (s *tickSim) work(label string, killed func() bool, r *rand.Rand) schedule.
 	}
 }
 
-// begin checks a run at its begin.
+// begin checks a run when it begins, and records it.
 func (s *tickSim) begin(turn *schedule.Turn, run *tickRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

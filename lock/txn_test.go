@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// app is a node of the program, below which the transactions write.
+// app is the node below which the transactions write.
 const app = "/app"
 
 // withApp simulates a world in which app exists.
