@@ -83,8 +83,8 @@ func TestUnparsableSiblingIsIgnored(t *testing.T) {
 }
 
 // TestForeignContenderIsWaitedFor: clients wait for the entries of zk.Lock, Curator and kazoo, and
-// for damaged or newer entries of Holdfast. They do not change any of these entries, whatever its
-// data, and poll at most every 30 s.
+// for damaged or newer entries of Holdfast. They do not change these entries, whatever the data,
+// and poll them at most every 30 s.
 func TestForeignContenderIsWaitedFor(t *testing.T) {
 	expired := string((&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1}).Encode())
 	for _, tt := range []struct {

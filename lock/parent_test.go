@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// notAlone returns a's only hold of x, after client b has queued and given up. So a must delete the
-// parent after its unlock.
+// notAlone returns a's only hold of x. Client b has queued and given up meanwhile, so a must delete
+// the parent after its unlock.
 func (w *world) notAlone(a, b *lock.Client) *lock.Hold {
 	w.Helper()
 	h := w.lock(a, "x")

@@ -116,8 +116,8 @@ func (s *sim) noteToken(label string, h held) {
 }
 
 // inWay returns the path of an entry that is ahead of the hold and excludes it, or "" if there is
-// none. If the hold's own entry is missing, it returns a text. It decides by the sequences of the
-// nodes, without the library.
+// none. If the hold's own entry is missing, inWay returns a text. inWay decides by the sequences of
+// the nodes, without the library.
 func (s *sim) inWay(h held) string {
 	path, own := "/locks/"+h.Name(), pathOf(h.Hold)
 	there, room := false, s.capacity()-h.way.weight()

@@ -378,8 +378,8 @@ func TestTxnOverAnOutage(t *testing.T) {
 }
 
 // TestTxnOfHoldThatMoves: a transaction depends on another hold. If another client attaches to that
-// hold's entry before the transaction is sent again, it is not applied. If only the holder has
-// written the entry, it is applied.
+// hold's entry before the transaction is sent again, the transaction is not applied. If only the
+// holder has written the entry, the transaction is applied.
 func TestTxnOfHoldThatMoves(t *testing.T) {
 	const codeBadVersion = -103
 	withApp(t, func(w *world) {
