@@ -38,8 +38,8 @@ func TestGiveUpWhileGrantIsRecorded(t *testing.T) {
 // has ended and before the sender reconnects.
 const outlasts = "applied when the connection has ended"
 
-// lateReplies are faults of a request, by name. Callers give up after 5 ms, before they can know
-// the outcome.
+// lateReplies are the faults of a join, by name. The tests end the caller's context after 5 ms,
+// before the client can know the outcome.
 var lateReplies = map[string]locktest.Fault{
 	"applied late":                          {Delay: time.Second},
 	"replied late":                          {DelayReply: time.Second},
@@ -143,8 +143,8 @@ func (w *world) applyLate(z *zk.Conn, label string) (gone func() bool, late func
 	}
 }
 
-// TestCreateAppliedLate: the create of a client is applied after the client has joined again or
-// given up. The client deletes the late entry when it sees it.
+// TestCreateAppliedLate: if a client's create is applied after the client has joined again or given
+// up, the client deletes the late entry when a waiter or a TryLock finds it.
 func TestCreateAppliedLate(t *testing.T) {
 	each(t, "seen", []string{"by the waiter behind it", "by a later waiter"}, func(w *world, seen string) {
 		a, b, z := w.client("a"), w.client("b"), w.raw("other")
@@ -187,8 +187,8 @@ func TestCreateAppliedLate(t *testing.T) {
 	})
 }
 
-// TestLostCreateIsFoundByTheLatestServer: if the reply to a create is lost and the client
-// reconnects to a member that lags behind, the client finds its entry and holds the lock by it.
+// TestLostCreateIsFoundByTheLatestServer: the reply to a create is lost, and the client reconnects
+// to a member that lags behind. The client holds the lock by the entry that was created first.
 func TestLostCreateIsFoundByTheLatestServer(t *testing.T) {
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {
 		followers := w.followers()

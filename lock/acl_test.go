@@ -74,8 +74,8 @@ func TestACLThatKeepsItsOwnerOut(t *testing.T) {
 	})
 }
 
-// TestRootWithoutCreate: if the root's ACL denies creates, clients can lock existing locks. The
-// lock of a new name returns ErrDenied.
+// TestRootWithoutCreate: if the root's ACL denies creates, a client can use a lock whose node
+// exists. Lock of another name returns ErrDenied.
 func TestRootWithoutCreate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z, a := w.raw("admin"), w.client("a")
@@ -123,7 +123,7 @@ func TestParentWithoutWrite(t *testing.T) {
 	})
 }
 
-// TestDenied: the error says what was denied, and at which node.
+// TestDenied: the error names the denied request and its node.
 func TestDenied(t *testing.T) {
 	type test struct {
 		root  string
@@ -151,8 +151,9 @@ func TestDenied(t *testing.T) {
 	})
 }
 
-// TestEntryAheadWithoutRead: a waiter behind an entry that it may not read logs that, and sends at
-// most 210 requests a minute. It enters after the entry is deleted. TryLock names the entry.
+// TestEntryAheadWithoutRead: a waiter behind an entry that it may not read logs a warning, and
+// sends at most 210 requests a minute. It enters after the entry is deleted. TryLock names the
+// entry.
 func TestEntryAheadWithoutRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", lock.WithDigest("a", "secret")), w.client("b")
@@ -201,7 +202,7 @@ func TestParentWithoutDelete(t *testing.T) {
 }
 
 // TestDeleteDeniedLater: if an operator removes the right to delete, Unlock returns ErrDenied and
-// TryLock ErrHeld. The entry blocks other clients until a client that may delete it does so.
+// TryLock ErrHeld. The entry blocks until a client with that right deletes it.
 func TestDeleteDeniedLater(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("admin")
@@ -232,8 +233,8 @@ func TestDeleteDeniedLater(t *testing.T) {
 	})
 }
 
-// TestTryLockThatMayNotPurge: TryLock that may not delete an expired entry returns ErrDenied, and
-// does not wait.
+// TestTryLockThatMayNotPurge: if the ACL forbids a client to delete an expired entry, its TryLock
+// returns ErrDenied, and does not wait.
 func TestTryLockThatMayNotPurge(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
@@ -251,7 +252,7 @@ func TestTryLockThatMayNotPurge(t *testing.T) {
 }
 
 // TestParentThatCannotBeDeleted: if the ACL denies the deletion of a lock's parent, Unlock
-// succeeds, the parent and its anchor stay, and the client logs that.
+// succeeds, the parent and its anchor stay, and the client logs a warning.
 func TestParentThatCannotBeDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		w.createACL(w.raw("admin"), "/locks", "", zk.WorldACL(zk.PermAll&^zk.PermDelete))

@@ -248,7 +248,7 @@ func TestStaleLeaseOfOneOfAll(t *testing.T) {
 }
 
 // TestLockOfAllInDoubt: the outcome of the joining transaction is unknown, and another client has
-// deleted one of its entries. The client deletes the remaining entries and joins again, with one
+// deleted one of the entries. The client deletes the remaining entries and joins again, with one
 // entry for each lock.
 func TestLockOfAllInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -301,9 +301,9 @@ func TestAllInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsInACircle: workers lock random locks, alone or together, in random orders and by
-// every method. Each call returns within ten minutes, and no lock has two holders. SEED and SEEDS
-// select the histories as in TestSimulation.
+// TestNobodyWaitsInACircle: workers lock random locks, alone or together, in random orders. Some
+// calls barge, try or give up. Each call returns within ten minutes, and no lock has two holders.
+// SEED and SEEDS select the histories as in TestSimulation.
 func TestNobodyWaitsInACircle(t *testing.T) {
 	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 6)
 	if os.Getenv("SEEDS") != "" {
@@ -403,8 +403,8 @@ func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlo
 	}
 }
 
-// TestAllOfManyKeptParents: a client that is wrong about the parents of MaxAll locks locks them
-// within a second. It reads all parents before it sends the transaction again.
+// TestAllOfManyKeptParents: LockAll of MaxAll names takes at most a second, although the client
+// does not know that all parents exist.
 func TestAllOfManyKeptParents(t *testing.T) {
 	link := locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}
 	simulate(t, link, func(w *world) {

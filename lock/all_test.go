@@ -122,8 +122,8 @@ func TestNamesOfAll(t *testing.T) {
 	})
 }
 
-// TestAllAgain: the context of Holds reenters any of their locks. LockAll of one of them together
-// with another lock returns ErrInvalid.
+// TestAllAgain: a call with the context of Holds reenters any of the held locks. LockAll of a held
+// lock together with another one returns ErrInvalid.
 func TestAllAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
@@ -294,9 +294,9 @@ func TestTryLockOfWhatIsFree(t *testing.T) {
 	})
 }
 
-// TestAllTooLarge: MaxAll locks with the longest names and metadata fit into one transaction. With
-// a long ACL too they are refused with ErrInvalid, because the server would end the connection at
-// each attempt.
+// TestAllTooLarge: MaxAll locks with the longest names and metadata fit into one transaction. If
+// the ACL is long too, Lock returns ErrInvalid, because a server would end the connection at each
+// attempt.
 func TestAllTooLarge(t *testing.T) {
 	for _, users := range []int{1, 100} {
 		subtest(t, fmt.Sprint(users, " users"), locktest.Options{}, func(w *world) {

@@ -151,7 +151,7 @@ func (w *world) readBackRefused(label string, h *lock.Hold, code int32) (hit fun
 }
 
 // TestShorteningThatCannotBeReadBack: if the outcome of an Extend to a shorter lease is unknown,
-// the hold ends with the shorter lease, because other clients may judge by it. An Extend to a
+// the hold ends with the shorter lease, because the entry may already have it. An Extend to a
 // longer lease changes nothing before it is acknowledged.
 func TestShorteningThatCannotBeReadBack(t *testing.T) {
 	eachPair(t, "code, fixed", []int32{codeNoAuth, codeQuota}, bools, func(w *world, code int32, fixed bool) {
@@ -193,7 +193,7 @@ func TestRenewalThatCannotBeReadBackAtFirst(t *testing.T) {
 }
 
 // TestReentryInDoubt: after a step of the wall clock the hold may have ended during a suspend. A
-// reentry confirms it by a write, instead of queueing behind the hold itself.
+// reentry confirms the hold by a write, instead of queueing behind it.
 func TestReentryInDoubt(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -213,8 +213,8 @@ func TestReentryInDoubt(t *testing.T) {
 	})
 }
 
-// TestReentryInDoubtThatStays: a reentry into a hold that cannot be confirmed ends with its context
-// or with the hold. A later call queues.
+// TestReentryInDoubtThatStays: a reentry into a hold that cannot be confirmed ends when the hold or
+// the call's context ends. A later call queues.
 func TestReentryInDoubtThatStays(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := newClock(0, 0)
@@ -240,8 +240,8 @@ func TestReentryInDoubtThatStays(t *testing.T) {
 	})
 }
 
-// TestSearchBehindOthers: a client whose create lost its reply finds its entry, although another
-// entry has joined behind it.
+// TestSearchBehindOthers: if the reply to a create is lost, the client finds its entry and enters
+// by that entry, although another client has joined behind.
 func TestSearchBehindOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")

@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// any takes any one of the locks, one of which must be free.
+// any takes the first of the named locks that is free. At least one must be free.
 func (w *world) any(c *lock.Client, names ...string) *lock.Hold {
 	w.Helper()
 	return w.take(c.Any(names).TryLock)
 }
 
-// queueAny waits for any one of the locks in the background, and returns when it is in all queues.
+// queueAny starts a waiter for any one of the locks, and returns when the waiter is in all queues.
 func (w *world) queueAny(ctx context.Context, c *lock.Client, names ...string) <-chan taken {
 	w.Helper()
 	settle()
@@ -43,7 +43,7 @@ func (w *world) queueAny(ctx context.Context, c *lock.Client, names ...string) <
 	return ch
 }
 
-// isOf checks that the hold is valid and of the named lock, and returns it.
+// isOf checks that h is valid and is a hold of the named lock, and returns h.
 func (w *world) isOf(h *lock.Hold, name string) *lock.Hold {
 	w.Helper()
 	equal(w, "name of the hold", h.Name(), name)
@@ -230,7 +230,8 @@ func TestNamesOfAny(t *testing.T) {
 	})
 }
 
-// TestAnyAgain: the context of a hold reenters its lock, although another lock is free.
+// TestAnyAgain: LockAny with the context of a hold reenters the hold's lock, although another lock
+// is free.
 func TestAnyAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
@@ -315,8 +316,8 @@ func TestAnyGivenUpWhenGranted(t *testing.T) {
 	})
 }
 
-// TestAmbiguousAny: if the reply to a join is lost, or to the unlock of a second granted lock, the
-// call returns one hold with one entry, and no node is left in the end.
+// TestAmbiguousAny: if the reply to a join or to the unlock of a second granted lock is lost, the
+// call returns one hold with one entry. Afterwards no node is left.
 func TestAmbiguousAny(t *testing.T) {
 	eachMishap(t, "unlock", bools, func(w *world, unlock bool, i int) {
 		a, b := w.client("a"), w.client("b")
@@ -396,8 +397,8 @@ func TestAnyWaitsBehindTheDead(t *testing.T) {
 	})
 }
 
-// TestAnyQueuesAgain: if one entry of a waiter is deleted, the waiter queues again at the end of
-// this queue, and keeps its place in the other one.
+// TestAnyQueuesAgain: if one entry of a waiter for two locks is deleted, the waiter queues again at
+// the end of that queue, and keeps its place in the other queue.
 func TestAnyQueuesAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
@@ -485,8 +486,8 @@ func TestPoolIsShared(t *testing.T) {
 	}
 }
 
-// TestAnyIsDenied: if one of the locks is denied, the call returns ErrDenied with its name, and
-// leaves no entry at the other lock.
+// TestAnyIsDenied: if one of the locks is denied, the call returns ErrDenied with that lock's name,
+// and leaves no entry at the other lock.
 func TestAnyIsDenied(t *testing.T) {
 	each(t, "while it joins", bools, func(w *world, joining bool) {
 		a, b := w.client("a"), w.client("b")

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestBargingWritesNothingWhileItWaits: while barging callers wait, their client writes nothing.
-// Each of them causes one event, and its error names the holder's entry.
+// TestBargingWritesNothingWhileItWaits: while barging callers wait, their client writes nothing,
+// and each caller has one waiting event. If a caller gives up, its error names the holder's entry.
 func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var o observed
@@ -84,7 +84,8 @@ func TestNoEntryIsKeptFromBarging(t *testing.T) {
 }
 
 // TestBargingForAFixedLease: a barging call for a fixed lease has no entry while it waits, so
-// queued waiters enter first. It also gets a lock that its own client unlocks or caches.
+// queued waiters enter first. The call also gets a lock that its own client unlocks, or whose lease
+// that client caches.
 func TestBargingForAFixedLease(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
@@ -116,7 +117,7 @@ func TestBargingForAFixedLease(t *testing.T) {
 }
 
 // TestBargingTogether: the goroutines of several barging clients hold the lock one at a time, and
-// each gets it once. Those of one client share their reads.
+// each gets it once. The goroutines of one client share their reads.
 func TestBargingTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const clients, each = 4, 25
@@ -158,9 +159,9 @@ func TestBargingTogether(t *testing.T) {
 	})
 }
 
-// TestBargingBesideOthersNodes: a child that is no contender blocks no client. An entry that is
-// damaged or cannot be read blocks. A barging client that waits for it sends at most 60 requests in
-// 10 s.
+// TestBargingBesideOthersNodes: a child that is no contender blocks no client. A damaged or
+// unreadable entry blocks, and a barging client that waits for it sends at most 60 requests in ten
+// seconds.
 func TestBargingBesideOthersNodes(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")

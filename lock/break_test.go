@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestBreak: before the next client enters, the owner of a force-released hold learns by which
-// client and why. If the owner is unreachable, the entry blocks until its lease has ended. Delete
-// does not wait for the owner.
+// TestBreak: before the next client enters, the owner of a force-released hold learns which client
+// released it, and why. If the owner is unreachable, the entry blocks until its lease has ended.
+// Delete does not wait for the owner.
 func TestBreak(t *testing.T) {
 	type result struct {
 		err  []error // error of the hold
@@ -125,9 +125,9 @@ func TestBreakAWaiter(t *testing.T) {
 	})
 }
 
-// TestBreakWhoAttaches: if the entry of an attached waiter is force-released, Attach returns
+// TestBreakOfAttachedWaiter: if the entry of an attached waiter is force-released, Attach returns
 // ErrRemoved, and the entry is deleted.
-func TestBreakWhoAttaches(t *testing.T) {
+func TestBreakOfAttachedWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
@@ -143,8 +143,8 @@ func TestBreakWhoAttaches(t *testing.T) {
 	})
 }
 
-// TestAttachToABrokenEntry: Attach to a force-released entry fails, although the entry still
-// exists.
+// TestAttachToABrokenEntry: Attach to a force-released entry returns ErrRemoved, although the entry
+// still exists.
 func TestAttachToABrokenEntry(t *testing.T) {
 	for _, died := range bools {
 		subtest(t, fmt.Sprintf("died %v", died), locktest.Options{}, func(w *world) {
@@ -168,8 +168,8 @@ func TestAttachToABrokenEntry(t *testing.T) {
 	}
 }
 
-// TestBreakWhoHasAttachedUnawares: an entry is force-released while the reply to its Attach is
-// lost. The attaching client deletes the entry, also if the caller has given up.
+// TestBreakWhoHasAttachedUnawares: the reply to an Attach is lost, and then the entry is
+// force-released. The attaching client deletes the entry, also if the caller has given up.
 func TestBreakWhoHasAttachedUnawares(t *testing.T) {
 	each(t, "given up", bools, func(w *world, givenUp bool) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")

@@ -34,9 +34,9 @@ func TestWallClocksDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestClocksRunWrong: the holder's clock runs slow and the waiter's fast, or the reverse, up to the
-// allowed error. The holder knows of its loss before the waiter enters, and the waiter enters
-// within a second after TTL and grace. The leases are long, so that an error would show.
+// TestClocksRunWrong: the clocks of holder and waiter run slow or fast, up to the allowed error.
+// The holder knows of its loss before the waiter enters, and the waiter enters within a second
+// after TTL and grace. The leases are long, so that an error would show.
 func TestClocksRunWrong(t *testing.T) {
 	for _, ppm := range [][2]int64{{-500, 500}, {-300, 300}, {500, -500}, {300, -300}, {-499, -499}, {499, 499}} {
 		subtest(t, fmt.Sprint("ppm ", ppm), locktest.Options{}, func(w *world) {
@@ -106,7 +106,8 @@ func TestWallClockSetBackMeansNothing(t *testing.T) {
 }
 
 // TestSuspendedHolder: the holder's machine sleeps while another client enters. Afterwards the hold
-// has ended for Remaining, Err and Unlock, although its monotonic clock shows much time left.
+// has ended for Remaining, Err and Unlock, although the machine's monotonic clock shows much time
+// left.
 func TestSuspendedHolder(t *testing.T) {
 	each(t, "unlocks", bools, func(w *world, unlocks bool) {
 		c := newClock(0, 0)

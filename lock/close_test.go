@@ -234,7 +234,7 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 		mustBe(w, a.Close(), nil)
 		w.alive(other)
 		w.unlock(other)
-		// The entries of a expire.
+		// The entries of client a expire.
 		c := w.client("c")
 		w.unlock(w.lock(c, "x"))
 		w.finish(w.lock(c, "y"))
@@ -288,8 +288,8 @@ func TestCloseOfManyHolds(t *testing.T) {
 	})
 }
 
-// TestCloseTellsWhatItLeaves: without a server the client cannot search for the entry of a lost
-// create. Close returns an error, and the entry is left.
+// TestCloseTellsWhatItLeaves: the reply to a create is lost, and without a server the client cannot
+// search for the entry. Close returns an error, and the entry is left.
 func TestCloseTellsWhatItLeaves(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", usual)...)

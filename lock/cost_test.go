@@ -25,7 +25,7 @@ func (w *world) anchored(name string) []string {
 
 // TestFreeLockIsOneRequestEachWay: Lock and Unlock of a free lock are one request each. If the lock
 // was used within the last second, Unlock keeps the parent. The client deletes the parent a second
-// after its last use, unless the policy keeps it.
+// after the last use of the lock, unless the policy keeps the parent.
 func TestFreeLockIsOneRequestEachWay(t *testing.T) {
 	one := map[string]int{"multi": 1}
 	for _, tt := range []struct {
@@ -257,9 +257,9 @@ func TestBusyLockKeepsItsParent(t *testing.T) {
 	})
 }
 
-// TestJoinCorrectsItsBelief: a join with a wrong belief about the parent is refused once, and then
-// the client reads the parent. A client that has just unlocked, or has just seen other contenders,
-// believes correctly.
+// TestJoinCorrectsItsBelief: a join with a wrong assumption about the parent is refused once, and
+// then the client reads the parent. A client that has just unlocked, or has just seen other
+// contenders, assumes correctly.
 func TestJoinCorrectsItsBelief(t *testing.T) {
 	remove := func(w *world) {
 		anchored := w.anchored("x")

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// leaving is a way to hold the lock "x". beside can lock it at the same time, and is nil if the
-// kind is exclusive; behind has to wait.
+// leaving is a way to hold lock "x". enqueue is nil if the way has none. beside locks "x" at the
+// same time, and is nil if the kind is exclusive. behind has to wait.
 type leaving struct {
 	name           string
 	take           func(c *lock.Client) taking
@@ -45,7 +45,7 @@ var (
 	}
 )
 
-// reparsed returns the ticket as another process parses it.
+// reparsed parses the ticket's text, as another process would, and checks that the result is equal.
 func (w *world) reparsed(t lock.Ticket) lock.Ticket {
 	w.Helper()
 	again, err := lock.ParseTicket(t.String())
@@ -54,8 +54,8 @@ func (w *world) reparsed(t lock.Ticket) lock.Ticket {
 }
 
 // TestDetachOfEachKind: a client that cannot share the lock waits while the hold is detached, and
-// while another client has attached to it. The attached hold keeps its entry, kind and czxid, with
-// the next incarnation.
+// while another client has attached to it. The attached hold has the same entry, kind and czxid,
+// and the next incarnation.
 func TestDetachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
 		for _, died := range []bool{false, true} { // died: the owner crashes instead of detaching

@@ -430,9 +430,9 @@ func TestAttachGivenUp(t *testing.T) {
 	})
 }
 
-// TestPutBackWhoseReplyIsLost: a client whose Attach gave up detaches the entry again, and the
-// reply is lost. It does not delete the entry, to which another client has attached meanwhile. So
-// the holder learns from the entry that it is force-released.
+// TestPutBackWhoseReplyIsLost: an Attach gives up, its client detaches the entry again, and the
+// reply is lost. Meanwhile another client attaches. The first client does not delete the entry, so
+// the new holder learns from the entry of a force-release.
 func TestPutBackWhoseReplyIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c, d := w.client("a"), w.client("c"), w.client("d")

@@ -132,7 +132,7 @@ func TestCandidatesThatFlapTogether(t *testing.T) {
 }
 
 // TestLeaderKnowsFirst: a leader that cannot renew its lease learns that it no longer leads before
-// the next candidate leads. From then on observers see the next one only.
+// the next candidate leads. From then on observers see only the next leader.
 func TestLeaderKnowsFirst(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
@@ -173,8 +173,8 @@ func TestLeaderDeadForLong(t *testing.T) {
 	})
 }
 
-// TestLeaderThroughChangesOfZooKeepersLeader: if the ensemble elects leaders with other clocks, the
-// elected leader stays valid, clients see it, and the next candidate waits.
+// TestLeaderThroughChangesOfZooKeepersLeader: if the ensemble changes to leaders with other clocks,
+// the holder of the election stays valid, observers see it, and the next candidate waits.
 func TestLeaderThroughChangesOfZooKeepersLeader(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, b, observer := w.dial("a"), w.dial("b"), w.dial("observer")

@@ -172,7 +172,7 @@ func TestWatchesOfObservers(t *testing.T) {
 }
 
 // TestObserverOfDeadLeader: a dead leader is shown until its lease and the grace are over, and then
-// no longer, although no client purges it.
+// no longer, although no client purges its entry.
 func TestObserverOfDeadLeader(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")

@@ -84,8 +84,8 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// TestHigherCandidateDies: if the candidates of higher priorities have crashed, another candidate
-// leads at once if their leases have expired, or else after they have expired. All candidates
+// TestHigherCandidateDies: the candidates of higher priorities have crashed. If their leases have
+// expired, another candidate leads at once, and otherwise after they have expired. All candidates
 // together need at most 40 transactions.
 func TestHigherCandidateDies(t *testing.T) {
 	each(t, "before", []time.Duration{0, ttl + grace + time.Second}, func(w *world, before time.Duration) { // from the crash to the resignation
@@ -236,10 +236,10 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 	}
 }
 
-// TestGivingWayFails: whichever of the first eight requests of a yielding candidate is refused,
-// lost or not answered, the candidate of the higher priority leads next, and then the one that
-// yielded.
-func TestGivingWayFails(t *testing.T) {
+// TestFaultsWhileYielding: whichever of the first eight requests of a yielding candidate is
+// refused, lost or not answered, the candidate of the higher priority leads next, and then the
+// yielding one leads.
+func TestFaultsWhileYielding(t *testing.T) {
 	for nth := range 8 {
 		forEachMishap(t, func(w *world, mishap int) {
 			leader, waiting := w.candidates("1a", "2b")

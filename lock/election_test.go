@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// campaign starts a client's Campaign with a value, and returns when it is in the queue. The
-// outcome has the hold of the leadership.
+// campaign starts a Campaign of the client with the value, and returns when the candidate is in the
+// queue. The outcome has the hold of the leadership.
 func (w *world) campaign(ctx context.Context, c *lock.Client, value string, opts ...lock.LockOption) <-chan taken {
 	w.Helper()
 	settle()
@@ -45,7 +45,8 @@ func (w *world) leader(c *lock.Client) string {
 
 func valueOf(h *lock.Hold) string { return h.Metadata()[znode.ValueKey] }
 
-// leads checks that a candidate was elected, and that all clients see it.
+// leads checks that the candidate with the value was elected, and that the clients see it as the
+// leader. It returns the hold.
 func (w *world) leads(ch <-chan taken, value string, clients ...*lock.Client) *lock.Hold {
 	w.Helper()
 	h := w.expect(ch).hold

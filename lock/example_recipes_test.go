@@ -140,7 +140,7 @@ func ExampleWithPriority() {
 	// another spare
 }
 
-// await waits until there are n candidates.
+// await waits until there are at least n candidates.
 func await(ctx context.Context, locks *lock.Client, n int) {
 	for {
 		candidates := must(locks.Election("scheduler").Candidates(ctx))

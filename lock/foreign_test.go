@@ -16,8 +16,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestForeignParentIsRefusedAndUntouched: if the node at a lock's path is not a parent of this kind
-// of lock, Lock and TryLock return ErrForeign or ErrKind, and do not change it.
+// TestForeignParentIsRefusedAndUntouched: if the node at a lock's path is not a parent of the
+// requested kind of lock, Lock and TryLock return ErrForeign or ErrKind, and do not change the
+// node.
 func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 	for _, tt := range []struct {
 		name, data string
@@ -83,7 +84,7 @@ func TestUnparsableSiblingIsIgnored(t *testing.T) {
 
 // TestForeignContenderIsWaitedFor: clients wait for the entries of zk.Lock, Curator and kazoo, and
 // for damaged or newer entries of Holdfast. They do not change these entries, whatever the data,
-// and read no more often than every 30 s.
+// and poll them at most every 30 s.
 func TestForeignContenderIsWaitedFor(t *testing.T) {
 	expired := string((&znode.Record{Owner: "o", TTL: 1, ExpiresAt: 1}).Encode())
 	for _, tt := range []struct {
@@ -188,8 +189,8 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 
 // TestDeadHolderBeforeAForeignEntry: a Holdfast waiter behind foreign entries purges a dead
 // Holdfast entry ahead of them, because other libraries do not. It still waits for the foreign
-// entries. In some cases a waiter between the dead entry and the foreign ones leaves before it
-// purges.
+// entries. In two of the cases a waiter between the dead entry and the foreign ones leaves before
+// it purges.
 func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 	each(t, "waiter between with a TTL of", []time.Duration{0, ttl, 10 * ttl}, func(w *world, between time.Duration) {
 		z := w.raw("other")
@@ -358,7 +359,7 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 		w.until("their session has ended", func() bool { return len(w.entries("x")) == 1 })
 		h := w.await(waiting).hold
 
-		// The other client's requests when it unlocks and locks again.
+		// The Curator client unlocks, and queues again.
 		mustBe(t, theirs.Delete(node, -1), zk.ErrNoNode)
 		again := w.create(theirs, "/locks/x/_c_4567-lock-", "", zk.FlagEphemeral|zk.FlagSequence)
 		time.Sleep(2 * ttl)

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// busy locks and unlocks 50 times, so that the client has seen more transactions than servers that
-// lose their data.
+// busy locks and unlocks 50 times, so that the client has seen more transactions than the servers
+// have after they lose their data.
 func (w *world) busy(c *lock.Client) {
 	w.Helper()
 	for range 50 {
@@ -26,8 +26,8 @@ func (w *world) busy(c *lock.Client) {
 }
 
 // TestServerThatLostItsData: servers that have lost their data refuse a client that has seen more
-// transactions. Check returns an error that says so, and the client starts a new session after the
-// session timeout. Holds whose entries are gone end.
+// transactions. Check returns ErrUnavailable, with the lost data among the possible causes. The
+// client starts a new session after the session timeout. Holds whose entries are gone end.
 func TestServerThatLostItsData(t *testing.T) {
 	for _, members := range []int{1, 3} {
 		subtest(t, fmt.Sprint("members ", members), locktest.Options{Members: members}, func(w *world) {
@@ -148,8 +148,9 @@ func TestDataLostBehindASessionThatEnded(t *testing.T) {
 	})
 }
 
-// TestLeaderAfterDataLostUnseen: the servers have lost their data, and have made more transactions
-// since than before. So they accept the client. An observer still sees the new leader.
+// TestLeaderAfterDataLostUnseen: the servers have lost their data, and then made more transactions
+// than before. So they accept an observer that was connected before. The observer sees the new
+// leader.
 func TestLeaderAfterDataLostUnseen(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		busy := func(label string) {

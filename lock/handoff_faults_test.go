@@ -202,8 +202,8 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 	})
 }
 
-// TestListenersOfEndedEntriesAreForgotten: a client forgets entries whose holds called Revoked,
-// also if they end in place of a handoff, or at the grant.
+// TestListenersOfEndedEntriesAreForgotten: a client forgets ended entries for whose holds Revoked
+// was called, also if an entry ends instead of being handed off, or at the grant.
 func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	forgotten := func(w *world, a *lock.Client, most int) {
 		for range 2 { // a later end removes the records of old ones
@@ -373,8 +373,8 @@ func TestExchangeGivenUp(t *testing.T) {
 	})
 }
 
-// TestLostEntryWithLocalWaiters: if a hold with a local waiter is lost, the waiter enters within 20
-// ms after the hold has ended.
+// TestLostEntryWithLocalWaiters: if a hold with a local waiter is lost, the waiter enters at most
+// 20 ms after the hold has ended.
 func TestLostEntryWithLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("other")

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// The goroutines of one client with equal requests share one entry in the lock's queue, see package
+// The goroutines of one client with equal requests share one entry in the lock's queue; see package
 // place. The tests of this file check that with the default window.
 
 // TestHandoffCostsNothing: the next waiter of the same client gets the entry without a request, in
@@ -194,8 +194,9 @@ func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 	}
 }
 
-// TestWaiterGivesUp: if a waiter gives up, the client sends no request, and its other goroutines
-// keep their place, even if their entry was created for that waiter.
+// TestWaiterGivesUp: if one of several local waiters gives up, the client sends no request, and the
+// other waiters keep their place, even if the entry was created for the one that gave up. If the
+// last one gives up, the entry is deleted.
 func TestWaiterGivesUp(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b", riding(0))
@@ -286,8 +287,8 @@ var ends = map[string]func(*world, *lock.Hold){
 }
 
 // TestNoHandoffAfterOtherEnds: after a hold that ends without a handoff, local waiters enter by
-// another entry. It has joined while the hold lasted, behind clients that joined before the local
-// waiters, and ahead of clients that joined a second later.
+// another entry. The client created that entry while the hold lasted, behind clients that joined
+// before the local waiters, and ahead of clients that joined a second later.
 func TestNoHandoffAfterOtherEnds(t *testing.T) {
 	for name, end := range ends {
 		each(t, name+", others", bools, func(w *world, others bool) {
@@ -482,8 +483,8 @@ func TestReadersShareAnEntry(t *testing.T) {
 	})
 }
 
-// TestReadersWaitTogether: readers of one client that wait for a writer share an entry. If it is
-// lost, each of them learns of it.
+// TestReadersWaitTogether: readers of one client that wait for a writer share an entry. If the
+// entry is lost, each reader's hold ends.
 func TestReadersWaitTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")
@@ -739,8 +740,8 @@ func TestNoEntryIsKeptFromTheNextWaiter(t *testing.T) {
 	})
 }
 
-// TestOnePermitIsKept: a client that unlocks several permits caches one entry. It deletes this
-// entry when another client requests all permits, or when it closes.
+// TestOnePermitIsKept: a client that unlocks several permits caches one entry. The client deletes
+// this entry when another client requests all permits, or when the client itself closes.
 func TestOnePermitIsKept(t *testing.T) {
 	each(t, "closes", bools, func(w *world, closes bool) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
@@ -760,7 +761,8 @@ func TestOnePermitIsKept(t *testing.T) {
 }
 
 // TestKeptEntryIsGivenBack: a client deletes the entry of a cached lease within two thirds of a TTL
-// if another contender joins, of any library and any client, and when the client closes.
+// if another contender joins, of the same client, another client or another library. It also
+// deletes the entry when it closes.
 func TestKeptEntryIsGivenBack(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client){
 		"another client": func(w *world, a *lock.Client) { w.unlock(w.lock(w.dial("b"), "x")) },

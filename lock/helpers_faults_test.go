@@ -31,8 +31,8 @@ func (w *world) faults(filter func(locktest.Request) bool, f locktest.Fault) {
 }
 
 // fault applies f to the first request that the filter accepts, and replaces earlier interceptions.
-// hit reports whether there was such a request; without one, the test fails. A delayed request must
-// be served as [world.servedInTheEnd] says.
+// hit reports whether there was such a request; without one, the test fails. For a delayed request,
+// see [world.servedInTheEnd].
 func (w *world) fault(filter func(locktest.Request) bool, f locktest.Fault) (hit func() bool) {
 	var done atomic.Bool
 	w.Cleanup(func() {
@@ -93,8 +93,7 @@ func (w *world) cutOff(label string) bool {
 	return w.Partition(label) == nil
 }
 
-// kill partitions the client from all servers, so that other clients see it as dead. Heal ends
-// that.
+// kill partitions the client from all servers until Heal is called. To other clients it looks dead.
 func (w *world) kill(label string) {
 	w.Helper()
 	w.ok(w.Partition(label))
@@ -250,7 +249,7 @@ func (w *world) detour(label string, p *impostor) (dialer lock.Option, astray *a
 	}), astray
 }
 
-// clock has a machine's clocks, with a rate error in millionths.
+// clock simulates the clocks of a machine, with a rate error in millionths.
 type clock struct {
 	ppm int64
 
@@ -406,8 +405,8 @@ func (w *world) borrow(label string, opts ...lock.Option) *lock.Client {
 }
 
 // lagging returns a filter for the client's requests to a server that lags behind. With local
-// sessions (localSessionsEnabled), each session after the first one may begin on such a server. It
-// has caught up after a sync, or after a write later than 300 ms.
+// sessions (localSessionsEnabled), each session after the first one may begin on such a server. The
+// server has caught up after a sync, or after a write that comes more than 300 ms into the session.
 func lagging(label string, c *lock.Client) func(locktest.Request) bool {
 	first := c.Session()
 	last, caughtUp := first, first

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// taking is a way to take a lock.
+// taking is a call that takes a lock, such as [lock.Mutex.Lock].
 type taking func(context.Context) (*lock.Hold, error)
 
 // take takes a lock. An error ends the test.
@@ -120,7 +120,7 @@ func (w *world) handOver(h *lock.Hold, queue ...<-chan taken) {
 	w.empty()
 }
 
-// pass unlocks a hold, and returns the hold of the waiter, which must have entered by then.
+// pass unlocks a hold, and returns the hold of the next waiter, which must have entered by now.
 func (w *world) pass(h *lock.Hold, ch <-chan taken) *lock.Hold {
 	w.Helper()
 	w.unlock(h)
@@ -165,7 +165,7 @@ func (w *world) unlockAll(hs *lock.Holds) {
 // takenAll is the outcome of a call for several locks.
 type takenAll = outcome[*lock.Holds]
 
-// queueAll waits for locks in the background, and returns when it is in all queues.
+// queueAll starts a waiter for all of the locks, and returns when the waiter is in all queues.
 func (w *world) queueAll(ctx context.Context, c *lock.Client, names ...string) <-chan takenAll {
 	w.Helper()
 	settle()

@@ -294,7 +294,8 @@ func hasCome[T any](w *world, ch <-chan T) (got T) {
 	return got
 }
 
-// hasNotCome checks that there is no value yet. A value ends the test, which may wait for it later.
+// hasNotCome checks that there is no value yet. A value ends the test, because the test may wait
+// for it later.
 func hasNotCome[T any](w *world, ch <-chan T) {
 	w.Helper()
 	settle()

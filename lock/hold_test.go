@@ -130,8 +130,8 @@ func TestHoldsNeedNoGoroutines(t *testing.T) {
 	})
 }
 
-// TestZeroLocks: every method of the zero value of a lock returns ErrInvalid, and the error says
-// that the lock must come from a client.
+// TestZeroLocks: a call of a zero Mutex, RWMutex or Semaphore returns ErrInvalid, and the error
+// says that the lock must come from a client.
 func TestZeroLocks(t *testing.T) {
 	for what, err := range map[string]error{
 		"Lock": second(new(lock.Mutex).Lock(t.Context())), "TryLock": second(new(lock.Mutex).TryLock(t.Context())),
@@ -377,8 +377,8 @@ func TestUnlockOutlivesItsContext(t *testing.T) {
 	})
 }
 
-// TestUnlockThatIsNotConfirmed: if no server confirms an Unlock in time, the error says so, and the
-// client deletes the entry later.
+// TestUnlockThatIsNotConfirmed: if no server confirms an Unlock in time, Unlock returns
+// ErrUnavailable, and the client deletes the entry later.
 func TestUnlockThatIsNotConfirmed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithUnlockTimeout(2*time.Second))

@@ -28,7 +28,7 @@ func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.No
 }
 
 // TestParentMadeAgain: another program recreates a lock's parent with the version that a client
-// believes in. The client refuses a foreign node, adopts an empty one, and deletes the node only if
+// remembers. The client refuses a foreign node, adopts an empty one, and deletes the node only if
 // clients of Holdfast created it.
 func TestParentMadeAgain(t *testing.T) {
 	for _, known := range []struct {

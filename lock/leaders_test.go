@@ -19,9 +19,8 @@ var offs = []time.Duration{-time.Hour, -90 * time.Second, 90 * time.Second, time
 const (
 	election = 500 * time.Millisecond // time without a leader
 
-	// The longest time for which a dead holder may block from the last known start of its lease: it
-	// includes a third of the TTL for a judge without a session meanwhile, and the time of an
-	// election and a connection.
+	// blocked is the longest time for which a dead holder may block. It includes a third of the TTL
+	// for a waiter that had no session meanwhile, and the time of elections and of a connection.
 	blocked = ttl + grace + ttl/3 + 2*election + 2*time.Second
 )
 
@@ -32,8 +31,8 @@ func forEachOff(t *testing.T, f func(w *world, off time.Duration)) {
 	}
 }
 
-// elect makes a member the leader whose clock is ahead by clock, and brings the old leader back as
-// a follower.
+// elect replaces the leader by a member whose clock is ahead by clock. The old leader returns as a
+// follower.
 func (w *world) elect(clock time.Duration) {
 	w.Helper()
 	old := w.Leader()
@@ -46,7 +45,7 @@ func (w *world) elect(clock time.Duration) {
 }
 
 // TestEntriesGetTheStampOfANewLeader: within a second of an election all live entries are written
-// under the new leader, although none is due.
+// under the new leader, although no renewal is due.
 func TestEntriesGetTheStampOfANewLeader(t *testing.T) {
 	forEachOff(t, func(w *world, off time.Duration) {
 		a, b := w.dial("a"), w.dial("b")
@@ -154,7 +153,7 @@ func TestHolderThatDiedBeforeAnElection(t *testing.T) {
 }
 
 // TestElectionsFasterThanALease: if no leader of the ensemble leads for as long as a lease and the
-// grace, a waiter purges a dead holder by its own clock, and no live one.
+// grace, a waiter decides by its own clock. It purges a dead holder, and no live one.
 func TestElectionsFasterThanALease(t *testing.T) {
 	for _, barges := range bools {
 		t.Run(fmt.Sprint("barges ", barges), func(t *testing.T) {
@@ -225,7 +224,7 @@ func TestLeaderSteppedWhileItLeads(t *testing.T) {
 }
 
 // TestSmallStepsOfTheLeader: each step is less than the grace, but their sum is much more. A live
-// holder keeps the lock. The hold of a dead one has ended before the next one enters.
+// holder keeps the lock. The hold of a dead holder ends before the next client enters.
 func TestSmallStepsOfTheLeader(t *testing.T) {
 	steps := []time.Duration{-900 * time.Millisecond, -400 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond}
 	eachPair(t, "step", steps, []time.Duration{50 * time.Millisecond, ttl/2 + 100*time.Millisecond}, func(w *world, step, pause time.Duration) {
@@ -252,7 +251,7 @@ func TestSmallStepsOfTheLeader(t *testing.T) {
 }
 
 // TestChangeOfLeaders: the new leader's clock differs by less than the grace. No holder loses its
-// lock, and the displacement is counted.
+// lock, and the client counts a displacement of the clock.
 func TestChangeOfLeaders(t *testing.T) {
 	for _, off := range []time.Duration{-900 * time.Millisecond, 0, 900 * time.Millisecond} {
 		subtest(t, fmt.Sprint("off ", off), locktest.Options{Members: 3, ElectionTime: 500 * time.Millisecond}, func(w *world) {

@@ -119,7 +119,7 @@ func TestExtend(t *testing.T) {
 }
 
 // TestShorteningCountsFromTheSend: a holder that requests a shorter lease, and gets no reply, uses
-// the shorter one.
+// the shorter lease.
 func TestShorteningCountsFromTheSend(t *testing.T) {
 	each(t, "fault", []locktest.Fault{{Drop: locktest.AfterApply}, {Drop: locktest.BeforeApply}, {DelayReply: time.Hour}, {Delay: time.Hour}}, func(w *world, fault locktest.Fault) {
 		a, b := w.dial("a"), w.dial("b")

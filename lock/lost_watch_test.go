@@ -74,7 +74,8 @@ func forEachLoss(t *testing.T, f func(w *losing)) {
 }
 
 // TestCachedLeaseIsGivenUpWithoutWatch: if the watch of a cached lease is lost, another client
-// still gets the lock in time, and so does a goroutine of the same client that requests another TTL.
+// still gets the lock in time, and so does a goroutine of the same client that requests another
+// TTL.
 func TestCachedLeaseIsGivenUpWithoutWatch(t *testing.T) {
 	for _, same := range bools {
 		t.Run(fmt.Sprintf("same client %v", same), func(t *testing.T) {
@@ -163,8 +164,9 @@ func TestLocalHandoffsEndWithoutWatch(t *testing.T) {
 	})
 }
 
-// TestWaiterBehindForeignEntryWithoutWatch: a waiter behind an entry of another library notices its
-// deletion in time, although the watch is lost. Such an entry has no lease that could end.
+// TestWaiterBehindForeignEntryWithoutWatch: a waiter behind an entry of another library enters in
+// time after the entry is deleted, although the watch is lost. The entry has no lease that could
+// end.
 func TestWaiterBehindForeignEntryWithoutWatch(t *testing.T) {
 	for how, opts := range map[string][]lock.LockOption{"queues": nil, "barges": {lock.WithBarging()}} {
 		t.Run(how, func(t *testing.T) {

@@ -48,7 +48,7 @@ func (w *world) diary(o *observed, want string) {
 }
 
 // TestObserverOfLocalWaiters: each local waiter has its own event when it begins to wait, and when
-// it gives up or enters. Each handoff is a hold of its own.
+// it gives up or enters. Each handoff begins a hold of its own.
 func TestObserverOfLocalWaiters(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -118,8 +118,8 @@ func TestObserverOfBargers(t *testing.T) {
 	})
 }
 
-// TestObserverOfReadersTogether: each reader with a shared entry has its own hold, and its own
-// events when it acquires, releases, comes at risk and loses it.
+// TestObserverOfReadersTogether: readers that share an entry have a hold each. Each hold has its
+// own acquired, released, at-risk and lost events.
 func TestObserverOfReadersTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)

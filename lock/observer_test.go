@@ -266,7 +266,7 @@ func (w *world) warned(h *lock.Hold) time.Duration {
 }
 
 // TestHoldAtRisk: if renewals fail, each handle of the hold is at risk when half of the lease is
-// left. After a successful renewal the hold is safe, and can come at risk again.
+// left. After a successful renewal the hold is safe, and can become at risk again.
 func TestHoldAtRisk(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		seen := new(observed)
@@ -344,7 +344,7 @@ func TestAtRiskOfMaxHold(t *testing.T) {
 	})
 }
 
-// TestCheck: Check also covers waits, and fails for a closed or zero client.
+// TestCheck: Check also covers waits, but not cached leases. It fails for a closed client.
 func TestCheck(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -261,8 +261,8 @@ func TestShortTTLIsWarnedOf(t *testing.T) {
 	})
 }
 
-// TestSameRefusal: if the name or an option of a lock is bad, a call returns this error, whatever
-// else is wrong with the call.
+// TestSameRefusal: if the name or an option of a lock is bad, a call returns the error of Validate,
+// whatever else is wrong with the call.
 func TestSameRefusal(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")

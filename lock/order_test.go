@@ -1,4 +1,5 @@
-// The order in which contenders of each kind hold a lock: scripts of joins, holds, unlocks and waits given up.
+// The order in which contenders of each kind hold a lock: scripts of joins, holds, unlocks and
+// waits given up.
 
 package lock_test
 
@@ -51,7 +52,7 @@ func (s *script) way(name string) (take, try taking) {
 	}
 }
 
-// do performs an action for the contenders.
+// do performs an action for each of the named contenders. For "pass", names[0] is the time to wait.
 func (s *script) do(what string, names ...string) {
 	s.Helper()
 	if what == "pass" {
@@ -90,7 +91,7 @@ func (s *script) do(what string, names ...string) {
 }
 
 // comeIn checks that the named contenders have entered since the last step and no other waiter has,
-// and that all holders still hold.
+// and that all holds are still valid.
 func (s *script) comeIn(step string, names ...string) {
 	s.Helper()
 	time.Sleep(5 * time.Millisecond) // until grants are recorded

@@ -31,7 +31,7 @@ func (w *world) warnings() (all []map[string]any) {
 	return all
 }
 
-// TestOutageIsLoggedOnce: there is one line when the outage begins, one when the first hold comes
+// TestOutageIsLoggedOnce: there is one line when the outage begins, one when the first hold becomes
 // at risk, and one at the end with the number of holds at risk, however many holds there are.
 func TestOutageIsLoggedOnce(t *testing.T) {
 	for _, own := range []bool{true, false} {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// notAlone returns a's only hold at x. Client b has queued and given up, so a must delete the
-// parent after its unlock.
+// notAlone returns a's only hold of x. Client b has queued and given up meanwhile, so a must delete
+// the parent after its unlock.
 func (w *world) notAlone(a, b *lock.Client) *lock.Hold {
 	w.Helper()
 	h := w.lock(a, "x")
@@ -218,8 +218,8 @@ func TestTidyBesideAUsedParent(t *testing.T) {
 	})
 }
 
-// TestTidyOfAUsedLock: a client deletes the parent after its last use, although it has read the
-// lock for an observer meanwhile.
+// TestTidyOfAUsedLock: a client deletes the parent after the last use of the lock, although the
+// client has read the lock for an observer meanwhile.
 func TestTidyOfAUsedLock(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -244,7 +244,7 @@ func tidies(r locktest.Request, name string) bool {
 	return r.Op == "multi" && slices.Contains(r.Paths, "/locks/"+name) && touches(r, "/locks/"+name+"/anchor-") && !touches(r, "-lock-")
 }
 
-// twice locks and unlocks each lock twice, after which its parent stays for a second.
+// twice locks and unlocks each lock twice. After that the lock's parent stays for a second.
 func (w *world) twice(c *lock.Client, names ...string) {
 	w.Helper()
 	for range 2 {

@@ -1,5 +1,5 @@
-// Every call ends with its context, also with one that ended before, and with Close, whatever the
-// state of the server.
+// A call ends when its context ends or its client closes, whatever the state of the server. A call
+// with an ended context fails.
 
 package lock_test
 
@@ -49,8 +49,9 @@ func outages() []outage {
 	return all
 }
 
-// TestCallsEndWithTheirContexts: every call ends with its context, whatever the state of the
-// server. A bad peer in its place affects only the connection, so two calls suffice for that.
+// TestCallsEndWithTheirContexts: each of patientCalls ends with its context, whatever the state of
+// the server. Most bad peers are tested with two calls only, because a bad peer affects only the
+// connection.
 func TestCallsEndWithTheirContexts(t *testing.T) {
 	for i, out := range outages() {
 		for what, call := range patientCalls {
@@ -89,7 +90,8 @@ func left(w *world, c *lock.Client) lock.Ticket {
 	return ticket
 }
 
-// patientCalls are all calls with a context, for a client that holds "x" and has a ticket.
+// patientCalls are calls with a context, by name. The client holds "x" with the hold h, and has a
+// ticket.
 var patientCalls = map[string]call{
 	"Lock":                  on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").Lock(ctx)) }),
 	"Lock of a held one":    on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("x").Lock(ctx)) }),
@@ -201,7 +203,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 }
 
 // TestReconnectToBadPeer: another program listens at the server's address for a while. Afterwards
-// an Extend returns within a TTL; and if the client closes meanwhile, Close returns in time.
+// an Extend returns within a TTL. If the client closes meanwhile, Close returns in time.
 func TestReconnectToBadPeer(t *testing.T) {
 	for _, peer := range badPeers {
 		for _, closes := range []bool{false, true} {
@@ -229,8 +231,8 @@ func TestReconnectToBadPeer(t *testing.T) {
 	}
 }
 
-// TestEndedContext: a call with an ended context fails, even if it needs no request, as for a lock
-// that the context holds. The error has the context's cause, and the server gets no request.
+// TestEndedContext: a call with an ended context fails, even a reentry, which needs no request. The
+// error has the context's cause, and the server gets no request.
 func TestEndedContext(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

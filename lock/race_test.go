@@ -150,8 +150,8 @@ func TestTryLockThatComesLate(t *testing.T) {
 	})
 }
 
-// TestUnlockOfWhatIsGone: if a hold's entry was deleted or overwritten, the error of Unlock says
-// which, and Unlock does not change the entry.
+// TestUnlockOfWhatIsGone: if a hold's entry was deleted or overwritten, Unlock returns ErrRemoved
+// or ErrTaken, and does not change the entry.
 func TestUnlockOfWhatIsGone(t *testing.T) {
 	each(t, "kept", bools, func(w *world, kept bool) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: kept}))
@@ -172,10 +172,10 @@ func TestUnlockOfWhatIsGone(t *testing.T) {
 	})
 }
 
-// TestLateDeleteHitsNoStranger: a holder returns after its lock was purged, deleted and recreated,
-// and another entry has the same sequence as its own. The holder's late delete does not hit this
-// entry.
-func TestLateDeleteHitsNoStranger(t *testing.T) {
+// TestLateDeleteHitsNoOtherEntry: a holder reconnects after its entry was purged and its lock was
+// deleted and recreated. Another client's entry has the same sequence. The holder's late delete
+// does not delete that entry.
+func TestLateDeleteHitsNoOtherEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		old := w.lock(a, "x")
@@ -245,8 +245,8 @@ func TestGivenUpWhileItIsLookedFor(t *testing.T) {
 	})
 }
 
-// TestServerRefuses: Lock and Unlock return the code of a server that refuses for a reason that no
-// retry changes.
+// TestServerRefuses: if a server refuses a request of Lock or Unlock, for example because of a
+// quota, the call's error has the server's code.
 func TestServerRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -265,8 +265,8 @@ func TestServerRefuses(t *testing.T) {
 	})
 }
 
-// TestStraysAreForgotten: a client forgets an orphaned create within 61 minutes.
-func TestStraysAreForgotten(t *testing.T) {
+// TestOrphansAreForgotten: a client forgets an orphaned create within 61 minutes.
+func TestOrphansAreForgotten(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		minute := lock.WithPolicies(policies{TTL: time.Minute, Grace: grace})
 		a, z := w.dial("a", minute), w.raw("other")

@@ -237,8 +237,8 @@ func TestGrantIsRecorded(t *testing.T) {
 	})
 }
 
-// TestRenewalsOfLongTTLs: after a renewal of a lease with a TTL of an hour up to MaxTime, no other
-// one follows at once.
+// TestRenewalsOfLongTTLs: after a renewal of a lease with a TTL of an hour up to MaxTime, no second
+// renewal follows at once.
 func TestRenewalsOfLongTTLs(t *testing.T) {
 	each(t, "ttl", []time.Duration{time.Hour, 10 * time.Hour, 24 * time.Hour, lock.MaxTime}, func(w *world, ttl time.Duration) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace}))

@@ -83,7 +83,7 @@ func TestRevoke(t *testing.T) {
 }
 
 // TestRevokeCostsNothingUnlessUsed: without a call of Revoked or Revoke there is no inbox. Once a
-// client has called Revoked, its later holds cost no more than without it.
+// client has called Revoked, its later holds cost no more requests than before.
 func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -107,9 +107,9 @@ func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	})
 }
 
-// TestRevokeBeforeAnybodyListens: a holder that first calls Revoked after several requests receives
-// the last one.
-func TestRevokeBeforeAnybodyListens(t *testing.T) {
+// TestRevokeBeforeRevokedIsCalled: a holder that first calls Revoked after several requests
+// receives the last one.
+func TestRevokeBeforeRevokedIsCalled(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		h, other := w.lock(a, "x"), w.lock(a, "y")
@@ -255,8 +255,8 @@ func TestRevokeRefuses(t *testing.T) {
 	})
 }
 
-// TestRevokeDenied: if an ACL forbids reading the inbox, the client logs that once a minute and
-// retries no more often, however many holds call Revoked.
+// TestRevokeDenied: if an ACL forbids reading the inbox, the client logs a warning at most once a
+// minute and retries no more often, however many holds call Revoked.
 func TestRevokeDenied(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
@@ -458,8 +458,8 @@ func TestRevokeThatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// TestRevokeOfWhatIsHandedOn: a client that attaches to an entry receives the request that was made
-// before it attached.
+// TestRevokeOfWhatIsHandedOn: a client that attaches to an entry receives a request that was made
+// before. After another Detach and Attach, the next client receives it too.
 func TestRevokeOfWhatIsHandedOn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -571,7 +571,8 @@ func TestRevokeOnASharedConnection(t *testing.T) {
 }
 
 // TestRevocationsThatAreNotUnderstood: request nodes with data that a client does not understand
-// are neither delivered nor deleted, and each node of a hold is logged once. Revoke replaces them.
+// are neither delivered nor deleted. The client logs each such node of its hold once. Revoke
+// replaces such a node.
 func TestRevocationsThatAreNotUnderstood(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")

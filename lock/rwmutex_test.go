@@ -183,8 +183,8 @@ func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeDowngraded: Downgrade of a mutex, of an ended hold, or of a hold with another
-// handle returns an error that says why.
+// TestWhatCannotBeDowngraded: Downgrade of a mutex, or of a hold with another handle, returns
+// ErrInvalid with the reason. Downgrade of an ended hold returns ErrUnlocked.
 func TestWhatCannotBeDowngraded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a")
@@ -209,8 +209,8 @@ func TestWhatCannotBeDowngraded(t *testing.T) {
 	})
 }
 
-// TestReadersAndWritersReenter: the context of a valid hold reenters, but a reader's context cannot
-// write.
+// TestReadersAndWritersReenter: a call with the context of a valid hold reenters the lock. With a
+// reader's context, a call to write returns ErrUpgrade.
 func TestReadersAndWritersReenter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a", riding(0))
@@ -271,8 +271,8 @@ func TestRWMutexDo(t *testing.T) {
 }
 
 // TestReadersCost: RLock and Unlock of a free lock cost one transaction each. The last reader's
-// unlock costs a waiting writer one list, and earlier ones nothing. Readers that wait for a writer
-// enter without a list, however many there are.
+// unlock costs a waiting writer one list, and earlier unlocks cost it nothing. Readers that wait
+// for a writer enter without a list, however many there are.
 func TestReadersCost(t *testing.T) {
 	subtest(t, "a few", locktest.Options{}, func(w *world) {
 		a, b, c := w.rw("a"), w.rw("b"), w.rw("c")
@@ -322,8 +322,8 @@ func TestReadersCost(t *testing.T) {
 }
 
 // TestReadWriteLockOfCurator: Holdfast waits for Curator's entries, and names its own so that
-// Curator waits for them. A Curator writer that continues as a reader, by an entry in the place of
-// its first one, lets no Holdfast writer in.
+// Curator waits for them. A Curator writer becomes a reader by a second entry with the sequence of
+// its first one. No Holdfast writer enters before both are deleted.
 func TestReadWriteLockOfCurator(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("curator")
@@ -372,8 +372,8 @@ func TestKindsDoNotMix(t *testing.T) {
 	})
 }
 
-// TestReadersOfOneClientDoNotWaitForEachOther: 64 readers that come at once, beside an older reader
-// of the same client, enter within 64 latencies.
+// TestReadersOfOneClientDoNotWaitForEachOther: 64 readers that start at the same time, beside an
+// older reader of the same client, enter within 64 latencies.
 func TestReadersOfOneClientDoNotWaitForEachOther(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 64

@@ -15,7 +15,7 @@ import (
 )
 
 // TestWaiterWritesAfterAnOutageBeforeItPurges: after an outage during which its session survived, a
-// waiter purges no entry before it has written its own, however long that takes.
+// waiter purges no entry before it has written its own entry, however long that takes.
 func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
 	type waits struct{ permits, foreign bool }
 	forEach(t, locktest.Options{}, map[string]waits{
@@ -98,8 +98,8 @@ func TestUnreadableNumberOfPermits(t *testing.T) {
 	})
 }
 
-// TestUnreadableHolderFurtherAhead: if the entry that is as many permits ahead as there are cannot
-// be read, the waiter does not enter before its turn, and enters in its turn.
+// TestUnreadableHolderFurtherAhead: a semaphore has n permits, and the entry n places ahead of a
+// waiter cannot be read. The waiter enters in its turn, and not earlier.
 func TestUnreadableHolderFurtherAhead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		acquire := func(label string) taking { return permits(w.dial(label).Semaphore("x", 2), 1) }
@@ -116,8 +116,8 @@ func TestUnreadableHolderFurtherAhead(t *testing.T) {
 }
 
 // TestPermitsThatALaggingServerHides: while a client waits for permits or purges a holder, its
-// session moves to a server that does not show another holder's entry yet. The permits of this
-// holder are not free.
+// session moves to a server that does not show another holder's entry yet. The client does not take
+// the hidden holder's permits.
 func TestPermitsThatALaggingServerHides(t *testing.T) {
 	each(t, "purges", bools, func(w *world, purges bool) {
 		a, b := w.dial("a"), w.dial("b")
@@ -130,8 +130,8 @@ func TestPermitsThatALaggingServerHides(t *testing.T) {
 		all := w.entries("x")
 		own, version := all[len(all)-1].Path, int32(0)
 
-		// After it has hidden the entry, the lagging server answers no read before the waiter's own
-		// entry was written.
+		// When the lagging server has hidden the entry, it answers no read until the waiter's own
+		// entry is written.
 		lagsBehind := lagging("b", b)
 		var looks, begun, hidden atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {

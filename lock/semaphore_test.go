@@ -25,8 +25,8 @@ func (w *world) sem(label string, permits int) *lock.Semaphore {
 	return w.dial(label, riding(0)).Semaphore("x", permits)
 }
 
-// permitQueue makes one new client for each number in asked request so many permits of "x", in this
-// order. The clients' labels are "q0", "q1" and so on.
+// permitQueue makes a new client for each number in asked, labelled "q0", "q1" and so on. Each
+// client requests that many permits of "x", in the order of the labels.
 func (w *world) permitQueue(capacity int, asked ...int) (queue []<-chan taken, giveUp []context.CancelFunc) {
 	w.Helper()
 	for i, n := range asked {
@@ -38,8 +38,8 @@ func (w *world) permitQueue(capacity int, asked ...int) (queue []<-chan taken, g
 	return queue, giveUp
 }
 
-// holdPermits makes one new client for each number in asked hold so many permits of "x". The clients'
-// labels are "h0", "h1" and so on.
+// holdPermits makes a new client for each number in asked, labelled "h0", "h1" and so on. Each
+// client holds that many permits of "x".
 func (w *world) holdPermits(capacity int, asked ...int) (holds []*lock.Hold) {
 	w.Helper()
 	for i, n := range asked {
@@ -55,8 +55,8 @@ func (w *world) soon(ch <-chan taken) taken {
 	return w.expect(ch)
 }
 
-// TestPermitsMustAgree: while a semaphore is in use, a client that passes another number of permits gets
-// ErrPermits, and a mutex of the same name ErrKind. A request must be for 1 to all permits.
+// TestPermitsMustAgree: while a semaphore is in use, a client that passes another number of permits
+// gets ErrPermits, and a mutex of the same name ErrKind. A request must be for 1 to all permits.
 func TestPermitsMustAgree(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -98,9 +98,9 @@ func TestSemaphoreIsNotReentered(t *testing.T) {
 	})
 }
 
-// TestDeadHoldersOfPermits: the permits of a crashed holder can be acquired after its TTL and the grace,
-// but not by more waiters than the permits suffice for. This holds with few and with many holders,
-// and behind a crashed waiter.
+// TestDeadHoldersOfPermits: the permits of a crashed holder can be acquired after its TTL and the
+// grace, but not by more waiters than the permits suffice for. This holds with few and with many
+// holders, and behind a crashed waiter.
 func TestDeadHoldersOfPermits(t *testing.T) {
 	for _, tt := range []struct {
 		capacity, dead int
@@ -139,8 +139,8 @@ func TestDeadHoldersOfPermits(t *testing.T) {
 	}
 }
 
-// TestTryAcquireTakesWhatHasExpired: TryAcquire takes the permit of an expired entry, although a live
-// holder's entry is behind it. Before the expiry it fails with ErrHeld.
+// TestTryAcquireTakesWhatHasExpired: TryAcquire takes the permit of an expired entry, although a
+// live holder's entry is behind it. Before the expiry it fails with ErrHeld.
 func TestTryAcquireTakesWhatHasExpired(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		dead := w.take(permits(w.dial("a").Semaphore("x", 2), 1))
@@ -155,9 +155,9 @@ func TestTryAcquireTakesWhatHasExpired(t *testing.T) {
 	})
 }
 
-// TestResizeRaises: if a raise makes room, waiters in the queue enter within 5 ms, and local waiters
-// within a window. While the semaphore is in use, a client may pass the number of permits before or
-// after the raise, and no other.
+// TestResizeRaises: if a raise makes room, waiters in the queue enter within 5 ms, and local
+// waiters within a window. While the semaphore is in use, a client may pass the number of permits
+// before or after the raise, and no other.
 func TestResizeRaises(t *testing.T) {
 	subtest(t, "clients wait", locktest.Options{}, func(w *world) {
 		holds := w.holdPermits(1, 1)
@@ -239,8 +239,8 @@ func TestRaiseDuringALongHold(t *testing.T) {
 	})
 }
 
-// TestRaiseForAFirstWaiter: a waiter without holders ahead waits, because it requests more permits than
-// there are. After a raise, this waiter and the waiter behind it enter at once.
+// TestRaiseForAFirstWaiter: a waiter without holders ahead waits, because it requests more permits
+// than there are. After a raise, this waiter and the waiter behind it enter at once.
 func TestRaiseForAFirstWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		s := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: true})).Semaphore("x", 4)
@@ -255,8 +255,8 @@ func TestRaiseForAFirstWaiter(t *testing.T) {
 	})
 }
 
-// TestRaiseBehindALoneHolder: after a raise, the waiter behind a lone holder enters at once, although a
-// lone holder in frequent use does not record its grant.
+// TestRaiseBehindALoneHolder: after a raise, the waiter behind a lone holder enters at once,
+// although a lone holder in frequent use does not record its grant.
 func TestRaiseBehindALoneHolder(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.sem("a", 1)
@@ -270,8 +270,8 @@ func TestRaiseBehindALoneHolder(t *testing.T) {
 	})
 }
 
-// TestResizeLowers: Resize to a lower number waits in turn until enough permits are free. Afterwards no
-// client exceeds the new number, even if it knows only the old one.
+// TestResizeLowers: Resize to a lower number waits in turn until enough permits are free.
+// Afterwards no client exceeds the new number, even if it knows only the old one.
 func TestResizeLowers(t *testing.T) {
 	subtest(t, "waiters", locktest.Options{}, func(w *world) {
 		holds := w.holdPermits(4, 1, 1, 1)
@@ -349,9 +349,9 @@ func TestResizedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestSemaphoreCost: for a free semaphore, Acquire and Unlock cost one transaction each. Beside another
-// holder, Acquire also costs a list and a read. If 64 permits are held by as many clients, a failed try
-// costs at most 25 requests and no transaction.
+// TestSemaphoreCost: for a free semaphore, Acquire and Unlock cost one transaction each. Beside
+// another holder, Acquire also costs a list and a read. If 64 permits are held by as many clients,
+// a failed try costs at most 25 requests and no transaction.
 func TestSemaphoreCost(t *testing.T) {
 	subtest(t, "free", locktest.Options{}, func(w *world) {
 		s := w.sem("a", 4)
@@ -378,8 +378,8 @@ func TestSemaphoreCost(t *testing.T) {
 	})
 }
 
-// TestHandoffOfPermitsCost: a handoff of 4 permits costs at most 13 requests, with 16 clients and with
-// 64; a handoff of 32 permits at most 10.
+// TestHandoffOfPermitsCost: at a semaphore of 4 permits, the handoff of a permit costs at most 13
+// requests, with 16 clients and with 64. At a semaphore of 32 permits it costs at most 10.
 func TestHandoffOfPermitsCost(t *testing.T) {
 	for _, tt := range []struct{ permits, clients, most int }{{4, 16, 13}, {4, 64, 13}, {32, 64, 10}} {
 		subtest(t, fmt.Sprintf("%d permits, %d clients", tt.permits, tt.clients), locktest.Options{}, func(w *world) {
@@ -407,9 +407,9 @@ func TestHandoffOfPermitsCost(t *testing.T) {
 	}
 }
 
-// TestPermitsAreUsed: while clients wait, at least three quarters of the permits are held on average if
-// all holds last 20 ms, and three fifths if their lengths are random. The clients never hold more
-// permits than there are. A grant costs at most 12 requests.
+// TestPermitsAreUsed: while clients wait, at least three quarters of the permits are held on
+// average if all holds last 20 ms, and three fifths if their lengths are random. The clients never
+// hold more permits than there are. A grant costs at most 12 requests.
 func TestPermitsAreUsed(t *testing.T) {
 	const hold = 20 * time.Millisecond
 	for _, tt := range []struct {
@@ -464,8 +464,8 @@ func TestPermitsAreUsed(t *testing.T) {
 	}
 }
 
-// TestJoinBehindPermitsNeedsNoList: 40 clients that request one of 4 permits each, or 3 each, send at
-// most 10 lists together.
+// TestJoinBehindPermitsNeedsNoList: 40 clients that request one of 4 permits each, or 3 each, send
+// at most 10 lists together.
 func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
 	each(t, "ask", []int{1, 3}, func(w *world, ask int) {
 		const n = 4
@@ -475,9 +475,9 @@ func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
 	})
 }
 
-// TestOthersAtASemaphore: an entry of another library counts as one permit, and clients behind it wait
-// for its end.
-func TestOthersAtASemaphore(t *testing.T) {
+// TestForeignEntryAtASemaphore: an entry of another library counts as one permit, and clients
+// behind it wait until it is deleted.
+func TestForeignEntryAtASemaphore(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("other")
 		a, b := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2)
@@ -493,8 +493,8 @@ func TestOthersAtASemaphore(t *testing.T) {
 	})
 }
 
-// TestTwoLowerTogether: if two clients lower to the same number at the same time, both calls return, and
-// no more permits than this number can be acquired.
+// TestTwoLowerTogether: if two clients lower to the same number at the same time, both calls
+// return, and no more permits than this number can be acquired.
 func TestTwoLowerTogether(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var lowered sync.WaitGroup
@@ -517,8 +517,8 @@ func TestTwoLowerTogether(t *testing.T) {
 	})
 }
 
-// TestRaiseBehindFewAndMany: the first waiter enters within a second after a raise, behind one holder
-// and behind 20.
+// TestRaiseBehindFewAndMany: the first waiter enters within a second after a raise, behind one
+// holder and behind 20.
 func TestRaiseBehindFewAndMany(t *testing.T) {
 	each(t, "n", []int{1, 20}, func(w *world, n int) {
 		a, b, c := w.dial("a").Semaphore("x", n), w.dial("b").Semaphore("x", n), w.dial("c").Semaphore("x", n)

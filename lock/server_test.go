@@ -112,8 +112,8 @@ func TestServerCheckIsDenied(t *testing.T) {
 	})
 }
 
-// TestDialEndsDuringTheServersCheck: if its context ends during the check of the server, Dial
-// returns within 200 ms.
+// TestDialEndsDuringTheServersCheck: if the context of Dial ends during the check of the server,
+// Dial returns within 200 ms.
 func TestDialEndsDuringTheServersCheck(t *testing.T) {
 	each(t, "f", []locktest.Fault{{Delay: time.Hour}, {DelayReply: time.Hour}, {Drop: locktest.AfterApply}}, func(w *world, f locktest.Fault) {
 		w.faults(func(r locktest.Request) bool { return r.Op == "multi" }, f)
@@ -140,8 +140,8 @@ func TestServerCheckSurvivesLostReplies(t *testing.T) {
 }
 
 // TestServerWithoutTransactions: Dial refuses a server that does not know transactions, such as
-// ZooKeeper 3.3, or does not return their results. The error says why. So does the first call of a
-// client that continued.
+// ZooKeeper 3.3, or does not return their results. With WithUnsafeServer, the calls of the client
+// return the same error.
 func TestServerWithoutTransactions(t *testing.T) {
 	for says, fault := range map[string]locktest.Fault{
 		"unknown error: -6": {Code: codeUnimplemented},
@@ -182,8 +182,8 @@ func TestResultsMissingOnce(t *testing.T) {
 	})
 }
 
-// takesLess makes the servers close the connection of a client that sends a transaction of 20 kB,
-// as with a small jute.maxbuffer. It returns the number of closed connections.
+// takesLess makes the servers close the connection of a client that sends a transaction of more
+// than 20 kB, as with a small jute.maxbuffer. The returned counter counts the closed connections.
 func (w *world) takesLess() *atomic.Int32 {
 	var cuts atomic.Int32
 	w.Intercept(func(r locktest.Request) locktest.Fault {

@@ -105,7 +105,7 @@ func TestReleaseDuringOutageIsNoticed(t *testing.T) {
 }
 
 // TestLongOutageOfEverything: after an outage of the server, even of ten TTLs, no waiter purges
-// another one's entry before it could be renewed. The waiters enter in order.
+// another waiter's entry before that waiter could renew it. The waiters enter in order.
 func TestLongOutageOfEverything(t *testing.T) {
 	each(t, "length", []time.Duration{ttl / 2, ttl, 2 * ttl, 10 * ttl}, func(w *world, length time.Duration) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
@@ -140,7 +140,7 @@ func TestLongOutageOfEverything(t *testing.T) {
 
 // TestWhoComesBackFirstWaitsForTheOthers: after an outage of all clients, the last waiter
 // reconnects before the waiter ahead, whose entry looks expired. The last waiter does not purge
-// this entry.
+// that entry.
 func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const ttl = 30 * time.Second // a third of it suffices to connect again
@@ -186,8 +186,8 @@ func TestWaiterWithOldLeaseWritesBeforeItEnters(t *testing.T) {
 	})
 }
 
-// TestLockDuringOutage: Lock waits for a server. If its context ends before that, the error is
-// ErrUnavailable.
+// TestLockDuringOutage: Lock waits for a server. If its context ends before a server answers, the
+// error is ErrUnavailable.
 func TestLockDuringOutage(t *testing.T) {
 	each(t, "known", bools, func(w *world, known bool) { // the client knows time and parent
 		a := w.dial("a")
@@ -215,7 +215,7 @@ func TestLockDuringOutage(t *testing.T) {
 }
 
 // TestOutageWhileTheGrantIsRecorded: if a fixed lease ends before the write of its grant has
-// returned, the client waits for another turn. Then it has the whole lease.
+// returned, the client waits for another turn. Then the hold has the whole lease.
 func TestOutageWhileTheGrantIsRecorded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// also is a mutex that workers lock only together with others, so that there are at least two to
-// choose from.
+// also is a mutex that workers lock only together with other mutexes, so that there are at least
+// two to choose from.
 const also = "also"
 
 // heldTogether are the holds of a worker that locked several mutexes together.
@@ -127,7 +127,8 @@ func (s *sim) unlockTogether(label string, h heldTogether) {
 	}
 }
 
-// about returns the error about the named lock from the joined errors of Holds.Unlock, or nil.
+// about returns the error about the named lock from err, the joined errors of Holds.Unlock, or nil.
+// If err is not joined, about returns err.
 func about(name string, err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -117,7 +117,7 @@ func (s *sim) options(owner string, clock *simClock) []lock.Option {
 	}
 }
 
-// client dials until a client is connected.
+// client dials until a dial succeeds, and returns the client.
 func (s *sim) client(owner, label string, clock *simClock) *client {
 	r := s.random("dial of " + owner)
 	options := append(s.options(owner, clock), lock.WithDialer(s.dialer(label)))

@@ -69,7 +69,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	p.leave(r, label, ticket)
 }
 
-// leave publishes a ticket. In histories without faults it attaches at once instead.
+// leave publishes a ticket. In histories without faults it attaches soon instead.
 func (p *process) leave(r *rand.Rand, label string, ticket lock.Ticket) {
 	if ticket.IsZero() {
 		return

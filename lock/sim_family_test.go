@@ -15,7 +15,6 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Locks of other kinds.
 const (
 	pages = "pages" // a read/write lock
 	slots = "slots" // a semaphore
@@ -116,9 +115,9 @@ func (s *sim) noteToken(label string, h held) {
 	}
 }
 
-// inWay returns the path of an entry that is ahead of the hold and excludes it, or a text if the
-// hold's own entry is missing, or "". It decides by the sequences of the nodes, without the
-// library.
+// inWay returns the path of an entry that is ahead of the hold and excludes it, or "" if there is
+// none. If the hold's own entry is missing, inWay returns a text. inWay decides by the sequences of
+// the nodes, without the library.
 func (s *sim) inWay(h held) string {
 	path, own := "/locks/"+h.Name(), pathOf(h.Hold)
 	there, room := false, s.capacity()-h.way.weight()

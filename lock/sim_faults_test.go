@@ -97,7 +97,7 @@ func partition(s *sim, r *rand.Rand, label string) error {
 
 func stop(s *sim, r *rand.Rand, _ string) error { return s.restart(r, s.anyServer(r)) }
 
-// replaceLeader restarts the leader, so that another member leads meanwhile, if there is one.
+// replaceLeader restarts the leader. If there are other members, one of them leads meanwhile.
 func replaceLeader(s *sim, r *rand.Rand, _ string) error {
 	leader := s.Leader()
 	if leader == "" {
@@ -228,7 +228,8 @@ func (s *sim) spreadClocks(r *rand.Rand) {
 }
 
 // displace sets a server's clock at random, by at most two fifths of the grace from the true time.
-// In histories with elections it is up to an hour, and the leader's clock is left as it is.
+// In histories with elections it is up to an hour, and the leader's clock is left as it is. If the
+// clocks slew, displace does nothing.
 func displace(s *sim, r *rand.Rand, _ string) error {
 	member := s.anyServer(r)
 	if s.slews || s.kind == elections && s.Leader() == member {
@@ -337,7 +338,8 @@ func (l *losses) fault(q locktest.Request) locktest.Fault {
 	return locktest.Fault{}
 }
 
-// draw returns the random fault of the request with the number. It depends on nothing else.
+// draw returns the random fault of the client's request with the number, whatever the order of
+// requests.
 func (l *losses) draw(label string, number int) locktest.Fault {
 	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint(label, number))))
 	if r.IntN(100) >= l.odds {
@@ -370,8 +372,8 @@ func (l *losses) tell(q locktest.Request) locktest.Fault {
 	return f
 }
 
-// followUp returns the random fault of a request soon after one whose reply was lost, which may be
-// the search for its outcome.
+// followUp returns the random fault of a request that is sent soon after another request lost its
+// reply. The request may be the search for the lost outcome.
 func (l *losses) followUp(q locktest.Request) locktest.Fault {
 	r := rand.New(rand.NewPCG(l.salt, hash(fmt.Sprint("after", q.Label, q.Number))))
 	switch looksUp := slices.Contains([]string{"getData", "getChildren2", "getChildren", "sync", "exists"}, q.Op); {

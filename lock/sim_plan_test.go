@@ -21,16 +21,15 @@ const (
 	// and loses requests or replies at any point. Sessions expire, and new ones begin on servers
 	// that lag behind. Servers stop and start, and a reaper runs.
 	faulty kind = "faulty"
-	// faulty, with elections of leaders whose clocks are up to an hour apart.
+	// Like faulty, with elections of leaders whose clocks are up to an hour apart.
 	elections kind = "elections"
 	// Other programs delete and recreate parents, with their own data, and with versions that
-	// Holdfast's parents had. The network loses messages, but never delays one so long that the
-	// order of knowledge is unclear.
+	// Holdfast's parents had. The network loses messages, but delays none.
 	strangers kind = "strangers"
 	// No fault and no reaper: no node may be left, and nothing may be lost.
 	calm kind = "calm"
 	// A single fault: the leader's clock steps by up to an hour while it leads. No earlier client
-	// may lose anything by it.
+	// may lose anything by the step.
 	stepped kind = "stepped"
 	// Faults of the network and of sessions, and once the servers lose all data. Earlier holds have
 	// no promise, except that their holders learn of the loss, and that all clients continue.
@@ -141,7 +140,8 @@ func draw(seed uint64, only kind) (p plan) {
 	p.early = p.kind == strangers && oneIn(random(seed, "early"), 3)
 	if p.quiet() {
 		p.outlives = false
-		// An ancestor that is a lock too stays if it is left before the locks below it.
+		// Lock "b" is above lock "b/c". If "b" is unlocked for the last time before "b/c", its node
+		// stays.
 		p.names = slices.DeleteFunc(slices.Clone(p.names), func(name string) bool { return name == "b" })
 	}
 	return p
@@ -163,8 +163,8 @@ func (p plan) Policy(name string) lock.Policy {
 	return policy
 }
 
-// things has the events that histories count. Each but rare must occur in 500 histories, or they do not show
-// what they should.
+// things has the events that histories count. In 500 histories each event except rare must occur,
+// or the histories do not show what they should.
 var things = []string{
 	"faulty histories", "elections histories", "strangers histories", "calm histories", "stepped histories", "forgetting histories", "over a slow link", "with parents that stay",
 	"grants", "unlocks", "holds at risk", "losses told before", "holds lost", "unlocks not confirmed", "waits given up", "calls given up in flight",
@@ -204,7 +204,7 @@ func (t tally) add(other tally) {
 // rare is an event that occurs about four times in 1,000 histories. It must occur in 5,000.
 const rare = "holds of data that was lost"
 
-// missing returns the events that did not occur in so many histories, and should have.
+// missing returns the events that did not occur in the given number of histories, and should have.
 func (t tally) missing(histories int) []string {
 	return slices.DeleteFunc(slices.Clone(things), func(thing string) bool {
 		return t[thing] > 0 || thing == rare && histories < 5000

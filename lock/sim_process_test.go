@@ -171,7 +171,7 @@ func (p *process) warmUp() {
 	}
 }
 
-// disturb applies a fault of the process itself.
+// disturb applies a random fault of the process itself, or none.
 func (p *process) disturb(r *rand.Rand) {
 	what := r.IntN(4)
 	if p.quiet() {
@@ -205,8 +205,8 @@ func (p *process) disturb(r *rand.Rand) {
 	}
 }
 
-// close closes the clients of a process, and then their shared connection if the process was
-// killed.
+// close closes the clients of a process, and then their shared connection. If the process was not
+// killed, close first checks that no client has closed that connection.
 func (p *process) close(killed bool) {
 	var wg sync.WaitGroup
 	for _, c := range p.clients {

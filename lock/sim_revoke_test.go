@@ -164,7 +164,7 @@ func (s *sim) requests() (all []string) {
 }
 
 // breakOne force-releases an entry of Holdfast, whether it is held, waiting, cached or detached. If
-// that completes, the entry's owner must know of it.
+// the force-release completes, the holder of the entry must know of it.
 func (p *process) breakOne(ctx context.Context, r *rand.Rand, label string, c *client) {
 	entries := slices.DeleteFunc(p.Dump("/locks"), func(n locktest.Node) bool {
 		_, ours := recordOf(n)

@@ -8,8 +8,8 @@ import (
 )
 
 // TestSimulationSeeds: histories whose seeds once failed do not fail. "SEED=487 SEEDS=1 KIND=faulty
-// make sim" runs one of them alone. The code sends other requests by now, so a seed gives a history
-// of the same kind, with a similar beginning.
+// make sim" runs one of them alone. The code has changed since, so a seed gives a history of the
+// same kind, with a similar beginning.
 func TestSimulationSeeds(t *testing.T) {
 	for _, h := range []struct {
 		kind   kind

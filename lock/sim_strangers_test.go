@@ -108,8 +108,8 @@ func (s *sim) remakeAll(z *zk.Conn) {
 	}
 }
 
-// takeAway deletes a lock's parent, as another program. It returns false if a contender is in the
-// queue, or the connection fails.
+// takeAway deletes a lock's parent, as another program, and removes it from s.theirs. It returns
+// false if a contender is in the queue, or the connection fails.
 func (s *sim) takeAway(z *zk.Conn, path string) bool {
 	if err := z.Delete(path, -1); err != nil {
 		s.say("stranger: delete %s: %v", path, err)
@@ -166,7 +166,7 @@ var styles = []struct{ before, after, holds string }{
 }
 
 // contend is a contender of another library. It creates an ephemeral entry, and holds the lock when
-// that is the first.
+// that entry is the first.
 func (s *sim) contend(i int) {
 	label := fmt.Sprintf("other%d", i)
 	r, z := s.random(label), s.connect(label)
@@ -213,8 +213,8 @@ func (s *sim) entryOf(prefix string) (path string, there bool) {
 	return "", false
 }
 
-// isTurn waits for a random time until another library's entry is the first, and reports whether it
-// is.
+// isTurn waits until the entry of another library at path is the first, for a random time at most.
+// It reports whether the entry is the first.
 func (s *sim) isTurn(z *zk.Conn, r *rand.Rand, path string) bool {
 	ctx, cancel := context.WithTimeout(s.until, between(r, 0, 4*s.ttl))
 	defer cancel()

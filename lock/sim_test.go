@@ -181,7 +181,7 @@ func (s *sim) violated(format string, args ...any) {
 
 func (s *sim) violatedLocked(format string, args ...any) { s.fail(false, format, args...) }
 
-// violatedBy is violated; byAudit says that the audit has found it.
+// violatedBy fails the history, like violated. byAudit: the audit found the violation.
 func (s *sim) violatedBy(byAudit bool, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

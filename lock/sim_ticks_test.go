@@ -31,12 +31,15 @@ const ticksOfHistory = 250
 // TestTicks: random histories of one job with five replicas, in virtual time, keep the promises
 // below. TICKS is the number of ticks, 500 by default, and SEED the first seed. Wall clocks are up
 // to a day off and step. Replicas are killed, close and start again, one by one and all together.
-// Connections flap, requests are lost, leaders and the quorum change.
+// Connections and sessions end, requests are lost, leaders change, and the quorum is lost.
 //
-//   - No tick runs twice, unless the job runs at least once, or before its time.
+//   - No tick runs more than the grace before its time.
+//   - No tick runs twice, unless the job has the option AtLeastOnce.
 //   - No tick is missed if the servers and a replica were undisturbed for long enough to run it.
 //   - A run that ends while its replica is undisturbed is recorded as ended, and no replica reports
 //     it as unfinished.
+//
+// If the leaders' clocks are up to an hour apart, early and missed ticks are no violations.
 func TestTicks(t *testing.T) {
 	first, ticks := env(t, "SEED", 1), env(t, "TICKS", 500)
 	total, slots := counts{}, make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -200,7 +203,8 @@ func (s *tickSim) spreadClocks(r *rand.Rand) {
 	}
 }
 
-// intercept returns the fault of a request.
+// intercept returns the fault of a request. If the fault delays a record, intercept first cuts the
+// replica off, and then closes the channel from faultOf.
 func (s *tickSim) intercept(q locktest.Request) locktest.Fault {
 	fault, late := s.faultOf(q)
 	if late != nil {
@@ -549,7 +553,7 @@ func (s *tickSim) work(label string, killed func() bool, r *rand.Rand) schedule.
 	}
 }
 
-// begin checks a run at its begin.
+// begin checks a run when it begins, and records it.
 func (s *tickSim) begin(turn *schedule.Turn, run *tickRun) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

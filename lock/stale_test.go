@@ -85,8 +85,8 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 }
 
 // TestPurgePastOneThatALaggingServerHides: while a waiter purges the dead entry ahead, its session
-// moves to a server that does not show the entry before that one yet. The owner of this entry holds
-// the lock by then, so the waiter does not enter.
+// moves to a server that does not show the next entry ahead yet. The owner of the hidden entry
+// holds the lock by then, so the waiter does not enter.
 func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		first, holder, b := w.dial("first"), w.dial("holder"), w.dial("b")
@@ -153,8 +153,8 @@ func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
 	})
 }
 
-// TestSlowRenewalWidensTheWindow: the leader may have stamped the renewal at any time between send
-// and reply. The client's bounds of the leader's clock include that.
+// TestSlowRenewalWidensTheWindow: the leader may have stamped a slow renewal at any time between
+// send and reply. The client's bounds of the leader's clock still contain the leader's time.
 func TestSlowRenewalWidensTheWindow(t *testing.T) {
 	const slow = 2 * time.Second
 	forEach(t, locktest.Options{}, map[string]locktest.Fault{

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// app is a node of the program, below which the transactions write.
+// app is the node below which the transactions write.
 const app = "/app"
 
 // withApp simulates a world in which app exists.
@@ -378,8 +378,8 @@ func TestTxnOverAnOutage(t *testing.T) {
 }
 
 // TestTxnOfHoldThatMoves: a transaction depends on another hold. If another client attaches to that
-// hold's entry before the transaction is sent again, it is not applied. If only the holder has
-// written the entry, it is applied.
+// hold's entry before the transaction is sent again, the transaction is not applied. If only the
+// holder has written the entry, the transaction is applied.
 func TestTxnOfHoldThatMoves(t *testing.T) {
 	const codeBadVersion = -103
 	withApp(t, func(w *world) {
@@ -455,7 +455,8 @@ func TestTxnOfTwoHolds(t *testing.T) {
 }
 
 // TestTxnFindsTheEntryGone: if another program has deleted or overwritten the entry, or another
-// client has attached to it, the error of Txn says which, and nothing is applied.
+// client has attached to it, Txn returns ErrRemoved, ErrTaken or ErrAttached, and nothing is
+// applied.
 func TestTxnFindsTheEntryGone(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, z := w.dial("a"), w.raw("z")
