@@ -50,7 +50,9 @@ type knowledge struct {
 }
 
 // Forget drops all samples. It must be called when the servers may have lost their data, or may
-// belong to another ensemble: they number transactions from the start, and have another clock.
+// belong to another ensemble: they number transactions from the start, and have another clock. But
+// they may also have been silent for long, and have had their clock set meanwhile. So the next sample
+// begins a term: earlier writes count from its stamp.
 func (c *Ensemble) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,9 +145,9 @@ func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 		c.last = Displacement{off, znode.Epoch(last.zxid), znode.Epoch(zxid), received.Mono}
 	}
 	switch {
-	case last.zxid == 0 || znode.Epoch(last.zxid) != znode.Epoch(zxid):
+	case last.zxid == 0 && c.resets == 0 || last.zxid != 0 && znode.Epoch(last.zxid) != znode.Epoch(zxid):
 		c.begin(znode.Epoch(zxid)<<32, next.stamp, false)
-	case c.displaced > MinGrace/2:
+	case last.zxid == 0, c.displaced > MinGrace/2:
 		// Earlier writes may have been stamped by the clock before its step, and so may the mark
 		// of the epoch.
 		c.begin(zxid, next.stamp, true)

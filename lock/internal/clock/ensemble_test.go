@@ -211,11 +211,26 @@ func TestTransactionsThatBeginAnew(t *testing.T) {
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
 	c.Observe(zxid(3, 8), 1_500_000, at(2*ms), at(3*ms)) // a step begins a term
 	c.Observe(zxid(3, 2), 1_500_010, at(4*ms), at(5*ms))
-	if now := c.Now(at(5 * ms)); now.Zxid != zxid(3, 2) || now.Term != zxid(3, 0) || now.Resets != 1 {
+	if now := c.Now(at(5 * ms)); now.Zxid != zxid(3, 2) || now.Term != zxid(3, 2) || now.Resets != 1 {
 		t.Errorf("%+v", now)
 	}
 	if n, _ := c.Displacements(); n != 1 {
 		t.Errorf("%d displacements, want the one of before", n)
+	}
+}
+
+// TestForgottenClock: after Forget, writes from before the next sample count from its stamp. The
+// servers may only have been silent, with their clock set meanwhile.
+func TestForgottenClock(t *testing.T) {
+	var c Ensemble
+	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
+	c.Forget()
+	c.Observe(zxid(3, 20), 4_600_000, at(30_000*ms), at(30_001*ms)) // an hour ahead
+	written := znode.Stat{Mzxid: zxid(3, 10), Mtime: 1_020_000}
+	for after, want := range map[time.Duration]znode.Verdict{0: znode.Live, 9_900 * ms: znode.Live, 10_100 * ms: znode.Expired} {
+		if v, _ := c.Now(at(30_001*ms+after)).Passed(written, 10*time.Second, time.Second); v != want {
+			t.Errorf("after %v the verdict is %v, want %v", after, v, want)
+		}
 	}
 }
 
