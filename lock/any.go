@@ -79,8 +79,9 @@ func (a *Any) Lock(ctx context.Context) (*Hold, error) {
 	return hold, err
 }
 
-// TryLock takes the first lock that has no other contender in the way, and returns its hold. If each
-// lock has one, it returns the [HeldError] of the first lock. It does not wait, see [Mutex.TryLock].
+// TryLock takes the first lock that has no other contender in the way, and returns its hold. If
+// every lock has a contender in the way, TryLock returns the [HeldError] of the first lock. TryLock
+// does not wait, see [Mutex.TryLock].
 func (a *Any) TryLock(ctx context.Context) (*Hold, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err

@@ -10,11 +10,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ErrNoLeader says that no candidate leads: see [Election.Leader].
+// ErrNoLeader is the error of [Election.Leader] while no candidate leads. [Election.Observe] waits
+// for the next leader.
 var ErrNoLeader = errors.New("no candidate leads")
 
-// Candidate describes a candidate of an election, as its entry does. The zero Candidate means no
-// candidate.
+// Candidate describes a candidate of an election, from the candidate's entry. The zero Candidate
+// means no candidate.
 type Candidate struct {
 	Leads    bool   // the candidate leads now
 	Value    string // the last one given to Campaign or Proclaim
@@ -26,8 +27,8 @@ type Candidate struct {
 	PID      int
 }
 
-// candidateOf returns the candidate of an entry. It returns the zero Candidate if entry is nil, or
-// is no candidate's.
+// candidateOf returns the candidate of an entry. It returns the zero Candidate if entry is nil or
+// is not a candidate's.
 func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 	if entry == nil || !entry.Leased() {
 		return c
@@ -61,9 +62,8 @@ func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 }
 
 // Candidates returns the live candidates, the leader included, in the order in which they joined.
-// If priorities differ, their turns may come in another order. Without candidates the result is
-// empty. Candidates reads the entries one by one. Its errors are those of Leader, except
-// [ErrNoLeader].
+// If priorities differ, they may lead in another order. Without candidates the result is empty.
+// Candidates reads the entries one by one. Its errors are those of Leader, except [ErrNoLeader].
 func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) {
 	err = e.query(ctx, func(ctx context.Context, r queue.Request) error {
 		entries, err := e.r.client.queue.Candidates(ctx, r)

@@ -101,9 +101,9 @@
 //
 // # Fencing
 //
-// Pass [Hold.Token] to each resource that the work changes. The resource refuses a token lower
-// than the highest it has seen. Package fence does so in memory, and shows how databases do. To
-// write to ZooKeeper use [Hold.Txn], which fails for any other client.
+// Pass [Hold.Token] to each resource that the work changes. The resource refuses a token lower than
+// the highest it has seen. Package fence does so for resources in memory, and has the statements
+// for SQL databases. To write to ZooKeeper use [Hold.Txn], which fails for any other client.
 //
 // # The life of a hold
 //

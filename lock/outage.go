@@ -20,9 +20,9 @@ type outage struct {
 	away     bool          // there is no session
 	since    time.Duration // monotonic time at which the session was found missing
 	told     bool          // the log has reported that ZooKeeper is away
-	renewals uint64        // number of renewals of the client when the first hold came at risk
-	atRisk   int           // holds that have come at risk, the first one included
-	lost     int           // holds whose lease has ended since the first hold came at risk
+	renewals uint64        // number of renewals of the client when the first hold became at risk
+	atRisk   int           // holds that have become at risk, the first one included
+	lost     int           // holds whose lease has ended since the first hold became at risk
 }
 
 // watchSession logs outages until the client closes.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Root is one of the roots that a reaper sweeps. The rest of the file has the settings that it omits,
-// see [Config.Each].
+// Root is one of the roots that a reaper sweeps. Settings that a Root omits come from the rest of
+// the file, see [Config.Each].
 type Root struct {
 	Name      string     `key:"name" rule:"given"` // unique; shown in logs, reports and metrics
 	Root      string     `key:"root" rule:"root"`  // the node under which its locks are

@@ -64,8 +64,8 @@ type Record struct {
 	Broken      *Broken           `json:"broken,omitempty"`   // nil: the hold was not force-released
 }
 
-// Broken says which client force-released a hold, and why. That client writes it into the record of
-// the hold; the hold's owner never does.
+// Broken says which client force-released a hold, and why. That client writes Broken into the
+// record of the hold; the hold's owner never does.
 type Broken struct {
 	Owner  string `json:"owner"` // owner in that client's own records
 	Host   string `json:"host,omitempty"`
@@ -93,8 +93,8 @@ func printable(s string) string {
 // Granted reports whether the record shows a grant.
 func (r *Record) Granted() bool { return r.AcquiredAt > 0 }
 
-// Encode encodes the record in the current version, whatever r.Version is. It returns the bytes of
-// encoding/json, but without reflection, because it runs for each lock and each renewal.
+// Encode encodes the record in the current version, whatever r.Version is. The bytes are those of
+// encoding/json. Encode does without reflection, because it runs for each lock and each renewal.
 func (r *Record) Encode() []byte {
 	b := make([]byte, 0, 256)
 	b = appendInt(b, `{"holdfast":`, Version)
@@ -211,7 +211,7 @@ const (
 	Semaphore Kind = "semaphore" // as many holders as there are permits
 )
 
-// IsLock reports whether it is the kind of a lock's parent.
+// IsLock reports whether k is the kind of a lock's parent.
 func (k Kind) IsLock() bool { return k == Mutex || k == RW || k == Semaphore }
 
 // Parent is the data of a lock's parent, or of an ancestor. The data of a parent does not change

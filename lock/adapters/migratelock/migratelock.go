@@ -1,6 +1,7 @@
 // Package migratelock makes golang-migrate take a Holdfast lock. If several processes start at
-// once, one migrates the database. The other processes wait, and find nothing left to do. It works
-// for any database of golang-migrate, also those whose drivers lock only within their process.
+// once, one migrates the database. The other processes wait, and find nothing left to do. The lock
+// works for any database of golang-migrate, also those whose drivers lock only within their
+// process.
 package migratelock
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Driver is a database driver whose lock is a mutex. All else is done by the driver that it wraps.
-// The wrapped driver uses its own lock only while it is being made.
+// Driver is a database driver whose lock is a mutex. The wrapped driver does all else. It uses its
+// own lock only while it is being made.
 type Driver struct {
 	database.Driver
 	mutex *lock.Mutex
