@@ -63,7 +63,8 @@ func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 
 // Candidates returns the live candidates, the leader included, in the order in which they joined.
 // If priorities differ, they may lead in another order. Without candidates the result is empty.
-// Candidates reads the entries one by one. Its errors are those of Leader, except [ErrNoLeader].
+// Candidates reads the entries one by one, and omits entries that an ACL forbids to read. Its other
+// errors are those of Leader, except [ErrNoLeader].
 func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) {
 	err = e.query(ctx, func(ctx context.Context, r queue.Request) error {
 		entries, err := e.r.client.queue.Candidates(ctx, r)
@@ -101,8 +102,9 @@ func (e *Election) query(ctx context.Context, ask func(context.Context, queue.Re
 // zero Candidate with the error, and ends.
 //
 // If several changes happen during the loop's body, Observe yields only the last one. The tokens of
-// the yielded leaders never fall. The loop watches one node, and reads it at each renewal of the
-// leader. During an outage of this client it yields nothing, so the last value may be stale.
+// the yielded leaders never fall, unless the servers lose their data. The loop watches one node,
+// and reads it at each renewal of the leader. During an outage of this client it yields nothing, so
+// the last value may be stale.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		var w *queue.Watcher

@@ -26,11 +26,11 @@ import (
 //     goroutine joins the entry.
 //
 // Detach waits until ZooKeeper has acknowledged the write. If ctx had ended before the call, Detach
-// returns the context's error, and the hold goes on. If ctx ends meanwhile, or the write fails with
-// a temporary error, Detach returns the ticket and an [UnlockError], and retries the write in the
-// background until the entry must have expired. If no write succeeds, a client that attaches waits
-// until the lease has ended. If the hold has already ended, or its entry was removed, Detach
-// returns the reason and no ticket.
+// returns the context's error, and the hold goes on. If ctx ends meanwhile, Detach returns the
+// ticket and an [UnlockError], and retries the write in the background until the entry must have
+// expired. If ZooKeeper refuses the write, Detach returns the ticket and an UnlockError too. If no
+// write succeeds, a client that attaches waits until the lease has ended. If the hold has already
+// ended, or its entry was removed, Detach returns the reason and no ticket.
 func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if err := h.check(ctx, "detach"); err != nil {
 		return Ticket{}, err

@@ -27,8 +27,8 @@ var (
 	ErrDetached = lease.ErrDetached
 	// ErrClosed says that the client, or the connection given to [New], was closed.
 	ErrClosed = zkconn.ErrClosed
-	// ErrInvalid says that an argument or option was refused. The message has its name, its value
-	// and the rule.
+	// ErrInvalid says that an argument or option was refused. The message has the argument's name,
+	// its value and the rule.
 	ErrInvalid = errors.New("invalid argument")
 	// ErrForeign says that the lock's path holds a znode that Holdfast did not create: it has other
 	// data, or cannot have children. The client has changed nothing.

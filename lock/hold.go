@@ -95,9 +95,9 @@ func (h *Hold) ended() error {
 
 // Remaining returns the time for which the lock is surely held even if all later renewals fail. It
 // is 0 when the hold has ended. It is also 0 after the machine was suspended or its wall clock was
-// set forward, until a renewal confirms that the lease did not end meanwhile. Each call computes it
-// from the clock, so it is right even if the process was paused just before. It cannot foresee a
-// pause just after the call; where that matters use [Hold.Token].
+// set forward, until a renewal confirms that the lease did not end meanwhile. Each call computes
+// the time from the clock, so the result is right even if the process was paused just before. A
+// pause may also follow the call; where that matters use [Hold.Token].
 func (h *Hold) Remaining() time.Duration {
 	if h.unlocked.Load() {
 		return 0

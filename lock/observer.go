@@ -100,8 +100,8 @@ type Event struct {
 	Left time.Duration
 	// By is the step of the leader's clock, negative for backwards, of an EventDisplaced.
 	By time.Duration
-	// Reason says why a hold was lost, a [LostError], or is at risk, [ErrExpired] or [ErrMaxHold].
-	// Compare it with [errors.Is]; ReasonLabel is for metrics.
+	// Reason is a [LostError] if the hold was lost, and [ErrExpired] or [ErrMaxHold] if the hold is
+	// at risk. Compare it with [errors.Is]; ReasonLabel is for metrics.
 	Reason error
 }
 

@@ -18,7 +18,7 @@ const (
 	// MinTTL is the shortest allowed TTL.
 	MinTTL = 100 * time.Millisecond
 	// MinGrace is the shortest allowed grace. If steps of the leader's clock add up to more than
-	// half of MinGrace, the client counts earlier leases from the last step.
+	// half of MinGrace, the client counts the leases of earlier writes from the last step.
 	MinGrace = clock.MinGrace
 	// DefaultLocalWindow is the time for which the goroutines of a client hand a lock off among
 	// themselves while other processes wait.
