@@ -17,9 +17,9 @@ const MaxAny = 64
 // which lock it is. The locks are ordinary mutexes: [Client.Mutex] of the same name is the same
 // lock.
 //
-// Taking a free lock costs a [Mutex.TryLock] of it, and of each held lock before it. If all locks
-// are held, a waiter has an entry in each queue, first come, first served. The first grant wins,
-// and all other entries are withdrawn. If a second lock is granted in the same moment, it is
+// Taking a free lock costs a [Mutex.TryLock] of that lock, and of each held lock before it. If all
+// locks are held, a waiter has an entry in each queue, first come, first served. The first grant
+// wins, and all other entries are withdrawn. If a second lock is granted in the same moment, it is
 // unlocked at once; observers then see that lock acquired and released. In [Stats], a waiter counts
 // once for each lock.
 //

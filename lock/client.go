@@ -67,7 +67,7 @@ type Client struct {
 // Dial waits for servers that cannot be reached, or whose names cannot be resolved. After three
 // seconds it logs the unreachable servers, once. If ctx ends first, Dial fails with
 // [ErrUnavailable]; without a deadline it waits forever. It fails with [ErrDenied] if the servers
-// refuse its SASL credentials, and with [ErrInvalid] if an argument or an option is not allowed.
+// refuse the SASL credentials, and with [ErrInvalid] if an argument or an option is not allowed.
 //
 // One transaction, which leaves nothing behind, then checks that the server counts and replies as
 // ZooKeeper does. If the server does not, Dial fails with [ErrUnsupported]. The transaction is also

@@ -114,8 +114,8 @@ func (h *Hold) cannot(rule string, args ...any) error {
 // Enqueue joins the queue, or takes the lock if it is free, and leaves its entry to the client that
 // attaches with the ticket. So a short-lived worker can keep its place, exit, and come back. The
 // entry lasts for the mutex's TTL ([WithTTL]) and the grace, without renewal: attach in time. If
-// the entry's turn comes before a client has attached, it blocks all waiters behind it until a
-// client attaches, or the TTL and the grace are over. Enqueue never re-enters a hold.
+// the entry's turn comes before a client has attached, the entry blocks all waiters behind it until
+// a client attaches, or the TTL and the grace are over. Enqueue never re-enters a hold.
 //
 // Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex with [WithBarging], which
 // has no queue.
@@ -139,8 +139,8 @@ func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
 }
 
 // Enqueue joins the queue for n permits, and leaves its entry to a later Attach, as [Mutex.Enqueue]
-// does. If the entry's turn comes before a client has attached, it blocks all waiters behind it,
-// even if their permits are free. Enqueue fails as [Semaphore.Acquire] does.
+// does. If the entry's turn comes before a client has attached, the entry blocks all waiters behind
+// it, even if their permits are free. Enqueue fails as [Semaphore.Acquire] does.
 func (s *Semaphore) Enqueue(ctx context.Context, n int) (Ticket, error) {
 	r, err := s.permitsOf(ctx, n)
 	if err != nil {

@@ -52,8 +52,8 @@ var (
 	// ErrUnavailable says that there is no session with ZooKeeper.
 	ErrUnavailable = zkconn.ErrUnavailable
 	// ErrUnsupported says that the server lacks behavior that the protocol requires: it does not
-	// know ZooKeeper's transactions, its first reply to one lacked the results, or it otherwise
-	// differs from ZooKeeper. See [WithUnsafeServer].
+	// know ZooKeeper's transactions, its first reply to a transaction lacked the results, or it
+	// otherwise differs from ZooKeeper. See [WithUnsafeServer].
 	ErrUnsupported = zkconn.ErrUnsupported
 )
 

@@ -94,7 +94,7 @@ func (h *Hold) ended() error {
 }
 
 // Remaining returns the time for which the lock is surely held even if all later renewals fail. It
-// is 0 when the hold has ended. It is also 0 after the machine was suspended or its wall clock was
+// is 0 when the hold has ended. It is also 0 after the machine was suspended or the wall clock was
 // set forward, until a renewal confirms that the lease did not end meanwhile. Each call computes
 // the time from the clock, so the result is right even if the process was paused just before. A
 // pause may also follow the call; where that matters use [Hold.Token].
@@ -109,8 +109,8 @@ func (h *Hold) Remaining() time.Duration {
 // surely left, because renewals have failed or max_hold is near. The value is the time left at the
 // warning; [Hold.Remaining] returns the time left now. If a renewal succeeds, an unreceived warning
 // is withdrawn. Each time that the hold becomes at risk there is a new warning. A process that was
-// paused receives it when it goes on, unless the hold has been lost by then. If the entry is
-// removed, the hold is lost at once, without a warning.
+// paused receives the warning when it goes on, unless the hold has been lost by then. If the entry
+// is removed, the hold is lost at once, without a warning.
 //
 // Each call for the same Hold returns the same channel, for the select of a loop; one goroutine
 // should receive from it. It is never closed: select on the hold's context too. After Unlock of

@@ -18,7 +18,7 @@ import (
 // One goroutine of the client calls Observe, for one event after the other, in the order of the
 // events. An observer that blocks delays later events, but no renewal, no call and no end of a
 // hold. While 65,536 events wait, further ones are dropped and counted, see [Stats]. [Client.Close]
-// waits up to a second for the delivery of all events; an observer must not call it. A panic in
+// waits up to a second for the delivery of all events; an observer must not call Close. A panic in
 // Observe is not caught. The context carries the values, such as a trace, of the context that the
 // lock was requested with, and does not end.
 type Observer interface {
@@ -47,8 +47,7 @@ const (
 	// [Hold.AtRisk]. Reason is the expected reason of the loss.
 	EventAtRisk
 	// EventReleased: the hold was unlocked; its entry is deleted next, handed off locally, or kept
-	// ([WithIdle]). Or the hold was detached, and its entry stays for the client that attaches to
-	// it.
+	// ([WithIdle]). Or the hold was detached, and its entry stays for the client that attaches.
 	EventReleased
 	// EventLost: the hold ended before it was unlocked. Reason says why.
 	EventLost

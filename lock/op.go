@@ -7,8 +7,8 @@ import (
 )
 
 // Op is an operation of a [Hold.Txn]. Make it with [OpCreate], [OpSet], [OpDelete], [OpCheck] or
-// [OpHeld]. An Op is immutable: it copies its data and ACL. It can be part of any number of
-// transactions.
+// [OpHeld]. An Op does not change, and has copies of the given data and ACL. It can be part of any
+// number of transactions.
 type Op struct {
 	request any // the request to send; nil in the zero Op
 	path    string

@@ -32,7 +32,7 @@ const (
 	MaxTime = 365 * 24 * time.Hour
 )
 
-// defaultPolicy is the name of an unnamed policy.
+// defaultPolicy is the default of [Policy].Name.
 const defaultPolicy = "default"
 
 // Policy has the times and settings of one lock. The zero value of a field means its default.

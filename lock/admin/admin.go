@@ -84,8 +84,8 @@ func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, er
 	return t.c.Conn.Children(ctx, path)
 }
 
-// Deletion is a node for [Tree.Delete]. ZooKeeper deletes it only if its data has the version and
-// it has no children.
+// Deletion is a node for [Tree.Delete]. ZooKeeper deletes the node only if its data has the version
+// and there are no children.
 type Deletion struct {
 	Path    string
 	Version int32 // version of the data; -1 for any

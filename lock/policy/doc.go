@@ -24,7 +24,7 @@
 //
 //	work                                                       ttl      other settings
 //	if in doubt; it survives the election of a leader          30s      none: this is the default
-//	requests that others wait for, and that are safe to redo   5s       session_timeout: 4s
+//	requests that callers wait for, and that are safe to redo  5s       session_timeout: 4s
 //	imports and backups that must survive a maintenance        5m       max_hold: 6h
 //	a worker that restarts and continues                       30s      Hold.Detach for the restart
 //	once a minute, on any one of several hosts                 30s      holdfast run --tick

@@ -64,7 +64,7 @@ func checkPattern(text string) error {
 		return fmt.Errorf("must have at most %d components that are **", maxDeeps)
 	}
 	// The other rules are those of names. Check them on one name that the pattern matches: if that
-	// name is invalid, so are all others.
+	// name is invalid, so are all other names that the pattern matches.
 	name := strings.ReplaceAll(strings.Join(components, "/"), "*", "x")
 	return checkName(name)
 }

@@ -148,8 +148,8 @@ func (r *record) skip(s *Skipped, tick time.Time) {
 	}
 }
 
-// start adds a run, as Running and with its attempt, and returns it. Without atLeastOnce the tick
-// then never runs again.
+// start adds a run to the record, sets its outcome to Running and its attempt, and returns the run.
+// Without atLeastOnce the tick then never runs again.
 func (r *record) start(run Run, atLeastOnce bool) Run {
 	run.Outcome, run.Attempt = Running, 1
 	if last := r.last(); last.Tick.Equal(run.Tick) {

@@ -123,7 +123,7 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 			if err == errChanged {
 				continue
 			}
-			if errors.Is(err, lock.ErrInDoubt) { // if the write was applied, no other replica will report these runs
+			if errors.Is(err, lock.ErrInDoubt) { // if the write was applied, no other replica will report the crashed runs
 				j.tell(crashed...)
 			}
 			return t, err

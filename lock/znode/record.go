@@ -223,7 +223,7 @@ type Parent struct {
 	// the names of the anchor and the entries.
 	Generation string `json:"generation,omitempty"`
 	// Adopted says that Holdfast did not create the node, which had no data. The last client to
-	// leave deletes an adopted node only if its counter is at its end.
+	// leave deletes an adopted node only if the node's counter is at its end.
 	Adopted bool `json:"adopted,omitempty"`
 }
 
