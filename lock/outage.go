@@ -48,7 +48,7 @@ func (c *Client) watchSession() {
 }
 
 // sessionSeen handles the state of the session, and logs outages. *session is the last known
-// session.
+// session; sessionSeen updates it when there is a session.
 func (c *Client) sessionSeen(connected bool, session *int64) {
 	o, now := &c.outage, c.clock.Mono()
 	o.mu.Lock()

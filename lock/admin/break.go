@@ -120,7 +120,7 @@ func (b *Breaking) Gone() bool { return b.gone }
 // it holds the lock, and the caller may call Delete at once.
 func (b *Breaking) Detached() bool { return b.before.Record.Detached }
 
-// TTL returns the length of the owner's lease, from its last renewal.
+// TTL returns the length of the lease that began with the owner's last write.
 func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 
 // Wait waits until the entry is deleted. As soon as the owner's lease and the grace have surely

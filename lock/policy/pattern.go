@@ -30,7 +30,8 @@ func ParsePattern(text string) (Pattern, error) {
 	return Pattern{text}, nil
 }
 
-// MustPattern is [ParsePattern] for constant patterns: it panics instead of returning an error.
+// MustPattern is like [ParsePattern], but panics instead of returning an error. Use it for constant
+// patterns.
 func MustPattern(text string) Pattern {
 	p, err := ParsePattern(text)
 	if err != nil {

@@ -63,8 +63,8 @@ func (c *Config) Select(root string) *Config {
 	return &own
 }
 
-// PasswordVariables returns the names of the environment variables that hold passwords. Even if c is
-// the configuration of one root, they are those of the whole file.
+// PasswordVariables returns the names of the environment variables that hold passwords. If c is the
+// configuration of one root, the names are nevertheless those of the whole file.
 func (c *Config) PasswordVariables() []string {
 	if c.from == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 // absent stands for the version of a missing node.
 const absent = -1
 
-// read returns the job's record and the version of its node. If the node is missing, they are a
+// read returns the job's record and the version of its node. If the node is missing, read returns a
 // zero record and absent.
 func (j *Job) read(ctx context.Context) (*record, int32, error) {
 	data, stat, err := j.tree.Get(ctx, j.path)

@@ -29,7 +29,8 @@ const (
 	maxTTL      = 10 * 365 * 24 * 3600 * 1000 // ms
 )
 
-// Errors of this package's Decode functions.
+// Errors of this package's Decode functions. Clients wait for an entry whose data causes one of
+// these errors, and refuse a lock's node whose data does.
 var (
 	// ErrForeign says that the data is not Holdfast's, or damaged.
 	ErrForeign = errors.New("not Holdfast's data")
