@@ -63,7 +63,7 @@ func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 
 // Candidates returns the live candidates, the leader included, in the order in which they joined.
 // If priorities differ, they may lead in another order. Without candidates the result is empty.
-// Candidates reads the entries one by one, and omits entries that an ACL forbids to read. Its other
+// Candidates reads the entries one by one, and omits entries that an ACL forbids to read. Its
 // errors are those of Leader, except [ErrNoLeader].
 func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) {
 	err = e.query(ctx, func(ctx context.Context, r queue.Request) error {

@@ -80,9 +80,9 @@ func (t *tenancy) entered() {
 	t.entering--
 }
 
-// alone reports whether no other tenancy shares the entry. If so, no other tenancy can share the
-// entry later either. While a handle of the tenancy is made or unlocked, alone may return false
-// without another tenancy.
+// alone pins the entry, and reports whether no other tenancy shares it. If so, no other tenancy can
+// share the entry later either. While a handle of the tenancy is made or unlocked, alone may return
+// false although no other tenancy shares the entry.
 func (t *tenancy) alone() bool {
 	if t == nil {
 		return true
