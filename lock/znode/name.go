@@ -167,7 +167,8 @@ func Parse(node string) (Name, bool) {
 }
 
 // cutPermits parses the number of permits, or the priority, between tag and sequence. It returns
-// false if the number is below 2 or above MaxPermits, or has leading zeros.
+// false if there is no number, or if the number is below 2 or above MaxPermits, or has leading
+// zeros.
 func cutPermits(rest string) (permits int32, ok bool) {
 	digits, ok := strings.CutSuffix(rest, ownTokens[Exclusive])
 	if !ok || len(digits) < 2 || digits[0] != '-' || digits[1] < '1' || digits[1] > '9' {

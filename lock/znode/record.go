@@ -95,7 +95,8 @@ func printable(s string) string {
 func (r *Record) Granted() bool { return r.AcquiredAt > 0 }
 
 // Encode encodes the record in the current version, whatever r.Version is. The bytes are those of
-// encoding/json. Encode does without reflection, because it runs for each lock and each renewal.
+// encoding/json. Encode avoids reflection, except for Metadata and Broken, because it runs for each
+// lock and each renewal.
 func (r *Record) Encode() []byte {
 	b := make([]byte, 0, 256)
 	b = appendInt(b, `{"holdfast":`, Version)
