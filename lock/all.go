@@ -21,10 +21,10 @@ const MaxAll = 64
 // same lock.
 //
 // One transaction creates all entries. So calls of All never deadlock with each other, in whatever
-// order they name the locks. If the locks are free, they take one request and one transaction
-// together. A waiter has an entry in each queue, first come, first served. In each queue it blocks
-// the entries behind its own, also where its own is first. A call that takes more locks while some
-// are held can deadlock: name all that you need.
+// order they name the locks. If the locks are free, taking them costs one request and one
+// transaction together. A waiter has an entry in each queue, first come, first served. In each
+// queue it blocks the entries behind its own, also where its own is first. A call that takes more
+// locks while some are held can deadlock: name all that you need.
 //
 //	event                        while it waits                      while it holds
 //	ctx ends, Close              all entries are withdrawn           Close: all holds end
@@ -128,7 +128,8 @@ func (a *All) TryLock(ctx context.Context) (*Holds, error) {
 }
 
 // Do runs f while it holds all of the locks. The context of f ends with ctx, or when one of the
-// holds is lost. Do then returns that [LostError], joined with the error of f.
+// holds is lost. Do returns the errors of f and of [Holds.Unlock], joined. If [All.Lock] fails, Do
+// returns its error and does not run f.
 func (a *All) Do(ctx context.Context, f func(context.Context) error) error {
 	return runHeld(ctx, func() (*Holds, error) { return a.Lock(ctx) }, f)
 }
@@ -139,8 +140,8 @@ func (a *All) TryDo(ctx context.Context, f func(context.Context) error) (ran boo
 	return runUnlessHeld(ctx, func() (*Holds, error) { return a.TryLock(ctx) }, f)
 }
 
-// howAll is a method of [queue.Queue] that takes several locks. If it fails, the int is the index of
-// the request that failed, or -1.
+// howAll is a method of [queue.Queue] that takes several locks. If the method fails because of one
+// request, the int is the index of that request; otherwise it is -1.
 type howAll func(*queue.Queue, context.Context, []queue.Request) ([]*queue.Entry, int, error)
 
 // requests returns the request for each lock, sorted by name.
@@ -194,8 +195,8 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 	return nil, fmt.Errorf("%s: %w", a, err)
 }
 
-// reenter returns another handle on each hold that ctx carries. It returns nil if ctx carries
-// none, and an ErrInvalid if it carries holds of only some of the locks.
+// reenter returns another handle on each hold that ctx carries. The result is nil if ctx carries no
+// hold, and an ErrInvalid if ctx carries holds of only some of the locks.
 func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	var es []*queue.Entry
 	var missing string

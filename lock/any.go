@@ -17,9 +17,9 @@ const MaxAny = 64
 // which lock it is. The locks are ordinary mutexes: [Client.Mutex] of the same name is the same
 // lock.
 //
-// Taking a free lock costs a [Mutex.TryLock] of it, and of each held lock before it. If all locks
-// are held, a waiter has an entry in each queue, first come, first served. The first grant wins,
-// and all other entries are withdrawn. If a second lock is granted in the same moment, it is
+// Taking a free lock costs a [Mutex.TryLock] of that lock, and of each held lock before it. If all
+// locks are held, a waiter has an entry in each queue, first come, first served. The first grant
+// wins, and all other entries are withdrawn. If a second lock is granted in the same moment, it is
 // unlocked at once; observers then see that lock acquired and released. In [Stats], a waiter counts
 // once for each lock.
 //
@@ -79,8 +79,9 @@ func (a *Any) Lock(ctx context.Context) (*Hold, error) {
 	return hold, err
 }
 
-// TryLock takes the first lock that has no other contender in the way, and returns its hold. If each
-// lock has one, it returns the [HeldError] of the first lock. It does not wait, see [Mutex.TryLock].
+// TryLock takes the first lock that has no other contender in the way, and returns its hold. If
+// every lock has a contender in the way, TryLock returns the [HeldError] of the first lock. TryLock
+// does not wait, see [Mutex.TryLock].
 func (a *Any) TryLock(ctx context.Context) (*Hold, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func checkContext(ctx context.Context, what, name string) error {
 }
 
 // enter begins a call. It fails with ErrClosed if the client has closed. Otherwise the caller must
-// call end, for which Close waits. The context bound is that of bind.
+// call end; Close waits for that call. bound is the result of bind.
 func (c *Client) enter(ctx context.Context, what, name string) (bound context.Context, end func(), err error) {
 	if c.open.Err() != nil || !c.tasks.Enter() {
 		return nil, nil, fmt.Errorf("%s %q: %w", what, name, ErrClosed)
@@ -144,9 +144,9 @@ func notTaken(ctx context.Context, lock string, err error) error {
 	return heldError(lock, inTheWay)
 }
 
-// warnStarved logs once for each TTL if a stalled connection would cost a hold of that TTL.
-// go-zookeeper notices a dead connection after two thirds of the session timeout, and a renewal
-// is due every third of the TTL.
+// warnStarved logs a warning, once for each TTL, if the TTL is shorter than the session timeout: a
+// connection that stalls would then cost the hold. go-zookeeper notices a dead connection after two
+// thirds of the session timeout, and a renewal is due every third of the TTL.
 func (c *Client) warnStarved(lock string, ttl time.Duration) {
 	if ttl >= c.cfg.sessionTimeout {
 		return

@@ -10,11 +10,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ErrNoLeader says that no candidate leads: see [Election.Leader].
+// ErrNoLeader is the error of [Election.Leader] while no candidate leads. [Election.Observe] waits
+// for the next leader.
 var ErrNoLeader = errors.New("no candidate leads")
 
-// Candidate describes a candidate of an election, as its entry does. The zero Candidate means no
-// candidate.
+// Candidate describes a candidate of an election, from the candidate's entry. The zero Candidate
+// means no candidate.
 type Candidate struct {
 	Leads    bool   // the candidate leads now
 	Value    string // the last one given to Campaign or Proclaim
@@ -26,8 +27,8 @@ type Candidate struct {
 	PID      int
 }
 
-// candidateOf returns the candidate of an entry. It returns the zero Candidate if entry is nil, or
-// is no candidate's.
+// candidateOf returns the candidate of an entry. It returns the zero Candidate if entry is nil or
+// is not a candidate's.
 func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 	if entry == nil || !entry.Leased() {
 		return c
@@ -61,9 +62,9 @@ func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 }
 
 // Candidates returns the live candidates, the leader included, in the order in which they joined.
-// If priorities differ, their turns may come in another order. Without candidates the result is
-// empty. Candidates reads the entries one by one. Its errors are those of Leader, except
-// [ErrNoLeader].
+// If priorities differ, they may lead in another order. Without candidates the result is empty.
+// Candidates reads the entries one by one, and omits entries that an ACL forbids to read. Its
+// errors are those of Leader, except [ErrNoLeader].
 func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) {
 	err = e.query(ctx, func(ctx context.Context, r queue.Request) error {
 		entries, err := e.r.client.queue.Candidates(ctx, r)
@@ -101,8 +102,9 @@ func (e *Election) query(ctx context.Context, ask func(context.Context, queue.Re
 // zero Candidate with the error, and ends.
 //
 // If several changes happen during the loop's body, Observe yields only the last one. The tokens of
-// the yielded leaders never fall. The loop watches one node, and reads it at each renewal of the
-// leader. During an outage of this client it yields nothing, so the last value may be stale.
+// the yielded leaders never fall, unless the servers lose their data. The loop watches one node,
+// and reads it at each renewal of the leader. During an outage of this client it yields nothing, so
+// the last value may be stale.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Candidate, error] {
 	return func(yield func(Candidate, error) bool) {
 		var w *queue.Watcher

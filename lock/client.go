@@ -22,12 +22,12 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Largest numbers of log lines and of events that wait for delivery. Further ones are dropped. A
-// client with very many holds may cause thousands of events at once.
+// Largest numbers of log lines and of events that wait for delivery. Further lines and events are
+// dropped. A client with very many holds may cause thousands of events at once.
 const (
 	mostLines  = 1 << 10
 	mostEvents = 1 << 16
-	// flushTimeout is how long Close, and a Dial that fails, wait for the delivery.
+	// flushTimeout is the longest time that Close, or a Dial that fails, waits for the delivery.
 	flushTimeout = time.Second
 )
 
@@ -67,7 +67,7 @@ type Client struct {
 // Dial waits for servers that cannot be reached, or whose names cannot be resolved. After three
 // seconds it logs the unreachable servers, once. If ctx ends first, Dial fails with
 // [ErrUnavailable]; without a deadline it waits forever. It fails with [ErrDenied] if the servers
-// refuse its SASL credentials, and with [ErrInvalid] if an argument or an option is not allowed.
+// refuse the SASL credentials, and with [ErrInvalid] if an argument or an option is not allowed.
 //
 // One transaction, which leaves nothing behind, then checks that the server counts and replies as
 // ZooKeeper does. If the server does not, Dial fails with [ErrUnsupported]. The transaction is also
@@ -112,9 +112,9 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 // credentials, and closes the connection after the client. New does not wait for a session. It
 // fails with [ErrInvalid] if an option is only for [Dial].
 //
-// A client made by New lacks the buffering, the bounded handshake and the server check of Dial. If
-// it misses a reconnection, it notices a lost watch about a minute later. Servers that have lost
-// their data keep refusing the connection.
+// A client made by New lacks the buffered reads, the bounded handshake and the server check of
+// Dial. If it misses a reconnection, it notices a lost watch about a minute later. Servers that
+// have lost their data keep refusing the connection.
 func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if z == nil {
 		return nil, invalid("connection", nil, "must not be nil")
@@ -211,11 +211,11 @@ func (c *Client) start() *Client {
 // Close ends all calls and all holds with [ErrClosed]. It deletes the entries of holds and waiters,
 // for at most the unlock timeout and a tenth of a second; the other entries expire. It closes a
 // connection made by [Dial]. Then it waits for up to a second until the logger and the observers
-// have taken the last lines and events. The error says that entries or requests were left over.
-// Each later call waits for the first one, and returns its result.
+// have taken the last lines and events. Close returns an error if entries or requests were left
+// over. Each later call waits for the first one, and returns its result.
 //
 // Close ends the holds first, so other clients may enter while your work still runs. So unlock the
-// holds before, or have the work stop when their contexts end.
+// holds before you call Close, or have the work stop when their contexts end.
 func (c *Client) Close() error {
 	// A sync.Once would stop the virtual time of a test whose goroutines wait for it.
 	if c.closing.Swap(true) {

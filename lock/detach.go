@@ -15,8 +15,8 @@ import (
 // ticket, see [Client.Attach]. No other contender enters in between. The hold and all its handles
 // end at once with [ErrDetached], which is no loss; [Mutex.Do] returns it too.
 //
-// The entry stays for ttl and the grace; 0 means the TTL of the hold. If no client attaches in
-// time, the entry is purged like a dead holder's.
+// The entry stays for ttl and the grace; a ttl of 0 means the TTL of the hold. If no client
+// attaches in time, the entry is purged like a dead holder's.
 //
 // Detach fails with [ErrInvalid], and the hold goes on, if
 //
@@ -25,11 +25,12 @@ import (
 //   - other readers of this client share the entry (see [WithLocalWindow]). From then on no other
 //     goroutine joins the entry.
 //
-// Detach waits until ZooKeeper has acknowledged the write. If ctx had ended before the call,
-// nothing changes. If ctx ends meanwhile, or the write fails with a temporary error, Detach returns
-// the ticket and an [UnlockError], and retries the write in the background until the entry must
-// have expired. If no write succeeds, a client that attaches waits until the lease has ended. If
-// the hold has already ended, or its entry was removed, Detach returns the reason and no ticket.
+// Detach waits until ZooKeeper has acknowledged the write. If ctx had ended before the call, Detach
+// returns the context's error, and the hold goes on. If ctx ends meanwhile, Detach returns the
+// ticket and an [UnlockError], and retries the write in the background until the entry must have
+// expired. If ZooKeeper refuses the write, Detach returns the ticket and an UnlockError too. If no
+// write succeeds, a client that attaches waits until the lease has ended. If the hold has already
+// ended, or its entry was removed, Detach returns the reason and no ticket.
 func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if err := h.check(ctx, "detach"); err != nil {
 		return Ticket{}, err
@@ -79,7 +80,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 
 // Ticket returns a ticket for the hold while it lasts. Store it in case this process dies. A client
 // that attaches with it waits until the lease and the grace have ended. Then it continues with the
-// same entry, unless a waiter or the reaper has purged that. While the hold lasts, no client can
+// same entry, unless a waiter or the reaper has purged it. While the hold lasts, no client can
 // attach. From the call on the entry is not handed off locally. If the hold has ended, Ticket
 // returns the reason; for a leadership it returns an [ErrInvalid].
 func (h *Hold) Ticket() (Ticket, error) {
@@ -113,10 +114,10 @@ func (h *Hold) cannot(rule string, args ...any) error {
 // Enqueue joins the queue, or takes the lock if it is free, and leaves its entry to the client that
 // attaches with the ticket. So a short-lived worker can keep its place, exit, and come back. The
 // entry lasts for the mutex's TTL ([WithTTL]) and the grace, without renewal: attach in time. If
-// the entry's turn comes before a client has attached, it blocks all waiters behind it until a
-// client attaches, or the TTL and the grace are over. Enqueue never re-enters a hold.
+// the entry's turn comes before a client has attached, the entry blocks all waiters behind it until
+// a client attaches, or the TTL and the grace are over. Enqueue never re-enters a hold.
 //
-// Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex that barges, which
+// Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex with [WithBarging], which
 // has no queue.
 func (m *Mutex) Enqueue(ctx context.Context) (Ticket, error) {
 	if m.r.err == nil && m.r.barging {
@@ -138,8 +139,8 @@ func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
 }
 
 // Enqueue joins the queue for n permits, and leaves its entry to a later Attach, as [Mutex.Enqueue]
-// does. If the entry's turn comes before a client has attached, it blocks all waiters behind it,
-// even if their permits are free. Enqueue fails as [Semaphore.Acquire] does.
+// does. If the entry's turn comes before a client has attached, the entry blocks all waiters behind
+// it, even if their permits are free. Enqueue fails as [Semaphore.Acquire] does.
 func (s *Semaphore) Enqueue(ctx context.Context, n int) (Ticket, error) {
 	r, err := s.permitsOf(ctx, n)
 	if err != nil {
@@ -177,8 +178,8 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 // If several clients attach with one ticket, one succeeds. The other clients, and later ones, get
 // [ErrAttached]. If the entry was unlocked or force-released, or no client attached in time, the
 // error is [ErrRemoved]. If the hold was not detached, see [Hold.Ticket], Attach waits until its
-// lease and the grace have surely ended. By then the hold has ended for its holder. Otherwise
-// Attach fails as [Mutex.Lock] does, and with [ErrInvalid] for a ticket of another root.
+// lease and the grace have surely ended. By then the hold has ended for its holder. Attach also
+// fails as [Mutex.Lock] does, and with [ErrInvalid] for a ticket of another root.
 //
 // If ctx ends before the grant, or the client closes, a write in the background restores the entry,
 // with the same lease; [Client.Close] waits for it. After that write the same ticket works again.

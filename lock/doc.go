@@ -1,5 +1,4 @@
-// Package lock gives Go services distributed locks on ZooKeeper that hold through
-// session flaps.
+// Package lock gives Go services distributed locks on ZooKeeper that hold through session flaps.
 //
 //	start, cancel := context.WithTimeout(ctx, 30*time.Second)
 //	defer cancel()
@@ -72,14 +71,14 @@
 //
 // # Guarantees
 //
-//  1. Mutual exclusion by lease. Losing, re-creating or expiring a ZooKeeper
-//     session does not change the holder of a lock.
-//  2. The holder knows first. A hold that cannot be renewed ends for its holder,
-//     by [Hold.Context] and [Hold.Remaining], before another contender may enter.
+//  1. Mutual exclusion by lease. The end of a ZooKeeper session, or a new one, does not change the
+//     holder of a lock.
+//  2. The holder knows first. A hold that cannot be renewed ends for its holder, by [Hold.Context]
+//     and [Hold.Remaining], before another contender may enter.
 //  3. A dead holder blocks other clients for at most its TTL and the grace. Then the next waiter,
-//     or the reaper, purges its entry. A waiter that has had an outage itself waits a third of that
-//     TTL longer. When ZooKeeper's leader changes, TTL and grace start again at the first known
-//     stamp of the new leader.
+//     or the reaper, purges its entry. A waiter that has itself had an outage since the holder's
+//     last renewal waits a third of the holder's TTL longer. When ZooKeeper's leader changes, TTL
+//     and grace start again at the first known stamp of the new leader.
 //  4. First come, first served: among processes, and among the goroutines of one client. But the
 //     goroutines may hand a lock off among themselves while other processes wait, for 10 ms by
 //     default ([Policy].LocalWindow). And they share one place in the queue: a goroutine that waits
@@ -101,9 +100,9 @@
 //
 // # Fencing
 //
-// Pass [Hold.Token] to each resource that the work changes. The resource refuses a token lower
-// than the highest it has seen. Package fence does so in memory, and shows how databases do. To
-// write to ZooKeeper use [Hold.Txn], which fails for any other client.
+// Pass [Hold.Token] to each resource that the work changes. The resource refuses a token lower than
+// the highest it has seen. Package fence does so for resources in memory, and has the statements
+// for SQL databases. To write to ZooKeeper use [Hold.Txn], which fails for any other client.
 //
 // # The life of a hold
 //

@@ -111,7 +111,7 @@ func (h *Hold) leads() bool {
 func (l *Leadership) Resign() error { return l.Unlock() }
 
 // Proclaim changes the value, and waits until all clients can see it. The limits are those of
-// [Election.Campaign]. If ctx ends before, the next renewal writes the value. If the leadership has
+// [Election.Campaign]. If ctx ends first, the next renewal writes the value. If the leadership has
 // ended, Proclaim returns the reason.
 func (l *Leadership) Proclaim(ctx context.Context, value string) error {
 	if err := l.check(ctx, "proclaim"); err != nil {

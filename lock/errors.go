@@ -18,8 +18,8 @@ import (
 var (
 	// ErrHeld says that another contender holds the lock. See [HeldError].
 	ErrHeld = errors.New("lock is held by another contender")
-	// ErrLost says that a hold ended before it was unlocked. It comes with one
-	// of the reasons below. See [LostError].
+	// ErrLost says that a hold ended before it was unlocked. It comes with one of the reasons
+	// below: see [LostError].
 	ErrLost = errors.New("hold was lost")
 	// ErrUnlocked says that a hold, or this handle of it, was already unlocked.
 	ErrUnlocked = lease.ErrUnlocked
@@ -27,8 +27,8 @@ var (
 	ErrDetached = lease.ErrDetached
 	// ErrClosed says that the client, or the connection given to [New], was closed.
 	ErrClosed = zkconn.ErrClosed
-	// ErrInvalid says that an argument or option was refused. The message has its name, its value
-	// and the rule.
+	// ErrInvalid says that an argument or option was refused. The message has the argument's name,
+	// its value and the rule.
 	ErrInvalid = errors.New("invalid argument")
 	// ErrForeign says that the lock's path holds a znode that Holdfast did not create: it has other
 	// data, or cannot have children. The client has changed nothing.
@@ -52,8 +52,8 @@ var (
 	// ErrUnavailable says that there is no session with ZooKeeper.
 	ErrUnavailable = zkconn.ErrUnavailable
 	// ErrUnsupported says that the server lacks behavior that the protocol requires: it does not
-	// know ZooKeeper's transactions, its first reply to one lacked the results, or it otherwise
-	// differs from ZooKeeper. See [WithUnsafeServer].
+	// know ZooKeeper's transactions, its first reply to a transaction lacked the results, or it
+	// otherwise differs from ZooKeeper. See [WithUnsafeServer].
 	ErrUnsupported = zkconn.ErrUnsupported
 )
 
@@ -79,11 +79,11 @@ var (
 type HeldError struct {
 	Lock  string // name of the lock
 	Entry string // path of the entry in the way
-	Owner string // of the entry, as are Host and PID; "" if it is another library's
-	Host  string
-	PID   int
-	// Expires is the end of the entry's lease unless it is renewed, in ensemble time. It is zero
-	// if unknown.
+	Owner string // owner of the entry; "" if unknown, as for another library's entry
+	Host  string // host of the owner
+	PID   int    // process id of the owner
+	// Expires is the end of the entry's lease unless the owner renews it, in ensemble time. It is
+	// zero if unknown.
 	Expires time.Time
 }
 

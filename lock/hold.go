@@ -94,10 +94,10 @@ func (h *Hold) ended() error {
 }
 
 // Remaining returns the time for which the lock is surely held even if all later renewals fail. It
-// is 0 when the hold has ended. It is also 0 after the machine was suspended or its wall clock was
-// set forward, until a renewal confirms that the lease did not end meanwhile. Each call computes it
-// from the clock, so it is right even if the process was paused just before. It cannot foresee a
-// pause just after the call; where that matters use [Hold.Token].
+// is 0 when the hold has ended. It is also 0 after the machine was suspended or the wall clock was
+// set forward, until a renewal confirms that the lease did not end meanwhile. Each call computes
+// the time from the clock, so the result is right even if the process was paused just before. A
+// pause may also follow the call; where that matters use [Hold.Token].
 func (h *Hold) Remaining() time.Duration {
 	if h.unlocked.Load() {
 		return 0
@@ -108,9 +108,9 @@ func (h *Hold) Remaining() time.Duration {
 // AtRisk returns a channel that warns before the hold may be lost: when half of the TTL or less is
 // surely left, because renewals have failed or max_hold is near. The value is the time left at the
 // warning; [Hold.Remaining] returns the time left now. If a renewal succeeds, an unreceived warning
-// is withdrawn. Each time that the hold comes at risk there is a new warning. A process that was
-// paused receives it when it goes on, unless the hold has been lost by then. If the entry is
-// removed, the hold is lost at once, without a warning.
+// is withdrawn. Each time that the hold becomes at risk there is a new warning. A process that was
+// paused receives the warning when it goes on, unless the hold has been lost by then. If the entry
+// is removed, the hold is lost at once, without a warning.
 //
 // Each call for the same Hold returns the same channel, for the select of a loop; one goroutine
 // should receive from it. It is never closed: select on the hold's context too. After Unlock of
@@ -148,8 +148,8 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 }
 
 // Unlock ends the hold: first its context, then its entry in ZooKeeper. The last client to leave
-// also deletes the lock's parent; if this process takes the lock again and again, a second after
-// its last use. If the hold has several handles, by re-entry, the last Unlock ends it.
+// also deletes the lock's parent. If this process takes the lock again and again, it does so a
+// second after the last use. If the hold has several handles, by re-entry, the last Unlock ends it.
 //
 // Unlock does not depend on the context that the lock was taken with. It is retried over reconnects,
 // for at most the client's unlock timeout. Then it fails with an [UnlockError], and the entry is
@@ -191,7 +191,9 @@ func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
 	return true, err
 }
 
-// leaveResult converts the result of deleting an unlocked entry into that of Unlock.
+// leaveResult converts err, the result of deleting an unlocked entry, into the result of Unlock. If
+// the deletion was not confirmed, leaveResult logs that, and has the entry deleted in the
+// background.
 func (c *Client) leaveResult(e *queue.Entry, err error) error {
 	switch {
 	case err == nil:

@@ -35,7 +35,7 @@ func newHolds(c *Client, es []*queue.Entry) *Holds {
 // no lock can be added.
 func (hs *Holds) All() iter.Seq[*Hold] { return slices.Values(hs.each) }
 
-// Hold returns the hold of the named lock, nil if it is not among them.
+// Hold returns the hold of the named lock, or nil if hs has no hold of that lock.
 func (hs *Holds) Hold(name string) *Hold {
 	for _, h := range hs.each {
 		if h.Name() == name {

@@ -40,15 +40,16 @@ func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 
 // TryLock returns the hold if no other contender is in the way, and otherwise a [HeldError], which
 // matches [ErrHeld]. It does not wait for the lock. It first asks the server to catch up with the
-// leader. A failed try writes nothing except, once after each change of ZooKeeper's leader, the
-// mark of its epoch. A cached lease ([WithIdle]) of another client counts as held; one of this
-// client does not.
+// leader. A failed try leaves no node behind, except perhaps the mark of the leader's epoch, see
+// package znode. A cached lease ([WithIdle]) of another client counts as held; one of this client
+// does not.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Exclusive, try)
 }
 
 // Do runs f while it holds the lock. The context of f ends with ctx, or when the hold is lost. Do
-// then returns that [LostError], joined with the error of f.
+// returns the errors of f and of [Hold.Unlock], joined. If [Mutex.Lock] fails, Do returns its error
+// and does not run f.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context) error) error {
 	return m.r.do(ctx, znode.Exclusive, f)
 }

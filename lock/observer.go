@@ -18,7 +18,7 @@ import (
 // One goroutine of the client calls Observe, for one event after the other, in the order of the
 // events. An observer that blocks delays later events, but no renewal, no call and no end of a
 // hold. While 65,536 events wait, further ones are dropped and counted, see [Stats]. [Client.Close]
-// waits up to a second for the delivery of all events; an observer must not call it. A panic in
+// waits up to a second for the delivery of all events; an observer must not call Close. A panic in
 // Observe is not caught. The context carries the values, such as a trace, of the context that the
 // lock was requested with, and does not end.
 type Observer interface {
@@ -29,7 +29,7 @@ type Observer interface {
 type EventKind uint8
 
 // The kinds of events, in their order. Each hold has one EventAcquired and later one EventReleased
-// or EventLost. It may have an EventWaiting before. A waiter that gives up has EventWaiting and
+// or EventLost. An EventWaiting may come before them. A waiter that gives up has EventWaiting and
 // EventWithdrawn. A re-entry and a failed TryLock have no event. An entry that is handed off
 // locally, or shared by readers ([WithLocalWindow]), has events for each of its holds; Token tells
 // the holds apart.
@@ -47,8 +47,7 @@ const (
 	// [Hold.AtRisk]. Reason is the expected reason of the loss.
 	EventAtRisk
 	// EventReleased: the hold was unlocked; its entry is deleted next, handed off locally, or kept
-	// ([WithIdle]). Or the hold was detached, and its entry stays for the client that attaches to
-	// it.
+	// ([WithIdle]). Or the hold was detached, and its entry stays for the client that attaches.
 	EventReleased
 	// EventLost: the hold ended before it was unlocked. Reason says why.
 	EventLost
@@ -100,8 +99,8 @@ type Event struct {
 	Left time.Duration
 	// By is the step of the leader's clock, negative for backwards, of an EventDisplaced.
 	By time.Duration
-	// Reason says why a hold was lost, a [LostError], or is at risk, [ErrExpired] or [ErrMaxHold].
-	// Compare it with [errors.Is]; ReasonLabel is for metrics.
+	// Reason is a [LostError] if the hold was lost, and [ErrExpired] or [ErrMaxHold] if the hold is
+	// at risk. Compare it with [errors.Is]; ReasonLabel is for metrics.
 	Reason error
 }
 
@@ -136,7 +135,7 @@ func (c *Client) withRequestState(ctx context.Context) context.Context {
 	return context.WithValue(ctx, requestStateKey{}, &requestState{at: c.clock.Mono()})
 }
 
-// requestStateOf returns the state of the request of these context values, or an empty state.
+// requestStateOf returns the request's state that values has, or an empty state if values has none.
 func requestStateOf(values context.Context) *requestState {
 	a, ok := values.Value(requestStateKey{}).(*requestState)
 	if !ok {
@@ -146,7 +145,7 @@ func requestStateOf(values context.Context) *requestState {
 }
 
 // waits reports EventWaiting, unless that was the last event of the request. entry is "" if the
-// request has none.
+// request has no entry.
 func (c *Client) waits(values context.Context, r *queue.Request, entry string, ahead int) {
 	if len(c.cfg.observers) > 0 && !requestStateOf(values).waiting.Swap(true) {
 		c.notify(values, Event{Kind: EventWaiting, Lock: r.Lock, Entry: entry, Ahead: ahead})
@@ -165,8 +164,8 @@ func (c *Client) reportWithdrawn(r *queue.Request) {
 	}
 }
 
-// tell reports a change of an entry's state. If several holds share the entry, it reports the
-// change for each.
+// tell reports a change of an entry's state. If several holds share the entry, tell reports the
+// change for each hold.
 func (c *Client) tell(e *queue.Entry, change lease.Change) {
 	if heldTogether(e) && (change.From == lease.Held || change.To == lease.Held) {
 		for _, t := range e.Together() {
@@ -184,8 +183,8 @@ func (c *Client) tell(e *queue.Entry, change lease.Change) {
 	c.tellOf(e, change, token, e.HeldSince(), e.Values())
 }
 
-// tellOf reports a change of an entry's state with the token, the time of the grant and the
-// request's context values of one hold.
+// tellOf reports a change of an entry's state for one hold. token, granted and values are the
+// hold's token, the monotonic time of its grant, and the context of its request.
 func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, granted time.Duration, values context.Context) {
 	event := Event{Lock: e.Lock(), Entry: e.Path}
 	request, now := requestStateOf(values), c.clock.Mono()
@@ -202,7 +201,7 @@ func (c *Client) tellOf(e *queue.Entry, change lease.Change, token Token, grante
 	case change.From == lease.Held:
 		event.Kind = EventReleased
 	case change.From == lease.Waiting && change.To == lease.Ended:
-		if !request.waiting.Swap(false) { // EventWaiting was not reported, or its end was
+		if !request.waiting.Swap(false) { // EventWaiting was not reported, or the end of the wait was
 			return
 		}
 		event.Kind, event.Queued, event.Waited = EventWithdrawn, true, now-request.at
@@ -246,8 +245,9 @@ func (c *Client) notify(values context.Context, event Event) {
 //   - [ErrStalled] while holds or waits are at risk because renewals fail, and after a pause of the
 //     process until a renewal succeeds. The message has their number, the entry that ends first,
 //     and the time since its last renewal;
-//   - [ErrUnavailable], with the possible causes, if servers accept connections and close each
-//     without an answer, as a server that lost its data does;
+//   - [ErrUnavailable], with the possible causes, if there is no session, and for at least a third
+//     of the session timeout servers have closed each connection without an answer, as a server
+//     that lost its data does, or have refused the SASL credentials;
 //   - nil otherwise.
 //
 // A risk by max_hold, a lost hold and a fixed lease do not count. Without holds and waits nothing

@@ -7,8 +7,8 @@ import (
 )
 
 // Op is an operation of a [Hold.Txn]. Make it with [OpCreate], [OpSet], [OpDelete], [OpCheck] or
-// [OpHeld]. An Op is immutable: it copies its data and ACL. It can be part of any number of
-// transactions.
+// [OpHeld]. An Op does not change, and has copies of the given data and ACL. It can be part of any
+// number of transactions.
 type Op struct {
 	request any // the request to send; nil in the zero Op
 	path    string
@@ -45,8 +45,8 @@ func OpCheck(path string, version int32) Op {
 }
 
 // OpHeld changes nothing. The transaction is refused unless another hold of the same client lasts.
-// From the call of [Hold.Txn] on, that hold is not handed off locally. It must not be for reading
-// with an entry that other readers share ([WithLocalWindow]).
+// From the call of [Hold.Txn] on, that hold is not handed off locally. The other hold must not be
+// for reading with an entry that further readers share ([WithLocalWindow]).
 func OpHeld(other *Hold) Op {
 	if other == nil {
 		return Op{}

@@ -30,11 +30,12 @@ const (
 	maxSessionTimeout = math.MaxInt32 * time.Millisecond
 )
 
-// Option configures a [Client]. [Dial] and [New] report an invalid one.
+// Option configures a [Client]. [Dial] and [New] fail with [ErrInvalid] if an option is not
+// allowed.
 type Option interface{ setClient(*config) error }
 
-// LockOption configures one lock. The lock's Validate, and each use of the lock, report an
-// invalid one.
+// LockOption configures one lock. If it is not allowed, the lock's Validate and each use of the
+// lock return an [ErrInvalid].
 type LockOption interface{ setLock(*settings) error }
 
 // SharedOption is an [Option] and a [LockOption]. For a client it sets the default of its locks.
@@ -116,7 +117,7 @@ func WithPolicies(p Policies) Option {
 // WithACL sets the ACL of the nodes that the client creates. Default world:anyone with all
 // permissions, or the ACL of [WithDigest]. The client's own credentials need READ, WRITE, CREATE
 // and DELETE. The anchor of a lock, see the doc of package znode, gets one more ACL entry:
-// world:anyone with READ. It has no data of holders.
+// world:anyone with READ. The anchor has no data of holders.
 func WithACL(acl ...zk.ACL) Option {
 	return clientOption(func(c *config) error {
 		if len(acl) == 0 {
@@ -212,11 +213,11 @@ func WithBarging() LockOption {
 // first one. A leader goes on leading when a candidate of a higher priority joins. To have that
 // candidate lead at once, request the leader's release by [Client.Revoke].
 //
-// If a candidate's turn comes while a candidate of a higher priority waits, it yields: it queues
-// again, behind all present candidates. No client takes it for the leader meanwhile. If the
-// candidate of the higher priority withdraws, candidates of equal priority may now be ahead of the
-// one that yielded. If it dies, no candidate leads until its TTL and the grace are over, as after
-// the death of a leader.
+// A candidate yields if its turn comes while a candidate of a higher priority waits: it queues
+// again, behind all present candidates. Meanwhile no client takes it for the leader. If the
+// candidate of the higher priority then withdraws, candidates of equal priority may be ahead of the
+// one that yielded. If the candidate of the higher priority dies, no candidate leads until its TTL
+// and the grace are over, as after the death of a leader.
 func WithPriority(n int) LockOption {
 	return lockOption(func(s *settings) error {
 		if s.priority = n; n < 1 || n > MaxPriority {
@@ -320,8 +321,8 @@ func WithTLS(cfg *tls.Config) Option {
 // If the connected server is removed from the list, the client connects to another one. The session
 // goes on, and holds are not affected. The requirements:
 //
-//   - Each line has an address for clients (server.1=host:2888:3888;2181) that they can reach. So
-//     do not use this option behind a load balancer or a tunnel.
+//   - Each line has an address for clients (server.1=host:2888:3888;2181), and this client can
+//     reach it. So do not use this option behind a load balancer or a tunnel.
 //   - Certificates and Kerberos principals match the host names in these lines. Otherwise only the
 //     servers given to Dial can be used, and each connection takes some seconds more.
 //   - With [WithTLS] and servers before ZooKeeper 3.10, all servers use the same TLS port: that of

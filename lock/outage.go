@@ -20,9 +20,9 @@ type outage struct {
 	away     bool          // there is no session
 	since    time.Duration // monotonic time at which the session was found missing
 	told     bool          // the log has reported that ZooKeeper is away
-	renewals uint64        // number of renewals of the client when the first hold came at risk
-	atRisk   int           // holds that have come at risk, the first one included
-	lost     int           // holds whose lease has ended since the first hold came at risk
+	renewals uint64        // number of renewals of the client when the first hold became at risk
+	atRisk   int           // holds that have become at risk, the first one included
+	lost     int           // holds whose lease has ended since the first hold became at risk
 }
 
 // watchSession logs outages until the client closes.
@@ -48,7 +48,7 @@ func (c *Client) watchSession() {
 }
 
 // sessionSeen handles the state of the session, and logs outages. *session is the last known
-// session.
+// session; sessionSeen updates it when there is a session.
 func (c *Client) sessionSeen(connected bool, session *int64) {
 	o, now := &c.outage, c.clock.Mono()
 	o.mu.Lock()

@@ -18,7 +18,7 @@ const (
 	// MinTTL is the shortest allowed TTL.
 	MinTTL = 100 * time.Millisecond
 	// MinGrace is the shortest allowed grace. If steps of the leader's clock add up to more than
-	// half of MinGrace, the client counts earlier leases from the last step.
+	// half of MinGrace, the client counts the leases of earlier writes from the last step.
 	MinGrace = clock.MinGrace
 	// DefaultLocalWindow is the time for which the goroutines of a client hand a lock off among
 	// themselves while other processes wait.
@@ -32,7 +32,7 @@ const (
 	MaxTime = 365 * 24 * time.Hour
 )
 
-// defaultPolicy is the name of an unnamed policy.
+// defaultPolicy is the default of [Policy].Name.
 const defaultPolicy = "default"
 
 // Policy has the times and settings of one lock. The zero value of a field means its default.
@@ -56,14 +56,14 @@ type Policy struct {
 	// LocalWindow is the time for which goroutines of one client hand an entry off among
 	// themselves, first come, first served, while other contenders wait. The goroutines must make
 	// the same request. If no other contender waits, they hand the entry off without limit. A local
-	// handoff costs no request. For each entry ahead, other processes wait up to that much longer,
-	// and for one more hold. LocalWindow is at most a second, and at most a third of the lock's
-	// TTL. Default [DefaultLocalWindow]. With [NoLocalWindow] the entry leaves at each Unlock, and
-	// the next goroutine joins at the end of the queue.
+	// handoff costs no request. For each entry ahead, other processes wait up to LocalWindow
+	// longer, and for one more hold. LocalWindow is at most a second, and at most a third of the
+	// lock's TTL. Default [DefaultLocalWindow]. With [NoLocalWindow] each Unlock deletes the entry,
+	// and the next goroutine joins at the end of the queue.
 	LocalWindow time.Duration
 	// Idle is the time for which an unused entry is kept after its last Unlock if there is no other
 	// contender. Until then this client can take the lock again without a request. When another
-	// contender joins, the entry leaves at once. Default 0: it is not kept.
+	// contender joins, the client deletes the entry at once. Default 0: the entry is not kept.
 	Idle time.Duration
 }
 

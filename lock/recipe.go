@@ -24,12 +24,13 @@ type named struct{ r recipe }
 // Name returns the name of the lock.
 func (l *named) Name() string { return l.r.name }
 
-// Validate returns an [ErrInvalid] if the name, an option or, of a semaphore, the number of
-// permits is not allowed. Call it if a lock is made long before it is taken, for example from a
-// configuration at the start of a service. It asks no server.
+// Validate returns an [ErrInvalid] if the name, an option or a semaphore's number of permits is not
+// allowed. Call it if a lock is made long before it is taken, for example from a configuration at
+// the start of a service. Validate asks no server.
 func (l *named) Validate() error { return l.r.validate() }
 
-// recipe returns the recipe of a lock. If the name or an option is not allowed, its err says so.
+// recipe returns the recipe of a lock. If the name or an option is not allowed, the recipe's err is
+// an ErrInvalid.
 func (c *Client) recipe(kind znode.Kind, name string, opts []LockOption) recipe {
 	s, err := c.cfg.settingsFor(name, opts)
 	if err == nil && s.barging && kind != znode.Mutex {
@@ -96,8 +97,8 @@ type held interface {
 	carriedBy(context.Context) context.Context
 }
 
-// runHeld takes a lock, or several, and runs f while it holds them. The context of f ends with ctx,
-// or when a hold ends.
+// runHeld takes a lock, or several, runs f and unlocks. It joins the errors of f and of Unlock. The
+// context of f ends with ctx, or when a hold ends.
 func runHeld[H held](ctx context.Context, take func() (H, error), f func(context.Context) error) (err error) {
 	if f == nil {
 		return invalid("function", nil, "must not be nil")
@@ -113,8 +114,8 @@ func runHeld[H held](ctx context.Context, take func() (H, error), f func(context
 	return f(inner)
 }
 
-// runUnlessHeld is runHeld, but if try fails with a HeldError it skips f and returns no error. ran
-// reports whether f was called.
+// runUnlessHeld is like runHeld, but if try fails with a HeldError, it skips f and returns no
+// error. ran reports whether f was called.
 func runUnlessHeld[H held](ctx context.Context, try func() (H, error), f func(context.Context) error) (ran bool, err error) {
 	run := f
 	if f != nil {

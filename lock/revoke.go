@@ -14,7 +14,7 @@ import (
 // MaxReason is the largest size of a [Client.Revoke]'s reason, in bytes.
 const MaxReason = znode.MaxReason
 
-// ErrNotHeld says that the lock has no holder whose release could be requested.
+// ErrNotHeld says that [Client.Revoke] has made no request, because the lock has no holder.
 var ErrNotHeld = errors.New("lock is not held")
 
 // Revocation is a request to release a lock.
@@ -42,8 +42,8 @@ type Revocation struct {
 // The errors:
 //
 //   - [ErrNotHeld] if the lock has no holder;
-//   - [ErrForeign] if a holder uses another library, and cannot receive requests; all other holders
-//     then have theirs;
+//   - [ErrForeign] if a holder uses another library, and cannot receive requests; the requests to
+//     all other holders are written;
 //   - [ErrDenied] if an ACL forbids the request, [ErrClosed], or the error and cause of ctx; then
 //     no, some or all holders may have a request;
 //   - [ErrInvalid] if an argument is not allowed.
@@ -82,8 +82,8 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 // hold.
 //
 // Each call for the same Hold returns the same channel; one goroutine should receive from it. It is
-// never closed: select on the hold's context too. If several requests come before a receive, it
-// delivers the last one. If the hold has ended, Revoked returns nil.
+// never closed: select on the hold's context too. If several requests come before a receive, the
+// channel delivers the last one. If the hold has ended, Revoked returns nil.
 //
 // A client's first call sets a watch on the parent of all requests, and lists it once. Later calls
 // cost nothing, unless there is a request for the hold. A client that never calls Revoked has no

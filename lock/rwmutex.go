@@ -39,8 +39,8 @@ import (
 // higher than those of all earlier writers. Readers that hold the lock at the same time may have
 // entered in another order than their tokens.
 //
-// It has the wire format of Curator's InterProcessReadWriteLock, so that both can use one path; the
-// doc of package znode has the limits.
+// An RWMutex has the wire format of Curator's InterProcessReadWriteLock, so both can use one path;
+// the doc of package znode has the limits.
 type RWMutex struct{ named }
 
 // RWMutex returns the read/write lock of that name, as [Client.Mutex] does.
@@ -117,10 +117,10 @@ func (h *Hold) Reads() bool { return h.e.Reads() }
 // [RWMutex.Lock].
 //
 // Downgrade waits until ZooKeeper has acknowledged the write. If ctx had ended before the call,
-// nothing changes. If ctx ends meanwhile, the hold is already for reading, and the next renewal
-// lets readers in. A hold for reading stays as it is. For a hold of another kind of lock, or with
-// other handles that may be writing, Downgrade fails with [ErrInvalid]. If the hold has ended, it
-// returns the reason.
+// Downgrade returns the context's error, and nothing changes. If ctx ends meanwhile, the hold is
+// already for reading, and the next renewal lets readers in. A hold for reading stays as it is. For
+// a hold of another kind of lock, or with other handles that may be writing, Downgrade fails with
+// [ErrInvalid]. If the hold has ended, Downgrade returns the reason.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	switch err := h.check(ctx, "downgrade"); {
 	case err != nil:

@@ -19,8 +19,9 @@ type SASL interface {
 	// Start begins an exchange with a server, host:port. The host is the name given to Dial, or the
 	// one in the ensemble's configuration ([WithReconfiguration]), and not its address. Start must
 	// return soon after ctx ends. An error that matches [ErrDenied] says that the credentials are
-	// wrong: [Dial] fails after as many of these errors as there are addresses. After any other
-	// error, and after any error once Dial has returned, the client tries the next server.
+	// wrong: [Dial] fails when the number of these errors in a row reaches the number of addresses.
+	// After any other error, and after any error once Dial has returned, the client tries the next
+	// server.
 	Start(ctx context.Context, server string) (SASLExchange, error)
 }
 
@@ -29,20 +30,20 @@ type SASL interface {
 //
 //	Advice() string
 //
-// the text that this returns ends the error for a token that the server refuses. It says what to
-// do.
+// and the server refuses a token, the client appends the text that Advice returns to the error. The
+// text should say what to do.
 type SASLExchange interface {
 	// Next takes the server's last token and returns the client's next one. The first challenge is
 	// nil; a later one is not, even if it is empty. A token of nil ends the exchange: both sides
 	// are authenticated. A token that is empty and not nil is sent. An error that matches
 	// [ErrDenied] says that the credentials are wrong.
 	Next(challenge []byte) (token []byte, err error)
-	// Expires returns when the credential ends; zero if it does not. It is called after the
-	// exchange. When four fifths of the time are over, the client starts another exchange, and
-	// calls Expires on it before Next. If that credential ends later, or never, the client uses it.
-	// For that the client reconnects, between two requests, because a server takes only one
-	// exchange on a connection. Otherwise the client logs that, keeps the connection and tries
-	// again.
+	// Expires returns the time at which the credential ends; zero if it never ends. The client
+	// calls Expires after the exchange. When about four fifths of the time until then are over, the
+	// client starts another exchange, and calls Expires on it before Next. If the new credential
+	// ends later, or never, the client reconnects to use it, between two requests, because a server
+	// takes only one exchange on a connection. Otherwise the client logs a warning, keeps the
+	// connection, and tries again later.
 	Expires() time.Time
 }
 

@@ -15,9 +15,10 @@ const MaxPermits = znode.MaxPermits
 // [Mutex] it has a name and settings, and no state.
 //
 // It is fair: first come, first served. A contender that asks for many permits waits until that
-// many are free. The contenders behind it wait too, even if their permits are free, so it does not
-// starve. The first waiter watches the holders. Each other waiter watches the entry right ahead,
-// and the entry whose end may make room for it. So a release does not wake all waiters.
+// many are free. The contenders behind it wait too, even if their permits are free. So a contender
+// that asks for many permits does not starve. The first waiter watches the holders. Each other
+// waiter watches the entry right ahead, and the entry whose end may make room for it. So a release
+// does not wake all waiters.
 //
 //	session lost, expired     holds go on; waiters keep their places
 //	lease not renewed         the hold ends, and its permits are free after the grace; a
@@ -111,9 +112,9 @@ func (s *Semaphore) request(ctx context.Context, argument string, n int) (queue.
 	return r, nil
 }
 
-// Resize changes the number of permits to n, for all clients of the semaphore. The change lasts
-// until the lock's node is deleted: when the last contender leaves, or never if the policy has
-// keep_parent. All clients still give the original number.
+// Resize changes the number of permits to n, from 1 to [MaxPermits], for all clients of the
+// semaphore. The change lasts until the lock's node is deleted: when the last contender leaves, or
+// never if the policy has keep_parent. All clients still give the original number.
 //
 // Added permits are available at once. To remove permits, Resize waits in the queue, as Acquire
 // does, until they are free. Once it has returned, no more than n are held. It fails as Acquire

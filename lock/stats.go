@@ -15,7 +15,7 @@ type Stats struct {
 	DroppedEvents uint64 // events that the observers did not take in time
 }
 
-// Stats returns the client's counters.
+// Stats returns the client's present numbers and its counters. It asks no server.
 func (c *Client) Stats() Stats {
 	s := Stats{Waiters: c.queue.Waiters(), Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
 	s.DroppedLines, s.DroppedEvents = c.logs.Dropped(), c.events.Dropped()

@@ -36,8 +36,9 @@ func heldTogether(e *queue.Entry) bool {
 	return e.Kind == znode.RW && e.Placed() && e.Name().Role == znode.Shared
 }
 
-// holdOf returns a hold of an entry that was just taken. values is the context of the request,
-// whose values the hold's context has.
+// holdOf returns a hold of an entry that was just taken. values is the context of the request; the
+// hold's context has its values. If several readers can share the entry, holdOf also reports the
+// grant to the observers.
 func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	h := &Hold{client: c, e: e}
 	if !heldTogether(e) {
@@ -48,7 +49,7 @@ func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	t.ctx, t.cancel = context.WithCancelCause(h.carriedBy(context.WithoutCancel(values)))
 	t.tell(lease.Change{To: lease.Held}) // before its end can be reported
 	e.OnEnd(t, t.cancel)
-	if change, atRisk := e.Risk(); atRisk { // it was reported before this hold received reports
+	if change, atRisk := e.Risk(); atRisk { // the risk was reported before this hold received reports
 		t.tell(change)
 	}
 	if t.ctx.Err() != nil {
@@ -79,8 +80,9 @@ func (t *tenancy) entered() {
 	t.entering--
 }
 
-// alone reports whether no other tenancy shares the entry. If it returns true, none can share it
-// later. While a handle of the tenancy is made or unlocked, it may return false.
+// alone pins the entry, and reports whether no other tenancy shares it. If so, no other tenancy can
+// share the entry later either. While a handle of the tenancy is made or unlocked, alone may return
+// false although no other tenancy shares the entry.
 func (t *tenancy) alone() bool {
 	if t == nil {
 		return true

@@ -30,8 +30,8 @@ const ticketMark, ticketVersion = "holdfast-ticket", "1"
 // permitsMark stands between the kind and the number of permits in a semaphore's ticket.
 const permitsMark = "="
 
-// ticket returns a ticket for the hold. lasts is the length of its lease, which begins now; 0 if
-// the hold is not detached.
+// ticket returns a ticket for the hold. lasts is the length of the entry's lease, which begins now;
+// 0 if the hold is not detached.
 func (h *Hold) ticket(lasts time.Duration) Ticket {
 	c, e := h.client, h.e
 	t := Ticket{
@@ -44,7 +44,7 @@ func (h *Hold) ticket(lasts time.Duration) Ticket {
 	return t
 }
 
-// IsZero reports whether it is the zero Ticket.
+// IsZero reports whether t is the zero Ticket.
 func (t Ticket) IsZero() bool { return t == Ticket{} }
 
 // Name returns the name of the lock.

@@ -13,9 +13,9 @@ import (
 
 // Token is a fencing token. Tokens of one lock rise with every grant (for readers see [RWMutex]),
 // also over deletions of the lock and restarts of all processes. A resource that remembers the
-// highest token it has seen, and refuses lower ones, is safe from a paused holder that writes
-// after it lost the lock. Package fence does so in memory, and shows how databases do. Writes to
-// ZooKeeper itself need no token: see [Hold.Txn].
+// highest token it has seen, and refuses lower ones, is safe from a paused holder that writes after
+// it lost the lock. Package fence does so for resources in memory, and has the statements for SQL
+// databases. Writes to ZooKeeper itself need no token: see [Hold.Txn].
 //
 // Compare tokens with [Token.Compare], or as text, which sorts in the same order.
 //
@@ -52,8 +52,8 @@ func (t Token) Compare(u Token) int {
 // String returns the text of the token, such as "000000010000000f-00000003" for an entry of the
 // sequence 3, "000000010000000f-00000003-00000002" for its second incarnation, or
 // "000000010000000f-00000003-00000000-00000001" after its first local handoff. Compared byte by
-// byte, texts are in the order of [Token.Compare]. That holds for later releases too, which may add
-// a part behind another dash. [ParseToken] reads it.
+// byte, texts are in the order of [Token.Compare]. Later releases, which may add a part behind
+// another dash, keep this order. [ParseToken] parses the text.
 func (t Token) String() string {
 	text := fmt.Sprintf("%0*x", czxidDigits, uint64(t.Czxid))
 	parts := t.parts()

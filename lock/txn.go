@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// MaxTxn is the largest total size of a [Hold.Txn]'s operations: the bytes of their paths, data
-// and ACLs, and 64 more for each. ZooKeeper cuts connections that send about 1 MB at once, or
+// MaxTxn is the largest total size of a [Hold.Txn]'s operations: the bytes of their paths, data and
+// ACLs, and 64 more for each operation. ZooKeeper cuts connections that send about 1 MB at once, or
 // less if jute.maxbuffer is lower.
 const MaxTxn = 768 << 10
 

@@ -26,8 +26,8 @@ type Tree struct {
 	c access.Client
 }
 
-// New returns the view of the client's locks. If the client is nil, or was not made by lock.Dial
-// or lock.New, all methods with a context fail, and the others return zero values.
+// New returns the view of the client's locks. If the client is nil, or was not made by lock.Dial or
+// lock.New, all methods with a context fail, and all other methods return zero values.
 func New(client *lock.Client) Tree {
 	c, _ := access.Of(client)
 	return Tree{c}
@@ -84,8 +84,8 @@ func (t Tree) Children(ctx context.Context, path string) ([]string, *zk.Stat, er
 	return t.c.Conn.Children(ctx, path)
 }
 
-// Deletion is a node for [Tree.Delete]. ZooKeeper deletes it only if its data has the version and
-// it has no children.
+// Deletion is a node for [Tree.Delete]. ZooKeeper deletes the node only if its data has the version
+// and there are no children.
 type Deletion struct {
 	Path    string
 	Version int32 // version of the data; -1 for any
@@ -189,8 +189,8 @@ func (t Tree) Estimate() Time {
 func (t Tree) Outdated() bool { return t.c.Clock != nil && t.c.Clock.Outdated() }
 
 // Prove gets what a verdict of [znode.Unproven] lacks: a later sample, or the mark of the leader's
-// epoch. knew is the time that was judged by; mzxid is the transaction that last wrote the entry.
-// Prove returns the time to judge by again. It fails as Now does.
+// epoch. knew is the Time that the verdict was based on; mzxid is the transaction that last wrote
+// the entry. Prove returns the Time to judge the entry by again. It fails as Now does.
 func (t Tree) Prove(ctx context.Context, knew Time, mzxid int64) (Time, error) {
 	if err := t.check(ctx); err != nil {
 		return Time{}, err
@@ -264,8 +264,8 @@ type Contender struct {
 	// Broken names the client that force-released the hold, and its reason, see [Tree.Break]; "":
 	// none did.
 	Broken string
-	// Expires is the end of the lease unless it is renewed, by the clock of the leader that stamped
-	// it.
+	// Expires is the end of the lease unless the owner renews it, by the clock of the leader that
+	// stamped the entry.
 	Expires time.Time
 }
 
@@ -279,8 +279,8 @@ type State struct {
 	Children   []string    // names of nested locks and of other programs' nodes
 }
 
-// Inspect reads a lock. A missing lock has no contenders. Names are as for [lock.Client.Mutex];
-// "" inspects the root. It takes no sample of ensemble time. Call [Tree.Now] before, so that
+// Inspect reads a lock. A missing lock has no contenders. Names are as for [lock.Client.Mutex]; ""
+// inspects the root. Inspect takes no sample of ensemble time. Call [Tree.Now] before, so that
 // [Contender.Read] is known.
 func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 	s := State{Name: name}

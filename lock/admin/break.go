@@ -57,7 +57,8 @@ func (t Tree) Break(ctx context.Context, path string, by znode.Broken) (*Breakin
 	return b, nil
 }
 
-// attempt reads the entry and marks the version that it has read. Its error is for Conn.Retry.
+// attempt reads the entry, and writes the mark over the version that it has read, unless the entry
+// has a mark already. Its error is for Conn.Retry.
 func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	conn, name := b.tree.c.Conn, nameOf(b.path)
 	n, err := conn.GetSynced(ctx, b.path) // a server that lags behind may not know the entry
@@ -99,8 +100,8 @@ func (b *Breaking) attempt(ctx context.Context, by znode.Broken) error {
 	return err
 }
 
-// marked returns the record with the mark by, encoded. If that is larger than clients can read, the
-// mark replaces the metadata.
+// marked encodes the record with by as its mark. If the result is larger than clients can read,
+// marked leaves the metadata out.
 func marked(r znode.Record, by znode.Broken) []byte {
 	r.Broken = &by
 	data := r.Encode()
@@ -119,12 +120,12 @@ func (b *Breaking) Gone() bool { return b.gone }
 // it holds the lock, and the caller may call Delete at once.
 func (b *Breaking) Detached() bool { return b.before.Record.Detached }
 
-// TTL returns the length of the owner's lease, from its last renewal.
+// TTL returns the length of the lease that began with the owner's last write.
 func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 
 // Wait waits until the entry is deleted. As soon as the owner's lease and the grace have surely
-// ended, it deletes the entry as Delete does, and fails as Delete does. Zero fields of the policy
-// mean their defaults.
+// ended, it deletes the entry as Delete does, and fails as Delete does. If ctx ends first, Wait
+// returns the cause. Zero fields of the policy mean their defaults.
 func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	if err := b.tree.check(ctx); err != nil {
 		return err
@@ -231,8 +232,9 @@ func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Durati
 	return verdict, wait, nil
 }
 
-// remove deletes an entry that has the version, and the lock's node after the last entry. gone is
-// true if the entry was missing already, and false if it has another version.
+// remove deletes the entry at path if the entry has the version. Then it deletes the lock's node if
+// that is [znode.Node.Removable], unless keepParent is set. gone is also true if the entry was
+// missing; it is false if the entry has another version.
 func (t Tree) remove(ctx context.Context, path string, version int32, keepParent bool) (gone bool, err error) {
 	err = t.Delete(ctx, []Deletion{{path, version}})
 	var refused *RefusedError
@@ -264,8 +266,8 @@ func (t Tree) remove(ctx context.Context, path string, version int32, keepParent
 	return true, unlessGone(t.Delete(ctx, append(nodes, Deletion{parent, n.Stat.Version})))
 }
 
-// unlessGone returns the error of the deletion of a lock's node. It returns nil if the node is
-// missing or in use, or if this client may not delete it: then the reaper does.
+// unlessGone returns err, the error of deleting a lock's node, unless the node is missing or in
+// use, or this client may not delete it. In the last case the reaper deletes the node.
 func unlessGone(err error) error {
 	for _, fine := range []error{zk.ErrNoNode, zk.ErrNotEmpty, zk.ErrBadVersion, zk.ErrNoAuth} {
 		if errors.Is(err, fine) {

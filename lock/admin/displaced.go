@@ -2,8 +2,9 @@ package admin
 
 import "time"
 
-// Displaced is for reports of the client's state. It returns the results of [Tree.Displacement],
-// and how long ago the client detected the last displacement. All are 0 if it has detected none.
+// Displaced returns the results of [Tree.Displacement], and how long ago the client detected the
+// last displacement. It is for reports of the client's state. All results are 0 if there was no
+// displacement.
 func (t Tree) Displaced() (times uint64, by, ago time.Duration) {
 	if t.c.Clock == nil {
 		return 0, 0, 0

@@ -49,10 +49,11 @@ func (t Tree) Members(ctx context.Context) ([]string, error) {
 	return m.Servers, err
 }
 
-// Displacement is for checks that watch the leader's clock: call it after each [Tree.Now]. It
-// returns how many displacements the client has detected since it was made, and the size of the
-// last one, negative for backwards. A displacement is a step of the leader's clock, or a change to
-// a leader whose clock differs. For a report of a past displacement use [Tree.Displaced].
+// Displacement returns how many displacements the client has detected since Dial or New, and the
+// size of the last one: negative for backwards, 0 if there was none. A displacement is a step of
+// the leader's clock, or a change to a leader whose clock differs. To watch the leader's clock,
+// call Displacement after each [Tree.Now]. For a report of a past displacement use
+// [Tree.Displaced].
 func (t Tree) Displacement() (times uint64, by time.Duration) {
 	if t.c.Clock == nil {
 		return 0, 0

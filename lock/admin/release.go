@@ -39,8 +39,8 @@ func parseVersion(answer string) (version, bool) {
 	return version{}, false
 }
 
-// warning returns a warning about a release of ZooKeeper; "" if there is none. Both bugs lose
-// acknowledged writes, and with them entries of holders.
+// warning returns a warning about a release of ZooKeeper; "" if there is none. The bugs that it
+// warns of lose acknowledged writes, and with them entries of holders.
 func (v version) warning() string {
 	n, ok := numbers(v.release)
 	switch {

@@ -17,8 +17,8 @@ type Revocation struct {
 	Err    error // why the request cannot be decoded; then only Err and Stat are set
 }
 
-// Revocation reads the request to the entry with the id. The id is the name of a child of the node
-// [znode.Inbox] below the root. Revocation fails as [zk.Conn.Get] does.
+// Revocation reads the request with the id: the name of a child of the node [znode.Inbox] below the
+// root. Revocation fails as [zk.Conn.Get] does.
 func (t Tree) Revocation(ctx context.Context, id string) (Revocation, error) {
 	if err := t.check(ctx); err != nil {
 		return Revocation{}, err

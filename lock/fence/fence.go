@@ -10,7 +10,7 @@
 //   - Raise, then read: store the holder's token, if it is higher, before you read the data that the
 //     change depends on. Otherwise the previous holder can still write between read and change, and
 //     that write is lost.
-//   - Durability: store the token with the data that it guards, and for as long.
+//   - Durability: store the token with the data that it guards, and keep it as long as the data.
 //
 // For resources in the memory of one process [Gate] follows all three. Writes to ZooKeeper need
 // no token: see [lock.Hold.Txn].
@@ -46,8 +46,8 @@
 //	return tx.Commit()
 //
 // If a transaction changes several resources, raise their tokens in the same order in all
-// transactions. If a change is of a single row that has its own token, a condition suffices. Before
-// the first read run this statement with NULL for the state, which only raises the token:
+// transactions. If a change is of a single row that has its own token, this one statement suffices.
+// Before the first read run it with NULL for the state; it then only raises the token:
 //
 //	UPDATE orders SET state = coalesce($1, state), token = $2 WHERE id = $3 AND token <= $2
 //
@@ -64,7 +64,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// ErrStale says that a token was refused, because a higher one was shown before. See [StaleError].
+// ErrStale says that a token was refused, because a higher one was shown before. Stop the work, and
+// take the lock again. See [StaleError].
 var ErrStale = errors.New("stale fencing token")
 
 // StaleError has the refused token. It matches [ErrStale].

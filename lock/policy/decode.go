@@ -156,7 +156,7 @@ func (d *decoder) list(f field, path string, n ast.Node) {
 	}
 }
 
-// mapping decodes a mapping. Each key must be that of a field.
+// mapping decodes a mapping into the fields. A key that no field has is a mistake.
 func (d *decoder) mapping(fields []field, path string, n ast.Node) {
 	keys := keysOf(fields)
 	m, ok := n.(*ast.MappingNode)

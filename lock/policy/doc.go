@@ -24,7 +24,7 @@
 //
 //	work                                                       ttl      other settings
 //	if in doubt; it survives the election of a leader          30s      none: this is the default
-//	requests that others wait for, and that are safe to redo   5s       session_timeout: 4s
+//	requests that callers wait for, and that are safe to redo  5s       session_timeout: 4s
 //	imports and backups that must survive a maintenance        5m       max_hold: 6h
 //	a worker that restarts and continues                       30s      Hold.Detach for the restart
 //	once a minute, on any one of several hosts                 30s      holdfast run --tick
@@ -86,8 +86,9 @@
 // If the file is not YAML, or has features that are not accepted (anchors, aliases, tags, merge
 // keys, several documents), Load reports only that. An empty file is a mistake: {} means all
 // defaults. A file has at most 1 MiB and 40,000 tokens of YAML, nested at most 20 deep, which
-// suffices for 1,000 policies. It contains no password, only the name of a file or a variable with
-// it. Files that it names are relative to its folder.
+// suffices for 1,000 policies. A file contains no password, only the name of another file or of an
+// environment variable that has the password. Names of files are relative to the folder of the
+// configuration file.
 //
 // # Rules
 //

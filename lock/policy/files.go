@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Auth is a credential that a connection presents. Exactly one of PasswordFile
-// and PasswordEnv is set.
+// Auth is a credential that each connection presents. Exactly one of PasswordFile and PasswordEnv
+// is set.
 type Auth struct {
 	Scheme       string `key:"scheme" oneof:"digest"`                     // "digest"
 	User         string `key:"user" rule:"user" show:"never"`             // user name
@@ -25,9 +25,9 @@ type Auth struct {
 }
 
 // TLS has the settings of encrypted connections to the servers. The zero value trusts the machine's
-// certificate authorities and presents no certificate. Each connection reads the certificate and its
-// key again, so you can replace them. If it cannot read them, it uses those that [Config.Options]
-// has read.
+// certificate authorities and presents no certificate. Each connection reads the client's
+// certificate and key again, so you can replace the files. If a connection cannot read them, it
+// uses the certificate and key that [Config.Options] has read.
 type TLS struct {
 	CAFile   string `key:"ca_file" rule:"path"`               // certificates of the authorities to trust
 	CertFile string `key:"cert_file" rule:"path"`             // the client's certificate, if servers require one
@@ -80,7 +80,8 @@ func (d *decoder) checkLogin(path string) {
 	}
 }
 
-// ErrUnusable says that a password or a file that the configuration names cannot be used.
+// ErrUnusable matches the errors of [Config.Options] about passwords and files that the
+// configuration names: for example, a password file is missing, empty, or accessible to every user.
 var ErrUnusable = errors.New("the configuration names something that cannot be used")
 
 // Options returns the options for [lock.Dial] that apply the configuration: root, policies, session

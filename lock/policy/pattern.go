@@ -30,7 +30,8 @@ func ParsePattern(text string) (Pattern, error) {
 	return Pattern{text}, nil
 }
 
-// MustPattern is [ParsePattern] for constant patterns: it panics instead of returning an error.
+// MustPattern is like [ParsePattern], but panics instead of returning an error. Use it for constant
+// patterns.
 func MustPattern(text string) Pattern {
 	p, err := ParsePattern(text)
 	if err != nil {
@@ -64,7 +65,7 @@ func checkPattern(text string) error {
 		return fmt.Errorf("must have at most %d components that are **", maxDeeps)
 	}
 	// The other rules are those of names. Check them on one name that the pattern matches: if that
-	// name is invalid, so are all others.
+	// name is invalid, so are all other names that the pattern matches.
 	name := strings.ReplaceAll(strings.Join(components, "/"), "*", "x")
 	return checkName(name)
 }

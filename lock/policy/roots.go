@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Root is one of the roots that a reaper sweeps. The rest of the file has the settings that it omits,
-// see [Config.Each].
+// Root is one of the roots that a reaper sweeps. Settings that a Root omits come from the rest of
+// the file, see [Config.Each].
 type Root struct {
 	Name      string     `key:"name" rule:"given"` // unique; shown in logs, reports and metrics
 	Root      string     `key:"root" rule:"root"`  // the node under which its locks are
@@ -63,8 +63,8 @@ func (c *Config) Select(root string) *Config {
 	return &own
 }
 
-// PasswordVariables returns the names of the environment variables that hold passwords. Even if c is
-// the configuration of one root, they are those of the whole file.
+// PasswordVariables returns the names of the environment variables that hold passwords. If c is the
+// configuration of one root, the names are nevertheless those of the whole file.
 func (c *Config) PasswordVariables() []string {
 	if c.from == nil {
 		return nil

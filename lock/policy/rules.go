@@ -56,13 +56,14 @@ func same(check func(string) error) func(*decoder, string) (string, error) {
 	return func(_ *decoder, s string) (string, error) { return s, check(s) }
 }
 
-// form returns the rule that a text has the form of a regular expression.
+// form returns the rule that a text is not empty and matches a regular expression as a whole. rule
+// is the message for a text that does not match.
 func form(expression, rule string) func(*decoder, string) (string, error) {
 	whole := regexp.MustCompile(`^(?:` + expression + `)$`)
 	return same(func(s string) error { return cmp.Or(notEmpty(s), must(whole.MatchString(s), rule)) })
 }
 
-// must returns the rule as an error unless it is kept.
+// must returns nil if the rule is kept, and otherwise the rule as an error.
 func must(kept bool, rule string) error {
 	if kept {
 		return nil

@@ -16,7 +16,7 @@ type plan struct {
 type moment struct {
 	now time.Time
 	// waited is the time from which this replica waited for a run that has crashed; zero if no run
-	// has. Ticks after it were not missed: they waited too.
+	// has crashed. Later ticks were not missed: they waited too.
 	waited time.Time
 }
 

@@ -97,8 +97,8 @@ type Options struct {
 	// most [MaxLimit].
 	Limit int
 	// Late is how late a tick may start. A tick that no replica could start by then is missed. A
-	// replica that crashes while it takes a tick delays it by TTL and grace, so Late should be at
-	// least twice TTL and grace. Default [DefaultLate].
+	// replica that crashes while it takes a tick delays the tick by TTL and grace, so Late should
+	// be at least twice TTL and grace. Default [DefaultLate].
 	Late time.Duration
 	// Overlap is the policy for a tick that comes due during an earlier run. Default OverlapWait.
 	Overlap Overlap
@@ -109,7 +109,7 @@ type Options struct {
 	Lock []lock.LockOption
 	// Report is called when a run has ended, on the replica that ran it. If that replica has
 	// crashed, the replica that notices the crash calls Report. If the replica only lost its hold,
-	// both call it. Report may be called concurrently. Default none.
+	// both replicas call Report. Report may be called concurrently. Default none.
 	Report func(Run)
 }
 

@@ -116,9 +116,9 @@ func (r *record) last() Run {
 	return run
 }
 
-// settle handles a record that a replica with AtLeastOnce wrote, while this one is without it: a
-// tick that the other replica has started never runs again. settle reports whether the record has
-// changed.
+// settle adapts the record if a replica with AtLeastOnce wrote it and this replica is without
+// AtLeastOnce: a tick that the other replica has started never runs again. settle reports whether
+// it has changed the record.
 func (r *record) settle(atLeastOnce bool) bool {
 	started := r.last().Tick
 	if atLeastOnce || !started.After(r.Upto) || r.Upto.IsZero() {
@@ -137,8 +137,8 @@ func (r *record) after(tick time.Time) time.Time {
 	return tick
 }
 
-// skip records skipped ticks. tick is the tick to run now; zero: none. If it lies before the
-// skipped ticks, Upto changes only when it has run.
+// skip records skipped ticks. tick is the tick to run now; zero: none. If tick lies before the
+// skipped ticks, Upto changes only when tick has run.
 func (r *record) skip(s *Skipped, tick time.Time) {
 	if s == nil {
 		return
@@ -148,8 +148,8 @@ func (r *record) skip(s *Skipped, tick time.Time) {
 	}
 }
 
-// start adds a run, as Running and with its attempt, and returns it. Without atLeastOnce the tick
-// then never runs again.
+// start adds a run to the record, sets its outcome to Running and its attempt, and returns the run.
+// Without atLeastOnce the tick then never runs again.
 func (r *record) start(run Run, atLeastOnce bool) Run {
 	run.Outcome, run.Attempt = Running, 1
 	if last := r.last(); last.Tick.Equal(run.Tick) {

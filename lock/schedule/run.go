@@ -26,7 +26,7 @@ const (
 	headStart = 50 * time.Millisecond
 )
 
-// ErrNoTick says that the schedule has no further tick.
+// ErrNoTick says that the schedule has no further tick. [Job.Run] then ends.
 var ErrNoTick = errors.New("the schedule has no tick")
 
 // Func is the work of a job. Its context ends with that of [Job.Run], or when the turn's hold is
@@ -45,8 +45,9 @@ func (j *Job) Run(ctx context.Context, f Func) error { return j.loop(ctx, f, fal
 // Once runs f for the tick that is nearest to the present, and for earlier ticks that are due, if
 // no other replica has taken them. If the nearest tick is in the future, Once waits for it. So a
 // program that another scheduler starts at about the time of a tick runs f once, on one host,
-// although the hosts' clocks differ. Once returns nil if the ticks have run, here or elsewhere,
-// even if f failed, and if they were missed and do not run. Its errors are those of Run.
+// although the hosts' clocks differ. Once returns nil when the ticks have run, here or on another
+// host, even if f failed. It also returns nil if the ticks were missed and do not run. Its errors
+// are those of Run.
 func (j *Job) Once(ctx context.Context, f Func) error { return j.loop(ctx, f, true) }
 
 func (j *Job) loop(ctx context.Context, f Func, once bool) error {
@@ -117,7 +118,8 @@ func earliest(a, b time.Time) time.Time {
 	return b
 }
 
-// do runs f, records the end of the run, and returns the outcome.
+// do runs f, records the end of the run, unlocks its hold, and returns the outcome. If f panics, do
+// only unlocks the hold.
 func (t *Turn) do(ctx context.Context, f Func) Outcome {
 	returned := false
 	defer func() {

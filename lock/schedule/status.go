@@ -23,9 +23,9 @@ func (j *Job) Status(ctx context.Context) (Status, error) {
 	return s, err
 }
 
-// List returns the status of all jobs whose records are below base, sorted by name; "" means
-// [DefaultPath]. If some jobs cannot be read, it returns an error and the other jobs. If ctx ends,
-// it returns none.
+// List returns the status of all jobs whose records are below base, sorted by name. A base of ""
+// means [DefaultPath]. If some jobs cannot be read, List returns an error and the other jobs. If
+// ctx ends, List returns the cause and no jobs.
 func List(ctx context.Context, locks *lock.Client, base string) ([]Status, error) {
 	if locks == nil {
 		return nil, invalid("client", "nil", "must come from lock.Dial or lock.New")
@@ -118,7 +118,7 @@ func Forget(ctx context.Context, locks *lock.Client, base, name string) error {
 
 // readStatus reads the record of a job, and marks runs as Unfinished whose holds have ended. A run
 // may end between the reads, so readStatus reads the record again before it takes a run for
-// crashed. found says that there is a record.
+// crashed. found reports whether there is a record.
 func readStatus(ctx context.Context, tree admin.Tree, at, name string) (s Status, found bool, err error) {
 	var crashed map[string]bool // tokens of the crashed runs
 	for range 2 {

@@ -15,7 +15,7 @@ import (
 // absent stands for the version of a missing node.
 const absent = -1
 
-// read returns the job's record and the version of its node. If the node is missing, they are a
+// read returns the job's record and the version of its node. If the node is missing, read returns a
 // zero record and absent.
 func (j *Job) read(ctx context.Context) (*record, int32, error) {
 	data, stat, err := j.tree.Get(ctx, j.path)
@@ -40,8 +40,9 @@ func unread(name, path string, err error) error {
 	return fmt.Errorf("job %q: read %s: %w", name, path, err)
 }
 
-// write writes the record over the given version of the node, as the holder of hold. It fails with
-// errChanged if another replica has written or deleted the node meanwhile.
+// write sets Job and Next of the record, and writes it over the given version of the node, as the
+// holder of hold. It fails with errChanged if another replica has written or deleted the node
+// meanwhile.
 func (j *Job) write(ctx context.Context, hold *lock.Hold, rec *record, version int32) error {
 	rec.Job, rec.Next = j.name, j.next(rec.Upto)
 	data, err := rec.encode()

@@ -27,9 +27,10 @@ type taken struct {
 	next time.Time // the first undecided tick; zero: there is none
 }
 
-// take waits for the job's lock, and decides on due ticks. If a tick is to run, take records the
-// start of its run. If there is no record, the job begins at the time that begin returns: earlier
-// ticks never run.
+// take decides on due ticks. It waits for the job's lock first, unless idle shows that no tick is
+// due. If a tick is to run, take records the start of its run. take unlocks the lock again, unless
+// the turn has the job's hold. If there is no record, the job begins at the time that begin
+// returns: earlier ticks never run.
 func (j *Job) take(ctx context.Context, begin func(now time.Time) time.Time) (taken, error) {
 	if t, idle := j.idle(ctx); idle {
 		return t, nil
@@ -70,8 +71,8 @@ func (j *Job) idle(ctx context.Context) (t taken, idle bool) {
 	return t, t.next.IsZero() || t.next.After(t.now)
 }
 
-// errAgain says that a hold ended before the decision was recorded, as far as is known. Another try
-// may succeed.
+// errAgain says that a hold ended before the decision was recorded, as far as is known. Run then
+// tries again.
 var errAgain = errors.New("the hold has ended")
 
 // takeHeld does the rest of take, while hold holds the job's lock. came is the ensemble time before
@@ -122,7 +123,7 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 			if err == errChanged {
 				continue
 			}
-			if errors.Is(err, lock.ErrInDoubt) { // if the write was applied, no other replica will report these runs
+			if errors.Is(err, lock.ErrInDoubt) { // if the write was applied, no other replica will report the crashed runs
 				j.tell(crashed...)
 			}
 			return t, err
@@ -173,8 +174,8 @@ func (j *Job) abandon(ctx context.Context, rec *record, now time.Time) (crashed 
 	return crashed, nil
 }
 
-// finish records the end of the run, unlocks its hold, and returns the recorded outcome. If the
-// hold is lost, only a later replica can record the end; the outcome is then Unfinished.
+// finish records the end of the run, unlocks its hold, calls Report, and returns the outcome. If
+// the hold is lost, only a later replica can record the end; the outcome is then Unfinished.
 func (t *Turn) finish(outcome Outcome, why error) Outcome {
 	run := t.run
 	run.Outcome = outcome
@@ -224,7 +225,8 @@ func (j *Job) tell(runs ...Run) {
 // expires.
 func giveBack(hold *lock.Hold) { _ = hold.Unlock() }
 
-// during returns a context that ends with ctx or with the hold.
+// during returns a context that ends with ctx, with the hold, or when the caller calls the
+// function.
 func during(ctx context.Context, hold *lock.Hold) (context.Context, func()) {
 	inner, cancel := context.WithCancelCause(hold.Context())
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })

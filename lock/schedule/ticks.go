@@ -74,7 +74,8 @@ func (s ticks) last(after, until time.Time) time.Time {
 }
 
 // newest returns the first of the newest n ticks that are later than after, and not later than
-// until; of all of them if there are fewer. There must be one.
+// until. If there are fewer than n such ticks, it returns the first of all. There must be at least
+// one.
 func (s ticks) newest(n int, after, until time.Time) time.Time {
 	first := s.next(after)
 	beyond := first

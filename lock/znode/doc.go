@@ -15,7 +15,7 @@
 //	/locks/orders/42/anchor-9f86d081884c7d65__2147483647 the parent's anchor
 //
 // All nodes are persistent: the end of a session deletes nothing. An entry is
-// persistent-sequential. Each contender has one, and it carries a lease.
+// persistent-sequential. Each contender has an entry, which carries a lease.
 //
 // # Generation and anchor
 //
@@ -24,9 +24,9 @@
 //
 // The anchor is a child of the parent, created and deleted with it in one transaction. So a
 // transaction that checks the anchor proves the parent's generation. No library takes the anchor
-// for an entry. The anchor's ACL is the lock's, and world may read it. A parent with no child but
-// its anchor is empty. An anchor of another generation than the parent's has no meaning; it is
-// deleted with the parent.
+// for an entry. The anchor has the lock's ACL, and world:anyone may read the anchor. A parent with
+// no child but its anchor is empty. An anchor of another generation than the parent's has no
+// meaning; it is deleted with the parent.
 //
 // # Names of entries
 //
@@ -121,9 +121,9 @@
 // # Admission
 //
 // A contender waits for the nearest earlier contender that excludes it. In a semaphore the first
-// contenders are admitted, as long as the permits suffice: no contender overtakes one that asks for
-// many. Entries of other libraries ask for one permit. [WaitsFor] is the rule; it needs only names
-// and [Rules].
+// contenders are admitted, as long as the permits suffice: no contender overtakes another that asks
+// for many. Entries of other libraries ask for one permit. [WaitsFor] is the rule; it needs only
+// names and [Rules].
 //
 // A downgraded writer, which only reads from now on ("shared" in its record), keeps its entry. A
 // reader enters if the record of its nearest earlier writer is shared: no contender was ahead of
@@ -132,8 +132,8 @@
 //
 // A second entry for reading, as Curator creates it, would not be safe: it may have the first
 // entry's sequence. A client that has seen the writer hold the lock and leave would then enter
-// beside it. So when an entry of another library on a read/write lock is deleted, clients list
-// ([Kind.Alone]).
+// beside it. So when an entry of another library on a read/write lock is deleted, clients list the
+// lock's children again ([Kind.Alone]).
 //
 // # Requests to release a lock
 //

@@ -21,8 +21,8 @@ type Stat struct {
 }
 
 // Spent reports whether the counter of sequential children is at its end, so that no contender can
-// join any more. The counter is the number of creates: half of Cversion plus NumChildren. At the
-// end this sum is 2^32-2, which wraps to -2.
+// join any more. The counter is the number of creates: half of the sum of Cversion and NumChildren.
+// At the end this sum is 2^32-2, which wraps to -2.
 func (s Stat) Spent() bool { return s.Cversion+s.NumChildren == -2 }
 
 // Epoch returns the epoch of a transaction. Each leader has its own epoch, and epochs rise.
@@ -51,8 +51,8 @@ func (v Verdict) String() string { return verdictNames[v] }
 // judge has detected may add up to more than 50 ms. An entry written before the present term was
 // written before the term's first stamp, so its lease counts from that stamp.
 type Now struct {
-	// Zxid is the transaction of the sample that this knowledge comes from; 0: no sample yet. It
-	// can only judge earlier writes.
+	// Zxid is the transaction of the sample that this knowledge comes from; 0: no sample yet. The
+	// sample can judge only earlier writes.
 	Zxid int64
 	// Lower and Upper bound the present time of the leader's clock, since the Unix epoch.
 	Lower, Upper time.Duration
@@ -65,7 +65,7 @@ type Now struct {
 	Marked bool
 	// Resets counts how often the servers may have lost their data, as far as this judge knows.
 	// Servers that have lost data number transactions again from an earlier one, so transactions
-	// and terms from before and after do not compare.
+	// and terms from before and after cannot be compared.
 	Resets int
 	// Sessions counts the resets and the new sessions of this judge. Do not compare transactions or
 	// terms of different sessions. Between two sessions the servers may have lost their data, and
@@ -87,7 +87,7 @@ func (n Now) Latest() time.Time { return time.Unix(0, int64(n.Upper)) }
 // returns Live, with the time until the next check, or Unproven. It is Unproven if the sample is
 // too old to judge the write, if the epoch's mark is needed and was not read, or if the bounds are
 // further apart than precision and the answer depends on that. Then a newer sample, or the mark,
-// will decide.
+// decides.
 func (n Now) Passed(stat Stat, lasts, precision time.Duration) (Verdict, time.Duration) {
 	if n.Zxid == 0 || Epoch(stat.Mzxid) > Epoch(n.Zxid) {
 		return Unproven, 0
@@ -151,12 +151,12 @@ func (e *Entry) TTL() time.Duration { return time.Duration(e.Record.TTL) * time.
 // is for people; no verdict uses it.
 func (e *Entry) Expires() time.Time { return time.UnixMilli(e.Stat.Mtime + e.Record.TTL) }
 
-// Judge decides whether the entry's lease and the grace have ended. They have if the leader's clock
-// proves it, see [Now.Passed], or this judge's own clock does. seen is the time, on the judge's
-// monotonic clock, for which it has known this version of the node. The proof by the own clock
-// needs no server's clock, so it works even if elections follow each other faster than leases end.
-// With Live, Judge returns the time until the next check; negative means never, because an entry
-// that is not Leased does not expire.
+// Judge returns Expired if the leader's clock, see [Now.Passed], or the judge's own monotonic clock
+// proves that the entry's lease and the grace have ended. seen is how long the judge has known this
+// version of the node, by its own clock. The proof by the judge's own clock needs no server's
+// clock, so it works even if elections follow each other faster than leases end. With Live, Judge
+// returns the time until the next check; negative means never, because an entry that is not Leased
+// does not expire.
 //
 // The verdict is on the version that was read: a delete must give that version.
 func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duration) {
@@ -196,9 +196,9 @@ func (n *Node) Ours() bool { return n.Err == nil && n.Kind != "" && n.Stat.Ephem
 func (n *Node) Lock() bool { return n.Ours() && n.Kind.IsLock() }
 
 // Removable reports whether the last client to leave may delete the node: a lock's parent that
-// Holdfast created, without children except its anchor. anchored says that it has its anchor. spent
-// says that its counter is at its end: the lock cannot continue with this node, so an adopted
-// parent is deleted too.
+// Holdfast created, without children except its anchor. anchored says that the node has its anchor.
+// spent says that the node's counter is at its end. Then the lock cannot continue with this node,
+// so an adopted parent is deleted too.
 func (n *Node) Removable(anchored, spent bool) bool {
 	children := n.Stat.NumChildren
 	if anchored {

@@ -111,13 +111,14 @@ func Predict(prefix string, seq int32) string { return prefix + formatSequence(s
 // Anchor returns the name of the anchor of a parent of that generation.
 func Anchor(generation string) string { return anchorPrefix + generation + anchorSuffix }
 
-// The anchor's name sorts behind all entries, and no library takes it for an entry.
+// An anchor's name ends in the largest sequence, so clients that sort by sequence put it behind all
+// entries. No library takes it for an entry.
 const (
 	anchorPrefix = "anchor-"
 	anchorSuffix = "__2147483647"
 )
 
-// AnchorOf returns the generation in an anchor's name. It returns false for a node that is no
+// AnchorOf returns the generation in an anchor's name. It returns false for a node that is not an
 // anchor.
 func AnchorOf(node string) (generation string, ok bool) {
 	middle, ok := strings.CutPrefix(node, anchorPrefix)
@@ -138,7 +139,7 @@ func formatSequence(seq int32) string {
 }
 
 // Parse parses the name of a child of a lock, of this or another library. It returns false for a
-// child that is no contender.
+// child that is not a contender.
 func Parse(node string) (Name, bool) {
 	prefix, seq, ok := cutSequence(node)
 	if !ok {
@@ -165,8 +166,9 @@ func Parse(node string) (Name, bool) {
 	return Name{}, false
 }
 
-// cutPermits parses the number of permits, or the priority, between tag and sequence. It is at
-// least 2, in its shortest form.
+// cutPermits parses the number of permits, or the priority, between tag and sequence. It returns
+// false if there is no number, or if the number is below 2 or above MaxPermits, or has leading
+// zeros.
 func cutPermits(rest string) (permits int32, ok bool) {
 	digits, ok := strings.CutSuffix(rest, ownTokens[Exclusive])
 	if !ok || len(digits) < 2 || digits[0] != '-' || digits[1] < '1' || digits[1] > '9' {
@@ -223,7 +225,7 @@ func (n Name) TokenSequence() int32 { return max(0, n.Seq) }
 // overflowed entries use [CompareAt].
 func Compare(a, b Name) int { return CompareAt(a, 0, b, 0) }
 
-// CompareAt is [Compare] for entries with known creation zxids.
+// CompareAt is like [Compare], but also orders two overflowed entries, by their creation zxids.
 func CompareAt(a Name, czxidA int64, b Name, czxidB int64) int {
 	switch overA, overB := a.Overflowed(), b.Overflowed(); {
 	case overA && overB:
@@ -307,8 +309,8 @@ func CheckRoot(root string) error {
 	return nil
 }
 
-// checkComponent returns the rule of ZooKeeper's path validation that the component violates, or
-// "".
+// checkComponent returns the rule of ZooKeeper's path validation that the component violates, or ""
+// if it violates none.
 func checkComponent(component string) string {
 	switch component {
 	case "":

@@ -29,7 +29,8 @@ const (
 	maxTTL      = 10 * 365 * 24 * 3600 * 1000 // ms
 )
 
-// Errors of this package's Decode functions.
+// Errors of this package's Decode functions. Clients wait for an entry whose data causes one of
+// these errors, and refuse a lock's node whose data does.
 var (
 	// ErrForeign says that the data is not Holdfast's, or damaged.
 	ErrForeign = errors.New("not Holdfast's data")
@@ -64,8 +65,8 @@ type Record struct {
 	Broken      *Broken           `json:"broken,omitempty"`   // nil: the hold was not force-released
 }
 
-// Broken says which client force-released a hold, and why. That client writes it into the record of
-// the hold; the hold's owner never does.
+// Broken says which client force-released a hold, and why. That client writes Broken into the
+// record of the hold; the hold's owner never does.
 type Broken struct {
 	Owner  string `json:"owner"` // owner in that client's own records
 	Host   string `json:"host,omitempty"`
@@ -93,8 +94,9 @@ func printable(s string) string {
 // Granted reports whether the record shows a grant.
 func (r *Record) Granted() bool { return r.AcquiredAt > 0 }
 
-// Encode encodes the record in the current version, whatever r.Version is. It returns the bytes of
-// encoding/json, but without reflection, because it runs for each lock and each renewal.
+// Encode encodes the record in the current version, whatever r.Version is. The bytes are those of
+// encoding/json. Encode avoids reflection, except for Metadata and Broken, because it runs for each
+// lock and each renewal.
 func (r *Record) Encode() []byte {
 	b := make([]byte, 0, 256)
 	b = appendInt(b, `{"holdfast":`, Version)
@@ -211,7 +213,7 @@ const (
 	Semaphore Kind = "semaphore" // as many holders as there are permits
 )
 
-// IsLock reports whether it is the kind of a lock's parent.
+// IsLock reports whether k is the kind of a lock's parent.
 func (k Kind) IsLock() bool { return k == Mutex || k == RW || k == Semaphore }
 
 // Parent is the data of a lock's parent, or of an ancestor. The data of a parent does not change
@@ -223,7 +225,7 @@ type Parent struct {
 	// the names of the anchor and the entries.
 	Generation string `json:"generation,omitempty"`
 	// Adopted says that Holdfast did not create the node, which had no data. The last client to
-	// leave deletes an adopted node only if its counter is at its end.
+	// leave deletes an adopted node only if the node's counter is at its end.
 	Adopted bool `json:"adopted,omitempty"`
 }
 

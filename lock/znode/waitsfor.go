@@ -12,9 +12,9 @@ type Rules struct {
 // that conflicts. Only earlier contenders count, so two contenders never wait for each other.
 //
 // In a semaphore the first contenders are admitted, as long as the permits suffice. So no contender
-// overtakes one that asks for many. Each other contender waits for the one right before it. If the
-// first contender asks for more permits than there are, WaitsFor returns its own index: it waits
-// until the number is raised.
+// overtakes another that asks for many. Each other contender waits for the contender right before
+// it. If the first contender asks for more permits than there are, WaitsFor returns self: the
+// contender waits until a Resize raises the number.
 func WaitsFor(names []Name, self int, rules Rules) int {
 	if rules.Kind == Semaphore {
 		var asked int64
@@ -36,7 +36,7 @@ func WaitsFor(names []Name, self int, rules Rules) int {
 
 // Holders returns the admitted contenders: the first of the names, sorted as for WaitsFor. shares
 // reports whether a writer was downgraded, by its record; then the readers right behind it are
-// admitted too. An admitted contender may not have noticed it yet.
+// admitted too. An admitted contender may not have noticed its admission yet.
 func Holders(names []Name, rules Rules, shares func(Name) bool) []Name {
 	for i, n := range names {
 		ahead := WaitsFor(names, i, rules)

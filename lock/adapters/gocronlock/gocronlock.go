@@ -25,7 +25,8 @@ var (
 	_ gocron.Elector = (*Elector)(nil)
 )
 
-// Locker is a locker of gocron: pass it to gocron.WithDistributedLocker.
+// Locker is a locker of gocron: pass it to gocron.WithDistributedLocker. It is safe for concurrent
+// use.
 type Locker struct {
 	locks  *lock.Client
 	prefix string
@@ -69,7 +70,9 @@ type held struct {
 	until time.Time // end of the splay
 }
 
-// Unlock unlocks the lock: at once if the splay is over, otherwise in the background at its end.
+// Unlock unlocks the lock: at once if the splay is over, otherwise in the background at its end. In
+// the second case Unlock does not wait: it returns the [lock.LostError] if the hold is lost
+// already, and otherwise nil.
 func (h *held) Unlock(context.Context) error {
 	if left := time.Until(h.until); left > 0 {
 		time.AfterFunc(left, func() { _ = h.hold.Unlock() }) // the client logs a failure

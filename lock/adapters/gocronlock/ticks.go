@@ -15,7 +15,7 @@ import (
 var _ gocron.Locker = (*Ticks)(nil)
 
 // ErrTaken says that another process took the tick, or that the policies of [schedule.Options] skip
-// it.
+// it. gocron then skips the run.
 var ErrTaken = errors.New("another process has the tick")
 
 // Ticks is a locker of gocron for jobs that must run once a tick, as package schedule runs them:

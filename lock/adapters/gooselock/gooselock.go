@@ -1,6 +1,6 @@
 // Package gooselock makes goose take a Holdfast lock. If several processes start at once, one
-// migrates the database. The other processes wait, and find nothing left to do. It works for any
-// database of goose, also those for which goose has no lock.
+// migrates the database. The other processes wait, and find nothing left to do. The lock works for
+// any database of goose, also those for which goose has no lock.
 package gooselock
 
 import (

@@ -1,6 +1,7 @@
 // Package migratelock makes golang-migrate take a Holdfast lock. If several processes start at
-// once, one migrates the database. The other processes wait, and find nothing left to do. It works
-// for any database of golang-migrate, also those whose drivers lock only within their process.
+// once, one migrates the database. The other processes wait, and find nothing left to do. The lock
+// works for any database of golang-migrate, also those whose drivers lock only within their
+// process.
 package migratelock
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Driver is a database driver whose lock is a mutex. All else is done by the driver that it wraps.
-// The wrapped driver uses its own lock only while it is being made.
+// Driver is a database driver whose lock is a mutex. The wrapped driver does all else. It uses its
+// own lock only while it is being made.
 type Driver struct {
 	database.Driver
 	mutex *lock.Mutex
@@ -61,7 +62,7 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 	return New(inner, d.mutex, d.wait)
 }
 
-// Lock waits for the mutex. It fails with [database.ErrLocked] if this driver has locked it
+// Lock waits for the mutex. It fails with [database.ErrLocked] if this driver has locked the mutex
 // already, or waits for it. It also fails with ErrLocked if another process holds the mutex until
 // the wait is over; then the error names that process.
 func (d *Driver) Lock() error {
@@ -87,7 +88,7 @@ func (d *Driver) Lock() error {
 }
 
 // Unlock unlocks the mutex. If the hold was lost meanwhile, Unlock returns the [lock.LostError]:
-// another process may have migrated at the same time. If the mutex is not locked, it returns
+// another process may have migrated at the same time. If the mutex is not locked, Unlock returns
 // [database.ErrNotLocked].
 func (d *Driver) Unlock() error {
 	hold := d.hold.Swap(nil)
@@ -117,7 +118,7 @@ func (d *Driver) lost() error {
 	return nil
 }
 
-// Run applies a migration. If the hold was lost, it returns the [lock.LostError] instead.
+// Run applies a migration. If the hold was lost, Run returns the [lock.LostError] instead.
 func (d *Driver) Run(migration io.Reader) error {
 	if err := d.lost(); err != nil {
 		return err
@@ -125,8 +126,9 @@ func (d *Driver) Run(migration io.Reader) error {
 	return d.Driver.Run(migration)
 }
 
-// SetVersion stores the version. If the hold was lost, it still stores the end of a migration. The
-// start of the next migration, which has dirty set, then fails with the [lock.LostError].
+// SetVersion stores the version. If the hold was lost, SetVersion still stores the end of a
+// migration. The start of the next migration, which has dirty set, then fails with the
+// [lock.LostError].
 func (d *Driver) SetVersion(version int, dirty bool) error {
 	if err := d.lost(); err != nil && dirty {
 		return err
@@ -134,7 +136,7 @@ func (d *Driver) SetVersion(version int, dirty bool) error {
 	return d.Driver.SetVersion(version, dirty)
 }
 
-// Drop deletes everything in the database. If the hold was lost, it returns the [lock.LostError]
+// Drop deletes everything in the database. If the hold was lost, Drop returns the [lock.LostError]
 // instead.
 func (d *Driver) Drop() error {
 	if err := d.lost(); err != nil {

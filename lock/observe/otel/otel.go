@@ -7,21 +7,21 @@
 //	locks, err := lock.Dial(start, servers, lock.WithObserver(observer))
 //
 // A span "lock" lasts from the call until the lock was released or lost, with an event "acquired"
-// at the grant. If the waiter gives up, the span ends then. The observer creates the span at its
-// end, as a child of the span in the call's context. Its attributes are holdfast.lock, the name,
-// holdfast.policy, and after a grant holdfast.token. If the hold was lost, the span also has
-// holdfast.reason, and an error as its status. When a hold comes at risk, the observer makes a span
-// "lock at risk" without duration, with holdfast.left in seconds.
+// at the grant. If the waiter gives up, the span ends then, with an event "withdrawn". The observer
+// creates the span at its end, as a child of the span in the call's context. Its attributes are
+// holdfast.lock (the lock's name), holdfast.policy, and after a grant holdfast.token. If the hold
+// was lost, the span also has holdfast.reason, and an error as its status. When a hold becomes at
+// risk, the observer makes a span "lock at risk" without duration, with holdfast.left in seconds.
 //
 // The metrics have the attribute holdfast.policy, the policy's name. They have no names of locks,
 // because there may be any number of locks:
 //
 //	holdfast.lock.wait           histogram, s     time from the call to the grant
-//	holdfast.lock.hold           histogram, s     time from the grant until it was unlocked or lost
+//	holdfast.lock.hold           histogram, s     time from the grant until the hold was unlocked or lost
 //	holdfast.lock.waiting        up-down counter  waiters
 //	holdfast.lock.held           up-down counter  holds that have not ended
 //	holdfast.lock.withdrawn      counter          waits that were given up
-//	holdfast.lock.at_risk        counter          times that a hold came at risk, by holdfast.reason
+//	holdfast.lock.at_risk        counter          times that a hold became at risk, by holdfast.reason
 //	holdfast.lock.lost           counter          holds that were lost, by holdfast.reason
 //	holdfast.lock.purged         counter          deleted expired entries of other contenders
 //	holdfast.lock.displacements  counter          steps of the ZooKeeper leader's clock
@@ -139,8 +139,8 @@ func (o *Observer) count(ctx context.Context, e lock.Event) {
 	}
 }
 
-// trace makes the span of an event that ends at now. An event has the times since its start, so the
-// observer keeps no state.
+// trace makes a span that ends at now, if the event ends a wait or a hold, or warns of a risk. The
+// event has the times since the start of the span, so the observer keeps no state.
 func (o *Observer) trace(ctx context.Context, e lock.Event, now time.Time) {
 	attributes := []attribute.KeyValue{attribute.String("holdfast.lock", e.Lock), attribute.String("holdfast.policy", e.Policy)}
 	if e.Token != (lock.Token{}) {

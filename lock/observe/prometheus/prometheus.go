@@ -8,11 +8,11 @@
 // are no policies. No label has the names of locks, because there may be any number of locks.
 //
 //	holdfast_lock_wait_seconds        histogram  policy          time from the call to the grant
-//	holdfast_lock_hold_seconds        histogram  policy          time from the grant until it was unlocked or lost
+//	holdfast_lock_hold_seconds        histogram  policy          time from the grant until the hold was unlocked or lost
 //	holdfast_lock_waiting             gauge      policy          waiters
 //	holdfast_lock_held                gauge      policy          holds that have not ended
 //	holdfast_lock_withdrawn_total     counter    policy          waits that were given up
-//	holdfast_lock_at_risk_total       counter    policy, reason  times that a hold came at risk
+//	holdfast_lock_at_risk_total       counter    policy, reason  times that a hold became at risk
 //	holdfast_lock_lost_total          counter    policy, reason  holds that were lost
 //	holdfast_lock_purged_total        counter    policy          deleted expired entries of other contenders
 //	holdfast_lock_displacements_total counter                    steps of the ZooKeeper leader's clock

@@ -5,7 +5,7 @@
 //	locks, err := lock.Dial(start, servers, lock.WithSlog(logger), lock.WithObserver(observe.New(logger)))
 //
 // The observer logs no problems. The client itself logs holds at risk, lost holds, purges, and
-// displacements of the leader's clock, to the logger of [lock.WithSlog].
+// steps of the leader's clock, to the logger of [lock.WithSlog].
 package slog
 
 import (

@@ -4,7 +4,7 @@
 //	locks, err := lock.Dial(start, servers, lock.WithLogger(logger), lock.WithObserver(zerolog.New(logger)))
 //
 // The observer logs no problems. The client itself logs holds at risk, lost holds, purges, and
-// displacements of the leader's clock, to the logger of [lock.WithLogger].
+// steps of the leader's clock, to the logger of [lock.WithLogger].
 package zerolog
 
 import (
