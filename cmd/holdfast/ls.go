@@ -107,7 +107,8 @@ type selection struct {
 	match   func(name string) bool // nil: all
 }
 
-// chosen returns the selection of a pattern, or of a lock's name and the locks below it.
+// chosen returns the selection of a pattern, or of a lock's name and the locks below it; "" selects all
+// locks.
 func chosen(pattern string) (selection, error) {
 	if !strings.ContainsAny(pattern, "*?") {
 		if pattern != "" {

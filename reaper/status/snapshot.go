@@ -72,7 +72,7 @@ type PolicyState struct {
 	TTL         float64 `json:"ttl_seconds"`
 	MaxTTL      float64 `json:"max_ttl_seconds"`
 	Grace       float64 `json:"grace_seconds"`
-	MaxHold     float64 `json:"max_hold_seconds"` // 0: without limit
+	MaxHold     float64 `json:"max_hold_seconds"` // 0: no limit
 	LocalWindow float64 `json:"local_window_seconds"`
 	Idle        float64 `json:"idle_seconds"`
 	OrphanAfter float64 `json:"orphan_after_seconds"`

@@ -23,7 +23,7 @@ var pageText string
 // reasons.
 var page = template.Must(template.New("page").Parse(pageText))
 
-// maxHTML is the largest number of rows of a page: browsers must be able to show it.
+// maxHTML is the largest number of rows of a page, so that browsers can show the page.
 const maxHTML = 5000
 
 // Sizes of a page's pictures, in the units of their view boxes.

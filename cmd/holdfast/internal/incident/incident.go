@@ -135,8 +135,8 @@ func (r *Report) Add(e history.Event) {
 	}
 }
 
-// folds adds an event to an earlier row if it needs no row of its own, and reports whether it did: for
-// a renewal after a renewal, and for the record of a grant in a write that has a row.
+// folds adds e to an earlier row, if possible, and reports whether it did. A renewal can join the row
+// of an earlier renewal. The record of a grant can join a row of the same write.
 func (r *Report) folds(e history.Event) bool {
 	switch e.Kind {
 	case history.Renewed:

@@ -134,7 +134,7 @@ func (q Queue) row(i int, p place) []text.Cell {
 	return []text.Cell{dot, {Text: fmt.Sprint(i + 1)}, {Text: Who(p.Contender)}, {Text: role(p.name, q.State.Kind, p.Shares)}, state, lease, {Text: p.Token.String()}}
 }
 
-// role returns what a contender asks for; "" if it is the same for all.
+// role returns what a contender asks for; "" if all contenders ask for the same.
 func role(n znode.Name, kind znode.Kind, shares bool) string {
 	switch {
 	case shares:

@@ -40,7 +40,7 @@ type line struct {
 	age     time.Duration // time since the earliest grant of its holders; negative: unknown
 }
 
-// Top draws a live view: a line for each lock, as far as there is room.
+// Top returns the text of a live view: a line for each lock, as far as there is room.
 func (l Listing) Top(v View) string {
 	lines, waiting := l.lines(v.Order)
 	head := fmt.Sprintf("%s: %s, %d waiting", text.Printable(l.Path), text.Count(len(lines), "lock", "locks"), waiting)

@@ -18,8 +18,8 @@ var passedOn = []os.Signal{
 // clean up has to handle them.
 var Fatal = []os.Signal{syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM}
 
-// pass forwards a signal to the group. After a signal that asks the command to end, pass also sends
-// SIGCONT, because a stopped command receives the signal only then. It drops SIGPIPE.
+// pass forwards a signal to the group; SIGCONT by resume. After a signal that asks the command to end,
+// pass also sends SIGCONT, because a stopped command receives the signal only then. It drops SIGPIPE.
 func (s *supervisor) pass(sig syscall.Signal) {
 	switch sig {
 	case syscall.SIGPIPE:
