@@ -605,8 +605,8 @@ func TestPoliciesHaveTheirSchedules(t *testing.T) {
 	})
 }
 
-// TestSweepsDoNotOverlap: if a sweep takes longer than the interval of its schedule, the next sweeps are
-// skipped, and the log reports them. Later sweeps run again.
+// TestSweepsDoNotOverlap: if a sweep takes longer than the interval of its schedule, the next sweeps
+// are skipped, and the log reports them. Later sweeps run again.
 func TestSweepsDoNotOverlap(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")

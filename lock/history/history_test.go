@@ -93,7 +93,7 @@ func (l *tape) renew(session int64, name, owner string, seq int32, change ...fun
 	return l.do(session, set(e(name, seq), l.record(owner, change...)))
 }
 
-// play gives the log to a Machine, and returns it and its events.
+// play gives the log to a Machine, and returns the Machine and its events. begin is the snapshot.
 func (l *tape) play(o Options, begin ...txnlog.Node) (*Machine, []Event) {
 	var events []Event
 	if o.Root == "" {

@@ -92,8 +92,8 @@ func age(m *Mechanism, by time.Duration) {
 	}
 }
 
-// TestKeytab: a client authenticates with a keytab. Its ticket is used until half of its time is
-// over, then it logs in again. While the KDC is down, it uses the ticket until its end.
+// TestKeytab: a client authenticates with a keytab. It uses a ticket for half of the ticket's time, and
+// then logs in again. While the KDC is down, it uses the ticket until the ticket's end.
 func TestKeytab(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	m := mechanism(t, r.config())
@@ -278,8 +278,8 @@ func TestOtherRealm(t *testing.T) {
 	authenticate(conf(""))
 }
 
-// TestErrors: the error for each mistake says what to do. It is ErrDenied if trying again is
-// useless.
+// TestErrors: the error for each mistake says what to do. If trying again is useless, the error is
+// ErrDenied.
 func TestErrors(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	dir := t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// When the session of a lock's holder ends, the next client gets the lock, although the first still
-// believes that it holds it. That is a property of locks with ephemeral nodes.
+// When the session of a lock's holder ends, the next client gets the lock, although the first client
+// still believes that it holds the lock. Locks with ephemeral nodes have this property.
 func Example() {
 	ens, err := locktest.New(locktest.Options{})
 	if err != nil {

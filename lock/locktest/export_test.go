@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Check returns an error if an ensemble at rest is inconsistent: all members run, and no client is
+// Check returns an error if the ensemble is inconsistent. All members must run, and no client may be
 // connected.
 func (e *Ensemble) Check() error {
 	e.lock()

@@ -265,8 +265,8 @@ func TestInterceptSees(t *testing.T) {
 	})
 }
 
-// TestInterceptKeepsOrder: while a hook handles a request, later ones of its connection wait, and
-// those of other connections do not.
+// TestInterceptKeepsOrder: while a hook handles a request, later requests of the same connection wait,
+// and requests of other connections do not.
 func TestInterceptKeepsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens, c := connected(t)

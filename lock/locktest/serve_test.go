@@ -160,8 +160,8 @@ func TestServeFails(t *testing.T) {
 	}
 }
 
-// TestServeOutlastsFailedAccepts: Serve continues after Accept has failed for a moment, as without
-// a free file descriptor.
+// TestServeOutlastsFailedAccepts: Serve continues after Accept has failed for a moment, for example
+// because no file descriptor was free.
 func TestServeOutlastsFailedAccepts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

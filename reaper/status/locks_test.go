@@ -256,8 +256,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestLimits: a pass leaves out nodes beyond its limit, and is then truncated. A lock has only its first
-// entries, but counts all waiters.
+// TestLimits: a pass leaves out nodes beyond its limit, and is then truncated. A lock has only its
+// first entries, but counts all waiters.
 func TestLimits(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		for i := range 20 {

@@ -50,7 +50,8 @@ type RootState struct {
 }
 
 // Clock is what the reaper's client knows of the clock of ZooKeeper's leader. If Known is false, only
-// the displacements are set.
+// the displacements are set. A displacement is a step of the leader's clock, or a change to a leader
+// whose clock differs.
 type Clock struct {
 	Known         bool    `json:"known"`
 	Latest        string  `json:"latest,omitempty"`            // upper bound of the clock

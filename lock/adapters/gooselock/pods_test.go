@@ -115,7 +115,7 @@ func TestGuide(t *testing.T) {
 }
 
 // TestTenPods: of ten pods that start at once, one migrates, and the other pods find nothing left
-// to do. If it is killed in its third migration, the next pod goes on from there.
+// to do. If the first pod is killed in its third migration, the next pod goes on from there.
 func TestTenPods(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		for name, on := range map[string]func(*testing.T) database{"SQLite": onSQLite, "PostgreSQL": onPostgreSQL} {

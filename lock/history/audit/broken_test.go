@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// editor edits a log. Its a, b and other are the sessions of the clients of that name.
+// editor edits a log. a, b and other are the sessions of the clients in [scene].
 type editor struct {
 	*testing.T
 	log         []txnlog.Txn
@@ -55,7 +55,7 @@ func (e *editor) lastly(end int, kind txnlog.OpKind, texts ...string) int {
 	return 0
 }
 
-// op returns the operation of the kind in a transaction whose path contains all texts, nil if there
+// op returns transaction x's operation of the given kind whose path contains all texts; nil if there
 // is none. A text of digits is a sequence, which must be at the end of the path.
 func (e *editor) op(x txnlog.Txn, kind txnlog.OpKind, texts ...string) *txnlog.Op {
 	for i, o := range x.Ops {

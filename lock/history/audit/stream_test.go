@@ -57,8 +57,8 @@ func (s *scene) ok(err error) {
 	}
 }
 
-// hold lets one client hold a lock for seven seconds and then another one, which waits meanwhile.
-// In that time a hold is renewed.
+// hold lets one client hold a lock for seven seconds, and then another client, which waits meanwhile.
+// Seven seconds are long enough for a renewal.
 func (s *scene) hold(first, second func() (*lock.Hold, error)) {
 	s.Helper()
 	h, err := first()
@@ -78,7 +78,7 @@ func (s *scene) hold(first, second func() (*lock.Hold, error)) {
 // tokens matches the first part of a token, the zxid of a join, in the record of a job.
 var tokens = regexp.MustCompile(`"token":"[0-9a-f]{16}`)
 
-// play uses all kinds of locks, and returns the log. There is room between its zxids.
+// play uses all kinds of locks, and returns the log. Its zxids leave room for further transactions.
 func play(t *testing.T) (log []txnlog.Txn) {
 	t.Helper()
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(b *bubble.World) {

@@ -336,7 +336,7 @@ func TestGrowing(t *testing.T) {
 	whole, _ := scanAll(data)
 	written := int(whole[len(whole)-1].offset) + 200
 	for cut := 100_000; cut < written; cut += 997 {
-		// The file is read once before the rest is written, or several times.
+		// The rest of the file appears after the first read, or in several steps.
 		for _, sizes := range [][]int{{cut, len(data)}, {cut, cut + 300, cut + 9000, min(cut+20_000, len(data)), len(data)}} {
 			var problems []*Problem
 			s, err := newScanner(&growing{data: data, sizes: slices.Clone(sizes)}, "log.1", func(p *Problem) { problems = append(problems, p) }, nil)

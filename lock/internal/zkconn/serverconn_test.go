@@ -173,7 +173,7 @@ func hello(timeout int32, session int64, password uint32) []byte {
 }
 
 // TestFrameThatCannotBe: a frame length on which go-zookeeper would panic or allocate too much
-// memory is not passed on. All earlier frames are, however they arrive and are read.
+// memory is not passed on. All earlier frames are passed on, however they arrive and are read.
 func TestFrameThatCannotBe(t *testing.T) {
 	good := slices.Concat(hello(6000, 7, 16), []byte{0, 0, 0, 16}, make([]byte, 16), []byte{0, 0, 0, 40}, make([]byte, 40))
 	for _, head := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x04", "\x00\x00\x00\x0f", "\x20\x00\x00\x01", "\xff\xff\xff\xff"} {
