@@ -19,8 +19,8 @@ const lastBatch = 10 * time.Second
 // deletesInFlight is the largest number of a sweep's delete transactions in flight.
 const deletesInFlight = 4
 
-// deletion is a node with its verdict. It is deleted if [Verdict.Deletes] says so. Path and
-// version are from the read that was judged.
+// deletion is a node with its verdict. The node is deleted if [Verdict.Deletes] is true for the
+// verdict. Path and version are from the read that was judged.
 type deletion struct {
 	admin.Deletion
 	verdict Verdict

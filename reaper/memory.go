@@ -70,7 +70,7 @@ func (u *use) add(e *znode.Entry) {
 	u.joined = earlier(u.joined, e.Stat.Ctime)
 }
 
-// earlier returns, in seconds, the earlier one of a time in seconds, 0 for none, and a time in
+// earlier returns the earlier of two times in Unix seconds. seconds is 0 for no time; ms is in Unix
 // milliseconds.
 func earlier(seconds uint32, ms int64) uint32 {
 	other := uint32(ms / 1000)

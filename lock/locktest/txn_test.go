@@ -129,8 +129,8 @@ func TestSequenceSticks(t *testing.T) {
 		ops  []op
 		want []string
 		cver int32
-		// shows means that the parent's pzxid shows the transaction. Once the counter sticks, it no longer
-		// does.
+		// shows means that the parent's pzxid shows the transaction. Once the counter sticks, the pzxid
+		// does not change any more.
 		shows bool
 	}{
 		{[]op{join("a-")}, []string{"a-2147483646"}, math.MaxInt32, true},

@@ -256,7 +256,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// never is a schedule without a later tick.
+// never is a schedule that has no later tick: Next returns its argument.
 type never struct{}
 
 func (never) Next(t time.Time) time.Time { return t }

@@ -46,7 +46,7 @@ func (w *world) forest() {
 }
 
 // TestStates: the answer has the policy, kind and state of each lock, and its numbers of holders and
-// waiters. It has the reaper's lock apart from the others.
+// waiters. The reaper's lock is apart from the other locks.
 func TestStates(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.forest()

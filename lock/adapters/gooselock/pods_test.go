@@ -22,9 +22,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// The tests in this file run the guide's code, most of them in ten processes. There the third
-// migration calls pause(), a function of the database with which the test stops the process that
-// migrates.
+// The tests in this file run the guide's code, most of them in ten processes. The third migration calls
+// the database function pause(), by which the test stops the process that migrates.
 
 func TestMain(m *testing.M) { os.Exit(hosttest.Main(m, pod)) }
 

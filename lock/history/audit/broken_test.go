@@ -75,7 +75,7 @@ func (e *editor) op(x txnlog.Txn, kind txnlog.OpKind, texts ...string) *txnlog.O
 // cut removes transaction i.
 func (e *editor) cut(i int) { e.log = slices.Delete(e.log, i, i+1) }
 
-// cutOp removes an operation from a transaction, and returns its zxid.
+// cutOp removes an operation from transaction i, and returns the transaction's zxid.
 func (e *editor) cutOp(i int, kind txnlog.OpKind, texts ...string) int64 {
 	e.Helper()
 	x := &e.log[i]

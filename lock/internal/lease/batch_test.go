@@ -59,8 +59,8 @@ func TestServerThatTakesLess(t *testing.T) {
 	})
 }
 
-// TestHalvesOfALostReply: if a batch was applied and its reply was lost, two more transactions, one for
-// each half, complete the renewal. No entry is written twice.
+// TestHalvesOfALostReply: if a batch was applied and its reply was lost, the keeper finds that out by
+// two more transactions, one for each half. No entry is written twice.
 func TestHalvesOfALostReply(t *testing.T) {
 	simulate(t, func(w *world) {
 		const n = 50

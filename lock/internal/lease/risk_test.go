@@ -191,8 +191,8 @@ func TestRiskOfFailingRenewals(t *testing.T) {
 	})
 }
 
-// TestStalls: a waiter whose renewals fail counts as stalled. A fixed lease does not, nor does a
-// hold that max_hold ends.
+// TestStalls: a waiter whose renewals fail counts as stalled. A hold with a fixed lease does not count,
+// and neither does a hold that max_hold ends.
 func TestStalls(t *testing.T) {
 	now := at(0)
 	k := NewKeeper(Options{Clock: &clock.Clock{Local: func() clock.Instant { return now }}, Jitter: func(d, _ time.Duration) time.Duration { return d }})

@@ -155,7 +155,7 @@ func TestHostsFollowNames(t *testing.T) {
 	}
 }
 
-// TestHostsWithSlowNames: a slow look-up does not delay other ones. It ends at its limit, or with
+// TestHostsWithSlowNames: a slow look-up does not delay other look-ups. It ends at its limit, or with
 // the connection.
 func TestHostsWithSlowNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

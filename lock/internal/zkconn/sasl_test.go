@@ -432,8 +432,9 @@ func TestSASLDeniedLater(t *testing.T) {
 	})
 }
 
-// TestNewerCredential: before its credential ends, a client reconnects with a newer one, when each
-// request in flight has its answer. Without a newer credential it keeps the connection.
+// TestNewerCredential: before a client's credential ends, the client reconnects with a newer
+// credential, when each request in flight has its answer. Without a newer credential it keeps the
+// connection.
 func TestNewerCredential(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const life = time.Minute

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// script is a connection that returns its bytes a few at a time, and records its deadlines.
+// script is a connection that returns its bytes in pieces of step bytes, and records its deadlines.
 type script struct {
 	net.Conn
 	bytes []byte

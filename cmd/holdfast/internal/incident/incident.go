@@ -135,8 +135,8 @@ func (r *Report) Add(e history.Event) {
 	}
 }
 
-// folds adds e to an earlier row, if possible, and reports whether it did. A renewal can join the row
-// of an earlier renewal. The record of a grant can join a row of the same write.
+// folds adds e to an earlier row, if possible, and reports whether it did. A renewal joins the row of
+// the entry's previous renewals. The record of a grant joins the entry's row of the same write.
 func (r *Report) folds(e history.Event) bool {
 	switch e.Kind {
 	case history.Renewed:

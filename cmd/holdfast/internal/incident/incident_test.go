@@ -21,7 +21,7 @@ const (
 	root = "/it-7472e92e4a8df3a6"
 )
 
-// report returns the report of a recorded incident.
+// report returns the report of the recorded incident, with its state at the given moments.
 func report(t *testing.T, o Options, at ...history.Asked) *Report {
 	t.Helper()
 	l, err := txnlog.Open(logs)

@@ -55,7 +55,8 @@ func (q Queue) listing() Listing {
 	return Listing{Root: q.Root, Path: q.Path, Time: q.Time, NoRoot: q.NoRoot}
 }
 
-// Picture draws the queue: the holders, the waiters, and the entry that each waiter waits for.
+// Picture prints the queue as a picture: the holders, the waiters, and the entry that each waiter waits
+// for.
 func (q Queue) Picture(w io.Writer, colour bool) error {
 	s, l := q.State, q.listing()
 	places := l.places(s)
