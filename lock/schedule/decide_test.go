@@ -1,4 +1,4 @@
-// Decisions: which tick runs, and which never do.
+// Tests of decisions: which tick runs, and which ticks never run.
 
 package schedule
 

@@ -50,7 +50,7 @@ type Server struct {
 	roots []*shown // the slice is never changed, only replaced
 }
 
-// shown is a root that the server shows.
+// shown is a root that the server shows, with the passes over its locks and the results of its sweeps.
 type shown struct {
 	Root
 	*listing

@@ -24,7 +24,6 @@ type following struct {
 	conn *Conn
 }
 
-// lines are the lines of a log.
 type lines struct {
 	mu  sync.Mutex
 	all []map[string]any

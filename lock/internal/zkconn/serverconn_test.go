@@ -162,7 +162,7 @@ func TestGreetingThatCannotBe(t *testing.T) {
 	}
 }
 
-// hello returns a first frame.
+// hello returns the first frame of a server: the reply to the handshake.
 func hello(timeout int32, session int64, password uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, 36)
 	b = binary.BigEndian.AppendUint32(b, 0)

@@ -143,7 +143,6 @@ func (w *world) watchData(c *Conn, path string) <-chan zk.Event {
 	return events
 }
 
-// firesWithin reports whether the watch fires within d.
 func firesWithin(events <-chan zk.Event, d time.Duration) bool {
 	select {
 	case <-events:

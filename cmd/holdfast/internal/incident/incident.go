@@ -182,7 +182,7 @@ func standsOut(e history.Event) bool {
 	return false
 }
 
-// number returns the number of an event's entry: see [Row].
+// number returns the number of an event's entry, see [Row], and numbers an entry that is new.
 func (r *Report) number(e history.Event) int {
 	if e.Entry == "" || r.Overview || e.Kind == history.RevokeAsked && r.numbers[e.Lock] == nil {
 		return 0

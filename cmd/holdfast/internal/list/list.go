@@ -110,7 +110,7 @@ func (w *walk) read(ctx context.Context) {
 	workers.Wait()
 }
 
-// add adds names to read.
+// add adds names to read, and wakes the waiting workers.
 func (w *walk) add(names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -208,7 +208,7 @@ func (l Listing) Table(w io.Writer, width int, colour bool) error {
 	return table.Print(w)
 }
 
-// NameOf returns a lock's name for people.
+// NameOf returns a lock's name for people; "(the root)" for the root.
 func NameOf(s admin.State) string {
 	if s.Name == "" {
 		return "(the root)"

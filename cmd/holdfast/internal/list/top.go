@@ -66,7 +66,7 @@ func (l Listing) Top(v View) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// lines returns the lines of all locks, sorted.
+// lines returns the lines of all locks, sorted, and the number of all waiters.
 func (l Listing) lines(by Order) (lines []line, waiting int) {
 	for _, s := range l.Nodes {
 		ln := line{state: s, age: -1}
