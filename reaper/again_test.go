@@ -21,8 +21,8 @@ func touches(q locktest.Request, node string) bool {
 	return slices.ContainsFunc(q.Paths, func(p string) bool { return p == node || strings.HasPrefix(p, node+"/") })
 }
 
-// remake deletes a node with its children, and creates it again with foreign data. Then it writes the
-// node as often as writes says.
+// remake deletes a node with its children, and creates it again with foreign data. writes is the number
+// of further writes of the node.
 func (w *world) remake(z *zk.Conn, node string, writes int32) {
 	for _, n := range slices.Backward(w.Dump(node)) {
 		if err := z.Delete(n.Path, -1); err != nil {
@@ -38,8 +38,8 @@ func (w *world) remake(z *zk.Conn, node string, writes int32) {
 }
 
 // TestMadeAgainMeanwhile: if another client replaces the judged node by its own node of the same path
-// and version, at any moment between the read and the delete, the reaper leaves that node and nothing
-// below it.
+// and version, right before one of the reaper's transactions, the reaper does not delete the new node.
+// No guard stays below the new node.
 func TestMadeAgainMeanwhile(t *testing.T) {
 	dir, lock := znode.Parent{Kind: znode.Dir}, znode.Parent{Kind: znode.Mutex}
 	for name, test := range map[string]struct {
@@ -146,8 +146,8 @@ func TestUsedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestGuardsGo: a sweep deletes the guard node that it created, together with the node that it
-// guards, or after that node has changed. The next sweep deletes a guard that a crash left behind.
+// TestGuardsGo: a sweep deletes each guard that it created: together with the guarded node, or alone if
+// the guarded node has changed. The next sweep deletes a guard that a crash left behind.
 func TestGuardsGo(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})

@@ -27,8 +27,8 @@ type Daemon struct {
 	reaper  *Reaper // nil before the first session
 }
 
-// NewDaemon returns a daemon; [Daemon.Run] starts it. The error matches [lock.ErrInvalid]: dial is
-// nil, or it is that of [Options.Validate].
+// NewDaemon returns a daemon; [Daemon.Run] starts it. If dial is nil or [Options.Validate] refuses o,
+// the error matches [lock.ErrInvalid].
 func NewDaemon(dial Dial, o Options) (*Daemon, error) {
 	if dial == nil {
 		return nil, fmt.Errorf("%w: reaper: dial must not be nil", lock.ErrInvalid)

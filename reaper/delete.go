@@ -19,8 +19,8 @@ const lastBatch = 10 * time.Second
 // deletesInFlight is the largest number of a sweep's delete transactions in flight.
 const deletesInFlight = 4
 
-// deletion is a node with its verdict. It is deleted if [Verdict.Deletes] says so. Path and
-// version are from the read that was judged.
+// deletion is a node with its verdict. The node is deleted if [Verdict.Deletes] is true for the
+// verdict. Path and version are from the read that was judged.
 type deletion struct {
 	admin.Deletion
 	verdict Verdict
@@ -136,9 +136,9 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	}
 }
 
-// gone handles a refusal because a node or its anchor is missing. It returns the batch without all
-// nodes that no longer exist, so that one more transaction suffices. If no node exists and the reply
-// of an earlier try was lost, that try has deleted them: gone counts them as deleted.
+// gone handles a refusal because a node or its anchor is missing. It returns the batch without any node
+// that no longer exists, so that one more transaction suffices. If no node exists and the reply of an
+// earlier try was lost, that try has deleted the nodes: gone counts them as deleted.
 func (s *sweep) gone(ctx context.Context, batch []deletion, spared deletion, refused *admin.RefusedError) []deletion {
 	var gone []deletion
 	for i, r := range s.reread(ctx, batch) {
@@ -190,8 +190,8 @@ func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
 	return all
 }
 
-// spare returns the batch without a node and the nodes above it. If err is a refusal by an ACL, the
-// node counts as denied; otherwise all of them count as missed.
+// spare returns the batch without spared and the nodes above it. If err is a refusal by an ACL, spared
+// counts as denied; otherwise all nodes left out count as missed.
 func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 	denied := errors.Is(err, zk.ErrNoAuth)
 	if denied {
@@ -206,12 +206,14 @@ func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 	})
 }
 
-// guard proves that each node in a batch is still the one that was judged. Another client may
-// have deleted it since, and created another one with the same path and version. The delete of an
-// anchor or an entry below a node proves the node. Every other node gets a guard, which is an anchor
-// made by the reaper, and is read again; the guard is deleted in the same transaction. If an ACL
-// forbids to create a guard, the node is only read again right before the delete. Entries and
-// requests get no guard, see unchanged.
+// guard proves that each node in a batch is still the one that was judged. Another client may have
+// deleted it since, and created another node with the same path and version. The delete of an anchor
+// or an entry below a node proves the node. For every other node, guard creates an anchor, the guard,
+// and then reads the node again; the guard is deleted in the same transaction. If an ACL forbids the
+// guard, the node is only read again. Entries and requests get no guard: see unchanged.
+//
+// proven is the batch without the nodes that failed the proof. guards maps the paths of nodes to the
+// names of their guards.
 func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion, guards map[string]string) {
 	denied := map[string]bool{} // paths where an ACL forbids to create a guard
 	for {

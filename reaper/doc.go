@@ -56,7 +56,7 @@
 //     again. If it is still the judged node, one transaction deletes both. If an ACL forbids the
 //     reaper to create the guard, it only reads the node again right before the delete.
 //
-// So a sweep can be stopped, repeated, or run twice concurrently at any point. A contender whose
+// So a sweep can be stopped at any point, repeated, or run beside another one. A contender whose
 // parent is missing creates it again.
 //
 // # Cost

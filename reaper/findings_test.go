@@ -66,8 +66,8 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestToldIsBounded: if each sweep is denied other nodes, the record keeps only those of the last
-// sweep, at most maxTold.
+// TestToldIsBounded: if different nodes are denied to each sweep, the record keeps only the nodes of
+// the last sweep, at most maxTold.
 func TestToldIsBounded(t *testing.T) {
 	var told told
 	for i := range 10 {

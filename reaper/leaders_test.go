@@ -19,10 +19,10 @@ import (
 // offs are the steps of a leader's clock, and the differences between leaders' clocks.
 var offs = []time.Duration{-time.Hour, -90 * time.Second, 90 * time.Second, time.Hour}
 
-// sweepOver holds 60 locks, creates the entry of a crashed client, and displaces the leader's clock.
-// Then it sweeps every half second; with once, each sweep has a new client. No holder may lose its
-// lock. The crashed client's entry must be deleted between one TTL and TTL, grace, TTL/3 and 2 s after
-// the displacement.
+// sweepOver holds 60 locks, creates the entry of a crashed client, and calls displace, which changes
+// the leader's clock. Then it sweeps every half second; with once, each sweep has a new client. No
+// holder may lose its lock. The crashed client's entry must be deleted at least TTL after displace,
+// and at most TTL + grace + TTL/3 + 2 s after it.
 func (w *world) sweepOver(displace func(), once bool) {
 	w.Helper()
 	policies := lock.WithPolicies(w.policies())

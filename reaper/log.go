@@ -9,8 +9,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// announce writes the first log line of a reaper, unless it has been written. It reports whether it
-// wrote the line.
+// announce writes the first log line of a reaper. It returns false if the line was written before.
 func (m *Monitor) announce(log zerolog.Logger, o Options, state State, active string) bool {
 	if m.announced.Swap(true) {
 		return false

@@ -70,7 +70,7 @@ func (u *use) add(e *znode.Entry) {
 	u.joined = earlier(u.joined, e.Stat.Ctime)
 }
 
-// earlier returns, in seconds, the earlier one of a time in seconds, 0 for none, and a time in
+// earlier returns the earlier of two times in Unix seconds. seconds is 0 for no time; ms is in Unix
 // milliseconds.
 func earlier(seconds uint32, ms int64) uint32 {
 	other := uint32(ms / 1000)
@@ -93,7 +93,8 @@ func (m *memory) heir() *memory {
 	return heir
 }
 
-// begin records the term of now, if it is new. mono is a time at which now was known.
+// begin records the term of now, and forgets all locks, if the term is new. In a new session it also
+// forgets all earlier terms. mono is a time at which now was known.
 func (m *memory) begin(now admin.Time, mono time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,8 +119,8 @@ func (m *memory) present() int64 {
 	return m.terms[len(m.terms)-1].first
 }
 
-// since returns a lower bound of the age of a write: the time since the first term after it began.
-// It returns 0 for a write in the present term, and if now is of another session.
+// since returns a lower bound of the age of a write: the time since the first term after the write
+// began. It returns 0 for a write in the present term, and if now is of another session.
 func (m *memory) since(mzxid int64, now instant) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -98,7 +98,7 @@ func TestLocksAreForgottenInANewTerm(t *testing.T) {
 }
 
 // TestHowLongSomethingHasBeen: the age counts from the beginning of the first term after the write.
-// It is 0 if there is none, and in another session.
+// The age is 0 if no term began after the write, and in another session.
 func TestHowLongSomethingHasBeen(t *testing.T) {
 	m := newMemory()
 	if got := m.since(zxid(1, 5), instant{mono: time.Hour}); got != 0 {

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// Monitor has the state of the reaper of one root, even before it has a client and after it has
-// ended. Health checks, metrics and pages read it. All methods are safe for concurrent use, and none
-// waits for a server.
+// Monitor has the state of the reaper of one root, even before the reaper has a client and after it has
+// ended. Health checks, metrics and pages read the monitor. All methods are safe for concurrent use,
+// and none waits for a server.
 type Monitor struct {
 	announced atomic.Bool // the first log line was written
 
@@ -121,7 +121,7 @@ func (m *Monitor) ended(err error) {
 }
 
 // Refuse records that a configuration was refused because of err, for Refused of the [Status]. Call
-// it with nil if a later configuration is valid but was not reloaded: this clears Refused.
+// Refuse with nil if a later configuration is valid but was not reloaded: this clears Refused.
 func (m *Monitor) Refuse(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,7 +143,7 @@ func (m *Monitor) serves(locks *lock.Client, policies *policy.Set) {
 	m.connected(session)
 }
 
-// reloaded records the policies after a reload.
+// reloaded counts a reload, records its policies, and clears Refused of the [Status].
 func (m *Monitor) reloaded(policies *policy.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,9 +151,9 @@ func (m *Monitor) reloaded(policies *policy.Set) {
 	m.status.Reloads++
 }
 
-// step records whether this reaper is active or stands by, and the name of the active reaper if it is
-// another one. It reports whether that name has changed. When this reaper stops being active, its
-// failures in a row count from 0 again.
+// step records whether this reaper is active or stands by. active is the name of the active reaper, if
+// another reaper is the active one. step reports whether the name has changed. When this reaper stops
+// being active, its failures in a row count from 0 again.
 func (m *Monitor) step(role State, active string) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

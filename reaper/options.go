@@ -37,7 +37,7 @@ type Options struct {
 	// [policy.ParseSchedule]. Default [DefaultSchedule].
 	Schedule string
 	// Concurrency is the largest number of reads in flight of a sweep's walk: at most
-	// [MaxConcurrency]. Its deletes add up to four transactions and four reads. Default
+	// [MaxConcurrency]. The sweep's deletes add up to four transactions and four reads. Default
 	// [DefaultConcurrency].
 	Concurrency int
 	// Batch is the largest number of nodes that one transaction deletes: at most [MaxBatch].

@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// reads sweeps, and returns the number of reads of the node at path and the nodes below it meanwhile.
+// reads sweeps, and returns the number of reads, during the sweep, of the node at path and the nodes
+// below it.
 func (w *world) reads(r *reaper.Reaper, path string) int {
 	w.Helper()
 	var mu sync.Mutex

@@ -158,8 +158,8 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 	return r.sweep(ctx, in, p)
 }
 
-// noRoot reports whether the root is missing, and logs that: no program has used a lock below it
-// yet, or its name is misspelled.
+// noRoot reports whether the root is missing. If so, it logs a warning and tells the monitor: no
+// program has used a lock below the root yet, or the root's name is misspelled.
 func (r *Reaper) noRoot(ctx context.Context) bool {
 	if _, _, err := r.tree.Get(ctx, r.tree.Root()); !errors.Is(err, zk.ErrNoNode) {
 		return false // a later request reports any other error
@@ -229,7 +229,7 @@ func (s *sweep) lead(ctx context.Context) error {
 }
 
 // starts returns the nodes where the walks of a sweep begin. Together the walks visit each lock that
-// a policy can match once.
+// a policy can match, and none twice.
 func starts(policies []policy.Policy) []string {
 	var names []string
 	for _, p := range policies {

@@ -11,11 +11,11 @@ type Report struct {
 	Duration time.Duration `json:"-"`
 	Seconds  float64       `json:"seconds"`
 	DryRun   bool          `json:"dry_run,omitempty"`
-	// Complete says that the sweep has read all nodes and tried all deletes. A node that an ACL
+	// Complete is true if the sweep has read all nodes and tried all deletes. A node that an ACL
 	// forbids does not make a sweep incomplete.
 	Complete bool `json:"complete"`
-	// Skipped says that another reaper is active, so that the sweep did nothing; "" if it was not
-	// skipped.
+	// Skipped is the reason why the sweep did nothing: another reaper is active. It is "" if the sweep
+	// was not skipped.
 	Skipped string `json:"skipped,omitempty"`
 	// Error says why the sweep is not complete; "" if it is.
 	Error string `json:"error,omitempty"`

@@ -18,8 +18,8 @@ import (
 // logs that and continues. An outage of ZooKeeper does not end Run.
 //
 // When ctx has ended, Run finishes the deletes in flight, and returns nil if it can release its lock.
-// If there is no session, it returns nil too, and its entry expires. Any other error of the lock
-// ends Run.
+// If there is no session, Run returns nil too, and the lock's entry expires. Any other error of the
+// lock ends Run.
 func (r *Reaper) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext

@@ -34,7 +34,7 @@ func (w *world) lines(msg string) (lines []map[string]any) {
 	return lines
 }
 
-// one returns the log line with the message msg, of which there must be exactly one.
+// one returns the only log line with the message msg. Any other number of lines ends the test.
 func (w *world) one(msg string) map[string]any {
 	w.Helper()
 	lines := w.lines(msg)

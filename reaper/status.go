@@ -30,9 +30,8 @@ type Status struct {
 	// ActiveSince is the time at which this reaper became the active one; zero while it stands by.
 	// Results of sweeps before that time may be out of date.
 	ActiveSince time.Time `json:"active_since,omitzero"`
-	// NoRoot says that the root was missing when the reaper started, and that no sweep has found a
-	// lock since. Perhaps the programs use another root. LocksSeen says that a sweep has found a
-	// lock.
+	// NoRoot is true if the root was missing when the reaper started, and no sweep has found a lock
+	// since. Perhaps the programs use another root. LocksSeen is true if a sweep has found a lock.
 	NoRoot    bool `json:"no_root,omitempty"`
 	LocksSeen bool `json:"locks_seen"`
 	// ActiveReaper is the last known active reaper while this one stands by; otherwise "".
@@ -85,9 +84,9 @@ type Schedule struct {
 	// zero if there is none.
 	Last time.Time `json:"last,omitzero"`
 	Next time.Time `json:"next,omitzero"`
-	// Overdue says that no sweep has completed within the allowed delay, and that no running sweep
-	// makes progress. A slow sweep is not overdue. The allowed delay is the time between two sweeps,
-	// but at least a minute and at most an hour. Late is the delay beyond it, in seconds.
+	// Overdue is true if no sweep has completed within the allowed delay, and no running sweep makes
+	// progress. A slow sweep is not overdue. The allowed delay is the time between two sweeps, but at
+	// least a minute and at most an hour. Late is the delay beyond it, in seconds.
 	Overdue bool      `json:"overdue"`
 	Late    float64   `json:"late_seconds"`
 	Skipped int       `json:"skipped"`           // sweeps skipped in a row, because one was still running

@@ -177,7 +177,8 @@ func (w *world) dead(z *zk.Conn, name string) string {
 	return w.create(z, "/locks/"+name+"/"+znode.Prefix(generation, znode.Exclusive), string(r.Encode()), zk.FlagSequence)
 }
 
-// parent creates a lock's parent with its anchor unless it exists, and returns its generation.
+// parent creates a lock's parent with its anchor, unless the parent exists, and returns the parent's
+// generation. It turns an ancestor into a lock's parent.
 func (w *world) parent(z *zk.Conn, name string, kind znode.Kind) (generation string) {
 	w.Helper()
 	path, generation := "/locks/"+name, znode.NewID()
@@ -604,8 +605,8 @@ func TestPoliciesHaveTheirSchedules(t *testing.T) {
 	})
 }
 
-// TestSweepsDoNotOverlap: if a sweep takes longer than the interval of its schedule, the next sweeps are
-// skipped, and the log says so. Later sweeps run again.
+// TestSweepsDoNotOverlap: if a sweep takes longer than the interval of its schedule, the next sweeps
+// are skipped, and the log reports them. Later sweeps run again.
 func TestSweepsDoNotOverlap(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")

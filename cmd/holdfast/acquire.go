@@ -38,9 +38,9 @@ func effectiveTTL(cfg *policy.Config, name string, asked time.Duration) (time.Du
 	return p.TTL, nil
 }
 
-// take connects, and acquires the lock, or attaches to the ticket's hold if there is a ticket. Both
-// together take at most --wait. Without --quiet it tells the user after patience which client has
-// the lock.
+// take connects, and acquires the lock, or attaches to the ticket's hold if there is a ticket.
+// Connecting and acquiring together take at most --wait; with --wait 0, at most two session timeouts.
+// Without --quiet, take tells the user after patience which client has the lock.
 func (f *runFlags) take(ctx context.Context, cfg *policy.Config, name string, ttl time.Duration, command string, ticket lock.Ticket) (*lock.Client, *lock.Hold, error) {
 	limited := ctx
 	switch {
@@ -137,8 +137,8 @@ func (f *runFlags) held(err error) error {
 	return &app.Exit{Status: f.heldStatus, Err: err}
 }
 
-// environment returns the command's environment: ours without the secret variables and an outer run's
-// lock and token, plus this lock's name and token.
+// environment returns the command's environment: this process's variables, plus the lock's name and
+// token. It leaves out the secret variables, and the lock and token of an outer run.
 func environment(ours []string, name string, token lock.Token, secret []string) []string {
 	env := slices.DeleteFunc(slices.Clone(ours), func(kv string) bool {
 		variable, _, _ := strings.Cut(kv, "=")

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
-// TestBreakAsksOnALineOfItsOwn: after an answer from a pipe, which shows no line end, the command
-// ends the line of its question itself. Only y and yes agree.
+// TestBreakAsksOnALineOfItsOwn: if the answer comes from a pipe, the command ends the line of its
+// question itself. Only the answers y and yes confirm, in upper or lower case.
 func TestBreakAsksOnALineOfItsOwn(t *testing.T) {
 	for answer, agreed := range map[string]bool{"": false, "no\n": false, "yes": true, "Y\n": true} {
 		var errs bytes.Buffer

@@ -28,7 +28,7 @@ type breakFlags struct {
 	expired          bool
 	yes, now, asJSON bool
 	reason           string
-	wait             time.Duration // negative: without limit
+	wait             time.Duration // negative: no limit
 }
 
 // Results for one entry of a force-release or a release request, for people and tools.

@@ -88,8 +88,8 @@ func TestBreakOfADetachedEntry(t *testing.T) {
 	}
 }
 
-// TestBreakOfNoEntry: an empty --entry, as of a script's unset variable, is refused, and the hold
-// stays.
+// TestBreakOfNoEntry: an empty --entry, for example from an unset variable of a script, is refused,
+// and the hold stays.
 func TestBreakOfNoEntry(t *testing.T) {
 	_, locks := served(t)
 	hold, err := locks.Mutex("x").Lock(t.Context())

@@ -102,8 +102,8 @@ type inquiry struct {
 	span    txnlog.Range
 }
 
-// inquire returns the query of the flags and the argument name. A duration counts back from now; a
-// time of day is the last one that is not after end.
+// inquire returns the query of the flags and the argument name. A duration counts back from now. A
+// time of day means its latest occurrence up to end.
 func (f *historyFlags) inquire(cfg *policy.Config, name string, now, end time.Time) (q inquiry, err error) {
 	what, err := chosen(name)
 	if err != nil {
@@ -245,8 +245,8 @@ func (f *historyFlags) end(logs *txnlog.Log, now time.Time) time.Time {
 	return end
 }
 
-// read applies the logs to m, and adds their problems to r's warnings. It stops when *failed is
-// set. lost is the first problem by which transactions may be missing.
+// read applies the logs to m, and adds their problems to r's warnings. It stops when *failed is set.
+// lost is the first problem that may hide transactions, or nil.
 func (f *historyFlags) read(cmd *cobra.Command, logs *txnlog.Log, q inquiry, m *history.Machine, r *incident.Report, failed *error) (lost, err error) {
 	errs := cmd.ErrOrStderr()
 	done := showReading(errs, logs)

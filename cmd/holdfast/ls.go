@@ -107,7 +107,8 @@ type selection struct {
 	match   func(name string) bool // nil: all
 }
 
-// chosen returns the selection of a pattern, or of a lock's name and the locks below it.
+// chosen returns the selection of a pattern, or of a lock's name and the locks below it; "" selects all
+// locks.
 func chosen(pattern string) (selection, error) {
 	if !strings.ContainsAny(pattern, "*?") {
 		if pattern != "" {
@@ -151,7 +152,7 @@ func matcher(pattern string) func(name string) bool {
 // wildcards replaces the wildcards of a component, quoted by regexp.QuoteMeta.
 var wildcards = strings.NewReplacer(`\*`, "[^/]*", `\?`, "[^/]")
 
-// read reads the selected locks.
+// read reads the selected locks: those in use, or with --all all of them.
 func (f *lsFlags) read(ctx context.Context, tree admin.Tree, what selection, progress *list.Progress) (list.Listing, error) {
 	l, err := list.Read(ctx, tree, what.start, progress)
 	if err != nil {

@@ -72,7 +72,7 @@ Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 	return cmd
 }
 
-// trial is the result for one lock name.
+// trial is the result of "policy test" for one lock name.
 type trial struct {
 	Name   string        `json:"name"`
 	Policy string        `json:"policy"`

@@ -37,7 +37,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestWidth: the width is that of the terminal, elsewhere unlimited.
+// TestWidth: width returns the width of a terminal, and 0 for any other output.
 func TestWidth(t *testing.T) {
 	ours, theirs := pseudoterminal(t)
 	if got := width(theirs); got != 80 { // the width of a terminal without a size

@@ -47,7 +47,7 @@ type runFlags struct {
 	ticketFlags
 	tickFlags
 	ttl  time.Duration // 0: from the policy
-	wait time.Duration // negative: without limit
+	wait time.Duration // negative: no limit
 
 	quiet      bool // no messages about waiting, or about another client that holds the lock
 	heldStatus int  // exit status if another client holds the lock
@@ -267,10 +267,10 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// supervise runs the command and its hooks while the hold lasts. If the context starting ends
-// first, the command is not started. Afterwards it keeps the lock until --at-least is over, and
-// calls end, which releases the lock. kept says that the command ran and the hold lasted; status is
-// the command's exit status.
+// supervise runs the command and its hooks while the hold lasts. If the context starting ends first,
+// supervise does not start the command. After the command it keeps the lock until --at-least is over,
+// and calls end, which releases the lock. kept means that the command ran and the hold lasted; status
+// is the command's exit status.
 func (f *runFlags) supervise(ctx, starting context.Context, hold *lock.Hold, ttl time.Duration, cmd supervise.Command, end func(kept bool, status int) error) error {
 	release := time.Now().Add(f.atLeast)
 	onRisk, onLost := &hook{flag: "--on-risk", script: f.onRisk, env: cmd.Env}, &hook{flag: "--on-lost", script: f.onLost, env: cmd.Env}
@@ -338,8 +338,8 @@ func ask(hold *lock.Hold, onRevoke *hook) {
 	}
 }
 
-// holdOn waits until the given time, or until a signal ends ctx. If the lock is lost meanwhile, it
-// returns the reason.
+// holdOn waits until the given time, or until a signal ends ctx. If the lock is lost during the wait,
+// holdOn returns the reason.
 func holdOn(ctx context.Context, hold *lock.Hold, until time.Time) error {
 	wait := time.Until(until)
 	if wait <= 0 || hold.Err() != nil {

@@ -156,8 +156,8 @@ func TestRunFlagsOutOfRange(t *testing.T) {
 }
 
 // TestDetachWithoutTicket: a ticket file that cannot be written is refused before the command runs. If
-// it becomes unwritable meanwhile, run fails, or exits with the status of a failed command. In all
-// cases the lock is free afterwards.
+// the file becomes unwritable while the command runs, run fails, or exits with the status of a failed
+// command. In all cases the lock is free afterwards.
 func TestDetachWithoutTicket(t *testing.T) {
 	_, locks := served(t)
 	folder := t.TempDir()

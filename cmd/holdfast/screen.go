@@ -35,7 +35,7 @@ func (s *screen) close() {
 	}
 }
 
-// size returns the size of the terminal in cells and lines; 0 means without limit.
+// size returns the size of the terminal in cells and lines; 0 without a terminal.
 func (s *screen) size() (width, height int) {
 	if s.terminal == nil {
 		return 0, 0
@@ -52,7 +52,7 @@ func size(terminal *os.File) (width, height int) {
 	return width, height
 }
 
-// width returns the width of the terminal in cells; 0, without limit, if out is no terminal.
+// width returns the width of the terminal in cells; 0, which means no limit, if out is no terminal.
 func width(out io.Writer) int {
 	f, ok := out.(*os.File)
 	if !ok || !app.IsTerminal(f) {

@@ -80,8 +80,8 @@ func (f *tickFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// job returns the job of that name. Unless --late is given, a tick may be late by the time that two
-// crashes block the lock, 2*(ttl+grace), if that is more than the default.
+// job returns the named job. If --late is not given, a tick may be late by 2*(ttl+grace), if that is
+// more than the default: two crashes block the lock for that time.
 func (f *tickFlags) job(locks *lock.Client, name string, ttl, grace time.Duration) (*schedule.Job, error) {
 	ticks, err := policy.ParseSchedule(f.tick)
 	if err != nil {

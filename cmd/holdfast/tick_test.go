@@ -107,7 +107,8 @@ func TestRunTickWaits(t *testing.T) {
 	}
 }
 
-// TestRunTickTellsThatItWaits: run says that it waits for the tick, but not while the command runs.
+// TestRunTickTellsThatItWaits: run prints that it waits for the next tick, but not while the command
+// runs.
 func TestRunTickTellsThatItWaits(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {

@@ -90,7 +90,8 @@ func (f *ticketFlags) attached() {
 	}
 }
 
-// errNoTicket says that --detach has written no ticket, so no process can attach to the hold.
+// errNoTicket: --detach has written no ticket, so no process can attach to the hold. Then run fails,
+// unless the command itself has failed.
 var errNoTicket = errors.New("there is no ticket, and the lock is not kept")
 
 // giveBack ends the hold after the command has ended with the given status: by an unlock, or by a

@@ -25,8 +25,8 @@ func timeOfDay(s string) bool {
 	})
 }
 
-// parseWhen parses a time of the past. A duration counts back from now. A time of day is the last
-// one that is not after end. A time without a zone is in the zone of now.
+// parseWhen parses a time of the past. A duration counts back from now. A time of day means its latest
+// occurrence up to end. A time without a zone is in the zone of now.
 func parseWhen(s string, now, end time.Time) (time.Time, error) {
 	s = strings.TrimSpace(s)
 	ago, isAgo := strings.CutPrefix(s, "ago ")

@@ -34,8 +34,8 @@ func changedTogether(old, next *policy.Config) (changed keys) {
 	return changed
 }
 
-// changedForGood returns the changed keys of a root that need a restart. elsewhere says that the
-// root's node or servers have changed, so that it has other locks.
+// changedForGood returns the changed keys of a root that need a restart. elsewhere means that the
+// root's node or servers have changed, so that the root has other locks.
 func changedForGood(old, next *policy.Config) (changed keys, elsewhere bool) {
 	a, b := old.ZooKeeper, next.ZooKeeper
 	elsewhere = changed.add("zookeeper.servers", a.Servers, b.Servers)

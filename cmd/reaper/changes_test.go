@@ -37,7 +37,7 @@ func TestFileGone(t *testing.T) {
 }
 
 // TestRefusalEnds: the status stops showing a refused configuration when the next one is accepted,
-// even if that is the one in force again, or needs a restart.
+// even if the next one is the one in force, or needs a restart.
 func TestRefusalEnds(t *testing.T) {
 	const before = "root: /before\n"
 	for name, test := range map[string]struct{ wrong, next string }{

@@ -12,7 +12,7 @@
 // A daemon reloads its configuration when the file has changed, and on SIGHUP; on a terminal,
 // SIGHUP ends it. If the new configuration has a mistake, the old one stays in force. A reload can
 // change policies, schedules and limits, and add or remove roots. Changes of a root's servers,
-// credentials and lock, of the log and of the status page need a restart; the reaper logs that.
+// credentials and lock, of the log and of the status page need a restart: the reaper logs a warning.
 //
 // If the configuration has several roots, each has its own client, and a failure of one does not
 // stop the others. The reports are then a list.

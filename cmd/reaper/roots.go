@@ -67,8 +67,8 @@ const (
 	maxRetryPause   = 5 * time.Minute
 )
 
-// keepSwept sweeps the root until ctx ends. If there is no other root, a permanent error ends it.
-// Otherwise keepSwept logs the error and tries again after a pause.
+// keepSwept sweeps the root until ctx ends. After a permanent error it returns if there is no other
+// root. Otherwise it logs the error and tries again after a pause.
 func (d *daemon) keepSwept(ctx context.Context, r *root) error {
 	for tries, pause := 1, firstRetryPause; ; tries, pause = tries+1, min(2*pause, maxRetryPause) {
 		err := r.daemon.Run(ctx)

@@ -185,8 +185,8 @@ func TestWithoutSnapshot(t *testing.T) {
 	}
 }
 
-// TestGap: after a gap, an entry that is not seen vanishes when its lease has ended. An entry that
-// is seen stays.
+// TestGap: after a gap, an entry without a write vanishes when its lease has ended. An entry that is
+// written stays.
 func TestGap(t *testing.T) {
 	l := newTape()
 	l.take(1, "l", "x").join(2, "l", "y", 1)
@@ -282,7 +282,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestMemory: what a Machine keeps does not grow with the log.
+// TestMemory: the state that a Machine keeps does not grow with the log.
 func TestMemory(t *testing.T) {
 	l := newTape()
 	for i := range 500 {

@@ -279,8 +279,8 @@ func TestOtherRealm(t *testing.T) {
 	authenticate(conf(""))
 }
 
-// TestErrors: the error for each mistake says what to do. It is ErrDenied if trying again is
-// useless.
+// TestErrors: the error for each mistake says what to do. If trying again is useless, the error is
+// ErrDenied.
 func TestErrors(t *testing.T) {
 	r := newRealm(t, kdc.Options{})
 	dir := t.TempDir()

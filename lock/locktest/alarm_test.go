@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestAlarms: alarms fire by time, those of one instant in the order in which they were set, and
-// stopped alarms do not fire.
+// TestAlarms: alarms fire in the order of their times, and alarms of one instant in the order in which
+// they were set. Stopped alarms do not fire.
 func TestAlarms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := Start(t, Options{})

@@ -19,8 +19,8 @@ import (
 // against both. Its observations are a transcript, which must equal the one in the table.
 //
 // Transcripts name nodes relative to the scenario's own root. Each zxid is replaced by its rank
-// among those of the scenario, so that other clients may use the real server at the same time.
-// Transcripts have no times; script.checkTimes checks those of every Stat.
+// among the scenario's zxids, so that other clients may use the real server at the same time.
+// Transcripts have no times; script.checkTimes checks the times of every Stat.
 
 const (
 	realServer = "HOLDFAST_ZOOKEEPER" // host:port of a real server
@@ -128,7 +128,7 @@ func (sc *scenario) check(t *testing.T, s *script) {
 	compare(t, s.transcript(), strings.TrimSpace(sc.want))
 }
 
-// checkReal is check with a real server, which may be of an old version.
+// checkReal does what check does, with a real server, which may be of an old version.
 func (sc *scenario) checkReal(t *testing.T, s *script) {
 	sc.run(s)
 	got, want := s.transcript(), strings.Split(strings.TrimSpace(sc.want), "\n")

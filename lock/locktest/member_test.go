@@ -283,7 +283,7 @@ func TestLeaderChange(t *testing.T) {
 		if offset != time.Hour && offset != 2*time.Hour {
 			t.Errorf("the new leader's clock is %v ahead", offset)
 		}
-		// The new leader counts the sessions' timeouts from its beginning.
+		// The new leader counts the sessions' timeouts from its election.
 		time.Sleep(time.Until(begin.Add(12*time.Second - 1)))
 		synctest.Wait()
 		if !has(ens, "/idle") {

@@ -129,8 +129,8 @@ func TestSequenceSticks(t *testing.T) {
 		ops  []op
 		want []string
 		cver int32
-		// Whether the parent's pzxid shows the transaction, which it no longer does once the
-		// counter sticks.
+		// shows means that the parent's pzxid shows the transaction. Once the counter sticks, the pzxid
+		// does not change any more.
 		shows bool
 	}{
 		{[]op{join("a-")}, []string{"a-2147483646"}, math.MaxInt32, true},

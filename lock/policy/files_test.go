@@ -53,8 +53,8 @@ func handshake(t *testing.T, client, server *tls.Config) (name string, err error
 	return s.ConnectionState().PeerCertificates[0].Subject.CommonName, nil
 }
 
-// TestTLSFiles: a client shows the configured certificate, and after its files are replaced the new
-// one. If a file is missing, the client shows the certificate that it loaded first. It refuses a
+// TestTLSFiles: a client shows the configured certificate, and the new one when its files have been
+// replaced. If a file is missing, the client shows the certificate that it loaded first. It refuses a
 // server whose certificate is of another authority.
 func TestTLSFiles(t *testing.T) {
 	ours := testpki.New(t)

@@ -124,7 +124,7 @@ func TestParseMistakes(t *testing.T) {
 		key, value   string
 		rule         string
 	}{
-		// The text.
+		// Mistakes in the YAML text.
 		{"not YAML", "root: /a\nlog: a: b\n", 2, 6, "", "", "is not YAML"},
 		{"tab", "log:\n\tlevel: info\n", 2, 1, "", "", "a tab stands here: indent with spaces"},
 		{"indented too far", "zookeeper:\n  servers: [a]\n   session_timeout: 5s\n", 3, 1, "", "", "is indented by 3 spaces, and the lines above that it could belong to by 0 or 2"},
@@ -156,7 +156,7 @@ func TestParseMistakes(t *testing.T) {
 		{"many tokens", strings.Repeat("a: b\n", 13_334), 13_334, 2, "", "", "no configuration is that long"},
 		{"size", strings.Repeat("#", maxFile+1), 0, 0, "", "", "at most 1048576 bytes"},
 
-		// Keys.
+		// Mistakes in keys.
 		{"host:port in braces", "zookeeper: {servers: [127.0.0.1:2181]}\n", 1, 23, "zookeeper.servers[0]", "a mapping", "quote it"},
 		{"unknown key", "foo: 1\n", 1, 1, "foo", "", "is not a known key; the keys here are zookeeper, root, log, policies, reaper"},
 		{"misspelt key", "zookeper:\n  a: 1\n", 1, 1, "zookeper", "", "did you mean zookeeper?"},
@@ -169,7 +169,7 @@ func TestParseMistakes(t *testing.T) {
 		{"no value", "root:\n\nlog:\n  level: info\n", 1, 6, "root", "", "has no value"},
 		{"null", "log: ~\n", 1, 6, "log", "", "has no value"},
 
-		// Types.
+		// Values of a wrong type.
 		{"list for mapping", "log: [a]\n", 1, 6, "log", "a list", "must be a mapping"},
 		{"text for mapping", "log: info\n", 1, 6, "log", "info", "must be a mapping"},
 		{"text for file", "hunter2\n", 1, 1, "", "[redacted]", "must be a mapping"},
@@ -183,7 +183,7 @@ func TestParseMistakes(t *testing.T) {
 		{"quoted number", "reaper:\n  batch: '10'\n", 2, 10, "reaper.batch", "10", "whole number"},
 		{"huge number", "reaper:\n  batch: 99999999999999999999\n", 2, 10, "reaper.batch", "99999999999999999999", "whole number"},
 
-		// Durations.
+		// Mistakes in durations.
 		{"bare number", policy("    ttl: 30"), 4, 10, "policies[0].ttl", "30", "say the unit"},
 		{"bare fraction", policy("    ttl: 0.5"), 4, 10, "policies[0].ttl", "0.5", "say the unit"},
 		{"bare zero", policy("    max_hold: 0"), 4, 15, "policies[0].max_hold", "0", "say the unit"},
@@ -199,7 +199,7 @@ func TestParseMistakes(t *testing.T) {
 		{"zero grace", policy("    grace: 0s"), 4, 12, "policies[0].grace", "0s", "more than zero"},
 		{"zero orphan_after", policy("    orphan_after: 0s"), 4, 19, "policies[0].orphan_after", "0s", "more than zero"},
 
-		// Policies; the rest is in policyRules.
+		// Mistakes in policies; policyRules has more of them.
 		{"pattern", "policies:\n- name: n\n  match: /a\n", 3, 10, "policies[0].match", "/a", "must not start with a slash"},
 		{"empty pattern", "policies:\n- name: n\n  match: ''\n", 3, 10, "policies[0].match", `""`, "is empty"},
 		{"empty name", "policies:\n- name: ''\n  match: a\n", 2, 9, "policies[0].name", `""`, "must not be empty"},
@@ -207,7 +207,7 @@ func TestParseMistakes(t *testing.T) {
 		{"value as written", policy("    ttl: 0h0m0.05s"), 4, 10, "policies[0].ttl", "0h0m0.05s", "at least 100ms"},
 		{"default out of order", policy("    max_ttl: 20s"), 2, 5, "policies[0].ttl", "30s (the default)", "at most max_ttl, which is 20s"},
 
-		// The other sections.
+		// Mistakes in the other sections.
 		{"no server", "zookeeper:\n  servers: []\n", 2, 12, "zookeeper.servers", "[]", "at least 1"},
 		{"server port", "zookeeper:\n  servers:\n  - a\n  - b:66666\n", 4, 5, "zookeeper.servers[1]", "b:66666", "port from 1 to 65535"},
 		{"server without host", "zookeeper:\n  servers: [':2181']\n", 2, 13, "zookeeper.servers[0]", ":2181", "host or host:port"},

@@ -97,8 +97,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestMatchHostile: Match returns for hostile patterns and names, on which a matcher that backtracks to
-// every wildcard would not end.
+// TestMatchHostile: Match ends for hostile patterns and names. A matcher that backtracks to every
+// wildcard would not end.
 func TestMatchHostile(t *testing.T) {
 	for _, test := range []struct{ pattern, name string }{
 		{strings.Repeat("*a", 200) + "b", strings.Repeat("a", znode.MaxName)},
@@ -190,8 +190,8 @@ func paths(components []string, n int) []string {
 }
 
 // TestCoversExhaustive: uncovered agrees with Match on all names of up to four components, for each
-// pattern of up to three components against each other one, and for each small pattern against each
-// two. A name that uncovered returns is a counterexample.
+// pattern of up to three components against each other pattern, and for each small pattern against
+// each pair. A name that uncovered returns is a counterexample.
 func TestCoversExhaustive(t *testing.T) {
 	names := paths([]string{"a", "x", "aa", "ax", "xa", "b"}, 4)
 	matched := map[Pattern][]bool{}

@@ -39,8 +39,9 @@ type mechanism struct{ error }
 
 func (m mechanism) Start(context.Context, string) (lock.SASLExchange, error) { return nil, m.error }
 
-// TestGSSAPI: the caller's Kerberos gets the settings, with absolute paths. Without a Kerberos, or if it
-// or the keytab's file fails, Options returns an error that names the key.
+// TestGSSAPI: the Kerberos implementation that is passed to Options gets the settings, with absolute
+// paths. If none is passed, or it or the keytab's file fails, Options returns an error that names the
+// key.
 func TestGSSAPI(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")

@@ -158,7 +158,7 @@ func many(n int) []Policy {
 	return policies
 }
 
-// onlyMistake returns the mistake in err, which must be a [ConfigError] with a single one.
+// onlyMistake returns the mistake in err, which must be a [ConfigError] with a single mistake.
 func onlyMistake(t *testing.T, err error) Mistake {
 	t.Helper()
 	var e *ConfigError

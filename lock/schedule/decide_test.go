@@ -1,4 +1,4 @@
-// Decisions: which tick runs, and which never do.
+// Tests of decisions: which tick runs, and which ticks never run.
 
 package schedule
 
@@ -16,7 +16,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func at(minutes float64) time.Time { return noon.Add(time.Duration(minutes * float64(time.Minute))) }
 
-// minutely returns a plan with a tick each minute, and two minutes of Late.
+// minutely returns a plan with a tick each minute. Limit is 3, and Late is two minutes.
 func minutely(missed Missed, overlap Overlap) plan {
 	return plan{ticks: newTicks(cron.Every(time.Minute)), missed: missed, limit: 3, late: 2 * time.Minute, overlap: overlap}
 }
@@ -216,8 +216,8 @@ func TestLastAndNewest(t *testing.T) {
 	}
 }
 
-// TestLastIsQuick: the last of five years of seconds is found with at most 200 calls of the
-// schedule.
+// TestLastIsQuick: with a tick each second, the last tick of five years is found with at most 200 calls
+// of the schedule.
 func TestLastIsQuick(t *testing.T) {
 	counted := &counting{Schedule: cron.Every(time.Second)}
 	s := ticks{counted}
@@ -256,7 +256,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// never is a schedule without a later tick.
+// never is a schedule that has no later tick: Next returns its argument.
 type never struct{}
 
 func (never) Next(t time.Time) time.Time { return t }

@@ -124,7 +124,7 @@ func (w *world) start(j *schedule.Job, f schedule.Func) (stop func()) {
 	return stop
 }
 
-// ticks returns how often each tick ran, by its minute since the test began.
+// ticks returns how often each tick ran. Ticks are numbered by the minutes after since.
 func (w *world) ticks(since time.Time) map[int]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -236,8 +236,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCrashIsToldInDoubt: the replica that notices a crash is cut off as it records that. It
-// reports the crash nevertheless, once.
+// TestCrashIsToldInDoubt: if a replica is cut off while it records the crash of another replica, it
+// still reports the crash, and only once.
 func TestCrashIsToldInDoubt(t *testing.T) {
 	simulate(t, func(w *world) {
 		onTheMinute()
@@ -275,7 +275,7 @@ func TestCrashIsToldInDoubt(t *testing.T) {
 	})
 }
 
-// TestCrashedWaiter: a replica that crashes while it waits for another one's run delays no tick.
+// TestCrashedWaiter: a replica that crashes while it waits for another replica's run delays no tick.
 func TestCrashedWaiter(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -308,7 +308,8 @@ func TestCrashedWaiter(t *testing.T) {
 	})
 }
 
-// TestCost: a tick of five replicas takes at most the requests that package schedule's doc says.
+// TestCost: a tick of five replicas takes at most the number of requests that the doc of package
+// schedule states.
 func TestCost(t *testing.T) {
 	simulate(t, func(w *world) {
 		onTheMinute()
@@ -368,8 +369,8 @@ func TestLateRecord(t *testing.T) {
 	})
 }
 
-// TestRecordIsTriedAgain: if the connection fails under the record of a run's end again and again,
-// but the hold lasts, the end is recorded.
+// TestRecordIsTriedAgain: if the connection fails seven times while a run's end is recorded, but the
+// hold lasts, the end is recorded.
 func TestRecordIsTriedAgain(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -439,8 +440,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestMissed: of the ticks that pass while no replica runs, the job runs those that the policy
-// says. Ticks that are only late run in any case.
+// TestMissed: of the ticks that pass while no replica runs, the job runs those that Missed selects.
+// Ticks that are late, but not missed, run in any case.
 func TestMissed(t *testing.T) {
 	for missed, want := range map[schedule.Missed][]int{
 		schedule.Skip:    {9, 10, 11},
@@ -472,8 +473,8 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// TestStoppedInARun: the only replica stops or crashes in a run, and another one starts hours
-// later. Of the missed ticks none runs that is not late only.
+// TestStoppedInARun: the only replica stops or crashes in a run, and another replica starts hours
+// later. Missed ticks do not run; ticks that are only late do.
 func TestStoppedInARun(t *testing.T) {
 	for _, opts := range []schedule.Options{{}, {Missed: schedule.RunLast}, {AtLeastOnce: true}, {AtLeastOnce: true, Overlap: schedule.OverlapSkip}} {
 		for _, crash := range []bool{false, true} {
@@ -545,8 +546,8 @@ func TestOnceIsNew(t *testing.T) {
 	})
 }
 
-// TestOnceBehindALongRun: Once that waits for another replica's run returns when the run has ended,
-// also if the next tick is nearer by then.
+// TestOnceBehindALongRun: a call of Once that waits for another replica's run returns when the run has
+// ended, even if the next tick is nearer by then.
 func TestOnceBehindALongRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -562,8 +563,8 @@ func TestOnceBehindALongRun(t *testing.T) {
 	})
 }
 
-// TestOnceOfALongRun: Once whose run lasts longer than the interval returns after the run, and runs
-// no other tick.
+// TestOnceOfALongRun: a call of Once whose run lasts longer than the interval returns after the run,
+// and runs no other tick.
 func TestOnceOfALongRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -676,8 +677,8 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestInterrupted: if a job runs at least once, a run that the stop of its replica interrupts runs
-// again at once, by another replica.
+// TestInterrupted: if a job runs at least once and a replica stops during a run, another replica runs
+// the tick again at once.
 func TestInterrupted(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -925,7 +926,8 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestDenied: if the ACL above the records denies their creation, Run ends with an error that says so.
+// TestDenied: if the ACL above the records denies their creation, Run ends with an error that names the
+// node.
 func TestDenied(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.Plain("admin", time.Minute, zk.NewDNSHostProvider())

@@ -41,8 +41,8 @@ func TestDecodeRevocationRefuses(t *testing.T) {
 	}
 }
 
-// TestHolders: Holders returns the contenders at the head of the queue that hold the lock. It asks
-// whether an entry is shared only for a read/write lock.
+// TestHolders: Holders returns the contenders at the head of the queue that hold the lock. It calls
+// shares only for a read/write lock.
 func TestHolders(t *testing.T) {
 	entry := func(token string, seq int) string { return fmt.Sprintf("%016x%s%010d", seq, token, seq) }
 	r, w, l, l2 := "-__READ__", "-__WRIT__", "-lock-", "-2-lock-"

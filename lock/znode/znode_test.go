@@ -252,7 +252,7 @@ func TestAdmitPermits(t *testing.T) {
 }
 
 // TestAdmitNeverDeadlocks: in every state of a random queue a contender is admitted, and no two
-// that exclude each other are.
+// contenders that exclude each other are admitted.
 func TestAdmitNeverDeadlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		roles := rapid.SliceOfN(rapid.IntRange(0, 2), 1, 12).Draw(t, "roles")

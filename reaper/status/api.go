@@ -119,7 +119,7 @@ func (a *ask) wants(l *Lock) bool {
 }
 
 // sort sorts locks in the requested order. "policy" means by root, then by the policy's name. Locks
-// that are equal in this order keep theirs, which is by root and name.
+// that are equal in this order stay in the order of their roots and names.
 func (a *ask) sort(locks []*Lock) {
 	slices.SortStableFunc(locks, func(l, m *Lock) int {
 		switch a.order {

@@ -120,7 +120,7 @@ func (w *world) dead(z *zk.Conn, name string, ttl time.Duration) {
 	w.create(z, "/locks/"+name+"/"+znode.Prefix(generation, znode.Exclusive), r.Encode(), zk.FlagSequence)
 }
 
-// hold takes a lock, and makes as many new clients as waiting says wait for it.
+// hold takes a lock. waiting is the number of new clients that then wait for it.
 func (w *world) hold(locks *lock.Client, name string, waiting int, opts ...lock.LockOption) *lock.Hold {
 	w.Helper()
 	hold, err := locks.Mutex(name, opts...).Lock(w.Context())

@@ -46,7 +46,7 @@ func (w *world) forest() {
 }
 
 // TestStates: the answer has the policy, kind and state of each lock, and its numbers of holders and
-// waiters. It has the reaper's lock apart from the others.
+// waiters. The reaper's lock is apart from the other locks.
 func TestStates(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		w.forest()
@@ -256,8 +256,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestLimits: a pass leaves out nodes beyond its limit, and says so. A lock has only its first entries,
-// but counts all waiters.
+// TestLimits: a pass leaves out nodes beyond its limit, and is then truncated. A lock has only its
+// first entries, but counts all waiters.
 func TestLimits(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		for i := range 20 {

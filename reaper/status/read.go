@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Limits of the reads for viewers. The answer says if a pass has left out nodes.
+// Limits of the reads for viewers. If a pass has left out nodes, the answer is marked as truncated.
 const (
 	maxNodes   = 20_000 // nodes that a pass visits
 	maxEntries = 3      // entries of each lock that a pass reads: the first ones
@@ -53,8 +53,8 @@ type Lock struct {
 	read time.Time
 }
 
-// Entry is an entry of a lock. If it is foreign, damaged or denied, only State, In and, unless it is
-// denied, Token are set.
+// Entry is an entry of a lock. Of a foreign or damaged entry only State, In and Token are set; of a
+// denied entry only State and In.
 type Entry struct {
 	State string `json:"state"` // one of the states above
 	In    bool   `json:"in"`    // no entry ahead excludes this entry
@@ -168,8 +168,8 @@ func (l *Lock) unread(err error) (*Lock, []string, error) {
 	return nil, nil, err
 }
 
-// entry reads an entry. shares says that the entry is a writer's that was downgraded to reading. If
-// the read fails, the state is Denied, and err is the error.
+// entry reads an entry. shares means that a writer has downgraded the entry to reading. If the read
+// fails, the state is Denied, and err is the error.
 func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entry, shares bool, err error) {
 	data, stat, err := r.tree.Get(ctx, path)
 	if err != nil {

@@ -50,7 +50,7 @@ type Server struct {
 	roots []*shown // the slice is never changed, only replaced
 }
 
-// shown is a root that the server shows.
+// shown is a root that the server shows, with the passes over its locks and the results of its sweeps.
 type shown struct {
 	Root
 	*listing
@@ -174,8 +174,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // show names of locks, their owners, or what sweeps wait for.
 var unnamed = map[string]bool{"/metrics": true, "/healthz": true, "/readyz": true}
 
-// named reports whether the Host of a request is allowed. Every address is, because DNS rebinding
-// needs a name.
+// named reports whether the Host of a request is allowed. Every address is allowed, because DNS
+// rebinding needs a name.
 func (s *Server) named(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

@@ -103,8 +103,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestHealth: /healthz fails if sweeps are overdue, /readyz if there is no session. Both are bad
-// problems in the status.
+// TestHealth: /healthz fails if sweeps are overdue, /readyz if there is no session. In the status both
+// are problems of the level "bad".
 func TestHealth(t *testing.T) {
 	overdue := reaper.Schedule{Policies: []string{"orders"}, Overdue: true, Late: 90, Running: &reaper.Progress{WaitsFor: "the list of /locks", Waits: 80}}
 	for name, test := range map[string]struct {
@@ -190,7 +190,7 @@ func TestServe(t *testing.T) {
 }
 
 // TestStandbyForgets: only the active reaper shows the findings of its last sweep. If a reaper becomes
-// active again, it shows none before its next sweep.
+// active again, it shows no findings before its next sweep.
 func TestStandbyForgets(t *testing.T) {
 	simulate(t, Options{}, func(w *world) {
 		report := func() {

@@ -50,7 +50,8 @@ type RootState struct {
 }
 
 // Clock is what the reaper's client knows of the clock of ZooKeeper's leader. If Known is false, only
-// the displacements are set.
+// the displacements are set. A displacement is a step of the leader's clock, or a change to a leader
+// whose clock differs.
 type Clock struct {
 	Known         bool    `json:"known"`
 	Latest        string  `json:"latest,omitempty"`            // upper bound of the clock
@@ -72,7 +73,7 @@ type PolicyState struct {
 	TTL         float64 `json:"ttl_seconds"`
 	MaxTTL      float64 `json:"max_ttl_seconds"`
 	Grace       float64 `json:"grace_seconds"`
-	MaxHold     float64 `json:"max_hold_seconds"` // 0: without limit
+	MaxHold     float64 `json:"max_hold_seconds"` // 0: no limit
 	LocalWindow float64 `json:"local_window_seconds"`
 	Idle        float64 `json:"idle_seconds"`
 	OrphanAfter float64 `json:"orphan_after_seconds"`

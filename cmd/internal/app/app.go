@@ -41,8 +41,8 @@ const (
 
 // Main runs a program and ends the process with its exit status. The program's context ends with
 // the first SIGINT, SIGTERM or SIGHUP, with an [Interrupt] as its cause. Further ones have no
-// effect, because some senders send twice and the program must clean up; SIGQUIT ends it at once.
-// If a program calls [Hangups], SIGHUP does not end it.
+// effect, because some senders send twice and the program must clean up. SIGQUIT ends the process at
+// once. If the program has called [Hangups], SIGHUP does not end its context.
 func Main(run func(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -186,7 +186,7 @@ func (e *Exit) Error() string {
 // Unwrap returns Err.
 func (e *Exit) Unwrap() error { return e.Err }
 
-// Usage returns an error for an invalid command line.
+// Usage returns an [Exit] with [StatusUsage], for an invalid command line.
 func Usage(format string, args ...any) error {
 	return &Exit{StatusUsage, fmt.Errorf(format, args...)}
 }

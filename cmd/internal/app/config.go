@@ -66,7 +66,7 @@ func (f *Flags) File() string {
 
 // Load returns the configuration from the flags, the environment and the file. If there are
 // mistakes, the error is an [Exit] with StatusUsage and all of them. If ctx ends first, for
-// example while the file is a pipe without a writer, the error is its cause.
+// example while the file is a pipe without a writer, the error wraps ctx's cause.
 func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	cfg := policy.Default()
 	var wrong []error
@@ -112,8 +112,8 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	return cfg, nil
 }
 
-// choose returns the configuration of the root with that name or node, with its servers and
-// credentials. Several roots may have the same node, on different servers.
+// choose returns the configuration of the root with the given name or node, with its servers and
+// credentials. A node that several roots have, on different servers, is an error.
 func choose(cfg *policy.Config, root string) (*policy.Config, error) {
 	var same []string
 	for _, n := range cfg.Each() {
@@ -138,9 +138,8 @@ func LoadFile(ctx context.Context, file string) (*policy.Config, error) {
 	return Read(ctx, func() (*policy.Config, error) { return policy.Load(file) })
 }
 
-// Read returns the results of read, unless ctx ends first: then the error is its cause. In that
-// case the goroutine that reads is left behind, because the open of a pipe, or a read from a
-// terminal, cannot be canceled.
+// Read returns the results of read. If ctx ends first, the error is ctx's cause, and the goroutine that
+// reads is left behind: the open of a pipe, or a read from a terminal, cannot be canceled.
 func Read[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	type result struct {
 		value T

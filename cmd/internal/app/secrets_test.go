@@ -94,7 +94,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// dials is a command that logs its configuration, and dials.
+// dials returns a command that logs the configuration of the flags, and dials with it.
 func dials(flags Flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "prog", SilenceUsage: true}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

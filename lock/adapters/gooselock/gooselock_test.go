@@ -32,7 +32,7 @@ func init() {
 	}
 }
 
-// newLocker returns a locker of a process of its own, and the client of that.
+// newLocker returns a locker like that of a separate process, and its client.
 func newLocker(t *testing.T, servers hosttest.Servers) (*gooselock.Locker, *lock.Client) {
 	t.Helper()
 	locks := servers.Dial(t)
@@ -53,7 +53,7 @@ func open(t *testing.T, driver, source string) *sql.DB {
 	return db
 }
 
-// testProviders runs goose's own test of providers: of five, one applies all migrations.
+// testProviders runs goose's own test of providers: of five providers, one applies all migrations.
 func testProviders(t *testing.T, dialect goose.Dialect, driver string, source func(*testing.T) string) {
 	for _, session := range []bool{false, true} {
 		t.Run(fmt.Sprintf("session %v", session), func(t *testing.T) {
@@ -84,7 +84,8 @@ func TestPostgreSQL(t *testing.T) {
 	testProviders(t, goose.DialectPostgres, "pgx", func(t *testing.T) string { return pgserver.ForTest(t) })
 }
 
-// TestLockers runs goose's own test of lockers: of five, one gets the lock, and the others give up.
+// TestLockers runs goose's own test of lockers: of five lockers, one gets the lock, and the other
+// lockers give up.
 func TestLockers(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {

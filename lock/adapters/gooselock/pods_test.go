@@ -22,9 +22,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// The tests in this file run the guide's code, most of them in ten processes. There the third
-// migration calls pause(), a function of the database with which the test stops the process that
-// migrates.
+// The tests in this file run the guide's code, most of them in ten processes. The third migration calls
+// the database function pause(), by which the test stops the process that migrates.
 
 func TestMain(m *testing.M) { os.Exit(hosttest.Main(m, pod)) }
 
@@ -115,7 +114,7 @@ func TestGuide(t *testing.T) {
 }
 
 // TestTenPods: of ten pods that start at once, one migrates, and the other pods find nothing left
-// to do. If it is killed in its third migration, the next pod goes on from there.
+// to do. If the first pod is killed in its third migration, the next pod goes on from there.
 func TestTenPods(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		for name, on := range map[string]func(*testing.T) database{"SQLite": onSQLite, "PostgreSQL": onPostgreSQL} {

@@ -16,7 +16,7 @@ import (
 
 // The code below is that of lock/DATABASE-MIGRATIONS.md.
 
-// migrateShop applies the missing migrations, in the pod that is first. The others wait for it.
+// migrateShop applies the missing migrations, in the pod that is first. The other pods wait for it.
 func migrateShop(locks *lock.Client, inner database.Driver, migrations fs.FS) error {
 	driver, err := migratelock.New(inner, locks.Mutex("migrations/shop"), 10*time.Minute)
 	if err != nil {

@@ -162,7 +162,7 @@ func TestLockedByAnother(t *testing.T) {
 }
 
 // TestClosedWhileItWaits: if migrate gives up before the driver's wait is over, and the driver is
-// closed, it does not get the lock later.
+// closed, the driver does not get the lock later.
 func TestClosedWhileItWaits(t *testing.T) {
 	servers, file := hosttest.Start(t), shop(t)
 	a, b, c := newProcess(t, servers, "migrations", file, time.Minute), newProcess(t, servers, "migrations", file, time.Hour), newProcess(t, servers, "migrations", file, 10*time.Second)

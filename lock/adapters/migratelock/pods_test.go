@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// The test in this file runs the guide's code in ten processes. The third migration calls pause(), a
-// function of the database with which the test stops the process that migrates.
+// The test in this file runs the guide's code in ten processes. The third migration calls the database
+// function pause(), by which the test stops the process that migrates.
 
 func TestMain(m *testing.M) { os.Exit(hosttest.Main(m, pod)) }
 

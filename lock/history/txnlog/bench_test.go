@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// benchBytes is the size of the log that BenchmarkTxns reads: HOLDFAST_LOG_MB, default 128 MB.
+// benchBytes returns the size in bytes of the log that BenchmarkTxns reads. The environment variable
+// HOLDFAST_LOG_MB sets it in MiB; default 128.
 func benchBytes(b *testing.B) int64 {
 	mb := int64(128)
 	if text := os.Getenv("HOLDFAST_LOG_MB"); text != "" {
@@ -24,7 +25,8 @@ func benchBytes(b *testing.B) int64 {
 	return mb << 20
 }
 
-// lockTraffic writes a log of joins, grants, renewals and releases, as locks make them.
+// lockTraffic writes a log of joins, grants, renewals and releases, as locks make them, and returns the
+// number of transactions.
 func lockTraffic(b *testing.B, path string, size int64) (txns int) {
 	f, err := os.Create(path)
 	if err != nil {

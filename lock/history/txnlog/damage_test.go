@@ -208,7 +208,7 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// TestDamageIsMended: entries that are damaged in one folder are read from another one. Without the
+// TestDamageIsMended: entries that are damaged in one folder are read from another folder. Without the
 // other folder, the damage and the gap are reported.
 func TestDamageIsMended(t *testing.T) {
 	data := file(run(0, 1, 100, "data")...)

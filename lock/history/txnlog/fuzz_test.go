@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzLog: any bytes can be read as a log. Zxids rise, and each entry is in the bytes where its
-// offset says.
+// FuzzLog: any bytes can be read as a log. Zxids rise, and the bytes at each entry's offset contain the
+// entry.
 func FuzzLog(f *testing.F) {
 	f.Add(file(run(0, 1, 3, "data")...))
 	for _, version := range versions(f) {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// golden is what a version's want.json has.
+// golden is the content of a version's want.json.
 type golden struct {
 	Server string
 	Txns   []Txn
@@ -200,7 +200,7 @@ func sameNodes(t *testing.T, state *State, want []Node) {
 	}
 }
 
-// normal makes equal what a client cannot tell apart.
+// normal removes differences that a client cannot see: nil or empty data, and time zones.
 func normal(n Node) Node {
 	if len(n.Data) == 0 {
 		n.Data = nil

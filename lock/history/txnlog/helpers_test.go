@@ -112,7 +112,7 @@ func scanAll(data []byte) (entries []entry, problems []*Problem) {
 	return entries, problems
 }
 
-// flipped damages entries of a log, by their indexes.
+// flipped returns a copy of a log in which the entries with the given indexes are damaged.
 func flipped(data []byte, indexes ...int) []byte {
 	entries, _ := scanAll(data)
 	data = bytes.Clone(data)

@@ -1,4 +1,4 @@
-// State: what transactions make of a tree.
+// Tests of State, the tree of nodes that results from transactions.
 
 package txnlog
 

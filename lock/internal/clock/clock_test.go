@@ -135,7 +135,7 @@ func TestSampleOverALostReply(t *testing.T) {
 	}
 }
 
-// once applies the fault to one request of the operation. There must be such a request.
+// once applies the fault to the first request of the operation. The test fails if there is none.
 func (w world) once(op string, f locktest.Fault) {
 	var done atomic.Bool
 	w.Intercept(func(r locktest.Request) locktest.Fault {
@@ -347,8 +347,9 @@ func TestMarkThatIsDenied(t *testing.T) {
 	}
 }
 
-// TestMarkAtALaggingServer: the judge's server does not show the mark yet, or shows that of an
-// earlier epoch. The judge does not write the mark again, and counts from its stamp.
+// TestMarkAtALaggingServer: if the judge's server does not show the mark yet, or shows the mark of an
+// earlier epoch, the judge does not write the mark again. It counts from the mark's stamp, or from its
+// own first sample if that is earlier.
 func TestMarkAtALaggingServer(t *testing.T) {
 	for _, epochs := range []int{0, 1} {
 		simulate(t, func(w world) {

@@ -20,7 +20,7 @@ func zxid(epoch, number int64) int64 { return epoch<<32 | number }
 
 // TestWindowHoldsTheLeadersClock: for a client whose clock is wrong by up to the allowed rate, and
 // slow samples, the window always contains the leader's time, and is not wider than the delays and
-// the drift require. A correct clock is never considered displaced.
+// the drift require. If the leader's clock does not step, no displacement is counted.
 func TestWindowHoldsTheLeadersClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ppm := float64(rapid.IntRange(-499, 499).Draw(t, "ppm"))
@@ -138,7 +138,7 @@ func TestSlowReplyHidesNoStep(t *testing.T) {
 }
 
 // TestTermBegins: a term begins when the displacements, in any direction, sum to half of the
-// smallest grace. It begins with the sample that showed the last one.
+// smallest grace. The term begins with the sample that showed the last displacement.
 func TestTermBegins(t *testing.T) {
 	for _, step := range []int64{-20, 20} {
 		var c Ensemble
@@ -204,8 +204,8 @@ func TestStepsCannotHide(t *testing.T) {
 	})
 }
 
-// TestTransactionsThatBeginAnew: if a write has a lower zxid than one that was known before its
-// send, the servers have lost their data. All earlier knowledge is discarded.
+// TestTransactionsThatBeginAnew: if a write has a lower zxid than a transaction that was known before
+// the write was sent, the servers have lost their data. All earlier knowledge is discarded.
 func TestTransactionsThatBeginAnew(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
@@ -324,8 +324,8 @@ func TestObserveMark(t *testing.T) {
 	}
 }
 
-// TestMarkSaysNothingOfALaterTerm: if the clock that stamped the mark was displaced since, the mark
-// does not count. The next epoch is not marked from the start.
+// TestMarkSaysNothingOfALaterTerm: if the leader's clock has stepped since it stamped the mark, the
+// mark does not count. The next epoch is not marked from the start.
 func TestMarkSaysNothingOfALaterTerm(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 1), 1_000_000, at(0), at(0))

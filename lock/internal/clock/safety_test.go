@@ -36,8 +36,8 @@ func (m *ensemble) span(most time.Duration) time.Duration {
 	return time.Duration(m.random.Int64N(int64(most) + 1))
 }
 
-// goOn advances the time by up to most. The judge's sample is recent only if it advanced by less
-// than a millisecond.
+// goOn advances the time by up to most. The judge's sample stays recent only if the time advanced by
+// less than a millisecond.
 func (m *ensemble) goOn(most time.Duration) {
 	d := m.span(most)
 	m.real += d
@@ -92,8 +92,8 @@ func (m *ensemble) elect() {
 	m.number, m.off, m.sampled = 0, m.span(4*time.Hour)-2*time.Hour, false
 }
 
-// step steps the leader's clock by any amount if the judge has just taken a sample. Otherwise it
-// does nothing.
+// step steps the leader's clock by up to two hours, in any direction, if the judge has just taken a
+// sample. Otherwise it does nothing.
 func (m *ensemble) step() {
 	if m.sampled {
 		m.off += m.span(4*time.Hour) - 2*time.Hour
@@ -124,9 +124,9 @@ func newEnsemble(random *rand.Rand) *ensemble {
 	return m
 }
 
-// TestNobodyIsTakenForDeadWhileItTrustsItsLease: no live entry is judged expired, whatever leaders
-// follow each other, with clocks hours apart, steps, and elections faster than a lease. A dead
-// holder is judged expired within a lease and the grace on the judge's own clock.
+// TestNobodyIsTakenForDeadWhileItTrustsItsLease: no live entry is judged expired, even if leaders
+// change faster than a lease ends, their clocks are hours apart, and a clock steps. A dead holder is
+// judged expired within a lease and the grace on the judge's own clock.
 func TestNobodyIsTakenForDeadWhileItTrustsItsLease(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newEnsemble(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)))

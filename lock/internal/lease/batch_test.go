@@ -59,8 +59,8 @@ func TestServerThatTakesLess(t *testing.T) {
 	})
 }
 
-// TestHalvesOfALostReply: a batch was applied, and its reply lost. Two more transactions, one for
-// each half, find that out, and no entry is written twice.
+// TestHalvesOfALostReply: if a batch was applied and its reply was lost, the keeper finds that out by
+// two more transactions, one for each half. No entry is written twice.
 func TestHalvesOfALostReply(t *testing.T) {
 	simulate(t, func(w *world) {
 		const n = 50

@@ -426,7 +426,7 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// TestNoSessionIsNone: without a session, for which go-zookeeper returns the id 0, an entry whose
+// TestNoSessionIsNone: without a session, go-zookeeper returns the session id 0. Then an entry whose
 // session is unknown is not fresh.
 func TestNoSessionIsNone(t *testing.T) {
 	simulate(t, func(w *world) {

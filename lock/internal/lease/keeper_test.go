@@ -93,7 +93,7 @@ func (w *world) sent() [][]string {
 	return all
 }
 
-// onFirst applies the fault to the next batch. There must be one.
+// onFirst applies the fault to the next batch. The test fails if there is none.
 func (w *world) onFirst(f locktest.Fault) {
 	w.sent()
 	w.mu.Lock()
@@ -113,7 +113,7 @@ func (w *world) onFirst(f locktest.Fault) {
 	}
 }
 
-// hold creates a node, and returns the held entry of it.
+// hold creates a node, and returns its entry, which is held, and the entry's owner.
 func (w *world) hold(name string, t Terms) (*Entry, *owner) {
 	w.Helper()
 	o := &owner{entry: new(Entry)}
@@ -281,8 +281,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestReconnect: after a reconnect, one entry is renewed, due or not. If the reply shows a
-// displaced clock of the leader, all are renewed.
+// TestReconnect: after a reconnect, one entry is renewed, due or not. If the reply shows that the
+// leader's clock has stepped, all entries are renewed.
 func TestReconnect(t *testing.T) {
 	for _, step := range []time.Duration{0, time.Hour, -time.Hour} {
 		simulate(t, func(w *world) {
@@ -341,7 +341,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// TestMembersAreApart: an entry whose node was deleted, or which another client wrote, ends. The
+// TestMembersAreApart: an entry ends if its node was deleted, or if another client wrote the node. The
 // other entries of its batch are renewed.
 func TestMembersAreApart(t *testing.T) {
 	simulate(t, func(w *world) {

@@ -18,8 +18,8 @@ func risk(told <-chan time.Duration) time.Duration {
 	}
 }
 
-// TestAtRisk: a hold is at risk when half of its lease or less is left, whatever limits it. A fixed
-// lease never is.
+// TestAtRisk: a hold is at risk when half of its lease or less is left, whatever limits the lease. A
+// hold with a fixed lease is never at risk.
 func TestAtRisk(t *testing.T) {
 	end := lease{at(0), testTTL}.end()
 	for _, tt := range []struct {
@@ -75,9 +75,9 @@ func TestAtRisk(t *testing.T) {
 	}
 }
 
-// TestAtRiskAfterAPause: after a pause shorter than the lease, AtRisk has the remaining time. After
-// a longer one, the hold is lost and not at risk. If only the wall clock shows the pause, no time
-// is certain.
+// TestAtRiskAfterAPause: after a pause shorter than the lease, AtRisk has the remaining time. After a
+// longer pause, the hold is lost and not at risk. If only the wall clock shows the pause, AtRisk has
+// 0, because no remaining time is certain.
 func TestAtRiskAfterAPause(t *testing.T) {
 	end := lease{at(0), testTTL}.end()
 	for _, tt := range []struct {
@@ -191,8 +191,8 @@ func TestRiskOfFailingRenewals(t *testing.T) {
 	})
 }
 
-// TestStalls: a waiter whose renewals fail counts as stalled. A fixed lease does not, nor does a
-// hold that max_hold ends.
+// TestStalls: a waiter whose renewals fail counts as stalled. A hold with a fixed lease does not count,
+// and neither does a hold that max_hold ends.
 func TestStalls(t *testing.T) {
 	now := at(0)
 	k := NewKeeper(Options{Clock: &clock.Clock{Local: func() clock.Instant { return now }}, Jitter: func(d, _ time.Duration) time.Duration { return d }})

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestOrder: deliveries are made in order, one after the other, by a goroutine that exists only
-// meanwhile.
+// TestOrder: deliveries are made in order, one after the other, by a goroutine that ends when none is
+// left.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := New(100)

@@ -117,7 +117,7 @@ func (h *history) do(t *testing.T, op string) {
 	h.check(t, op)
 }
 
-// check checks what is true of a place at any time.
+// check checks the invariants of a place.
 func (h *history) check(t *testing.T, op string) {
 	_, held := h.Holder()
 	_, kept := h.Kept()

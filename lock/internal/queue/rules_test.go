@@ -156,8 +156,8 @@ func TestParentDeletion(t *testing.T) {
 	}
 }
 
-// TestCountRoom: Room is the number of such requests that all permits suffice for. Free is the
-// number that fits beside the listed contenders, plus the joins in flight.
+// TestCountRoom: Room is the number of equal requests that all permits suffice for. Free is the number
+// of equal requests that fit beside the listed contenders, plus the joins in flight.
 func TestCountRoom(t *testing.T) {
 	q := offline(new(local))
 	s := &lockState{name: "x"}
@@ -180,7 +180,7 @@ func TestCountRoom(t *testing.T) {
 }
 
 // TestWatcherNeverGoesBack: a new session may begin on a server that lags behind what the watcher
-// has seen. The watcher does not return a holder that another one has already followed.
+// has seen. The watcher does not return a holder older than the last holder that it returned.
 func TestWatcherNeverGoesBack(t *testing.T) {
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(w *bubble.World) {
 		z := w.Plain("a", 6*time.Second, zk.NewDNSHostProvider())

@@ -106,8 +106,8 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// dialInVain checks that Dial ends with its context, not before. Its error must say says, if a
-// reason is known by then; for a silent server there is none.
+// dialInVain checks that Dial ends with its context, not before. Its error must contain says, the
+// reason; "": the server is silent, so no reason is known.
 func dialInVain(t *testing.T, server string, cfg Config, says string) {
 	running := goleak.IgnoreCurrent()
 	cause := errors.New("no patience")

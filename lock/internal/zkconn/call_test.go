@@ -16,7 +16,7 @@ import (
 )
 
 // TestInline: a call that cannot be canceled runs in its caller's goroutine. On a borrowed
-// connection, or with a deadline before the connection's failure, it does not.
+// connection, or with a deadline before the connection's failure, it runs in another goroutine.
 func TestInline(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		own, borrowed := w.dial(w.config("a")), Borrow(w.raw("b"), w.config("b"))
@@ -127,8 +127,8 @@ func TestCallsWithoutSession(t *testing.T) {
 	}
 }
 
-// TestInlineCallsEndWithTheConnection: calls that run in their callers' goroutines end with their
-// deadline, also unsent ones, although the server is silent and no other one answers.
+// TestInlineCallsEndWithTheConnection: calls that run in their callers' goroutines, sent or unsent, end
+// at their deadlines, although the server is silent and no other server answers.
 func TestInlineCallsEndWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0

@@ -147,7 +147,7 @@ func TestCloseWithoutSessionLeavesNothingWaiting(t *testing.T) {
 }
 
 // TestCloseOfAServerThatFallsSilent: if the server falls silent, Close returns nil, and calls in
-// flight end. On a real socket.
+// flight end. The test uses a real socket.
 func TestCloseOfAServerThatFallsSilent(t *testing.T) {
 	for _, patience := range []time.Duration{0, 300 * time.Millisecond} {
 		c, err := Dial(t.Context(), []string{serve(t, says(greeting(time.Hour)))}, testConfig(t))

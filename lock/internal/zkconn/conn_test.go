@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// TestCalls: each call has the result of go-zookeeper's call, and after Close returns ErrClosed.
+// TestCalls: each call has the result of go-zookeeper's call. After Close it returns ErrClosed.
 func TestCalls(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))

@@ -31,8 +31,8 @@ func TestContextError(t *testing.T) {
 	}
 }
 
-// TestTimeLimit: the context ends at its time, whether a goroutine waits or not. Its timer stops
-// when it is released.
+// TestTimeLimit: the context ends at its time, whether a goroutine waits or not. Release stops its
+// timer.
 func TestTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

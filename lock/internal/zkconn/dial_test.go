@@ -197,8 +197,8 @@ func TestHandshakeLimitDoesNotOutliveTheHandshake(t *testing.T) {
 	})
 }
 
-// TestExpiredConnectionIsClosed: the next dial closes the connection, which go-zookeeper leaves
-// open.
+// TestExpiredConnectionIsClosed: the next dial closes the connection of an expired session, which
+// go-zookeeper leaves open.
 func TestExpiredConnectionIsClosed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var open atomic.Int32

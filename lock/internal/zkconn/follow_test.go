@@ -24,7 +24,6 @@ type following struct {
 	conn *Conn
 }
 
-// lines are the lines of a log.
 type lines struct {
 	mu  sync.Mutex
 	all []map[string]any
@@ -379,8 +378,8 @@ func TestHostsFallBack(t *testing.T) {
 	next(member)
 }
 
-// TestHostsFallBackToAName: the configuration of the ensemble has a server's address, where
-// certificates and Kerberos principals have its name. The fallback is to the name that was given.
+// TestHostsFallBackToAName: the configuration of the ensemble has a server's address, but certificates
+// and Kerberos principals have the server's name. The fallback is to the configured name.
 func TestHostsFallBackToAName(t *testing.T) {
 	const named, member = "zk1.example.com:2281", "192.0.2.1:2281"
 	h, now := testHosts(t, named)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestGroup: tasks can enter a sealed group until it is empty, and none afterwards.
+// TestGroup: tasks can enter a sealed group until the group is empty, but not afterwards.
 func TestGroup(t *testing.T) {
 	var g Group
 	if !g.Enter() {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// testHosts returns hosts with the reading of their monotonic clock.
+// testHosts returns hosts, and the reading of their monotonic clock, which the test may change.
 func testHosts(t *testing.T, servers ...string) (*hosts, *time.Duration) {
 	t.Helper()
 	cfg, now := testConfig(t), new(time.Duration)
@@ -32,7 +32,7 @@ func failures(h *hosts) <-chan error {
 
 var errUnknown = errors.New("unknown")
 
-// lookupIn resolves the names in a map.
+// lookupIn returns a lookup that resolves the names in a map, and fails for other names.
 func lookupIn(names map[string][]string) lookup {
 	return func(_ context.Context, host string) ([]string, error) {
 		if names[host] == nil {
@@ -155,7 +155,7 @@ func TestHostsFollowNames(t *testing.T) {
 	}
 }
 
-// TestHostsWithSlowNames: a slow look-up does not delay other ones. It ends at its limit, or with
+// TestHostsWithSlowNames: a slow look-up does not delay other look-ups. It ends at its limit, or with
 // the connection.
 func TestHostsWithSlowNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

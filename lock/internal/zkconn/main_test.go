@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaks returns an error if goroutines remain, except those that the options allow. The check takes
-// half a second, and go-zookeeper's Close waits for a silent server for a second.
+// leaks returns an error if goroutines remain, except those that the options allow. It tries ten times:
+// a try takes half a second, and go-zookeeper's Close waits for a silent server for a second.
 func leaks(options ...goleak.Option) (err error) {
 	for range 10 {
 		if err = goleak.Find(options...); err == nil {

@@ -143,8 +143,8 @@ func TestFailedRequestIsAnOutage(t *testing.T) {
 	}
 }
 
-// TestNoOutageBeforeTheFirstSession: the time before the first session is no outage, and its
-// beginning no reconnect.
+// TestNoOutageBeforeTheFirstSession: the time before the first session is no outage, and the beginning
+// of that session is no reconnect.
 func TestNoOutageBeforeTheFirstSession(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		simulate(t, locktest.Options{}, func(w *world) {

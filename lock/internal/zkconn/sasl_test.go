@@ -131,7 +131,7 @@ func (s *saslServer) records() (all []saslRecord) {
 	return all
 }
 
-// saslReply returns the reply with a token; nil: with none.
+// saslReply returns the reply with a token; nil: no token.
 func saslReply(code int32, token []byte) []byte {
 	size := int32(len(token))
 	if token == nil {
@@ -140,7 +140,7 @@ func saslReply(code int32, token []byte) []byte {
 	return frame(append(int32s(xidSASL, 0, 0, code, size), token...))
 }
 
-// echoing is an exchange of three tokens: an empty one, and those that the server has sent.
+// echoing is an exchange that sends an empty token, and then the server's first two tokens back.
 type echoing struct {
 	expires time.Time
 	step    int
@@ -164,7 +164,7 @@ func (x *echoing) Advice() string     { return x.advice }
 
 func echo(context.Context, string) (SASLExchange, error) { return &echoing{}, nil }
 
-// confirms is a server's side of echoing: its last token is none.
+// confirms is a server's side of echoing. Its last reply has no token.
 func confirms(_, n int, token []byte) []byte {
 	switch n {
 	case 1:
@@ -432,8 +432,9 @@ func TestSASLDeniedLater(t *testing.T) {
 	})
 }
 
-// TestNewerCredential: before its credential ends, a client reconnects with a newer one, when each
-// request in flight has its answer. Without a newer credential it keeps the connection.
+// TestNewerCredential: before a client's credential ends, the client reconnects with a newer
+// credential, when each request in flight has its answer. Without a newer credential it keeps the
+// connection.
 func TestNewerCredential(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const life = time.Minute

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// script is a connection that returns its bytes a few at a time, and records its deadlines.
+// script is a connection that returns its bytes in pieces of step bytes, and records its deadlines.
 type script struct {
 	net.Conn
 	bytes []byte
@@ -162,7 +162,7 @@ func TestGreetingThatCannotBe(t *testing.T) {
 	}
 }
 
-// hello returns a first frame.
+// hello returns the first frame of a server: the reply to the handshake.
 func hello(timeout int32, session int64, password uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, 36)
 	b = binary.BigEndian.AppendUint32(b, 0)
@@ -173,7 +173,7 @@ func hello(timeout int32, session int64, password uint32) []byte {
 }
 
 // TestFrameThatCannotBe: a frame length on which go-zookeeper would panic or allocate too much
-// memory is not passed on. All earlier frames are, however they arrive and are read.
+// memory is not passed on. All earlier frames are passed on, however they arrive and are read.
 func TestFrameThatCannotBe(t *testing.T) {
 	good := slices.Concat(hello(6000, 7, 16), []byte{0, 0, 0, 16}, make([]byte, 16), []byte{0, 0, 0, 40}, make([]byte, 40))
 	for _, head := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x04", "\x00\x00\x00\x0f", "\x20\x00\x00\x01", "\xff\xff\xff\xff"} {

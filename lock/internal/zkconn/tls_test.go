@@ -172,8 +172,8 @@ func TestTLSAsksForTheServersName(t *testing.T) {
 	}
 }
 
-// TestTLSOfSilentServer: the TLS handshake ends with Dial's context. A client leaves a silent
-// server as soon as without TLS.
+// TestTLSOfSilentServer: the TLS handshake ends with Dial's context. The client leaves a silent server
+// within the same limit as without TLS.
 func TestTLSOfSilentServer(t *testing.T) {
 	ours := testpki.New(t)
 	simulate(t, locktest.Options{}, func(w *world) {

@@ -80,7 +80,7 @@ func TestWatchesAreSwept(t *testing.T) {
 }
 
 // TestWatchChildren: WatchChildren fires for created and deleted children, and WatchMissing for the
-// creation of a missing node. Both share their watches, but not with those of data.
+// creation of a missing node. Equal calls share a watch, but not with a watch of data.
 func TestWatchChildren(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial(w.config("a"))
@@ -143,7 +143,6 @@ func (w *world) watchData(c *Conn, path string) <-chan zk.Event {
 	return events
 }
 
-// firesWithin reports whether the watch fires within d.
 func firesWithin(events <-chan zk.Event, d time.Duration) bool {
 	select {
 	case <-events:
@@ -237,9 +236,9 @@ func TestNoWatchWaitsForEver(t *testing.T) {
 	}
 }
 
-// TestWatchesTooLongForTheServer: the watches of a client do not fit into one request of the
-// server, in which go-zookeeper would send them. After a reconnect they fire, and the session and
-// the new connection last.
+// TestWatchesTooLongForTheServer: if the watches of a client are too long for one request, they fire
+// after a reconnect, and the session and the new connection last. go-zookeeper alone would send them in
+// one request, at which the server closes the connection.
 func TestWatchesTooLongForTheServer(t *testing.T) {
 	simulate(t, locktest.Options{MaxFrame: 2000}, func(w *world) {
 		c := w.dial(w.config("a"))

@@ -18,8 +18,8 @@ import (
 	observe "github.com/holdfast-io/holdfast/lock/observe/otel"
 )
 
-// TestLife: holds and waits have spans below the caller's span, and are counted, without the names
-// of the locks in the metrics.
+// TestLife: holds and waits have child spans of the caller's span. The metrics count them, and have no
+// names of locks.
 func TestLife(t *testing.T) {
 	ensemble, err := locktest.New(locktest.Options{})
 	if err != nil {
@@ -109,7 +109,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestLostWithoutReason: an event that no client has made, without a reason, does not panic.
+// TestLostWithoutReason: an EventLost without a reason, which no client reports, does not make Observe
+// panic.
 func TestLostWithoutReason(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	o, err := observe.New(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), nil)

@@ -97,7 +97,7 @@ func check(err error) {
 	}
 }
 
-// attempt runs tell. It returns the error with which [check] ended it, or nil.
+// attempt runs tell. If [check] ended tell, attempt returns check's error.
 func attempt(tell func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -125,7 +125,7 @@ func (d *demo) lookAround(ctx context.Context) {
 	d.say("%s is removed, with the counter that was ours and what zk.Lock left.", d.base)
 }
 
-// create creates a node without data, which any client may change.
+// create creates an empty node that any client may change.
 func (d *demo) create(path string) {
 	if _, err := d.conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		check(fmt.Errorf("create %s: %w", path, err))
@@ -199,7 +199,7 @@ func (d *demo) queueUp(ctx context.Context, path string, part []string, names ..
 	return queue
 }
 
-// queueUpHoldfast is queueUp for a lock of Holdfast.
+// queueUpHoldfast starts workers that queue for a lock of Holdfast, as queueUp does.
 func (d *demo) queueUpHoldfast(ctx context.Context, lock string, ttl, grace time.Duration, names ...string) []*process {
 	return d.queueUp(ctx, d.base.locks()+"/"+lock, []string{"holdfast", lock, ttl.String(), grace.String()}, names...)
 }

@@ -74,8 +74,8 @@ func (d *demo) draw(ctx context.Context, lock string) (all []drawn) {
 	return all
 }
 
-// draw draws order numbers from the counter when the demo says so. args are the name of the lock, ""
-// for none, and the number of draws.
+// draw waits for an order from the demo, and then draws order numbers from the counter. args are the
+// name of the lock, "" for none, and the number of draws.
 func (w *worker) draw(args []string) {
 	n, err := strconv.Atoi(args[1])
 	check(err)

@@ -93,7 +93,7 @@ func (p *process) overhear(ctx context.Context) string {
 	}
 }
 
-// tell sends a line to a worker and waits for its answer.
+// tell sends a line to a worker, waits for a line with answer as its first word, and returns the rest.
 func (p *process) tell(ctx context.Context, line, answer string) string {
 	p.order(line)
 	return p.hear(ctx, answer)

@@ -36,7 +36,7 @@ func (s *story) say(format string, args ...any) {
 	fmt.Fprintf(s.out, "%s  %s\n", s.paint(text.Dim, at), fmt.Sprintf(format, args...))
 }
 
-// judge records whether a promise was kept.
+// judge adds the verdict on a promise to the table.
 func (s *story) judge(promise, expected, seen string, kept bool) {
 	result := text.Cell{Text: "ok", Style: text.Green}
 	if !kept {

@@ -53,8 +53,8 @@ type exam struct {
 	tree  admin.Tree
 }
 
-// Examine makes all checks; without a session, those of the configuration. If a check fails, that is a
-// finding. Examine returns an error only if ctx has ended: its cause.
+// Examine makes all checks. If no session can be opened, it makes only those of the configuration. A
+// check that cannot be made is a finding. Examine returns an error only if ctx has ended: its cause.
 func Examine(ctx context.Context, o Options) (Report, error) {
 	e := &exam{Options: o, Report: Report{Findings: []Finding{}, Fine: []string{}, Told: []string{}}} // no findings must not become null in JSON
 	e.configuration()
@@ -96,14 +96,14 @@ func (e *exam) found(id string) bool {
 	return slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.ID == id })
 }
 
-// fine records the checks that were made. Examine drops those with a finding.
+// fine records the IDs of checks that were made. Examine drops the IDs that have a finding.
 func (e *exam) fine(ids ...string) { e.Fine = append(e.Fine, ids...) }
 
 func (e *exam) tell(format string, args ...any) {
 	e.Told = append(e.Told, fmt.Sprintf(format, args...))
 }
 
-// Thresholds.
+// Thresholds of the findings.
 const (
 	shortGrace = 500 * time.Millisecond
 	longTTL    = time.Hour
@@ -142,7 +142,7 @@ func (e *exam) configuration() {
 	e.fine("single-server", "servers-even", "servers-repeat", "session-outlasts-ttl", "ttl-long", "grace-short")
 }
 
-// connect connects, and reports whether there is a session.
+// connect connects, and reports whether there is a session. If there is none, the error is a finding.
 func (e *exam) connect(ctx context.Context) bool {
 	var err error
 	e.locks, err = e.Dial(ctx, lock.WithUnsafeServer())

@@ -34,7 +34,7 @@ type patient struct {
 	words  string // what servers answer to srvr; "": what the ensemble answers
 }
 
-// dial is the doctor's dialer.
+// dial is the doctor's dialer. If p.words is set, its connections answer srvr with p.words.
 func (p *patient) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := p.Dialer("doctor")(network, address, timeout)
 	if err != nil || p.words == "" {
@@ -68,7 +68,7 @@ func (t *talking) Read(b []byte) (int, error) {
 	return t.Conn.Read(b)
 }
 
-// raw runs do with a connection of go-zookeeper; with digest credentials unless auth is "".
+// raw runs do with a connection of go-zookeeper. auth is its digest credential; "": none.
 func (p *patient) raw(auth string, do func(z *zk.Conn) error) {
 	p.Helper()
 	z, events, err := zk.Connect(p.Servers(), 10*time.Second, zk.WithDialer(p.Dialer("raw")), zk.WithLogInfo(false), zk.WithLogger(silent{}))

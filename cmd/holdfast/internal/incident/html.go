@@ -23,7 +23,7 @@ var pageText string
 // reasons.
 var page = template.Must(template.New("page").Parse(pageText))
 
-// maxHTML is the largest number of rows of a page: browsers must be able to show it.
+// maxHTML is the largest number of rows of a page, so that browsers can show the page.
 const maxHTML = 5000
 
 // Sizes of a page's pictures, in the units of their view boxes.
@@ -33,7 +33,7 @@ const (
 	axisHeight   = 34
 )
 
-// pageData is what the page shows.
+// pageData has the data for the template of the page.
 type pageData struct {
 	CSS      template.CSS
 	Policy   string // Content-Security-Policy, with the hash of CSS
@@ -160,7 +160,7 @@ func (d pageData) LastAt(l *Lock) string { return d.Report.moment(l.Last) }
 // stageClasses are the CSS classes of stages.
 var stageClasses = map[Stage]string{Waits: "waits", Holds: "holds", AtRisk: "risk", Lapsed: "lapsed"}
 
-// draw draws a lock's holders and waiters.
+// draw returns the picture of a lock's holders and waiters.
 func (r *Report) draw(l *Lock) picture {
 	from, to := r.window(l)
 	lanes, more := r.shown(l, from, to, 4*maxLanes)

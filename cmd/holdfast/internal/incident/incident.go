@@ -135,8 +135,8 @@ func (r *Report) Add(e history.Event) {
 	}
 }
 
-// folds adds an event to an earlier row if it needs no row of its own, and reports whether it did: for
-// a renewal after a renewal, and for the record of a grant in a write that has a row.
+// folds adds e to an earlier row, if possible, and reports whether it did. A renewal joins the row of
+// the entry's previous renewals. The record of a grant joins the entry's row of the same write.
 func (r *Report) folds(e history.Event) bool {
 	switch e.Kind {
 	case history.Renewed:
@@ -182,7 +182,7 @@ func standsOut(e history.Event) bool {
 	return false
 }
 
-// number returns the number of an event's entry: see [Row].
+// number returns the number of an event's entry, see [Row], and numbers an entry that is new.
 func (r *Report) number(e history.Event) int {
 	if e.Entry == "" || r.Overview || e.Kind == history.RevokeAsked && r.numbers[e.Lock] == nil {
 		return 0

@@ -21,7 +21,7 @@ const (
 	root = "/it-7472e92e4a8df3a6"
 )
 
-// report returns the report of a recorded incident.
+// report returns the report of the recorded incident, with its state at the given moments.
 func report(t *testing.T, o Options, at ...history.Asked) *Report {
 	t.Helper()
 	l, err := txnlog.Open(logs)
@@ -199,8 +199,8 @@ func TestFolds(t *testing.T) {
 	}
 }
 
-// TestBeginAndEnd: begin returns the first stamp that is not before a time, and end the last one that
-// is not after it, also if the leader's clock was stepped.
+// TestBeginAndEnd: the stamp at begin is the first one at or after a time, and the stamp at end is the
+// last one at or before a time, even if the leader's clock was stepped.
 func TestBeginAndEnd(t *testing.T) {
 	r := report(t, Options{What: "orders/42"})
 	at := func(s string) time.Time {

@@ -24,7 +24,7 @@ func (p *printer) moment(m history.Moment) {
 	}
 }
 
-// note2 prints a text in lines, indented by two.
+// note2 prints a text, folded into lines. The first is indented by two spaces, the rest by four.
 func (p *printer) note2(s string) {
 	for i, line := range fold(text.Printable(s), max(36, min(96, cmpOr(p.width, 100)-4))) {
 		indent := "  "

@@ -63,7 +63,7 @@ func (r *Report) shown(l *Lock, from, to time.Duration, most int) (lanes []*Lane
 	return lanes, more
 }
 
-// picture draws the lanes of a lock.
+// picture prints the lanes of a lock as a picture.
 func (p *printer) picture(l *Lock) {
 	from, to := p.window(l)
 	lanes, more := p.shown(l, from, to, maxLanes)
@@ -139,7 +139,7 @@ func endChar(k history.Kind) string {
 	return "╳"
 }
 
-// axis draws the times of the picture.
+// axis prints the times on the axis of a picture.
 func (p *printer) axis(wide, canvas int, from, to time.Duration) {
 	layout := layoutOf(to - from)
 	ticks := max(1, min(6, canvas/16))

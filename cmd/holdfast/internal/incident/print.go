@@ -22,7 +22,7 @@ const (
 type printer struct {
 	*Report
 	w      io.Writer
-	width  int // 0: without limit
+	width  int // 0: no limit
 	colour bool
 	err    error
 }
@@ -46,7 +46,7 @@ func (p *printer) paint(s text.Style, t string) string {
 	return s.Paint(t)
 }
 
-// Print prints the report as text. width is that of the terminal; 0 means without limit. If moments
+// Print prints the report as text. width is that of the terminal; 0 means no limit. If moments
 // were asked for, it prints only them.
 func (r *Report) Print(w io.Writer, width int, colour bool) error {
 	p := &printer{Report: r, w: w, width: width, colour: colour}

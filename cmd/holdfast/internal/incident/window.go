@@ -38,7 +38,8 @@ func (r *Report) ended() time.Duration {
 	return last.at + r.Last.Sub(last.stamp)
 }
 
-// begin returns the elapsed time at the first stamp that is not before since, or at the log's end.
+// begin returns the elapsed time at which the leader's clock first showed since or later. If it never
+// did, begin returns the elapsed time at the log's end.
 func (r *Report) begin(since time.Time) time.Duration {
 	pieces := r.pieces()
 	for i, p := range pieces {
@@ -49,7 +50,8 @@ func (r *Report) begin(since time.Time) time.Duration {
 	return r.ended()
 }
 
-// end returns the elapsed time at the last stamp that is not after until, or 0.
+// end returns the elapsed time at which the leader's clock last showed until or earlier; 0 if it never
+// did.
 func (r *Report) end(until time.Time) time.Duration {
 	pieces := r.pieces()
 	for i, p := range slices.Backward(pieces) {

@@ -110,7 +110,7 @@ func (w *walk) read(ctx context.Context) {
 	workers.Wait()
 }
 
-// add adds names to read.
+// add adds names to read, and wakes the waiting workers.
 func (w *walk) add(names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,7 +120,7 @@ func (w *walk) add(names ...string) {
 	w.found.Broadcast()
 }
 
-// next returns a name to read, or false when all have been read.
+// next waits for a name to read, and returns it. It returns false when all names have been read.
 func (w *walk) next() (name string, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

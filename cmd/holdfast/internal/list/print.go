@@ -31,7 +31,7 @@ type Entry struct {
 	// Ours is false for an entry of another library, of format 1 or of a newer version, and for a
 	// damaged one. Then the fields below are unset, except Err.
 	Ours     bool              `json:"ours"`
-	Err      string            `json:"error,omitempty"` // why an entry of ours is unreadable
+	Err      string            `json:"error,omitempty"` // why an entry of Holdfast is unreadable
 	Owner    string            `json:"owner,omitempty"`
 	Host     string            `json:"host,omitempty"`
 	PID      int               `json:"pid,omitempty"`
@@ -170,10 +170,13 @@ const (
 	widestName = 40
 )
 
-// Table prints the listing for people: a line for each contender, the holder's first. While the
-// table is wider than width cells, it drops columns: first the tokens, then the kinds; then each
-// lock's name gets its own line; then it drops the times for which locks have been held. 0 means
-// without limit.
+// Table prints the listing for people: a line for each contender, the holder's first. If the table is
+// wider than width cells, Table takes these steps until it fits; a width of 0 means no limit:
+//
+//  1. drop the tokens
+//  2. drop the kinds
+//  3. print each lock's name on its own line
+//  4. drop the times for which locks have been held
 func (l Listing) Table(w io.Writer, width int, colour bool) error {
 	if len(l.Nodes) == 0 {
 		that := ""
@@ -205,7 +208,7 @@ func (l Listing) Table(w io.Writer, width int, colour bool) error {
 	return table.Print(w)
 }
 
-// NameOf returns a lock's name for people.
+// NameOf returns a lock's name for people; "(the root)" for the root.
 func NameOf(s admin.State) string {
 	if s.Name == "" {
 		return "(the root)"

@@ -55,7 +55,8 @@ func (q Queue) listing() Listing {
 	return Listing{Root: q.Root, Path: q.Path, Time: q.Time, NoRoot: q.NoRoot}
 }
 
-// Picture draws the queue: the holders, the waiters, and the entry that each waiter waits for.
+// Picture prints the queue as a picture: the holders, the waiters, and the entry that each waiter waits
+// for.
 func (q Queue) Picture(w io.Writer, colour bool) error {
 	s, l := q.State, q.listing()
 	places := l.places(s)
@@ -134,7 +135,7 @@ func (q Queue) row(i int, p place) []text.Cell {
 	return []text.Cell{dot, {Text: fmt.Sprint(i + 1)}, {Text: Who(p.Contender)}, {Text: role(p.name, q.State.Kind, p.Shares)}, state, lease, {Text: p.Token.String()}}
 }
 
-// role returns what a contender asks for; "" if it is the same for all.
+// role returns what a contender asks for; "" if all contenders ask for the same.
 func role(n znode.Name, kind znode.Kind, shares bool) string {
 	switch {
 	case shares:

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestPicture compares the picture of each listed lock with its golden files.
+// TestPicture: the picture and the JSON document of each queue equal its golden files.
 func TestPicture(t *testing.T) {
 	p := policy.Policy{Name: "default", Policy: lock.Policy{TTL: 30 * time.Second, Grace: 2 * time.Second, MaxHold: time.Hour}}
 	for file, q := range map[string]Queue{
@@ -56,7 +56,7 @@ func state(listing, name string) admin.State {
 	panic("no lock " + name)
 }
 
-// golden compares got with the contents of the file.
+// golden compares got with the file in testdata. With -update it writes the file first.
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", file)

@@ -40,7 +40,7 @@ type line struct {
 	age     time.Duration // time since the earliest grant of its holders; negative: unknown
 }
 
-// Top draws a live view: a line for each lock, as far as there is room.
+// Top returns the text of a live view: a line for each lock, as far as there is room.
 func (l Listing) Top(v View) string {
 	lines, waiting := l.lines(v.Order)
 	head := fmt.Sprintf("%s: %s, %d waiting", text.Printable(l.Path), text.Count(len(lines), "lock", "locks"), waiting)
@@ -66,7 +66,7 @@ func (l Listing) Top(v View) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// lines returns the lines of all locks, sorted.
+// lines returns the lines of all locks, sorted, and the number of all waiters.
 func (l Listing) lines(by Order) (lines []line, waiting int) {
 	for _, s := range l.Nodes {
 		ln := line{state: s, age: -1}

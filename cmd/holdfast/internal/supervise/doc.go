@@ -32,7 +32,7 @@
 // # Limits
 //
 // If a command becomes another user's, for example by sudo, this process, the guard and the
-// kernel cannot signal it. The supervisor prints that when the command should end. A process that
+// kernel cannot signal it. When it should end, the supervisor only prints a message. A process that
 // leaves the group, like a daemon or a job of an interactive shell, is not ended. If the kernel cannot
 // end a process at once, because it waits for a disk or a dead file server, that process may
 // finish this one operation late. Systems other than Linux have no guard: there a killed or

@@ -38,7 +38,7 @@ func decodeLeash(line []byte) (leash, error) {
 // armed is the guard's answer to the first leash.
 const armed = "armed\n"
 
-// guard is the guard's process, for the supervisor.
+// guard is the supervisor's side of the guard's process.
 type guard struct {
 	pid    int
 	news   *os.File      // the pipe for leashes
@@ -46,8 +46,8 @@ type guard struct {
 	reaped atomic.Bool   // the process has ended, and was waited for
 }
 
-// startGuard starts the guard of a lock's command. When the guard is armed, startGuard opens the
-// gate. If the guard dies before, startGuard closes the gate unopened.
+// startGuard starts the guard of a lock's command. In the background it opens the gate when the guard
+// is armed. If the guard dies before, the gate is closed unopened.
 func startGuard(lock string, gate *os.File) (*guard, error) {
 	in, news, err := os.Pipe()
 	if err != nil {
@@ -139,8 +139,8 @@ func guardMain(lock string) int {
 	return 0
 }
 
-// keepWatch returns when it is time to kill a group, and the reason. The group is 0 if there was
-// no leash. Every error is a reason to kill.
+// keepWatch waits until it is time to kill the group, and returns the group and the reason. Every
+// error is a reason to kill. The group is 0 if there was no leash.
 func keepWatch(in *os.File, out io.WriteCloser) (group int, why string) {
 	timer, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC)
 	if err != nil {

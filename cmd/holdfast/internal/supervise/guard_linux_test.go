@@ -224,7 +224,8 @@ func TestPauseDoesNotExtendTheLeash(t *testing.T) {
 	}
 }
 
-// exchange is the main function of the test binary if envThread is set, as a gate and as a command.
+// exchange is the main function of the test binary if envThread is set. As a gate it becomes the
+// command, on another thread than its first one. As the command it prints its parent-death signal.
 func exchange() int {
 	if os.Args[0] != gateName {
 		var signal int32

@@ -33,8 +33,8 @@ const (
 	kill
 )
 
-// decide returns the action for the rest of the lease, and the time until the next decision.
-// asked says that SIGTERM was sent.
+// decide returns the action when left is the rest of the lease, and the time until the next decision.
+// asked means that SIGTERM was sent.
 func (l leads) decide(left time.Duration, asked bool) (action, time.Duration) {
 	switch {
 	case left <= l.kill:

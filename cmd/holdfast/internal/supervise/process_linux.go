@@ -101,7 +101,7 @@ func (p *process) start(cmd Command, gate *os.File) error {
 }
 
 // pass is the main function of the process behind the gate. It waits for a byte from the gate, and
-// becomes the command. If the gate closes first, it ends. It returns the exit status.
+// becomes the command. If the gate closes first, or on an error, pass returns the exit status.
 func pass(gate, path string, args []string) int {
 	fd, err := strconv.Atoi(gate)
 	if err != nil {
@@ -187,9 +187,9 @@ func (p *process) resume() {
 	_ = p.signal(syscall.SIGCONT)
 }
 
-// finish kills the rest of the group and the guard, reaps them all, and returns the command's
-// status. It reaps the command after the guard: the guard could otherwise kill a new group with
-// the same id.
+// finish kills the rest of the group and the guard, and reaps them all. It takes the terminal back, and
+// returns the command's status. It reaps the command after the guard: the guard could otherwise kill
+// a new group with the same id.
 func (p *process) finish() syscall.WaitStatus {
 	_ = p.signal(syscall.SIGKILL)
 	p.terminal.take(p.pid)
@@ -231,8 +231,8 @@ func (p *process) watch() {
 	}
 }
 
-// nextChange waits until a child has ended or was stopped, and returns the stopping signal. It
-// does not reap an ended child.
+// nextChange waits until a child has ended or was stopped. It returns the child's pid, and the stopping
+// signal; 0 if the child has ended. It does not reap the child.
 func nextChange() (pid int, stop syscall.Signal, err error) {
 	var info unix.Siginfo
 	for {

@@ -98,5 +98,5 @@ func (p *process) finish() syscall.WaitStatus {
 	return p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// Helper does nothing: these systems have no guard.
+// Helper does nothing: only Linux has a guard.
 func Helper() {}

@@ -18,8 +18,9 @@ var passedOn = []os.Signal{
 // clean up has to handle them.
 var Fatal = []os.Signal{syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM}
 
-// pass forwards a signal to the group. After a signal that asks the command to end, pass also sends
-// SIGCONT, because a stopped command receives the signal only then. It drops SIGPIPE.
+// pass forwards a signal to the group, except SIGPIPE. At SIGCONT it resumes the group, see resume.
+// After a signal that asks the command to end, pass also sends SIGCONT, because a stopped command
+// receives the signal only then.
 func (s *supervisor) pass(sig syscall.Signal) {
 	switch sig {
 	case syscall.SIGPIPE:

@@ -27,7 +27,7 @@ type Hold interface {
 	Err() error
 }
 
-// Result is the result of a command.
+// Result tells how a command has ended.
 type Result struct {
 	// Status is the exit status as a shell returns it: the command's own, or 128 plus the number
 	// of the signal that ended it.

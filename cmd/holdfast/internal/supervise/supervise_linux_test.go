@@ -578,7 +578,7 @@ func TestScriptWithoutInterpreter(t *testing.T) {
 	a.mustExit(6)
 }
 
-// TestCommandOfRoot: if the command has become root, Run of another user says that it cannot end the
+// TestCommandOfRoot: if the command has become root, Run by another user prints that it cannot end the
 // command.
 func TestCommandOfRoot(t *testing.T) {
 	t.Parallel()

@@ -50,7 +50,7 @@ func Cells(texts ...string) (row []Cell) {
 // Table is a table in columns. A row may have fewer cells than others.
 type Table struct {
 	Rows [][]Cell
-	// Widest are the largest widths of the columns, in cells of a terminal; 0 means without
+	// Widest are the largest widths of the columns, in cells of a terminal; 0 means no
 	// limit. A wider text gets its own line, and the rest of its row follows on the next, so it
 	// does not widen other rows.
 	Widest []int
