@@ -468,6 +468,20 @@ func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
 	})
 }
 
+// TestQueueForPermitsNeedsNoList: while no permit is released, a waiter does not list when the entry
+// before it is renewed. With many permits, the first waiter lists four times in a TTL.
+func TestQueueForPermitsNeedsNoList(t *testing.T) {
+	for permits, most := range map[int]int{4: 4, 20: 4*10 + 4} {
+		subtest(t, fmt.Sprint("permits ", permits), locktest.Options{}, func(w *world) {
+			w.permitQueue(permits, slices.Repeat([]int{1}, permits+20)...)
+			time.Sleep(ttl)
+			before := w.totals()["getChildren2"]
+			time.Sleep(10 * ttl)
+			atMost(w, "lists", w.totals()["getChildren2"]-before, most)
+		})
+	}
+}
+
 // TestOthersAtASemaphore: entries of other libraries count as one permit each, and clients wait for
 // them.
 func TestOthersAtASemaphore(t *testing.T) {

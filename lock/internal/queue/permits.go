@@ -159,9 +159,9 @@ func (w *waiter) followPermits(ctx context.Context) error {
 		case w.p.targetGone || w.p.predecessorGone: // there may be room: list
 			w.p = position{}
 			return nil
-		case !again: // probably granted, which makes us the first waiter
-			return w.listHolders(ctx)
-		case !time.Now().Before(until):
+		case !again && w.Clock.Mono()-s.since < min(s.entry.TTL(), time.Minute)/4:
+			return w.listHolders(ctx) // too early for a renewal: granted, which makes us the first waiter
+		case !again, !time.Now().Before(until):
 			return nil
 		}
 	}
