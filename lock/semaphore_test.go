@@ -416,7 +416,7 @@ func TestPermitsAreUsed(t *testing.T) {
 		permits, clients int
 		varies           bool
 		least, requests  float64
-	}{{4, 32, false, 0.75, 10}, {16, 32, false, 0.75, 8.5}, {64, 128, false, 0.75, 8.5}, {64, 128, true, 0.6, 12}} {
+	}{{4, 32, false, 0.75, 13}, {16, 32, false, 0.75, 10}, {64, 128, false, 0.75, 10}, {64, 128, true, 0.6, 14}} {
 		subtest(t, fmt.Sprintf("%d permits, %d clients, varies %t", tt.permits, tt.clients, tt.varies), locktest.Options{Latency: func(string, string) time.Duration { return time.Millisecond / 2 }}, func(w *world) {
 			ctx, stop := context.WithCancel(w.ctx)
 			var held, most, grants atomic.Int64
@@ -473,6 +473,20 @@ func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		atMost(w, "lists", w.totals()["getChildren2"], 2*(n+1))
 	})
+}
+
+// TestQueueForPermitsNeedsNoList: while no permit is released, a waiter does not list when the entry
+// before it is renewed. With many permits, the first waiter lists four times in a TTL.
+func TestQueueForPermitsNeedsNoList(t *testing.T) {
+	for permits, most := range map[int]int{4: 4, 20: 4*10 + 4} {
+		subtest(t, fmt.Sprint("permits ", permits), locktest.Options{}, func(w *world) {
+			w.permitQueue(permits, slices.Repeat([]int{1}, permits+20)...)
+			time.Sleep(ttl)
+			before := w.totals()["getChildren2"]
+			time.Sleep(10 * ttl)
+			atMost(w, "lists", w.totals()["getChildren2"]-before, most)
+		})
+	}
 }
 
 // TestForeignEntryAtASemaphore: an entry of another library counts as one permit, and clients

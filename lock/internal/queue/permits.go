@@ -162,9 +162,9 @@ func (w *waiter) followPermits(ctx context.Context) error {
 		case w.p.targetGone || w.p.predecessorGone: // there may be room: list
 			w.p = position{}
 			return nil
-		case !again: // the predecessor was probably granted, so this waiter is the first
-			return w.listHolders(ctx)
-		case !time.Now().Before(until):
+		case !again && w.Clock.Mono()-s.since < min(s.entry.TTL(), time.Minute)/4:
+			return w.listHolders(ctx) // too early for a renewal: granted, so this waiter is the first
+		case !again, !time.Now().Before(until):
 			return nil
 		}
 	}
