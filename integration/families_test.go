@@ -25,10 +25,11 @@ type measured struct {
 	Workload, Title string
 	Figures         []figure
 	Peers           []struct{ Title string }
-	Rounds          [][][]any // by peer, turn and figure; no number: not measured
+	Rounds          [][][]any // by peer, turn and figure; what is no number was not measured
 }
 
-// cell returns the median of a peer's figure as the benchmark prints it, or "–".
+// cell returns the median of a peer's figure as the benchmark prints it, or "–" if there is no
+// value.
 func (m *measured) cell(title, peer string) string {
 	f := slices.IndexFunc(m.Figures, func(f figure) bool { return f.Title == title })
 	for i, p := range m.Peers {

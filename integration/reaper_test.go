@@ -81,8 +81,8 @@ func testReaperOnce(t *testing.T, bin string) {
 	}
 }
 
-// testReaperSkips: a second reaper with --once sweeps nothing while the first is active, and its
-// report and exit status say so.
+// testReaperSkips: a second reaper with --once does not sweep while the first is active. Its report
+// has the reason, and its exit status is 1.
 func testReaperSkips(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)

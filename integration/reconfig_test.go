@@ -116,7 +116,8 @@ func (r *reconfigurable) replace(s *zkserver.Server, killed bool) {
 	r.reconnect()
 }
 
-// lowest returns a function that returns the least remaining lease of any hold since this call.
+// lowest watches the holds until the end of the test. The returned function returns the shortest
+// remaining lease that any hold has had.
 func (c *crowd) lowest() func() time.Duration {
 	var least atomic.Int64
 	least.Store(math.MaxInt64)

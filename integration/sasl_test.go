@@ -197,7 +197,8 @@ func TestSASLOverReconnects(t *testing.T) {
 }
 
 // TestSASLMistakes: each mistake has an error that says what to do, and no error or log line shows
-// a password. Dial fails at once, except with servers before 3.5, for which it is like an outage.
+// a password. Dial fails at once. With servers before 3.5 it tries until its context ends, as
+// during an outage.
 func TestSASLMistakes(t *testing.T) {
 	t.Parallel()
 	users := withSASL(t)

@@ -22,8 +22,8 @@ type Servers struct {
 	Root      string
 }
 
-// Start returns the servers that HOLDFAST_ZOOKEEPER names. If it names none, Start starts one in
-// memory, on loopback, which other processes reach too. At the end of the test Start deletes the
+// Start returns the servers that HOLDFAST_ZOOKEEPER names. If it names none, Start starts a server
+// in memory, on loopback, which other processes reach too. At the end of the test Start deletes the
 // root. The test fails if entries are left.
 func Start(t testing.TB) Servers {
 	t.Helper()

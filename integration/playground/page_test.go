@@ -11,8 +11,8 @@ import (
 )
 
 // TestPage: in a browser the tour begins by itself; with zk.Lock two workers are inside at once and
-// additions are lost, with Holdfast never. Each button causes what it says. The page is no wider
-// than the window.
+// additions are lost, with Holdfast never. The log shows the effect of each button. The page is no
+// wider than the window.
 func TestPage(t *testing.T) {
 	handler, err := build(t.Context(), t.TempDir())
 	if err != nil {

@@ -129,7 +129,8 @@ func (side *side) holder() *worker {
 	return first
 }
 
-// each applies a fault to both holders, and logs it: what has a verb for the holder's name.
+// each applies a fault to both holders, and logs what, a format with one verb, for the holder's
+// name.
 func (s *Scene) each(what string, do func(*worker)) {
 	s.update(func() {
 		for _, side := range s.sides {
