@@ -93,7 +93,7 @@ func (c *cut) close() {
 }
 
 // begin arms the fault, and begins to count the operation's requests. When the fault occurs, the
-// peer requests the lock, and the victim's session expires if the case says so.
+// peer requests the lock, and the victim's session expires if c.expires is true.
 func (c *cut) begin() {
 	c.before = c.tap.Counts().Requests
 	c.session, _, _ = c.tap.Session()

@@ -302,8 +302,8 @@ func (r *room) enter(token lock.Token) (leave func()) {
 	}
 }
 
-// check fails the test if two holders were in at once. It looks for overlapping entries, for lost
-// increments of the counter, and for tokens that do not rise.
+// check fails the test if two holders were in the room at once. It looks for overlapping entries,
+// for lost increments of the counter, and for tokens that do not rise.
 func (r *room) check(t testing.TB) {
 	t.Helper()
 	if n := r.doubles.Load(); n > 0 {

@@ -124,7 +124,7 @@ func (i *incident) named(owner string) *lock.Client {
 	return i.ensemble.client(lock.WithOwner(owner), livingTTL)
 }
 
-// enters waits until ch, which queued has returned, receives the hold, and returns the hold.
+// enters waits for the hold from a channel of queued, and returns it.
 func (i *incident) enters(ch <-chan *lock.Hold) *lock.Hold {
 	i.ensemble.Helper()
 	select {

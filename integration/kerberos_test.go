@@ -25,8 +25,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// Size of TestHoldOutlivesTickets: the life of its tickets, and the number of logins because a
-// ticket ends soon.
+// Size of TestHoldOutlivesTickets: the life of its tickets, and the number of logins before a
+// ticket's end; other logins follow cuts.
 var (
 	ticketLife = flag.Duration("ticket", 6*time.Second, "life of the tickets in TestHoldOutlivesTickets, in whole seconds, at least 6s")
 	renewals   = flag.Int("renewals", 3, "logins in TestHoldOutlivesTickets that come by time; others follow cuts of the connection")

@@ -112,8 +112,8 @@ func TestLeaderStepsWhileItLeads(t *testing.T) {
 
 // TestServerRestartedWithAnotherClock: after the only server was restarted with another clock, no
 // hold is lost, and clients that had a sample of the clock log the step. A known limit: the restart
-// begins no new epoch. So if a live entry was not renewed since the restart, a reaper without an
-// older sample takes it for expired.
+// begins no new epoch. If a live entry has not been renewed since the restart, a reaper without an
+// older sample takes the entry for expired.
 func TestServerRestartedWithAnotherClock(t *testing.T) {
 	t.Parallel()
 	s := onStepping(t)

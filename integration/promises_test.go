@@ -565,7 +565,7 @@ func (b *bench) deleteEmpty(path string) error {
 	return err
 }
 
-// TestForeignNodesStayUntouched: clients that lock and a reaper do not change foreign nodes, even
+// TestForeignNodesStayUntouched: neither clients that lock nor a reaper change foreign nodes, even
 // after TTL and grace. Lock waits for foreign entries, and TryLock finds the lock held.
 func TestForeignNodesStayUntouched(t *testing.T) {
 	t.Parallel()

@@ -90,8 +90,8 @@ const (
 )
 
 // testReaperFrozen: when the server is frozen for 17 seconds, as by a long garbage collection, the
-// reaper logs the loss of its session and that it is back. It stops without an error although the
-// server is killed.
+// reaper logs that its session is lost, and later that it is back. It stops without an error
+// although the server is killed.
 func testReaperFrozen(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})

@@ -125,8 +125,8 @@ func testReaperDaemon(t *testing.T, bin string) {
 	}
 }
 
-// testReaperOutage: a reaper sweeps again after an outage. Another one, started during the outage,
-// becomes active when the first has stopped.
+// testReaperOutage: a reaper sweeps again after an outage. A second reaper, started during the
+// outage, becomes active when the first has stopped.
 func testReaperOutage(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})

@@ -16,8 +16,7 @@ import (
 )
 
 // TestReconfiguration: while all servers of an ensemble are replaced one by one, no hold is lost
-// and no waiter leaves its queue. At the end none of the servers that the clients were given is
-// left.
+// and no waiter leaves its queue. At the end none of the servers given to the clients is left.
 func TestReconfiguration(t *testing.T) {
 	t.Parallel()
 	r := onReconfigurable(t)
@@ -41,8 +40,8 @@ func TestReconfiguration(t *testing.T) {
 	c.disperse()
 }
 
-// pick returns a server of the list that leads, or one that does not. If the list has no such
-// server, pick returns its first.
+// pick returns a server of the list that leads if leads is true, and otherwise one that does not.
+// If there is none, pick returns the first server.
 func (r *reconfigurable) pick(list []*zkserver.Server, leads bool) *zkserver.Server {
 	r.Helper()
 	leader, err := r.members.Leader(r.ctx)

@@ -29,7 +29,8 @@ type secure struct {
 	plain, secure string       // addresses
 }
 
-// startSecure starts the server, with the additional lines of zoo.cfg and arguments for java.
+// startSecure starts the server, with the additional lines of zoo.cfg and arguments for java, and
+// waits for the secure port.
 func startSecure(t testing.TB, more ...zkserver.Options) *secure {
 	t.Helper()
 	s := newSecure(t, more...)

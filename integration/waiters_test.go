@@ -203,10 +203,10 @@ func (l *line) step(token lock.Token, weight int) {
 	l.steps = append(l.steps, lineStep{token, weight})
 }
 
-// check fails the test if the holders at a time needed more than the room, or if one entered before
-// a contender with a lower token. When a holder enters, check adds the weights of all with lower
-// tokens that have not left. They hold the lock too, even if the test has not recorded their entry
-// yet.
+// check fails the test if the holders together exceeded the room at any time, or if one entered
+// before a contender with a lower token. When a holder enters, check adds the weights of all with
+// lower tokens that have not left. They hold the lock too, even if the test has not recorded their
+// entry yet.
 func (l *line) check(t *testing.T, n, room int) {
 	if len(l.steps) != 2*n {
 		t.Fatalf("%d of %d were in and out", len(l.steps)/2, n)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Servers are the servers of a test. Its locks are below Root, which no other test uses.
+// Servers are the servers of a test. The test's locks are below Root, which no other test uses.
 type Servers struct {
 	Addresses []string
 	Root      string

@@ -187,7 +187,8 @@ func (v *row) exclusion(all []*hold, room int) {
 	}
 }
 
-// store counts the elements that the store accepted, and those of them that it does not have.
+// store counts the elements that the store accepted, and the accepted elements that it does not
+// have at the end.
 func (v *row) store(s *store) {
 	has := map[int64]bool{}
 	for _, e := range s.set {

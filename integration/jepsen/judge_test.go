@@ -97,8 +97,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestStores: a store without a fence loses an update, and a fenced store refuses it. judge counts
-// a lost update, and a write that a broken fence accepted.
+// TestStores: a late write makes a store without a fence lose an update, and a fenced store refuses
+// the late write. judge counts the lost update, and a write that a broken fence accepted.
 func TestStores(t *testing.T) {
 	for _, workload := range []string{lockSetWorkload, fencedWorkload} {
 		s := newStores().byWorkload[workload]

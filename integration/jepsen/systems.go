@@ -74,7 +74,8 @@ var (
 	errNotHeld    = errors.New("not held")
 )
 
-// moment returns the claim of a library that does not know for how long a lock stays held.
+// moment returns the claim of a library that does not know for how long a lock stays held. If ask
+// returns false, the error is errNotHeld.
 func moment(ask func() bool) (*claim, error) {
 	from := monotonic.Now()
 	if !ask() {

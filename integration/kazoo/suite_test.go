@@ -44,8 +44,8 @@ var notModelled = []missing{
 }
 
 // neverEnds is a pytest expression of cases that are not run. They need dynamic reconfiguration.
-// The ensemble answers that it is disabled (-123), which kazoo 2.8 does not know, so that it waits
-// forever.
+// The ensemble answers with the error "reconfiguration is disabled" (-123). kazoo 2.8 does not know
+// this error, and waits forever.
 const neverEnds = "TestReconfig"
 
 // moduleTimeout is the limit for one file of tests.

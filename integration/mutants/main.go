@@ -6,8 +6,8 @@
 // Each mutant is a patch of the library's source, in a folder named after a part of the protocol.
 // patches/README.md shows one and explains how to write another. Go's -overlay flag compiles the
 // patched files, so the checkout stays unchanged. The mutants that change only functions share the
-// test binaries: these have all their functions, and each run selects one mutant. Each of the
-// others is compiled by itself. Then lock's TestSimulation runs with up to N seeds, until one
+// test binaries. The binaries have all their functions, and each run selects one mutant. Each other
+// mutant is compiled by itself. Then lock's TestSimulation runs with up to N seeds, until one
 // fails. N is 30 by default; with 0 the simulation does not run. The tests that the patch file
 // names run too, and each must fail. A mutant is caught if an assertion of the simulation or of a
 // test failed; a timeout does not count.

@@ -24,8 +24,8 @@ type mutant struct {
 	wire   string   // rule of the audit that its writes break; "": it breaks none
 	file   string   // the patch file
 	diff   string   // the output of git diff in that file
-	number int      // selects it in the test binaries that mutants share; 0: the unchanged code
-	alone  bool     // it has its own test binaries
+	number int      // selects the mutant in the test binaries that mutants share; 0: the unchanged code
+	alone  bool     // the mutant has its own test binaries
 }
 
 var (

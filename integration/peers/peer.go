@@ -173,8 +173,8 @@ func (c *Client) Hear(ctx context.Context, answer <-chan zkserver.Line) (zkserve
 
 var errNoAnswer = fmt.Errorf("no answer in %v", patience)
 
-// Ask sends the client a command and waits for the answer. If there is no answer in 30 s, Ask
-// returns a text about that as the answer.
+// Ask sends the client a command and waits for the answer. If no answer comes in 30 s, Ask returns
+// "no answer in 30s" as the answer, and no error.
 func (c *Client) Ask(ctx context.Context, command ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
 	defer cancel()
@@ -226,8 +226,8 @@ const (
 const (
 	// KeepParent sets Holdfast's policy keep_parent.
 	KeepParent = "keep_parent"
-	// Reused makes kazoo use one Lock object for all lock commands, as programs do that keep it.
-	// Otherwise each lock command has a new object.
+	// Reused makes kazoo use one Lock object for all lock commands, as a program does that keeps
+	// its Lock. Otherwise each lock command has a new object.
 	Reused = "reused"
 )
 

@@ -167,7 +167,8 @@ func (t tally) add(out string) {
 	}
 }
 
-// rare is an event that happens about four times in 1,000 histories. It must happen in 5,000.
+// rare is an event that happens about four times in 1,000 histories. Only a run of 5,000 histories
+// or more must have it.
 const rare = "holds of data that was lost"
 
 // missing returns the events that never happened, although they must happen in that number of

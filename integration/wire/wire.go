@@ -1,5 +1,5 @@
 // Package wire talks to ZooKeeper servers without a client library, for the demo and for tests. It
-// can end sessions as servers do. It has only the parts of the protocol that this needs.
+// can end sessions as servers do. It has only the parts of the protocol that they need.
 package wire
 
 import (
