@@ -278,7 +278,7 @@ func (c *cut) work(h *lock.Hold) {
 	leave()
 	err := h.Unlock()
 	if errors.Is(err, lock.ErrExpired) && err == h.Err() && c.fault == zkserver.HoldReply {
-		return // the hold was lost, and the error says so
+		return // the hold was lost, and Unlock returns the same error as Err
 	}
 	c.unlocked(h, err)
 }

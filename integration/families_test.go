@@ -120,7 +120,7 @@ type raced struct {
 }
 
 // TestFamiliesOfJobs: lock/FAMILIES.md has the results of integration/tickrace, in rows for the
-// races on one ZooKeeper server and in rows for the others.
+// races on one ZooKeeper server and in rows for the races on several.
 func TestFamiliesOfJobs(t *testing.T) {
 	var one, several []raced
 	for line := range strings.Lines(text(t, "tickrace/results.jsonl")) {

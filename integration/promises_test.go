@@ -362,7 +362,7 @@ func (b *bench) first(name string) string {
 }
 
 // TestNobodyComesBack: if no client uses the lock of a killed holder again, the scheduled reaper
-// deletes it.
+// deletes the lock.
 func TestNobodyComesBack(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

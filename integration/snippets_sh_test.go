@@ -59,7 +59,7 @@ var rules = []rule{
 	{`^(holdfast|reaper|HOLDFAST_\w+=\S+ holdfast) `, (*console).run, ""},
 }
 
-// shorter replaces arguments by others that take less time.
+// shorter replaces arguments, so that commands take less time.
 var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s", `--tick "30 4 * * *"`, `--tick "@every 1s"`)
 
 // scripts has the commands that stand for the reader's own programs.

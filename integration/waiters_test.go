@@ -26,7 +26,7 @@ type waiters struct {
 	lists  int  // number of times that a waiter lists all contenders
 }
 
-// had is a hold, or several together.
+// had is one hold, or the holds of several locks that were taken together.
 type had interface {
 	Token() lock.Token
 	Unlock() error

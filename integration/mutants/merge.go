@@ -170,7 +170,7 @@ func (s *source) change(m mutant, becomes *source) (c change, ok bool) {
 	return c, len(c.cases) > 0 && kept == len(s.funcs) && s.rest == becomes.rest
 }
 
-// with returns the text of the source file with some changes.
+// with returns the text of the source file after the changes.
 func (s *source) with(changes []change) []byte {
 	inserts, copies := map[int]string{}, "" // inserts by their offset
 	for _, c := range changes {
