@@ -22,8 +22,8 @@ func testRunNoHooks(t *testing.T, bin string) {
 	}
 }
 
-// testRunAtLeast: a short command keeps the lock for the time of --at-least, or until run gets a
-// signal, or until the lock is lost.
+// testRunAtLeast: run keeps the lock of a short command for the time of --at-least, or until run
+// gets a signal, or until the lock is lost.
 func testRunAtLeast(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, fmt.Sprintf("{name: short, match: short, ttl: %v, grace: %v, max_hold: %v}", ttl, grace, 2*ttl))
 	locks := c.client()

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/testpki"
 )
 
-// testKerberos: the programs work with the configured keytab, and a command with a credential
-// cache. Without either, a command is refused. With an outdated keytab, the command and the doctor
-// say so.
+// testKerberos: holdfast and the reaper work with the configured keytab, and holdfast also with a
+// credential cache. Without either, holdfast is refused. If the keytab is outdated, the errors of
+// ls and of doctor name the cause.
 func testKerberos(t *testing.T, bin string) {
 	k := startKerberized(t, kdc.Options{})
 	k.AddPrincipal(t, "changed")

@@ -229,8 +229,8 @@ func (c *cli) contenders(locks *lock.Client, name string) []admin.Contender {
 	return s.Contenders
 }
 
-// watched has processes whose end can be observed. The system may reuse an id after the process has
-// ended; fd still refers to the same process.
+// watched is a list of processes whose end can be observed. The system may reuse an id after the
+// process has ended; fd still refers to the same process.
 type watched []watchedProcess
 
 type watchedProcess struct{ pid, fd int }
@@ -281,7 +281,7 @@ func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
 	c.unlock(hold)
 }
 
-// mustNotHave fails the test if the contender of queued holds the lock.
+// mustNotHave fails the test if ch has received a hold.
 func (c *cli) mustNotHave(ch <-chan *lock.Hold) {
 	c.Helper()
 	if len(ch) > 0 {
@@ -454,7 +454,7 @@ func testLsOfNothing(t *testing.T, bin string) {
 	if _, _, err := c.raw.Get(c.root); !errors.Is(err, zk.ErrNoNode) {
 		t.Errorf("the root was made: %v", err)
 	}
-	// If the configuration lists roots and none was chosen, an error says so.
+	// If the configuration lists roots and no root was chosen, a log line lists the roots.
 	config := fmt.Sprintf("zookeeper: {session_timeout: %v}\nroot: %s\nroots: [{name: team, root: /team}]\n", programSession, c.root)
 	c.args = []string{"--config", writeConfig(t, config), "--servers", strings.Join(c.servers, ",")}
 	for _, args := range [][]string{{"ls"}, {"doctor", "--watch-clock", "0"}} {
@@ -487,8 +487,8 @@ func testRunEnvironment(t *testing.T, bin string) {
 	p.mustExit(0)
 }
 
-// testRunWaiting: while run waits, it prints that, and who holds the lock. If its own command holds
-// the lock, it says so.
+// testRunWaiting: a run that waits prints the name of the lock and its holder. A run that the
+// holder's command has started also prints that it runs under the lock already.
 func testRunWaiting(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	inner := strings.Join(slices.Concat([]string{"exec", c.prog, "run"}, c.args, []string{c.name, "--", "true"}), " ")
@@ -823,7 +823,8 @@ func testRunBothKilled(t *testing.T, bin string) {
 
 func testDemo(t *testing.T, bin string) { newCLI(onShared(t), bin).demo() }
 
-// demo runs the demo to its end. It must keep 10 promises and leave nothing.
+// demo runs the demo to its end. The demo must report 10 kept promises, and leave no node and no
+// worker.
 func (c *cli) demo() {
 	c.Helper()
 	p := c.start("demo")
@@ -870,7 +871,7 @@ func (c *cli) demoBase(line string) string {
 	return base
 }
 
-// mustBeGone fails the test if the demo has left its node or a worker.
+// mustBeGone fails the test if the demo's root node exists or a worker runs.
 func (c *cli) mustBeGone(base string) {
 	c.Helper()
 	if ok, _, err := c.raw.Exists(base); err != nil || ok {

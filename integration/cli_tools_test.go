@@ -82,8 +82,8 @@ func testShow(t *testing.T, bin string) {
 	c.prune("orders")
 }
 
-// testLsPattern: ls lists the locks that match a pattern, repeats that with --watch, and prints one
-// line of error for the nodes that it may not read.
+// testLsPattern: ls lists the locks that match a pattern, and repeats the list with --watch. It
+// prints one line of error for all nodes that it may not read.
 func testLsPattern(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks := c.client()
@@ -228,8 +228,8 @@ func testSweepCommand(t *testing.T, bin string) {
 	}
 }
 
-// testDoctor: doctor finds no error on the tests' server, and leaves no node. It reports a server
-// that it cannot reach.
+// testDoctor: doctor finds no error on the tests' server, and leaves no node. It reports an
+// unreachable server.
 func testDoctor(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	hold := c.lock(c.client(), c.name)

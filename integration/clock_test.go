@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestClocksHoursApart: if the servers' clocks are hours ahead of those of the clients, or behind,
-// leases last as long as with equal clocks, for waiters and for the reaper.
+// TestClocksHoursApart: if the server's clock is hours ahead of the clients' clocks or hours
+// behind, leases last as long as with equal clocks, for waiters and for the reaper.
 func TestClocksHoursApart(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"ahead": 5 * time.Hour, "behind": -5 * time.Hour} {

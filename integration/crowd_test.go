@@ -17,7 +17,7 @@ const longTTL = 30 * time.Second
 
 // longSession is the session timeout of clients that must find expired entries. A client does not
 // judge entries just after its own outage, and short sessions expire often on a busy machine. A
-// killed server closes its connections, so that is noticed at once.
+// killed server closes its connections, so its clients notice the end at once.
 const longSession = 10 * time.Second
 
 // crowd has many locks, each with a live holder and a waiter. No fault may end a hold or a wait.
@@ -158,14 +158,14 @@ type corpse struct {
 	outages []outage
 }
 
-// outage is a period in which no client could write.
+// outage is a period in which no write to a pulse succeeded.
 type outage struct{ began, ended time.Time }
 
 // noOutage is the longest duration of a write that does not count as an outage.
 const noOutage = time.Second
 
-// watch polls the entry until it is deleted, while the test goes on. It writes before each read, to
-// record outages.
+// watch polls the entry until it is deleted or the test ends. Before each read it writes to the
+// pulse, to record outages.
 func (c *corpse) watch() {
 	defer close(c.gone)
 	served := time.Now()
@@ -199,7 +199,7 @@ func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	for _, o := range c.outages {
 		switch {
 		case !o.ended.After(since):
-		case o.began.Before(since): // the outage of the election itself, after which the caller adds that third
+		case o.began.Before(since): // the outage of the election itself; the limit of the caller allows for the third of a TTL after it
 			lost += o.ended.Sub(since)
 		default:
 			lost += o.ended.Sub(o.began) + longTTL/3
@@ -246,9 +246,9 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	return dead
 }
 
-// purged waits until the entry is deleted. The test fails if that is before the lease has ended, or
-// later than within after since. Outages do not count. since is the first write under the leader
-// whose clock decides.
+// purged waits until the entry is deleted. The test fails if the entry is deleted earlier than half
+// a TTL after its holder's death, or later than within after since; outages do not count. since is
+// the time of the first write under the leader whose clock decides.
 func (c *corpse) purged(since time.Time, within time.Duration) {
 	c.Helper()
 	until := since.Add(within)

@@ -92,8 +92,8 @@ func (c *cut) close() {
 	}
 }
 
-// begin arms the fault and begins the operation, whose requests are counted. When the fault occurs,
-// another client requests the lock.
+// begin arms the fault, and begins to count the operation's requests. When the fault occurs, the
+// peer requests the lock, and the victim's session expires if c.expires is true.
 func (c *cut) begin() {
 	c.before = c.tap.Counts().Requests
 	c.session, _, _ = c.tap.Session()
@@ -253,8 +253,9 @@ func (c *cut) exists(path string) bool {
 	return exists
 }
 
-// work checks a victim's hold: its entry exists and is the first in the queue. It unlocks after the
-// contender has come.
+// work checks that the entry of the victim's hold exists and is the first in the queue. It ends the
+// operation. If the fault has occurred, it waits until the peer queues or has entered. Then it
+// unlocks.
 func (c *cut) work(h *lock.Hold) {
 	if h.Remaining() == 0 {
 		c.Errorf("the victim was given a hold that is over: %v", h.Err())
@@ -277,13 +278,13 @@ func (c *cut) work(h *lock.Hold) {
 	leave()
 	err := h.Unlock()
 	if errors.Is(err, lock.ErrExpired) && err == h.Err() && c.fault == zkserver.HoldReply {
-		return // the hold was lost, and the error says so
+		return // the hold was lost, and Unlock returns the same error as Err
 	}
 	c.unlocked(h, err)
 }
 
-// unlocked checks the result of unlocking a hold that was not lost. It may be unconfirmed only
-// while replies are held.
+// unlocked checks the result of unlocking a hold that was not lost. The unlock may be unconfirmed
+// only while replies are held.
 func (c *cut) unlocked(h *lock.Hold, err error) {
 	var unconfirmed *lock.UnlockError
 	switch {

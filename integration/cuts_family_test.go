@@ -50,7 +50,8 @@ func (c *cut) lost(err error) bool {
 	return c.fault == zkserver.HoldReply && errors.Is(err, lock.ErrExpired)
 }
 
-// downgrade: a writer continues as a reader. Its entry says so, unless the hold was lost.
+// downgrade: the victim, a writer, continues as a reader. Its entry is then marked as shared,
+// unless the hold was lost.
 func downgrade(c *cut) {
 	h := c.take(c.victim)
 	leave := c.enter(h)

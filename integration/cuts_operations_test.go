@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// taking takes a lock that one client at a time can hold.
+// taking takes the named lock for the client. Only one client at a time can hold the lock.
 type taking func(context.Context, *lock.Client, string) (*lock.Hold, error)
 
 // write takes a read/write lock for writing. permit takes the only permit of a semaphore.
@@ -26,7 +26,7 @@ var (
 	}
 )
 
-// as makes do take its lock by how, as another kind of lock than a mutex.
+// as makes do run on the kind of lock that how takes.
 func as(how taking, do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.how = how
@@ -77,7 +77,7 @@ func (c *cut) adopt() {
 // makeRoot creates the root and the lock's ancestors.
 func (c *cut) makeRoot() { c.unlock(c.lock(c.peer, c.name+"-before")) }
 
-// again makes do run on a lock that the victim has just used, so that it knows the parent.
+// again makes do run on a lock that the victim has just used, so that the victim knows the parent.
 func again(do func(*cut)) func(*cut) {
 	return func(c *cut) {
 		c.alone = true
@@ -141,14 +141,14 @@ func adoptBehindOthers(c *cut) {
 }
 
 // leaveAndJoin: the victim unlocks while another of its goroutines waits. One transaction deletes
-// its entry and creates the next.
+// the victim's entry and creates its next one.
 func leaveAndJoin(c *cut) {
 	c.alone = true
 	c.exchanges(func() {})
 }
 
-// leaveAndJoinAmongOthers: the victim unlocks while another of its goroutines and, ahead of it, the
-// peer wait.
+// leaveAndJoinAmongOthers: the victim unlocks while the peer waits and, behind the peer, another
+// goroutine of the victim.
 func leaveAndJoinAmongOthers(c *cut) {
 	c.exchanges(func() {
 		c.helpers.Go(func() {
@@ -163,8 +163,8 @@ func leaveAndJoinAmongOthers(c *cut) {
 			c.unlock(h)
 		})
 		c.eventually("the other one waits", func() bool { return c.entries("peer") > 0 })
-		// The longer a hold has lasted, the later the victim counts the contenders. It must unlock
-		// before it does.
+		// The victim must unlock before it counts the contenders again. The longer a hold has
+		// lasted, the later it does.
 		time.Sleep(soon)
 	})
 }
@@ -335,8 +335,8 @@ func (c *cut) unlocks(h *lock.Hold) {
 	}
 }
 
-// renewal: the victim holds the lock for two renewals. A cut costs nothing. A held reply ends the
-// hold, and Err and Unlock say so.
+// renewal: the victim holds the lock for two renewals. A cut does not end the hold. A held reply
+// ends it, and Err and Unlock return ErrExpired.
 func renewal(c *cut) {
 	h := c.lock(c.victim, c.name)
 	leave := c.enter(h)
@@ -367,7 +367,8 @@ func purge(c *cut) {
 	c.work(c.lock(c.victim, c.name))
 }
 
-// bury creates a lock with two entries, and waits until they have expired for orphanAfter.
+// bury creates a lock with two entries, and waits until grace and orphanAfter have passed since
+// their leases expired.
 func (c *cut) bury(name string, orphanAfter time.Duration) {
 	const ttl = 10 * time.Millisecond
 	c.unlock(c.lock(c.peer, name)) // creates the root and the ancestors

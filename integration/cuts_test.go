@@ -18,8 +18,8 @@ const (
 	peerTTL = 5 * time.Minute  // TTL of the other clients: too long to wait for its end
 	holdFor = heldTTL + grace + 300*time.Millisecond
 
-	// cutSession survives held replies. go-zookeeper gives up a silent connection after two thirds
-	// of it, and one third may have passed before.
+	// cutSession is so long that a session survives held replies. go-zookeeper gives up a silent
+	// connection after two thirds of it, and one third may have passed before.
 	cutSession = 6 * holdFor
 
 	cutsAtOnce = 60 // number of cases at once: most of them wait most of the time
@@ -68,9 +68,9 @@ var cutOperations = []struct {
 	{"sweep", sweep},
 }
 
-// TestEveryCutPoint: each operation, interrupted at each of its requests by each fault, with a
-// session that survives or expires, reports the truth and lets no two clients in at once. No node
-// is left after TTL, grace and one sweep.
+// TestEveryCutPoint: each operation is interrupted at each of its requests by each fault, with a
+// session that survives or expires. The operation returns a true result, and no two clients hold
+// the lock at once. No node is left after TTL, grace and one sweep.
 //
 // A run without a fault counts the requests. Further requests are tried until the operation ends
 // before the fault occurs: the number of renewals varies.
@@ -85,7 +85,7 @@ func TestEveryCutPoint(t *testing.T) {
 	tally := cutTally{rows: map[string]*cutRow{}}
 	var wg sync.WaitGroup
 	for _, op := range cutOperations {
-		// run returns nil if -run does not select the case. It must select the clean case too: go
+		// run returns nil if -run does not select the case. -run must select the clean case too: go
 		// test -run 'EveryCutPoint/purge/(clean|cut_after_request_3)'.
 		run := func(fault zkserver.Fault, k int, expires bool) (c *cut) {
 			slots <- struct{}{}

@@ -26,7 +26,7 @@ var devJava []byte
 //go:embed testdata/dev/dev_client.py
 var devPython []byte
 
-// TestDev: holdfast dev serves clients in several languages, and the programs.
+// TestDev: holdfast dev serves clients in several languages, and Holdfast's commands.
 func TestDev(t *testing.T) {
 	t.Parallel()
 	bin := programs(t)
@@ -49,8 +49,8 @@ func TestDev(t *testing.T) {
 	}
 }
 
-// dev starts holdfast dev on free ports until the end of the test, and returns its addresses. It
-// must end at an interrupt, with status 0.
+// dev starts holdfast dev on free ports until the end of the test, and returns its addresses. The
+// interrupt at the end of the test must end it with status 0 and no output to standard error.
 func dev(t *testing.T, bin string, args ...string) []string {
 	t.Helper()
 	w, err := zkserver.StartWorker(exec.Command(filepath.Join(bin, "holdfast"), append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...))
@@ -219,8 +219,8 @@ func TestProgramOfJobs(t *testing.T) {
 	}
 }
 
-// programOf builds the first program of a page as a module of its own. It returns a function that
-// makes a command to run it on holdfast dev.
+// programOf builds the first program of a page as a module of its own. The returned function makes
+// a command that runs the program on holdfast dev.
 func programOf(ctx context.Context, t *testing.T, page string) func() *exec.Cmd {
 	t.Helper()
 	snippets := fenced(t, "go")

@@ -25,10 +25,11 @@ type measured struct {
 	Workload, Title string
 	Figures         []figure
 	Peers           []struct{ Title string }
-	Rounds          [][][]any // by peer, turn and figure; no number: not measured
+	Rounds          [][][]any // by peer, turn and figure; what is no number was not measured
 }
 
-// cell returns the median of a peer's figure as the benchmark prints it, or "–".
+// cell returns the median of a peer's figure as the benchmark prints it, or "–" if there is no
+// value.
 func (m *measured) cell(title, peer string) string {
 	f := slices.IndexFunc(m.Figures, func(f figure) bool { return f.Title == title })
 	for i, p := range m.Peers {
@@ -119,7 +120,7 @@ type raced struct {
 }
 
 // TestFamiliesOfJobs: lock/FAMILIES.md has the results of integration/tickrace, in rows for the
-// races on one ZooKeeper server and in rows for the others.
+// races on one ZooKeeper server and in rows for the races on several.
 func TestFamiliesOfJobs(t *testing.T) {
 	var one, several []raced
 	for line := range strings.Lines(text(t, "tickrace/results.jsonl")) {

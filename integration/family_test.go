@@ -27,8 +27,8 @@ func (h *hall) enter(t testing.TB, weight int64) (leave func()) {
 	return func() { h.inside.Add(-weight) }
 }
 
-// busy runs turns on several clients, and ends their sessions repeatedly. It returns after a few
-// seconds, when enough returns true.
+// busy runs turns on several clients, and ends their sessions repeatedly. It returns when 5 seconds
+// have passed and enough returns true.
 func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.Client, r *rand.Rand) error) {
 	b.Helper()
 	const clients, workers, span = 4, 4, 5 * time.Second
@@ -60,8 +60,8 @@ func (b *bench) busy(enough func() bool, turn func(ctx context.Context, c *lock.
 	b.Logf("%d sessions were ended", expired.Load())
 }
 
-// TestReadersAndWritersWhileSessionsEnd: while sessions end, no client is in beside a writer. Some
-// writers continue as readers.
+// TestReadersAndWritersWhileSessionsEnd: while sessions end, a writer never holds the lock together
+// with another client. Some writers continue as readers.
 func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
 	b := on(t, zkserver.External())
 	const alone = 1000

@@ -17,8 +17,8 @@ import (
 // hammerEnv names the variable with the duration of TestHammer, such as 40s.
 const hammerEnv = "HOLDFAST_HAMMER"
 
-// TestHammer: clients that use a few locks as fast as they can, and so create and delete parents
-// all the time, hold one at a time. In the end no node is left.
+// TestHammer: clients lock and unlock a few locks as fast as they can, so parents are created and
+// deleted all the time. No two clients hold a lock at once, and in the end no node is left.
 func TestHammer(t *testing.T) {
 	lasts := 1500 * time.Millisecond
 	if s := os.Getenv(hammerEnv); s != "" {
@@ -83,8 +83,8 @@ func (b *bench) borrower(z *zk.Conn) *lock.Client {
 	return c
 }
 
-// nothingLeft waits until no node is below the root. If that takes too long, it fails the test and
-// prints the remaining nodes with their data.
+// nothingLeft waits until no node is below the root. If nodes remain after within, it fails the
+// test and prints them with their data.
 func (b *bench) nothingLeft(within time.Duration) {
 	b.Helper()
 	deadline := time.NewTimer(within)

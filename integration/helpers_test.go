@@ -123,7 +123,7 @@ func (b *bench) tapped(opts ...lock.Option) (*lock.Client, *zkserver.Tap) {
 	return b.client(append(opts, lock.WithDialer(tap.Dial))...), tap
 }
 
-// expire ends the session of a tapped client. It is no error if there is none.
+// expire ends the session of a tapped client. If the session is gone, expire does nothing.
 func (b *bench) expire(tap *zkserver.Tap) {
 	if err := tap.Expire(b.ctx, b.servers[0]); err != nil && !errors.Is(err, wire.ErrSessionGone) && b.ctx.Err() == nil {
 		b.Error(err)
@@ -236,7 +236,7 @@ func (b *bench) eventuallyIn(within time.Duration, what string, cond func() bool
 }
 
 // orphan creates a lock with the entry of a killed holder, and waits until the reaper may delete
-// it.
+// the entry.
 func (b *bench) orphan(name string, orphanAfter time.Duration) {
 	b.Helper()
 	dead := b.holder(name)
@@ -253,8 +253,8 @@ func (b *bench) abandon(name string) {
 	}
 }
 
-// overdue waits until the leases of all contenders have expired for grace and orphanAfter. A client
-// that asks for the leader's time after that finds the same.
+// overdue waits until grace and orphanAfter have passed since the leases of all contenders expired.
+// This holds for each client that learns the leader's time afterwards.
 func (b *bench) overdue(c *lock.Client, name string, orphanAfter time.Duration) {
 	b.Helper()
 	tool := admin.New(c)
@@ -284,7 +284,7 @@ type room struct {
 	tokens []lock.Token
 }
 
-// enter records that a holder with the token enters; leave, that it leaves.
+// enter records that a holder with the token enters. leave records that the holder leaves.
 func (r *room) enter(token lock.Token) (leave func()) {
 	if r.inside.Add(1) > 1 {
 		r.doubles.Add(1)
@@ -302,8 +302,8 @@ func (r *room) enter(token lock.Token) (leave func()) {
 	}
 }
 
-// check fails the test if two holders were in at once. It looks for overlapping entries, for lost
-// increments of the counter, and for tokens that do not rise.
+// check fails the test if two holders were in the room at once. It looks for overlapping entries,
+// for lost increments of the counter, and for tokens that do not rise.
 func (r *room) check(t testing.TB) {
 	t.Helper()
 	if n := r.doubles.Load(); n > 0 {
@@ -329,7 +329,7 @@ type process struct {
 	cmd *exec.Cmd
 }
 
-// start starts a process. The end of the test kills it.
+// start starts a process, which is killed at the end of the test.
 func (b *bench) start(cmd *exec.Cmd) *process {
 	b.Helper()
 	w, err := zkserver.StartWorker(cmd)
@@ -388,7 +388,7 @@ func (b *bench) holder(name string) *process {
 	return b.holderFor(name, ttl)
 }
 
-// holderFor is holder with the given TTL.
+// holderFor is like holder, but with the given TTL.
 func (b *bench) holderFor(name string, ttl time.Duration) *process {
 	b.Helper()
 	cmd := exec.Command(os.Args[0])

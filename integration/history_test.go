@@ -24,7 +24,7 @@ const incidentEnv = "HOLDFAST_INCIDENT"
 // asked is a moment for which the test asks holdfast history.
 type asked struct {
 	time, zxid string
-	owner      string // owner of the client that held the lock; "": none did
+	owner      string // owner of the client that held the lock; "": the process with pid held it, or no client if pid is 0
 	pid        int
 	what       string
 }
@@ -124,7 +124,7 @@ func (i *incident) named(owner string) *lock.Client {
 	return i.ensemble.client(lock.WithOwner(owner), livingTTL)
 }
 
-// enters waits until the client of queued holds the lock, and returns the hold.
+// enters waits for the hold from a channel of queued, and returns it.
 func (i *incident) enters(ch <-chan *lock.Hold) *lock.Hold {
 	i.ensemble.Helper()
 	select {
@@ -139,7 +139,8 @@ func (i *incident) enters(ch <-chan *lock.Hold) *lock.Hold {
 	return nil
 }
 
-// renewed waits until the entry has a later version, and returns the version that it has then.
+// renewed waits until the entry has a later version than the given one, and returns the later
+// version.
 func (i *incident) renewed(entry string, version int32) int32 {
 	i.ensemble.Helper()
 	now := version
@@ -232,7 +233,8 @@ func (i *incident) plant() {
 	i.prune("orders")
 }
 
-// check compares what holdfast history says of the logs with the moments and the events of plant.
+// check compares the output of holdfast history for the logs with the moments and the events of
+// plant.
 func (i *incident) check(logs []string) {
 	t := i.ensemble
 	t.Helper()
@@ -297,7 +299,8 @@ func (i *incident) history(args []string) historyDoc {
 	return decode[historyDoc](i.cli, args...)
 }
 
-// leave copies the logs to the folder in incidentEnv, without the space that servers preallocate.
+// leave writes the logs, without the space that servers preallocate, and the moments to the folder
+// in incidentEnv. It does nothing if the variable is empty or the test has failed.
 func (i *incident) leave() {
 	dir := os.Getenv(incidentEnv)
 	if dir == "" || i.ensemble.Failed() {

@@ -25,8 +25,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// Size of TestHoldOutlivesTickets: the life of its tickets, and the number of logins that come by
-// time.
+// Size of TestHoldOutlivesTickets: the life of its tickets, and the number of logins before a
+// ticket's end; other logins follow cuts.
 var (
 	ticketLife = flag.Duration("ticket", 6*time.Second, "life of the tickets in TestHoldOutlivesTickets, in whole seconds, at least 6s")
 	renewals   = flag.Int("renewals", 3, "logins in TestHoldOutlivesTickets that come by time; others follow cuts of the connection")
@@ -41,7 +41,7 @@ type kerberized struct {
 	service string // the server's keytab
 }
 
-// startKerberized starts a server, with additional lines of zoo.cfg.
+// startKerberized starts a KDC and a server. config has additional lines for zoo.cfg.
 func startKerberized(t testing.TB, opts kdc.Options, config ...string) *kerberized {
 	t.Helper()
 	k := &kerberized{KDC: kdc.ForTest(t, opts)}
@@ -190,8 +190,8 @@ func (k *kerberized) stillHeld(hold *lock.Hold, rival *lock.Mutex) {
 }
 
 // TestCacheRenewedElsewhere: after the ticket of a credential cache has ended, the client keeps its
-// connection. When that is cut, the client logs that kinit is needed. After kinit it connects, and
-// the hold has survived.
+// connection. When the connection is cut, the client logs that kinit is needed. After kinit it
+// connects, and the hold has survived.
 func TestCacheRenewedElsewhere(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})
@@ -244,7 +244,7 @@ func TestCacheRenewedElsewhere(t *testing.T) {
 	}
 }
 
-// writer is a function as an io.Writer.
+// writer makes an io.Writer of a function.
 type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }

@@ -22,12 +22,12 @@ import (
 const purgeSlack = longTTL/3 + 10*time.Second
 
 // livingTTL is the TTL of clients that must survive elections, which can take most of a minute on a
-// busy machine. The clocks in these tests differ by more than that.
+// busy machine. Where clocks differ, they differ by more than this TTL.
 var livingTTL = lock.WithTTL(80 * time.Second)
 
-// TestLeadersWithOtherClocks: when a member whose clock differs begins to lead, and when it loses
-// the lead, no live holder is hurt, neither by old clients nor by new reapers. The entries of dead
-// holders are purged in time.
+// TestLeadersWithOtherClocks: when a member whose clock differs becomes the leader, and when
+// another member follows it, no live holder loses its lock, neither through clients that ran before
+// nor through new reapers. The entries of dead holders are purged in time.
 func TestLeadersWithOtherClocks(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"+90s": 90 * time.Second, "-90s": -90 * time.Second, "+1h": time.Hour} {
@@ -56,8 +56,8 @@ func TestLeadersWithOtherClocks(t *testing.T) {
 }
 
 // TestElectionsFasterThanALease: leaders with different clocks follow each other for longer than
-// TTL and grace. No live holder is hurt, and the entry of a dead holder is purged within one TTL of
-// the last election.
+// TTL and grace. No live holder loses its lock, and the entry of a dead holder is purged within one
+// TTL of the last election.
 func TestElectionsFasterThanALease(t *testing.T) {
 	t.Parallel()
 	e := onEnsemble(t, 0, 90*time.Second, -90*time.Second)
@@ -85,7 +85,7 @@ func TestElectionsFasterThanALease(t *testing.T) {
 }
 
 // TestLeaderStepsWhileItLeads: when the leader's clock is stepped forward or back, no live holder
-// is hurt, and the entries of dead holders are purged in time.
+// loses its lock, and the entries of dead holders are purged in time.
 func TestLeaderStepsWhileItLeads(t *testing.T) {
 	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"+1h": time.Hour, "-1h": -time.Hour} {
@@ -111,9 +111,9 @@ func TestLeaderStepsWhileItLeads(t *testing.T) {
 }
 
 // TestServerRestartedWithAnotherClock: after the only server was restarted with another clock, no
-// hold is lost, and clients that had a sample of the clock log the step. A limit: the restart
-// begins no epoch. So a reaper without an older sample takes a live entry for expired that was not
-// renewed since the restart.
+// hold is lost, and clients that had a sample of the clock log the step. A known limit: the restart
+// begins no new epoch. If a live entry has not been renewed since the restart, a reaper without an
+// older sample takes the entry for expired.
 func TestServerRestartedWithAnotherClock(t *testing.T) {
 	t.Parallel()
 	s := onStepping(t)
@@ -164,7 +164,7 @@ type ensemble struct {
 }
 
 // onEnsemble returns servers whose clocks are ahead by the given times. Its tests kill servers, so
-// it prefers a version that then loses no data.
+// it prefers a version of ZooKeeper that loses no data when servers are killed.
 func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	t.Helper()
 	zkserver.NeedReal(t)
@@ -185,7 +185,7 @@ func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 }
 
 // elect kills leaders until one leads whose clock is ahead by the given time. It returns the time
-// after the first write under the last new leader, or the present time if that server led already.
+// after the first write under the last new leader, or the present time if no election was needed.
 func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 	e.Helper()
 	leader, err := e.members.Leader(e.ctx)
@@ -203,7 +203,7 @@ func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 }
 
 // depose kills the leader and starts it again. It returns the time after the first write under the
-// next leader, from which on a client can detect the new term.
+// next leader. From then on a client can detect the new term.
 func (e *ensemble) depose() (since time.Time) {
 	e.Helper()
 	// If a server is killed while another synchronizes with it, an old ZooKeeper may lose data. If

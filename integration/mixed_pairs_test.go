@@ -134,8 +134,8 @@ func (m *mixed) run(t *testing.T, kind string, options []string, cells []cell) {
 	all.Wait()
 }
 
-// anchored checks that a kept parent has one anchor if Holdfast used it, and none otherwise,
-// whichever library created it.
+// anchored checks that the parent has exactly one anchor if want is true, and none otherwise. A
+// kept parent has an anchor if Holdfast has used it, whichever library created it.
 func (m *mixed) anchored(path string, want bool) {
 	m.Helper()
 	children, _, err := m.raw.Children(path)
@@ -180,8 +180,8 @@ func (m *mixed) testReadersAndWriters(t *testing.T) {
 }
 
 // testDowngrade: after a writer's downgrade, Holdfast's readers get the lock, and writers still
-// wait. Curator's writer downgrades by an entry for reading and the deletion of the one for
-// writing; some versions place that entry behind waiting writers, which then get in.
+// wait. To downgrade, Curator's writer creates an entry for reading and deletes its entry for
+// writing. Some versions create the new entry behind waiting writers, which then get the lock.
 func (m *mixed) testDowngrade(t *testing.T) {
 	for _, library := range []string{holdfast, curator} {
 		t.Run("Curator's before a writer of "+library, func(t *testing.T) {
@@ -217,7 +217,7 @@ func (m *mixed) testDowngrade(t *testing.T) {
 		reading := m.queues(theirs, "rlock", path, 2)
 		m.ask(ours, "downgrade")
 		m.ask(reader, "rlock")
-		m.waits(reading) // Curator takes the entry of Holdfast for a writer's until it is deleted
+		m.waits(reading) // Curator takes the entry of Holdfast for a writer's until the entry is deleted
 		m.ask(ours, "unlock")
 		m.comes(reading)
 		m.ask(theirs, "unlock")
@@ -334,7 +334,7 @@ func (m *mixed) testParentDeleted(t *testing.T) {
 }
 
 // testTheirSessionLost: if the session of another library's holder ends, its entry is deleted, and
-// Holdfast's waiter gets the lock although the holder may not know its loss (CURATOR-604). The
+// Holdfast's waiter gets the lock although the holder may not know of its loss (CURATOR-604). The
 // holder's unlock does not harm the new hold.
 func (m *mixed) testTheirSessionLost(t *testing.T) {
 	for library, thinks := range map[string]string{zkLock: "unknown", curator: "yes", kazoo: "yes"} {

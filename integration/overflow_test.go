@@ -21,9 +21,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestNearTheEndOfTheCounter: near the end of a parent's counter of sequences, where it sticks or
-// wraps, clients take turns without two in at once, and the count starts again. The server runs
-// from an edited snapshot.
+// TestNearTheEndOfTheCounter: near the end of a parent's sequence counter, where the counter sticks
+// or wraps, no two clients hold the lock at once, and the count starts again. The server runs from
+// an edited snapshot.
 func TestNearTheEndOfTheCounter(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -80,8 +80,8 @@ func TestNearTheEndOfTheCounter(t *testing.T) {
 	}
 }
 
-// snapEvery is the number of transactions after which the server of serverWithCounter writes a
-// snapshot, at most.
+// snapEvery is the largest number of transactions between two snapshots of serverWithCounter's
+// server.
 const snapEvery = 1000
 
 // serverWithCounter starts a server on which the node, a mutex's parent, has the given counter.
@@ -161,8 +161,8 @@ func completeSnapshot(t *testing.T, dir, path string) (newest string) {
 	return newest
 }
 
-// doctor sets a node's counter in the newest snapshot of a stopped server, and deletes the logs and
-// the other snapshots.
+// doctor sets a node's counter in the newest snapshot of a stopped server, and corrects the
+// checksum. It deletes all other files of the server, so also the logs.
 func doctor(t *testing.T, dir, path string, counter int32) {
 	t.Helper()
 	newest := completeSnapshot(t, dir, path)

@@ -88,8 +88,8 @@ func TestThousandCyclesLeaveNothing(t *testing.T) {
 	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 })
 }
 
-// TestSessionExpiryIsNoLoss: the hold survives the end of its sessions, and no other client enters.
-// With zk.Lock, for comparison, a second client enters then.
+// TestSessionExpiryIsNoLoss: a hold survives the end of its client's sessions, and no other client
+// enters. With zk.Lock, for comparison, a second client enters when the holder's session ends.
 func TestSessionExpiryIsNoLoss(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -171,9 +171,9 @@ func withoutAnchors(children []string) []string {
 	})
 }
 
-// TestSessionsExpiredOnceASecond: while each session of all clients ends after a second, for a
-// minute, a hold is not lost; then clients that take turns are never two in at once, and each has a
-// turn.
+// TestSessionsExpiredOnceASecond: each session of all clients ends after a second. For half a
+// minute a hold is not lost. Then the other clients take turns: no two hold the lock at once, and
+// each has a turn.
 func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -251,8 +251,8 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Logf("%d sessions expired, %d turns", expired.Load(), r.entries.Load())
 }
 
-// storm ends each session of a client a second after it has begun, until stop. A second suffices
-// for a request.
+// storm ends each session of a client after a second, which suffices for a request, and counts the
+// sessions in expired. It returns when stop is closed.
 func (b *bench) storm(tap *zkserver.Tap, expired *atomic.Int32, stop <-chan struct{}) {
 	sleep := func(d time.Duration) bool {
 		select {
@@ -362,7 +362,7 @@ func (b *bench) first(name string) string {
 }
 
 // TestNobodyComesBack: if no client uses the lock of a killed holder again, the scheduled reaper
-// deletes it.
+// deletes the lock.
 func TestNobodyComesBack(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -439,8 +439,9 @@ func TestWaitersThatGiveUpLeaveNoNode(t *testing.T) {
 	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 }) // the parent of a busy lock is deleted after a while
 }
 
-// TestSomebodyElsesPathIsRefused: a lock on a foreign path fails with ErrForeign, or ErrKind, and
-// the path. The node keeps its data and its Stat.
+// TestSomebodyElsesPathIsRefused: a lock on a foreign path fails with ErrForeign, or with ErrKind
+// on the path of a lock of another kind. The error names the path. The node keeps its data and its
+// Stat.
 func TestSomebodyElsesPathIsRefused(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -480,8 +481,8 @@ func TestSomebodyElsesPathIsRefused(t *testing.T) {
 }
 
 // TestParentDeletedUnderContenders: while a client deletes every parent that it finds empty, with
-// its anchor, and a reaper runs, contenders on three locks are never two in at once, and all locks
-// are taken often.
+// its anchor, and a reaper runs, no two contenders hold one of three locks at once, and each lock
+// is taken at least 50 times.
 func TestParentDeletedUnderContenders(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -564,8 +565,8 @@ func (b *bench) deleteEmpty(path string) error {
 	return err
 }
 
-// TestForeignNodesStayUntouched: lockers and a reaper do not change foreign nodes, although they run
-// for the time of TTL and grace. Lock waits for foreign entries, and TryLock finds the lock held.
+// TestForeignNodesStayUntouched: neither clients that lock nor a reaper change foreign nodes, even
+// after TTL and grace. Lock waits for foreign entries, and TryLock finds the lock held.
 func TestForeignNodesStayUntouched(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

@@ -90,8 +90,8 @@ const (
 )
 
 // testReaperFrozen: when the server is frozen for 17 seconds, as by a long garbage collection, the
-// reaper logs the loss of its session and that it is back. It stops without an error although the
-// server is killed.
+// reaper logs that its session is lost, and later that it is back. It stops without an error
+// although the server is killed.
 func testReaperFrozen(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
@@ -131,8 +131,8 @@ func testReaperFrozen(t *testing.T, bin string) {
 	b.eventually("its lock is there, or is not", func() bool { return b.removeReaperLock() })
 }
 
-// removeReaperLock deletes the lock of a reaper that could not delete it. It returns false to be
-// called again.
+// removeReaperLock deletes the lock of a reaper that could not delete it. It returns false if the
+// caller must try again.
 func (b *bench) removeReaperLock() bool {
 	b.Helper()
 	path := b.root + "/" + reaper.DefaultLock
@@ -209,7 +209,7 @@ reaper: {schedule: "@every 24h"}
 `, programSession, often, long, grace, long, grace)
 }
 
-// mustSweep creates an orphaned lock and waits until a sweep has deleted it.
+// mustSweep creates a lock with an abandoned entry, and waits until a sweep has deleted the lock.
 func (b *bench) mustSweep(name string) {
 	b.Helper()
 	b.abandon(name)
@@ -217,7 +217,7 @@ func (b *bench) mustSweep(name string) {
 }
 
 // testReaperReload: the reaper loads a changed file, also on SIGHUP. It refuses a file with a
-// mistake, says why, and sweeps by the old policies. It says which changes take a restart.
+// mistake, says why, and sweeps by the old policies. It logs which changes take a restart.
 func testReaperReload(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -289,8 +289,8 @@ func testReaperConfigReplaced(t *testing.T, bin string) {
 	p.end()
 }
 
-// testReaperRoots: two roots are swept although a third cannot be. With --once the exit status says
-// that.
+// testReaperRoots: the reaper sweeps two roots although it cannot sweep a third. With --once its
+// exit status reports the failure.
 func testReaperRoots(t *testing.T, bin string) {
 	one, two := onShared(t), onShared(t)
 	third := one.root + "-denied"

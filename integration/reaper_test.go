@@ -81,8 +81,8 @@ func testReaperOnce(t *testing.T, bin string) {
 	}
 }
 
-// testReaperSkips: a second reaper with --once sweeps nothing while the first is active, and its
-// report and exit status say so.
+// testReaperSkips: a second reaper with --once does not sweep while the first is active. Its report
+// has the reason, and its exit status is 1.
 func testReaperSkips(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)
@@ -125,8 +125,8 @@ func testReaperDaemon(t *testing.T, bin string) {
 	}
 }
 
-// testReaperOutage: a reaper sweeps again after an outage. Another one, started during the outage,
-// becomes active when the first has stopped.
+// testReaperOutage: a reaper sweeps again after an outage. A second reaper, started during the
+// outage, becomes active when the first has stopped.
 func testReaperOutage(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})

@@ -16,8 +16,7 @@ import (
 )
 
 // TestReconfiguration: while all servers of an ensemble are replaced one by one, no hold is lost
-// and no waiter leaves its queue. At the end none of the servers that the clients were given is
-// left.
+// and no waiter leaves its queue. At the end none of the servers given to the clients is left.
 func TestReconfiguration(t *testing.T) {
 	t.Parallel()
 	r := onReconfigurable(t)
@@ -41,8 +40,8 @@ func TestReconfiguration(t *testing.T) {
 	c.disperse()
 }
 
-// pick returns a server of the list that leads, or one that does not. If the list has no such
-// server, pick returns its first.
+// pick returns a server of the list that leads if leads is true, and otherwise one that does not.
+// If there is none, pick returns the first server.
 func (r *reconfigurable) pick(list []*zkserver.Server, leads bool) *zkserver.Server {
 	r.Helper()
 	leader, err := r.members.Leader(r.ctx)
@@ -116,7 +115,8 @@ func (r *reconfigurable) replace(s *zkserver.Server, killed bool) {
 	r.reconnect()
 }
 
-// lowest returns a function that returns the least remaining lease of any hold since this call.
+// lowest watches the holds until the end of the test. The returned function returns the shortest
+// remaining lease that any hold has had.
 func (c *crowd) lowest() func() time.Duration {
 	var least atomic.Int64
 	least.Store(math.MaxInt64)

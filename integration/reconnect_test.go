@@ -56,8 +56,9 @@ func TestReconnectWithManyWatches(t *testing.T) {
 	b.unlock(mine)
 }
 
-// TestServerWithoutItsData: if a server loses its data and refuses old clients, Check says so. Then
-// the client locks again, and the hold whose entry is lost ends with ErrRemoved.
+// TestServerWithoutItsData: if a server loses its data and refuses old clients, Check returns an
+// error that names the cause. Then the client locks again, and the hold whose entry is lost ends
+// with ErrRemoved.
 func TestServerWithoutItsData(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{})

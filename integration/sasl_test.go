@@ -197,7 +197,8 @@ func TestSASLOverReconnects(t *testing.T) {
 }
 
 // TestSASLMistakes: each mistake has an error that says what to do, and no error or log line shows
-// a password. Dial fails at once, except with servers before 3.5, for which it is like an outage.
+// a password. Dial fails at once. With servers before 3.5 it tries until its context ends, as
+// during an outage.
 func TestSASLMistakes(t *testing.T) {
 	t.Parallel()
 	users := withSASL(t)
@@ -208,8 +209,8 @@ func TestSASLMistakes(t *testing.T) {
 	start := func(opts zkserver.Options) string { return zkserver.ForTest(t, opts).Addr() }
 	first := zkserver.ForTest(t, users)
 	version := must(first.Version(t.Context()))(t)
-	// A server before 3.5 cannot require SASL, and closes the connection of a client that it does
-	// not accept without an answer.
+	// A server before 3.5 cannot require SASL. If it does not accept a client, it closes the
+	// connection without an answer.
 	old := version.Number[0] == 3 && version.Number[1] < 5
 	plain, requires := first.Addr(), start(required)
 	ours := lock.WithSASLDigest("svc", saslUsers["svc"])

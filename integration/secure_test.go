@@ -29,7 +29,8 @@ type secure struct {
 	plain, secure string       // addresses
 }
 
-// startSecure starts the server, with the additional lines of zoo.cfg and arguments for java.
+// startSecure starts the server, with the additional lines of zoo.cfg and arguments for java, and
+// waits for the secure port.
 func startSecure(t testing.TB, more ...zkserver.Options) *secure {
 	t.Helper()
 	s := newSecure(t, more...)
@@ -130,7 +131,8 @@ func TestStrangerCanDoNothing(t *testing.T) {
 }
 
 // unharmed makes the client check the server and take orders/42, and calls harm, which attacks the
-// lock. Then the entry must be as before, and the client extends the hold and unlocks.
+// lock. Then the lock must have the same entry as before, and the client extends the hold and
+// unlocks.
 func (s *secure) unharmed(ours *lock.Client, harm func(hold *lock.Hold)) {
 	s.Helper()
 	if r, err := admin.CheckServer(s.ctx, ours); err != nil || r.Refused != nil || r.Unchecked != nil || len(r.Servers) != 1 || r.Servers[0].Release == "" || r.Servers[0].Err != nil {
@@ -164,7 +166,7 @@ func (s *secure) contender(ours *lock.Client) admin.Contender {
 }
 
 // denyRaw checks that the server refuses each of ZooKeeper's operations on the nodes of a lock,
-// alone and in a transaction. An ACL that it shows must hide the digest.
+// alone and in a transaction. If the server shows an ACL, it must hide the digest.
 func (s *secure) denyRaw(z steady, root, entry string) {
 	s.Helper()
 	parent := entry[:strings.LastIndexByte(entry, '/')]

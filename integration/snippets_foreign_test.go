@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// The code that the snippets in other languages assume, around them.
+// Programs that contain the snippets in other languages, and the declarations that the snippets
+// need.
 const (
 	javaScene = `
 import java.util.concurrent.*;
@@ -46,8 +47,8 @@ client.stop()
 `
 )
 
-// TestForeignSnippets: the documents' Java and Python run on a server, with Curator and kazoo. It
-// is skipped if the libraries are not available.
+// TestForeignSnippets: the Java and Python code in the documents runs against a server, with
+// Curator and kazoo. The test is skipped if the libraries are not available.
 func TestForeignSnippets(t *testing.T) {
 	t.Parallel()
 	for _, in := range []struct {

@@ -38,7 +38,7 @@ type console struct {
 type rule struct {
 	command string // regular expression
 	check   func(c *console, command string) error
-	why     string // reason why the command is not run as printed; "": it is
+	why     string // reason why the command is not run as printed; "": it is run
 }
 
 var rules = []rule{
@@ -59,7 +59,7 @@ var rules = []rule{
 	{`^(holdfast|reaper|HOLDFAST_\w+=\S+ holdfast) `, (*console).run, ""},
 }
 
-// shorter replaces arguments by others that take less time.
+// shorter replaces arguments, so that commands take less time.
 var shorter = strings.NewReplacer("--at-least 1m", "--at-least 1s", `--tick "30 4 * * *"`, `--tick "@every 1s"`)
 
 // scripts has the commands that stand for the reader's own programs.
@@ -122,8 +122,8 @@ func (c *console) write(name, text string, mode os.FileMode) {
 	}
 }
 
-// hold holds a lock until the end of the test. When it is asked to release the lock, or has lost
-// it, it takes the lock again.
+// hold holds a lock until the end of the test. When another client requests the lock's release, or
+// the hold is lost, hold takes the lock again.
 func (c *console) hold(name string) {
 	c.Helper()
 	locks, err := lock.Dial(c.ctx, []string{c.cluster}, lock.WithOwner("shop"))
@@ -163,7 +163,8 @@ func (c *console) command(command string) *exec.Cmd {
 // endsHold matches the commands after which the console's holder must take its lock again.
 var endsHold = regexp.MustCompile(`^holdfast (revoke|break) `)
 
-// run runs a command, which must succeed.
+// run runs a command, which must succeed. After a command that ends the hold, run waits until the
+// holder has taken the lock again.
 func (c *console) run(command string) error {
 	out, err := c.command(command).CombinedOutput()
 	if err != nil {
@@ -229,7 +230,7 @@ func (c *console) onIncident(command string) error {
 }
 
 // daemon runs a command until its first line of output, and then stops it. If the command ends by
-// itself, daemon is run.
+// itself, daemon does what run does.
 func (c *console) daemon(command string) error {
 	if once.MatchString(command) {
 		return c.run(command)

@@ -20,9 +20,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// All Go in the documents is compiled, and that of Markdown pages runs on a server. Commands are
-// run or checked by the rules in snippets_sh_test.go. A snippet of a language without a test fails
-// the tests.
+// The tests compile all Go code in the documents. They also run the Go code of Markdown pages,
+// against a ZooKeeper server. Commands are run or checked by the rules in snippets_sh_test.go. A
+// snippet of a language without a test fails the tests.
 
 // snippet is a piece of code in a document.
 type snippet struct {
@@ -65,7 +65,7 @@ func documents(t *testing.T, ext string) (paths []string) {
 	return paths
 }
 
-// fenced returns the snippets of the Markdown pages in a language. There must be one.
+// fenced returns the snippets of the Markdown pages in a language. There must be at least one.
 func fenced(t *testing.T, language string) (found []snippet) {
 	t.Helper()
 	for _, path := range documents(t, ".md") {
@@ -208,7 +208,8 @@ type goFile struct {
 // onlyImport matches a snippet that is only an import.
 var onlyImport = regexp.MustCompile(`^package main\nimport ("\S+")\n$`)
 
-// compilable wraps a snippet into a function, with the imports that it needs.
+// compilable makes a Go file of a snippet. It wraps statements into a function, and adds the
+// imports.
 func compilable(s snippet, function string) (goFile, error) {
 	code := strings.ReplaceAll(s.text, `[]string{"zk1:2181", "zk2:2181", "zk3:2181"}`, "servers")
 	result, end := goFile{snippet: s, runs: true}, ""
@@ -269,8 +270,8 @@ func declared(f *ast.FuncDecl) (names []string) {
 	return names
 }
 
-// TestGoSnippets: all Go in the documents compiles, and that of the Markdown pages runs without an
-// error.
+// TestGoSnippets: all Go code in the documents compiles, and the Go code of the Markdown pages runs
+// without an error.
 func TestGoSnippets(t *testing.T) {
 	t.Parallel()
 	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // whole programs are run by TestProgramOfREADME and TestProgramOfJobs
@@ -305,7 +306,7 @@ func TestGoSnippets(t *testing.T) {
 }
 
 // buildSnippets builds a program of the snippets, as a temporary package of the module, and returns
-// the program's path. In modules other than the main one it only compiles.
+// the program's path. In modules other than the main one it only compiles, and returns os.DevNull.
 func buildSnippets(t *testing.T, module string, files []goFile) string {
 	t.Helper()
 	dir, root := t.TempDir(), "../"+module

@@ -18,8 +18,8 @@ type steady struct {
 	ctx context.Context // limit of all retries
 }
 
-// again repeats a request until it succeeds, or fails for another reason than a lost connection, or
-// with an error of unless.
+// again repeats a request until the request succeeds, fails for another reason than a lost
+// connection, or fails with an error of unless. It also returns when s.ctx ends.
 func (s steady) again(request func() error, unless ...error) {
 	for s.ctx.Err() == nil {
 		err := request() // waits while there is no server
@@ -101,8 +101,8 @@ func (s steady) Create(path string, data []byte, flags int32, acl []zk.ACL) (mad
 }
 
 // dialAnswered is a [zk.Dialer]. It closes a connection if the server sends nothing within ten
-// seconds. A busy or starting server may never serve a connection that it has accepted, and
-// go-zookeeper waits for it for ten session timeouts.
+// seconds. A busy or starting server may accept a connection and never serve it. go-zookeeper would
+// wait for ten session timeouts.
 func dialAnswered(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := net.DialTimeout(network, address, timeout)
 	if err != nil {

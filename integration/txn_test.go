@@ -11,7 +11,7 @@ import (
 )
 
 // marks returns an operation that creates one more node below path each time it is applied. take
-// returns how many there are, and deletes them and path.
+// returns the number of those nodes, and deletes them and path.
 func (b *bench) marks(path string) (add func() lock.Op, take func() int) {
 	b.create(path, "", 0)
 	add = func() lock.Op {
@@ -31,7 +31,7 @@ func (b *bench) marks(path string) (add func() lock.Op, take func() int) {
 }
 
 // transaction is an operation of TestEveryCutPoint: Txn is applied once or not at all, and its
-// error says which, or ErrInDoubt if the hold was lost.
+// error tells which. If the hold was lost, the error may be ErrInDoubt instead.
 func transaction(c *cut) {
 	add, take := c.marks(c.root + ".marks")
 	h := c.lock(c.victim, c.name)

@@ -26,7 +26,7 @@ type waiters struct {
 	lists  int  // number of times that a waiter lists all contenders
 }
 
-// had is a hold, or several together.
+// had is one hold, or the holds of several locks that were taken together.
 type had interface {
 	Token() lock.Token
 	Unlock() error
@@ -35,8 +35,8 @@ type had interface {
 // severally has the holds of several locks that were taken together.
 type severally struct{ *lock.Holds }
 
-// Token returns the token of the first lock. The entries have the same order at all locks, because
-// otherwise two clients could not acquire them one after the other.
+// Token returns the token of the first lock. The clients' entries have the same order at all locks.
+// Otherwise two clients would wait for each other.
 func (s severally) Token() lock.Token { return slices.Collect(s.All())[0].Token() }
 
 // bytesOfName is the approximate size of a child in the reply to a list.
@@ -44,8 +44,8 @@ const bytesOfName = 50
 
 const everybody = 1 << 30 // room of a lock with any number of readers
 
-// told is a hold long enough to record its grant, even on a busy machine. The waiter behind a
-// shorter hold lists all contenders.
+// told is the length of a hold that suffices to record its grant, even on a busy machine. The
+// waiter behind a shorter hold lists all contenders.
 const told = 15 * time.Millisecond
 
 var kindsOfWaiters = map[string]waiters{
@@ -87,8 +87,8 @@ var kindsOfWaiters = map[string]waiters{
 // lists by readers, writers and waiters for permits. HOLDFAST_WAITERS is the number, 200 by
 // default; the library is meant for 10,000.
 //
-// With barging, one waiter of each client watches the last entry in the way, and tries when it is
-// deleted. So the cost of each handoff grows with the clients, and not with the waiters.
+// With barging, one waiter of each client watches the last entry in the way, and tries when that
+// entry is deleted. So the cost of each handoff grows with the clients, and not with the waiters.
 func TestManyWaiters(t *testing.T) {
 	n := 200
 	if text := os.Getenv("HOLDFAST_WAITERS"); text != "" {
@@ -107,8 +107,8 @@ func TestManyWaiters(t *testing.T) {
 	}
 }
 
-// queueUp queues n waiters behind a holder, which then unlocks, and checks their order. It returns
-// the number of bytes on the wire for each waiter.
+// queueUp queues n waiters behind a holder. Then the holder unlocks, and queueUp checks the order
+// in which the waiters enter. It returns the number of bytes on the wire for each waiter.
 func (kind waiters) queueUp(t *testing.T, n int) (bytes int64) {
 	b := onShared(t)
 	const sessions = 10
@@ -203,9 +203,10 @@ func (l *line) step(token lock.Token, weight int) {
 	l.steps = append(l.steps, lineStep{token, weight})
 }
 
-// check fails the test if more holders were in than there is room for, or if one entered before a
-// holder with a lower token. For each holder it adds all holders of lower tokens that have not
-// left: they may enter too, although they may not have noticed.
+// check fails the test if the holders together exceeded the room at any time, or if one entered
+// before a contender with a lower token. When a holder enters, check adds the weights of all with
+// lower tokens that have not left. They hold the lock too, even if the test has not recorded their
+// entry yet.
 func (l *line) check(t *testing.T, n, room int) {
 	if len(l.steps) != 2*n {
 		t.Fatalf("%d of %d were in and out", len(l.steps)/2, n)

@@ -33,18 +33,18 @@ type Auditor struct {
 	seen   int // number of reported violations of the last audit
 }
 
-// New audits all later transactions. It calls found for each violation, while the ensemble is
-// locked.
+// New returns an Auditor of all later transactions of e. It calls found for each violation, while
+// the ensemble is locked.
 func New(e *locktest.Ensemble, grace time.Duration, found func(audit.Violation)) *Auditor {
 	a := &Auditor{grace: grace, found: found, begun: time.Now()}
 	e.Observe(a.observe)
 	return a
 }
 
-// Test runs the body of a test in virtual time. If [Only] is set, it audits the log, and logs each
-// violation as "audit: ...". A violation is no failure, because some tests write by hand what no
-// client may write. After the body, another client writes for two minutes of virtual time, so that
-// the log shows which sessions the test's clients still have.
+// Test calls body, the body of a test in virtual time. If [Only] is set, it audits the log, and
+// logs each violation as "audit: ...". A violation is no failure, because some tests write by hand
+// what no client may write. After the body, another client writes for two minutes of virtual time,
+// so that the log shows which sessions the test's clients still have.
 func Test(t testing.TB, e *locktest.Ensemble, body func()) {
 	if Only {
 		New(e, 0, func(v audit.Violation) { t.Logf("audit: %v", v) })
@@ -53,8 +53,8 @@ func Test(t testing.TB, e *locktest.Ensemble, body func()) {
 	body()
 }
 
-// goOn writes for two minutes of virtual time. It ends earlier if there are 100,000 transactions,
-// because the test has left clients at work, or if no server answers.
+// goOn writes for two minutes of virtual time. It ends earlier if clients that the test has left at
+// work write 100,000 transactions, or if no server answers.
 func goOn(t testing.TB, e *locktest.Ensemble) {
 	z, _, err := zk.Connect(e.Servers(), 10*time.Second, zk.WithDialer(e.Dialer("auditor")), zk.WithLogInfo(false))
 	if err != nil {

@@ -20,8 +20,8 @@ func read(t *testing.T, path ...string) string {
 	return string(data)
 }
 
-// TestDockerfile: the Dockerfile's build command makes a binary that needs no linker and no
-// library, and has time zones. The image begins empty, and does not run as root.
+// TestDockerfile: the Dockerfile's build command makes a static binary that has time zones. The
+// image begins empty, and does not run as root.
 func TestDockerfile(t *testing.T) {
 	file := read(t, folder, "Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM `).Split(file, -1)

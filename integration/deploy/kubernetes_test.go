@@ -186,8 +186,8 @@ func checkPod(t *testing.T, pod corev1.PodTemplateSpec) {
 }
 
 // checkConfig parses the configuration with the reaper's parser, as it is and with its commented
-// examples. The pod must mount the configuration and the files that it names, and may reach the
-// servers.
+// examples. The pod must mount the configuration and the files that the configuration names. The
+// egress rules must allow the servers' ports.
 func checkConfig(t *testing.T, m *corev1.ConfigMap, pod corev1.PodTemplateSpec, listen string, out []networkingv1.NetworkPolicyEgressRule) {
 	t.Helper()
 	open := map[string]bool{}

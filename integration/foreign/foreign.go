@@ -80,8 +80,8 @@ func KazooTests(ctx context.Context) (Program, error) {
 		"python3-pytest", "python3-pyjks", "python3-mock", "python3-objgraph", "python3-openssl")
 }
 
-// python returns the Python in the PATH if it has the imports, or else /usr/bin/python3, for which
-// it installs the packages if they are missing.
+// python returns a Python that has the imports: the one in the PATH, or else /usr/bin/python3. If
+// neither has them, python installs the packages.
 func python(ctx context.Context, imports string, packages ...string) (Program, error) {
 	var python, version string
 	err := zkserver.Install(ctx, func() ([]string, error) {

@@ -30,7 +30,7 @@ func (b vaultBackend) LockWith(key, value string) (physical.Lock, error) {
 	return &vaultLock{election: election, value: value}, election.Validate()
 }
 
-// vaultLock is a candidate. Vault does not use one concurrently.
+// vaultLock is a candidate. Vault does not call the methods of one vaultLock concurrently.
 type vaultLock struct {
 	election *lock.Election
 	value    string
@@ -68,7 +68,7 @@ func (l *vaultLock) Unlock() error {
 	return l.leads.Resign()
 }
 
-// Value reports whether any server leads, and returns its value.
+// Value reports whether any server leads, and returns the leader's value.
 func (l *vaultLock) Value() (bool, string, error) {
 	leader, err := l.election.Leader(context.Background())
 	if errors.Is(err, lock.ErrNoLeader) {

@@ -7,7 +7,7 @@ import (
 )
 
 // CheckGuide checks that a page shows all functions of a Go file from the text begin to the file's
-// end.
+// end, each in a Go block of its own.
 func CheckGuide(t *testing.T, page, file, begin string) {
 	t.Helper()
 	guide, err := os.ReadFile(page)

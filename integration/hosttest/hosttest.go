@@ -16,14 +16,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Servers are the servers of a test. Its locks are below Root, which no other test uses.
+// Servers are the servers of a test. The test's locks are below Root, which no other test uses.
 type Servers struct {
 	Addresses []string
 	Root      string
 }
 
-// Start returns the servers that HOLDFAST_ZOOKEEPER names. If it names none, Start starts one in
-// memory, on loopback, which other processes reach too. At the end of the test Start deletes the
+// Start returns the servers that HOLDFAST_ZOOKEEPER names. If it names none, Start starts a server
+// in memory, on loopback, which other processes reach too. At the end of the test Start deletes the
 // root. The test fails if entries are left.
 func Start(t testing.TB) Servers {
 	t.Helper()

@@ -25,8 +25,8 @@ const (
 // grace is the grace of the pods' locks.
 const grace = 500 * time.Millisecond
 
-// Main is for the TestMain of a package whose tests start pods. It runs the tests, or in a process
-// of [Servers.StartPods] runs pod with a client. It returns the exit status.
+// Main is for the TestMain of a package whose tests start pods. It runs the tests. In a process of
+// [Servers.StartPods] it instead runs pod with a client. It returns the exit status.
 func Main(m *testing.M, pod func(ctx context.Context, locks *lock.Client) error) int {
 	root := os.Getenv(envRoot)
 	if root == "" {
@@ -122,7 +122,7 @@ func (pods Pods) Wait() (succeeded, failed []string) {
 	return succeeded, failed
 }
 
-// Holder returns the process id of the lock's holder. It fails the test if there is none.
+// Holder returns the process id of the lock's holder. It fails the test if the lock is free.
 func (s Servers) Holder(t testing.TB, name string) (pid int) {
 	t.Helper()
 	hold, err := s.Dial(t).Mutex(name).TryLock(t.Context())

@@ -48,7 +48,7 @@ type etcdConfig struct {
 
 func at(addr string) []url.URL { return []url.URL{{Scheme: "http", Host: addr}} }
 
-// serveEtcd runs a member until its end.
+// serveEtcd runs a member until it ends.
 func serveEtcd(config string) error {
 	var own etcdConfig
 	if err := json.Unmarshal([]byte(config), &own); err != nil {
@@ -59,7 +59,7 @@ func serveEtcd(config string) error {
 	c.ListenClientUrls, c.AdvertiseClientUrls = at(own.Client), at(own.Client)
 	c.ListenPeerUrls, c.AdvertisePeerUrls = at(own.Peer), at(own.Advertised)
 	c.InitialCluster = own.Cluster
-	c.UnsafeNoFsync = true // like the ZooKeeper servers here: without fsync, a killed process loses nothing
+	c.UnsafeNoFsync = true // the ZooKeeper servers here do not sync either; a killed process loses nothing by it
 	c.GRPCKeepAliveMinTime = askPatience / 2
 	server, err := embed.StartEtcd(c)
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *etcdCluster) resume(i int) error { return c.members[i].proc.Signal(sysc
 func (c *etcdCluster) part(i int) error   { c.network.part(i); return nil }
 func (c *etcdCluster) heal()              { c.network.heal() }
 
-// stop kills the members. Their data is deleted anyway.
+// stop kills the members, because their data is not needed any more.
 func (c *etcdCluster) stop() (err error) {
 	for _, m := range c.members {
 		if m.proc != nil {
@@ -200,8 +200,8 @@ func (c *etcdCluster) stop() (err error) {
 }
 
 // peerNetwork connects the members of a cluster. All members must use the same address for a
-// member, so a hub listens there. The hub learns from the header of the first request which member
-// calls. It passes the connection on by the relay of the caller and the member.
+// member, so each member has a hub at this address. From the header of the first request the hub
+// learns which member calls. Then it forwards the connection through the relay of their link.
 type peerNetwork struct {
 	hubs    []net.Listener
 	serving sync.WaitGroup
@@ -289,7 +289,7 @@ func (n *peerNetwork) relay(l link) (_ *zkserver.Relay, err error) {
 }
 
 // stalls reports whether a link must be stalled now. A caller with an unknown id may be the parted
-// member, so its link is stalled. The caller holds mu.
+// member, so its link is stalled. n.mu must be held.
 func (n *peerNetwork) stalls(l link) bool {
 	from, known := n.index[l.from]
 	return n.parted >= 0 && (!known || from == n.parted || l.to == n.parted)

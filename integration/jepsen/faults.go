@@ -21,7 +21,7 @@ type fault struct {
 	quiet time.Duration // time without a fault before it
 	lasts time.Duration
 	pick  []int         // indexes of two clients; the first one also chooses the follower
-	step  time.Duration // change of the leader's clock, if that is stepped
+	step  time.Duration // change of the leader's clock; 0 for other kinds
 }
 
 func (f fault) String() string {
@@ -62,7 +62,7 @@ var spans = []struct {
 	{clockStepped, 2 * time.Second, 8 * time.Second},
 }
 
-// repairPatience is the time in which repairs are not worth a line of output.
+// repairPatience is the longest duration of a repair that gets no line of output.
 const repairPatience = 5 * time.Second
 
 // mostStep is the largest step of a clock. It must be less than Holdfast's grace.

@@ -15,8 +15,9 @@ type row struct {
 	Attempts int // to take the lock
 	Holds    int
 	Acts     int
-	// Overlaps counts the holds that the library still claimed although it had given the lock to
-	// another client; with several permits, although it had given all of them to others.
+	// Overlaps counts the holds that the library still claimed after it had given the lock to
+	// another client. With several permits it counts the holds still claimed after all permits had
+	// been given to other clients.
 	Overlaps int
 	// Outside counts the acts of clients after a later client had got the lock, which a lease alone
 	// cannot prevent. With several permits it counts the acts while later clients had all of them.
@@ -43,10 +44,10 @@ type hold struct {
 	grant *record
 	acts  []*record
 	begin instant // the hold was certainly valid from here on, by the library's claims
-	end   instant // until here, by the claims and the unlock; not after begin: no claim has a duration
+	end   instant // until here, by the claims and the unlock; if this is not after begin, no claim has a duration
 }
 
-// holdsOf collects the holds of a workload's records, by the times at which they began.
+// holdsOf returns the holds of a workload's records, sorted by begin.
 func holdsOf(records []record) []*hold {
 	byName := map[string]*hold{}
 	var all []*hold
@@ -133,7 +134,7 @@ func longest(moments []instant, start, stop instant) time.Duration {
 	return time.Duration(most)
 }
 
-// note keeps the text of a violation, of the first five.
+// note keeps the texts of the first five violations.
 func (v *row) note(format string, args ...any) {
 	if len(v.examples) < 5 {
 		v.examples = append(v.examples, v.System+", "+v.Workload+": "+fmt.Sprintf(format, args...))
@@ -186,7 +187,8 @@ func (v *row) exclusion(all []*hold, room int) {
 	}
 }
 
-// store counts the elements that the store accepted, and those of them that it does not have.
+// store counts the elements that the store accepted, and the accepted elements that it does not
+// have at the end.
 func (v *row) store(s *store) {
 	has := map[int64]bool{}
 	for _, e := range s.set {

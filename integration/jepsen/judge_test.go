@@ -97,8 +97,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestStores: without a fence an update is lost, with one it is refused. judge counts a lost update
-// and a write that a broken fence accepted.
+// TestStores: a late write makes a store without a fence lose an update, and a fenced store refuses
+// the late write. judge counts the lost update, and a write that a broken fence accepted.
 func TestStores(t *testing.T) {
 	for _, workload := range []string{lockSetWorkload, fencedWorkload} {
 		s := newStores().byWorkload[workload]
@@ -130,7 +130,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// TestUnexpected: judge reports Holdfast's errors that faults do not explain, and none of etcd.
+// TestUnexpected: judge reports Holdfast's errors that faults do not explain, and no error of etcd.
 // broken lists missing holds, stuck clients, violations in the log, and an audit that judged
 // nothing.
 func TestUnexpected(t *testing.T) {

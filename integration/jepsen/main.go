@@ -44,8 +44,8 @@ func main() {
 	os.Exit(command(ctx))
 }
 
-// child runs a client or a server of etcd until it ends, if this process is one. Otherwise it
-// returns false at once.
+// If this process is a client or a server of etcd, child runs it until it ends, and returns true.
+// Otherwise child returns false at once.
 func child() bool {
 	run, config := work, os.Getenv(workerEnv)
 	if config == "" {

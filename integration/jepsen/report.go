@@ -111,7 +111,7 @@ func table(results []result) string {
 	return b.String()
 }
 
-// row writes a row of the table.
+// row writes the table's row of a workload and a system.
 func (r result) row(b *strings.Builder, workload, system string) {
 	i := slices.IndexFunc(r.Rows, func(v row) bool { return v.Workload == workload && v.System == system })
 	if i < 0 {

@@ -43,8 +43,8 @@ type system struct {
 	died []string // clients that ended by themselves
 }
 
-// client is the controller's side of one client. Its life is one process; a new one starts after
-// each kill.
+// client is the controller's side of one client. It has one process at a time, and starts a new one
+// after each kill.
 type client struct {
 	system *system
 	config workerConfig
@@ -108,7 +108,7 @@ func run(ctx context.Context, seed uint64, duration time.Duration, out io.Writer
 	}
 	found, err := all[0].cluster.(*zkCluster).audit(ctx)
 	if err != nil {
-		fmt.Fprint(out, "\n", table([]result{*r})) // show the results of a long run even so
+		fmt.Fprint(out, "\n", table([]result{*r})) // show the results of a long run although the audit failed
 		return nil, err
 	}
 	r.Audit = auditResult{Txns: found.Txns, Judged: found.Total()}
@@ -130,7 +130,8 @@ func run(ctx context.Context, seed uint64, duration time.Duration, out io.Writer
 	return r, nil
 }
 
-// keep copies the history and the servers' transaction logs to a folder that stays.
+// keep copies the history and the servers' transaction logs to a folder below artifacts, and
+// returns the folder.
 func (s *system) keep() (string, error) {
 	dir := filepath.Join(artifacts, fmt.Sprintf("jepsen-%d", s.seed))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -256,7 +257,7 @@ func (c *client) kill() error {
 	return nil
 }
 
-// part parts the client from the servers: its messages are held back.
+// part holds back all messages between the client and the servers.
 func (c *client) part() error {
 	for _, r := range c.relays {
 		r.Stall()

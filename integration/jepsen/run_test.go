@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 // shortSeed is a seed whose first fault fits into the duration of TestRun.
 const shortSeed = 29
 
-// TestPage: the page shows the results of results.jsonl, and they have no broken promise.
+// TestPage: the page shows the results of results.jsonl, and the results show no broken promise.
 func TestPage(t *testing.T) { checkPage(t, ".", 1) }
 
 func checkPage(t *testing.T, dir string, n int) {

@@ -27,7 +27,8 @@ type write struct {
 // errStale is the answer of a fenced store to a token that is too low.
 var errStale = errors.New("stale token")
 
-// admit remembers a token. A fenced store refuses a lower one.
+// admit remembers the highest token. If the store is fenced, admit refuses lower tokens with
+// errStale.
 func (s *store) admit(token string) error {
 	if s.fenced && token < s.highest {
 		return errStale

@@ -60,7 +60,8 @@ type locker interface {
 
 // held is a lock that is held.
 type held interface {
-	// ask returns the library's claim that the lock is held, or why it is not.
+	// ask returns the library's claim that the lock is held, or the reason why it is not as an
+	// error.
 	ask() (*claim, error)
 	token() string
 	// again enters the lock once more, and returns the second hold.
@@ -73,7 +74,8 @@ var (
 	errNotHeld    = errors.New("not held")
 )
 
-// moment returns the claim of a library that does not know for how long a lock stays held.
+// moment returns the claim of a library that does not know for how long a lock stays held. If ask
+// returns false, the error is errNotHeld.
 func moment(ask func() bool) (*claim, error) {
 	from := monotonic.Now()
 	if !ask() {
@@ -94,7 +96,7 @@ func open(system string, servers []string, name string) (func(workload string) l
 	}
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints: servers, Logger: zap.NewNop(), DialTimeout: time.Second,
-		// Without these a client stays with a server that is silent.
+		// Without these options a client stays with a silent server.
 		DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second,
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: time.Second,

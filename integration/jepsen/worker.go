@@ -30,8 +30,8 @@ type workerConfig struct {
 
 func (c workerConfig) name() string { return fmt.Sprintf("c%d.%d", c.Index, c.Life) }
 
-// worker is a process of a system that runs all its workloads at the same time. It writes records to
-// its standard output, and ends when its standard input ends.
+// worker is the process of a client. It runs all workloads that the system offers at the same time.
+// It writes records to its standard output, and ends when its standard input ends.
 type worker struct {
 	workerConfig
 	store *rpc.Client

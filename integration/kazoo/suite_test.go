@@ -32,7 +32,7 @@ import (
 
 // missing is a feature of ZooKeeper that the ensemble in memory does not model.
 type missing struct {
-	cases *regexp.Regexp // cases of kazoo that need it
+	cases *regexp.Regexp // cases of kazoo that need the feature
 	needs string
 }
 
@@ -44,8 +44,8 @@ var notModelled = []missing{
 }
 
 // neverEnds is a pytest expression of cases that are not run. They need dynamic reconfiguration.
-// The ensemble answers that it is disabled (-123), which kazoo 2.8 does not know, so that it waits
-// forever.
+// The ensemble answers with the error "reconfiguration is disabled" (-123). kazoo 2.8 does not know
+// this error, and waits forever.
 const neverEnds = "TestReconfig"
 
 // moduleTimeout is the limit for one file of tests.
@@ -57,7 +57,7 @@ const members, step = 3, 10
 // socket names the environment variable with the path of the ensemble's socket.
 const socket = "HOLDFAST_KAZOO_SOCKET"
 
-// TestMain also runs as "java", by which kazoo's tests start and stop servers.
+// TestMain also stands in for the program "java", with which kazoo's tests start and stop servers.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "java" {
 		if err := standIn(os.Args[len(os.Args)-1]); err != nil {
@@ -160,7 +160,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// freePorts returns the first one of a row of free ports for the members, step apart.
+// freePorts returns the first of the members' free ports, which are step apart.
 func freePorts(t *testing.T) int {
 	for range 100 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -185,7 +185,8 @@ func freePorts(t *testing.T) int {
 	return 0
 }
 
-// listen runs each member while its stand-in is connected to the socket.
+// listen stops all members. From then on it runs each member while its stand-in is connected to the
+// socket.
 func listen(t *testing.T, ens *locktest.Ensemble, path string, first int) {
 	sock, err := net.Listen("unix", path)
 	if err != nil {

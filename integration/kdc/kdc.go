@@ -76,7 +76,7 @@ func find() (p programs, missing []string) {
 }
 
 // ForTest starts a KDC, and stops it at the end of the test. It installs MIT Kerberos as
-// [zkserver.Find] installs ZooKeeper. If it cannot, the test is skipped.
+// [zkserver.Find] installs ZooKeeper. If MIT Kerberos cannot be installed, the test is skipped.
 func ForTest(t testing.TB, opts Options) *KDC {
 	t.Helper()
 	k := &KDC{Realm: cmp.Or(opts.Realm, Realm), dir: t.TempDir()}
@@ -199,7 +199,7 @@ func (k *KDC) Start(ctx context.Context) (err error) {
 // Stop stops the KDC, if it runs. [KDC.Start] starts it again.
 func (k *KDC) Stop() {
 	if k.proc != nil {
-		_ = k.proc.Stop(syscall.SIGTERM, time.Minute) // an error says only that it had ended, or had to be killed
+		_ = k.proc.Stop(syscall.SIGTERM, time.Minute) // an error means only that the KDC had ended, or had to be killed
 		k.proc = nil
 	}
 }

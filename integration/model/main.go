@@ -5,8 +5,8 @@
 //	model          checks all, and prints a table
 //	model NAME     checks one; if spin refutes it, prints the steps that show it
 //
-// Spin is installed if it is missing and that is allowed; see package zkserver. The exit status is
-// 0 if all results are as expected.
+// If spin is missing, it is installed where this is allowed; see package zkserver. The exit status
+// is 0 if all results are as expected.
 package main
 
 import (
@@ -100,8 +100,8 @@ func run(ctx context.Context, args []string) error {
 	return report(all, results, single, time.Since(begun))
 }
 
-// report prints the results. It returns an error if a result is not as expected, or if no check
-// reaches a step.
+// report prints the results. It returns an error if a result is not as expected. Unless single is
+// true, it also returns an error if a step is reached by none of the whole checks.
 func report(checks []check, results []result, single bool, took time.Duration) error {
 	failed := false
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

@@ -20,17 +20,18 @@ func Now() Instant {
 	return Instant(t.Nano())
 }
 
-// Claim is a library's answer that a lock is held, given at some time from From to To. If the library
-// knows for how long it stays held unless it is unlocked, Until is the end of that time; otherwise
-// Until is From.
+// Claim is a library's answer that a lock is held, given at some time from From to To. If the
+// library knows for how long the lock stays held without an unlock, Until is the end of that time.
+// Otherwise Until is From.
 type Claim struct {
 	From  Instant `json:"from"`
 	To    Instant `json:"to"`
 	Until Instant `json:"until"`
 }
 
-// Ask asks a hold for how long it is valid, and returns nil if it is not. Until is counted from From,
-// so it is never too late. If the process was stopped meanwhile, Until may have passed.
+// Ask asks a hold for how long it is valid. It returns nil if the hold is not valid. Until is
+// counted from From, so it is never too late. If the process was stopped meanwhile, Until may have
+// passed.
 func Ask(h *lock.Hold) *Claim {
 	from := Now()
 	left := h.Remaining()

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/repeatable"
 )
 
-// simulation is the test of random histories; the variables SEED and SEEDS select them. ticks is
-// the test of random histories of jobs. One of these has about ticksOfSeed ticks.
+// simulation is the test of random histories; the variables SEED and SEEDS select the histories.
+// ticks is the test of random histories of jobs. A history of jobs has about ticksOfSeed ticks.
 const (
 	simulation  = "TestSimulation"
 	ticks       = "TestTicks"
@@ -65,7 +65,8 @@ func (r result) String() string {
 }
 
 // baseline builds the test binaries that mutants share, and checks that the unchanged code passes
-// all tests that mutants must fail. These binaries have it if they select no mutant.
+// all tests that mutants must fail. The shared binaries run the unchanged code if no mutant is
+// selected.
 func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 	whole := mutant{}
 	for i, m := range mutants {
@@ -98,8 +99,8 @@ func (b *bench) try(ctx context.Context, m mutant) result {
 	return r
 }
 
-// share builds the packages' test binaries with all mutants but those that are alone. It marks the
-// mutants alone that do not compile.
+// share builds the packages' test binaries with all mutants but those that are alone. It sets alone
+// for mutants that do not compile.
 func (b *bench) share(ctx context.Context, mutants []mutant, pkgs []string) error {
 	replace, err := b.merge(mutants)
 	for err == nil && len(pkgs) > 0 {
@@ -132,7 +133,7 @@ func (b *bench) share(ctx context.Context, mutants []mutant, pkgs []string) erro
 	return err
 }
 
-// overlay writes the file that tells the go command which files to replace.
+// overlay writes the file that tells the go command which files to replace, and returns its path.
 func (b *bench) overlay(folder string, replace map[string]string) (string, error) {
 	if b.audit {
 		intact, err := b.intactAudit(folder)
@@ -146,7 +147,7 @@ func (b *bench) overlay(folder string, replace map[string]string) (string, error
 }
 
 // intactAudit returns replacements with which package audit uses an unbroken copy of package znode.
-// A judge that is broken like the clients would see what they see.
+// With a broken copy, audit would make the same mistakes as the clients, and miss violations.
 func (b *bench) intactAudit(folder string) (map[string]string, error) {
 	const znode, audit = "lock/znode", "lock/history/audit"
 	replace := map[string]string{}
@@ -177,7 +178,7 @@ func (b *bench) intactAudit(folder string) (map[string]string, error) {
 	return replace, nil
 }
 
-// named returns the names of the mutant's tests that are of a package.
+// named returns the names of the mutant's tests in a package.
 func (m mutant) named(pkg string) (names []string) {
 	for _, t := range m.tests {
 		if name, ok := strings.CutPrefix(t, pkg+"."); ok {
@@ -253,8 +254,8 @@ func (b *bench) test(ctx context.Context, m mutant) (r result) {
 	return r
 }
 
-// testByAudit is test if only the audit counts. The named tests come first: they take less time than
-// the simulation.
+// testByAudit is like test, but only violations that the audit finds count. The named tests come
+// first: they take less time than the simulation.
 func (b *bench) testByAudit(ctx context.Context, m mutant) (r result) {
 	for _, pkg := range b.packages(m) {
 		if m.number > 0 {
@@ -297,11 +298,12 @@ func (b *bench) build(ctx context.Context, folder string, replace map[string]str
 	return nil
 }
 
-// auditRule matches what tests say of a violation that the audit has found.
+// auditRule matches the line that a test prints for a violation that the audit has found.
 var auditRule = regexp.MustCompile(`audit: 0x[0-9a-f]+ (\w+): .*`)
 
-// noticed runs those tests of a package, and returns a violation that the audit finds. It ignores
-// rules that these tests also break with the unchanged code, as some delete nodes by hand.
+// noticed runs the mutant's tests in a package, and returns a violation that the audit finds; "" if
+// it finds none. It ignores rules that the same tests break with the unchanged code: some tests
+// delete nodes by hand.
 func (b *bench) noticed(ctx context.Context, m mutant, pkg string) (says string, err error) {
 	tests := m.named(pkg)
 	if len(tests) == 0 {
@@ -330,8 +332,8 @@ var (
 	violation  = regexp.MustCompile(`_test\.go:\d+: (?:seed \d+: )?(.*)`)
 )
 
-// simulate returns the first seed that fails, and the simulation's output. It returns nothing if no
-// seed fails. Mutants of jobs are simulated with jobs if the audit is to notice them.
+// simulate returns the first seed that fails, and the simulation's output. Both are "" if no seed
+// fails. If only the audit counts, mutants of package schedule run in the simulation of jobs.
 func (b *bench) simulate(ctx context.Context, m mutant) (seed, says string, err error) {
 	test, env := simulation, []string{"SEED=1", fmt.Sprint("SEEDS=", b.seeds)}
 	if b.audit {
@@ -358,7 +360,7 @@ func (b *bench) simulate(ctx context.Context, m mutant) (seed, says string, err 
 // output is the output of a test binary.
 type output []byte
 
-// has reports whether the test had that outcome, PASS or FAIL.
+// has reports whether the test had the outcome, PASS or FAIL.
 func (o output) has(outcome, test string) bool {
 	return bytes.Contains(o, []byte("--- "+outcome+": "+test+" ("))
 }

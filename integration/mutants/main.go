@@ -6,19 +6,20 @@
 // Each mutant is a patch of the library's source, in a folder named after a part of the protocol.
 // patches/README.md shows one and explains how to write another. Go's -overlay flag compiles the
 // patched files, so the checkout stays unchanged. The mutants that change only functions share the
-// test binaries: these have all their functions, and each run selects one mutant. Each of the others
-// is compiled by itself. Then lock's TestSimulation runs up to the first seed that fails, at most the
-// number of seeds, 30 by default, and not if that is 0. The tests that the patch file names run too,
-// and each must fail. A mutant is caught if an assertion of the simulation or of a test failed; a
-// timeout does not count.
+// test binaries. The binaries have all their functions, and each run selects one mutant. Each other
+// mutant is compiled by itself. Then lock's TestSimulation runs with up to N seeds, until one
+// fails. N is 30 by default; with 0 the simulation does not run. The tests that the patch file
+// names run too, and each must fail. A mutant is caught if an assertion of the simulation or of a
+// test failed; a timeout does not count.
 //
 // Before that, the unchanged code must pass the same tests. A patch is wrong if it does not apply,
 // does not compile, panics, or names a test that passes.
 //
 // With -audit only the mutants run whose patch files have a line "wire: RULE": they write what the
-// protocol does not permit. Only what the audit of the servers' log finds counts (package
-// lock/history/audit): in those of the named tests that are of the packages lock, lock/schedule and
-// reaper, or else in the simulation. It must notice 90 % of the mutants.
+// protocol does not permit. Only violations that the audit of the servers' log finds count (package
+// lock/history/audit). The audit first runs with the named tests of the packages lock,
+// lock/schedule and reaper. If it finds nothing there, it runs with the simulation. It must notice
+// 90 % of the mutants.
 //
 // At the end, a table in Markdown shows what caught each mutant. The exit status is 1 if a mutant
 // survived or a patch was wrong, and 2 for bad usage.
@@ -97,7 +98,8 @@ func command(ctx context.Context, args []string, out, errs io.Writer) int {
 
 var errInterrupted = errors.New("interrupted")
 
-// hunt tests the mutants and prints the results. It fails unless all were caught.
+// hunt tests the mutants and prints the results. It fails unless all were caught, or nine of ten if
+// only the audit counts.
 func hunt(ctx context.Context, b bench, mutants []mutant, out io.Writer) error {
 	temp, err := os.MkdirTemp("", "mutants")
 	if err != nil {

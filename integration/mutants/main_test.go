@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/history/audit"
 )
 
-// TestPatchesApply: each patch applies to the present source and changes it. The tests that it
+// TestPatchesApply: each patch applies to the present source and changes it. The tests that a patch
 // names exist.
 func TestPatchesApply(t *testing.T) {
 	root, err := filepath.Abs("../..")

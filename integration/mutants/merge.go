@@ -14,8 +14,9 @@ import (
 	"strings"
 )
 
-// Mutants that change only functions share their test binaries. There a function begins with a
-// switch, which calls the selected mutant's copy of it, and else goes on.
+// Mutants that change only functions share their test binaries. In these binaries a changed
+// function begins with a switch. If a mutant of the function is selected, the switch calls the
+// mutant's copy. Otherwise the function goes on.
 
 // selection is a source file of each changed package, with the number of the selected mutant.
 const selection = `package %s
@@ -80,11 +81,11 @@ func (s *source) between(from, to token.Pos) string {
 	return string(s.text[s.offset(from):s.offset(to)])
 }
 
-// name returns the function's name after its receiver.
+// name returns the function's declaration up to its name, so with the receiver.
 func (s *source) name(f *ast.FuncDecl) string { return s.between(f.Pos(), f.Name.End()) }
 
 // call returns statements that call a function with f's own receiver and arguments, and return. It
-// returns "" if some of these have no name.
+// returns "" if the receiver or an argument has no name.
 func (s *source) call(f *ast.FuncDecl, name string) string {
 	var args []string
 	fields := f.Type.Params.List
@@ -128,8 +129,9 @@ type change struct {
 	copies  string // the changed functions
 }
 
-// change returns what the mutant changes to make that of s. It reports false if this is more than
-// the bodies of functions, imports and new functions, or if imports show that it does not compile.
+// change returns the mutant's changes, which make becomes of s. ok is false if the mutant changes
+// more than the bodies of functions, imports and new functions, or if the imports show that becomes
+// does not compile.
 func (s *source) change(m mutant, becomes *source) (c change, ok bool) {
 	c.cases = map[*ast.FuncDecl]string{}
 	kept := 0 // functions
@@ -168,7 +170,7 @@ func (s *source) change(m mutant, becomes *source) (c change, ok bool) {
 	return c, len(c.cases) > 0 && kept == len(s.funcs) && s.rest == becomes.rest
 }
 
-// with returns the text of the source file with some changes.
+// with returns the text of the source file after the changes.
 func (s *source) with(changes []change) []byte {
 	inserts, copies := map[int]string{}, "" // inserts by their offset
 	for _, c := range changes {
@@ -200,8 +202,8 @@ func (s *source) with(changes []change) []byte {
 	return text.Bytes()
 }
 
-// changes returns what a mutant changes, by the source files' paths. It reports false if the mutant
-// changes more than functions, or if its patch does not apply: [bench.try] says so.
+// changes returns what a mutant changes, by the source files' paths. ok is false if the mutant
+// changes more than functions, or if its patch does not apply. [bench.try] reports such a patch.
 func (b *bench) changes(m mutant, sources map[string]*source) (changes map[string]change, ok bool) {
 	folder := filepath.Join(b.temp, m.name)
 	defer os.RemoveAll(folder)
@@ -228,7 +230,7 @@ func (b *bench) changes(m mutant, sources map[string]*source) (changes map[strin
 }
 
 // merge writes the source files that mutants share, and returns them by the originals' paths. It
-// marks the mutants alone that share none.
+// sets alone for mutants that cannot share them.
 func (b *bench) merge(mutants []mutant) (replace map[string]string, err error) {
 	sources, all := map[string]*source{}, map[string][]change{} // by path
 	for i, m := range mutants {

@@ -48,8 +48,8 @@ func main() {
 }
 `
 
-// TestMerge: one program has all mutants, and is each of them in turn. A mutant is not merged if
-// that could make another program of it.
+// TestMerge: one program has all mutants, and behaves like the selected one. A mutant is not merged
+// if that could change the mutant's behavior.
 func TestMerge(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, map[string]string{"go.mod": "module example.test\n\ngo 1.25\n", "main.go": shapes})
@@ -127,7 +127,7 @@ func TestMerge(t *testing.T) {
 }
 
 // TestHuntOfMany: mutants that share test binaries have the results that each would have alone,
-// also beside some that do not compile, or do not do so together.
+// also beside mutants that do not compile, or do not compile together.
 func TestHuntOfMany(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, small)

@@ -24,8 +24,8 @@ type mutant struct {
 	wire   string   // rule of the audit that its writes break; "": it breaks none
 	file   string   // the patch file
 	diff   string   // the output of git diff in that file
-	number int      // selects it in the test binaries that mutants share; 0: the unchanged code
-	alone  bool     // it has its own test binaries
+	number int      // selects the mutant in the test binaries that mutants share; 0: the unchanged code
+	alone  bool     // the mutant has its own test binaries
 }
 
 var (
@@ -78,8 +78,8 @@ func (m mutant) apply(root, folder string) (map[string]string, error) {
 		}
 		sources[file], replace[file] = source, changed
 	}
-	// One line of context on each side of a change must match. GIT_DIR: git apply skips files in a
-	// subdirectory of another repository.
+	// One line of context on each side of a change must match. Without GIT_DIR, git apply would
+	// skip the files if folder were in another repository.
 	git := exec.Command("git", "apply", "-C1", "--whitespace=nowarn")
 	git.Dir, git.Env, git.Stdin = folder, append(os.Environ(), "GIT_DIR="+os.DevNull), strings.NewReader(m.diff)
 	if out, err := git.CombinedOutput(); err != nil {

@@ -33,7 +33,7 @@ const patience = 30 * time.Second
 //	CLIENT rlock          wait for the lock, for reading
 //	CLIENT downgrade      continue as a reader
 //	CLIENT unlock         unlock
-//	CLIENT held           ask the library, without asking the server, whether it is held
+//	CLIENT held           ask the library, without asking the server, whether the lock is held
 //
 // KIND is [Mutex] or [RW]; for OPTION see [KeepParent], [Reused], [Mixed] and [MixedRW]. A command
 // is answered when it is done, so answers can come in another order:
@@ -137,7 +137,7 @@ func (p *Peer) Open(ctx context.Context, server, path, kind string, options ...s
 	return c, c.Must(ctx, append([]string{"open", c.Relay.Addr(), path, kind}, options...)...)
 }
 
-// dial connects the relay to the server.
+// dial connects the relay to the server, and counts the connection.
 func (c *Client) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := c.Tap.Dial(network, address, timeout)
 	if err == nil {
@@ -173,8 +173,8 @@ func (c *Client) Hear(ctx context.Context, answer <-chan zkserver.Line) (zkserve
 
 var errNoAnswer = fmt.Errorf("no answer in %v", patience)
 
-// Ask sends the client a command and waits for the answer. If there is none in 30 s, the answer
-// says that.
+// Ask sends the client a command and waits for the answer. If no answer comes in 30 s, Ask returns
+// "no answer in 30s" as the answer, and no error.
 func (c *Client) Ask(ctx context.Context, command ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errNoAnswer)
 	defer cancel()
@@ -198,8 +198,8 @@ func (c *Client) Must(ctx context.Context, command ...string) error {
 	return err
 }
 
-// FirstSince returns the client's first warning and first report of a loss after t; the zero Line:
-// none.
+// FirstSince returns the client's first warning and first report of a loss after t. A zero Line
+// means that there was none.
 func (c *Client) FirstSince(t time.Time) (warned, told zkserver.Line) {
 	first := func(all []zkserver.Line) zkserver.Line {
 		for _, s := range all {
@@ -226,8 +226,8 @@ const (
 const (
 	// KeepParent sets Holdfast's policy keep_parent.
 	KeepParent = "keep_parent"
-	// Reused makes kazoo use one Lock object for all lock commands, as programs do that keep it.
-	// Otherwise each lock command has a new object.
+	// Reused makes kazoo use one Lock object for all lock commands, as a program does that keeps
+	// its Lock. Otherwise each lock command has a new object.
 	Reused = "reused"
 )
 
@@ -236,8 +236,8 @@ const (
 // kazoo waits only for kazoo, and Curator for all but kazoo.
 var Mixed = []string{KeepParent, "-lock-", "__lock__"}
 
-// MixedRW has those options for [RW]. kazoo's ReadLock uses only the pattern of writers. Curator's
-// lock has no such options, and recognizes Holdfast's entries without them.
+// MixedRW has the same kinds of options for [RW]. kazoo's ReadLock uses only the pattern of
+// writers. Curator's lock has no such options, and recognizes Holdfast's entries without them.
 var MixedRW = []string{KeepParent, "-__READ__", "-__WRIT__"}
 
 // Terms are the settings of all clients of a peer.

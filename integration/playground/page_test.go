@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/statuspage/browser"
 )
 
-// TestPage: in a browser the tour begins by itself; with zk.Lock two workers are inside at once and
-// additions are lost, with Holdfast never. Each button causes what it says. The page is no wider
-// than the window.
+// TestPage: in a browser the tour begins by itself. With zk.Lock two workers are inside at once,
+// and additions are lost. With Holdfast neither happens. The log shows the effect of each button.
+// The page is no wider than the window.
 func TestPage(t *testing.T) {
 	handler, err := build(t.Context(), t.TempDir())
 	if err != nil {

@@ -7,9 +7,10 @@
 // fault and choice, and package repeatable removes all other randomness. "go test ./lock" uses the
 // unchanged Go runtime, and runs a few histories that are not repeatable.
 //
-// TRACE is a folder to which the events of each history are written. KIND selects one kind of
-// histories. Without KIND, 500 or more histories fail if an event that they must show never
-// happened.
+// SEED is the first seed, 1 by default. SEEDS is the number of histories, 1,000 by default. TRACE
+// is a folder to which the events of each history are written. KIND selects one kind of histories.
+// Without KIND, a run of at least 500 histories also fails if one of the required events happened
+// in none of them.
 package main
 
 import (
@@ -128,8 +129,8 @@ func history(ctx context.Context, test string, seed uint64) (string, error) {
 	return string(out), err
 }
 
-// build builds the test with the changed runtime, or with the unchanged one if that fails, and
-// returns its path.
+// build builds the test and returns its path. If the runtime cannot be changed, build prints a
+// warning and uses the unchanged one.
 func build(ctx context.Context, temp string) (string, error) {
 	test := filepath.Join(temp, "lock.test")
 	replace, err := repeatable.Runtime(temp)
@@ -166,10 +167,12 @@ func (t tally) add(out string) {
 	}
 }
 
-// rare is an event that happens about four times in 1,000 histories. It must happen in 5,000.
+// rare is an event that happens about four times in 1,000 histories. Only a run of 5,000 histories
+// or more must have it.
 const rare = "holds of data that was lost"
 
-// missing returns the events that never happened and must, in so many histories.
+// missing returns the events that never happened, although they must happen in that number of
+// histories.
 func (t tally) missing(histories int) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(t)), func(thing string) bool {
 		return t[thing] > 0 || thing == rare && histories < 5000

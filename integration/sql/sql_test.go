@@ -32,7 +32,7 @@ const schema = `
 	INSERT INTO accounts VALUES ('till', 0)`
 
 // raise is the first statement of each holder's transaction. If a later holder has written before,
-// it changes no row.
+// the statement changes no row.
 const raise = `
 	INSERT INTO fences (resource, token) VALUES ($1, $2)
 	ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE fences.token <= excluded.token`
@@ -131,8 +131,8 @@ func (s *service) setBalance(ctx context.Context, token *lock.Token, balance int
 }
 
 // TestPausedHolder: a holder reads the balance and is paused. Its lease ends, the next holder pays
-// in, and the first one writes. With fencing the database refuses the late write; without, the
-// payment is lost.
+// in, and the first one writes. With fencing the database refuses the late write. Without fencing
+// the payment is lost.
 func TestPausedHolder(t *testing.T) {
 	for _, fenced := range []bool{true, false} {
 		t.Run(fmt.Sprintf("fenced %v", fenced), func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestPausedHolder(t *testing.T) {
 }
 
 // TestRaiseThenRead: if a holder raises its token at its read, a late write of the previous holder
-// is refused. If it raises the token only at its write, that late write is acknowledged and lost.
+// is refused. If it raises the token only at its write, the late write is acknowledged and lost.
 func TestRaiseThenRead(t *testing.T) {
 	for _, raised := range []bool{true, false} {
 		t.Run(fmt.Sprintf("raised %v", raised), func(t *testing.T) {

@@ -82,8 +82,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestWrongRoot: the page does not call a root healthy below which no lock was seen, or that does
-// not exist.
+// TestWrongRoot: the page does not call a root healthy if no lock was seen below it, or if the root
+// does not exist.
 func TestWrongRoot(t *testing.T) {
 	m := newMonitor()
 	m.locks = dial(t, locktest.Start(t, locktest.Options{}))
@@ -102,7 +102,8 @@ func TestWrongRoot(t *testing.T) {
 	b.Picture("wrong-root")
 }
 
-// TestUnknownState: the page ignores an unknown state in its address, and uses the rest.
+// TestUnknownState: the page ignores an unknown state in its address, and uses the rest of the
+// address.
 func TestUnknownState(t *testing.T) {
 	b := look(t, serve(t, 3, newMonitor()), "light", 1280)
 	b.Until(`document.querySelectorAll("#table button.open").length === 3`)

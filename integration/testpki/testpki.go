@@ -45,7 +45,7 @@ func New(t testing.TB) *Authority {
 }
 
 // Issue returns a certificate for a server or a client, for the DNS names and IP addresses. There
-// must be one; the first is also the common name.
+// must be at least one name; the first is also the common name.
 func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	t.Helper()
 	template := &x509.Certificate{
@@ -68,7 +68,8 @@ func (a *Authority) Issue(t testing.TB, names ...string) Pair {
 	return Pair{cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})}
 }
 
-// sign creates a certificate and its key. by signs it; nil: it signs itself.
+// sign creates a certificate and its key, and returns both, and the certificate in PEM. by signs
+// the certificate; if by is nil, the certificate signs itself.
 func sign(t testing.TB, by *Authority, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// numbers counts a group's ticks. Each tick is in exactly one of the first five.
+// numbers counts a group's ticks. Each tick is counted in exactly one of the first five fields.
 type numbers struct {
 	Once        int // ran once, to the end
 	Twice       int // ran more than once

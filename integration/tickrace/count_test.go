@@ -12,7 +12,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func at(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
 
-// line is a line of a log.
+// line returns a line of a log. The times are in seconds after noon.
 func line(word string, tick, now float64) string {
 	return fmt.Sprintf("%s %d r0.0 %d\n", word, at(tick).UnixNano(), at(now).UnixNano())
 }

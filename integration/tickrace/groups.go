@@ -29,9 +29,9 @@ type group struct {
 	Expiry      time.Duration // expiry of the lock on Redis; 0: redsync's default, 8 s
 }
 
-// groups are the groups of the race. "Tuned" has settings that help gocron. A run lasts for half
-// the interval, so that the lock is still held when late replicas ask for it. The lock expires soon
-// after its holder was killed.
+// groups are the groups of the race. The tuned groups have two settings that help gocron. Lasts: a
+// run takes half the interval, so late replicas find the lock held. Expiry: the lock of a killed
+// holder expires after one interval.
 var groups = []group{
 	{Name: "Holdfast", Ours: true, Off: true},
 	{Name: "Holdfast, 0.5 s runs", Ours: true, Off: true, Lasts: interval / 2},
@@ -61,8 +61,8 @@ func (f fault) String() string {
 // mostDown is the largest number of replicas of a group that are down at once.
 const mostDown = 2
 
-// planFaults returns random faults, by time. About half of them come just after a tick, when a run
-// may be going on.
+// planFaults returns random faults, sorted by time. About half of them come just after a tick, when
+// a run may be going on.
 func planFaults(seed uint64, duration time.Duration) (faults []fault) {
 	r := stream(seed, "faults", 0, 0)
 	var busy [replicas]time.Duration // when the replica runs again

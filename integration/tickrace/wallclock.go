@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/repeatable"
 )
 
-// wallEnv says by how many nanoseconds the wall clock of a replica is ahead. Go programs do not use
-// the C library's clock, so libfaketime does not help: the replicas are built with another time.Now.
+// wallEnv names the variable with the number of nanoseconds by which a replica's wall clock is
+// ahead. Go programs do not use the C library's clock, so libfaketime does not help: the replicas
+// are built with another time.Now.
 const wallEnv = "HOLDFAST_WALL_AHEAD"
 
 // aheadFile is added to package time.

@@ -58,9 +58,9 @@ func writes(txns []txnlog.Txn, path string) string {
 	return strings.Join(all, " ")
 }
 
-// TestEnsemble: if a leader logs a write that no follower gets, and is killed, the folders tell
-// that the write was discarded or is unconfirmed. After the leader has come back, they have all
-// other writes.
+// TestEnsemble: if a leader logs a write that no follower gets, and is killed, the logs of the
+// servers show that the write was discarded or is unconfirmed. After the leader has come back, the
+// logs have all other writes.
 func TestEnsemble(t *testing.T) {
 	zkserver.NeedReal(t)
 	ctx := t.Context()

@@ -51,7 +51,8 @@ func (s *scenario) note(session int64, ops ...txnlog.Op) {
 	s.want.Txns = append(s.want.Txns, txnlog.Txn{Zxid: s.zxid, Session: session, Ops: ops})
 }
 
-// insert adds a transaction of the server itself before the i-th one, unless it is there.
+// insert adds a failed transaction of the server itself before the i-th one, unless the i-th one is
+// that transaction. It adds one to all later zxids.
 func (s *scenario) insert(i int, t txnlog.Txn) {
 	if i < len(s.want.Txns) && s.want.Txns[i].Zxid == t.Zxid && s.want.Txns[i].Session == 0 && s.want.Txns[i].Ops[0].Kind == txnlog.OpError {
 		return
@@ -108,7 +109,7 @@ func (l *line) sever() {
 	l.conn.Close()
 }
 
-// connect opens a session by the line, and notes that.
+// connect opens a session over the line, and notes the transaction.
 func (s *scenario) connect(timeout time.Duration, l *line) *zk.Conn {
 	s.Helper()
 	z, events, err := zk.Connect([]string{s.addr}, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}), zk.WithDialer(l.dial))

@@ -203,7 +203,7 @@ func normal(n txnlog.Node) txnlog.Node {
 }
 
 // save writes the logs without their preallocated ends, the snapshot, and the expected result to
-// dir. Of a compressed snapshot it writes only the snapshot.
+// dir. If the snapshot is compressed, it writes only the snapshot.
 func save(t *testing.T, l *txnlog.Log, want Want, snap *txnlog.Snapshot, dir string) {
 	t.Helper()
 	must := func(err error) {

@@ -75,7 +75,7 @@ func choose(name string) []suite {
 
 // run returns the table of the versions that were completed, and an error if any test failed.
 func run(ctx context.Context, suites []suite, homes []string) (table string, err error) {
-	os.Unsetenv(zkserver.EnvServers) // otherwise all tests would use that server
+	os.Unsetenv(zkserver.EnvServers) // otherwise all tests would use the servers that it names
 	head, line := "| ZooKeeper |", "|---|"
 	for _, s := range suites {
 		head, line = head+" "+s.name+" |", line+"---|"
@@ -131,8 +131,8 @@ func version(ctx context.Context) (string, error) {
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// failures returns the names of the failed tests in the output of go test, or says that there are
-// none.
+// failures returns a text with the failed tests in the output of go test. If there are none, the
+// text is that the run did not end.
 func failures(said []byte) string {
 	var names []string
 	for _, m := range failed.FindAllSubmatch(said, -1) {

@@ -20,8 +20,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Until polls until yes returns true, for at most patience. It returns the error of yes, or after
-// patience an error that names what did not happen.
+// Until polls until yes returns true, for at most patience. It returns the error of yes, the cause
+// if the context ends, or after patience an error that names what did not happen.
 func Until(ctx context.Context, patience time.Duration, what string, yes func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it did not happen in %v that %s", patience, what))
 	defer cancel()

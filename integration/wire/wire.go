@@ -1,5 +1,5 @@
 // Package wire talks to ZooKeeper servers without a client library, for the demo and for tests. It
-// can end sessions as servers do. It has only the parts of the protocol that this needs.
+// can end sessions as servers do. It has only the parts of the protocol that they need.
 package wire
 
 import (
@@ -34,8 +34,8 @@ var ErrSessionGone = errors.New("session unknown to the server or password wrong
 //
 // Expire attaches the session to its own connection, so that the server closes the client's, and
 // then closes the session. A quick client may attach the session again, so Expire repeats this
-// until the server no longer knows the session. Such a client may notice the end only after its
-// read timeout.
+// until the server no longer knows the session. A client that has attached its session again may
+// notice the end only after its read timeout.
 func Expire(ctx context.Context, addr string, id int64, passwd []byte) error {
 	return expire(ctx, addr, id, passwd, answerTimeout)
 }
@@ -70,9 +70,9 @@ type ConnectionLost struct{ error }
 // Unwrap returns the reason.
 func (e *ConnectionLost) Unwrap() error { return e.error }
 
-// closeSession attaches a session to a connection and closes it. It sends both requests at once.
-// The server reads the second as soon as it has attached the session, so the client has little time
-// to attach it again.
+// closeSession attaches a session to a connection, and closes the session. It sends both requests
+// at once. The server reads the second as soon as it has attached the session, so the client has
+// little time to attach it again.
 func closeSession(conn net.Conn, id int64, passwd []byte) error {
 	// RequestHeader: xid int32 1, type int32 -11, which is closeSession in ZooDefs.OpCode.
 	closing := []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
@@ -134,7 +134,7 @@ func ParseConnectResponse(frame []byte) (id int64, passwd []byte, err error) {
 	return id, frame[passwdAt : passwdAt+size], nil
 }
 
-// Frame returns a packet after its length.
+// Frame returns a packet with its length before it.
 func Frame(packet []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(packet))), packet...)
 }

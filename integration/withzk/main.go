@@ -4,8 +4,9 @@
 //
 // If the environment variable HOLDFAST_ZOOKEEPER names servers, it only runs the command. Otherwise
 // it starts a server on 127.0.0.1, on a free port and with its data in a temporary folder. It
-// passes the address in HOLDFAST_ZOOKEEPER, and stops the server when the command has ended. It
-// installs ZooKeeper if that is missing and allowed; see package zkserver. If ZooKeeper cannot be
+// passes the address in HOLDFAST_ZOOKEEPER, and stops the server when the command has ended. If
+// ZooKeeper is missing, withzk installs it where this is allowed; see package zkserver. If
+// ZooKeeper cannot be found or installed, the server is one in memory, like that of holdfast dev.
 // Tests that lack something skip themselves, and withzk lists them at the end, with the reasons.
 //
 // It prints on standard error which ZooKeeper the command gets.
@@ -101,8 +102,8 @@ func run(args []string) (code int) {
 	}
 }
 
-// start starts a server. If a signal comes before the server runs, it stops the server and returns
-// the signal.
+// start starts a server. If a signal comes before the server runs, start stops the server and
+// returns the signal.
 func start(signals <-chan os.Signal) (s *server, interrupt os.Signal, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -227,7 +227,7 @@ func TestSignalWhileTheServerStarts(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	// Withzk itself gives up a server that does not start much later.
+	// If a server does not start, withzk itself gives up only much later.
 	defer time.AfterFunc(50*time.Second, func() { cmd.Process.Kill() }).Stop()
 	cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {

@@ -117,8 +117,8 @@ func signed(d time.Duration) string {
 
 func memberName(i int) string { return fmt.Sprintf("zk%d", i+1) }
 
-// holder returns the worker of a side that entered first among those that are inside and not cut
-// off, or nil.
+// holder returns the worker that entered first among the side's workers that are inside and not cut
+// off. If there is none, it returns nil.
 func (side *side) holder() *worker {
 	var first *worker
 	for _, w := range side.workers {
@@ -129,7 +129,8 @@ func (side *side) holder() *worker {
 	return first
 }
 
-// each applies a fault to both holders, and logs it: what has a verb for the holder's name.
+// each applies a fault to both holders, and logs the fault. what is a format with one verb, for the
+// holder's name.
 func (s *Scene) each(what string, do func(*worker)) {
 	s.update(func() {
 		for _, side := range s.sides {
@@ -144,8 +145,8 @@ func (s *Scene) each(what string, do func(*worker)) {
 	})
 }
 
-// later undoes a worker's fault after faultTime, and logs what, unless the worker's process has
-// ended by then.
+// later undoes a worker's fault after faultTime, and logs what with the worker's name, unless the
+// worker's process has ended by then.
 func (s *Scene) later(w *worker, what string, undo func()) {
 	life := w.life
 	s.tasks.Go(func() {

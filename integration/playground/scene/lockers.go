@@ -40,7 +40,8 @@ type hold struct {
 	unlock     func() error
 }
 
-// lost returns a channel that is closed when the hold ends; nil: it never is.
+// lost returns a channel that is closed when the hold ends. It returns nil for a zk.Lock, which
+// does not report a loss.
 func (h *hold) lost() <-chan struct{} {
 	if h.Hold == nil {
 		return nil

@@ -5,9 +5,10 @@
 // Under the lock a worker increments a counter, step by step: it writes one more than the value
 // that it last read. If two workers are inside at once, each overwrites the other's additions.
 //
-// A worker is inside from when it has the lock until it unlocks, its process ends, or it
-// is paused: a paused worker does nothing. When it continues, it first asks its hold. A hold of zk.Lock cannot be
-// asked; a hold of Holdfast has ended before another worker can enter.
+// A worker is inside from the time when it gets the lock until it unlocks, its process ends, or it
+// is paused. A paused worker does nothing. When it continues, it first asks its hold whether the
+// lock is still held. A hold of zk.Lock cannot be asked. A hold of Holdfast has ended before
+// another worker can enter.
 package scene
 
 import (

@@ -70,8 +70,9 @@ func TestTour(t *testing.T) {
 	})
 }
 
-// TestEach: each fault of the holders has its result: two workers are inside zk.Lock or not,
-// additions are lost or not, never with Holdfast, and afterwards all workers take turns again.
+// TestEach: each fault has the expected result with zk.Lock: two workers are inside at once or not,
+// and additions are lost or not. With Holdfast neither happens. Afterwards all workers take turns
+// again.
 func TestEach(t *testing.T) {
 	for name, test := range map[string]struct {
 		do        func(*Scene)

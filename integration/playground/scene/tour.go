@@ -105,7 +105,8 @@ func (s *Scene) goAround() {
 }
 
 // ready reports whether the next stop can begin: each side has one holder that still has half of
-// its work to do, no worker is paused or cut off, and no two are inside at once.
+// its work to do, no worker is paused or cut off, and no two are inside at once. If it can, begin
+// has the present counts.
 func (s *Scene) ready() (begin mark, ready bool) {
 	for i, side := range s.sides {
 		w := side.holder()

@@ -22,8 +22,8 @@ const (
 	dead    = "dead"
 )
 
-// worker takes turns on the lock: it waits, works and unlocks. life counts its processes. In the
-// ensemble its label has its name and its life.
+// worker takes turns on the lock: it waits, works and unlocks. life counts the worker's processes.
+// label names the present process in the ensemble: it has the worker's name and life.
 type worker struct {
 	s    *Scene
 	side *side
@@ -57,13 +57,13 @@ func (w *worker) run() {
 		})
 		w.live(ctx)
 		kill()
-		// A machine stays cut off when its process starts again.
+		// A cut affects the worker's machine, so the next process starts only after the cut.
 		_ = w.s.await(w.s.ctx, func() bool { return !w.cut })
 		_ = wait.Sleep(w.s.ctx, restart)
 	}
 }
 
-// live is one process of the worker. It ends when it is killed, or at the first failed call, as a
+// live is one process of the worker. It ends when it is killed, or at the first failed call, like a
 // program that a supervisor restarts.
 func (w *worker) live(ctx context.Context) {
 	p, err := w.side.dial(ctx, w.s.ensemble, w.label)
@@ -154,7 +154,7 @@ func (w *worker) add() {
 }
 
 // work adds once a step under the lock, until all is done or the hold has ended. lost is the reason
-// of the end.
+// why the hold has ended, or nil.
 func (w *worker) work(ctx context.Context, h *hold) (lost, err error) {
 	for finished := false; !finished; {
 		select {

@@ -1,5 +1,5 @@
-// Package browser runs pages in headless Chromium for tests. A page fails the test by a failing
-// script, a message of the browser, or a request to another host.
+// Package browser runs pages in headless Chromium for tests. A failing script, a message of the
+// browser, or a request to another host fails the test.
 package browser
 
 import (
@@ -118,7 +118,8 @@ func (b *Tab) Run(actions ...chromedp.Action) {
 	}
 }
 
-// Until waits until a JavaScript expression is true, for at most [Patience]. Then it ends the test.
+// Until waits until a JavaScript expression is true. If it is not after [Patience], Until saves a
+// picture and ends the test with an error.
 func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	var ok bool
@@ -166,13 +167,14 @@ func (b *Tab) Reload() {
 	b.Run(chromedp.Reload(), chromedp.Evaluate(b.helpers, nil))
 }
 
-// Keys presses keys.
+// Keys sends key presses to the page: characters, or the constants of chromedp's package kb.
 func (b *Tab) Keys(keys string) {
 	b.t.Helper()
 	b.Run(chromedp.KeyEvent(keys))
 }
 
-// TabUntil presses the Tab key until a JavaScript expression is true.
+// TabUntil presses the Tab key until a JavaScript expression is true. After 400 presses it ends the
+// test with an error.
 func (b *Tab) TabUntil(expression string) {
 	b.t.Helper()
 	for range 400 {

@@ -1,4 +1,4 @@
-// The code that snippets assume which need packages of the benchmark's module. They are compiled in
+// The code that the snippets with packages of the benchmark's module assume. They are compiled in
 // that module, but not run.
 package main
 

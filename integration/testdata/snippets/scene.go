@@ -1,5 +1,5 @@
-// The code that the documents' Go snippets assume. TestGoSnippets builds it together with them, and
-// runs it on a server of its own.
+// The code that the documents' Go snippets assume. TestGoSnippets builds this code together with
+// the snippets, and runs the program against a server of its own.
 package main
 
 import (
