@@ -118,8 +118,9 @@ func TestServerRestartedWithAnotherClock(t *testing.T) {
 	t.Parallel()
 	s := onStepping(t)
 	var log logLines
-	// No lease may end in this test, because a busy server may start slowly.
-	c, sweeps := s.crowd(lock.WithTTL(long), lock.WithLogger(zerolog.New(&log))), s.sweeper()
+	// A busy server may start slowly. Meanwhile no lease may end, and no client may take the server
+	// for one that has lost its data.
+	c, sweeps := s.crowd(lock.WithTTL(long), lock.WithSessionTimeout(time.Minute), lock.WithLogger(zerolog.New(&log))), s.sweeper()
 	still := s.lock(s.client(), "still", lock.WithTTL(10*time.Minute), lock.WithoutRenewal())
 	s.awaitSweeps(sweeps)
 
