@@ -23,8 +23,8 @@ const MaxAll = 64
 // One transaction creates all entries. So calls of All never deadlock with each other, in whatever
 // order they name the locks. If the locks are free, taking them costs one request and one
 // transaction together. A waiter has an entry in each queue, first come, first served. In each
-// queue it blocks the entries behind its own, also where its own is first. A call that takes more
-// locks while some are held can deadlock: name all that you need.
+// queue its entry blocks the entries behind it, even where its entry is first. A call of All while
+// the caller holds other locks can deadlock: name all locks that you need.
 //
 //	event                        while it waits                      while it holds
 //	ctx ends, Close              all entries are withdrawn           Close: all holds end
@@ -122,7 +122,7 @@ func (a *All) Lock(ctx context.Context) (*Holds, error) {
 }
 
 // TryLock returns the holds if no other contender is in the way at any of the locks. Otherwise it
-// returns a [HeldError] for one of them. It does not wait, see [Mutex.TryLock].
+// returns a [HeldError] for one of the locks. TryLock does not wait, see [Mutex.TryLock].
 func (a *All) TryLock(ctx context.Context) (*Holds, error) {
 	return a.take(ctx, (*queue.Queue).TryAll)
 }
@@ -195,8 +195,9 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 	return nil, fmt.Errorf("%s: %w", a, err)
 }
 
-// reenter returns another handle on each hold that ctx carries. The result is nil if ctx carries no
-// hold, and an ErrInvalid if ctx carries holds of only some of the locks.
+// reenter returns another handle on each hold that ctx carries. The result is nil if ctx carries a
+// hold of none of the locks. If ctx carries holds of only some of the locks, reenter fails with
+// ErrInvalid.
 func (a *All) reenter(ctx, bound context.Context) (*Holds, error) {
 	var es []*queue.Entry
 	var missing string

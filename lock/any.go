@@ -12,10 +12,10 @@ import (
 // MaxAny is the largest number of locks in one [Any]: a waiter has an entry in each queue.
 const MaxAny = 64
 
-// Any is a set of mutexes of which a call locks one: for example a test environment of a pool, a
-// license seat, or a worker's number. It has no state; its methods return a [Hold], whose Name says
-// which lock it is. The locks are ordinary mutexes: [Client.Mutex] of the same name is the same
-// lock.
+// Any is a set of mutexes. A call locks one of them: for example to use one test environment of a
+// pool, one license seat, or one worker number. Any has no state. Its methods return a [Hold];
+// [Hold.Name] is the name of the lock that was taken. The locks are ordinary mutexes:
+// [Client.Mutex] of the same name is the same lock.
 //
 // Taking a free lock costs a [Mutex.TryLock] of that lock, and of each held lock before it. If all
 // locks are held, a waiter has an entry in each queue, first come, first served. The first grant
@@ -30,7 +30,7 @@ const MaxAny = 64
 //	no renewal in time           queues again at the end of each     the hold is lost
 //	                               queue whose entry has expired
 //	Client.Revoke of one         nothing                             Revoked of the hold receives the request
-//	                                                                 if it is that lock; your program decides
+//	                                                                 if it is of that lock; your program decides
 //	path refused (ErrForeign,    all entries are withdrawn; the      nothing
 //	  ErrKind, ErrDenied)          error names the lock
 //	process dies                 each entry blocks for its TTL and grace
@@ -40,9 +40,10 @@ type Any struct {
 	err    error    // the first mistake in a name or an option; every method returns it
 }
 
-// Any returns the set of the named mutexes. If several are free, the first name wins. The options
-// apply to each mutex, on top of its policy. Any asks no server. If an argument is not allowed,
-// [Any.Validate] and all other methods return an [ErrInvalid]. The requirements:
+// Any returns the set of the named mutexes. If several of the locks are free, a call takes the
+// first one in the order of names. The options apply to each mutex, on top of its policy. Any asks
+// no server. If an argument is not allowed, [Any.Validate] and all other methods return an
+// [ErrInvalid]. The requirements:
 //
 //   - There are 1 to [MaxAny] names, and no name twice.
 //   - [WithBarging] is not among the options: these mutexes always queue.
@@ -81,7 +82,7 @@ func (a *Any) Lock(ctx context.Context) (*Hold, error) {
 
 // TryLock takes the first lock that has no other contender in the way, and returns its hold. If
 // every lock has a contender in the way, TryLock returns the [HeldError] of the first lock. TryLock
-// does not wait, see [Mutex.TryLock].
+// does not wait, see [Mutex.TryLock]. It re-enters as Lock does.
 func (a *Any) TryLock(ctx context.Context) (*Hold, error) {
 	if err := a.Validate(); err != nil {
 		return nil, err
@@ -111,8 +112,8 @@ func (r *recipe) reenters(ctx context.Context) bool {
 }
 
 // await waits in the queues of all locks. The first grant, or the first error, decides. Then the
-// other waits end, and a hold that one of them still gets is unlocked in the background;
-// Client.Close waits for this unlock.
+// other waits end. If another wait still gets a hold, that hold is unlocked in the background;
+// Client.Close waits for the unlock.
 func (a *Any) await(ctx context.Context) (*Hold, error) {
 	type result struct {
 		hold *Hold

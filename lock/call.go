@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// bind returns a context that ends with ctx, or when the client closes. If ctx can never end, a
-// call that has sent a request waits for the outcome even when the client closes.
+// bind returns a context that ends with ctx, or when the client closes, and a function that
+// releases the context's resources. If ctx can never end, a call that has sent a request waits for
+// the outcome even when the client closes.
 func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	if ctx.Done() == nil {
 		return zkconn.Uncancellable(c.open), func() {}
@@ -113,8 +114,9 @@ func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, 
 	return h, nil
 }
 
-// reenter returns another handle on the hold of e, which ctx carries. With toWrite it fails with
-// lease.ErrShared if e is held for reading.
+// reenter returns another handle on the hold of e, which ctx carries. It fails with ErrUnlocked if
+// the tenancy that ctx carries has ended. With toWrite it fails with lease.ErrShared if e is held
+// for reading.
 func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite bool) (*Hold, error) {
 	t, _ := ctx.Value(tenant{c, e.Lock()}).(*tenancy)
 	if t != nil && t.e != e { // the context also carries the values of an earlier hold

@@ -62,9 +62,9 @@ func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 }
 
 // Candidates returns the live candidates, the leader included, in the order in which they joined.
-// If priorities differ, they may lead in another order. Without candidates the result is empty.
-// Candidates reads the entries one by one, and omits entries that an ACL forbids to read. Its
-// errors are those of Leader, except [ErrNoLeader].
+// If priorities differ, candidates may lead in another order. Without candidates the result is
+// empty. Candidates reads the entries one by one, and omits entries that an ACL forbids to read.
+// Its errors are those of Leader, except [ErrNoLeader].
 func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) {
 	err = e.query(ctx, func(ctx context.Context, r queue.Request) error {
 		entries, err := e.r.client.queue.Candidates(ctx, r)
@@ -97,9 +97,9 @@ func (e *Election) query(ctx context.Context, ask func(context.Context, queue.Re
 }
 
 // Observe yields the leader: now, and whenever the leader or its value changes. While there is no
-// leader, it yields the zero [Candidate]. It continues over reconnects and new sessions. When ctx
-// ends, the client closes, or Leader would fail otherwise than with [ErrNoLeader], it yields the
-// zero Candidate with the error, and ends.
+// leader, it yields the zero [Candidate]. It continues over reconnects and new sessions. If ctx
+// ends, the client closes, or Leader would fail with another error than [ErrNoLeader], Observe
+// yields the zero Candidate with the error, and ends.
 //
 // If several changes happen during the loop's body, Observe yields only the last one. The tokens of
 // the yielded leaders never fall, unless the servers lose their data. The loop watches one node,

@@ -69,9 +69,9 @@ type Client struct {
 // [ErrUnavailable]; without a deadline it waits forever. It fails with [ErrDenied] if the servers
 // refuse the SASL credentials, and with [ErrInvalid] if an argument or an option is not allowed.
 //
-// One transaction, which leaves nothing behind, then checks that the server counts and replies as
-// ZooKeeper does. If the server does not, Dial fails with [ErrUnsupported]. The transaction is also
-// the first sample of the leader's clock.
+// Then one transaction checks that the server counts and replies as ZooKeeper does. If the server
+// does not, Dial fails with [ErrUnsupported]. The transaction leaves nothing behind. It is also the
+// first sample of the leader's clock.
 func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error) {
 	cfg, err := newConfig(opts)
 	switch {
@@ -108,13 +108,13 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 	return c, nil
 }
 
-// New returns a client on an existing connection. The caller still owns the connection: it adds the
-// credentials, and closes the connection after the client. New does not wait for a session. It
-// fails with [ErrInvalid] if an option is only for [Dial].
+// New returns a client on an existing connection. The caller still owns the connection: the caller
+// adds the credentials, and closes the connection after the client. New does not wait for a
+// session. It fails with [ErrInvalid] if an option is only for [Dial].
 //
 // A client made by New lacks the buffered reads, the bounded handshake and the server check of
-// Dial. If it misses a reconnection, it notices a lost watch about a minute later. Servers that
-// have lost their data keep refusing the connection.
+// Dial. If the client misses a reconnection, it notices a lost watch about a minute later. Servers
+// that have lost their data keep refusing the connection.
 func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if z == nil {
 		return nil, invalid("connection", nil, "must not be nil")
@@ -152,8 +152,8 @@ func (c *Client) connConfig() zkconn.Config {
 	}
 }
 
-// reconnected handles a new session or connection. The connection may call it before the client
-// is complete.
+// reconnected informs the keeper and the inbox of a new session or connection. The connection may
+// call it before the keeper and the inbox exist; then it does nothing.
 func (c *Client) reconnected() {
 	c.mu.Lock()
 	keeper, inbox := c.keeper, c.inbox
@@ -164,8 +164,8 @@ func (c *Client) reconnected() {
 	}
 }
 
-// forgotten handles servers that may have lost their data. The connection may call it before the
-// client is complete.
+// forgotten informs the clock and the queue that the servers may have lost their data. The
+// connection may call it before the clock and the queue exist.
 func (c *Client) forgotten() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

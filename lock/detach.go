@@ -22,15 +22,15 @@ import (
 //
 //   - ttl is not within [MinTTL] and the policy's MaxTTL,
 //   - the hold is a leadership, or
-//   - other readers of this client share the entry (see [WithLocalWindow]). From then on no other
-//     goroutine joins the entry.
+//   - other readers of this client share the entry (see [WithLocalWindow]). After this error no
+//     other goroutine joins the entry.
 //
 // Detach waits until ZooKeeper has acknowledged the write. If ctx had ended before the call, Detach
-// returns the context's error, and the hold goes on. If ctx ends meanwhile, Detach returns the
-// ticket and an [UnlockError], and retries the write in the background until the entry must have
-// expired. If ZooKeeper refuses the write, Detach returns the ticket and an UnlockError too. If no
-// write succeeds, a client that attaches waits until the lease has ended. If the hold has already
-// ended, or its entry was removed, Detach returns the reason and no ticket.
+// returns the context's error, and the hold goes on. If ctx ends while Detach waits, Detach returns
+// the ticket and an [UnlockError], and retries the write in the background until the entry must
+// have expired. If ZooKeeper refuses the write, Detach returns the ticket and an UnlockError too.
+// If no write succeeds, a client that attaches waits until the lease has ended. If the hold has
+// already ended, or its entry was removed, Detach returns the reason and no ticket.
 func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if err := h.check(ctx, "detach"); err != nil {
 		return Ticket{}, err
@@ -132,8 +132,8 @@ func (m *RWMutex) Enqueue(ctx context.Context) (Ticket, error) {
 	return m.r.enqueue(ctx, znode.Writer)
 }
 
-// REnqueue joins the queue for reading, and leaves its entry to a later Attach, as
-// [Mutex.Enqueue] does. A later writer waits for it.
+// REnqueue joins the queue for reading, and leaves its entry to a later Attach, as [Mutex.Enqueue]
+// does. A later writer waits for that entry.
 func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
 	return m.r.enqueue(ctx, znode.Shared)
 }
@@ -171,19 +171,19 @@ func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
 // entry's turn; a detached hold is held again at once. The incarnation of the token rises by one.
 // The number of permits stays the same. If this client dies, the entry expires as any other does.
 //
-// The options are those of [Client.Mutex], for the ticket's lock. From now on they or the policy
-// set the TTL, and max_hold counts from the attach. A hold for writing that was downgraded stays
-// one for reading, even with an earlier ticket: see [Hold.Reads].
+// The options are those of [Client.Mutex], for the ticket's lock. After the attach, the TTL is that
+// of the options or the policy, and max_hold counts from the attach. A hold for writing that was
+// downgraded stays one for reading, even with an earlier ticket: see [Hold.Reads].
 //
 // If several clients attach with one ticket, one succeeds. The other clients, and later ones, get
 // [ErrAttached]. If the entry was unlocked or force-released, or no client attached in time, the
 // error is [ErrRemoved]. If the hold was not detached, see [Hold.Ticket], Attach waits until its
-// lease and the grace have surely ended. By then the hold has ended for its holder. Attach also
+// lease and the grace have surely ended. The hold ends for its holder before that. Attach also
 // fails as [Mutex.Lock] does, and with [ErrInvalid] for a ticket of another root.
 //
 // If ctx ends before the grant, or the client closes, a write in the background restores the entry,
-// with the same lease; [Client.Close] waits for it. After that write the same ticket works again.
-// If the client closes at the moment of the grant, the hold ends like all other holds.
+// with the same lease. After the write the same ticket works again. [Client.Close] waits for the
+// write. If the client closes at the moment of the grant, the hold ends like all other holds.
 func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hold, error) {
 	switch {
 	case t.IsZero():

@@ -155,8 +155,8 @@
 // the background. An unlock is retried for at most the unlock timeout, [WithUnlockTimeout].
 //
 // [Client.Close] ends all holds and waits, and deletes their entries, in about the unlock timeout
-// at most. Entries not deleted by then expire. It waits up to a second more for the logger and the
-// observers.
+// at most. Entries that are not deleted in this time expire. Close waits up to a second more for
+// the logger and the observers.
 //
 // No other call, no renewal and no end of a hold waits for the logger or an observer; but a [Dial]
 // that fails waits for them as Close does. Lines and events that they do not take in time are

@@ -35,9 +35,9 @@ const MaxPriority = znode.MaxPermits
 // [Election.Observe] create no entry.
 type Election struct{ named }
 
-// Election returns the election of that name, as [Client.Mutex] does. It takes [WithPriority],
-// but neither [WithBarging] nor [WithoutRenewal]. The policy's max_hold limits the time that a
-// candidate leads.
+// Election returns the election of that name, as [Client.Mutex] does. The options may include
+// [WithPriority], but neither [WithBarging] nor [WithoutRenewal]. The policy's max_hold limits the
+// time that a candidate leads.
 func (c *Client) Election(name string, opts ...LockOption) *Election {
 	e := &Election{named{c.recipe(znode.Mutex, name, append([]LockOption{elects}, opts...))}}
 	switch {
@@ -54,7 +54,7 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 	return e
 }
 
-// elects marks the settings as those of an election, which may have a priority.
+// elects marks the settings as those of an election, so that WithPriority is allowed.
 var elects = lockOption(func(s *settings) error {
 	s.elects = true
 	return nil

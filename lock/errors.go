@@ -43,7 +43,7 @@ var (
 	// ErrDenied says that an ACL forbids the request, or that the server refuses the client's SASL
 	// credentials.
 	ErrDenied = zkconn.ErrDenied
-	// ErrSASL says that the authentication by SASL has failed, or that the server requires one. If
+	// ErrSASL says that the authentication by SASL has failed, or that the server requires it. If
 	// the credentials are at fault the error also matches ErrDenied; otherwise the client keeps
 	// trying.
 	ErrSASL = zkconn.ErrSASL
@@ -141,8 +141,8 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 // Unwrap returns Why.
 func (e *LostError) Unwrap() error { return e.Why }
 
-// UnlockError says that ZooKeeper did not confirm an unlock in time. For the holder the hold has
-// ended. Its entry may block other clients until it is deleted or expires.
+// UnlockError says that ZooKeeper did not confirm an unlock or a [Hold.Detach]. For the holder the
+// hold has ended. Its entry may block other clients until it is deleted or expires.
 type UnlockError struct {
 	Lock  string // name of the lock
 	Entry string // path of the entry

@@ -48,9 +48,9 @@ func (h *Hold) Token() Token {
 func (h *Hold) Metadata() map[string]string { return maps.Clone(h.e.Described()) }
 
 // Context returns a context that ends with the hold. Its cause is a [LostError] if the hold was
-// lost, [ErrUnlocked] if it was unlocked, and [ErrDetached] if it was detached. It carries the
-// values of the context that the lock was taken with, but not its end. A call with it re-enters
-// the lock: see "Re-entry" in the doc of this package.
+// lost, [ErrUnlocked] if it was unlocked, and [ErrDetached] if it was detached. The context carries
+// the values of the context that the lock was taken with, but not its end. A call with the hold's
+// context re-enters the lock: see "Re-entry" in the doc of this package.
 func (h *Hold) Context() context.Context {
 	if h.t != nil {
 		return h.t.ctx
@@ -109,8 +109,8 @@ func (h *Hold) Remaining() time.Duration {
 // surely left, because renewals have failed or max_hold is near. The value is the time left at the
 // warning; [Hold.Remaining] returns the time left now. If a renewal succeeds, an unreceived warning
 // is withdrawn. Each time that the hold becomes at risk there is a new warning. A process that was
-// paused receives the warning when it goes on, unless the hold has been lost by then. If the entry
-// is removed, the hold is lost at once, without a warning.
+// paused receives the warning when it goes on, unless the hold was lost during the pause. If the
+// entry is removed, the hold is lost at once, without a warning.
 //
 // Each call for the same Hold returns the same channel, for the select of a loop; one goroutine
 // should receive from it. It is never closed: select on the hold's context too. After Unlock of
@@ -124,8 +124,8 @@ func (h *Hold) AtRisk() <-chan time.Duration {
 }
 
 // Extend gives the hold a lease of ttl from now on, longer or shorter than before. Later renewals
-// use it too. Extend waits until ZooKeeper has acknowledged the write. If ctx ends first, the lease
-// may or may not have changed; the earlier of the two ends counts.
+// use the same ttl. Extend waits until ZooKeeper has acknowledged the write. If ctx ends first, the
+// lease may or may not have changed; the earlier of the two ends counts.
 //
 // A ttl outside of [MinTTL] and the policy's MaxTTL is an [ErrInvalid]. If the hold has ended,
 // Extend returns the reason. A reader that shares its entry, see [WithLocalWindow], cannot shorten
@@ -148,8 +148,9 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 }
 
 // Unlock ends the hold: first its context, then its entry in ZooKeeper. The last client to leave
-// also deletes the lock's parent. If this process takes the lock again and again, it does so a
-// second after the last use. If the hold has several handles, by re-entry, the last Unlock ends it.
+// also deletes the lock's parent. If this process takes the lock again and again, the parent is
+// deleted a second after the last use. If the hold has several handles, by re-entry, the last
+// Unlock ends it.
 //
 // Unlock does not depend on the context that the lock was taken with. It is retried over reconnects,
 // for at most the client's unlock timeout. Then it fails with an [UnlockError], and the entry is
@@ -173,10 +174,10 @@ func (h *Hold) Unlock() error {
 	return c.leaveResult(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e))
 }
 
-// giveBack releases a handle that was just unlocked. First it waits, until end at most, until no
-// transaction of the handle can still be applied. It reports whether the entry must leave: the
-// handle was the last one, and the entry was not handed off locally. The error says why the hold
-// had ended before, or is an UnlockError because a transaction is in doubt.
+// giveBack releases a handle that was just unlocked. First it waits until no transaction of the
+// handle can still be applied, but not longer than until end. leaves reports whether the caller
+// must delete the entry: the handle was the last one, and the entry was not handed off locally. The
+// error says why the hold had ended before, or is an UnlockError because a transaction is in doubt.
 func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
 	h.stopDelivery()
 	h.t.leave()
@@ -193,7 +194,8 @@ func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
 
 // leaveResult converts err, the result of deleting an unlocked entry, into the result of Unlock. If
 // the deletion was not confirmed, leaveResult logs that, and has the entry deleted in the
-// background.
+// background. If another client deleted or wrote the entry, leaveResult has the lock's parent
+// deleted later, if it is empty then.
 func (c *Client) leaveResult(e *queue.Entry, err error) error {
 	switch {
 	case err == nil:

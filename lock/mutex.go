@@ -30,19 +30,18 @@ func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 
 // Lock waits for its turn, first come first served, and returns the hold. If ctx ends first, Lock
 // withdraws its entry; the error matches ctx's error and cause, and is a [HeldError] if another
-// contender was in the way. If the path is not a usable lock, it fails at once with [ErrForeign],
-// [ErrKind] or [ErrDenied]. It waits out an outage of ZooKeeper. If ctx comes from a hold of the
-// same lock, the result is another handle on that hold: see "Re-entry" in the doc of this
-// package.
+// contender was in the way. If the path is not a usable lock, Lock fails at once with [ErrForeign],
+// [ErrKind] or [ErrDenied]. Lock waits out an outage of ZooKeeper. If ctx comes from a hold of the
+// same lock, the result is another handle on that hold: see "Re-entry" in the doc of this package.
 func (m *Mutex) Lock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Exclusive, acquire)
 }
 
 // TryLock returns the hold if no other contender is in the way, and otherwise a [HeldError], which
-// matches [ErrHeld]. It does not wait for the lock. It first asks the server to catch up with the
-// leader. A failed try leaves no node behind, except perhaps the mark of the leader's epoch, see
-// package znode. A cached lease ([WithIdle]) of another client counts as held; one of this client
-// does not.
+// matches [ErrHeld]. TryLock does not wait for the lock. It first asks the server to catch up with
+// the leader. A failed try leaves no node behind, except perhaps the mark of the leader's epoch,
+// see package znode. A cached lease ([WithIdle]) of another client counts as held; one of this
+// client does not.
 func (m *Mutex) TryLock(ctx context.Context) (*Hold, error) {
 	return m.r.take(ctx, znode.Exclusive, try)
 }

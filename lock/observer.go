@@ -79,8 +79,8 @@ type Event struct {
 	// Policy is the name of the policy that applies to the lock, see [Policy].
 	Policy string
 	// Entry is the path of the entry. If several holds use it, in turn or together, Token tells
-	// them apart. It is empty for a waiter without an entry: one behind another goroutine's hold
-	// ([WithLocalWindow]), or with [WithBarging].
+	// them apart. It is empty for a waiter without an entry, which waits behind another goroutine's
+	// hold ([WithLocalWindow]) or uses [WithBarging].
 	Entry string
 	// Token is the fencing token of the hold.
 	Token Token
@@ -246,8 +246,8 @@ func (c *Client) notify(values context.Context, event Event) {
 //     process until a renewal succeeds. The message has their number, the entry that ends first,
 //     and the time since its last renewal;
 //   - [ErrUnavailable], with the possible causes, if there is no session, and for at least a third
-//     of the session timeout servers have closed each connection without an answer, as a server
-//     that lost its data does, or have refused the SASL credentials;
+//     of the session timeout the servers have refused this client: they close each connection
+//     without an answer, as servers that lost their data do, or refuse the SASL credentials;
 //   - nil otherwise.
 //
 // A risk by max_hold, a lost hold and a fixed lease do not count. Without holds and waits nothing
@@ -269,7 +269,8 @@ func (c *Client) Check() error {
 		ErrStalled, stalled, of, first.Path, first.For.Round(time.Millisecond), state, max(0, first.Left).Round(time.Millisecond))
 }
 
-// entryChanged handles a change of an entry's state: it informs the observers, counts and logs.
+// entryChanged handles a change of an entry's state: it informs the observers, counts losses, logs
+// losses and risks, and ends the delivery of requests to an entry that has ended.
 func (c *Client) entryChanged(e *queue.Entry, change lease.Change) {
 	c.tell(e, change)
 	// After an unlock, giveBack calls ended, unless it hands the entry off.

@@ -45,8 +45,8 @@ func OpCheck(path string, version int32) Op {
 }
 
 // OpHeld changes nothing. The transaction is refused unless another hold of the same client lasts.
-// From the call of [Hold.Txn] on, that hold is not handed off locally. The other hold must not be
-// for reading with an entry that further readers share ([WithLocalWindow]).
+// From the call of [Hold.Txn] on, the other hold is not handed off locally. The other hold must not
+// be for reading with an entry that further readers share ([WithLocalWindow]).
 func OpHeld(other *Hold) Op {
 	if other == nil {
 		return Op{}

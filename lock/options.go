@@ -129,8 +129,8 @@ func WithACL(acl ...zk.ACL) Option {
 }
 
 // WithDigest authenticates a client made by [Dial] with ZooKeeper's digest scheme. The nodes that
-// the client creates belong to that user alone, unless [WithACL] says otherwise. A user with a
-// colon is refused.
+// the client creates belong to that user alone, unless [WithACL] says otherwise. If WithDigest is
+// given several times, the nodes belong to the first user. A user with a colon is refused.
 func WithDigest(user, password string) Option {
 	return clientOption(func(c *config) error {
 		if user == "" || password == "" {
@@ -250,7 +250,7 @@ func WithLogger(log zerolog.Logger) Option {
 	})
 }
 
-// WithObserver adds an observer of the client's locks. If given several times, the observers
+// WithObserver adds an observer of the client's locks. If it is given several times, the observers
 // receive each event in the order given. Default none, at no cost.
 func WithObserver(o Observer) Option {
 	return clientOption(func(c *config) error {
@@ -279,9 +279,10 @@ func WithUnlockTimeout(d time.Duration) Option {
 }
 
 // WithSessionTimeout sets the session timeout that [Dial] requests from ZooKeeper, at least 100 ms.
-// A dead connection is noticed after two thirds of it; locks do not depend on it. With [New] it
-// states the session timeout of the given connection, so that the client can warn of a TTL that is
-// too short for it. Default [DefaultSessionTimeout] with Dial, unknown with New.
+// The client notices a dead connection after two thirds of the session timeout. Locks do not depend
+// on it. With [New] the option states the session timeout of the given connection, so that the
+// client can warn of a TTL that is too short. Default [DefaultSessionTimeout] with Dial, unknown
+// with New.
 func WithSessionTimeout(d time.Duration) Option {
 	return clientOption(func(c *config) error {
 		c.sessionTimeout = d

@@ -75,8 +75,8 @@ func (c *Client) sessionSeen(connected bool, session *int64) {
 	}
 }
 
-// logRisk logs that a hold is at risk. Of the holds that one outage puts at risk, it logs only
-// the first.
+// logRisk logs that a hold is at risk. Of the holds that one outage puts at risk, it logs only the
+// first, and counts the rest.
 func (c *Client) logRisk(e *queue.Entry, change lease.Change) {
 	o, now := &c.outage, c.clock.Mono()
 	o.mu.Lock()

@@ -15,9 +15,9 @@ import "time"
 //   - has a [Hold.Ticket], or
 //   - got a request by [Client.Revoke].
 //
-// Unless the policy has a max_hold, readers of an [RWMutex] share an entry if they wait when it is
-// granted, or arrive within the window. Each reader has a hold of its own, which [Stats] and
-// observers count as one.
+// Unless the policy has a max_hold, readers of an [RWMutex] share an entry if they wait when the
+// entry is granted, or arrive within the window. Each reader has a hold of its own. [Stats] and
+// observers count each of these holds.
 func WithLocalWindow(d time.Duration) SharedOption {
 	window := d
 	if d == 0 {

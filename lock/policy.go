@@ -51,7 +51,7 @@ type Policy struct {
 	// MaxHold limits the time of one hold, renewals included; 0 means without limit.
 	MaxHold time.Duration
 	// KeepParent keeps the lock's parent node when the last contender leaves. A kazoo Lock object
-	// on the same path needs it.
+	// on the same path needs the parent.
 	KeepParent bool
 	// LocalWindow is the time for which goroutines of one client hand an entry off among
 	// themselves, first come, first served, while other contenders wait. The goroutines must make

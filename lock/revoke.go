@@ -44,9 +44,12 @@ type Revocation struct {
 //   - [ErrNotHeld] if the lock has no holder;
 //   - [ErrForeign] if a holder uses another library, and cannot receive requests; the requests to
 //     all other holders are written;
-//   - [ErrDenied] if an ACL forbids the request, [ErrClosed], or the error and cause of ctx; then
-//     no, some or all holders may have a request;
-//   - [ErrInvalid] if an argument is not allowed.
+//   - [ErrInvalid] if an argument is not allowed;
+//   - [ErrDenied] if an ACL forbids the request;
+//   - [ErrClosed] if the client was closed;
+//   - the error and cause of ctx, if it ends.
+//
+// After any of the last three errors, none, some or all holders may have a request.
 //
 // Revoke takes a sync, a list, some reads, and for each holder a transaction; if that holder
 // already has a request, also a read and a second transaction. Each client that listens gets one
@@ -85,10 +88,10 @@ func (c *Client) Revoke(ctx context.Context, name, reason string) error {
 // never closed: select on the hold's context too. If several requests come before a receive, the
 // channel delivers the last one. If the hold has ended, Revoked returns nil.
 //
-// A client's first call sets a watch on the parent of all requests, and lists it once. Later calls
-// cost nothing, unless there is a request for the hold. A client that never calls Revoked has no
-// cost. While ZooKeeper is unreachable, requests are delayed. If an ACL forbids the read, the
-// client logs that, once a minute.
+// A client's first call sets a watch on the parent of all requests, and lists the requests once.
+// Later calls cost nothing, unless there is a request for the hold. A client that never calls
+// Revoked has no cost. While ZooKeeper is unreachable, requests are delayed. If an ACL forbids the
+// read, the client logs that, once a minute.
 func (h *Hold) Revoked() <-chan Revocation {
 	if h.unlocked.Load() || h.Err() != nil {
 		return nil

@@ -39,8 +39,8 @@ import (
 // higher than those of all earlier writers. Readers that hold the lock at the same time may have
 // entered in another order than their tokens.
 //
-// An RWMutex has the wire format of Curator's InterProcessReadWriteLock, so both can use one path;
-// the doc of package znode has the limits.
+// An RWMutex has the wire format of Curator's InterProcessReadWriteLock, so an RWMutex and
+// Curator's lock can share a path. The doc of package znode has the limits.
 type RWMutex struct{ named }
 
 // RWMutex returns the read/write lock of that name, as [Client.Mutex] does.
@@ -112,15 +112,15 @@ func (h *Hold) Reads() bool { return h.e.Reads() }
 
 // Downgrade turns an [RWMutex]'s hold for writing into a hold for reading, without a gap: no client
 // can write in between. From the call on the holder must not write any more, whatever Downgrade
-// returns. Readers right behind the hold enter, and so do later ones unless a writer waits before
-// them. The hold keeps its context and token, and its lease is renewed. There is no way back, see
-// [RWMutex.Lock].
+// returns. Readers right behind the hold enter, and so do later readers unless a writer waits
+// before them. The hold keeps its context and token, and its lease is renewed. There is no way
+// back, see [RWMutex.Lock].
 //
 // Downgrade waits until ZooKeeper has acknowledged the write. If ctx had ended before the call,
-// Downgrade returns the context's error, and nothing changes. If ctx ends meanwhile, the hold is
-// already for reading, and the next renewal lets readers in. A hold for reading stays as it is. For
-// a hold of another kind of lock, or with other handles that may be writing, Downgrade fails with
-// [ErrInvalid]. If the hold has ended, Downgrade returns the reason.
+// Downgrade returns the context's error, and nothing changes. If ctx ends while Downgrade waits,
+// the hold is already for reading, and the next renewal lets readers in. A hold for reading stays
+// as it is. For a hold of another kind of lock, or with other handles that may be writing,
+// Downgrade fails with [ErrInvalid]. If the hold has ended, Downgrade returns the reason.
 func (h *Hold) Downgrade(ctx context.Context) error {
 	switch err := h.check(ctx, "downgrade"); {
 	case err != nil:

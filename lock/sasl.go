@@ -39,18 +39,18 @@ type SASLExchange interface {
 	// [ErrDenied] says that the credentials are wrong.
 	Next(challenge []byte) (token []byte, err error)
 	// Expires returns the time at which the credential ends; zero if it never ends. The client
-	// calls Expires after the exchange. When about four fifths of the time until then are over, the
-	// client starts another exchange, and calls Expires on it before Next. If the new credential
-	// ends later, or never, the client reconnects to use it, between two requests, because a server
-	// takes only one exchange on a connection. Otherwise the client logs a warning, keeps the
-	// connection, and tries again later.
+	// calls Expires after the exchange. When about four fifths of the credential's remaining time
+	// are over, the client starts another exchange, and calls Expires of that exchange before Next.
+	// If the new credential ends later, or never, the client reconnects to use it, between two
+	// requests, because a server takes only one exchange on a connection. Otherwise the client logs
+	// a warning, keeps the connection, and tries again later.
 	Expires() time.Time
 }
 
 // WithSASL authenticates a client made by [Dial] with SASL on each connection, before any other
 // request. The nodes that the client creates belong to its SASL user alone, unless [WithACL] says
-// otherwise. Their ACL has the scheme auth, which the server replaces by the names that it knows
-// the client by.
+// otherwise. Their ACL has the scheme auth, which the server replaces by the names under which it
+// knows the client.
 func WithSASL(s SASL) Option {
 	return clientOption(func(c *config) error {
 		if s == nil {

@@ -57,8 +57,8 @@ func (c *Client) Semaphore(name string, permits int, opts ...LockOption) *Semaph
 // Acquire waits for its turn and until n permits are free, and returns the hold on them. It fails
 // as [Mutex.Lock] does. It fails with [ErrPermits] if the semaphore exists with another number of
 // permits, and with [ErrInvalid] if n is not positive or exceeds the number given to
-// [Client.Semaphore]. If [Semaphore.Resize] has left fewer than n, Acquire waits for another
-// Resize.
+// [Client.Semaphore]. If [Semaphore.Resize] has left fewer than n permits, Acquire waits for
+// another Resize.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Hold, error) {
 	return s.take(ctx, n, acquire)
 }
@@ -117,8 +117,8 @@ func (s *Semaphore) request(ctx context.Context, argument string, n int) (queue.
 // never if the policy has keep_parent. All clients still give the original number.
 //
 // Added permits are available at once. To remove permits, Resize waits in the queue, as Acquire
-// does, until they are free. Once it has returned, no more than n are held. It fails as Acquire
-// does. If ctx ends, the number may or may not have changed.
+// does, until the permits to remove are free. Once it has returned without an error, at most n
+// permits are held. It fails as Acquire does. If ctx ends, the number may or may not have changed.
 func (s *Semaphore) Resize(ctx context.Context, n int) error {
 	r, err := s.request(ctx, "permits", n)
 	if err != nil {

@@ -58,7 +58,7 @@ func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	return h
 }
 
-// enter counts one more handle. It returns false if the tenancy has ended.
+// enter counts one more handle. If the tenancy has ended, enter counts nothing and returns false.
 func (t *tenancy) enter() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

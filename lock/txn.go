@@ -55,8 +55,8 @@ func (e *TxnError) Unwrap() error { return e.Err }
 //   - a [LostError] or [ErrUnlocked] if the hold has ended;
 //   - [ErrInDoubt], with the error that ended the call, if a reply was lost and the hold or ctx
 //     ended before the outcome was known. Once [Hold.Unlock] of this handle has returned nil, the
-//     outcome is settled, even if the entry still exists: read the nodes then. Or read them after
-//     another Txn of the same hold, which waits for the outcome;
+//     outcome is settled, even if the entry still exists: read the nodes then. You can also call
+//     Txn of the same hold again, which first waits for the outcome, and then read the nodes;
 //   - ctx's error and cause, or [ErrUnavailable], or [ErrClosed];
 //   - [ErrInvalid] if there is no operation, one is the zero [Op], a write is at or below the
 //     client's root (Holdfast's own nodes), a create has other flags than ephemeral and

@@ -91,8 +91,8 @@ type Deletion struct {
 	Version int32 // version of the data; -1 for any
 }
 
-// RefusedError names the node for which ZooKeeper refused a transaction. That transaction changed
-// nothing. If Lost is set, an earlier attempt may have been applied.
+// RefusedError names the node for which ZooKeeper refused a transaction. The refused transaction
+// changed nothing. If Lost is set, an earlier attempt may have been applied.
 type RefusedError struct {
 	Index int    // index of the node in the request
 	Op    string // refused operation: "delete" or "guard"
@@ -107,8 +107,8 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Delete deletes the nodes in one transaction, in their order: all or none. If ZooKeeper refuses a
-// node, it fails with a [RefusedError]. After a lost reply it tries again. Then ZooKeeper may
-// refuse a node because the first attempt has deleted it, and the error has Lost set.
+// node, Delete fails with a [RefusedError]. After a lost reply Delete tries again. Then ZooKeeper
+// may refuse a node because an earlier attempt has deleted it, and the error has Lost set.
 func (t Tree) Delete(ctx context.Context, nodes []Deletion) error {
 	if err := t.check(ctx); err != nil {
 		return err
@@ -249,8 +249,8 @@ type Contender struct {
 	// damaged one. Then the fields below are unset, except Err.
 	Ours bool
 	// Err says why an entry with a Holdfast name cannot be decoded: [znode.ErrOlder],
-	// [znode.ErrNewer], or [znode.ErrForeign] for a damaged one. Such an entry blocks the lock
-	// while it exists.
+	// [znode.ErrNewer], or [znode.ErrForeign] for a damaged one. An entry with an Err blocks the
+	// lock while it exists.
 	Err error
 	// The entry's record has Owner, Host, PID and Metadata.
 	Owner    string
@@ -261,8 +261,8 @@ type Contender struct {
 	TTL      time.Duration // length of the lease after each write
 	Acquired time.Time     // ensemble time of the grant; zero until the client has recorded it
 	Detached bool          // no process has it: a client may attach to it
-	// Broken names the client that force-released the hold, and its reason, see [Tree.Break]; "":
-	// none did.
+	// Broken names the client that force-released the hold, and its reason, see [Tree.Break]. It is
+	// "" if no client did.
 	Broken string
 	// Expires is the end of the lease unless the owner renews it, by the clock of the leader that
 	// stamped the entry.
@@ -336,7 +336,7 @@ func (t Tree) Inspect(ctx context.Context, name string) (State, error) {
 }
 
 func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Contender, error) {
-	read := t.Estimate() // before the read: a lease that has ended by then was not renewed in time
+	read := t.Estimate() // before the read: if the lease has ended at that time, it was not renewed in time
 	data, stat, err := t.Get(ctx, path)
 	if err != nil {
 		return Contender{}, err

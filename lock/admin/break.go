@@ -124,7 +124,7 @@ func (b *Breaking) Detached() bool { return b.before.Record.Detached }
 func (b *Breaking) TTL() time.Duration { return b.before.TTL() }
 
 // Wait waits until the entry is deleted. As soon as the owner's lease and the grace have surely
-// ended, it deletes the entry as Delete does, and fails as Delete does. If ctx ends first, Wait
+// ended, Wait deletes the entry as Delete does, and fails as Delete does. If ctx ends first, Wait
 // returns the cause. Zero fields of the policy mean their defaults.
 func (b *Breaking) Wait(ctx context.Context, p lock.Policy) error {
 	if err := b.tree.check(ctx); err != nil {

@@ -63,8 +63,9 @@ func (t Tree) Displacement() (times uint64, by time.Duration) {
 }
 
 // Carries sends a request of more than size bytes. The request changes nothing: it writes a node
-// that cannot exist. If the connection ends at three such requests, Carries fails with
-// [ErrTooLong]. size is at most 1 MiB: no server accepts more unless its jute.maxbuffer was raised.
+// that cannot exist. If the connection ends, Carries sends the request again. If the connection has
+// ended three times, Carries fails with [ErrTooLong]. size is at most 1 MiB: no server accepts more
+// unless its jute.maxbuffer was raised.
 func (t Tree) Carries(ctx context.Context, size int) error {
 	if err := t.check(ctx); err != nil {
 		return err

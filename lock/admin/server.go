@@ -37,10 +37,10 @@ type ServerRelease struct {
 	Err error
 }
 
-// CheckServer checks whether the server of the client's session supports the protocol, by
-// transactions below the root that leave nothing behind. It also asks each of the client's
-// servers for its release. It fails with [lock.ErrInvalid] if an argument is nil. It also fails if
-// there was no session, or ctx ended.
+// CheckServer checks whether the server of the client's session supports the protocol. It makes
+// transactions below the root, and leaves no node behind. It also asks each of the client's servers
+// for its release. It fails with [lock.ErrInvalid] if an argument is nil. It also fails if there
+// was no session, or ctx ended.
 func CheckServer(ctx context.Context, client *lock.Client) (ServerReport, error) {
 	c, ok := access.Of(client)
 	switch {

@@ -26,7 +26,7 @@ type Config struct {
 	Status    Status    `key:"reaper"`          // the status page; its keys are below reaper, too
 	Roots     []Root    `key:"roots" least:"1"` // the reaper's roots; none: Root alone
 
-	at   string   // key of the root that this is the configuration of, with a dot: roots[0].
+	at   string   // key of the listed root that the configuration is for, with a dot: roots[0].
 	from *decoder // decoder of the file, nil without one; a pointer, so that logs do not print the file
 }
 
@@ -89,7 +89,7 @@ func Default() *Config {
 const maxFile = 1 << 20
 
 // Load reads a configuration file. If the file cannot be read, the error wraps the operating
-// system's. Otherwise it is a [*ConfigError] with all mistakes.
+// system's. Any other error is a [*ConfigError] with all mistakes.
 func Load(path string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {

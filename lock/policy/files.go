@@ -89,7 +89,8 @@ var ErrUnusable = errors.New("the configuration names something that cannot be u
 // logger. Without zookeeper.auth and zookeeper.sasl, every user can access the nodes that the client
 // creates. With both, the nodes belong to the user of zookeeper.auth.
 //
-// The mechanism gssapi needs a [Kerberos]; without one Options fails. It uses only the first one.
+// The mechanism gssapi needs a [Kerberos]; without one Options fails. Options uses only the first
+// Kerberos.
 //
 // Options reads the files with the password and the certificates. A missing or empty password is an
 // error, and so is a password's or a key's file that every user of the machine can read or write.
@@ -131,7 +132,8 @@ func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
 }
 
 // wrong returns err as an error about the key, with the key's position in the file. If c is the
-// configuration of a listed root that has the key, the position is there.
+// configuration of a listed root, and that root has the key, the position is that of the root's
+// key.
 func (c *Config) wrong(key string, err error) error {
 	place := key
 	if c.from != nil {
@@ -230,7 +232,8 @@ func (c *Config) password(path, file, variable string) (string, error) {
 // maxSecret is the size limit of a file with a password or a key. For certificates it is maxFile.
 const maxSecret = 64 << 10
 
-// readFile reads a file that the configuration names.
+// readFile reads a file that the configuration names. It fails if the file is larger than maxSecret
+// for a secret, or else than maxFile. secret is as for open.
 func readFile(path string, secret bool) ([]byte, error) {
 	f, err := open(path, secret)
 	if err != nil {

@@ -60,8 +60,8 @@ type mistakes struct {
 }
 
 // add adds a mistake about the key with that path, at its value. It shows the value as the file has
-// it, and no value if value is "". If the file lacks the key, the position is that of the nearest
-// enclosing key.
+// it, and no value if value is "". If the file lacks the key, add marks the value as the default,
+// and the position is that of the nearest enclosing key.
 func (m *mistakes) add(key, value, rule string, args ...any) {
 	p, given := m.places[key]
 	switch {

@@ -86,10 +86,10 @@ func (p Pattern) Prefix() string {
 // Match reports whether the pattern matches the name, which must be valid. At worst it takes time in
 // proportion to the product of the two lengths. It allocates nothing.
 func (p Pattern) Match(name string) bool {
-	// This is the usual matching of wildcards. A * takes as few bytes, and a ** as few components,
-	// as let the rest match. If the rest fails later, the last * takes one byte more, or else the
-	// last ** one component more. Earlier wildcards need no second try: the last one can take what
-	// they could.
+	// This is the usual matching of wildcards. A * first takes no bytes, and a ** no components. If
+	// the rest of the pattern then fails to match, the last * takes one byte more, or else the last
+	// ** one component more. Earlier wildcards need no second try: the last one can take what they
+	// could.
 	inPattern, inName := 0, 0
 	afterStar, starTakes := -1, 0
 	afterDeep, deepTakes := -1, 0
@@ -146,8 +146,9 @@ func (p Pattern) Covers(other Pattern) bool {
 // uncovered returns a name that other matches and that none of the patterns in by match. found is
 // false if there is none.
 //
-// It tries the names that are hardest to match. For each * of other they have a letter that occurs
-// in no pattern, and for each ** some components of that letter. No other names need a try:
+// It tries the names that are hardest to match. For each * of other, each of the names has a letter
+// that occurs in no pattern, and for each ** some components of that letter. No other names need a
+// try:
 //
 //   - A pattern can match the letter only by a *, and a component of it only by a * or a **
 //     component. Those match anything, so the pattern matches the name whatever fills the

@@ -50,7 +50,7 @@ func (c *Config) Each() []Named {
 }
 
 // Select returns the configuration for the locks below root. If the file lists root several times,
-// on different servers, the first one counts. If the file does not list it, Select returns the
+// on different servers, the first one counts. If the file does not list root, Select returns the
 // file's configuration with the root replaced.
 func (c *Config) Select(root string) *Config {
 	for _, n := range c.Each() {
@@ -86,8 +86,8 @@ func over[T any](own, rest T) T {
 // maxRoots is the largest number of roots in a file: each has its own session.
 const maxRoots = 100
 
-// checkRoots checks the roots. On the same servers no root may equal another or be below it: two
-// lists of policies would apply to its locks.
+// checkRoots checks the number of roots, and the name and path of each. On the same servers no root
+// may equal another or be below it: two lists of policies would apply to the same locks.
 func (d *decoder) checkRoots(c *Config) {
 	if len(c.Roots) > maxRoots {
 		d.add("roots", "", "must be at most %d, not %d", maxRoots, len(c.Roots))

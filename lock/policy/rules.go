@@ -32,8 +32,8 @@ var rules = map[string]func(*decoder, string) (string, error){
 	"variable": (*decoder).variable,
 }
 
-// timeRules has the rules of durations in a file, by the names in the tags of fields. In a file zero
-// does not mean the default, as it does in a [Policy]. [NewSet] checks the limits of policies.
+// timeRules has the rules of durations in a file, by the names in the tags of fields. Zero means
+// the default in a [Policy], but not in a file. [NewSet] checks the limits of policies.
 var timeRules = map[string]func(time.Duration) (time.Duration, error){
 	"positive": func(t time.Duration) (time.Duration, error) {
 		return t, must(t != 0, "must be more than zero; delete the key for the default")
@@ -44,8 +44,8 @@ var timeRules = map[string]func(time.Duration) (time.Duration, error){
 		}
 		return t, must(t != lock.NoLocalWindow, "must be at least 0s")
 	},
-	// The longest that go-zookeeper can send is an int32 of milliseconds. The server's own limits
-	// follow from its tick time.
+	// The longest session timeout that go-zookeeper can send is an int32 of milliseconds. The
+	// server's own limits follow from its tick time.
 	"session": func(t time.Duration) (time.Duration, error) {
 		return t, checkTime(t, 100*time.Millisecond, math.MaxInt32*time.Millisecond)
 	},

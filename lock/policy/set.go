@@ -171,7 +171,7 @@ func (p Policy) check(m *mistakes, path string) {
 }
 
 // checkReach adds a mistake for each policy that can never apply. It returns the patterns of the
-// policies that can.
+// policies that can apply.
 func (s *Set) checkReach(m *mistakes, list string) (reached []Pattern) {
 	for i, p := range s.policies {
 		if p.Match == (Pattern{}) {
@@ -225,9 +225,10 @@ func (s *Set) All() []Policy {
 // A time zone may precede each form ("CRON_TZ=Europe/Berlin 0 4 * * *"). The default is the
 // machine's local time.
 //
-// ParseSchedule refuses a time zone that this machine does not know; a [Set] and a file may have
-// one, because clients need no schedule. It also refuses schedules that the cron package would not
-// run as written: an interval of @every with a fraction of a second, and a day that never comes.
+// ParseSchedule refuses a time zone that this machine does not know; a [Set] and a file may have an
+// unknown time zone, because clients need no schedule. It also refuses schedules that the cron
+// package would not run as written: an interval of @every with a fraction of a second, and a day
+// that never comes.
 //
 // A time of day that a change to summer time skips does not occur on that day, and one that the
 // change back repeats occurs twice. A weekly schedule can miss a week: in Havana, midnight of one

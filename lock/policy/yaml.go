@@ -151,8 +151,8 @@ func misindented(tokens token.Tokens, text string) (line int, rule string) {
 
 // Limits of a document. The YAML parser recurses for every level of nesting and every key of a
 // mapping, and takes quadratic time. Without limits a small file could keep it busy for minutes. A
-// larger file could overflow its stack, which no program recovers from. The schema nests four deep.
-// The largest accepted set of policies, with all keys, has fewer tokens.
+// larger file could overflow the parser's stack, and a program cannot recover from that. The schema
+// nests four deep. The largest accepted set of policies, with all keys, has fewer tokens.
 const (
 	maxNesting = 20 // open brackets and braces; dashes in one line
 	maxTokens  = 40_000

@@ -16,7 +16,8 @@ type plan struct {
 type moment struct {
 	now time.Time
 	// waited is the time from which this replica waited for a run that has crashed; zero if no run
-	// has crashed. Later ticks were not missed: they waited too.
+	// has crashed. Ticks after waited were not missed: no replica could take them while that run
+	// seemed to go on.
 	waited time.Time
 }
 

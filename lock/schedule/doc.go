@@ -111,8 +111,8 @@
 // # Status
 //
 // [Job.Status] and [List] return the last runs: the tick, the owner, start, end and outcome.
-// [Options].Report is called at the end of each run, also when another replica notices a crash. It
-// is the place for alerts.
+// [Options].Report is called at the end of each run, also when another replica notices a crash. Use
+// it for alerts.
 //
 // # Cost
 //

@@ -96,9 +96,9 @@ type Options struct {
 	// Limit is the largest number of missed ticks that RunAll runs. Default [DefaultLimit], at
 	// most [MaxLimit].
 	Limit int
-	// Late is how late a tick may start. A tick that no replica could start by then is missed. A
-	// replica that crashes while it takes a tick delays the tick by TTL and grace, so Late should
-	// be at least twice TTL and grace. Default [DefaultLate].
+	// Late is how late a tick may start. A tick that no replica could start within this time is
+	// missed. A replica that crashes while it takes a tick delays the tick by TTL and grace, so
+	// Late should be at least twice TTL and grace. Default [DefaultLate].
 	Late time.Duration
 	// Overlap is the policy for a tick that comes due during an earlier run. Default OverlapWait.
 	Overlap Overlap

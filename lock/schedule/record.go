@@ -38,7 +38,7 @@ type Run struct {
 	Outcome Outcome   `json:"outcome"`
 	Error   string    `json:"error,omitempty"`
 	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"` // zero while the run goes on; of a crashed run, when another replica noticed
+	Ended   time.Time `json:"ended,omitzero"` // zero while the run goes on; for a crashed run, when another replica noticed the crash
 	Owner   string    `json:"owner"`          // the client's owner, as in the entries of locks
 	Host    string    `json:"host,omitempty"`
 	PID     int       `json:"pid,omitempty"`
@@ -163,8 +163,9 @@ func (r *record) start(run Run, atLeastOnce bool) Run {
 	return run
 }
 
-// finish records the end of a run, if the record still has the run. Unless the run is Unfinished,
-// its tick never runs again.
+// finish replaces a run in the record by the same run after its end. If the record no longer has
+// the run, finish adds no run. In both cases the tick never runs again, unless the run is
+// Unfinished.
 func (r *record) finish(run Run) {
 	if run.Outcome != Unfinished && run.Tick.After(r.Upto) {
 		r.Upto = r.after(run.Tick)

@@ -140,7 +140,8 @@ func (t *Turn) do(ctx context.Context, f Func) Outcome {
 	return t.finish(Failed, err)
 }
 
-// sleep waits until the leader's clock has surely reached a time, or the root has been deleted.
+// sleep returns nil when the leader's clock has surely reached until, or when the root has been
+// deleted.
 func (j *Job) sleep(ctx context.Context, until time.Time) error {
 	for {
 		changed := j.tree.Session().Changed // closed also by Client.Close; nil with lock.New

@@ -175,7 +175,8 @@ func (j *Job) abandon(ctx context.Context, rec *record, now time.Time) (crashed 
 }
 
 // finish records the end of the run, unlocks its hold, calls Report, and returns the outcome. If
-// the hold is lost, only a later replica can record the end; the outcome is then Unfinished.
+// finish cannot record the end, for example because the hold is lost, the outcome is Unfinished:
+// only a later replica can record the end.
 func (t *Turn) finish(outcome Outcome, why error) Outcome {
 	run := t.run
 	run.Outcome = outcome

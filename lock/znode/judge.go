@@ -68,9 +68,9 @@ type Now struct {
 	// and terms from before and after cannot be compared.
 	Resets int
 	// Sessions counts the resets and the new sessions of this judge. Do not compare transactions or
-	// terms of different sessions. Between two sessions the servers may have lost their data, and
-	// the judge does not notice it if they have made more transactions since than they had made
-	// before.
+	// terms of different sessions. The servers may have lost their data between two sessions. The
+	// judge does not notice the loss if the servers have since made more transactions than they had
+	// made before it.
 	Sessions int
 	// Doubted says that Term is of an earlier session. A write numbered below Term may be newer
 	// than Term.

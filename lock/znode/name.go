@@ -178,7 +178,8 @@ func cutPermits(rest string) (permits int32, ok bool) {
 	return int32(n), err == nil && n > 1 && n <= MaxPermits
 }
 
-// cutSequence splits off the sequence that the server appended to a node's name.
+// cutSequence splits off the sequence that the server appended to a node's name. It returns false
+// if the name has no sequence.
 func cutSequence(node string) (prefix string, seq int32, ok bool) {
 	if len(node) <= sequenceDigits {
 		return "", 0, false
@@ -251,7 +252,7 @@ func Contenders(children []string) []Name {
 	return names
 }
 
-// Find returns the index of the named entry, or -1.
+// Find returns the index of the named entry; -1 if it is not among the names.
 func Find(names []Name, node string) int {
 	return slices.IndexFunc(names, func(n Name) bool { return n.Node == node })
 }

@@ -41,8 +41,8 @@ func New(mutex *lock.Mutex) (*Locker, error) {
 	return &Locker{mutex: mutex}, nil
 }
 
-// Lock waits for the mutex. It fails as [lock.Mutex.Lock] does, for example with ctx's error. Then
-// goose migrates nothing.
+// Lock waits for the mutex. It fails as [lock.Mutex.Lock] does, for example with ctx's error. If
+// Lock fails, goose migrates nothing.
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error {
 	hold, err := l.mutex.Lock(ctx)
 	if err != nil {

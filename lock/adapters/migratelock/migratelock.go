@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// Driver is a database driver whose lock is a mutex. The wrapped driver does all else. It uses its
-// own lock only while it is being made.
+// Driver is a database driver whose lock is a mutex. The wrapped driver does all else, and uses its
+// own lock only while it is created.
 type Driver struct {
 	database.Driver
 	mutex *lock.Mutex
