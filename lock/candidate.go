@@ -78,7 +78,7 @@ func (e *Election) Candidates(ctx context.Context) (all []Candidate, err error) 
 	return all, err
 }
 
-// query runs ask, which reads the election's state, as a call of the client.
+// query runs ask as a call of the client, for which Close waits. ask reads the election's state.
 func (e *Election) query(ctx context.Context, ask func(context.Context, queue.Request) error) error {
 	r, err := e.r.request(ctx, znode.Exclusive)
 	if err != nil {

@@ -217,7 +217,8 @@ func (c *Client) start() *Client {
 // Close ends the holds first, so other clients may enter while your work still runs. So unlock the
 // holds before you call Close, or have the work stop when their contexts end.
 func (c *Client) Close() error {
-	// A sync.Once would stop the virtual time of a test whose goroutines wait for it.
+	// Not a sync.Once: the virtual time of testing/synctest stands still while a goroutine waits
+	// for a sync.Once.
 	if c.closing.Swap(true) {
 		<-c.closed
 		return c.done

@@ -12,8 +12,9 @@ import (
 )
 
 // Detach ends the hold in this process and leaves its entry to the client that attaches with the
-// ticket, see [Client.Attach]. No other contender enters in between. The hold and all its handles
-// end at once with [ErrDetached], which is no loss; [Mutex.Do] returns it too.
+// ticket, see [Client.Attach]. If that client attaches in time, no other contender enters before
+// it. The hold and all its handles end at once with [ErrDetached], which is no loss; [Mutex.Do]
+// returns it too.
 //
 // The entry stays for ttl and the grace; a ttl of 0 means the TTL of the hold. If no client
 // attaches in time, the entry is purged like a dead holder's.

@@ -165,8 +165,8 @@
 // # Re-entry
 //
 // The contexts of [Hold.Context] and [Holds.Context] carry the hold. So does the context that Do
-// passes to its function, and so do all contexts derived from these. A call that takes the same
-// lock with such a context does not wait. It returns another handle on the hold, with the same
+// passes to its function, and so do all contexts derived from them. A call that takes the same lock
+// with one of these contexts does not wait. It returns another handle on the hold, with the same
 // token, lease and options. The hold ends when all its handles are unlocked. A hold in doubt (see
 // [Hold.Remaining]) is confirmed first. Only the context counts: a goroutine with the context
 // shares the hold, any other goroutine waits.

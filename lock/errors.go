@@ -18,8 +18,8 @@ import (
 var (
 	// ErrHeld says that another contender holds the lock. See [HeldError].
 	ErrHeld = errors.New("lock is held by another contender")
-	// ErrLost says that a hold ended before it was unlocked. It comes with one of the reasons
-	// below: see [LostError].
+	// ErrLost says that a hold ended before it was unlocked. The error also matches the reason: see
+	// [LostError].
 	ErrLost = errors.New("hold was lost")
 	// ErrUnlocked says that a hold, or this handle of it, was already unlocked.
 	ErrUnlocked = lease.ErrUnlocked
@@ -57,7 +57,8 @@ var (
 	ErrUnsupported = zkconn.ErrUnsupported
 )
 
-// Reasons for the loss of a hold. A [LostError] matches one of them, and [ErrLost].
+// Reasons for the loss of a hold. A [LostError] matches [ErrLost], and one of these reasons or
+// [ErrClosed].
 var (
 	// ErrExpired: the lease ended before a renewal was acknowledged, or it was a fixed lease.
 	ErrExpired = lease.ErrExpired

@@ -152,10 +152,11 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 // deleted a second after the last use. If the hold has several handles, by re-entry, the last
 // Unlock ends it.
 //
-// Unlock does not depend on the context that the lock was taken with. It is retried over reconnects,
-// for at most the client's unlock timeout. Then it fails with an [UnlockError], and the entry is
-// deleted later, or expires. If the hold was lost before, Unlock returns its [LostError]; if it was
-// unlocked before, [ErrUnlocked]; if it was detached, [ErrDetached].
+// Unlock does not depend on the context that the lock was taken with. It is retried over
+// reconnects, for at most the client's unlock timeout. After this time Unlock fails with an
+// [UnlockError], and the entry is deleted later, or expires. If the hold was lost before, Unlock
+// returns its [LostError]; if it was unlocked before, [ErrUnlocked]; if it was detached,
+// [ErrDetached].
 func (h *Hold) Unlock() error {
 	if h.unlocked.Swap(true) {
 		return ErrUnlocked
@@ -194,8 +195,8 @@ func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
 
 // leaveResult converts err, the result of deleting an unlocked entry, into the result of Unlock. If
 // the deletion was not confirmed, leaveResult logs that, and has the entry deleted in the
-// background. If another client deleted or wrote the entry, leaveResult has the lock's parent
-// deleted later, if it is empty then.
+// background. If another client deleted or wrote the entry, leaveResult has the client check later
+// whether the lock's parent can be deleted.
 func (c *Client) leaveResult(e *queue.Entry, err error) error {
 	switch {
 	case err == nil:

@@ -138,7 +138,7 @@ func (hs *Holds) Unlock() error {
 			unlocked++
 			continue
 		}
-		wg.Go(func() { leaves[i], errs[i] = h.giveBack(end) }) // one may wait for its transaction
+		wg.Go(func() { leaves[i], errs[i] = h.giveBack(end) }) // a hold may have to wait for its transaction
 	}
 	wg.Wait()
 	var leave []*queue.Entry

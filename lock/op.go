@@ -28,12 +28,14 @@ func OpCreate(path string, data []byte, flags int32, acl []zk.ACL) Op {
 	return op
 }
 
-// OpSet sets a node's data if the node has that version; -1 means any version.
+// OpSet sets a node's data. The transaction is refused unless the node exists with that version; -1
+// means any version.
 func OpSet(path string, data []byte, version int32) Op {
 	return newOp(&zk.SetDataRequest{Path: path, Data: slices.Clone(data), Version: version}, path, data)
 }
 
-// OpDelete deletes a node without children if the node has that version; -1 means any version.
+// OpDelete deletes a node. The transaction is refused unless the node exists with that version, and
+// has no children; version -1 means any version.
 func OpDelete(path string, version int32) Op {
 	return newOp(&zk.DeleteRequest{Path: path, Version: version}, path, nil)
 }

@@ -26,7 +26,8 @@ const (
 	// DefaultUnlockTimeout is the longest time for which an unlock is retried.
 	DefaultUnlockTimeout = 10 * time.Second
 
-	// maxSessionTimeout is the longest that go-zookeeper can send: an int32 of milliseconds.
+	// maxSessionTimeout is the longest session timeout that go-zookeeper can send: an int32 of
+	// milliseconds.
 	maxSessionTimeout = math.MaxInt32 * time.Millisecond
 )
 
@@ -115,9 +116,9 @@ func WithPolicies(p Policies) Option {
 }
 
 // WithACL sets the ACL of the nodes that the client creates. Default world:anyone with all
-// permissions, or the ACL of [WithDigest]. The client's own credentials need READ, WRITE, CREATE
-// and DELETE. The anchor of a lock, see the doc of package znode, gets one more ACL entry:
-// world:anyone with READ. The anchor has no data of holders.
+// permissions, or the ACL of [WithDigest], [WithSASL] or [WithSASLDigest]. The client's own
+// credentials need READ, WRITE, CREATE and DELETE. The anchor of a lock, see the doc of package
+// znode, gets one more ACL entry: world:anyone with READ. The anchor has no data of holders.
 func WithACL(acl ...zk.ACL) Option {
 	return clientOption(func(c *config) error {
 		if len(acl) == 0 {

@@ -48,9 +48,9 @@ type SASLExchange interface {
 }
 
 // WithSASL authenticates a client made by [Dial] with SASL on each connection, before any other
-// request. The nodes that the client creates belong to its SASL user alone, unless [WithACL] says
-// otherwise. Their ACL has the scheme auth, which the server replaces by the names under which it
-// knows the client.
+// request. The nodes that the client creates belong to its SASL user alone, unless [WithACL] or
+// [WithDigest] is given. Their ACL has the scheme auth, which the server replaces by the names
+// under which it knows the client.
 func WithSASL(s SASL) Option {
 	return clientOption(func(c *config) error {
 		if s == nil {
@@ -68,8 +68,8 @@ func WithSASL(s SASL) Option {
 
 // WithSASLDigest is [WithSASL] with the mechanism DIGEST-MD5: the server has the user and the
 // password in its JAAS configuration. The password is not sent, and a server that does not know it
-// is refused. The nodes that the client creates belong to sasl:user, unless [WithACL] says
-// otherwise. If user has a slash or an @, their ACL is that of WithSASL instead.
+// is refused. The nodes that the client creates belong to sasl:user, unless [WithACL] or
+// [WithDigest] is given. If user has a slash or an @, their ACL is that of WithSASL instead.
 func WithSASLDigest(user, password string) Option {
 	return clientOption(func(c *config) error {
 		if user == "" || password == "" {

@@ -75,8 +75,8 @@ func (s *Semaphore) Do(ctx context.Context, n int, f func(context.Context) error
 	return runHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, acquire) }, f)
 }
 
-// TryDo runs f while it holds n permits, as [Mutex.TryDo] does. It skips f if fewer are free, or
-// a contender waits.
+// TryDo runs f while it holds n permits, as [Mutex.TryDo] does. It skips f if fewer than n permits
+// are free, or a contender waits.
 func (s *Semaphore) TryDo(ctx context.Context, n int, f func(context.Context) error) (ran bool, err error) {
 	return runUnlessHeld(ctx, func() (*Hold, error) { return s.take(ctx, n, try) }, f)
 }

@@ -116,8 +116,8 @@ func marked(r znode.Record, by znode.Broken) []byte {
 // shown. It makes no request.
 func (b *Breaking) Gone() bool { return b.gone }
 
-// Detached reports whether the entry was detached when Break read it. Then no process believes that
-// it holds the lock, and the caller may call Delete at once.
+// Detached reports whether the entry was detached when Break read it. If so, no process believes
+// that it holds the lock, and the caller may call Delete at once.
 func (b *Breaking) Detached() bool { return b.before.Record.Detached }
 
 // TTL returns the length of the lease that began with the owner's last write.

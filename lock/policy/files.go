@@ -232,8 +232,8 @@ func (c *Config) password(path, file, variable string) (string, error) {
 // maxSecret is the size limit of a file with a password or a key. For certificates it is maxFile.
 const maxSecret = 64 << 10
 
-// readFile reads a file that the configuration names. It fails if the file is larger than maxSecret
-// for a secret, or else than maxFile. secret is as for open.
+// readFile reads a file that the configuration names. It fails if the file is larger than maxFile,
+// or than maxSecret if secret is set. A secret file has a password or a key, see open.
 func readFile(path string, secret bool) ([]byte, error) {
 	f, err := open(path, secret)
 	if err != nil {

@@ -44,8 +44,8 @@
 // client's ACL.
 //
 // Recorded ticks only go up. If a new leader's clock is behind the record, no tick runs until the
-// clock has caught up. If the clock is ahead, the ticks in between are missed. So keep the servers'
-// clocks synchronized.
+// clock has caught up. If the clock is ahead of the old leader's, the ticks between the two times
+// are missed. So keep the servers' clocks synchronized.
 //
 // A new job begins when its first replica starts: earlier ticks do not run.
 //

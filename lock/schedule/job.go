@@ -88,8 +88,8 @@ func parse(what string, names []string, name string) (int, error) {
 // Options are the settings of a job. The zero value has all defaults. All replicas of a job should
 // have the same Options.
 type Options struct {
-	// AtLeastOnce records a tick after its run instead of before it. If the replica crashes in
-	// between, the tick runs again. It cannot be combined with OverlapBeside.
+	// AtLeastOnce records a tick after its run instead of before it. If the replica crashes before
+	// it has recorded the tick, the tick runs again. It cannot be combined with OverlapBeside.
 	AtLeastOnce bool
 	// Missed is the policy for missed ticks. Default Skip.
 	Missed Missed

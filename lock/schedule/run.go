@@ -36,10 +36,10 @@ type Func func(ctx context.Context, turn *Turn) error
 // Run runs f at each tick that this replica takes, until ctx ends. All replicas of a job call it.
 // Run waits out an outage of ZooKeeper. It returns only after its runs have ended.
 //
-// Run always returns an error: one that matches the cause of ctx's end, or one that waiting cannot
-// mend, such as [ErrNoTick], [lock.ErrInvalid], [lock.ErrDenied] or [lock.ErrClosed]. If f panics,
-// the hold is unlocked, the run is Unfinished, and Run panics too. With OverlapBeside Run calls f
-// in other goroutines, so a panic of f ends the process: recover in f.
+// Run always returns an error. It matches the cause of ctx's end, or is an error that waiting
+// cannot mend, such as [ErrNoTick], [lock.ErrInvalid], [lock.ErrDenied] or [lock.ErrClosed]. If f
+// panics, the hold is unlocked, the run is Unfinished, and Run panics too. With OverlapBeside Run
+// calls f in other goroutines, so a panic of f ends the process: recover in f.
 func (j *Job) Run(ctx context.Context, f Func) error { return j.loop(ctx, f, false) }
 
 // Once runs f for the tick that is nearest to the present, and for earlier ticks that are due, if

@@ -41,8 +41,8 @@ func unread(name, path string, err error) error {
 }
 
 // write sets Job and Next of the record, and writes it over the given version of the node, as the
-// holder of hold. It fails with errChanged if another replica has written or deleted the node
-// meanwhile.
+// holder of hold. It fails with errChanged if another replica has written or deleted the node since
+// it had that version.
 func (j *Job) write(ctx context.Context, hold *lock.Hold, rec *record, version int32) error {
 	rec.Job, rec.Next = j.name, j.next(rec.Upto)
 	data, err := rec.encode()

@@ -75,7 +75,7 @@ func (s ticks) last(after, until time.Time) time.Time {
 
 // newest returns the first of the newest n ticks that are later than after, and not later than
 // until. If there are fewer than n such ticks, it returns the first of all. There must be at least
-// one.
+// one such tick.
 func (s ticks) newest(n int, after, until time.Time) time.Time {
 	first := s.next(after)
 	beyond := first

@@ -3,9 +3,9 @@
 // lock. With an [Elector] the leader runs all jobs. With [Ticks] each tick of a schedule runs once.
 //
 // gocron plans by the wall clock of each process. So a Locker and an Elector do not promise one run
-// at each planned time: processes whose clocks differ may run a short job twice, unless [NewLocker]
-// has a splay, and a new leader may repeat the previous leader's last run. Jobs are not informed
-// that a lock was lost.
+// at each planned time: processes whose clocks differ may run a short job twice, unless the splay
+// given to [NewLocker] prevents it, and a new leader may repeat the previous leader's last run.
+// Jobs are not informed that a lock was lost.
 package gocronlock
 
 import (

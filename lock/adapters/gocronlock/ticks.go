@@ -30,10 +30,10 @@ type Ticks struct {
 	jobs map[string]*schedule.Job
 }
 
-// NewTicks returns a locker for the jobs of these names, see gocron.WithName, with their schedules.
-// A schedule without a time zone is in UTC. So use gocron.WithLocation(time.UTC), or the same time
-// zone in both. The options apply to all jobs; OverlapBeside is refused. NewTicks fails with
-// [lock.ErrInvalid] if an argument is not allowed.
+// NewTicks returns a locker for the jobs in schedules. A key is a job's name, see gocron.WithName,
+// and its value is the job's schedule. A schedule without a time zone is in UTC. So use
+// gocron.WithLocation(time.UTC), or the same time zone in both. The options apply to all jobs;
+// OverlapBeside is refused. NewTicks fails with [lock.ErrInvalid] if an argument is not allowed.
 func NewTicks(locks *lock.Client, schedules map[string]cron.Schedule, opts schedule.Options) (*Ticks, error) {
 	if opts.Overlap == schedule.OverlapBeside {
 		return nil, fmt.Errorf("%w: overlap %v: must be wait or skip", lock.ErrInvalid, opts.Overlap)
