@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// MaxAll is the largest number of locks in one [All]: they must fit into one transaction.
+// MaxAll is the largest number of locks in one [All]: their entries must fit into one transaction.
 const MaxAll = 64
 
 // All is a set of mutexes that are locked together: all of them or none. It has no state; its

@@ -46,9 +46,9 @@ func (hs *Holds) Hold(name string) *Hold {
 }
 
 // Context returns a context that ends as soon as one of the holds ends. Its cause is that hold's
-// [LostError], [ErrUnlocked] or [ErrDetached]. It carries the values of the context that the locks
-// were taken with, but not its end. A call with it re-enters the locks: see "Re-entry" in the doc
-// of this package.
+// [LostError], [ErrUnlocked] or [ErrDetached]. The context carries the values of the context that
+// the locks were taken with, but not its end. A call with the context of the holds re-enters the
+// locks: see "Re-entry" in the doc of this package.
 func (hs *Holds) Context() context.Context {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

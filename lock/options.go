@@ -161,8 +161,8 @@ func WithOwner(name string) Option {
 }
 
 // WithMetadata adds pairs to the metadata in entries. The pairs of a lock are added to the pairs of
-// its client: together at most 64 pairs and 4 KiB. The key "election.value" is refused: it marks a
-// candidate.
+// its client: together at most 64 pairs and 4 KiB. The key "election.value" is refused: that key
+// marks the entry of a candidate.
 func WithMetadata(m map[string]string) SharedOption {
 	add := func(to *map[string]string) error {
 		if _, taken := m[znode.ValueKey]; taken {

@@ -56,10 +56,10 @@ type Policy struct {
 	// LocalWindow is the time for which goroutines of one client hand an entry off among
 	// themselves, first come, first served, while other contenders wait. The goroutines must make
 	// the same request. If no other contender waits, they hand the entry off without limit. A local
-	// handoff costs no request. For each entry ahead, other processes wait up to LocalWindow
-	// longer, and for one more hold. LocalWindow is at most a second, and at most a third of the
-	// lock's TTL. Default [DefaultLocalWindow]. With [NoLocalWindow] each Unlock deletes the entry,
-	// and the next goroutine joins at the end of the queue.
+	// handoff costs no request. For each entry ahead, other processes may wait longer by
+	// LocalWindow and the length of one hold. LocalWindow is at most a second, and at most a third
+	// of the lock's TTL. Default [DefaultLocalWindow]. With [NoLocalWindow] each Unlock deletes the
+	// entry, and the next goroutine joins at the end of the queue.
 	LocalWindow time.Duration
 	// Idle is the time for which an unused entry is kept after its last Unlock if there is no other
 	// contender. Until then this client can take the lock again without a request. When another

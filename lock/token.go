@@ -24,8 +24,8 @@ import (
 // other with the same entry have the same Czxid. So do entries that one client created in one
 // transaction for several goroutines. So Czxid fences off holders of earlier transactions, but
 // neither another goroutine of the same client nor the process that detached the entry. If entries
-// are never detached, and each process orders its own writes, Czxid suffices. The text is right
-// everywhere.
+// are never detached, and each process orders its own writes, Czxid suffices. The text of a token
+// suffices in all cases.
 type Token struct {
 	Czxid       int64 // number of the ZooKeeper transaction that created the entry
 	Sequence    int32 // number that ZooKeeper gave the entry; it differs among the entries of one transaction

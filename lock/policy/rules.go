@@ -105,7 +105,7 @@ func (d *decoder) variable(s string) (string, error) {
 }
 
 // checkTime returns the rule that the duration breaks, if any. Durations are whole milliseconds,
-// because entries have milliseconds.
+// because entries store milliseconds.
 func checkTime(t, least, most time.Duration) error {
 	return cmp.Or(
 		must(t >= least, fmt.Sprintf("must be at least %v", least)),

@@ -184,8 +184,8 @@ func (j *Job) now(ctx context.Context) (time.Time, error) {
 	return j.sample(ctx)
 }
 
-// sample returns ensemble time as now does, but from a new sample. If the session is lost
-// meanwhile, the sample is not usable, and sample repeats.
+// sample returns ensemble time as now does, but from a new sample. If the session is lost during
+// the request, the result is not usable, and sample tries again.
 func (j *Job) sample(ctx context.Context) (time.Time, error) {
 	for {
 		now, err := j.tree.Now(ctx)

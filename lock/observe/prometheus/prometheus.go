@@ -48,7 +48,7 @@ type Observer struct {
 	all               []prometheus.Collector
 }
 
-// New returns an observer, which you register. bounds are the bounds of the histograms' buckets, in
+// New returns an observer; register it. bounds are the bounds of the histograms' buckets, in
 // seconds and in any order. Without bounds they go from 1 ms to 12 h.
 func New(bounds ...float64) *Observer {
 	if len(bounds) == 0 {
