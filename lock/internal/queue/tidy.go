@@ -24,7 +24,7 @@ type tidier struct {
 type duty struct {
 	lock *lockState    // kept open meanwhile, for the belief about the parent
 	due  time.Duration // monotonic time of the check
-	keep bool          // there is nothing to check: only keep the state open until then
+	keep bool          // there is nothing to check: only keep the lock state open until due
 
 	session int64 // session in which the entry had gone
 }
@@ -100,8 +100,8 @@ func (q *Queue) tidyUp() {
 	}
 }
 
-// tidyAll deletes those of the parents that are empty. It postpones a parent whose lock is in use.
-// After an error see notTidied.
+// tidyAll deletes the parents that are empty. It postpones a parent whose lock is in use. notTidied
+// handles each error.
 func (q *Queue) tidyAll(due map[string]*duty) {
 	ctx, cancel := q.forTidying()
 	defer cancel()
@@ -175,8 +175,8 @@ func (q *Queue) postpone(path string, d *duty) {
 	t.owed[path] = d
 }
 
-// inUse reports whether a request of this client uses the lock; a Watcher does not count. The
-// request will owe the check again.
+// inUse reports whether a request of this client uses the lock; a Watcher does not count. When the
+// request ends, it owes the check again.
 func (q *Queue) inUse(s *lockState) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
