@@ -70,7 +70,8 @@ type Grant struct {
 // write was due for the previous holder and not made.
 const recordWithin = time.Millisecond
 
-// timerSlack is how late a timer may fire: a hold still ends in time.
+// timerSlack is subtracted from each lease, so that a hold still ends in time if a timer fires that
+// late.
 const timerSlack = 5 * time.Millisecond
 
 // State is the state of an entry. It only moves forward.

@@ -129,7 +129,7 @@ func (e *Entry) LongestTTL() time.Duration {
 
 // LastWrite returns the probable version of the node, the version of the last acknowledged write,
 // and the bytes of a write in flight or in doubt, or nil. The probable version counts that write:
-// the requests of a session are served in order, so it comes before a delete.
+// the requests of a session are served in order, so the write is applied before a later delete.
 func (e *Entry) LastWrite() (probable, acknowledged int32, pending []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,9 +174,9 @@ type lease struct {
 }
 
 // end returns the time until which other clients surely respect the lease, on the local monotonic
-// clock. The leader stamps the write after its send, so other clients count from a later time. What
-// is subtracted covers the rate error of the local clock, the rounding of Mtime to milliseconds, and
-// a late timer.
+// clock. The leader stamps the write after its send, so other clients count from a later time. The
+// subtracted time covers the rate error of the local clock, the rounding of Mtime to milliseconds,
+// and a late timer.
 func (l lease) end() time.Duration {
 	return l.sent.Mono + l.ttl - l.ttl/znode.RateError - time.Millisecond - timerSlack
 }

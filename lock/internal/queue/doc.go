@@ -135,8 +135,8 @@
 //
 //   - A semaphore's anchor has the number of permits. A join checks the anchor's version, so the
 //     number of permits and the count of contenders are of one moment. A waiter lists, then reads
-//     the number. The two reads prove nothing unless they are settled. It enters if it and all
-//     contenders ahead ask for at most that number in total.
+//     the number. The two reads prove nothing unless they are settled. A waiter enters if it and
+//     all contenders ahead ask for at most that number in total.
 //   - An election is a mutex. A candidate whose turn has come syncs and lists. It withdraws, and
 //     joins again at the end, if a live candidate of a higher priority waits. The leader is the
 //     first entry, if it has not expired and its record shows the grant.

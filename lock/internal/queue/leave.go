@@ -214,8 +214,8 @@ type removals struct {
 }
 
 // Remove deletes the node of an ended entry in the background. Entries that are removed at the same
-// time share transactions. The client's Close waits for the deletion. Once Close has stopped
-// waiting, Remove does nothing.
+// time share transactions. The client's Close waits for the deletion. Once the client has closed
+// and no background work is left, Remove does nothing.
 func (q *Queue) Remove(e *Entry) {
 	if !q.Tasks.Enter() {
 		return

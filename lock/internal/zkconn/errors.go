@@ -12,7 +12,7 @@ import (
 var (
 	// ErrUnavailable: there is no session with ZooKeeper.
 	ErrUnavailable = errors.New("no session with ZooKeeper")
-	// ErrDenied: an ACL forbids the request.
+	// ErrDenied: an ACL forbids the request, or the server has refused the client's credentials.
 	ErrDenied = errors.New("access denied")
 	// ErrSASL: the authentication by SASL has failed, or the server requires SASL.
 	ErrSASL = errors.New("SASL authentication failed")

@@ -197,8 +197,8 @@ func (l *login) due() bool {
 	return l.ready.Load()
 }
 
-// renew gets a new exchange to see whether its credential expires later. If not, it schedules
-// another try.
+// renew gets a new exchange to see whether its credential expires later. If it does, renew sets
+// ready. If not, renew schedules another try.
 func (l *login) renew() {
 	x, err := l.start(l.life)
 	switch {

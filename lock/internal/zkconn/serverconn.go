@@ -37,8 +37,8 @@ var errNotZooKeeper = errors.New("not ZooKeeper")
 // reply to the ping wakes the reader.
 //
 // The SASL exchange runs after the first frame, and before go-zookeeper sends its first request. If
-// there is a newer credential later, the connection ends between two requests, so that the next one
-// uses that credential.
+// there is a newer credential later, the connection ends between two requests, so that the next
+// connection uses that credential.
 //
 // Reads are buffered, because go-zookeeper reads every packet's length and body separately. Reads
 // and deadlines belong to one goroutine, and so does the first write; go-zookeeper works that
@@ -118,7 +118,7 @@ func (c *serverConn) Write(p []byte) (int, error) {
 const drainLimit = time.Second
 
 // drain waits until all requests have their replies, or the connection has failed, but at most for
-// drainLimit. Without it, callers would not know whether their requests were applied.
+// drainLimit. Without drain, callers would not know whether their requests were applied.
 func (c *serverConn) drain() {
 	c.mu.Lock()
 	idle := make(chan struct{})
