@@ -242,8 +242,8 @@ func (c *Ensemble) Now(t Instant) znode.Now {
 	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked, Resets: c.resets, Sessions: c.sessions, Doubted: c.doubted}
 }
 
-// Displacements returns the number of detected displacements since this Ensemble was made, and
-// the last one; its By is 0 if there was none.
+// Displacements returns the number of detected displacements since this Ensemble was made, and the
+// last displacement. If there was none, By of the last displacement is 0.
 func (c *Ensemble) Displacements() (uint64, Displacement) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

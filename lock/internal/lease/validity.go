@@ -152,7 +152,7 @@ func (e *Entry) Values() context.Context {
 
 // expire ends a hold whose lease is over; e.mu is held, by change. If the lease is over only when a
 // possible suspend of the machine is counted, the hold is in doubt: a renewal has the time Grace to
-// confirm it. A fixed lease then ends at once.
+// confirm the hold. A hold with a fixed lease has no renewals, so it ends at once.
 func (e *Entry) expire(now clock.Instant) {
 	why := e.threat()
 	switch {

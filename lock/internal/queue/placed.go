@@ -269,8 +269,8 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 	}
 }
 
-// serve gives an entry to the first waiter, and a shared entry to all. It returns false if no
-// goroutine got it. lock.mu is held.
+// serve gives an entry to the first waiter, and a shared entry to all waiters. It returns false if
+// no goroutine got it. lock.mu is held.
 func (p *placed) serve(e *Entry, use place.Use) bool {
 	w := p.Next()
 	if w == nil {

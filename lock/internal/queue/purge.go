@@ -60,8 +60,8 @@ func (w *waiter) purge(ctx context.Context) error {
 	return nil
 }
 
-// nextAhead returns the index of the nearest contender that the contender at self waits for;
-// negative if there is none.
+// nextAhead returns the index of the nearest contender that the contender at self waits for; for a
+// semaphore, of the contender right ahead. It is negative if there is none.
 func (w *waiter) nextAhead(names []znode.Name, self int) int {
 	if w.Kind == znode.Semaphore {
 		return self - 1

@@ -170,8 +170,8 @@ func (w *waiter) follow(ctx context.Context) error {
 	return err
 }
 
-// note records a read of the predecessor. Only a settled read proves that the predecessor and the
-// waiter's own entry existed at the same time.
+// note records a read of the predecessor if the read is settled. Only a settled read proves that
+// the predecessor and the waiter's own entry existed at the same time.
 func (w *waiter) note(s *sighting, settled bool) {
 	if !settled {
 		return

@@ -246,7 +246,8 @@ func isClosing(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// greeting waits for the first frame and returns its session timeout.
+// greeting waits for the first frame, checks it, and returns the session timeout in it; 0: the
+// session has expired.
 func (c *serverConn) greeting() (time.Duration, error) {
 	head, err := c.reader.Peek(4)
 	if err != nil {
