@@ -175,8 +175,8 @@ func (b *Inbox) run() {
 	}
 }
 
-// list lists the requests into ids if the last list may be stale; anew reports whether it did. It
-// sets a watch only if there is none, because go-zookeeper cannot cancel a watch.
+// list lists the requests into ids if the last list may be stale. Then anew is true, even if list
+// fails. It sets a watch only if there is none, because go-zookeeper cannot cancel a watch.
 func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) (anew bool, err error) {
 	relist := b.relist.Swap(false)
 	switch {

@@ -71,8 +71,8 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 }
 
-// InitEnded sets up an entry that has already ended, for the reason why. Its version is -1: a
-// delete of its node succeeds whatever the node's version.
+// InitEnded sets up an entry that has already ended, for the reason why. The entry's version is -1,
+// so a delete of the node succeeds at any version.
 func (e *Entry) InitEnded(owner Owner, path string, t Terms, why error) {
 	e.Path, e.Terms, e.owner, e.index = path, t, owner, -1
 	e.state, e.why, e.version, e.ctx = Ended, why, -1, context.Background()

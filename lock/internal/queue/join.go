@@ -107,7 +107,7 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 }
 
 // positionAtJoin returns the position of a new entry. contenders is the number of contenders right
-// after the create, the new one included.
+// after the create, the new one included. The position is zero if a list must find it.
 func (c *contender) positionAtJoin(d *draft, own znode.Name, contenders int32) position {
 	switch {
 	case own.Overflowed():

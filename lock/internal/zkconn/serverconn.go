@@ -31,10 +31,10 @@ var errNotZooKeeper = errors.New("not ZooKeeper")
 // instead, the owner may take the session for expired, see handshakes.unanswered.
 //
 // On a new connection go-zookeeper sets its watches again by the request setWatches. Write does not
-// forward it: a server may refuse it, or close the connection because it is too long. Then
-// go-zookeeper would go on without watches, or never keep a connection. Instead all watches of the
-// request fire, so their waiters read again. Write sends a ping instead of the request, because the
-// reply to the ping wakes the reader.
+// forward that request: a server may refuse the request, or close the connection because the
+// request is too long. Then go-zookeeper would go on without watches, or never keep a connection.
+// Instead all watches of the request fire, so their waiters read again. Write sends a ping instead
+// of the request, because the reply to the ping wakes the reader.
 //
 // The SASL exchange runs after the first frame, and before go-zookeeper sends its first request. If
 // there is a newer credential later, the connection ends between two requests, so that the next
