@@ -66,8 +66,8 @@ func NewKeeper(o Options) *Keeper {
 }
 
 // Record encodes the record of an entry. expires_at is ttl after the upper bound of the leader's
-// clock; but an old sample makes the bounds wide, so expires_at is at most a quarter of the grace
-// plus ttl after the lower bound. Without a sample expires_at is 0.
+// clock. An old sample makes the bounds wide. So the upper bound counts only up to a quarter of the
+// grace after the lower bound. Without a sample expires_at is 0.
 func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
 	r := k.who
 	r.Metadata, r.TTL, r.Attempt = t.Metadata, ttl.Milliseconds(), znode.FormatID(t.Attempt)

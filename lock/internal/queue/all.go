@@ -99,8 +99,8 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 }
 
 // join creates all entries in one transaction. If the server refuses the transaction, join reads
-// all parents again, and sends it again. Correcting one belief at a time might never end while
-// other clients change the parents.
+// all parents again, and sends the transaction again. Correcting one belief at a time might never
+// end while other clients change the parents.
 func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) {
 	js := make([]*joiner, len(a.each))
 	for i, c := range a.each {

@@ -21,7 +21,8 @@ type sighting struct {
 	wait    time.Duration // time until the next check, unless expired; negative: the entry has no lease
 }
 
-// sightingOf returns the sighting of an entry that was just read; before is its last sighting.
+// sightingOf returns the sighting of an entry that was just read; before is the entry's last
+// sighting; nil: none.
 func (c *contender) sightingOf(before *sighting, e znode.Entry, changed <-chan zk.Event) *sighting {
 	s := &sighting{entry: e, since: c.Clock.Mono(), changed: changed}
 	if before != nil && before.entry.Node == e.Node && before.entry.Stat.Mzxid == e.Stat.Mzxid {

@@ -140,8 +140,8 @@ func (q *Queue) tidyAll(due map[string]*duty) {
 	}
 }
 
-// forTidying returns the context of requests that tidy up. It ends after UnlockTimeout, and
-// lastMoments after the client began to close.
+// forTidying returns the context of requests that tidy up. It ends after UnlockTimeout, or
+// lastMoments after the client began to close if that is earlier.
 func (q *Queue) forTidying() (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), q.UnlockTimeout)
 	stop := context.AfterFunc(q.Closing, func() { time.AfterFunc(lastMoments, cancel) })
