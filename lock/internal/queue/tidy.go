@@ -35,8 +35,9 @@ const tidyBatch = 16
 // lastMoments is the time for which requests that tidy up continue after the client began to close.
 const lastMoments = time.Second
 
-// owe records that a parent may be empty. A second later the client deletes the parent if it is
-// empty. With keep it only keeps the lock state open for that second.
+// owe records that a parent may be empty. Once this client has not used the lock for a second, it
+// deletes the parent if the parent is empty. With keep, owe only keeps the lock state open for a
+// second.
 func (q *Queue) owe(path string, keep bool) {
 	t := &q.tidy
 	now := q.Clock.Mono()
