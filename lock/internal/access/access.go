@@ -20,6 +20,6 @@ type Client struct {
 	ACL   []zk.ACL // ACL of the nodes that the client creates
 }
 
-// Of returns the parts of a *lock.Client, or false if it is nil or was not made by Dial or New.
+// Of returns the parts of a *lock.Client, or false if client is nil or was not made by Dial or New.
 // Package lock sets it.
 var Of func(client any) (Client, bool)

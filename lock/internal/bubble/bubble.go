@@ -20,7 +20,7 @@ import (
 //
 // It is not 0 because of a data race in go-zookeeper v1.0.4. After a reconnect its sendSetWatches
 // reads lastZxid while its recvLoop may already write it, if the reply to a request overtakes the
-// setWatches. At worst that loses a change of a watched node, which the protocol allows for.
+// setWatches. At worst a client misses a change of a watched node; the protocol allows for that.
 const Latency = time.Microsecond
 
 // World is the ensemble in memory of one test, in virtual time.

@@ -23,7 +23,7 @@ type Clock struct {
 	root  string
 	acl   []zk.ACL
 	newID func() string
-	asker chan struct{} // buffer of one: the call of Prove whose token it has may send a request
+	asker chan struct{} // buffer of one: a call of Prove puts a token in before it sends a request
 
 	observing sync.Mutex
 	session   int64 // session of the last sample; 0: there is none
@@ -92,16 +92,16 @@ func (c *Clock) Sample(ctx context.Context) error {
 	return fmt.Errorf("%w: learn ensemble time by a write below %s: %w", zkconn.ErrDenied, c.root, err)
 }
 
-// Outdated reports whether the request of the last sample is older than the last outage. The servers
-// may have lost their data since, so no verdict may depend on that sample.
+// Outdated reports whether the request of the last sample is older than the last outage. The
+// servers may have lost their data in the outage, so no verdict may depend on that sample.
 func (c *Clock) Outdated() bool {
 	_, sampled := c.Sampled()
 	return sampled < c.conn.LastOutage()
 }
 
-// Prove gets the missing proof for an unproven verdict: a younger sample, or the mark of the epoch.
-// The verdict was on the write of the transaction mzxid, with the knowledge knew. Concurrent calls
-// share one request. Prove fails like Sample, and if ctx ends.
+// Prove gets the missing proof for an unproven verdict: a later sample, or the mark of the epoch
+// (see [Ensemble.ObserveMark]). The verdict was on the write of the transaction mzxid, with the
+// knowledge knew. Concurrent calls share one request. Prove fails like Sample, and if ctx ends.
 func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	select {
 	case c.asker <- struct{}{}:
@@ -120,8 +120,8 @@ func (c *Clock) Prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 }
 
 // mark reads the epoch's mark, see [Ensemble.ObserveMark]. If no client has written the mark in
-// this epoch, this client writes it, for clients that run only briefly. If an ACL forbids that,
-// this process's own first sample takes the place of the mark.
+// this epoch, this client writes the mark, so that clients that run only briefly can read it. If an
+// ACL forbids that, this process's own first sample takes the place of the mark.
 func (c *Clock) mark(ctx context.Context) error {
 	path := c.root + "/" + znode.EpochMark
 	exists := func() (*zk.Stat, error) { return c.conn.Exists(ctx, path) }
@@ -163,8 +163,8 @@ func (c *Clock) doWithoutMark(path string, why error) {
 	c.ObserveMark(0, 0)
 }
 
-// writeMark writes the mark on the version that was read; seen is nil if there was none. Of several
-// clients one succeeds. The reply is also a sample.
+// writeMark writes the mark on the version that was read; seen is nil if there was no mark. If
+// several clients write at the same time, only one succeeds. The reply is also a sample.
 func (c *Clock) writeMark(ctx context.Context, path string, seen *zk.Stat) error {
 	data := znode.Parent{Kind: znode.Mark}.Encode()
 	ops := []any{&zk.CreateRequest{Path: path, Data: data, Acl: c.acl}, &zk.SetDataRequest{Path: path, Data: data, Version: 0}}

@@ -18,7 +18,7 @@ import (
 )
 
 // MinGrace is the shortest grace of a lock. The grace absorbs displacements of the leader's clock.
-// When those within a term add up to more than half of MinGrace, a new term begins.
+// When the displacements within a term add up to more than half of MinGrace, a new term begins.
 const MinGrace = 100 * time.Millisecond
 
 // Ensemble is one process's knowledge of ensemble time. The zero value knows nothing. All methods
@@ -51,8 +51,8 @@ type knowledge struct {
 
 // Forget drops all samples. It must be called when the servers may have lost their data, or may
 // belong to another ensemble: they number transactions from the start, and have another clock. But
-// they may also have been silent for long, and have had their clock set meanwhile. So the next sample
-// begins a term: earlier writes count from its stamp.
+// they may also have been silent for long, and have had their clock set meanwhile. So the next
+// sample begins a term: earlier writes count from the stamp of that sample.
 func (c *Ensemble) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *Ensemble) forget() {
 }
 
 // newSession records that the next sample is of another session than the last one. The servers may
-// have lost their data in between. If they have made more transactions since than before, the zxids
+// have lost their data in between. If they have since reached a higher zxid than before, the zxids
 // do not show the loss.
 func (c *Ensemble) newSession() {
 	c.mu.Lock()
@@ -119,10 +119,11 @@ type Displacement struct {
 }
 
 // Observe takes the Mtime of a write, in Unix milliseconds, as a sample. The request was made after
-// sent, and answered before received. zxid is its transaction. A transaction that is not newer than
-// the last sample's is dropped. But a request that was made after the reply of the last sample must
-// have a higher zxid. If it has not, the servers have lost their data, and Observe first forgets
-// all samples. Observe passes a displacement that it detects to Log and Displaced.
+// sent, and answered before received. zxid is the write's transaction. If the transaction is not
+// newer than the last sample's, Observe drops the sample. But a request that was made after the
+// reply of the last sample must have a higher zxid. If its zxid is not higher, the servers have
+// lost their data, and Observe first forgets all samples. Observe passes a displacement that it
+// detects to Log and Displaced.
 func (c *Ensemble) Observe(zxid, mtime int64, sent, received Instant) {
 	next := sample{zxid: zxid, stamp: time.Duration(mtime) * time.Millisecond, sent: sent, received: received}
 	c.mu.Lock()
@@ -206,8 +207,8 @@ func (b bounds) narrowed(next sample) bounds {
 // ObserveMark takes the Mzxid and Mtime of the epoch's mark, a node that is written once in each
 // epoch. Only its stamp counts: a client that writes the mark again, deletes it or forbids to read
 // it can only cause delay. A mark of another epoch means that this epoch has none. A mark that was
-// written after the term's first sample is not used: if its stamp is earlier, the clock was set back
-// in between.
+// written after the term's first sample is not used: if the mark's stamp is earlier, the clock was
+// set back in between.
 func (c *Ensemble) ObserveMark(mzxid, mtime int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,8 +242,8 @@ func (c *Ensemble) Now(t Instant) znode.Now {
 	return znode.Now{Zxid: c.sample.zxid, Lower: b.least, Upper: b.most, Term: c.term, Since: c.since, Marked: c.marked, Resets: c.resets, Sessions: c.sessions, Doubted: c.doubted}
 }
 
-// Displacements returns the number of detected displacements since this Ensemble was made, and
-// the last one; its By is 0 if there was none.
+// Displacements returns the number of detected displacements since this Ensemble was made, and the
+// last displacement. If there was none, By of the last displacement is 0.
 func (c *Ensemble) Displacements() (uint64, Displacement) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

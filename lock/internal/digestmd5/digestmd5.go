@@ -110,8 +110,8 @@ func hash(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// latin returns the text in ISO 8859-1, as RFC 2831 hashes it. If ISO 8859-1 lacks one of its
-// characters, it returns the text as it is.
+// latin returns the text in ISO 8859-1, as RFC 2831 hashes it. If the text has a character that ISO
+// 8859-1 lacks, latin returns the text as it is.
 func latin(s string) string {
 	var b []byte
 	for _, r := range s {

@@ -175,8 +175,8 @@ func (b *Inbox) run() {
 	}
 }
 
-// list lists the requests into ids if the last list may be stale; anew reports whether it did. It
-// sets a watch only if there is none, because go-zookeeper cannot cancel a watch.
+// list lists the requests into ids if the last list may be stale. Then anew is true, even if list
+// fails. It sets a watch only if there is none, because go-zookeeper cannot cancel a watch.
 func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) (anew bool, err error) {
 	relist := b.relist.Swap(false)
 	switch {
@@ -199,7 +199,7 @@ func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Even
 }
 
 // tell reads the listed requests to entries of this client, and delivers new ones. Unless anew is
-// set, it only reads requests to entries of which it has read none so far.
+// set, it only reads requests to entries for which it has not read a request yet.
 func (b *Inbox) tell(ctx context.Context, ids []string, anew bool) (err error) {
 	for _, id := range ids {
 		b.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Describe puts the metadata into the record from now on, and waits until a write is
+// Describe puts the metadata into the record from now on, and waits until a write that has it is
 // acknowledged. It fails as Refresh does; then the next renewal writes the metadata.
 func (e *Entry) Describe(ctx context.Context, metadata map[string]string) error {
 	e.mu.Lock()

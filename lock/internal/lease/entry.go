@@ -28,11 +28,11 @@ type Entry struct {
 	mu           sync.Mutex
 	state        State
 	recorded     bool                    // the grant is in the node
-	lapsed       bool                    // unlocked or detached when the lease may have already ended
+	lapsed       bool                    // unlocked or detached when the lease may already have ended
 	atRisk       bool                    // the hold is at risk, and the owner has got that Change
 	shared       bool                    // the hold is a writer's that now only reads
 	pinned       bool                    // the entry must not be handed off locally
-	transacted   bool                    // a user's transaction was begun with it
+	transacted   bool                    // a user's transaction was begun with the entry
 	handles      int32                   // handles of the hold that are not unlocked yet
 	version      int32                   // data version of the node after the last acknowledged write
 	writesWanted uint32                  // number of the last write that a caller waits for
@@ -56,9 +56,9 @@ type Entry struct {
 // Created has the results of the transaction that created an entry's node, or attached to it.
 type Created struct {
 	Sent    clock.Instant // just before the transaction was sent
-	Session int64         // its session, whose server has seen the node
+	Session int64         // session of the transaction; its server has seen the node
 	Grant                 // the grant in the node's record
-	Version int32         // data version of the node; 0: it was created, not attached to
+	Version int32         // data version of the node; 0: the transaction created the node
 }
 
 // Init sets up the entry of a node whose record was made with the terms t. c is the result of the
@@ -71,8 +71,8 @@ func (e *Entry) Init(k *Keeper, owner Owner, path string, t Terms, c Created) {
 	e.acquired, e.recorded, e.shared, e.version = c.Acquired, c.Acquired != 0, c.Shared, c.Version
 }
 
-// InitEnded sets up an entry that has already ended, for the reason why. Its version is -1: a
-// delete of its node succeeds whatever the node's version.
+// InitEnded sets up an entry that has already ended, for the reason why. The entry's version is -1,
+// so a delete of the node succeeds at any version.
 func (e *Entry) InitEnded(owner Owner, path string, t Terms, why error) {
 	e.Path, e.Terms, e.owner, e.index = path, t, owner, -1
 	e.state, e.why, e.version, e.ctx = Ended, why, -1, context.Background()
@@ -250,9 +250,9 @@ func (e *Entry) Vanished() {
 	})
 }
 
-// Extend writes the entry with a lease of ttl, also in later renewals, and waits for the
-// acknowledgement. If other handles share the hold, it does not shorten the lease. It fails as
-// Refresh does. Then the write may have been applied, and the earlier end of the old and the new
+// Extend writes the entry with a lease of ttl, and waits for the acknowledgement. Later renewals
+// have the same ttl. If other handles share the hold, Extend does not shorten the lease. It fails
+// as Refresh does. Then the write may have been applied, and the earlier end of the old and the new
 // lease counts.
 func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 	e.mu.Lock()
@@ -265,8 +265,8 @@ func (e *Entry) Extend(ctx context.Context, ttl time.Duration) error {
 }
 
 // Share makes a writer's hold only read from now on, records that in the entry, and waits for the
-// acknowledgement. It fails with ErrReentered if there are other handles, which may write, and
-// otherwise as Refresh does; then the next renewal records it.
+// acknowledgement. It fails with ErrReentered if there are other handles, because they may write.
+// Otherwise it fails as Refresh does; then the next renewal records the change.
 func (e *Entry) Share(ctx context.Context) error {
 	e.mu.Lock()
 	reentered := e.state != Ended && e.handles > 1

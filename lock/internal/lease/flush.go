@@ -34,7 +34,7 @@ type flight struct {
 	batch  []renewal
 	spread float64         // random factor of the next due time; one for all, so the batch stays together
 	tried  bool            // an attempt of this flight may have been applied
-	before map[*write]bool // writes in doubt before this flight: another one may have applied them
+	before map[*write]bool // writes in doubt before this flight: an earlier flight or a transaction may have applied them
 }
 
 // flush writes the batch in one transaction, and retries until each write is acknowledged, refused
@@ -167,12 +167,13 @@ func (f *flight) refused(ctx context.Context, err error, session int64, ops []an
 	return zkconn.ErrAgain
 }
 
-// resolveRenewal reads an entry whose version differs from the expected one, and acknowledges the
-// write whose bytes it has, or ends the entry. It reports whether the whole batch was applied: each
-// attempt had all renewals that are still in the batch, and is applied as a whole. It is unknown
-// which attempt was applied, so the leases count from the first.
+// resolveRenewal reads an entry whose version differs from the expected one. If the node has the
+// bytes of the write, it acknowledges the write. If not, it ends the entry. If the read fails, it
+// postpones the write. all reports that the whole batch was applied: each attempt had all renewals
+// that are still in the batch. It is unknown which attempt was applied, so the leases count from
+// the first.
 func (f *flight) resolveRenewal(ctx context.Context, b renewal, session int64, ops []any) (all bool) {
-	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind the own write
+	n, err := f.conn.GetSynced(ctx, b.Path) // in a new session the server may lag behind this client's write
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		b.Vanished()

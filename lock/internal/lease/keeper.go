@@ -66,8 +66,8 @@ func NewKeeper(o Options) *Keeper {
 }
 
 // Record encodes the record of an entry. expires_at is ttl after the upper bound of the leader's
-// clock; but an old sample makes the bounds wide, so it is at most a quarter of the grace plus ttl
-// after the lower bound. Without a sample it is 0.
+// clock. An old sample makes the bounds wide. So the upper bound counts only up to a quarter of the
+// grace after the lower bound. Without a sample expires_at is 0.
 func (k *Keeper) Record(t *Terms, ttl time.Duration, g Grant, at clock.Instant) []byte {
 	r := k.who
 	r.Metadata, r.TTL, r.Attempt = t.Metadata, ttl.Milliseconds(), znode.FormatID(t.Attempt)
@@ -93,14 +93,14 @@ func (k *Keeper) Entries() []*Entry {
 	return append([]*Entry(nil), k.queue...)
 }
 
-// Keeps reports whether Entries has an entry of that path.
+// Keeps reports whether Entries has an entry with that path.
 func (k *Keeper) Keeps(path string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.ContainsFunc(k.queue, func(e *Entry) bool { return e.Path == path })
 }
 
-// Reconnected must be called when an outage has ended: another server may lead by now. The keeper
+// Reconnected must be called when an outage has ended: the leader may have changed. The keeper
 // renews one entry at once. If the reply shows a new term, it renews all other entries too.
 func (k *Keeper) Reconnected() {
 	k.outage.Store(true)

@@ -67,10 +67,11 @@ type Grant struct {
 }
 
 // recordWithin is the time from a local handoff to the write of the grant into the record, if that
-// write was due for the previous holder and not made.
+// write was due for the previous holder and was not made.
 const recordWithin = time.Millisecond
 
-// timerSlack is how late a timer may fire: a hold still ends in time.
+// timerSlack is subtracted from each lease, so that a hold still ends in time if a timer fires that
+// late.
 const timerSlack = 5 * time.Millisecond
 
 // State is the state of an entry. It only moves forward.

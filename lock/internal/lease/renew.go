@@ -54,9 +54,9 @@ func (e *Entry) suspect(w *write) {
 // inDoubt reports whether a write may have been applied.
 func (e *Entry) inDoubt(w *write) bool { return locked(e, func() bool { return w.doubt }) }
 
-// acknowledge handles the reply to a write, or a read that shows the write. sent is the time of its
-// send, and session its session. The transaction zxid left the node's data at this version. The next
-// write is due at sent plus next.
+// acknowledge handles the reply to a write, or a read that shows the write. sent and session are
+// the time of the write's send and its session. The transaction zxid left the node's data at this
+// version. The next write is due at sent plus next.
 func (e *Entry) acknowledge(w *write, sent clock.Instant, session int64, version int32, zxid int64, next time.Duration, now clock.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,9 +90,9 @@ func (e *Entry) scheduleNext(now clock.Instant) {
 	}
 }
 
-// postpone schedules another try of a write that has failed for now, or is not wanted any more. A
-// write in doubt is sent again with the same bytes. Until its outcome is known, the earlier end of
-// its lease and of the acknowledged one counts.
+// postpone ends the flight of a write that was not acknowledged. Unless the entry has ended,
+// another try is due after a tenth of the TTL. A write in doubt is sent again with the same bytes.
+// Until its outcome is known, the earlier end of its lease and of the acknowledged one counts.
 func (e *Entry) postpone(w *write) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -125,7 +125,7 @@ func (e *Entry) renewNow(now clock.Instant, term int64, onlyOlder bool) bool {
 func (e *Entry) renews() bool { return e.state < Held || e.state == Held && !e.Fixed }
 
 // schedule sets the entry's next tick; e.mu is held. The tick is due at the monotonic time write,
-// unless a write is in flight, or earlier: when a hold becomes at risk, and when it ends.
+// unless a write is in flight. It is due earlier if the hold becomes at risk or ends before.
 func (e *Entry) schedule(write time.Duration, now clock.Instant) {
 	if e.state == Ended {
 		return

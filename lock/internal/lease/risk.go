@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/clock"
 )
 
-// A hold is at risk when at most half of its lease is surely left. A renewal is due after a third of
-// the TTL, so by then it has been failing for about a sixth. Risk is computed from the end of the
-// lease, so it covers a paused process, and a lease that max_hold ends. A fixed lease is never at
-// risk: its end is known from the grant.
+// A hold is at risk when at most half of its lease is surely left. A renewal is due after a third
+// of the TTL. So when half is left, renewals have failed for about a sixth of the TTL. Risk is
+// computed from the end of the lease, so it covers a paused process, and a lease that max_hold
+// ends. A fixed lease is never at risk: its end is known from the grant.
 
 // margin returns the part of the lease that is left when the hold becomes at risk; e.mu is held.
 func (e *Entry) margin() time.Duration {
@@ -65,8 +65,8 @@ func (e *Entry) Risk() (c Change, atRisk bool) {
 	return Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.timeLeft(now))}, true
 }
 
-// AtRisk returns the channel of one handle that receives the time left when the hold becomes at
-// risk. If the hold is already at risk, the channel receives the time at once. An unreceived
+// AtRisk returns a handle's channel. When the hold becomes at risk, the channel receives the time
+// left. If the hold is already at risk, a new channel receives the time left at once. An unreceived
 // warning is withdrawn when the hold is safe again or has ended. If the hold has ended, AtRisk
 // returns nil.
 func (e *Entry) AtRisk(handle any) <-chan time.Duration {

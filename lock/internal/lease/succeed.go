@@ -6,8 +6,8 @@ import (
 )
 
 // ErrNotQuiet is the error of Succeed for an entry that cannot be handed off locally: it did not
-// end by an unlock in time, a write of it is in doubt, or its node is not as the next holder needs
-// it.
+// end by an unlock in time, a write of it is in doubt, or the hold was pinned, shared, fixed or
+// extended.
 var ErrNotQuiet = errors.New("entry cannot be handed off locally")
 
 // Passable reports whether an unlocked entry can be handed off locally. A write may still be in

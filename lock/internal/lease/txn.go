@@ -102,11 +102,11 @@ func (e *Entry) beginTxn(ctx context.Context, unlocked *atomic.Bool) (w *write, 
 // applied any more.
 //
 //   - If other handles remain, Release first waits for the outcome of a transaction in flight or in
-//     doubt. If it is not known at the time end, Release fails with ErrInDoubt, but still removes
-//     the handle.
+//     doubt. If the outcome is not known at the time end, Release fails with ErrInDoubt, but still
+//     removes the handle.
 //   - If the handle is the last one, the entry ends at once. Then Release only waits for a write
-//     that is in flight and not in doubt: the deletion of the node settles a write in doubt. If
-//     that write has no reply at the time end, the entry is not handed off locally.
+//     that is in flight and not in doubt: the deletion of the node settles a write in doubt. If the
+//     write in flight has no reply at the time end, the entry is not handed off locally.
 func (e *Entry) Release(unlocked *atomic.Bool, end time.Time) (last bool, why error) {
 	if !locked(e, func() bool { return e.transacted }) {
 		return e.Unlock()
@@ -148,8 +148,8 @@ func (e *Entry) txnWrite(now clock.Instant) *write {
 	return w
 }
 
-// attemptTxn sends the transaction once, and reports whether the outcome is in doubt. If it is not,
-// the entry's write is acknowledged or dropped. The error is for Retry.
+// attemptTxn sends the transaction once, and reports whether the outcome is in doubt. If the
+// outcome is known, the entry's write is acknowledged or dropped. The error is for Retry.
 func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []any) (doubt bool, err error) {
 	k, last := e.keeper, len(ops)+1
 	all := append(make([]any, 0, last+1), &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version})

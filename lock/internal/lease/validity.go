@@ -129,7 +129,7 @@ func (e *Entry) LongestTTL() time.Duration {
 
 // LastWrite returns the probable version of the node, the version of the last acknowledged write,
 // and the bytes of a write in flight or in doubt, or nil. The probable version counts that write:
-// the requests of a session are served in order, so it comes before a delete.
+// the requests of a session are served in order, so the write is applied before a later delete.
 func (e *Entry) LastWrite() (probable, acknowledged int32, pending []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -152,7 +152,7 @@ func (e *Entry) Values() context.Context {
 
 // expire ends a hold whose lease is over; e.mu is held, by change. If the lease is over only when a
 // possible suspend of the machine is counted, the hold is in doubt: a renewal has the time Grace to
-// confirm it. A fixed lease then ends at once.
+// confirm the hold. A hold with a fixed lease has no renewals, so it ends at once.
 func (e *Entry) expire(now clock.Instant) {
 	why := e.threat()
 	switch {
@@ -174,9 +174,9 @@ type lease struct {
 }
 
 // end returns the time until which other clients surely respect the lease, on the local monotonic
-// clock. The leader stamps the write after its send, so other clients count from a later time. What
-// is subtracted covers the rate error of the local clock, the rounding of Mtime to milliseconds, and
-// a late timer.
+// clock. The leader stamps the write after its send, so other clients count from a later time. The
+// subtracted time covers the rate error of the local clock, the rounding of Mtime to milliseconds,
+// and a late timer.
 func (l lease) end() time.Duration {
 	return l.sent.Mono + l.ttl - l.ttl/znode.RateError - time.Millisecond - timerSlack
 }

@@ -297,7 +297,7 @@ func (p *Place[E]) Contended() (join bool) {
 }
 
 // Alone records that there were no other contenders at the monotonic time at. watched: a watch will
-// show later ones, and the caller must call Unwatched when the watch has fired.
+// show later contenders, and the caller must call Unwatched when the watch has fired.
 func (p *Place[E]) Alone(at time.Duration, watched bool) {
 	p.reopen(at)
 	p.alone = watched

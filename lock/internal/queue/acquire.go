@@ -15,13 +15,14 @@ import (
 )
 
 // hasPlace reports whether a request can share its entry with other requests of this process. A
-// request with a fixed lease, a detached entry or a priority cannot. A reader's can if it has a
-// window and no MaxHold.
+// request with a fixed lease, a detached entry or a priority cannot. A reader's request can if it
+// has a window and no MaxHold.
 func (r *Request) hasPlace() bool {
 	return !r.Terms.Fixed && !r.Terms.Detached && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
 }
 
-// MayKeep returns the time for which the request's unused entry may be kept: idle, or 0.
+// MayKeep returns the time for which an unused entry of the request may be cached: idle, or 0 if
+// the request cannot share its entry or is a reader's.
 func (r *Request) MayKeep(idle time.Duration) time.Duration {
 	if !r.hasPlace() || r.Role == znode.Shared {
 		return 0
@@ -39,7 +40,7 @@ type likeness struct {
 	metadata                          string
 }
 
-// likeness returns the likeness of the request of a sole hold, from the fields that dropPlace set.
+// likeness returns the likeness of the request for which e, a sole hold, was granted.
 func (e *Entry) likeness() likeness {
 	r := Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
 	return r.likeness()
@@ -145,7 +146,7 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 		err   error
 	}
 	inner, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	done := make(chan result) // unbuffered: either side knows whether the other took it
+	done := make(chan result) // unbuffered: the sender knows whether the result was received
 	if !q.Tasks.Go(func() {
 		defer end()
 		defer cancel(nil)
@@ -183,8 +184,8 @@ func (c *contender) acquireBarging(ctx context.Context) (*Entry, error) {
 	return c.acquireBy(ctx, func(ctx context.Context) (*Entry, error) { return c.barge(ctx, nil) })
 }
 
-// acquireBy grants an entry that obtain returns. If the entry has gone by then, or must yield to a
-// candidate of a higher priority, it calls obtain again.
+// acquireBy grants an entry that obtain returns. If the entry is lost before the grant, or must
+// yield to a candidate of a higher priority, acquireBy withdraws it and calls obtain again.
 func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) (*Entry, error)) (*Entry, error) {
 	for {
 		e, err := obtain(ctx)
@@ -204,7 +205,7 @@ func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) 
 }
 
 // obtain returns an entry whose turn has come: the given entry, or a new one if e is nil. If the
-// entry is lost while it waits, obtain joins again at the end. A try does not wait: if a contender
+// entry is lost during the wait, obtain joins again at the end. A try does not wait: if a contender
 // has joined since the lock looked free, the error is a Blocked.
 func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry, err error) {
 	for {
@@ -229,7 +230,8 @@ func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry,
 }
 
 // recordAfter is the time from a grant to the write that records it. A waiter behind a recorded
-// grant need not list when the holder leaves. A shorter hold ends without that write.
+// grant need not list when the holder leaves. A hold shorter than recordAfter ends without that
+// write.
 const recordAfter = 300 * time.Microsecond
 
 // recordAt returns the monotonic time at which the grant of an entry is recorded. It is lease.Never
@@ -281,7 +283,7 @@ func (e *Entry) successor(ctx context.Context) (*Entry, error) {
 // passable reports whether another goroutine can continue an unlocked entry.
 func (e *Entry) passable() bool { return e.Passable() && e.Pass < math.MaxInt32 }
 
-// noWait is a context that has ended: with it, a call fails where it would have to wait.
+// noWait is a context that has ended. A call with it fails instead of waiting.
 var noWait = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -4,7 +4,7 @@ import "github.com/holdfast-io/holdfast/lock/znode"
 
 // position is what a contender knows of its position in the queue. The zero value: nothing.
 type position struct {
-	admitted    bool   // no contender is in the way, by the join or by a list that has the own entry
+	admitted    bool   // no contender is in the way, by the join or by a list that has this contender's entry
 	predecessor string // node to wait for; "": unknown
 	// seen: a settled read showed the predecessor. Settled means that the contender's own entry had
 	// been written in the session of the read. So the predecessor was not only predicted, and the
@@ -29,9 +29,9 @@ const (
 	list               // list to find its position
 )
 
-// admit is the only function that lets a contender in. fresh is [lease.Entry.Fresh] of its entry.
-// If the entry is not fresh, the contender does not enter, because other clients may have purged
-// the entry meanwhile. The reason is for logs.
+// admit returns the next step of a contender at the position p, and the reason, for logs. Only
+// admit lets a contender enter. fresh is [lease.Entry.Fresh] of the contender's entry. If the entry
+// is not fresh, the contender does not enter, because other clients may have purged the entry.
 //
 // A missing predecessor alone proves nothing: its name may be a wrong prediction, or the server
 // may lag behind. A waiter that has gone proves nothing about the contenders ahead of it. But no

@@ -98,9 +98,9 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 	}
 }
 
-// join creates all entries in one transaction. If it is refused, all parents are read again, and
-// the transaction is sent again. Correcting one belief at a time might never end while other
-// clients change the parents.
+// join creates all entries in one transaction. If the server refuses the transaction, join reads
+// all parents again, and sends the transaction again. Correcting one belief at a time might never
+// end while other clients change the parents.
 func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) {
 	js := make([]*joiner, len(a.each))
 	for i, c := range a.each {
@@ -143,7 +143,7 @@ func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) 
 	return es, ps, nil
 }
 
-// attempt sends one transaction. Its error is for Retry.
+// attempt sends one transaction that creates all entries. Its error is for Retry.
 func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Entry, []position, error) {
 	if err := a.Conn.Ready(ctx); err != nil {
 		return nil, nil, err
@@ -213,7 +213,7 @@ func (a *all) adoptAll(ctx context.Context, es []*Entry, known []parent) error {
 
 // resolveCreates looks for the entries of drafts after a lost reply. Either all were created or
 // none. If only some are found, the transaction was applied during the search, or another client
-// has removed some: then all are withdrawn.
+// has removed some: then resolveCreates withdraws all and fails.
 func (a *all) resolveCreates(ctx context.Context, created lease.Created, ds []*draft) ([]*Entry, error) {
 	es := make([]*Entry, len(ds))
 	for i, d := range ds {
@@ -309,7 +309,7 @@ func (a *all) withdrawAll(es []*Entry) {
 }
 
 // together runs f for all contenders concurrently, and waits for all calls. If one call fails, the
-// context of all ends; together then returns the first error and sets a.at.
+// context of all calls ends; together then returns the first error, and sets a.at to its index.
 func (a *all) together(ctx context.Context, f func(ctx context.Context, i int) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

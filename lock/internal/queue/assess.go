@@ -18,10 +18,11 @@ type sighting struct {
 	since   time.Duration   // monotonic time of the first read of this version, for [znode.Entry.Judge]
 	changed <-chan zk.Event // watch on the entry; nil: none
 	expired bool
-	wait    time.Duration // time until the next check, unless expired; negative: it has no lease
+	wait    time.Duration // time until the next check, unless expired; negative: the entry has no lease
 }
 
-// sightingOf returns the sighting of an entry that was just read; before is its last sighting.
+// sightingOf returns the sighting of an entry that was just read; before is the entry's last
+// sighting; nil: none.
 func (c *contender) sightingOf(before *sighting, e znode.Entry, changed <-chan zk.Event) *sighting {
 	s := &sighting{entry: e, since: c.Clock.Mono(), changed: changed}
 	if before != nil && before.entry.Node == e.Node && before.entry.Stat.Mzxid == e.Stat.Mzxid {
@@ -31,8 +32,8 @@ func (c *contender) sightingOf(before *sighting, e znode.Entry, changed <-chan z
 }
 
 // judge decides whether an entry has expired, see [znode.Entry.Judge]. After an outage of this
-// client, other clients may have had one too, so entries not written since get a third of their
-// TTL more.
+// client, other clients may have had one too, so entries that were not written after the outage get
+// a third of their TTL more.
 func (c *contender) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Duration) {
 	grace := c.Terms.Grace
 	if c.resumed.before(s.entry.Stat.Mzxid, c.Conn.LastOutage(), c.Queue) {
@@ -108,15 +109,15 @@ func (c *contender) inTheWay(ctx context.Context, n znode.Name) error {
 	return &Blocked{Path: c.path(n), Entry: &s.entry}
 }
 
-// resumption is the first transaction of which this client knows that it is later than an outage.
+// resumption has the first transaction that this client knows to be later than an outage.
 type resumption struct {
 	mu     sync.Mutex
-	outage time.Duration // the outage, by LastOutage
+	outage time.Duration // result of LastOutage for the outage
 	zxid   int64         // the transaction; 0: none yet
 }
 
-// before reports whether there was an outage, and the transaction zxid may be older than its end.
-// outage is the result of LastOutage.
+// before reports whether there was an outage, and the transaction zxid may be older than the end of
+// the outage. outage is the result of LastOutage.
 func (r *resumption) before(zxid int64, outage time.Duration, q *Queue) bool {
 	if outage < 0 {
 		return false

@@ -73,9 +73,9 @@ func (a *attachment) attach(ctx context.Context) (*Entry, error) {
 	return nil, err
 }
 
-// putBack writes the entry back as it was found, so that the ticket stays valid. No goroutine has
-// held this incarnation. If the entry has ended, putBack returns the reason. Then it deletes the
-// node only after a force-release.
+// putBack starts a write of the entry as it was found, so that the ticket stays valid. No goroutine
+// has held this incarnation. If the entry has ended, putBack returns the reason. In that case it
+// deletes the node only if the hold was force-released.
 func (a *attachment) putBack(e *Entry) (ended error) {
 	_, ended = a.detach(e, a.found.entry.TTL(), a.left.Incarnation)
 	switch {
@@ -110,7 +110,7 @@ func (a *attachment) attached() error {
 var errWritten = errors.New("the entry has been written meanwhile")
 
 // takeOver waits until the entry is detached or expired, and makes this client its owner, by a
-// write on the version that was read. Of all clients that try, one succeeds.
+// write on the version that was read. If several clients try, only one succeeds.
 func (a *attachment) takeOver(ctx context.Context) (*Entry, error) {
 	for {
 		if err := a.readEntry(ctx); err != nil {
@@ -159,7 +159,7 @@ func (a *attachment) readEntry(ctx context.Context) error {
 }
 
 // overwrite writes the entry's next incarnation, on the version that was read. It fails with
-// errWritten if the node has another version by now.
+// errWritten if the node's version has changed since the read.
 //
 // It writes twice. The previous owner may have a renewal in doubt, and may delete the entry on
 // the version after that renewal. The version of this client's write must be a later one.
@@ -179,7 +179,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	record := a.Keeper.Record(&terms, terms.TTL, a.granted(), first)
 	sent, tried := first, false
 	var version int32 // data version of the node after the second write
-	var broken error  // a force-release since then; nil: none
+	var broken error  // error of a force-release after the second write; nil: none
 	err := a.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if tried {
 			sent, session = a.Clock.Local(), a.Conn.Session()
@@ -221,17 +221,17 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	return e, nil
 }
 
-// granted returns the grant in the record that was read. The next incarnation's record keeps it:
-// readers may have entered because of it.
+// granted returns the grant in the record that was read. The next incarnation's record keeps the
+// grant, because readers may have entered because of it.
 func (a *attachment) granted() lease.Grant {
 	r := &a.found.entry.Record
 	return lease.Grant{Acquired: r.AcquiredAt, Shared: r.Shared}
 }
 
 // resolveAttach handles a version conflict: an earlier attempt, whose reply was lost, may have been
-// applied. If so, it returns the node's version, and the force-release since then, or nil.
-// Otherwise it fails with errWritten. No other client writes the same record: Attachment is random.
-// A force-release keeps Attachment in the record that it writes.
+// applied. If so, it returns the node's version, and the error of a force-release after that
+// attempt, or nil. Otherwise it fails with errWritten. No other client writes the same record:
+// Attachment is random. A force-release keeps Attachment in the record that it writes.
 func (a *attachment) resolveAttach(ctx context.Context, terms *lease.Terms, record []byte) (version int32, broken, err error) {
 	n, err := a.Conn.GetSynced(ctx, a.path)
 	switch {
@@ -248,8 +248,8 @@ func (a *attachment) resolveAttach(ctx context.Context, terms *lease.Terms, reco
 	return 0, nil, zkconn.Final(errWritten)
 }
 
-// taken returns the entry after this client has written it. Its lease counts from the first attempt
-// to write it, whichever attempt was applied.
+// taken returns an Entry for the node that this client has written. The lease counts from the first
+// attempt of the write, whichever attempt was applied.
 func (a *attachment) taken(terms lease.Terms, version int32, first clock.Instant, session int64) *Entry {
 	e := &Entry{Kind: a.Kind, queue: a.Queue, keepParent: a.KeepParent, czxid: a.found.entry.Stat.Czxid}
 	e.Init(a.Keeper, e, a.path, terms, lease.Created{

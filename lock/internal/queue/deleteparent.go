@@ -14,8 +14,8 @@ import (
 
 // deletesParentOnLeave reports whether the transaction in which an entry leaves also deletes the
 // parent and the anchor: the entry joined alone, the lock is not in frequent use, and the parent
-// need not stay. The server refuses that if another contender has joined. Then deleteOwedParents
-// deletes the parent later.
+// need not stay. The server refuses the transaction if another contender has joined. Then
+// deleteOwedParents deletes the parent later.
 func (q *Queue) deletesParentOnLeave(e *Entry, s *lockState) bool {
 	return e.alone && e.generated && !e.keepParent && !s.stays(q.Clock.Mono())
 }
@@ -28,9 +28,9 @@ type emptyParent struct {
 }
 
 // parentDeletion returns the operations that delete a lock's parent, on the version that was read,
-// and its anchor; none if the parent stays. spent: the parent's counter is at its end. The server
-// refuses to delete the anchor if the parent was created again since the read. A parent without a
-// generation is left to the reaper.
+// and the parent's anchor. It returns nil if the parent stays. spent: the parent's counter is at
+// its end. The server refuses to delete the anchor if the parent was created again since the read.
+// A parent without a generation is left to the reaper.
 func parentDeletion(path string, n zkconn.Node, spent bool) []any {
 	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
 	if node.Generation == "" || !node.Removable(true, spent) {
@@ -39,7 +39,8 @@ func parentDeletion(path string, n zkconn.Node, spent bool) []any {
 	return deleteParentOps(path, node.Generation, n.Stat.Version)
 }
 
-// deleteParentOps returns the operations that delete a parent of that version, and its anchor.
+// deleteParentOps returns the operations that delete a parent, on the given version, and its
+// anchor.
 func deleteParentOps(path string, generation string, version int32) []any {
 	return []any{
 		&zk.DeleteRequest{Path: anchorPath(path, generation), Version: -1},

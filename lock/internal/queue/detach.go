@@ -30,7 +30,7 @@ func (q *Queue) Detach(e *Entry, ttl time.Duration) (<-chan error, error) {
 
 func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan error, error) {
 	end := func() {}
-	if q.Tasks.Enter() { // before the entry ends: from then on Close does not delete it
+	if q.Tasks.Enter() { // before the entry ends, so that Close waits for the write
 		end = q.Tasks.Leave
 	}
 	record, why := e.Entry.Detach(ttl, incarnation) // from here on the entry is not held in this process

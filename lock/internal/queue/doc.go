@@ -50,8 +50,8 @@
 // is a sample of the leader's clock. NumChildren 2, the anchor and the new entry, proves that there
 // is no other contender.
 //
-// A parent of another kind or format, or with foreign data, is refused and not touched. One without
-// a generation or its anchor is adopted, by an entry with a random name:
+// A parent of another kind or format, or with foreign data, is refused and not touched. A parent
+// without a generation or its anchor is adopted, by an entry with a random name:
 //
 //	Check(own entry)  Create(anchor)  SetData(P, data, the version read)
 //
@@ -133,12 +133,13 @@
 //
 // # Semaphores, elections, several locks
 //
-//   - A semaphore's anchor has the number of permits. A join checks the anchor's version, so number
-//     and count are of one moment. A waiter lists, then reads the number; an unsettled pair proves
-//     nothing. It enters if it and all contenders ahead ask for at most that number in total.
-//   - An election is a mutex. A candidate whose turn has come syncs and lists. If a live candidate
-//     of a higher priority waits, it withdraws and joins again at the end. The leader is the first
-//     entry, if it has not expired and its record shows the grant.
+//   - A semaphore's anchor has the number of permits. A join checks the anchor's version, so the
+//     number of permits and the count of contenders are of one moment. A waiter lists, then reads
+//     the number. The two reads prove nothing unless they are settled. A waiter enters if it and
+//     all contenders ahead ask for at most that number in total.
+//   - An election is a mutex. A candidate whose turn has come syncs and lists. It withdraws, and
+//     joins again at the end, if a live candidate of a higher priority waits. The leader is the
+//     first entry, if it has not expired and its record shows the grant.
 //   - One transaction joins several locks, so no deadlock is possible. All are granted at one
 //     moment. If one entry is missing, all are withdrawn.
 //

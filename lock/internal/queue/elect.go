@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// errOutranked is the error of yield if a candidate of a higher priority waits. Then the candidate
-// withdraws, and joins again at the end.
+// errOutranked is the error of yield if a candidate of a higher priority waits. Then the caller
+// withdraws its entry, and joins again at the end.
 var errOutranked = errors.New("a candidate of a higher priority waits")
 
 // yield checks a candidate whose turn has come. It fails with errOutranked if a live candidate of

@@ -48,7 +48,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 			}
 			inDoubt = append(inDoubt, d)
 			return err
-		case op > 0: // the join is refused: the entry leaves alone, and the parent is read again
+		case op > 0: // the join is refused: the entry leaves without a join, and the parent is read again
 			c.lock.believe(parent{state: unknown})
 			return x.attempt(ctx)
 		}

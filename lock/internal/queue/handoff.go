@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// dropPlace replaces the place of a hold that no other goroutine uses by a sole hold, which takes
-// less memory: a client may have very many. It does so only if restorePlace could make the same
-// place again. lock.mu is held.
+// dropPlace replaces a place by a sole hold if only one goroutine uses the place. A sole hold takes
+// less memory, and a client may have very many holds. dropPlace does nothing if restorePlace could
+// not make the same place again. lock.mu is held.
 func (p *placed) dropPlace() {
 	s := p.lock
 	e, held := p.Holder()
@@ -75,7 +75,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 }
 
 // pass gives an unlocked entry to the first waiter. If no write is in flight and the lease is
-// fresh, that takes no request. Otherwise a join continues the entry. lock.mu is held.
+// fresh, pass makes no request. Otherwise a join continues the entry. lock.mu is held.
 func (p *placed) pass(e *Entry) {
 	use := p.Use(e)
 	p.Drop(e)

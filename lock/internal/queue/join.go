@@ -16,10 +16,9 @@ import (
 
 var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.Millisecond}
 
-// draft is a transaction that creates an entry, or a part of a larger transaction with the same
-// operations.
+// draft has the operations that create an entry. They are a transaction, or a part of a larger one.
 type draft struct {
-	parent   parent // the belief of the request
+	parent   parent // the belief on which the operations rely
 	attempt  uint64
 	prefix   string // name of the entry without the sequence
 	acquired int64  // grant in the first record; 0: none
@@ -84,8 +83,8 @@ func (c *contender) entry(d *draft, sent clock.Instant) *zk.CreateRequest {
 }
 
 // joined handles the replies to a draft that was applied: it passes the leader's stamp to the
-// clock, and records the belief. It returns the entry and the entry's position; the zero position
-// if a list must find it.
+// clock, and records the belief about the parent. It returns the entry and the entry's position;
+// the zero position if a list must find it.
 func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
 	created.Acquired = d.acquired
 	e := c.newEntry(replies[d.at].String, d.attempt, created)
@@ -108,7 +107,7 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 }
 
 // positionAtJoin returns the position of a new entry. contenders is the number of contenders right
-// after the create, the new one included.
+// after the create, the new one included. The position is zero if a list must find it.
 func (c *contender) positionAtJoin(d *draft, own znode.Name, contenders int32) position {
 	switch {
 	case own.Overflowed():
@@ -186,7 +185,8 @@ func (j *joiner) know(ctx context.Context) (parent, error) {
 	return p, nil
 }
 
-// attempt sends one transaction. Its error is for Retry.
+// attempt sends one transaction, for the belief p. If the outcome is unknown, it looks for the
+// entry. If the parent is unknown, it adopts the parent. Its error is for Retry.
 func (j *joiner) attempt(ctx context.Context, p parent) (*Entry, position, error) {
 	if err := j.Conn.Ready(ctx); err != nil {
 		return nil, position{}, err

@@ -57,7 +57,8 @@ func (x *exit) leave(ctx context.Context) error {
 	return fmt.Errorf("delete %s: %w", x.e.Path, err)
 }
 
-// ops returns the operations with which the entry leaves.
+// ops returns the operations that delete the entry, and also the parent and its anchor if
+// deletesParent is set.
 func (x *exit) ops() []any {
 	ops := append(make([]any, 0, 3), &zk.DeleteRequest{Path: x.e.Path, Version: x.version})
 	if x.deletesParent {
@@ -125,8 +126,8 @@ func (x *exit) deleteRefused(ctx context.Context, cause error) error {
 	return zkconn.ErrAgain
 }
 
-// gone records that the entry has left. If the parent may be empty now, it is deleted a second
-// later, unless the lock is used again.
+// gone records that the entry has left. If the parent may be empty now, the client deletes the
+// parent a second later, unless the lock is used again.
 func (x *exit) gone() {
 	x.lock.noteLeft(x.Clock.Mono())
 	if x.deletesParent {
@@ -141,8 +142,8 @@ func (x *exit) gone() {
 // is empty then. It is for an entry that another client has deleted or written.
 func (q *Queue) CheckParentLater(e *Entry) { q.owe(e.parent(), e.keepParent) }
 
-// LeaveAll lets entries of different locks leave, in one transaction if possible. It returns the
-// result of Leave for each.
+// LeaveAll deletes the nodes of entries of different locks, in one transaction if possible. For
+// each entry it returns the result that Leave would have.
 func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 	errs := make([]error, len(es))
 	all := make([]*exit, len(es))
@@ -213,7 +214,8 @@ type removals struct {
 }
 
 // Remove deletes the node of an ended entry in the background. Entries that are removed at the same
-// time share transactions. The client's Close waits for the deletion.
+// time share transactions. The client's Close waits for the deletion. Once the client has closed
+// and no background work is left, Remove does nothing.
 func (q *Queue) Remove(e *Entry) {
 	if !q.Tasks.Enter() {
 		return
@@ -289,8 +291,8 @@ func (x *exit) remove() {
 	}
 }
 
-// removeIfBroken reads, in the background, an entry that another client has written. If that was a
-// force-release, which waits for the deletion, it deletes the node.
+// removeIfBroken reads, in the background, an entry that another client has written. If the hold
+// was force-released, it deletes the node, because the force-release waits for that.
 func (q *Queue) removeIfBroken(e *Entry) {
 	ok := q.Tasks.Go(func() {
 		defer q.CheckParentLater(e)

@@ -75,8 +75,8 @@ func (s *lockState) believe(p parent) {
 	s.parent = p
 }
 
-// recall sets the belief that an entry's join had about the parent, if the lock state has lost it
-// while the entry was held.
+// recall sets the belief that an entry's join had about the parent, if the lock state has lost that
+// belief while the entry was held.
 func (s *lockState) recall(p parent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +120,8 @@ func (s *lockState) addBargers(n int) {
 	s.bargers += n
 }
 
-// places are the places of one lock. Nearly all locks have one, and a client may have very many
-// locks.
+// places are the places of one lock. Nearly all locks have one place. A client may have very many
+// locks, so the first place takes no map.
 type places struct {
 	one  *placed
 	more map[likeness]*placed // further places; nil: none

@@ -14,8 +14,8 @@ import (
 // holds, and while an unused entry is kept (a cached lease). A watch on the parent's children fires
 // when another contender joins, of any library. Then the first local waiter joins while the entry
 // is still held: behind that contender, even if the local waiter has waited for longer, but ahead
-// of all contenders that join later. The client releases a cached lease at once; if a goroutine
-// uses it again, at its unlock. Safety does not depend on the watch.
+// of all contenders that join later. The client also releases a cached lease: at once, or, if a
+// goroutine uses the lease again, at the unlock. Safety does not depend on the watch.
 
 // listAfter is the shortest time from the start of followOthers to its first list, unless unused
 // entries are cached.
@@ -44,7 +44,7 @@ func (p *placed) othersMatter() bool {
 // or they do not matter any more.
 func (p *placed) followOthers() {
 	q, path := p.queue, p.queue.Path(p.like.Lock)
-	// The first list for waiters is made before their window ends. It has no watch, which would be
+	// The first list for waiters is made before their window ends. It sets no watch: a watch would be
 	// of no use if there are other contenders.
 	wait, watch := max(p.Window/2, listAfter), false
 	if p.Idle > 0 {
@@ -164,9 +164,8 @@ func (p *placed) entries() int {
 	return p.Entries()
 }
 
-// countContenders returns the number of contenders in a list of a lock's children. If the
-// parent's counter is at its end, waiting clients have no entry, so it returns a very large
-// number.
+// countContenders returns the number of contenders in a list of a lock's children. If the parent's
+// counter is at its end, waiting clients have no entry, so countContenders returns math.MaxInt.
 func countContenders(children []string, stat *zk.Stat) int {
 	if znode.Stat(*stat).Spent() {
 		return math.MaxInt
@@ -174,8 +173,9 @@ func countContenders(children []string, stat *zk.Stat) int {
 	return len(znode.Contenders(children))
 }
 
-// readRoom reads the number of a semaphore's permits, and with watch returns a watch on it. Without
-// this, a client whose entries hold all permits would not learn of added permits.
+// readRoom sets p.Room from the number of a semaphore's permits. With watch it returns a watch on
+// the number. Without readRoom, a client whose entries hold all permits would not learn of added
+// permits.
 func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 	if p.like.Kind != znode.Semaphore {
 		return nil
@@ -191,8 +191,8 @@ func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 	return resized
 }
 
-// endUnused withdraws an entry that no goroutine has. If the entry was lost, Changed has handled
-// that.
+// endUnused withdraws an entry that no goroutine has, and deletes its node. If the entry was
+// already lost, Changed has handled the loss.
 func (q *Queue) endUnused(e *Entry) {
 	if e.Withdraw() {
 		q.Remove(e)

@@ -90,7 +90,7 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 	}
 }
 
-// readAnchor reads a semaphore's number of permits. gone: there is no anchor.
+// readAnchor reads a semaphore's number of permits into p. gone: there is no anchor.
 func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err error) {
 	n, err := c.Conn.Get(ctx, anchorPath(c.parent, p.generation))
 	if errors.Is(err, zk.ErrNoNode) {
@@ -99,7 +99,8 @@ func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err e
 	return false, c.learnAnchor(p, n, err)
 }
 
-// learnAnchor decodes the result of a read of the anchor, and checks the number of permits.
+// learnAnchor decodes the result of a read of the anchor into p. It fails if the read has failed,
+// or the number of permits does not fit the request.
 func (c *contender) learnAnchor(p *parent, n zkconn.Node, err error) error {
 	if errors.Is(err, zk.ErrNoAuth) {
 		return fmt.Errorf("%w: read the anchor below %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
@@ -119,7 +120,7 @@ func (c *contender) learnAnchor(p *parent, n zkconn.Node, err error) error {
 }
 
 // fits reports whether a semaphore's original or present number of permits is the contender's
-// number. A contender that attaches fits: its number was checked when the entry joined.
+// number. A contender that attaches always fits: its number was checked when the entry joined.
 func (c *contender) fits(p permits) bool {
 	return c.Kind != znode.Semaphore || c.attaches || c.Capacity == p.made || c.Capacity == p.capacity()
 }
@@ -148,14 +149,14 @@ func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
 
 // adopt turns a node without a generation or an anchor into a lock's parent: an empty node, as
 // zk.Lock, Curator and kazoo create, or an ancestor of locks that Holdfast made. The transaction
-// checks the entry below the node, which proves that it is still the same node. If the entry has
-// gone, or an ACL forbids the writes, adopt corrects the belief and returns nil.
+// checks that the entry still exists below the node, so the node was not deleted and created again.
+// If the entry has gone, or an ACL forbids the writes, adopt corrects the belief and returns nil.
 func (c *contender) adopt(ctx context.Context, e *Entry) error {
 	return c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		n, err := c.Conn.GetSynced(ctx, c.parent)
 		if errors.Is(err, zk.ErrNoNode) {
 			c.lock.believe(parent{state: unknown})
-			return nil // the entry went with it: a list shows that
+			return nil // the entry has gone with the node: a list shows that
 		}
 		if err != nil {
 			return zkconn.Final(err)
@@ -236,8 +237,8 @@ func (q *Queue) makeDir(ctx context.Context, path string) error {
 	return err
 }
 
-// LearnTime samples the leader's clock, unless it is known. It creates a missing root for that. If
-// an ACL forbids a sample, it returns nil.
+// LearnTime samples the leader's clock if there is no sample yet. If the root is missing, it
+// creates the root. If an ACL forbids a sample, it returns nil.
 func (q *Queue) LearnTime(ctx context.Context) error {
 	for !q.Clock.Known() {
 		err := q.Clock.Sample(ctx)

@@ -23,9 +23,9 @@ import (
 //     must read the number after the change: a Resize lowers the number in the transaction that
 //     deletes its own entry, which waited for the permits.
 //   - Any other waiter watches the entry before it, whose grant makes this waiter the first. It
-//     also watches the target: the nearest entry from which on the contenders, up to this waiter,
-//     ask for more permits than there are. If the holders release in the order of the queue, there
-//     is room when the target is deleted.
+//     also watches the target: the nearest entry such that the contenders from it to this waiter
+//     together ask for more permits than there are. If the holders release in the order of the
+//     queue, there is room when the target is deleted.
 
 // fewHolders is the largest number of holders that a client reads or watches one by one.
 const fewHolders = 16
@@ -56,8 +56,8 @@ func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) pos
 	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
 }
 
-// placePermits sets the position of the entry by a list. settled must be the result of a call of
-// w.settled before the list.
+// placePermits sets the waiter's position from a list, and w.ahead if the waiter is the first one.
+// settled must be the result of a call of w.settled before the list.
 func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
 	capacity, resized, err := w.readCapacity(ctx, true)
 	if err != nil {
@@ -263,7 +263,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 }
 
 // purgeSome reads up to fewHolders random holders, and purges the expired ones. It does so at most
-// once in a quarter of the TTL.
+// once in a quarter of the TTL. After an outage it only renews the waiter's own entry.
 func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if w.purgeAt.IsZero() {
 		w.purgeAt = time.Now() // not the first time: most waiters are the first one only briefly

@@ -108,7 +108,8 @@ func (p *placed) tellWaits(r *Request) {
 }
 
 // aheadOf returns the number of contenders ahead of the i-th waiter; first is the number ahead of
-// the first waiter. 0 means unknown. Waiters of a shared entry get it together.
+// the first waiter. 0 means unknown. In a place of readers the number is the same for all waiters,
+// because they get one entry together.
 func (p *placed) aheadOf(i, first int) int {
 	if first == 0 || p.Shared {
 		return first
@@ -116,8 +117,8 @@ func (p *placed) aheadOf(i, first int) int {
 	return first + i
 }
 
-// inTheWay returns the contender that the place's waiters wait for: the one in the way of a join,
-// or an entry that the place itself holds; nil if there is neither. lock.mu is held.
+// inTheWay returns the contender that the place's waiters wait for: the contender in the way of a
+// join, or an entry that the place itself holds; nil if there is neither. lock.mu is held.
 func (p *placed) inTheWay() *Blocked {
 	e, held := p.Holder()
 	if p.blocker != nil || !held {
@@ -268,8 +269,8 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 	}
 }
 
-// serve gives an entry to the first waiter, and a shared entry to all. It returns false if no
-// goroutine got it. lock.mu is held.
+// serve gives an entry to the first waiter, and a shared entry to all waiters. It returns false if
+// no goroutine got it. lock.mu is held.
 func (p *placed) serve(e *Entry, use place.Use) bool {
 	w := p.Next()
 	if w == nil {

@@ -14,13 +14,13 @@ import (
 )
 
 // purgeBytes limits the size of a transaction that deletes expired entries, in bytes. Every server
-// accepts that much.
+// accepts a transaction of that size.
 const purgeBytes = 16 << 10
 
 // purgeBatch returns the largest number of expired entries that one transaction deletes.
 func (c *contender) purgeBatch() int { return purgeBytes / (len(c.parent) + 100) }
 
-// purge lists once, deletes the expired entries that are next ahead of this waiter's, and sets the
+// purge lists once, deletes the expired entries right ahead of this waiter's entry, and sets the
 // waiter's position; the zero value if it is unknown. After an outage of this client all other
 // entries look expired, so purge then only renews the waiter's own entry.
 func (w *waiter) purge(ctx context.Context) error {
@@ -60,8 +60,8 @@ func (w *waiter) purge(ctx context.Context) error {
 	return nil
 }
 
-// nextAhead returns the index of the nearest contender that the contender at self waits for;
-// negative if there is none.
+// nextAhead returns the index of the nearest contender that the contender at self waits for; for a
+// semaphore, of the contender right ahead. It is negative if there is none.
 func (w *waiter) nextAhead(names []znode.Name, self int) int {
 	if w.Kind == znode.Semaphore {
 		return self - 1

@@ -119,7 +119,7 @@ func (r *Request) prefix(tag string) string {
 
 // Blocked is an error that names the contender in the way of a request.
 type Blocked struct {
-	Path  string       // path of the contender's entry; if none is known, of the lock
+	Path  string       // path of the contender's entry, or of the lock if no contender is known
 	Entry *znode.Entry // the contender's entry as it was read; nil: not read
 }
 
@@ -202,7 +202,7 @@ type contender struct {
 	seen    *sighting      // the contender in the way of a try or a barging request; nil: none so far
 
 	entriesAhead int                           // number of entries ahead, at the last count
-	waiting      func(entry string, ahead int) // called when the contender has to wait with that entry
+	waiting      func(entry string, ahead int) // called when the contender has to wait, with its entry's path
 
 	resizing int32 // number of permits when a resize began; 0: no resize
 	attaches bool  // it attaches to an entry, so the number of permits is not checked again

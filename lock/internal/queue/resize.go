@@ -14,10 +14,11 @@ import (
 // again.
 var errOvertaken = errors.New("the number of permits has changed meanwhile")
 
-// Resize changes the number of a semaphore's permits to the given one, as long as the semaphore's
-// parent exists. Added permits are available at once. To remove permits it waits in the queue until
-// they are free. Then it lowers the number in the transaction that deletes its own entry. So a
-// waiter behind that entry sees the lower number once the entry has gone. It fails as Acquire does.
+// Resize changes the number of a semaphore's permits to the given one. The number is kept as long
+// as the semaphore's parent exists. Added permits are available at once. To remove permits, Resize
+// waits in the queue until they are free. Then it lowers the number in the transaction that deletes
+// its own entry. So a waiter behind that entry sees the lower number once the entry has gone. It
+// fails as Acquire does.
 func (q *Queue) Resize(ctx context.Context, r Request, to int32) error {
 	_, err := q.byItself(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
 		for {
@@ -61,7 +62,8 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 
 // writeCapacity writes the number of permits, and deletes e in the same transaction. free is the
 // number of permits that e has waited for; 0: none. It fails with errOvertaken if more than free
-// permits would be removed, if e is not fresh any more, or if the parent is not usable.
+// permits would be removed, if permits would be removed and e is not fresh any more, or if the
+// parent is not usable.
 func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32) error {
 	return c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		p, err := c.readParent(ctx)

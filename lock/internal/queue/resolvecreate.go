@@ -21,10 +21,10 @@ const (
 	searchMost   = 256 // records that one search reads at most
 )
 
-// resolveCreate returns the entry of an attempt whose outcome is unknown: a persistent node
-// outlives the connection and session that created it. If no draft has created an entry,
-// resolveCreate remembers the attempts of the drafts as orphans, because they may be applied later.
-// The error then makes Retry join again.
+// resolveCreate returns the entry that one of the drafts has created; their outcomes are unknown.
+// If no draft has created an entry, resolveCreate remembers the attempts of the drafts as orphans,
+// because they may be applied later. Its error then makes Retry join again. If the search fails,
+// resolveCreate searches again in the background, to delete the entry.
 func (c *contender) resolveCreate(ctx context.Context, created lease.Created, drafts ...*draft) (*Entry, error) {
 	found, d, err := c.search(ctx, drafts)
 	if err != nil || d == nil {

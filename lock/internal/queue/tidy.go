@@ -24,7 +24,7 @@ type tidier struct {
 type duty struct {
 	lock *lockState    // kept open meanwhile, for the belief about the parent
 	due  time.Duration // monotonic time of the check
-	keep bool          // there is nothing to check: only keep the state open until then
+	keep bool          // there is nothing to check: only keep the lock state open until due
 
 	session int64 // session in which the entry had gone
 }
@@ -35,8 +35,9 @@ const tidyBatch = 16
 // lastMoments is the time for which requests that tidy up continue after the client began to close.
 const lastMoments = time.Second
 
-// owe records that a parent may be empty. A second later the client deletes the parent if it is
-// empty. With keep it only keeps the lock state open for that second.
+// owe records that a parent may be empty. Once this client has not used the lock for a second, it
+// deletes the parent if the parent is empty. With keep, owe only keeps the lock state open for a
+// second.
 func (q *Queue) owe(path string, keep bool) {
 	t := &q.tidy
 	now := q.Clock.Mono()
@@ -100,8 +101,8 @@ func (q *Queue) tidyUp() {
 	}
 }
 
-// tidyAll deletes those of the parents that are empty. It postpones a parent whose lock is in use.
-// After an error see notTidied.
+// tidyAll deletes the parents that are empty. It postpones a parent whose lock is in use. notTidied
+// handles each error.
 func (q *Queue) tidyAll(due map[string]*duty) {
 	ctx, cancel := q.forTidying()
 	defer cancel()
@@ -140,8 +141,8 @@ func (q *Queue) tidyAll(due map[string]*duty) {
 	}
 }
 
-// forTidying returns the context of requests that tidy up. It ends after UnlockTimeout, and
-// lastMoments after the client began to close.
+// forTidying returns the context of requests that tidy up. It ends after UnlockTimeout, or
+// lastMoments after the client began to close if that is earlier.
 func (q *Queue) forTidying() (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), q.UnlockTimeout)
 	stop := context.AfterFunc(q.Closing, func() { time.AfterFunc(lastMoments, cancel) })
@@ -175,8 +176,8 @@ func (q *Queue) postpone(path string, d *duty) {
 	t.owed[path] = d
 }
 
-// inUse reports whether a request of this client uses the lock; a Watcher does not count. The
-// request will owe the check again.
+// inUse reports whether a request of this client uses the lock; a Watcher does not count. When the
+// request ends, it owes the check again.
 func (q *Queue) inUse(s *lockState) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

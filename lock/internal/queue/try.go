@@ -24,8 +24,9 @@ func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
 	return q.byItself(ctx, r, (*contender).try)
 }
 
-// takeKept grants and returns this client's cached lease if it fits the request, or returns nil. If
-// none fits, it releases this client's cached leases at the lock.
+// takeKept grants and returns this client's cached lease if it fits the request and is fresh.
+// Otherwise it returns nil, and releases the lease that fits, or all cached leases at the lock if
+// none fits.
 func (q *Queue) takeKept(r *Request) *Entry {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
@@ -60,8 +61,8 @@ func (c *contender) try(ctx context.Context) (*Entry, error) {
 	return c.acquire(ctx)
 }
 
-// looksFree returns a Blocked if a live contender is in the way. It syncs, because a server that
-// lags behind might still show a contender that has left.
+// looksFree makes c a try, and returns a Blocked if a live contender is in the way. It syncs,
+// because a server that lags behind might still show a contender that has left.
 func (c *contender) looksFree(ctx context.Context) error {
 	c.trying = true
 	names, err := c.list(ctx, true)
@@ -193,8 +194,9 @@ func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
 	return blocked
 }
 
-// clearPermits purges expired holders ahead of an entry with which a try has joined, among at most
-// fewHolders chosen at random. It returns a Blocked if there is still no room.
+// clearPermits makes room for the entry of a try: it reads up to fewHolders random contenders
+// ahead, and purges those that have expired. It returns nil if the entry is then admitted, and a
+// Blocked if there is still no room.
 func (w *waiter) clearPermits(ctx context.Context) error {
 	names, self, err := w.listOwn(ctx)
 	if err != nil {

@@ -25,8 +25,8 @@ type waiter struct {
 	purgeAt            time.Time     // time from which purgeSome counts its next interval
 }
 
-// wait waits until the entry's turn has come. It fails when ctx ends, and with lease.ErrGone if
-// the entry was lost.
+// wait waits until the entry's turn has come. It fails when ctx ends, and with lease.ErrGone if the
+// entry was lost. A try does not wait: it fails with a Blocked.
 func (c *contender) wait(ctx context.Context, e *Entry, p position) error {
 	if !p.admitted {
 		e.Begin(c.Values)
@@ -128,8 +128,8 @@ func (w *waiter) unsettled(ctx context.Context) error {
 	return w.e.Refresh(ctx)
 }
 
-// prove is a proof for a waiter: it gets the epoch's mark if that decides, and otherwise renews the
-// waiter's own entry, which is also a sample of the leader's clock.
+// prove is a proof for a waiter: it gets the epoch's mark if the mark decides, and otherwise renews
+// the waiter's own entry, which is also a sample of the leader's clock.
 func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 	if knew.Zxid != 0 && mzxid < knew.Term && !knew.Marked {
 		if err := w.Clock.Prove(ctx, knew, mzxid); !errors.Is(err, zkconn.ErrDenied) && !errors.Is(err, zk.ErrNoNode) {
@@ -170,8 +170,8 @@ func (w *waiter) follow(ctx context.Context) error {
 	return err
 }
 
-// note records a read of the predecessor. Only a settled read proves that the predecessor and the
-// waiter's own entry existed at the same time.
+// note records a read of the predecessor if the read is settled. Only a settled read proves that
+// the predecessor and the waiter's own entry existed at the same time.
 func (w *waiter) note(s *sighting, settled bool) {
 	if !settled {
 		return

@@ -73,7 +73,7 @@ func (w *Watcher) Holder(ctx context.Context, caughtUp bool) (*znode.Entry, erro
 				return nil, err
 			}
 		case s.expired && caughtUp:
-			w.most = first.TTL() // a reconnect may hide a renewal: read again then
+			w.most = first.TTL() // a reconnect may hide a renewal: read again after a TTL
 			return nil, nil
 		case s.expired:
 			caughtUp = true // the server may lag behind the last renewal

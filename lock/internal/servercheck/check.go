@@ -9,10 +9,10 @@
 //   - a wrong version refuses the whole transaction;
 //   - one leader stamps the time of each write, so times and transactions rise together.
 //
-// One transaction, which leaves nothing behind, checks the first two ([Checker.Once]). The other two
-// take further transactions ([Checker.Full]). If each server stamps by its own clock, no transaction
-// shows that before the session moves to another server, which is too late for a hold. ClickHouse
-// Keeper stamps in this way, so the check refuses it by other signs.
+// One transaction, which leaves nothing behind, checks the first two ([Checker.Once]). The other
+// two take further transactions ([Checker.Full]). If each server stamps by its own clock, no
+// transaction shows that before the session moves to another server. That is too late for a hold.
+// ClickHouse Keeper stamps in this way, so the check refuses it by other signs.
 package servercheck
 
 import (
@@ -50,9 +50,9 @@ func (e *Unchecked) Unwrap() error { return e.Why }
 type Stamp struct{ Zxid, Mtime int64 }
 
 // Once checks the server of the session with one transaction, and returns its stamp. For each
-// missing component of the root it takes one more attempt; the last one then also creates and
-// deletes the missing components. The error is an [Unchecked], an ErrUnsupported with the defect, or
-// an error of the connection.
+// missing component of the root it makes one more attempt; the last attempt then also creates and
+// deletes the missing components. The error is an [Unchecked], an ErrUnsupported with the defect,
+// or an error of the connection.
 func (c *Checker) Once(ctx context.Context) (Stamp, error) {
 	stamp, _, err := c.once(ctx)
 	return stamp, err

@@ -37,9 +37,9 @@ func ParseServer(s string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// unlikeConnectString returns the parts of s that a connect string may have and an address must not:
-// a scheme, several servers, a chroot. Other ZooKeeper clients take a connect string for all
-// servers.
+// unlikeConnectString returns a message for each part of s that a connect string may have and an
+// address must not have: a scheme, several servers, a chroot. Other ZooKeeper clients take a
+// connect string for all servers.
 func unlikeConnectString(s string) (wrong []string) {
 	if scheme, rest, found := strings.Cut(s, "://"); found {
 		wrong = append(wrong, fmt.Sprintf("no scheme, delete %q", scheme+"://"))

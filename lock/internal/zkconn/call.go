@@ -43,10 +43,10 @@ func call[T any](ctx context.Context, c *Conn, f func() (T, error)) (T, error) {
 	}
 }
 
-// runInline reports whether a call may ignore its context once it has begun, because the
-// connection would fail before the context ends. That is known only of owned connections, with a
-// context of Uncancellable: go-zookeeper gives up a silent server after two thirds of the session
-// timeout. Another twelfth is time to notice that.
+// runInline reports whether a call may ignore its context once it has begun, because the connection
+// would fail before the context ends. That is known only for an owned connection and a context of
+// Uncancellable: go-zookeeper gives up a silent server after two thirds of the session timeout.
+// Another twelfth of it is time to notice that.
 func (c *Conn) runInline(ctx context.Context) bool {
 	if _, ok := ctx.(uncancellable); !ok || !c.Owned() {
 		return false
@@ -56,7 +56,7 @@ func (c *Conn) runInline(ctx context.Context) bool {
 }
 
 // stuck reports whether a failed connection has left inline calls unsent. go-zookeeper has already
-// failed the calls that were sent; they get a moment to return.
+// failed the calls that were sent; stuck first gives them a millisecond to return.
 func (c *Conn) stuck() bool {
 	if c.inline.Load() == 0 {
 		return false

@@ -150,9 +150,9 @@ func (c *Conn) awaitSession(ctx context.Context) error {
 }
 
 // Close waits for at most patience until no call is in flight. Then no call can begin any more, and
-// Close ends the session of an owned connection, and with it the remaining calls. It fails if calls
-// are still in flight. It returns within patience and about a tenth of a second; go-zookeeper's
-// goroutines may end later.
+// Close ends the session of an owned connection, and with it the remaining calls. Close fails if
+// calls are still in flight after that. It returns within patience and about a tenth of a second;
+// go-zookeeper's goroutines may end later.
 func (c *Conn) Close(patience time.Duration) error {
 	end := time.Now().Add(patience)
 	idle := c.calls.Seal()

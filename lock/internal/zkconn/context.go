@@ -46,10 +46,10 @@ func NewTimeLimit(d time.Duration) *TimeLimit {
 	return &TimeLimit{Context: context.Background(), deadline: time.Now().Add(d)}
 }
 
-// Deadline returns the time of its end.
+// Deadline returns the time at which the context ends.
 func (l *TimeLimit) Deadline() (time.Time, bool) { return l.deadline, true }
 
-// Done returns a channel that is closed at its end.
+// Done returns a channel that is closed when the context ends.
 func (l *TimeLimit) Done() <-chan struct{} {
 	l.once.Do(func() {
 		l.done = make(chan struct{})
@@ -58,7 +58,7 @@ func (l *TimeLimit) Done() <-chan struct{} {
 	return l.done
 }
 
-// Err returns nil before its end, then context.DeadlineExceeded.
+// Err returns nil before the context ends, then context.DeadlineExceeded.
 func (l *TimeLimit) Err() error {
 	if time.Now().Before(l.deadline) {
 		return nil

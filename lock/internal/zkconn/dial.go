@@ -202,7 +202,7 @@ func (d dialed) authenticated(err error) {
 }
 
 // noteDenied records why SASL failed. If the credentials were refused, Dial gives up after as many
-// refusals in a row as there are addresses: a server may lock out a user after too many.
+// refusals in a row as there are addresses: a server may lock out a user after too many refusals.
 func (c *Conn) noteDenied(err error) {
 	if c.noteFailure(err); !errors.Is(err, ErrDenied) {
 		return
@@ -216,7 +216,8 @@ func (c *Conn) noteDenied(err error) {
 // unanswered reports whether to take the session for expired: no server has answered a handshake
 // for longer than the session timeout. A server that has seen fewer transactions than go-zookeeper
 // always closes the connection without an answer. After the session timeout the session has ended
-// on all servers that knew it, so a new session loses nothing more.
+// on all servers that knew it, so a new session loses nothing more. Before it returns true,
+// unanswered calls Config.Forgotten.
 func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 	causes := "its maxClientCnxns is reached, or it has no quorum"
 	if d.c.cfg.TLS == nil {
@@ -273,7 +274,7 @@ func (c *Conn) dialWithin(ctx context.Context, network, address string, timeout 
 		nc  net.Conn
 		err error
 	}
-	done := make(chan result) // unbuffered: either side knows whether the other took it
+	done := make(chan result) // unbuffered: the sender knows whether the result was received
 	go func() {
 		nc, err := c.cfg.Dialer(network, address, timeout)
 		select {
@@ -347,9 +348,9 @@ func (c *Conn) disconnect(end time.Time) {
 	WaitFor(ended, lastMoments)
 }
 
-// closeSession makes go-zookeeper end the session and then its goroutines. The returned channel
-// is closed when the server has acknowledged that, or after up to three seconds. A second call only
-// returns the channel: a second Close of go-zookeeper would wait for the first.
+// closeSession makes go-zookeeper end the session and then its goroutines. The returned channel is
+// closed when the server has acknowledged the end of the session, or after up to three seconds. A
+// second call only returns the channel: a second Close of go-zookeeper would wait for the first.
 func (c *Conn) closeSession() <-chan struct{} {
 	c.own.closing.Do(func() {
 		go func() {

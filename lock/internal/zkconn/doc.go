@@ -39,6 +39,6 @@
 //   - Requests that are queued when a connection fails stay queued while servers are tried. A
 //     call that runs in its caller's goroutine must not wait for that ([Conn.stuck]).
 //   - It never closes a connection on which it learned of an expired session. The next dial of an
-//     owned connection does.
+//     owned connection closes it.
 //   - Its event callback may run under its locks, and must not call it.
 package zkconn

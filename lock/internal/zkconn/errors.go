@@ -12,11 +12,11 @@ import (
 var (
 	// ErrUnavailable: there is no session with ZooKeeper.
 	ErrUnavailable = errors.New("no session with ZooKeeper")
-	// ErrDenied: an ACL forbids the request.
+	// ErrDenied: an ACL forbids the request, or the server has refused the client's credentials.
 	ErrDenied = errors.New("access denied")
 	// ErrSASL: the authentication by SASL has failed, or the server requires SASL.
 	ErrSASL = errors.New("SASL authentication failed")
-	// ErrClosed: the connection was closed: by Close, or by the owner of a borrowed one.
+	// ErrClosed: Close has closed the connection, or the owner of a borrowed connection has.
 	ErrClosed = errors.New("client is closed")
 	// ErrUnsupported: a server lacks behavior of ZooKeeper that the protocol requires.
 	ErrUnsupported = errors.New("server is not supported")

@@ -20,9 +20,9 @@ const lookupTimeout = 3 * time.Second
 const pauseTime = time.Second
 
 // mostBurst is the number of tries, in whole rounds, that are made without a pause after lost
-// connections. Connected allows that many once in each pauseTime. With a single server, one try may
-// find the session about to end, a second finds that the session has ended, a third gets a new
-// session, and further tries may break off.
+// connections. Connected allows that many tries once in each pauseTime. With a single server, one
+// try may find the session about to end, a second finds that the session has ended, a third gets a
+// new session, and further tries may break off.
 const mostBurst = 8
 
 // fallbackAfter is the time after which the configured servers are tried, too, if no member
@@ -90,10 +90,10 @@ func (h *hosts) Len() int {
 	return len(h.addresses)
 }
 
-// Next returns the address to try, and whether go-zookeeper must first pause for a second: after
-// rounds that used up burst. Before the pause go-zookeeper fails unsent requests, and in the pause
-// it notices that it was closed. So Next also asks for a pause if unsent calls wait, or if the
-// connection is closed.
+// Next returns the address to try, and whether go-zookeeper must first pause for a second. It must
+// pause after rounds that have used up burst. Before the pause go-zookeeper fails unsent requests,
+// and in the pause it notices that it was closed. So Next also asks for a pause if unsent calls
+// wait, or if the connection is closed.
 func (h *hosts) Next() (address string, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -214,8 +214,8 @@ func (h *hosts) resolveOne(ctx context.Context, server string) ([]string, error)
 	return found, err
 }
 
-// nameOf returns the host name of the server at an address of this round; the host of any other
-// address.
+// nameOf returns the host name of the server at an address of this round; for any other address it
+// returns the host in the address.
 func (h *hosts) nameOf(address string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 
 // Multi waits for a session and sends a transaction once. ops are pointers to zk.CreateRequest,
 // zk.DeleteRequest, zk.SetDataRequest or zk.CheckVersionRequest. The replies have the order of ops.
-// If the server refused an operation, see [RefusedOp]; for other errors see [OutcomeOf]. Multi fails
-// with [ErrUnsupported] if the server does not know transactions, or if the reply to one lacks
-// results and no earlier reply had all.
+// If the server refused an operation, see [RefusedOp]; for other errors see [OutcomeOf]. Multi
+// fails with [ErrUnsupported] if the server does not know transactions, or if a reply lacks results
+// and no earlier reply was complete.
 func (c *Conn) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := c.Ready(ctx); err != nil {
 		return nil, err
@@ -32,8 +32,8 @@ func (c *Conn) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error
 }
 
 // failure returns the error of a failed transaction. The operations before the failed one have no
-// error, later ones have "unknown error: -2". An error that is no refusal, such as an ended
-// session, applies to the whole transaction although the server reports it for the first
+// error; the operations after it have "unknown error: -2". An error that is no refusal, such as an
+// ended session, applies to the whole transaction although the server reports it for the first
 // operation.
 func failure(replies []zk.MultiResponse, err error) error {
 	i := slices.IndexFunc(replies, func(r zk.MultiResponse) bool { return r.Error != nil })
@@ -67,9 +67,9 @@ func (c *Conn) issue(ops []any) ([]zk.MultiResponse, error) {
 	return replies, c.supported(err, len(replies) == len(ops))
 }
 
-// supported refuses a server whose transactions differ from ZooKeeper's since 3.4. err is the error
-// of a transaction. complete: each of its operations has a result. Once there was a complete reply,
-// an incomplete one leaves the outcome open, as a lost reply does.
+// supported returns err, the error of a transaction, or an ErrUnsupported if the server's
+// transactions differ from ZooKeeper's since 3.4. complete: each of its operations has a result.
+// Once there was a complete reply, an incomplete one leaves the outcome open, as a lost reply does.
 func (c *Conn) supported(err error, complete bool) error {
 	switch {
 	case err == nil && complete:

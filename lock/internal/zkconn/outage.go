@@ -11,10 +11,10 @@ import (
 )
 
 // outage records the times without a session. An owned connection has events for them. A borrowed
-// connection is polled. A request on it that fails because the connection ended counts as a time
-// without a session; an abandoned call does not.
+// connection is polled. A request on a borrowed connection that fails because the connection ended
+// counts as a time without a session; an abandoned call does not.
 type outage struct {
-	began    atomic.Bool  // there was a session: a time without one before it is no outage
+	began    atomic.Bool  // there was a session; the time before the first session is no outage
 	down     atomic.Bool  // there is no session now, as far as is known
 	lastDown atomic.Int64 // last monotonic time without a session, or with a silent server; -1: none
 	lastLost atomic.Int64 // last monotonic time without a session; -1: none

@@ -68,8 +68,8 @@ func (c *Conn) Sync(ctx context.Context, path string) error {
 }
 
 // Synced calls Sync for the path, and then read. It repeats both until they were made in one
-// session, because the server of a new session may lag behind the synced one. If ctx ends, it
-// returns what the last read returned.
+// session, because the server of a new session may lag behind the synced one. If ctx ends during a
+// read, Synced returns what that read returned.
 func Synced[T any](ctx context.Context, c *Conn, path string, read func() (T, error)) (value T, err error) {
 	for {
 		if err := c.Ready(ctx); err != nil {

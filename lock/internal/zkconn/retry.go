@@ -34,7 +34,8 @@ func Final(err error) error { return final{err} }
 // Retry calls attempt until it returns nil or an error after which Retry ends:
 //
 //   - [ErrAgain]: Retry calls attempt again at once;
-//   - [Later], and any error that is [Retryable] or [Ambiguous]: again, after a pause;
+//   - [Later], and any error that is [Retryable] or [Ambiguous]: Retry calls attempt again after a
+//     pause;
 //   - [Final], and any error that is [Refused]: Retry returns the error.
 //
 // If ctx ends during a pause, Retry returns the last error with [ErrUnavailable] and the context's

@@ -116,8 +116,8 @@ func refusedToken(x SASLExchange, err error) error {
 	return err
 }
 
-// login is the SASL authentication of one connection. When the credential is about to expire, it
-// also looks for a newer one.
+// login is the SASL authentication of one connection. Before the credential expires, login also
+// looks for a newer one.
 type login struct {
 	start  func(ctx context.Context) (SASLExchange, error) // begins another exchange with the server
 	first  SASLExchange                                    // the exchange for this connection
@@ -197,8 +197,8 @@ func (l *login) due() bool {
 	return l.ready.Load()
 }
 
-// renew gets a new exchange to see whether its credential expires later. If not, it schedules
-// another try.
+// renew gets a new exchange to see whether its credential expires later. If it does, renew sets
+// ready. If not, renew schedules another try.
 func (l *login) renew() {
 	x, err := l.start(l.life)
 	switch {

@@ -31,14 +31,14 @@ var errNotZooKeeper = errors.New("not ZooKeeper")
 // instead, the owner may take the session for expired, see handshakes.unanswered.
 //
 // On a new connection go-zookeeper sets its watches again by the request setWatches. Write does not
-// forward it: a server may refuse it, or close the connection because it is too long. Then
-// go-zookeeper would go on without watches, or never keep a connection. Instead all watches of the
-// request fire, so their waiters read again. Write sends a ping instead of the request, because the
-// reply to the ping wakes the reader.
+// forward that request: a server may refuse the request, or close the connection because the
+// request is too long. Then go-zookeeper would go on without watches, or never keep a connection.
+// Instead all watches of the request fire, so their waiters read again. Write sends a ping instead
+// of the request, because the reply to the ping wakes the reader.
 //
 // The SASL exchange runs after the first frame, and before go-zookeeper sends its first request. If
-// there is a newer credential later, the connection ends between two requests, so that the next one
-// uses that credential.
+// there is a newer credential later, the connection ends between two requests, so that the next
+// connection uses that credential.
 //
 // Reads are buffered, because go-zookeeper reads every packet's length and body separately. Reads
 // and deadlines belong to one goroutine, and so does the first write; go-zookeeper works that
@@ -118,7 +118,7 @@ func (c *serverConn) Write(p []byte) (int, error) {
 const drainLimit = time.Second
 
 // drain waits until all requests have their replies, or the connection has failed, but at most for
-// drainLimit. Without it, callers would not know whether their requests were applied.
+// drainLimit. Without drain, callers would not know whether their requests were applied.
 func (c *serverConn) drain() {
 	c.mu.Lock()
 	idle := make(chan struct{})
@@ -246,7 +246,8 @@ func isClosing(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// greeting waits for the first frame and returns its session timeout.
+// greeting waits for the first frame, checks it, and returns the session timeout in it; 0: the
+// session has expired.
 func (c *serverConn) greeting() (time.Duration, error) {
 	head, err := c.reader.Peek(4)
 	if err != nil {

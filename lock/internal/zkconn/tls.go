@@ -69,5 +69,6 @@ func (c *Conn) hint(err error) string {
 	return ""
 }
 
-// isAlert reports whether a server's first bytes are an alert with which TLS refuses plain text.
+// isAlert reports whether a server's first bytes are a TLS alert, the answer of a TLS port to plain
+// text.
 func isAlert(head []byte) bool { return head[0] == 0x15 && head[1] == 0x03 }

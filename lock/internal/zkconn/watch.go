@@ -54,7 +54,7 @@ func (c *Conn) Watch(ctx context.Context, path string) (Node, <-chan zk.Event, e
 
 // WatchChildren lists a node, and returns a channel as Watch does, which becomes readable when a
 // child may have been created or deleted since. The Pzxid in the Stat of a later list shows whether
-// a child was.
+// a child was created or deleted.
 func (c *Conn) WatchChildren(ctx context.Context, path string) ([]string, *zk.Stat, <-chan zk.Event, error) {
 	p, changed, err := share(ctx, c, watchKey{zk.EventNodeChildrenChanged, path},
 		paired(func() ([]string, *zk.Stat, error) { return c.zk.Children(path) }),
@@ -87,8 +87,8 @@ func (c *Conn) WatchMissing(ctx context.Context, path string) (<-chan zk.Event, 
 	return events, err
 }
 
-// share reads a node and returns the watch of the key. If there is one that has not fired, it reads
-// by plain; otherwise by arm, which sets a watch.
+// share reads a node and returns the watch of the key. If the key has a watch that has not fired,
+// share reads by plain; otherwise by arm, which sets a watch.
 func share[T any](ctx context.Context, c *Conn, key watchKey, plain func() (T, error), arm func() (T, <-chan zk.Event, error)) (T, <-chan zk.Event, error) {
 	events, lost := c.armed(key) // before the read, so no change and no outage is missed
 	if events != nil {
