@@ -14,7 +14,7 @@ const (
 	maxPlaces = 256
 )
 
-// point is a transaction. mono is the sum of all rises of the stamps until then.
+// point is a transaction. mono is the sum of all rises of the stamps until the transaction.
 type point struct {
 	zxid int64
 	mono time.Duration

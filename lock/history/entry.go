@@ -172,7 +172,7 @@ func digits(b []byte) (n int) {
 }
 
 // renewal returns the entry after a write that has changed only expires_at; false for any other
-// write. It saves time: most writes are renewals, and decoding all of them would take most of the
+// write. This is faster: most writes are renewals, and decoding all of them would take most of the
 // machine's time.
 func (c *contender) renewal(data []byte, stat znode.Stat) (znode.Entry, bool) {
 	begin, end := c.expires[0], c.expires[1]

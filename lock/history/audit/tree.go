@@ -14,7 +14,7 @@ type tree struct {
 	sessions map[int64]*session
 }
 
-// node is a node of ZooKeeper. It has the decoded data if that is Holdfast's.
+// node is a node of ZooKeeper. If the node's data is Holdfast's, entry, lock or job has it decoded.
 type node struct {
 	path     string
 	up       *node // the node above
@@ -35,7 +35,7 @@ type moment struct {
 	gaps          int
 }
 
-// lockState is what the tree knows of a lock, or of an ancestor.
+// lockState is what the tree knows of a lock, or of a node above locks.
 type lockState struct {
 	znode.Parent
 	anchors map[string]znode.AnchorData // by generation
@@ -63,7 +63,7 @@ type removal struct {
 	end        time.Duration // end of the lease, by Audit.now
 	gaps       int           // Audit.gaps at the entry's last write
 	proven     bool          // a client that is not the owner has deleted it
-	violations []Violation   // to report once that is proven
+	violations []Violation   // to report once proven is true
 }
 
 // session is the session of a client.

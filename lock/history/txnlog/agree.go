@@ -92,7 +92,8 @@ func (m *merge) choose(group []*source, without int) *source {
 // ensemble.
 const foreignAfter = 3
 
-// differ records that the group's sources disagree. It finds folders of another ensemble.
+// differ records that the group's sources disagree. It marks and reports a folder as one of another
+// ensemble by the rule of foreignAfter.
 func (m *merge) differ(chosen *source, group []*source) {
 	m.extend(&m.disagree, ProblemDisagree, chosen.cur.zxid, group)
 	for _, s := range group {
