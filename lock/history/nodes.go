@@ -124,7 +124,7 @@ func (m *Machine) set(op *txnlog.Op) {
 		return
 	}
 	if q := m.locks[name]; q != nil && string(q.raw) == string(op.Data) {
-		return // a join writes the same data again, because it needs the reply
+		return // a join writes the same data again, to get the Stat in the reply
 	}
 	lock, node := split(name)
 	if lock == znode.Inbox {

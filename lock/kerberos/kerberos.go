@@ -23,11 +23,11 @@
 //
 // New connections use a ticket until half of its time is over. Then the next connection gets a new
 // ticket, with a new login if necessary. While the client cannot get a new ticket, it uses the old
-// one until that expires. The client reads krb5.conf and the credential cache again for each
+// one until the old one expires. The client reads krb5.conf and the credential cache again for each
 // connection, and the keytab for each login. So changes of these files need no restart.
 //
 // The client sends requests to the KDC by TCP, and then by UDP. If [realms] has no KDC of the
-// realm, the client asks DNS for one. Session keys are of AES: RC4 and DES are not supported.
+// realm, the client asks DNS for a KDC. Session keys are of AES: RC4 and DES are not supported.
 package kerberos
 
 import (

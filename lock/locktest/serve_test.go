@@ -195,8 +195,8 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestContainerGoes: a container is deleted a minute after its last child, unless it has another
-// child by then, or never had any. Real servers take up to a minute.
+// TestContainerGoes: a container is deleted a minute after its last child, unless it has a child
+// again at that time. A container that never had a child is not deleted.
 func TestContainerGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{Members: 3})

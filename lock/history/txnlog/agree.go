@@ -14,7 +14,7 @@ const clockError = 24 * time.Hour
 
 // sameEnsemble leaves out the files of folders of another ensemble: their zxids are all lower than
 // those of the first folder although their times are all later, or the other way round. If the
-// zxids overlap, differ finds out later.
+// zxids overlap, differ may find the other ensemble later.
 func (m *merge) sameEnsemble(files []*logFile) []*logFile {
 	type span struct{ first, last *logFile }
 	spans := map[int]span{}
