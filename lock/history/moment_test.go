@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ask returns a moment to report for each of the times of the tape.
+// ask returns a moment to report for each time, counted from epoch0.
 func ask(times ...time.Duration) (all []Asked) {
 	for _, d := range times {
 		all = append(all, Asked{Time: epoch0.Add(d)})

@@ -161,8 +161,7 @@ func (m *Machine) admit(q *queue, stamp time.Time) {
 	}
 }
 
-// giveUp removes the entries that were not seen since a gap and whose leases and grace have ended. It
-// emits Vanished for each.
+// giveUp lets the entries vanish that were not seen since a gap and whose leases and grace have ended.
 func (m *Machine) giveUp(q *queue) {
 	for i := len(q.entries) - 1; i >= 0; i-- {
 		c := q.entries[i]
@@ -173,7 +172,8 @@ func (m *Machine) giveUp(q *queue) {
 	}
 }
 
-// vanish removes an entry that the log has not shown since a gap, and emits Vanished.
+// vanish removes an entry that the log has not shown since a gap. It emits Vanished, except before the
+// first transaction.
 func (m *Machine) vanish(q *queue, i int) {
 	if m.txn != nil {
 		e := m.about(Vanished, q, q.entries[i])

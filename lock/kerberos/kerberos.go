@@ -136,8 +136,8 @@ func hostOf(server string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// ticketFor returns a ticket for the service on the host. If it is an older one, stale says why
-// there is no new one.
+// ticketFor returns a ticket for the service on the host. If the ticket is not fresh, stale is
+// the error of the request for a new one.
 func (m *Mechanism) ticketFor(ctx context.Context, host string) (t *ticket, stale, err error) {
 	t, err = m.freshTicket(ctx, host)
 	if old := m.services[host]; err != nil && old.valid(time.Now()) {
