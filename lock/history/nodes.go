@@ -222,7 +222,7 @@ func (m *Machine) end(q *queue, i int) {
 	m.forget(q)
 }
 
-// ephemeral returns the locks that have entries which end with their session.
+// ephemeral returns the locks with entries that end with a session.
 func (m *Machine) ephemeral() (all []*queue) {
 	for _, q := range m.locks {
 		if q.ephemeral > 0 {

@@ -336,7 +336,7 @@ reply 6
 reply 7 /b
 reply 8: code -110
 `,
-		older: map[string][]string{ // before 3.5 there were no TTLs and no create2, which closes the connection
+		older: map[string][]string{ // before 3.5 there were no TTLs, and a create2 closed the connection
 			"reply 5: code -6":   {"reply 5: code -8"},
 			"reply 7 /b":         {"reply 7: code -6"},
 			"reply 8: code -110": {"closed", "reply 8: code -6"},

@@ -75,7 +75,7 @@ func TestConformanceRealServer(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			if !sc.alone {
-				t.Parallel() // most of its time it waits for sessions to expire
+				t.Parallel() // the test mostly waits for sessions to expire
 			}
 			s := newScript(t, []string{addr}, net.DialTimeout)
 			s.shared = true

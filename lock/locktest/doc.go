@@ -57,9 +57,9 @@
 // go-zookeeper allocates 3 MB for each connection. A test with many connections is faster with
 // zk.WithMaxConnBufferSize(64<<10) and zk.WithMaxBufferSize(64<<10).
 //
-// Version 1.0.4 has a data race, which the race detector may report. While it sets its watches
-// again after a reconnection, it reads the last zxid, and the reply to a request that was queued
-// meanwhile may write it.
+// Version 1.0.4 has a data race, which the race detector may report. After a reconnection it
+// reads the last zxid, to set its watches again. At the same time the reply to a request that was
+// queued during the reconnection may write the last zxid.
 //
 // # What is modelled
 //

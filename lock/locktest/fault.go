@@ -245,7 +245,7 @@ func (e *Ensemble) ExpireLabel(label string) int {
 }
 
 // LoseWatches makes the members forget the watches of a client, and returns their number. The
-// client does not notice, and its connections stay: it misses the events.
+// connections stay, and the client does not notice that it misses events.
 func (e *Ensemble) LoseWatches(label string) int {
 	e.lock()
 	defer e.unlock()

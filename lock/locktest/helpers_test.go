@@ -66,8 +66,8 @@ func (c *client) await(states ...zk.State) {
 			}
 		}
 		if want == zk.StateHasSession {
-			// go-zookeeper still sets its watches, which races with replies. No event shows when it
-			// has set them.
+			// After this state go-zookeeper sets its watches, in a race with replies. No event shows
+			// when the watches are set.
 			time.Sleep(5 * time.Millisecond)
 		}
 	}

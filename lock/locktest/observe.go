@@ -58,9 +58,9 @@ func (e *Ensemble) Transactions() int64 {
 }
 
 // Observe calls f for each later transaction, in the order of the log, as a reader of ZooKeeper's
-// transaction logs would find it; a nil f ends the calls. A transaction of [Ensemble.SetSequence], which no
-// server has, is left out. f is called with the ensemble locked, so it must not call the ensemble,
-// nor change the data.
+// transaction logs would find it; a nil f ends the calls. A transaction of [Ensemble.SetSequence] is
+// left out, because no server logs it. f is called with the ensemble locked, so it must not call the
+// ensemble, nor change the data.
 func (e *Ensemble) Observe(f func(txnlog.Txn)) {
 	e.lock()
 	defer e.unlock()

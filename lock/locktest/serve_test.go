@@ -42,7 +42,7 @@ func serve(t *testing.T, ens *locktest.Ensemble) []string {
 func TestConformanceServed(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
-			t.Parallel() // most of its time it waits for sessions to expire
+			t.Parallel() // the test mostly waits for sessions to expire
 			ens := locktest.Start(t, locktest.Options{})
 			sc.check(t, newScript(t, serve(t, ens), net.DialTimeout))
 		})

@@ -268,7 +268,8 @@ func (p *preparer) check(o *op) (change, int32) {
 	return change{code: opCheck, path: o.path, version: n.version + 1}, codeOK
 }
 
-// existing returns the node of an operation if the ACL permits the operation; otherwise an error code.
+// existing returns the node of an operation if the ACL permits the operation; otherwise the code of
+// the error.
 func (p *preparer) existing(o *op, perm int32) (record, int32) {
 	if p.rejected != codeOK {
 		return record{}, p.rejected

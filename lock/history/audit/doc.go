@@ -31,8 +31,8 @@
 //	token       tokens rise; a reader's is above those of earlier writers             lock: guarantee 6
 //	delete      an entry is deleted by its owner                                      queue: Leaving
 //	purge       or by another client, if its lease and the grace may have ended       znode: When an entry has expired
-//	owner       only its owner writes it; owner, host, pid and attempt do not change  queue: Lost replies
-//	attach      another client attaches if it is detached or expired, writes twice,   queue: Detach and attach
+//	owner       only an entry's owner writes it; owner, host, pid and attempt stay    queue: Lost replies
+//	attach      another client attaches to a detached or expired entry, writes twice, queue: Detach and attach
 //	            and raises the incarnation by one
 //	break       a force-release writes its mark twice, and nothing else; the mark     admin: Tree.Break
 //	            stays; then any client may delete the entry

@@ -25,7 +25,7 @@ type run struct {
 	Token   string    `json:"token"`
 }
 
-// none is compared with the first record of a job, which has no earlier record.
+// none is the zero record: the first record of a job is compared with it.
 var none job
 
 // jobOf decodes the record of a job; nil if the data is not one.

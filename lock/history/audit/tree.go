@@ -117,7 +117,7 @@ func (t *tree) own(n *node, owner int64) {
 	t.session(owner).ephemerals[n.path] = true
 }
 
-// session returns the state of a session, which it adds if it is not known.
+// session returns the state of a session. It adds the session if that is not known.
 func (t *tree) session(id int64) *session {
 	s := t.sessions[id]
 	if s == nil {
@@ -138,7 +138,7 @@ func (n *node) fill(data []byte) {
 	}
 }
 
-// state returns the node's lock state, which it adds if there is none.
+// state returns the node's lock state. It adds a lock state if there is none.
 func (n *node) state() *lockState {
 	if n.lock == nil {
 		n.lock = &lockState{anchors: map[string]znode.AnchorData{}}

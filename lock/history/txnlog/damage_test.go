@@ -314,7 +314,7 @@ func TestDisorder(t *testing.T) {
 	}
 }
 
-// growing is a file that a server writes: it is longer each time it is read.
+// growing is a file that a server writes. Each read sees the next of sizes; later reads see the last.
 type growing struct {
 	data  []byte
 	sizes []int
