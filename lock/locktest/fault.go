@@ -371,9 +371,9 @@ const (
 )
 
 // Intercept calls hook for each later request except handshakes and pings, before the member
-// handles the request; a nil hook ends the calls. The hook may call the ensemble. It may be called from several
-// goroutines concurrently, mostly from those that wrote the requests. While it runs, later requests
-// of the same connection wait.
+// handles the request; a nil hook ends the calls. The hook may call the ensemble. It may be called
+// from several goroutines concurrently, mostly from those that wrote the requests. While it runs,
+// later requests of the same connection wait.
 func (e *Ensemble) Intercept(hook func(Request) Fault) {
 	e.lock()
 	defer e.unlock()

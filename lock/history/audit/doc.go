@@ -62,8 +62,8 @@
 //
 //   - While one server leads, and its clock does not go back, the difference of the stamps counts.
 //   - Over a change of the leader, or a step back of its clock, the log does not show the time. A
-//     deletion that may depend on this time is not judged, unless [Options].Skew says how far the leaders'
-//     clocks may differ.
+//     deletion that may depend on this time is not judged, unless [Options].Skew says how far the
+//     leaders' clocks may differ.
 //   - The grace is not in the log. [Options].Grace is the shortest grace of any client.
 //
 // # Whose session it was

@@ -25,8 +25,8 @@ type Findings struct {
 // Logs audits the logs of one or several servers of an ensemble, from the first transaction at the
 // time since or later; zero: from the beginning. It begins with a snapshot if it can read one that
 // is older than the first transaction to judge. Where a problem may hide transactions
-// ([txnlog.Problem.Lost]), it calls [Audit.Gap], except where the servers' logs differ. Logs fails only
-// if ctx ends.
+// ([txnlog.Problem.Lost]), it calls [Audit.Gap], except where the servers' logs differ. Logs fails
+// only if ctx ends.
 func Logs(ctx context.Context, l *txnlog.Log, since time.Time, o Options) (*Findings, error) {
 	f := &Findings{}
 	r := txnlog.Range{Since: since}
