@@ -10,11 +10,11 @@ const (
 	// minStep is the shortest step of the clock that becomes an event. A write can be in flight for
 	// a few seconds, which looks like a step.
 	minStep = 10 * time.Second
-	// maxPlaces is the largest number of places that are remembered.
+	// maxPlaces limits clock.places: at the limit, the older half is dropped.
 	maxPlaces = 256
 )
 
-// point is a transaction. mono is the sum of all rises of the stamps until then.
+// point is a transaction. mono is the sum of all rises of the stamps until the transaction.
 type point struct {
 	zxid int64
 	mono time.Duration
@@ -96,7 +96,7 @@ func (c *clock) learn(since int64, estimate time.Time) (Event, bool) {
 	return Event{Kind: Clock, Zxid: p.zxid, Time: p.stamp, Step: by, mono: p.mono}, !reported
 }
 
-// stepped returns the sum of the known steps after the transaction from, until to.
+// stepped returns the sum of the known steps after the transaction from, up to the transaction to.
 func (c *clock) stepped(from, to int64) (sum time.Duration) {
 	for _, s := range c.steps {
 		if s.zxid > from && s.zxid <= to {

@@ -16,11 +16,11 @@
 //	expired        the whole lease went by without a write (derived)
 //	released       its client deleted the entry of a hold
 //	withdrawn      its client deleted the entry of a waiter
-//	purged         another client deleted it after its lease
-//	swept          the reaper deleted it
-//	removed        another client deleted it during its lease: by hand, or by a break
+//	purged         another client deleted the entry after its lease
+//	swept          the reaper deleted the entry
+//	removed        another client deleted the entry during its lease: by hand, or by a break
 //	session_ended  the entry, of another library, ended with its session
-//	vanished       the log does not show it after a gap
+//	vanished       the log does not show the entry after a gap
 //	broken         a client force-released the hold, and why
 //	detached       the hold goes on without a process
 //	attached       another process has taken the hold
@@ -47,6 +47,7 @@
 // # Clocks
 //
 // Stamps of one leader are compared with each other. A stamp that is lower than the one before
-// shows a step back. A step ahead shows when a client that knew the clock before renews: its record
-// has its estimate of the leader's time. Both are events, and [Machine.Elapsed] leaves them out.
+// shows a step back. A step ahead shows when a client renews that knew the clock before: the record
+// has the client's estimate of the leader's time. Steps in both directions are events.
+// [Machine.Elapsed] does not count them as time.
 package history

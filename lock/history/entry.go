@@ -172,8 +172,8 @@ func digits(b []byte) (n int) {
 }
 
 // renewal returns the entry after a write that has changed only expires_at; false for any other
-// write. It saves time: most writes are renewals, and decoding all of them would take most of the
-// machine's time.
+// write. It compares bytes: most writes are renewals, and decoding all of them would take most of the
+// Machine's time.
 func (c *contender) renewal(data []byte, stat znode.Stat) (znode.Entry, bool) {
 	begin, end := c.expires[0], c.expires[1]
 	if len(c.raw) == 0 || begin == end || len(data) <= begin || !bytes.Equal(data[:begin], c.raw[:begin]) {

@@ -34,8 +34,8 @@ type run struct {
 	Lock    string    `json:"lock"`
 }
 
-// job reports whether the node is a job's. It emits a Tick for each run or outcome, and for skipped
-// ticks, that the job's last record did not show.
+// job reports whether the node is a job's. If the record shows runs, outcomes or skipped ticks that
+// the job's last record did not show, job emits a Tick for each.
 func (m *Machine) job(op *txnlog.Op) bool {
 	if m.o.Jobs == "" {
 		return false

@@ -42,7 +42,7 @@ func (m *Machine) emitEnd(q *queue, c *contender, ended bool) {
 			e.Reason = "by the client that broke it; no process had it"
 		}
 	case unknown && m.tidies(q.name):
-		// Only a client that leaves the lock also deletes its anchor. A client deletes other
+		// Only a client that leaves the lock also deletes the lock's anchor. A client deletes other
 		// clients' entries only after their leases.
 		e.Kind = Withdrawn
 		if e.In {

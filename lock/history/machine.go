@@ -64,7 +64,7 @@ func New(o Options, emit func(Event)) *Machine {
 // Span returns the stamps of the first and the last transaction; zero if there was none.
 func (m *Machine) Span() (first, last time.Time) { return m.first, m.clock.stamp }
 
-// Zxid returns the last transaction; 0 if there was none.
+// Zxid returns the zxid of the last transaction; 0 if there was none.
 func (m *Machine) Zxid() int64 { return m.clock.zxid }
 
 // Elsewhere returns up to eight nodes outside of the root that have locks below them, sorted.
@@ -95,7 +95,7 @@ func (m *Machine) Resolve(e Event) Event {
 }
 
 // Elapsed returns the time of an event since the first transaction, by the leaders' clocks
-// without their known steps. Steps may become known later: ask after [Machine.End].
+// without their known steps. Steps may become known later: call Elapsed after [Machine.End].
 func (m *Machine) Elapsed(e Event) time.Duration {
 	return m.clock.between(point{}, point{e.Zxid, e.mono})
 }
@@ -290,7 +290,7 @@ func (m *Machine) by() Client {
 	return Client{}
 }
 
-// identify returns the session of the present transaction, which it adds if it is not known. It
+// identify returns the session of the present transaction. It adds the session if that is new. It
 // records c as the session's client, if c is known. If lock is the reaper's, it records that the
 // client is the active reaper.
 func (m *Machine) identify(lock string, c Client) *session {
@@ -309,7 +309,7 @@ func (m *Machine) identify(lock string, c Client) *session {
 	return s
 }
 
-// queue returns the lock of that name, a new one if it is not known yet.
+// queue returns the lock of that name. If the lock is not known yet, queue adds it.
 func (m *Machine) queue(name string) *queue {
 	q := m.locks[name]
 	if q == nil {

@@ -20,7 +20,7 @@ type Asked struct {
 type Moment struct {
 	Asked Asked
 	Index int       // index of Asked in Options.At
-	Zxid  int64     // the last transaction until then; 0: none
+	Zxid  int64     // the last transaction until the moment; 0: none
 	Time  time.Time // stamp of that transaction
 	Where Where
 	Locks []State // the locks that have contenders, sorted by name
@@ -56,7 +56,7 @@ type Holder struct {
 	Role     string
 	Since    time.Time // when its turn came; zero: it waits, or its turn came before the log began
 	Granted  int64     // transaction at Since; 0 if Since is zero
-	Recorded time.Time // time of the grant, as the client recorded it; zero: not recorded by then
+	Recorded time.Time // time of the grant, as the client recorded it; zero: not recorded before the moment
 	Written  time.Time // stamp of its last write
 	Write    int64     // transaction of its last write
 	Lease    time.Time // end of the lease; zero: none, because the entry is another library's
@@ -134,8 +134,8 @@ func (c *moments) add(m *Machine, i int, where Where, next *txnlog.Txn) {
 	c.found = append(c.found, f)
 }
 
-// end adds the moments after the last transaction, and judges the leases at all moments: by now
-// the steps of the clock are known.
+// end adds the moments after the last transaction, and judges the leases at all moments, because
+// now all steps of the clock are known.
 func (c *moments) end(m *Machine) {
 	for i := range c.found {
 		c.found[i].skip(&m.clock)

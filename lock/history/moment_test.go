@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// ask returns a moment to report for each of the times of the tape.
+// ask returns a moment to report for each time, counted from epoch0.
 func ask(times ...time.Duration) (all []Asked) {
 	for _, d := range times {
 		all = append(all, Asked{Time: epoch0.Add(d)})
@@ -268,8 +268,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestOthers: if no lock matches, Others has the names of the other locks, and Elsewhere the roots
-// with locks. No lock is kept.
+// TestOthers: if no lock matches, Others has the names of the other locks, and Elsewhere the other
+// roots that have locks. The Machine keeps no lock.
 func TestOthers(t *testing.T) {
 	l := newTape()
 	l.take(1, "a", "x").take(1, "b/c", "x").do(1, create("/app/locks/d/"+znode.Anchor(gen), nil)).do(1, create("/app/locks/.revoke", nil)).do(1, create("/b/anchor-", nil))

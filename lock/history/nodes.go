@@ -124,7 +124,7 @@ func (m *Machine) set(op *txnlog.Op) {
 		return
 	}
 	if q := m.locks[name]; q != nil && string(q.raw) == string(op.Data) {
-		return // a join wrote the same data for the reply
+		return // a join writes the same data again, to get the Stat in the reply
 	}
 	lock, node := split(name)
 	if lock == znode.Inbox {
@@ -198,7 +198,7 @@ func (m *Machine) closed(op *txnlog.Op) {
 			m.end(q, q.find(node))
 		}
 	}
-	if op.Ended == nil && m.mortal { // the release that wrote the log does not name the nodes
+	if op.Ended == nil && m.mortal { // the server's release does not log the nodes
 		for _, q := range m.ephemeral() {
 			for i := len(q.entries) - 1; i >= 0; i-- {
 				if q.entries[i].Stat.EphemeralOwner == m.txn.Session {
@@ -210,7 +210,8 @@ func (m *Machine) closed(op *txnlog.Op) {
 	delete(m.sessions, m.txn.Session)
 }
 
-// end emits the end of entry i, whose session has ended, and removes the entry; -1: there is none.
+// end emits the end of entry i, whose session has ended, and removes the entry. If i is -1, it does
+// nothing.
 func (m *Machine) end(q *queue, i int) {
 	if i < 0 {
 		return
@@ -221,7 +222,7 @@ func (m *Machine) end(q *queue, i int) {
 	m.forget(q)
 }
 
-// ephemeral returns the locks that have entries which end with their session.
+// ephemeral returns the locks with entries that end with a session.
 func (m *Machine) ephemeral() (all []*queue) {
 	for _, q := range m.locks {
 		if q.ephemeral > 0 {

@@ -49,8 +49,8 @@ func (q *queue) find(node string) int {
 	return slices.IndexFunc(q.names, func(n znode.Name) bool { return n.Node == node })
 }
 
-// add adds a contender at its place. It replaces one of the same name: a snapshot may show a node
-// of a later transaction.
+// add adds a contender at its place. It replaces a contender of the same name: a snapshot may show a
+// node that a later transaction of the log creates.
 func (q *queue) add(e *contender) {
 	if i := q.find(e.Node); i >= 0 {
 		q.remove(i)
@@ -96,8 +96,8 @@ func (e *contender) role(k znode.Kind) string {
 	return ""
 }
 
-// ends returns the end of the entry's lease by the clock of the leader that stamped it; zero if it
-// has none.
+// ends returns the end of the entry's lease, by the clock of the leader that stamped its last write;
+// zero if the entry has no lease.
 func (e *contender) ends() time.Time {
 	if !e.Leased() {
 		return time.Time{}
@@ -153,7 +153,7 @@ func (m *Machine) admit(q *queue, stamp time.Time) {
 			c.since = stamp
 			e := m.about(Granted, q, c)
 			if e.By = (Client{}); e.Session != c.session {
-				e.Session = 0 // the session of the client whose entry was deleted
+				e.Session = 0 // the transaction is not of this entry's client
 			}
 			m.emit(e)
 			m.record(q, c)
@@ -161,8 +161,7 @@ func (m *Machine) admit(q *queue, stamp time.Time) {
 	}
 }
 
-// giveUp removes the entries that were not seen since a gap, once their leases and the grace have
-// ended.
+// giveUp lets the entries vanish that were not seen since a gap and whose leases and grace have ended.
 func (m *Machine) giveUp(q *queue) {
 	for i := len(q.entries) - 1; i >= 0; i-- {
 		c := q.entries[i]
@@ -173,7 +172,8 @@ func (m *Machine) giveUp(q *queue) {
 	}
 }
 
-// vanish removes an entry that the log has not shown since a gap, and emits Vanished.
+// vanish removes an entry that the log has not shown since a gap. It emits Vanished, except before the
+// first transaction.
 func (m *Machine) vanish(q *queue, i int) {
 	if m.txn != nil {
 		e := m.about(Vanished, q, q.entries[i])

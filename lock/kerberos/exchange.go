@@ -68,7 +68,9 @@ func (e *exchange) Advice() string {
 	return fmt.Sprintf("see the server's log: its keytab must have the present key of %s (klist -kt; kadmin: ktadd), its clock must be that of the KDC, and its JAAS configuration must name this principal", e.ticket.service)
 }
 
-// Next returns the client's reply to the server's challenge; nil after the last challenge.
+// Next returns the client's reply to the server's challenge; nil after the last challenge. The first
+// call ignores the challenge. If the server refuses the ticket, or insists on a security layer, the
+// error matches [lock.ErrDenied].
 func (e *exchange) Next(challenge []byte) (token []byte, err error) {
 	defer func() {
 		if err != nil {
@@ -130,7 +132,8 @@ func parseToken(token []byte) (id uint16, content []byte, err error) {
 	return binary.BigEndian.Uint16(content), content[2:], nil
 }
 
-// verify checks the server's proof that it has the service's key.
+// verify checks the server's proof that it has the service's key. If the proof brings a key of the
+// server, e uses that key for the wrap tokens.
 func (e *exchange) verify(token []byte) error {
 	id, content, err := parseToken(token)
 	if err != nil {
@@ -174,8 +177,8 @@ const (
 	noLayer      = 1
 )
 
-// layer checks that the server offers to use no security layer, and returns the token with that
-// choice.
+// layer checks that the server offers to use no security layer, and returns the token that chooses
+// none.
 func (e *exchange) layer(token []byte) ([]byte, error) {
 	offer, err := e.unwrap(token)
 	if err != nil {
@@ -190,7 +193,7 @@ func (e *exchange) layer(token []byte) ([]byte, error) {
 	return e.wrap([]byte{noLayer, 0, 0, 0}) // no authorization name: the ticket's name counts
 }
 
-// unwrap checks a token of the server, which is signed and not encrypted, and returns its content.
+// unwrap checks a signed token of the server, and returns the token's content.
 func (e *exchange) unwrap(token []byte) ([]byte, error) {
 	if len(token) < gssapi.HdrLen {
 		return nil, fmt.Errorf("a token of %d bytes", len(token))

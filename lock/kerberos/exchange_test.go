@@ -28,8 +28,8 @@ func marshal(v any, tag int) ([]byte, error) {
 	return asn1tools.AddASNAppTag(b, tag), err
 }
 
-// checkError checks an error of Start: whether it is ErrDenied, that it contains the texts, and
-// that it has one line and no secret.
+// checkError checks an error of Start: it matches ErrDenied if and only if denied is set, contains the
+// texts, and has one line and no secret.
 func checkError(t *testing.T, err error, denied bool, says ...string) {
 	t.Helper()
 	if err == nil {

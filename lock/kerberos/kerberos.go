@@ -23,11 +23,11 @@
 //
 // New connections use a ticket until half of its time is over. Then the next connection gets a new
 // ticket, with a new login if necessary. While the client cannot get a new ticket, it uses the old
-// one until that expires. The client reads krb5.conf and the credential cache again for each
+// one until the old one expires. The client reads krb5.conf and the credential cache again for each
 // connection, and the keytab for each login. So changes of these files need no restart.
 //
 // The client sends requests to the KDC by TCP, and then by UDP. If [realms] has no KDC of the
-// realm, the client asks DNS for one. Session keys are of AES: RC4 and DES are not supported.
+// realm, the client asks DNS for a KDC. Session keys are of AES: RC4 and DES are not supported.
 package kerberos
 
 import (
@@ -136,8 +136,8 @@ func hostOf(server string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// ticketFor returns a ticket for the service on the host. If it is an older one, stale says why
-// there is no new one.
+// ticketFor returns a ticket for the service on the host. If the ticket is not fresh, stale is
+// the error of the request for a new one.
 func (m *Mechanism) ticketFor(ctx context.Context, host string) (t *ticket, stale, err error) {
 	t, err = m.freshTicket(ctx, host)
 	if old := m.services[host]; err != nil && old.valid(time.Now()) {

@@ -416,8 +416,8 @@ func listen(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
-// TestSkew: if the clocks differ by more than Kerberos permits, the error says in which direction,
-// and how much is permitted.
+// TestSkew: if the clocks differ by more than Kerberos permits, the error says whether this
+// machine's clock is ahead or behind, and how much is permitted.
 func TestSkew(t *testing.T) {
 	for ahead, says := range map[time.Duration]string{10 * time.Minute: "behind the KDC's", -10 * time.Minute: "ahead of the KDC's"} {
 		r := newRealm(t, kdc.Options{Ahead: ahead})

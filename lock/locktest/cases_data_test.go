@@ -145,10 +145,10 @@ set /p: c1 m7 p5 v1 cv3 av0 len4 kids1
 			s.delete(c, "/p/0000000004", -1)
 			s.delete(c, "/p/m-0000000003", -1)
 			s.delete(c, "/p/plain", -1)
-			s.create(c, "/p/n-", nil, sequence, open) // a delete does not
+			s.create(c, "/p/n-", nil, sequence, open) // a delete does not advance the counter
 			s.create(c, "/p/n-0000000006", nil, persistent, open)
 			s.create(c, "/p/plain", nil, persistent, open)
-			s.create(c, "/p/plain", nil, persistent, open) // nor does a failed create
+			s.create(c, "/p/plain", nil, persistent, open) // nor does a failed create advance it
 			s.create(c, "/p/n-", nil, sequence, open)
 			s.exists(c, "/p")
 			for _, name := range []string{"n-0000000000", "n-0000000001", "n-0000000005", "n-0000000006", "n-0000000008", "plain"} {

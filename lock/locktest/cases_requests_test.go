@@ -249,7 +249,7 @@ reply 1: code -6
 reply 2: code -123
 reply -2
 `,
-		older: map[string][]string{ // before 3.5 a server knows neither
+		older: map[string][]string{ // before 3.5 a server knows neither operation
 			"reply 2: code -123": {"closed"}, "reply -2": {"closed"},
 		},
 	},
@@ -336,7 +336,7 @@ reply 6
 reply 7 /b
 reply 8: code -110
 `,
-		older: map[string][]string{ // before 3.5 there were no TTLs and no create2, which closes the connection
+		older: map[string][]string{ // before 3.5 there were no TTLs, and a create2 closed the connection
 			"reply 5: code -6":   {"reply 5: code -8"},
 			"reply 7 /b":         {"reply 7: code -6"},
 			"reply 8: code -110": {"closed", "reply 8: code -6"},
@@ -361,7 +361,7 @@ reply 8: code -110
 				{{Perms: zk.PermRead, Scheme: "world", ID: "anyone"}, {Perms: zk.PermAll, Scheme: "", ID: ""}},
 			} {
 				s.create(c, "/refused", nil, persistent, acl)
-				s.create(c, "/no/refused", nil, persistent, acl) // its ACL is checked first
+				s.create(c, "/no/refused", nil, persistent, acl) // the ACL is checked before the parent
 			}
 			s.create(owner, "/mine", []byte("x"), persistent, zk.AuthACL(zk.PermAll))
 			s.create(owner, "/mine/child", nil, persistent, open)

@@ -76,7 +76,7 @@ closed
 			c.must(1, s.root+"/e", []byte(nil), open, int32(1))
 			gone := s.existsW(other, "/e")
 			start := time.Now()
-			for time.Since(start) < c.timeout*3/2 { // pings keep it
+			for time.Since(start) < c.timeout*3/2 { // pings keep the session open
 				c.send(-2, 11)
 				if r := c.reply(); r.xid != -2 || r.code != 0 {
 					s.t.Fatalf("ping: %v", r)

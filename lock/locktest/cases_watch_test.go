@@ -161,7 +161,7 @@ reply 3
 			for _, p := range []string{"/same", "/changed", "/deleted", "/parent", "/parent/a", "/bereft", "/bereft/a", "/still", "/last"} {
 				s.create(other, p, nil, persistent, open)
 			}
-			c.must(9, s.root) // has seen all of this
+			c.must(9, s.root) // now c has seen the creates
 			seen := c.lastZxid
 			s.set(other, "/changed", nil, -1)
 			s.delete(other, "/deleted", -1)

@@ -75,7 +75,7 @@ func TestConformanceRealServer(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			if !sc.alone {
-				t.Parallel() // most of its time it waits for sessions to expire
+				t.Parallel() // the test mostly waits for sessions to expire
 			}
 			s := newScript(t, []string{addr}, net.DialTimeout)
 			s.shared = true
@@ -128,7 +128,7 @@ func (sc *scenario) check(t *testing.T, s *script) {
 	compare(t, s.transcript(), strings.TrimSpace(sc.want))
 }
 
-// checkReal does what check does, with a real server, which may be of an old version.
+// checkReal is like check, but for a real server. It also accepts the lines of sc.older.
 func (sc *scenario) checkReal(t *testing.T, s *script) {
 	sc.run(s)
 	got, want := s.transcript(), strings.Split(strings.TrimSpace(sc.want), "\n")

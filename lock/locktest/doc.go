@@ -46,7 +46,7 @@
 //	})
 //
 // Make, use and close the ensemble and its clients in the bubble. A bubble ends when all its
-// goroutines have ended: after zk.Conn's Close, read its event channel until that is closed.
+// goroutines have ended: after zk.Conn's Close, read its event channel until the channel is closed.
 //
 // The ensemble is deterministic: events of the same instant always happen in the same order, as
 // far as the clients' goroutines are deterministic. It needs no goroutine: it serves a request in
@@ -57,9 +57,9 @@
 // go-zookeeper allocates 3 MB for each connection. A test with many connections is faster with
 // zk.WithMaxConnBufferSize(64<<10) and zk.WithMaxBufferSize(64<<10).
 //
-// Version 1.0.4 has a data race, which the race detector may report. While it sets its watches
-// again after a reconnection, it reads the last zxid, and the reply to a request that was queued
-// meanwhile may write it.
+// Version 1.0.4 has a data race, which the race detector may report. After a reconnection it
+// reads the last zxid, to set its watches again. At the same time the reply to a request that was
+// queued during the reconnection may write the last zxid.
 //
 // # What is modelled
 //
@@ -72,9 +72,9 @@
 //     empty container is deleted after a minute.
 //   - The whole Stat, with real servers' counts of child changes. The leader stamps the time when
 //     it makes the transaction.
-//   - Sequences, from the parent's counter, which stops at 2147483647. Within a multi it
-//     continues from there, and turns negative. On a real server that also happens to requests
-//     prepared while earlier ones are not yet applied; here that does not occur.
+//   - Sequences, from the parent's counter, which stops at 2147483647. Within a multi the numbers
+//     continue from there, and turn negative. On a real server they also do for requests that are
+//     prepared while earlier ones are not yet applied; an Ensemble has no such requests.
 //   - A multi is all or nothing, with one zxid. Failed writes take a zxid, too. A request that
 //     cannot be decoded does not, as since 3.9.
 //   - Watches on data, existence and children; one-shot, one for each

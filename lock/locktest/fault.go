@@ -107,7 +107,7 @@ func (e *Ensemble) forget(s *serverConn) {
 	}
 }
 
-// release lets hanging dials check again.
+// release lets hanging dials check again whether they can reach their members.
 func (e *Ensemble) release() {
 	close(e.released)
 	e.released = make(chan struct{})
@@ -245,7 +245,7 @@ func (e *Ensemble) ExpireLabel(label string) int {
 }
 
 // LoseWatches makes the members forget the watches of a client, and returns their number. The
-// client does not notice, and its connections stay: it misses the events.
+// connections stay, and the client does not notice that it misses events.
 func (e *Ensemble) LoseWatches(label string) int {
 	e.lock()
 	defer e.unlock()
@@ -309,7 +309,7 @@ func (e *Ensemble) SetSequence(path string, next int32) error {
 }
 
 // SetConfig sets the content of /zookeeper/config, by a transaction of its own, as a dynamic
-// reconfiguration does. At first it is empty, as on a standalone server. The ensemble's members
+// reconfiguration does. At first the content is empty, as on a standalone server. The ensemble's members
 // stay the same. SetConfig fails if there is no leader, or no such node because of [Quirks].Keeper.
 func (e *Ensemble) SetConfig(text string) error {
 	const path = "/zookeeper/config"
@@ -342,9 +342,9 @@ type Request struct {
 // A Fault changes the handling of a request. The zero value changes nothing.
 type Fault struct {
 	// Delay delays the request, and all later requests of its connection behind it. The request
-	// is applied even if the client ends the connection meanwhile. It is not applied if the member
-	// has ended the connection, or if the session has another connection by then: a real server
-	// never applies a request after the session has reconnected.
+	// is applied even if the client ends the connection meanwhile. The request is not applied if
+	// the member ends the connection, or if the session gets another connection, before the end of
+	// the delay: a real server never applies a request after the session has reconnected.
 	Delay time.Duration
 	// Drop closes the connection without a reply, before or after the request is applied.
 	Drop Drop
@@ -371,9 +371,9 @@ const (
 )
 
 // Intercept calls hook for each later request except handshakes and pings, before the member
-// handles the request; nil ends that. The hook may call the ensemble. It may be called from several
-// goroutines concurrently, mostly from those that wrote the requests. While it runs, later requests
-// of the same connection wait.
+// handles the request; a nil hook ends the calls. The hook may call the ensemble. It may be called
+// from several goroutines concurrently, mostly from those that wrote the requests. While it runs,
+// later requests of the same connection wait.
 func (e *Ensemble) Intercept(hook func(Request) Fault) {
 	e.lock()
 	defer e.unlock()

@@ -164,7 +164,7 @@ func TestDelay(t *testing.T) {
 }
 
 // TestDelayedPastTheConnection: a request that a member has received is applied although its
-// connection has ended. It is not applied if its session has ended, or is on another connection.
+// connection has ended. The request is not applied if the session has ended, or has another connection.
 func TestDelayedPastTheConnection(t *testing.T) {
 	for how, want := range map[string]struct {
 		applied bool

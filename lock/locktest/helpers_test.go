@@ -15,7 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-const patience = time.Minute // for anything that a server sends
+const patience = time.Minute // the longest wait for a frame or an event of a server
 
 type silent struct{}
 
@@ -24,7 +24,7 @@ func (silent) Printf(string, ...any) {}
 // sessionTimeout is long, because a real server may be slow on a busy machine.
 const sessionTimeout = 30 * time.Second
 
-// client is a connection of the client library with all its events.
+// client is a connection of the client library. states has the states that it has gone through.
 type client struct {
 	*zk.Conn
 	t      testing.TB
@@ -66,8 +66,8 @@ func (c *client) await(states ...zk.State) {
 			}
 		}
 		if want == zk.StateHasSession {
-			// go-zookeeper still sets its watches, which races with replies. No event shows when it
-			// has set them.
+			// After this state go-zookeeper sets its watches, in a race with replies. No event shows
+			// when the watches are set.
 			time.Sleep(5 * time.Millisecond)
 		}
 	}

@@ -59,7 +59,7 @@ func TestLoseWatches(t *testing.T) {
 }
 
 // TestRefusedSetWatches: if the server refuses setWatches, go-zookeeper continues without its
-// watches, as with real servers.
+// watches.
 func TestRefusedSetWatches(t *testing.T) {
 	for _, code := range []int32{0, -127} {
 		synctest.Test(t, func(t *testing.T) {

@@ -58,9 +58,9 @@ func (e *Ensemble) Transactions() int64 {
 }
 
 // Observe calls f for each later transaction, in the order of the log, as a reader of ZooKeeper's
-// transaction logs would find it; nil ends that. A transaction of [Ensemble.SetSequence], which no
-// server has, is left out. f is called with the ensemble locked, so it must not call the ensemble,
-// nor change the data.
+// transaction logs would find it; a nil f ends the calls. A transaction of [Ensemble.SetSequence] is
+// left out, because no server logs it. f is called with the ensemble locked, so it must not call the
+// ensemble, nor change the data.
 func (e *Ensemble) Observe(f func(txnlog.Txn)) {
 	e.lock()
 	defer e.unlock()
@@ -109,7 +109,7 @@ func (c *change) logged() txnlog.Op {
 	return o
 }
 
-// failure returns the code of a transaction that failed.
+// failure returns the code of a transaction that failed; codeOK if it did not fail.
 func (x *txn) failure() int32 {
 	for _, r := range x.results {
 		if r.err != codeOK {
@@ -223,8 +223,8 @@ func (ev Event) String() string {
 	return b.String()
 }
 
-// Trace calls f for each later event, in order; nil ends that. f is called with the ensemble
-// locked, so it must not call the ensemble.
+// Trace calls f for each later event, in order; a nil f ends the calls. f is called with the
+// ensemble locked, so it must not call the ensemble.
 func (e *Ensemble) Trace(f func(Event)) {
 	e.lock()
 	defer e.unlock()

@@ -92,7 +92,7 @@ func TestReadInPieces(t *testing.T) {
 		var got []byte
 		for i := range int32(100) {
 			c.send(i, 3, "/", false)
-			b := make([]byte, i) // more and more than a reply has
+			b := make([]byte, i) // at first shorter than a reply, in the end longer
 			n, err := c.Read(b)
 			if err != nil {
 				t.Fatal(err)

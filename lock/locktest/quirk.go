@@ -6,7 +6,7 @@ import "time"
 type Quirks struct {
 	// Keeper makes the members like ClickHouse Keeper's replicas. Each stamps the writes that it
 	// receives by its own clock ([Ensemble.SetClock]). Sessions are numbered from 1, and a client
-	// that reconnects silently gets a new one. There is a node /keeper, but no /zookeeper.
+	// that reconnects gets a new session without an error. There is a node /keeper, but no /zookeeper.
 	Keeper bool
 	// StaleStat makes the reply to a write have the Stat from before the write.
 	StaleStat bool

@@ -393,8 +393,8 @@ func (s *script) random(seed uint64) {
 	}
 }
 
-// transactions logs the number of transactions of f. On a real server other clients may add some,
-// so there the least of many runs counts. f must have the same observations each time.
+// transactions logs the number of transactions that f makes. On a real server other clients may add
+// some, so there the least number of several runs of f counts. f must log the same lines in each run.
 func (s *script) transactions(c *zk.Conn, what string, f func()) {
 	mark := func() int64 {
 		st, err := c.Set(s.root, nil, -1)

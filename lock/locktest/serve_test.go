@@ -42,7 +42,7 @@ func serve(t *testing.T, ens *locktest.Ensemble) []string {
 func TestConformanceServed(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
-			t.Parallel() // most of its time it waits for sessions to expire
+			t.Parallel() // the test mostly waits for sessions to expire
 			ens := locktest.Start(t, locktest.Options{})
 			sc.check(t, newScript(t, serve(t, ens), net.DialTimeout))
 		})
@@ -195,8 +195,8 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestContainerGoes: a container is deleted a minute after its last child, unless it has another
-// child by then, or never had any. Real servers take up to a minute.
+// TestContainerGoes: a container is deleted a minute after its last child, unless it has a child
+// again at that time. A container that never had a child is not deleted.
 func TestContainerGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{Members: 3})

@@ -192,7 +192,7 @@ func (s *serverConn) handle(r *request, f Fault) {
 }
 
 // rejected returns the code with which the leader would reject a request of this session; codeOK:
-// it would not.
+// it would not. It makes this member the session's owner if a new leader does not know the owner.
 func (s *serverConn) rejected() int32 {
 	switch sess := s.e.sessions[s.session]; {
 	case sess == nil:

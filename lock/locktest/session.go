@@ -48,8 +48,9 @@ func (s *serverConn) handshake(r *request) {
 	}})
 }
 
-// reattach attaches the session that a client asks for to its new connection. If there is no such
-// session, or the password is wrong, it refuses the handshake.
+// reattach attaches the session that a client asks for to the client's new connection. First it ends
+// the session's older connection to the same member. If there is no such session, or the password is
+// wrong, it refuses the handshake.
 func (s *serverConn) reattach(req *connectRequest, timeout time.Duration) {
 	if old := s.member.conns[req.session]; old != nil {
 		old.trace("disconnect", "the client has another connection")
@@ -122,8 +123,8 @@ func (e *Ensemble) touch(s *serverConn) {
 	}
 }
 
-// watchOver ends a session that has sent no message for its timeout. A request does not move the
-// session's alarm: the alarm goes off, and is set again.
+// watchOver sets the alarm that ends a session if it sends no message for its timeout. A request does
+// not move the alarm: the alarm goes off, and is set again.
 func (e *Ensemble) watchOver(sess *session) {
 	if sess.alarm != nil {
 		sess.alarm.stop()

@@ -127,7 +127,7 @@ func stressClient(ens *locktest.Ensemble, label string, rnd *rand.Rand, until ti
 		}
 		c := rawConn{Conn: conn, session: last.session, password: last.password, lastZxid: last.lastZxid, patience: 2 * time.Second}
 		if err := c.handshake(3 * time.Second); err == nil && c.session == 0 {
-			last = rawConn{} // it expired
+			last = rawConn{} // the session expired
 		} else if err == nil {
 			answers += c.stress(rnd, until)
 			last = c

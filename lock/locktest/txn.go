@@ -62,7 +62,7 @@ type record struct {
 	acl                         []ACL
 }
 
-// record returns the node at path after the changes so far.
+// record returns the node at path after the changes so far; false if there is none.
 func (p *preparer) record(path string) (record, bool) {
 	path = key(path)
 	if r, ok := p.pending[path]; ok {
@@ -268,7 +268,8 @@ func (p *preparer) check(o *op) (change, int32) {
 	return change{code: opCheck, path: o.path, version: n.version + 1}, codeOK
 }
 
-// existing returns the node of an operation if the ACL permits the operation.
+// existing returns the node of an operation if the ACL permits the operation; otherwise the code of
+// the error.
 func (p *preparer) existing(o *op, perm int32) (record, int32) {
 	if p.rejected != codeOK {
 		return record{}, p.rejected

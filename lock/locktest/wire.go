@@ -55,7 +55,7 @@ var opNames = map[int32]string{
 }
 
 // refusedOps has the operations of real servers that are not modelled, and their error codes. If
-// servers can disable an operation, the code is that of a server that does.
+// servers can disable an operation, the code is that of a server that has disabled it.
 var refusedOps = map[int32]int32{
 	opReconfig: codeReconfigDisabled, opCreateTTL: codeUnimplemented, opMultiRead: codeUnimplemented,
 	opGetEphemerals: codeUnimplemented, opCountChildren: codeUnimplemented,

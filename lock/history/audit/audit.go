@@ -68,7 +68,7 @@ func (a *Audit) Apply(x *txnlog.Txn) {
 	_, known := a.sessions[x.Session]
 	s := a.session(x.Session)
 	if !known {
-		s.since, s.open = a.steady, a.report.InMiddle || a.settled > 0 // it may have begun earlier
+		s.since, s.open = a.steady, a.report.InMiddle || a.settled > 0 // the session may have begun earlier
 	}
 	for i := range x.Ops {
 		switch o := &x.Ops[i]; o.Kind {
@@ -147,9 +147,9 @@ func (a *Audit) lasted(n *node) (over, unknown bool, counted time.Duration) {
 	return over, !over && n.written.gaps != a.gaps, counted
 }
 
-// stays reports whether s and other are sessions of different clients: s is still open, although it
-// would have expired if its client had begun other. A new leader, and a server that starts, begin
-// the timeout of each session again.
+// stays reports whether the log proves that s and other are sessions of different clients: s is still
+// open, although it would have expired if its client had begun other. A new leader, and a server that
+// starts, begin the timeout of each session again.
 func (a *Audit) stays(s, other *session) bool {
 	if s == nil || !s.open {
 		return false

@@ -84,7 +84,7 @@ func (e *editor) cutOp(i int, kind txnlog.OpKind, texts ...string) int64 {
 	return x.Zxid
 }
 
-// after inserts a transaction behind transaction i, and returns the zxid of the new transaction.
+// after inserts a transaction after transaction i, and returns the zxid of the new transaction.
 func (e *editor) after(i int, session int64, ops ...txnlog.Op) int64 {
 	x := txnlog.Txn{Zxid: e.log[i].Zxid + 1, Time: e.log[i].Time, Session: session, Ops: ops}
 	e.log = slices.Insert(e.log, i+1, x)
@@ -128,7 +128,8 @@ func recordOf(t *testing.T, data []byte, change func(*znode.Record)) []byte {
 	return r.Encode()
 }
 
-// last returns a write like the last one of the entry up to transaction i, with a changed record.
+// last returns an operation that repeats the entry's last write up to transaction i, but with a
+// changed record.
 func (e *editor) last(i int, lock, sequence string, change func(*znode.Record)) txnlog.Op {
 	e.Helper()
 	for ; i >= 0; i-- {
@@ -204,7 +205,7 @@ var broken = []struct {
 		return e.record(1, set, "pages", "0002", grant)
 	}},
 	{name: "a reader beside a writer that never shared", rule: audit.Exclusion, edit: func(e *editor) int64 {
-		for _, x := range e.log { // a renewal may be among its writes
+		for _, x := range e.log { // all writes of the writer's entry, renewals too
 			if o := e.op(x, set, "/locks/shared/", "0001"); o != nil {
 				o.Data = recordOf(e.T, o.Data, func(r *znode.Record) { r.Shared = false })
 			}
@@ -454,7 +455,7 @@ var broken = []struct {
 	{name: "the end of a run recorded by the next hold", rule: audit.Tick, edit: func(e *editor) int64 {
 		for i, x := range e.log {
 			if e.op(x, create, "/locks/jobs/export/", "-lock-") != nil {
-				e.log[i].Zxid-- // not the one in the token
+				e.log[i].Zxid-- // the token has another zxid
 			}
 			if o := e.op(x, set, "/holdfast-jobs/export"); o != nil && strings.Contains(string(o.Data), `"done"`) {
 				return x.Zxid
@@ -497,7 +498,8 @@ func TestBrokenLogs(t *testing.T) {
 	t.Logf("%d broken logs", len(broken))
 }
 
-// TestOverlap: a hold whose entry another client has deleted overlaps with the next one.
+// TestOverlap: if another client deletes the entry of a hold, the audit finds the early deletion, and
+// that the next hold overlaps with this one.
 func TestOverlap(t *testing.T) {
 	e := edit(t, play(t))
 	i := e.nth(1, del, "/locks/mutex/", "0001")

@@ -23,15 +23,16 @@
 //
 //	rule        what the protocol permits                                             source
 //	exclusion   a record shows a grant only if no contender ahead excludes its entry  znode: Admission
-//	permits     the same, of a semaphore: up to it, entries ask for at most its       znode: Admission
-//	            permits
+//	permits     the same, of a semaphore: the entry and those ahead of it ask for at  znode: Admission
+//	            most the semaphore's permits
 //	leader      the same, of an election: one candidate leads                         queue: Semaphores, elections
-//	overlap     no grant before the lease of a hold ends that another client deleted  lock: guarantees 1, 2
+//	overlap     if another client deletes a hold's entry, there is no grant before    lock: guarantees 1, 2
+//	            the lease of the hold ends
 //	token       tokens rise; a reader's is above those of earlier writers             lock: guarantee 6
 //	delete      an entry is deleted by its owner                                      queue: Leaving
 //	purge       or by another client, if its lease and the grace may have ended       znode: When an entry has expired
-//	owner       only its owner writes it; owner, host, pid and attempt do not change  queue: Lost replies
-//	attach      another client attaches if it is detached or expired, writes twice,   queue: Detach and attach
+//	owner       only an entry's owner writes it; owner, host, pid and attempt stay    queue: Lost replies
+//	attach      another client attaches to a detached or expired entry, writes twice, queue: Detach and attach
 //	            and raises the incarnation by one
 //	break       a force-release writes its mark twice, and nothing else; the mark     admin: Tree.Break
 //	            stays; then any client may delete the entry
@@ -42,7 +43,7 @@
 //	            adoption checks an entry, and marks an empty node as adopted
 //	empty       a node is deleted without nodes below it, an anchor with its parent,  queue: Leaving
 //	            and an adopted parent only at the counter's end
-//	resize      permits are taken away with an entry that had got them                queue: Semaphores, elections
+//	resize      permits are removed together with an entry that holds them            queue: Semaphores, elections
 //	foreign     no client overwrites other programs' data, or deletes entries of      znode: Names of entries
 //	            other libraries, of sessions, or without a record of this format
 //	tick        a tick's run is recorded once, and its end by its own hold, in a      schedule: What is recorded
@@ -59,10 +60,10 @@
 // write, by one leader's stamps or by its own clock. The audit adds up the most that any judge can
 // have counted:
 //
-//   - While one server leads, and its clock does not go back, that is the difference of the stamps.
+//   - While one server leads, and its clock does not go back, the difference of the stamps counts.
 //   - Over a change of the leader, or a step back of its clock, the log does not show the time. A
-//     deletion that may depend on it is not judged, unless [Options].Skew says how far the leaders'
-//     clocks may differ.
+//     deletion that may depend on this time is not judged, unless [Options].Skew says how far the
+//     leaders' clocks may differ.
 //   - The grace is not in the log. [Options].Grace is the shortest grace of any client.
 //
 // # Whose session it was

@@ -24,8 +24,9 @@ type Findings struct {
 
 // Logs audits the logs of one or several servers of an ensemble, from the first transaction at the
 // time since or later; zero: from the beginning. It begins with a snapshot if it can read one that
-// is older than the first transaction to judge. For transactions that no folder has, it calls
-// [Audit.Gap]. Logs fails only if ctx ends.
+// is older than the first transaction to judge. Where a problem may hide transactions
+// ([txnlog.Problem.Lost]), it calls [Audit.Gap], except where the servers' logs differ. Logs fails
+// only if ctx ends.
 func Logs(ctx context.Context, l *txnlog.Log, since time.Time, o Options) (*Findings, error) {
 	f := &Findings{}
 	r := txnlog.Range{Since: since}

@@ -76,11 +76,11 @@ type Report struct {
 	Unjudged   map[string]int // number of writes that could not be judged, by reason
 	Pending    int            // number of deletions that later transactions must show to be right or wrong
 	Txns       int64
-	First      int64 // zxid of the first transaction
-	Last       int64
-	From       time.Time // its time, by the leader's clock
-	Until      time.Time
-	InMiddle   bool // the log begins in the middle: contenders and permits from before are unknown
+	First      int64     // zxid of the first transaction
+	Last       int64     // zxid of the last transaction
+	From       time.Time // time of the first transaction, by the leader's clock
+	Until      time.Time // time of the last transaction
+	InMiddle   bool      // the log begins in the middle: contenders and permits from before are unknown
 	Grace      time.Duration
 }
 

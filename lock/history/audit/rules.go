@@ -92,7 +92,7 @@ func (a *Audit) create(o *txnlog.Op) {
 	}
 	generation, anchor := znode.AnchorOf(path.Base(o.Path))
 	switch s := n.up.lock; {
-	case anchor: // one of another generation is a guard of the reaper, or the parent is adopted
+	case anchor: // an anchor of another generation is a guard of the reaper, or the parent is adopted
 		a.judge(Generation, generation != s.Generation || a.has(txnlog.OpCreate, n.up.path) || a.has(txnlog.OpSetData, n.up.path), n, n.up, "an anchor is created, and its parent is not")
 	case n.entry != nil && n.entry.Leased():
 		a.session(a.txn.Session).ours = true
@@ -140,8 +140,8 @@ func (a *Audit) set(o *txnlog.Op) {
 	n.written = a.moment()
 }
 
-// adopt judges a write of a node that may be a lock's: does it adopt the node, or change a lock's
-// data? was and foreign are the node's state before the write.
+// adopt judges a write of a node that may be a lock's: does the write adopt the node, or change a
+// lock's data? was and foreign are the node's state before the write.
 func (a *Audit) adopt(n *node, was znode.Parent, foreign bool) {
 	is := n.lock.Parent
 	_, anchored := n.lock.anchors[was.Generation]

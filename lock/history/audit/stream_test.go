@@ -93,7 +93,7 @@ func play(t *testing.T) (log []txnlog.Txn) {
 		s.ok(s.a.Close())
 		s.ok(s.b.Close())
 	})
-	for i := range log { // room for more
+	for i := range log { // room for more transactions
 		log[i].Zxid = (log[i].Zxid-1)*10 + 1
 		for j := range log[i].Ops {
 			log[i].Ops[j].Data = tokens.ReplaceAllFunc(log[i].Ops[j].Data, func(text []byte) []byte {

@@ -25,10 +25,10 @@ type run struct {
 	Token   string    `json:"token"`
 }
 
-// none stands for the record of a job before the first one.
+// none is the zero record: the first record of a job is compared with it.
 var none job
 
-// jobOf returns the record of a job; nil if the data is none.
+// jobOf decodes the record of a job; nil if the data is not one.
 func jobOf(data []byte) *job {
 	if !bytes.Contains(data, []byte(`"upto"`)) {
 		return nil

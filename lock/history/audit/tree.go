@@ -14,7 +14,7 @@ type tree struct {
 	sessions map[int64]*session
 }
 
-// node is a node of ZooKeeper. It has the decoded data if that is Holdfast's.
+// node is a node of ZooKeeper. If the node's data is Holdfast's, entry, lock or job has it decoded.
 type node struct {
 	path     string
 	up       *node // the node above
@@ -35,7 +35,7 @@ type moment struct {
 	gaps          int
 }
 
-// lockState is what the tree knows of a lock, or of an ancestor.
+// lockState is what the tree knows of a lock, or of a node above locks.
 type lockState struct {
 	znode.Parent
 	anchors map[string]znode.AnchorData // by generation
@@ -63,7 +63,7 @@ type removal struct {
 	end        time.Duration // end of the lease, by Audit.now
 	gaps       int           // Audit.gaps at the entry's last write
 	proven     bool          // a client that is not the owner has deleted it
-	violations []Violation   // to report once that is proven
+	violations []Violation   // to report once proven is true
 }
 
 // session is the session of a client.
@@ -117,7 +117,7 @@ func (t *tree) own(n *node, owner int64) {
 	t.session(owner).ephemerals[n.path] = true
 }
 
-// session returns the state of a session, which it adds if it is not known.
+// session returns the state of a session. It adds the session if that is not known.
 func (t *tree) session(id int64) *session {
 	s := t.sessions[id]
 	if s == nil {
@@ -138,7 +138,7 @@ func (n *node) fill(data []byte) {
 	}
 }
 
-// state returns the node's lock state, which it adds if there is none.
+// state returns the node's lock state. It adds a lock state if there is none.
 func (n *node) state() *lockState {
 	if n.lock == nil {
 		n.lock = &lockState{anchors: map[string]znode.AnchorData{}}

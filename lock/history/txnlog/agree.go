@@ -12,9 +12,10 @@ import (
 // clockError is assumed to exceed any difference between the clocks of one ensemble's leaders.
 const clockError = 24 * time.Hour
 
-// sameEnsemble leaves out the files of folders of another ensemble: their zxids are all lower than
-// those of the first folder although their times are all later, or the other way round. If the
-// zxids overlap, differ finds out later.
+// sameEnsemble returns the files without those of folders of another ensemble. It marks such folders
+// as foreign, and reports them: their zxids are all lower than those of the first folder although
+// their times are all later, or the other way round. If the zxids overlap, differ may find the other
+// ensemble later.
 func (m *merge) sameEnsemble(files []*logFile) []*logFile {
 	type span struct{ first, last *logFile }
 	spans := map[int]span{}
@@ -92,7 +93,8 @@ func (m *merge) choose(group []*source, without int) *source {
 // ensemble.
 const foreignAfter = 3
 
-// differ records that the group's sources disagree. It finds folders of another ensemble.
+// differ records that the group's sources disagree. It marks and reports a folder as one of another
+// ensemble by the rule of foreignAfter.
 func (m *merge) differ(chosen *source, group []*source) {
 	m.extend(&m.disagree, ProblemDisagree, chosen.cur.zxid, group)
 	for _, s := range group {

@@ -43,7 +43,7 @@ func lockTraffic(b *testing.B, path string, size int64) (txns int) {
 	}
 	for written < size {
 		zxid++
-		life := zxid / 4 // of one entry
+		life := zxid / 4 // each entry has four transactions
 		parent := fmt.Sprintf("/locks/orders/%d", life%997)
 		entry := fmt.Sprintf("%s/0123456789abcdef-lock-%010d", parent, life/997)
 		at := start.Add(time.Duration(zxid&0xffffffff) * time.Millisecond)

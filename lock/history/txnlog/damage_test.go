@@ -314,7 +314,8 @@ func TestDisorder(t *testing.T) {
 	}
 }
 
-// growing is a file that a server writes: it is longer each time it is read.
+// growing is a preallocated file that a server writes. Each read sees the data up to the next of
+// sizes, and zeros after it. The last size stays.
 type growing struct {
 	data  []byte
 	sizes []int

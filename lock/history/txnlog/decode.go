@@ -106,7 +106,7 @@ func (d *decoder) data() []byte {
 
 func (d *decoder) string() string { return string(d.buffer()) }
 
-// acl returns an access control list. Equal ones share one slice.
+// acl returns an access control list. Equal lists share one slice if acls has room (maxACLs).
 func (d *decoder) acl() []ACL {
 	start := d.b
 	n := int(d.int32())

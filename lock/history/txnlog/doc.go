@@ -30,17 +30,17 @@
 // A snapshot is fuzzy: the server goes on writing while it saves its nodes, so the snapshot of
 // zxid S has all of the transactions up to S and some of the later ones. The rule for a consumer:
 // apply all transactions after S in their order, where a create of a node that exists, and a
-// delete or write of one that does not, change nothing. State does so. It is exact only once it
-// has applied the latest transaction that the snapshot shows ([State.Exact]); before that it may
-// have nodes of the future.
+// delete or write of one that does not, change nothing. State follows this rule. A State is exact
+// only once it has applied the latest transaction that the snapshot shows ([State.Exact]). Before,
+// it may have nodes of later transactions.
 //
 // # What a log can tell
 //
 //   - Every write that took effect, in its order, and with the session that asked for it; also
 //     writes that the leader refused (OpError), though not what they tried.
-//   - When the leader ordered it, by its clock, in milliseconds. The clocks of two leaders may
+//   - When the leader ordered a write, by its clock, in milliseconds. The clocks of two leaders may
 //     differ, and a clock may be stepped: times need not rise where zxids do.
-//   - Which ephemeral nodes ended with a session: since 3.6 the log names them. Before that,
+//   - Which ephemeral nodes ended with a session: since 3.6 the log names them. For older logs,
 //     [State.Apply] fills in those that the state has.
 //
 // # What it cannot tell
@@ -51,12 +51,12 @@
 //   - With a single folder of an ensemble: whether its last transactions were committed. A server
 //     logs a proposal before the majority has, and the next leader may discard it. When the server
 //     restarts it truncates its log, or gets a snapshot and keeps the proposal in its log for good.
-//     The folder of another server shows that: if its log lacks the proposal, and goes on with the
+//     The folder of another server shows this: if its log lacks the proposal, and goes on with the
 //     next epoch, the proposal was discarded (ProblemUncommitted). So read the folders of all
-//     servers. Followers of 3.4 save a snapshot in each election, which hides this; then the
-//     leader's folder shows it.
+//     servers. A follower of 3.4 saves a snapshot in each election, so its folder proves nothing;
+//     then the leader's folder shows it.
 //   - That a log lost the end of an epoch, if all folders lost it: the next epoch begins with
-//     counter 1 whatever the last one came to.
+//     counter 1 whatever the last counter was.
 //   - The ensemble's identity: the field dbid is the same in all ensembles (0). [Log.Txns]
 //     recognizes a folder of another ensemble by its different transactions at the same zxids
 //     (ProblemOtherEnsemble).

@@ -43,7 +43,7 @@ type source struct {
 type folder struct {
 	files   []*logFile // not open yet, sorted by first zxid
 	seen    recent     // its latest entries
-	last    int64      // its last zxid that was passed
+	last    int64      // its last zxid that next passed
 	same    int        // number of transactions that are the same in other folders
 	differs int        // number of transactions that differ from the chosen ones
 	first   int64      // first zxid of those that differ; 0: none
@@ -145,7 +145,8 @@ func (m *merge) next() (entry, bool) {
 	}
 }
 
-// inRange reports whether e is in the range or after it, and records that the range has started.
+// inRange reports whether e is in the range or after it. If so, it records that the range has
+// started.
 func (m *merge) inRange(e entry) bool {
 	if e.zxid < m.rng.From {
 		return false
@@ -303,7 +304,8 @@ func (m *merge) epochEnd(seen, zxid int64) {
 
 // errEpochEnd has the two ways in which a log can lack the last transactions of an epoch. In the
 // second one, a leader takes a snapshot of transactions that it has logged, and the quorum elects
-// another leader without them. Then the server truncates its log, but loads its newest snapshot.
+// another leader without them. Then the first leader truncates its log, but loads its newest
+// snapshot.
 var errEpochEnd = errors.New("the server got them in a snapshot; or the next leader discarded them, and this server has had other data than the others since")
 
 // gap reports transactions that are missing between the transactions previous and zxid. If previous

@@ -30,7 +30,7 @@ const (
 	ProblemUncommitted
 	// ProblemUnconfirmed: only the folders Dirs have the transactions from Zxid to Until. The other
 	// folders end before, or go on with a later epoch, and do not prove that the transactions were
-	// discarded. They may have been. Txns returns the transactions.
+	// discarded. Txns returns the transactions, although they may have been discarded.
 	ProblemUnconfirmed
 	// ProblemOtherEnsemble: the folder in Dirs is of another ensemble than the folder named first to
 	// Open. Txns leaves it out from here on.
@@ -40,9 +40,10 @@ const (
 	ProblemUnsupported
 	// ProblemUnreadable: a file cannot be opened or read, or is not what its name says.
 	ProblemUnreadable
-	// ProblemDisorder: in a file the transaction Until follows the transaction Zxid, which has a higher
-	// zxid, and is not one that the server logs again. Txns leaves out Until, and later transactions
-	// of the file below its highest zxid so far. Only the first of them is a Problem.
+	// ProblemDisorder: in a file the transaction Until follows the transaction Zxid, although its zxid
+	// is lower. A transaction that a server logs again after a restart is no disorder. Txns leaves out
+	// Until, and later transactions of the file below its highest zxid so far. Only the first of them
+	// is a Problem.
 	ProblemDisorder
 )
 

@@ -136,9 +136,9 @@ func (s *scanner) next() (entry, bool) {
 	return entry{}, false
 }
 
-// accept reports whether e's zxid is higher than the last one; if not, e is left out. It reports e
-// as disorder, unless the folder already had an equal entry: a server that restarts logs all that
-// it gets from its leader, also entries that its log already has.
+// accept reports whether e's zxid is higher than the last one; if not, e is left out. Then it reports
+// a disorder, once for the file, unless the folder already had an equal entry: a server that restarts
+// logs all that it gets from its leader, also entries that its log already has.
 func (s *scanner) accept(e entry) bool {
 	if e.zxid > s.last {
 		s.last, s.hurt = e.zxid, false

@@ -275,7 +275,7 @@ func (r *snapshotReader) acls() map[int64][]ACL {
 	return lists
 }
 
-// node reads the next node; false after the last one.
+// node reads the next node; false after the last one, or after a failure.
 func (r *snapshotReader) node(acls map[int64][]ACL) (Node, bool) {
 	path := r.string()
 	if r.err != nil || path == "/" {

@@ -65,12 +65,13 @@ func (s *State) Load(snap *Snapshot) error {
 	return nil
 }
 
-// Zxid returns the last transaction that the state has: the last one applied, or the snapshot's.
+// Zxid returns the zxid of the last transaction that the state has: the last one applied, or the
+// snapshot's.
 func (s *State) Zxid() int64 { return s.zxid }
 
 // Exact reports whether the state is exactly that after Zxid, as far as the nodes show. A snapshot
-// may already have later changes. Then the state becomes exact when Apply has got them. A node that
-// the snapshot lacks because of a later deletion does not show.
+// may already have later changes. Then the state becomes exact when Apply has got them. Exact does
+// not notice a node that the snapshot lacks because of a later deletion.
 func (s *State) Exact() bool { return s.zxid >= s.latest }
 
 // Node returns the node with the path; false if there is none. The node's data must not be changed.

@@ -13,8 +13,8 @@ import (
 // each folder, and the largest transactions.
 //
 // Files that end before the range, or begin after it, are not read. If Until is set, Txns first
-// reads the last file of each folder that begins by then, and the next file, to find the range's
-// end.
+// reads the last file of each folder that begins at Until or earlier, and the next file, to find the
+// range's end.
 func (l *Log) Txns(r Range) iter.Seq2[Txn, error] {
 	return func(yield func(Txn, error) bool) {
 		m := newMerge(l, r)
@@ -113,8 +113,8 @@ func (l *Log) following() map[*logFile]*logFile {
 }
 
 // around returns the logs that may have the last transaction that is not after the time until: for
-// each folder the last one that begins by then, and the next one, in which the clock may have been
-// set back.
+// each folder the last log that begins at until or earlier, and the next log, in which the clock may
+// have been set back.
 func (l *Log) around(until time.Time) (files []*logFile) {
 	last := map[int]*logFile{}
 	for _, f := range l.logs {
@@ -132,8 +132,8 @@ func (l *Log) around(until time.Time) (files []*logFile) {
 	return files
 }
 
-// lastUntil returns the highest zxid in the files whose time is not after the bound; 0 if there is
-// none.
+// lastUntil returns the highest zxid of the files' entries that are not later than until; 0 if there
+// is no such entry.
 func lastUntil(files []*logFile, until time.Time, read func(int)) int64 {
 	var zxid int64
 	ms := until.UnixMilli()
