@@ -257,8 +257,8 @@ func TestCloseLeavesAParentThatWasOverwritten(t *testing.T) {
 }
 
 // TestCloseOfManyHolds: Close deletes the entries of 2000 holds in batches, and returns within its
-// timeout although the server takes 10 ms for each transaction. However many locks are held, each
-// further one costs one request.
+// timeout although the server takes 10 ms for each transaction. However many locks a client holds,
+// the Lock of one more costs one request.
 func TestCloseOfManyHolds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 2000

@@ -189,8 +189,8 @@ func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestOverflowedEntryIsGivenUp: the caller gives up, or another client deletes the entry, while the
-// client withdraws its overflowed entry. No node is left.
+// TestOverflowedEntryIsGivenUp: if the caller gives up, or another client deletes the entry, while
+// the client withdraws its overflowed entry, no node is left.
 func TestOverflowedEntryIsGivenUp(t *testing.T) {
 	// k is the request that is delayed: the delete of the entry, the read of the parent, or the
 	// delete of the parent.

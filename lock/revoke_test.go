@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// inbox is the parent of the request nodes. It is not deleted when the last request is.
+// inbox is the parent of the request nodes. It is not deleted when the last request is deleted.
 const inbox = lock.DefaultRoot + "/" + znode.Inbox
 
 // asked returns the paths of the requests.
@@ -378,8 +378,8 @@ func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
 	settle()
 }
 
-// TestRevokeLeavesNothing: later calls of Revoke delete requests to holds that never called Revoked
-// or whose client crashed. A request to a live hold stays.
+// TestRevokeLeavesNothing: later calls of Revoke delete the requests to ended holds for which
+// Revoked was never called, and to holds whose client crashed. A request to a live hold stays.
 func TestRevokeLeavesNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")

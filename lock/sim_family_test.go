@@ -148,7 +148,7 @@ func (s *sim) inWay(h held) string {
 	return ahead
 }
 
-// capacity returns the number of permits of slots, as its anchor says.
+// capacity returns the number of permits in the data of the anchor of slots.
 func (s *sim) capacity() int {
 	parent, there := s.node("/locks/" + slots)
 	if !there {

@@ -62,7 +62,7 @@ func (s *sim) start(r *rand.Rand, label string) *process {
 	return p
 }
 
-// network applies a fault to all connections of the process.
+// network calls happen, which causes a fault, with the label of each connection of the process.
 func (p *process) network(happen func(label string)) {
 	for i, c := range p.clients {
 		if i == 0 || p.conn == nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// worker is one goroutine of a process, which locks and unlocks.
+// worker runs one goroutine of the process until ctx ends or a call returns ErrClosed. It locks and
+// unlocks at random, and sometimes resizes, revokes or force-releases.
 func (p *process) worker(ctx context.Context, label string) {
 	r := p.random(label)
 	for turn := 0; ctx.Err() == nil; turn++ {
