@@ -236,9 +236,9 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 	}
 }
 
-// TestFaultsWhileYielding: whichever of the first eight requests of a yielding candidate is
-// refused, lost or not answered, the candidate of the higher priority leads next, and then the
-// yielding one leads.
+// TestFaultsWhileYielding: whichever of the first eight requests of a yielding candidate has an
+// unknown outcome, the candidate of the higher priority leads next, and then the yielding one
+// leads.
 func TestFaultsWhileYielding(t *testing.T) {
 	for nth := range 8 {
 		forEachMishap(t, func(w *world, mishap int) {

@@ -82,8 +82,8 @@ func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
 	})
 }
 
-// TestClockOfServersThatLostTheirData: once a client has its new session, no verdict can depend on what
-// it knew of the servers' clock before they lost their data.
+// TestClockOfServersThatLostTheirData: once a client has its new session, it no longer uses what it
+// knew of the servers' clock before they lost their data.
 func TestClockOfServersThatLostTheirData(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

@@ -291,8 +291,8 @@ func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 }
 
 // TestHandoffsAtTheEndOfTheCounter: if a waiting client has no entry, because the counter is at its
-// end, the goroutines of another client hand their entry off fewer than 20 times before it enters
-// the queue.
+// end, the goroutines of another client hand one entry off fewer than 20 times. Then another entry
+// gets the lock.
 func TestHandoffsAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")

@@ -367,8 +367,8 @@ func TestRevokeAsTheHoldEnds(t *testing.T) {
 	})
 }
 
-// revokeNow creates a request for the hold's entry with another program, while the server handles
-// another request.
+// revokeNow creates a request for the hold's entry as another program, while the server handles
+// another client's request.
 func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
 	r := znode.Revocation{Request: "r", Owner: "other", Entry: strings.TrimPrefix(h.EntryPath(), lock.DefaultRoot+"/")}
 	id := path.Base(h.EntryPath())

@@ -40,7 +40,7 @@ func (s *sim) wasRefused(c *client) bool {
 }
 
 // granted checks the promises about a new hold, records it, and returns it with what later checks
-// must know.
+// must know. A hold of data that the servers have lost is only counted.
 func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way way) held {
 	name := hold.Name()
 	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}

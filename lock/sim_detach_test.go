@@ -18,7 +18,8 @@ import (
 // that uses a ticket usually removes it, but some tickets are used twice. In histories that must
 // leave no node, the process that detaches also attaches at once.
 
-// detach detaches a hold, checks the result, and publishes the ticket.
+// detach detaches a hold, checks the result, and publishes the ticket. If the hold cannot be
+// detached, detach unlocks it.
 func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held) {
 	var ttl time.Duration
 	switch {

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// pause waits for a random time. It reports false when the history is ending.
+// pause waits for a random time, or until the history is ending. It returns false if the history is
+// ending.
 func (s *sim) pause(r *rand.Rand, least, most time.Duration) bool {
 	select {
 	case <-time.After(between(r, least, most)):

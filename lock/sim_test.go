@@ -37,7 +37,7 @@ import (
 // Each has one to three clients, with their own connections or a shared one. Their goroutines lock,
 // try, extend, reenter, cancel and unlock a few names, beside contenders of other libraries. The
 // faults depend on the kind. The tally counts the events of all histories. If an expected event is
-// missing in 500 or more histories, the test fails.
+// missing in 500 or more histories of all kinds, the test fails.
 func TestSimulation(t *testing.T) {
 	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 20)
 	only := kind(os.Getenv("KIND"))
