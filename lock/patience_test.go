@@ -203,7 +203,8 @@ func TestDialEndsWithItsContext(t *testing.T) {
 }
 
 // TestReconnectToBadPeer: another program listens at the server's address for a while. Afterwards
-// an Extend returns within a TTL. If the client closes meanwhile, Close returns in time.
+// an Extend returns within a TTL. If the client closes meanwhile, Close returns within the unlock
+// timeout.
 func TestReconnectToBadPeer(t *testing.T) {
 	for _, peer := range badPeers {
 		for _, closes := range []bool{false, true} {

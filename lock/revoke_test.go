@@ -83,7 +83,8 @@ func TestRevoke(t *testing.T) {
 }
 
 // TestRevokeCostsNothingUnlessUsed: without a call of Revoked or Revoke there is no inbox. Once a
-// client has called Revoked, its later holds cost no more requests than before.
+// client has called Revoked, a later hold costs the same requests with a call of Revoked as without
+// one.
 func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

@@ -23,8 +23,8 @@ type theirs struct {
 	data    string
 	version int32
 	empty   bool // empty at first: a lock may adopt it, which its data shows
-	young   bool // a lock existed at this path before
-	early   bool // so recently that a client may use its old snapshot
+	young   bool // a lock existed at this path while the node was recreated
+	early   bool // a client may still use a snapshot of the previous node at this path
 }
 
 var open = zk.WorldACL(zk.PermAll)

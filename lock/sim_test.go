@@ -181,14 +181,15 @@ func (s *sim) violated(format string, args ...any) {
 
 func (s *sim) violatedLocked(format string, args ...any) { s.fail(false, format, args...) }
 
-// violatedBy fails the history, like violated. byAudit: the audit found the violation.
+// violatedBy fails the history, like violated. byAudit is true if the audit found the violation.
 func (s *sim) violatedBy(byAudit bool, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail(byAudit, format, args...)
 }
 
-// fail fails the history at its first violation; s.mu is held.
+// fail fails the history at its first violation. With AUDIT_ONLY=1 it counts only violations that
+// the audit found. s.mu is held.
 func (s *sim) fail(byAudit bool, format string, args ...any) {
 	if s.closed || audited.Only && !byAudit {
 		return

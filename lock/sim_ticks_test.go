@@ -275,7 +275,7 @@ func (s *tickSim) count(thing string) {
 	s.tally[thing]++
 }
 
-// violated fails the history, and ends it.
+// violated fails the history, and ends it. With AUDIT_ONLY=1 it does nothing.
 func (s *tickSim) violated(format string, args ...any) {
 	if !audited.Only {
 		s.failed(format, args...)
@@ -595,7 +595,7 @@ func (s *tickSim) kept(run *tickRun) bool {
 	return run.whole && undisturbed && since.Before(run.began)
 }
 
-// check checks that no tick was missed.
+// check checks that no tick was missed that a replica could have run.
 func (s *tickSim) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
