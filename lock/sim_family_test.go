@@ -149,7 +149,8 @@ func (s *sim) inWay(h held) string {
 	return ahead
 }
 
-// capacity returns the number of permits in the data of the anchor of slots.
+// capacity returns the number of permits in the data of the anchor of slots, and slotsPermits if
+// there is no anchor.
 func (s *sim) capacity() int {
 	parent, there := s.node("/locks/" + slots)
 	if !there {

@@ -188,8 +188,8 @@ func (s *sim) violatedBy(byAudit bool, format string, args ...any) {
 	s.fail(byAudit, format, args...)
 }
 
-// fail fails the history at its first violation. With AUDIT_ONLY=1 it counts only violations that
-// the audit found. s.mu is held.
+// fail fails the history at its first violation. With AUDIT_ONLY=1 it ignores violations that the
+// audit did not find. s.mu is held.
 func (s *sim) fail(byAudit bool, format string, args ...any) {
 	if s.closed || audited.Only && !byAudit {
 		return
