@@ -1,5 +1,5 @@
 // Lost replies to joins, unlocks, purges and renewals: the client finds out what was applied, and
-// applies nothing twice.
+// nothing is applied twice.
 
 package lock_test
 

@@ -147,8 +147,8 @@ func TestAnyOfSeveralGranted(t *testing.T) {
 }
 
 // TestAnyKeepsNoSecondGrant: if two locks are handed off locally in the same moment, a waiter for
-// either keeps one. A client that waits for the other lock, or joins later, gets it, also if the
-// waiter's client caches unused leases.
+// either keeps one. Another client, which waits for the second lock or joins later, gets that lock,
+// also if the waiter's client caches unused leases.
 func TestAnyKeepsNoSecondGrant(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]struct {
 		idle time.Duration
@@ -225,7 +225,7 @@ func TestNamesOfAny(t *testing.T) {
 		ch := w.queueAny(w.ctx, c, many[1:]...)
 		w.unlock(h.Hold("many-64"))
 		w.unlock(w.isOf(w.expect(ch).hold, "many-64"))
-		h.Unlock() // its error says that one lock was unlocked before
+		h.Unlock() // returns an error, because one lock was unlocked before
 		w.empty()
 	})
 }
@@ -289,8 +289,8 @@ func TestAnyEndsEarly(t *testing.T) {
 	})
 }
 
-// TestAnyGivenUpWhenGranted: whenever the context ends around the grants, the call returns either a
-// hold or context.Canceled, and no other entry is left.
+// TestAnyGivenUpWhenGranted: if the context ends at any moment before, during or after the grants,
+// the call returns a hold or context.Canceled. Only the entry of the returned hold is left.
 func TestAnyGivenUpWhenGranted(t *testing.T) {
 	moments := make([]time.Duration, 12)
 	for i := range moments {

@@ -105,8 +105,8 @@ func TestCloseEndsWithItsTimeout(t *testing.T) {
 	})
 }
 
-// TestCloseDuringRequests: if any of the client's requests is delayed or lost while Close is
-// called, no node is left and no call hangs.
+// TestCloseDuringRequests: if one of the client's next twelve requests is delayed or lost, and
+// Close is called meanwhile, no node is left and no call hangs.
 func TestCloseDuringRequests(t *testing.T) {
 	for number := 1; number <= 12; number++ {
 		for _, fault := range []locktest.Fault{{Delay: time.Second}, {DelayReply: time.Second}, {Drop: locktest.BeforeApply}, {Drop: locktest.AfterApply}} {
@@ -257,8 +257,8 @@ func TestCloseLeavesAParentThatWasOverwritten(t *testing.T) {
 }
 
 // TestCloseOfManyHolds: Close deletes the entries of 2000 holds in batches, and returns within its
-// timeout although the server takes 10 ms for each transaction. However many locks are held, each
-// further one costs one request.
+// timeout although the server takes 10 ms for each transaction. However many locks a client holds,
+// the Lock of one more costs one request.
 func TestCloseOfManyHolds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 2000

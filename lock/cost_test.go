@@ -197,7 +197,7 @@ func TestHandoffWakesOneWaiter(t *testing.T) {
 		for i, l := range labels[1:] {
 			n, most := w.Requests()[l].Total()-before[l].Total(), 0
 			if i == 0 {
-				most = 1 // it sees the write of the grant
+				most = 1 // this waiter's watch reports the write of the grant
 			}
 			isTrue(t, n <= most, "the handoff cost %s, number %d of the waiters, %d requests", l, i+2, n)
 		}
@@ -208,8 +208,9 @@ func TestHandoffWakesOneWaiter(t *testing.T) {
 	})
 }
 
-// TestParentIsTriedOnce: a client that was alone tries to delete the parent with its entry. If that
-// fails because another client has queued, its next unlocks delete only the entry.
+// TestParentIsTriedOnce: a client that was alone tries to delete the parent with its entry. If the
+// attempt fails because another client has queued, the next unlocks of the first client delete only
+// the entry.
 func TestParentIsTriedOnce(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -225,7 +226,7 @@ func TestParentIsTriedOnce(t *testing.T) {
 }
 
 // TestBusyLockKeepsItsParent: while two clients take turns quickly, the parent stays, although the
-// lock is free in between. Each join and each leave is one transaction. When both clients have
+// lock is free in between. Each join and each unlock is one transaction. When both clients have
 // stopped or closed, the parent is deleted.
 func TestBusyLockKeepsItsParent(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, clients ...*lock.Client){

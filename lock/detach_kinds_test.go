@@ -13,8 +13,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// leaving is a way to hold lock "x". enqueue is nil if the way has none. beside locks "x" at the
-// same time, and is nil if the kind is exclusive. behind has to wait.
+// leaving has the calls for one kind of hold of lock "x". take locks it. enqueue is nil if the kind
+// has no Enqueue. beside locks "x" at the same time, and is nil if the kind is exclusive. A call of
+// behind must wait for the hold.
 type leaving struct {
 	name           string
 	take           func(c *lock.Client) taking
@@ -225,7 +226,7 @@ func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
 		again, err := a.RWMutex("x").RLock(other.Context())
 		w.ok(err)
 		w.unlock(first)
-		ticket := w.detach(other, 0) // this also ends again, which came from its context
+		ticket := w.detach(other, 0) // also ends the handle again, a reentry with other's context
 		mustBe(t, again.Unlock(), lock.ErrDetached)
 		w.unlock(third)
 		writer := w.join("x", b.RWMutex("x").Lock)

@@ -266,8 +266,8 @@ func TestAttachTooLate(t *testing.T) {
 }
 
 // TestAttachToWhatWasNotDetached: Attach to an entry that is not detached waits until the owner
-// detaches it, or until its lease has certainly ended. An owner that reconnects after that has lost
-// the hold.
+// detaches it, or until its lease has certainly ended. If the owner reconnects after the Attach, it
+// has lost the hold.
 func TestAttachToWhatWasNotDetached(t *testing.T) {
 	each(t, "dies", bools, func(w *world, dies bool) {
 		a, b := w.client("a"), w.client("b")
@@ -494,7 +494,7 @@ func TestTicketText(t *testing.T) {
 			if data, err := ticket.MarshalText(); err != nil || other.UnmarshalText(data) != nil || other != ticket {
 				t.Errorf("%q: marshalled to %q and back to %v", name, data, other)
 			}
-			for i := range text { // any byte of it
+			for i := range text { // any byte of the text
 				damaged := text[:i] + string(text[i]^1) + text[i+1:]
 				mustBe(t, second(lock.ParseTicket(damaged)), lock.ErrInvalid)
 				mustBe(t, second(lock.ParseTicket(text[:i])), lock.ErrInvalid)

@@ -237,7 +237,7 @@ func TestLeaderByALaggingServer(t *testing.T) {
 }
 
 // TestObserverLeavesNoParent: the parent is deleted after the last candidate has resigned, although
-// its client still observes.
+// this candidate's client still observes the election.
 func TestObserverLeavesNoParent(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")

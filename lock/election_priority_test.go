@@ -236,9 +236,9 @@ func TestHigherCandidateGoesAway(t *testing.T) {
 	}
 }
 
-// TestFaultsWhileYielding: whichever of the first eight requests of a yielding candidate is
-// refused, lost or not answered, the candidate of the higher priority leads next, and then the
-// yielding one leads.
+// TestFaultsWhileYielding: whichever of the first eight requests of a yielding candidate has an
+// unknown outcome, the candidate of the higher priority leads next, and then the yielding one
+// leads.
 func TestFaultsWhileYielding(t *testing.T) {
 	for nth := range 8 {
 		forEachMishap(t, func(w *world, mishap int) {
@@ -262,7 +262,7 @@ func TestFaultsWhileYielding(t *testing.T) {
 }
 
 // TestHigherCandidateDoesNotDepose: a candidate of a higher priority does not depose the leader,
-// but can request that it resigns. The old leader can campaign again.
+// but can request the leader's resignation. The old leader can campaign again.
 func TestHigherCandidateDoesNotDepose(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -287,8 +287,8 @@ func TestHigherCandidateDoesNotDepose(t *testing.T) {
 }
 
 // TestFirstCandidateOfAll: observers see the first candidate as the leader from the creation of its
-// entry. It leads, although a candidate of a higher priority joins before the first one has the
-// reply.
+// entry. The first candidate leads, although a candidate of a higher priority joins before the
+// first one has the reply to its create.
 func TestFirstCandidateOfAll(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")

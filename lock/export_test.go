@@ -35,8 +35,8 @@ func (c *Client) Session() int64 { return c.conn.Session() }
 // Orphans returns the number of orphaned creates that the client remembers.
 func (c *Client) Orphans() int { return c.queue.Orphans() }
 
-// Wards returns the number of entries that the client remembers for Revoked, including ones that
-// ended a while ago.
+// Wards returns the number of entries that the client remembers for Revoked, including some that
+// have ended.
 func (c *Client) Wards() int { return c.inbox.Wards() }
 
 // Watches returns the number of remembered watches, including those that fired.

@@ -189,8 +189,8 @@ func TestSharedPathWithGoZookeepersLock(t *testing.T) {
 
 // TestDeadHolderBeforeAForeignEntry: a Holdfast waiter behind foreign entries purges a dead
 // Holdfast entry ahead of them, because other libraries do not. It still waits for the foreign
-// entries. In two of the cases a waiter between the dead entry and the foreign ones leaves before
-// it purges.
+// entries. In two of the cases a waiter between the dead entry and the foreign ones gives up before
+// it can purge the dead entry.
 func TestDeadHolderBeforeAForeignEntry(t *testing.T) {
 	each(t, "waiter between with a TTL of", []time.Duration{0, ttl, 10 * ttl}, func(w *world, between time.Duration) {
 		z := w.raw("other")

@@ -82,8 +82,8 @@ func TestServerThatLostItsDataHasAnotherClock(t *testing.T) {
 	})
 }
 
-// TestClockOfServersThatLostTheirData: once a client has its new session, no verdict can depend on what
-// it knew of the servers' clock before they lost their data.
+// TestClockOfServersThatLostTheirData: once a client has its new session, it no longer uses what it
+// knew of the servers' clock before they lost their data.
 func TestClockOfServersThatLostTheirData(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -125,7 +125,7 @@ func TestServerThatRefusesForAWhile(t *testing.T) {
 
 // TestDataLostBehindASessionThatEnded: a client whose session has just ended has seen no
 // transaction in the next one, so servers that have lost their data accept it. The client does not
-// purge a live entry as one of an earlier term.
+// mistake a live entry for one of an earlier term, and does not purge it.
 func TestDataLostBehindASessionThatEnded(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")

@@ -202,8 +202,9 @@ func TestReadersOfHoldInDoubt(t *testing.T) {
 	})
 }
 
-// TestListenersOfEndedEntriesAreForgotten: a client forgets ended entries for whose holds Revoked
-// was called, also if an entry ends instead of being handed off, or at the grant.
+// TestListenersOfEndedEntriesAreForgotten: after Revoked was called for a hold, the client forgets
+// the hold's entry once the entry has ended. This also holds if the entry ends although a local
+// waiter is there, or if a reader gives up at the grant.
 func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 	forgotten := func(w *world, a *lock.Client, most int) {
 		for range 2 { // a later end removes the records of old ones
@@ -276,7 +277,7 @@ func TestListenersOfEndedEntriesAreForgotten(t *testing.T) {
 			giveUp.Store(&cancel)
 			w.unlock(theirs)
 			mustBe(w, (<-readers[0]).err, nil)
-			if got := <-readers[1]; got.err != nil { // gave up, unless it entered before
+			if got := <-readers[1]; got.err != nil { // this reader gave up before it entered
 				mustBe(w, got.err, context.Canceled)
 				canceled++
 			}

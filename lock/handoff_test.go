@@ -52,8 +52,8 @@ func TestHandoffCostsNothing(t *testing.T) {
 }
 
 // TestLocalWaiterOfALongHold: while a goroutine waits for a hold of its own client, the process
-// allocates at most three times as often as without it. Not parallel, because other tests allocate
-// too.
+// allocates at most three times as often as without that goroutine. Not parallel, because other
+// tests allocate too.
 func TestLocalWaiterOfALongHold(t *testing.T) {
 	simulateAlone(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
@@ -195,7 +195,7 @@ func TestHandoffsGoOnWithoutOthers(t *testing.T) {
 }
 
 // TestWaiterGivesUp: if one of several local waiters gives up, the client sends no request, and the
-// other waiters keep their place, even if the entry was created for the one that gave up. If the
+// other waiters keep their place, even if the entry was created for the waiter that gave up. If the
 // last one gives up, the entry is deleted.
 func TestWaiterGivesUp(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
@@ -461,7 +461,7 @@ func TestReadersShareAnEntry(t *testing.T) {
 			t.Errorf("the first one, unlocked: %v", first.Err())
 		}
 		w.alive(held[1:]...)
-		// The context of an ended hold does not reenter; that of another hold does.
+		// The context of an ended hold does not reenter. The context of another hold does.
 		anew := start(func() (*lock.Hold, error) { return rw.RLock(context.WithoutCancel(first.Context())) })
 		w.waits(anew)
 		again := w.expect(start(func() (*lock.Hold, error) { return rw.RLock(held[1].Context()) })).hold

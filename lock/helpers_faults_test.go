@@ -133,8 +133,8 @@ func (w *world) expireSoon(label string) {
 	time.AfterFunc(500*time.Millisecond, func() { w.ExpireLabel(label) })
 }
 
-// untilSevered is the delay of a request of a severed client. By then its connection has ended, and
-// the client has not reconnected.
+// untilSevered is the delay of a severed client's request. When the delay ends, the client's
+// connection has ended, and the client has not reconnected.
 const untilSevered = 500 * time.Millisecond
 
 // sever ends the client's connection before untilSevered has passed, and lets the client reconnect
@@ -193,8 +193,8 @@ func leaves(h *lock.Hold) func(locktest.Request) bool {
 	}
 }
 
-// badPeers are programs that listen at a server's address. Each answers a connect request with its
-// text, and then nothing until the client closes the connection.
+// badPeers are programs that listen at a server's address. Each answers a connect request with the
+// text says, and sends nothing more until the client closes the connection.
 var badPeers = []struct{ name, says string }{
 	{"is silent", ""},
 	{"says half of a length", "\x00\x00"},

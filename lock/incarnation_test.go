@@ -29,7 +29,7 @@ func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.No
 
 // TestParentMadeAgain: another program recreates a lock's parent with the version that a client
 // remembers. The client refuses a foreign node, adopts an empty one, and deletes the node only if
-// clients of Holdfast created it.
+// clients of Holdfast created it, or if it has their data.
 func TestParentMadeAgain(t *testing.T) {
 	for _, known := range []struct {
 		name string
@@ -207,8 +207,8 @@ func TestParentWrittenAsItIsAdopted(t *testing.T) {
 	})
 }
 
-// afterRead returns a filter that accepts a client's requests after the client has read the node of
-// lock "x".
+// afterRead returns a filter that accepts what request accepts, from the client's first read of a
+// node of lock "x" on.
 func afterRead(client string, request func(locktest.Request) bool) func(locktest.Request) bool {
 	var read atomic.Bool
 	return func(r locktest.Request) bool {

@@ -31,8 +31,8 @@ func forEachOff(t *testing.T, f func(w *world, off time.Duration)) {
 	}
 }
 
-// elect replaces the leader by a member whose clock is ahead by clock. The old leader returns as a
-// follower.
+// elect replaces the leader by a member whose clock is ahead of the test's by the duration clock.
+// The old leader returns as a follower.
 func (w *world) elect(clock time.Duration) {
 	w.Helper()
 	old := w.Leader()
@@ -251,7 +251,8 @@ func TestSmallStepsOfTheLeader(t *testing.T) {
 }
 
 // TestChangeOfLeaders: the new leader's clock differs by less than the grace. No holder loses its
-// lock, and the client counts a displacement of the clock.
+// lock. A client counts and logs displacements of the leader's clock if the clocks differ, and none
+// otherwise.
 func TestChangeOfLeaders(t *testing.T) {
 	for _, off := range []time.Duration{-900 * time.Millisecond, 0, 900 * time.Millisecond} {
 		subtest(t, fmt.Sprint("off ", off), locktest.Options{Members: 3, ElectionTime: 500 * time.Millisecond}, func(w *world) {

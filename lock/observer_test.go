@@ -401,8 +401,8 @@ func (s stuck) Write(p []byte) (int, error) {
 
 func (s stuck) Observe(context.Context, lock.Event) { <-s }
 
-// TestReaderThatBlocks: a log or observer that blocks does not delay renewals, or the end of a hold
-// before the next holder enters. Calls and Close return, and messages are dropped.
+// TestReaderThatBlocks: a log or observer that blocks does not delay renewals. A lost hold still
+// ends before the next holder enters. Calls and Close return, and messages are dropped.
 func TestReaderThatBlocks(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(stuck) lock.Option{
 		"log": func(s stuck) lock.Option { return lock.WithLogger(zerolog.New(s).Level(zerolog.DebugLevel)) },

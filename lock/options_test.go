@@ -172,8 +172,8 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-// TestBadPolicies: a lock with a bad policy from the program's own code is refused, with the field,
-// the value and the rule.
+// TestBadPolicies: a lock with a bad policy from the program's own code is refused. The error has
+// the field, the value and the rule.
 func TestBadPolicies(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		for p, says := range map[lock.Policy]string{

@@ -189,8 +189,8 @@ func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
-// TestOverflowedEntryIsGivenUp: the caller gives up, or another client deletes the entry, while the
-// client withdraws its overflowed entry. No node is left.
+// TestOverflowedEntryIsGivenUp: if the caller gives up, or another client deletes the entry, while
+// the client withdraws its overflowed entry, no node is left.
 func TestOverflowedEntryIsGivenUp(t *testing.T) {
 	// k is the request that is delayed: the delete of the entry, the read of the parent, or the
 	// delete of the parent.
@@ -291,8 +291,8 @@ func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
 }
 
 // TestHandoffsAtTheEndOfTheCounter: if a waiting client has no entry, because the counter is at its
-// end, the goroutines of another client hand their entry off fewer than 20 times before it enters
-// the queue.
+// end, the goroutines of another client hand one entry off fewer than 20 times. Then another entry
+// gets the lock.
 func TestHandoffsAtTheEndOfTheCounter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a", riding(0)), w.dial("b")

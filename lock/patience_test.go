@@ -170,7 +170,7 @@ var patientCalls = map[string]call{
 
 func third[A, B any](_ A, _ B, err error) error { return err }
 
-// on returns the call of ask, which needs only a client.
+// on returns a call that calls ask with the client. ask needs no hold and no ticket.
 func on(ask func(context.Context, *lock.Client) error) call {
 	return func(ctx context.Context, c *lock.Client, _ *lock.Hold, _ lock.Ticket) error { return ask(ctx, c) }
 }
@@ -203,7 +203,8 @@ func TestDialEndsWithItsContext(t *testing.T) {
 }
 
 // TestReconnectToBadPeer: another program listens at the server's address for a while. Afterwards
-// an Extend returns within a TTL. If the client closes meanwhile, Close returns in time.
+// an Extend returns within a TTL. If the client closes meanwhile, Close returns within the unlock
+// timeout.
 func TestReconnectToBadPeer(t *testing.T) {
 	for _, peer := range badPeers {
 		for _, closes := range []bool{false, true} {

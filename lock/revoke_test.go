@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// inbox is the parent of the request nodes. It is not deleted when the last request is.
+// inbox is the parent of the request nodes. It is not deleted when the last request is deleted.
 const inbox = lock.DefaultRoot + "/" + znode.Inbox
 
 // asked returns the paths of the requests.
@@ -83,7 +83,8 @@ func TestRevoke(t *testing.T) {
 }
 
 // TestRevokeCostsNothingUnlessUsed: without a call of Revoked or Revoke there is no inbox. Once a
-// client has called Revoked, its later holds cost no more requests than before.
+// client has called Revoked, a later hold costs the same requests with a call of Revoked as without
+// one.
 func TestRevokeCostsNothingUnlessUsed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a")
@@ -367,8 +368,8 @@ func TestRevokeAsTheHoldEnds(t *testing.T) {
 	})
 }
 
-// revokeNow creates a request for the hold's entry with another program, while the server handles
-// another request.
+// revokeNow creates a request for the hold's entry as another program, while the server handles
+// another client's request.
 func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
 	r := znode.Revocation{Request: "r", Owner: "other", Entry: strings.TrimPrefix(h.EntryPath(), lock.DefaultRoot+"/")}
 	id := path.Base(h.EntryPath())
@@ -378,8 +379,8 @@ func (w *world) revokeNow(z *zk.Conn, h *lock.Hold) {
 	settle()
 }
 
-// TestRevokeLeavesNothing: later calls of Revoke delete requests to holds that never called Revoked
-// or whose client crashed. A request to a live hold stays.
+// TestRevokeLeavesNothing: later calls of Revoke delete the requests to ended holds for which
+// Revoked was never called, and to holds whose client crashed. A request to a live hold stays.
 func TestRevokeLeavesNothing(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")

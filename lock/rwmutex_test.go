@@ -27,7 +27,7 @@ func (w *world) rw(label string) *lock.RWMutex {
 }
 
 // queueOf makes a new client for each role join the queue of "x": "r" reads, "w" writes. The
-// client's label is that letter and its position.
+// client's label is the role and its position in roles.
 func (w *world) queueOf(roles string) (queue []<-chan taken, giveUp []context.CancelFunc) {
 	w.Helper()
 	for i, role := range roles {

@@ -155,7 +155,7 @@ func TestPermitsThatALaggingServerHides(t *testing.T) {
 			}
 			return locktest.Fault{}
 		})
-		if looks.Store(!purges); purges { // a renewal makes the waiter list; with purges, the purge has
+		if looks.Store(!purges); purges { // without a purge, a renewal makes the waiter list
 			w.kill("dead")
 			w.until("the dead one is purged", func() bool { return len(w.Dump(pathOf(dead))) == 0 })
 		}

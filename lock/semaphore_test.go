@@ -322,7 +322,7 @@ func TestResizeLowers(t *testing.T) {
 }
 
 // TestResizedMeanwhile: if another call raises to 4 while a raise to 3 is in flight, the first call
-// lowers the number, and waits for free permits.
+// waits until enough permits are free, and then lowers the number to 3.
 func TestResizedMeanwhile(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2)
@@ -409,7 +409,7 @@ func TestHandoffOfPermitsCost(t *testing.T) {
 
 // TestPermitsAreUsed: while clients wait, at least three quarters of the permits are held on
 // average if all holds last 20 ms, and three fifths if their lengths are random. The clients never
-// hold more permits than there are. A grant costs at most 12 requests.
+// hold more permits than there are. A grant costs at most the requests of the table.
 func TestPermitsAreUsed(t *testing.T) {
 	const hold = 20 * time.Millisecond
 	for _, tt := range []struct {
@@ -475,8 +475,8 @@ func TestJoinBehindPermitsNeedsNoList(t *testing.T) {
 	})
 }
 
-// TestQueueForPermitsNeedsNoList: while no permit is released, a waiter does not list when the entry
-// before it is renewed. With many permits, the first waiter lists four times in a TTL.
+// TestQueueForPermitsNeedsNoList: while no permit is released, all waiters together list at most 4
+// times in ten TTLs behind 4 permits, and at most 44 times behind 20 permits.
 func TestQueueForPermitsNeedsNoList(t *testing.T) {
 	for permits, most := range map[int]int{4: 4, 20: 4*10 + 4} {
 		subtest(t, fmt.Sprint("permits ", permits), locktest.Options{}, func(w *world) {

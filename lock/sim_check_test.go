@@ -40,7 +40,7 @@ func (s *sim) wasRefused(c *client) bool {
 }
 
 // granted checks the promises about a new hold, records it, and returns it with what later checks
-// must know.
+// must know. A hold of data that the servers have lost is only counted.
 func (s *sim) granted(label string, c *client, hold *lock.Hold, fixed bool, way way) held {
 	name := hold.Name()
 	h := held{hold, c, fixed, time.Now(), way, new(atomic.Bool), false, &hearing{asked: make(chan struct{})}}
@@ -94,7 +94,8 @@ func (s *sim) mayEnter(label, name string, h held) {
 		case other.Remaining() > 0:
 			s.violatedLocked("%s has %s while token %v is valid", label, name, other.Token())
 		case other.Err() == nil && !other.client.clock.sleptWithin(s.toWake()):
-			// A sleeping machine cannot be notified. Once awake, it has some time to find out.
+			// A sleeping machine cannot be notified. After it wakes, the client has the time toWake
+			// to end the hold's context.
 			s.violatedLocked("%s has %s before the holder of token %v was told", label, name, other.Token())
 		}
 	}

@@ -148,7 +148,8 @@ func (s *sim) connect(label string) *zk.Conn {
 }
 
 // dialer returns a dialer whose connections set watches again in the order of their paths.
-// go-zookeeper keeps them in a map, so no history would be repeatable.
+// go-zookeeper sends them in the random order of a map, so without the dialer no history would be
+// repeatable.
 func (s *sim) dialer(label string) func(network, address string, timeout time.Duration) (net.Conn, error) {
 	dial := s.Dialer(label)
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {

@@ -15,10 +15,11 @@ import (
 )
 
 // Processes publish tickets for all processes of the history, also tickets of live holds. A process
-// that uses a ticket usually removes it, but some are used twice. In histories that must leave no
-// node, the process that detaches also attaches at once.
+// that uses a ticket usually removes it, but some tickets are used twice. In histories that must
+// leave no node, the process that detaches also attaches at once.
 
-// detach detaches a hold, checks the result, and publishes the ticket.
+// detach detaches a hold, checks the result, and publishes the ticket. If the hold cannot be
+// detached, detach unlocks it.
 func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held) {
 	var ttl time.Duration
 	switch {
@@ -69,7 +70,7 @@ func (p *process) detach(ctx context.Context, r *rand.Rand, label string, h held
 	p.leave(r, label, ticket)
 }
 
-// leave publishes a ticket. In histories without faults it attaches soon instead.
+// leave publishes a ticket. In histories without faults, leave instead attaches to the ticket soon.
 func (p *process) leave(r *rand.Rand, label string, ticket lock.Ticket) {
 	if ticket.IsZero() {
 		return

@@ -87,8 +87,8 @@ func (p *process) proclaim(ctx context.Context, r *rand.Rand, label string, h he
 	}
 }
 
-// askWhoLeads asks for the leader and checks the answer: no later leader had been granted before
-// the question, and a valid leader is not missed.
+// askWhoLeads asks for the leader and checks the answer: the leader's token is not lower than any
+// that was granted before the question, and a valid leader is not missed.
 func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c *client) {
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
 	defer cancel()
@@ -116,7 +116,7 @@ func (p *process) askWhoLeads(ctx context.Context, r *rand.Rand, label string, c
 	case errors.Is(err, lock.ErrNoLeader):
 		p.tally.count("asked without a leader", 1)
 		for _, h := range p.open[chair] {
-			// A lease that was over in between, because all machines slept, can be renewed again.
+			// If all machines slept, a lease can end during the question and be renewed later.
 			if left[h.Hold] > time.Since(begun)+p.slept-slept && h.Remaining() > 0 {
 				p.violatedLocked("%s is told that there is no leader, and token %v leads", label, h.Token())
 			}

@@ -77,8 +77,8 @@ type held struct {
 // beside reports whether both holds may be valid at the same time.
 func (h held) beside(other held) bool { return h.reads.Load() && other.reads.Load() }
 
-// overtaken reports whether a contender that had to wait for the hold has got the lock; s.mu is
-// held.
+// overtaken reports whether a contender that had to wait for the hold has got the lock. It is false
+// for slots. s.mu is held.
 func (s *sim) overtaken(h held) bool {
 	if h.Name() == slots {
 		return false
@@ -89,8 +89,8 @@ func (s *sim) overtaken(h held) bool {
 	return s.last[h.Name()] != h.Token()
 }
 
-// noteToken checks that the token of a new hold is higher than those of all holds that it had to
-// wait for; s.mu is held.
+// noteToken records the token of a new hold, and checks that it is higher than those of all holds
+// that the new hold had to wait for; s.mu is held.
 func (s *sim) noteToken(label string, h held) {
 	name, highest := h.Name(), s.last[h.Name()]
 	if name == slots { // tokens of permits only have to differ
@@ -116,8 +116,9 @@ func (s *sim) noteToken(label string, h held) {
 }
 
 // inWay returns the path of an entry that is ahead of the hold and excludes it, or "" if there is
-// none. If the hold's own entry is missing, inWay returns a text. inWay decides by the sequences of
-// the nodes, without the library.
+// none. For slots, inWay returns some entry's path if the entries ahead leave too few permits. If
+// the hold's own entry is missing, inWay returns a text. inWay decides by the sequences of the
+// nodes, without the library.
 func (s *sim) inWay(h held) string {
 	path, own := "/locks/"+h.Name(), pathOf(h.Hold)
 	there, room := false, s.capacity()-h.way.weight()
@@ -148,7 +149,8 @@ func (s *sim) inWay(h held) string {
 	return ahead
 }
 
-// capacity returns the number of permits of slots, as its anchor says.
+// capacity returns the number of permits in the data of the anchor of slots, and slotsPermits if
+// there is no anchor.
 func (s *sim) capacity() int {
 	parent, there := s.node("/locks/" + slots)
 	if !there {

@@ -16,7 +16,8 @@ import (
 // connection.
 type fault func(s *sim, r *rand.Rand, label string) error
 
-// faults causes faults of the network and the servers until the history ends.
+// faults starts the faults of the network and the servers, and returns. They occur until the
+// history is ending.
 func (s *sim) faults() {
 	r := s.random("faults")
 	s.Intercept(s.befall)

@@ -79,7 +79,8 @@ func (w *witness) Observe(ctx context.Context, e lock.Event) {
 }
 
 // warned checks that a hold that was lost by the end of its lease was reported at risk before. If
-// the machine slept, it checks nothing, because the client may find out both at once.
+// the machine slept, it checks nothing, because the client may learn of the risk and the loss at
+// once.
 func (s *sim) warned(h held, err error) {
 	if !errors.Is(err, lock.ErrExpired) || h.fixed || h.client.clock.sleptWithin(time.Since(h.since)) {
 		return

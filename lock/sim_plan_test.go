@@ -28,8 +28,8 @@ const (
 	strangers kind = "strangers"
 	// No fault and no reaper: no node may be left, and nothing may be lost.
 	calm kind = "calm"
-	// A single fault: the leader's clock steps by up to an hour while it leads. No earlier client
-	// may lose anything by the step.
+	// A single fault: the leader's clock steps by up to an hour while it leads. No client that
+	// sampled the clock before may lose a hold or a place by the step.
 	stepped kind = "stepped"
 	// Faults of the network and of sessions, and once the servers lose all data. Earlier holds have
 	// no promise, except that their holders learn of the loss, and that all clients continue.

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// pause waits for a random time. It reports false when the history is ending.
+// pause waits for a random time, or until the history is ending. It returns false if the history is
+// ending.
 func (s *sim) pause(r *rand.Rand, least, most time.Duration) bool {
 	select {
 	case <-time.After(between(r, least, most)):
@@ -62,7 +63,7 @@ func (s *sim) start(r *rand.Rand, label string) *process {
 	return p
 }
 
-// network applies a fault to all connections of the process.
+// network calls happen, which causes a fault, with the label of each connection of the process.
 func (p *process) network(happen func(label string)) {
 	for i, c := range p.clients {
 		if i == 0 || p.conn == nil {

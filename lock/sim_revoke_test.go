@@ -123,7 +123,7 @@ func (p *process) revoke(ctx context.Context, r *rand.Rand, label string, c *cli
 }
 
 // allTold checks that the request reached all holders that held the lock before, still hold it, and
-// listen.
+// listen. A request that a later one may have replaced need not reach them.
 func (s *sim) allTold(a *asking, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

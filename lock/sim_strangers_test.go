@@ -23,8 +23,8 @@ type theirs struct {
 	data    string
 	version int32
 	empty   bool // empty at first: a lock may adopt it, which its data shows
-	young   bool // a lock existed at this path before
-	early   bool // so recently that a client may use its old snapshot
+	young   bool // a lock existed at this path while the node was recreated
+	early   bool // a client may still use a snapshot of the previous node at this path
 }
 
 var open = zk.WorldACL(zk.PermAll)
@@ -57,7 +57,8 @@ func (s *sim) node(path string) (locktest.Node, bool) {
 	return nodes[0], true
 }
 
-// checkTheirs checks that other programs' nodes are unchanged. Empty ones may have been adopted.
+// checkTheirs checks that other programs' nodes are unchanged. Empty ones may have been adopted. It
+// does not check young ones, nor the data of early ones.
 func (s *sim) checkTheirs() {
 	s.mu.Lock()
 	var paths []string
@@ -109,7 +110,7 @@ func (s *sim) remakeAll(z *zk.Conn) {
 }
 
 // takeAway deletes a lock's parent, as another program, and removes it from s.theirs. It returns
-// false if a contender is in the queue, or the connection fails.
+// false if the delete fails, as it does while the node has a child.
 func (s *sim) takeAway(z *zk.Conn, path string) bool {
 	if err := z.Delete(path, -1); err != nil {
 		s.say("stranger: delete %s: %v", path, err)
@@ -165,8 +166,8 @@ var styles = []struct{ before, after, holds string }{
 	{"", "__lock__", "holds of kazoo's"},
 }
 
-// contend is a contender of another library. It creates an ephemeral entry, and holds the lock when
-// that entry is the first.
+// contend runs a contender of another library until the history is ending. Again and again it
+// creates an ephemeral entry, holds the lock when that entry is the first, and deletes the entry.
 func (s *sim) contend(i int) {
 	label := fmt.Sprintf("other%d", i)
 	r, z := s.random(label), s.connect(label)

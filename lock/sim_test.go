@@ -37,7 +37,7 @@ import (
 // Each has one to three clients, with their own connections or a shared one. Their goroutines lock,
 // try, extend, reenter, cancel and unlock a few names, beside contenders of other libraries. The
 // faults depend on the kind. The tally counts the events of all histories. If an expected event is
-// missing in 500 or more histories, the test fails.
+// missing in 500 or more histories of all kinds, the test fails.
 func TestSimulation(t *testing.T) {
 	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 20)
 	only := kind(os.Getenv("KIND"))
@@ -181,14 +181,15 @@ func (s *sim) violated(format string, args ...any) {
 
 func (s *sim) violatedLocked(format string, args ...any) { s.fail(false, format, args...) }
 
-// violatedBy fails the history, like violated. byAudit: the audit found the violation.
+// violatedBy fails the history, like violated. byAudit is true if the audit found the violation.
 func (s *sim) violatedBy(byAudit bool, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail(byAudit, format, args...)
 }
 
-// fail fails the history at its first violation; s.mu is held.
+// fail fails the history at its first violation. With AUDIT_ONLY=1 it ignores violations that the
+// audit did not find. s.mu is held.
 func (s *sim) fail(byAudit bool, format string, args ...any) {
 	if s.closed || audited.Only && !byAudit {
 		return

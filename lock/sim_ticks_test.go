@@ -88,7 +88,7 @@ type tickSim struct {
 	ttl, grace time.Duration
 	sessions   time.Duration // timeout of sessions; some outlive the lease
 	displaced  bool          // leaders' clocks are up to an hour apart
-	patience   time.Duration // a replica that nothing disturbs takes a tick within it
+	patience   time.Duration // a replica that nothing disturbs takes a tick within this time
 	begun      time.Time
 	until      context.Context
 	stop       context.CancelFunc // ends the history
@@ -122,7 +122,7 @@ type tickRun struct {
 	killed  func() bool
 	began   time.Time
 	ended   bool
-	whole   bool // it ended by itself
+	whole   bool // the run ended by itself
 }
 
 // tickSpan is a time in which nothing disturbed a replica or the servers, and no other replica
@@ -275,7 +275,7 @@ func (s *tickSim) count(thing string) {
 	s.tally[thing]++
 }
 
-// violated fails the history, and ends it.
+// violated fails the history, and ends it. With AUDIT_ONLY=1 it does nothing.
 func (s *tickSim) violated(format string, args ...any) {
 	if !audited.Only {
 		s.failed(format, args...)
@@ -288,7 +288,8 @@ func (s *tickSim) failed(format string, args ...any) {
 }
 
 // awaitStorm returns at once during a time of disturbances, and otherwise waits for the next one.
-// In the calm in between no tick may be missed. It reports false when the history is ending.
+// In the calm in between no tick may be missed. awaitStorm reports false when the history is
+// ending.
 func (s *tickSim) awaitStorm() bool {
 	storm, calm := 20*s.ttl, 3*s.ttl+2*s.patience // what a storm began may last for 3 TTLs
 	if at := time.Since(s.begun) % (storm + calm); at > storm {
@@ -594,7 +595,7 @@ func (s *tickSim) kept(run *tickRun) bool {
 	return run.whole && undisturbed && since.Before(run.began)
 }
 
-// check checks that no tick was missed.
+// check checks that no tick was missed that a replica could have run.
 func (s *tickSim) check() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

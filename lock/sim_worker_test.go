@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// worker is one goroutine of a process, which locks and unlocks.
+// worker runs one goroutine of the process until ctx ends or a call returns ErrClosed. It locks and
+// unlocks at random, and sometimes resizes, revokes or force-releases.
 func (p *process) worker(ctx context.Context, label string) {
 	r := p.random(label)
 	for turn := 0; ctx.Err() == nil; turn++ {
@@ -247,8 +248,8 @@ func (p *process) extend(ctx context.Context, r *rand.Rand, label string, h held
 	}
 }
 
-// shortenInDoubt requests a shorter lease, and loses the reply. Then it keeps the hold as long as
-// it may.
+// shortenInDoubt requests a shorter lease, and loses the reply. Then it keeps the hold until the
+// hold or ctx ends, and at most for twice p.ttl.
 func (p *process) shortenInDoubt(ctx context.Context, r *rand.Rand, label string, h held) {
 	left := h.Remaining().Truncate(time.Millisecond)
 	if left <= lock.MinTTL {
@@ -267,8 +268,9 @@ func (p *process) shortenInDoubt(ctx context.Context, r *rand.Rand, label string
 	}
 }
 
-// enterAgain reenters a lock by the context of its hold. It succeeds at once, unless the hold is in
-// doubt and must be confirmed first.
+// enterAgain reenters a lock with the context of its hold, sometimes after a step of the wall
+// clock. While the hold is valid, the reentry must succeed. If the hold is in doubt, it must be
+// confirmed first.
 func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	if !p.quiet() && oneIn(r, 4) {
 		d := between(r, 0, time.Hour)
@@ -305,7 +307,7 @@ func (p *process) enterAgain(r *rand.Rand, label string, h held) {
 	}
 }
 
-// end unlocks a hold, sometimes while its lease is being extended.
+// end unlocks a hold, sometimes while an Extend and a transaction are in flight.
 func (p *process) end(r *rand.Rand, label string, h held) {
 	var wg sync.WaitGroup
 	if oneIn(r, 8) {

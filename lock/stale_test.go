@@ -85,8 +85,8 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 }
 
 // TestPurgePastOneThatALaggingServerHides: while a waiter purges the dead entry ahead, its session
-// moves to a server that does not show the next entry ahead yet. The owner of the hidden entry
-// holds the lock by then, so the waiter does not enter.
+// moves to a server that does not show the next entry ahead yet. The owner of the hidden entry has
+// entered, so the waiter does not enter.
 func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		first, holder, b := w.dial("first"), w.dial("holder"), w.dial("b")
@@ -190,9 +190,9 @@ func TestRenewalCountsForTheSessionItWasSentIn(t *testing.T) {
 		ch := w.queue(w.ctx, b, "x")
 		own, first := w.entries("x")[1].Path, b.Session()
 
-		// As the waiter reads the holder's entry, its wall clock is set forward. So its sample of
-		// the leader's clock is worthless, and it takes another by renewing its own entry. When it
-		// has the reply, it sleeps, and its session ends.
+		// As the waiter reads the holder's entry, the waiter's wall clock is set forward. So the
+		// waiter's sample of the leader's clock is worthless, and the waiter takes another by
+		// renewing its own entry. When it has the reply, it sleeps, and its session ends.
 		lagsBehind := lagging("b", b)
 		var stepped, renewed atomic.Bool
 		w.Intercept(func(r locktest.Request) locktest.Fault {

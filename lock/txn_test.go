@@ -373,7 +373,7 @@ func TestTxnOverAnOutage(t *testing.T) {
 		err := h.Txn(short, add())
 		mustBe(t, err, context.DeadlineExceeded)
 		isTrue(t, !errors.Is(err, lock.ErrInDoubt), "nothing was sent: %v", err)
-		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrExpired) // it ends with the hold
+		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrExpired) // the transaction ends with the hold
 	})
 }
 
@@ -527,8 +527,8 @@ func TestCloseWhileATxnIsResolved(t *testing.T) {
 }
 
 // TestTxnEndsWithItsHandle: after Unlock of a handle has returned nil, no transaction of that
-// handle is applied. That also holds if the entry lives on, for another handle, another reader, or
-// the next goroutine of the client.
+// handle is applied. This also holds if the entry stays for another handle, another reader, or the
+// next goroutine of the client.
 func TestTxnEndsWithItsHandle(t *testing.T) {
 	lives := map[string]func(w *world, a *lock.Client) (first *lock.Hold, others func()){
 		"another handle": func(w *world, a *lock.Client) (*lock.Hold, func()) {
@@ -559,7 +559,7 @@ func TestTxnEndsWithItsHandle(t *testing.T) {
 	}
 	for how, share := range lives {
 		for what, fault := range faults {
-			for _, gaveUp := range []bool{true, false} { // otherwise it is in flight
+			for _, gaveUp := range []bool{true, false} { // otherwise the transaction is in flight
 				t.Run(how+", "+what+map[bool]string{true: ", given up", false: ", in flight"}[gaveUp], func(t *testing.T) {
 					withApp(t, func(w *world) {
 						a := w.dial("a", riding(0))
