@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Clock is a clock for servers, by libfaketime, which also works for the JVM. It can be stepped
-// while they run.
+// Clock is a clock for servers. libfaketime shows it to the servers' JVMs. Step can change the
+// clock while servers run.
 type Clock struct{ file, library string }
 
-// NewClock returns a clock that is ahead by the given time, or behind if that is negative. It keeps
+// NewClock returns a clock that is ahead by the given time; a negative time means behind. It keeps
 // a file in dir, which must exist while servers use the clock. It installs libfaketime as [Find]
 // installs ZooKeeper.
 func NewClock(ctx context.Context, dir string, ahead time.Duration) (*Clock, error) {
@@ -41,7 +41,7 @@ func (c *Clock) Env() []string {
 	}
 }
 
-// Step steps the clock, so that it is ahead by the given time, or behind if that is negative.
+// Step steps the clock, so that it is ahead by the given time; a negative time means behind.
 // Running servers use the new time within about a second, and servers that start later at once.
 func (c *Clock) Step(ahead time.Duration) error {
 	// No process may read an incomplete file.

@@ -153,7 +153,7 @@ func (e *Ensemble) Whole(ctx context.Context) error {
 	return err
 }
 
-// await waits until at least n members are in a mode, and returns them.
+// await waits until at least n members are in a mode, and returns them. It fails when ctx ends.
 func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, error) {
 	for {
 		var mu sync.Mutex
