@@ -178,7 +178,7 @@ func (w *Worker) Tell(words ...any) error {
 }
 
 // EndInput closes the worker's standard input.
-func (w *Worker) EndInput() { _ = w.in.Close() } // fails only if it has ended
+func (w *Worker) EndInput() { _ = w.in.Close() } // fails only if it is closed already
 
 // HearAll parses each line of the worker as JSON and passes it to add, until the process has ended.
 // All lines written before the end are read. It skips invalid lines, for example a line that a kill
