@@ -24,8 +24,8 @@ import (
 const etcdCommand = "etcd-server"
 
 // serveEtcd runs etcd's embedded server if this program was started with etcdCommand, a folder for
-// the data and two addresses. Then it does not return: SIGINT ends the process. Otherwise it
-// returns at once.
+// the data and two addresses. Then it does not return: SIGINT or an error of the server ends the
+// process. Otherwise it returns at once.
 func serveEtcd() {
 	if len(os.Args) != 5 || os.Args[1] != etcdCommand {
 		return

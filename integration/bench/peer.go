@@ -102,8 +102,8 @@ func peerNamed(name string) *peer {
 }
 
 // setUp provides the programs and servers of the peers. ready has the peers that are set up, also
-// if setUp fails. It leaves out peers whose programs are not installed, and out has a text for each
-// of them. If must is set, it fails instead.
+// if setUp fails. setUp leaves out peers whose programs are not installed, and out has a text for
+// each of them. If must is set, setUp fails instead.
 func setUp(ctx context.Context, dir string, peers []*peer, must bool) (ready []*peer, out []string, err error) {
 	for _, p := range peers {
 		var err error

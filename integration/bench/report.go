@@ -38,7 +38,7 @@ func describe(b *bench, peers []*peer) string {
 }
 
 // told returns the first group of a pattern's first match in a file. If there is no match, it
-// returns the argument otherwise.
+// returns the text in otherwise.
 func told(file, pattern, otherwise string) string {
 	text, _ := os.ReadFile(file)
 	if found := regexp.MustCompile(pattern).FindSubmatch(text); found != nil {

@@ -32,7 +32,7 @@ func held[H unlocker](call func(context.Context) (H, error)) take {
 	return func(ctx context.Context) (unlocker, error) { return call(ctx) }
 }
 
-// openTaking returns an opener of Holdfast's sessions. The function of returns the take of the lock
+// openTaking returns an opener of Holdfast's sessions. Its argument returns the take of the lock
 // with the given name.
 func openTaking(of func(c *lock.Client, name string) take) opener {
 	return func(ctx context.Context, addr string) (session, error) {

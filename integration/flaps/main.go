@@ -80,8 +80,8 @@ var scenarios = []*scenario{stall, kill, cuts}
 
 // outcome runs a scenario on one lock, and has its result.
 type outcome interface {
-	// happen runs the scenario with a peer for the clients. It calls ready when its clients are in
-	// place and the rest is mostly waiting.
+	// happen runs the scenario with a peer for the clients. It calls ready when the rest of the
+	// scenario is mostly waiting.
 	happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string, ready func()) error
 	cells() []string
 	broken() []string // promises that Holdfast broke

@@ -251,8 +251,8 @@ var lockModel = porcupine.Model{
 
 // lockHistory converts the holds of one lock to operations.
 //
-// A hold ends no earlier than its worker's claims. The latest possible end is known only for a
-// successful unlock. A hold whose grant no worker recorded is left out.
+// A hold ends no earlier than the time that end returns. The latest possible end is known only for
+// a successful unlock. A hold whose grant no worker recorded is left out.
 func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 	for _, h := range hs {
 		add := func(op string, weight int, call, ret instant) {

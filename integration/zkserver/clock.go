@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Clock is a clock for servers. libfaketime shows it to the servers' JVMs. Step can change the
-// clock while servers run.
+// Clock is a clock for servers, whose JVMs use it through libfaketime. Step can change the clock
+// while servers run.
 type Clock struct{ file, library string }
 
-// NewClock returns a clock that is ahead by the given time; a negative time means behind. It keeps
-// a file in dir, which must exist while servers use the clock. It installs libfaketime as [Find]
-// installs ZooKeeper.
+// NewClock returns a clock that is ahead by the given time; a negative time means behind. The clock
+// keeps a file in dir, so dir must exist while servers use the clock. NewClock installs libfaketime
+// as [Find] installs ZooKeeper.
 func NewClock(ctx context.Context, dir string, ahead time.Duration) (*Clock, error) {
 	c := &Clock{file: filepath.Join(dir, "clock"+ahead.String())}
 	err := Install(ctx, func() ([]string, error) {

@@ -9,8 +9,8 @@
 //
 // and its tests connect to [External]. That is the server in the environment variable
 // HOLDFAST_ZOOKEEPER, or else one that Main started. Several packages may share it, so each test
-// uses a root of its own. A test that does any of these starts its own server with [ForTest],
-// [Start] or [StartEnsemble].
+// uses a root of its own. A test that kills or pauses a server or counts its transactions starts
+// its own server with [ForTest], [Start] or [StartEnsemble].
 //
 // A server does not outlive the process that started it, unless that process is killed on a system
 // other than Linux. It has its own process group, so Ctrl-C in the terminal reaches only this
