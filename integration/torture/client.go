@@ -133,7 +133,7 @@ func (c *client) inside() bool {
 	return slices.Contains([]string{opGrant, opCheck, opShare, opShown}, c.last.Op)
 }
 
-// awaitGrant waits until the worker gets a lock, for at most patience.
+// awaitGrant waits until the worker gets a lock, for at most patience, or until ctx ends.
 func (c *client) awaitGrant(ctx context.Context, patience time.Duration) {
 	select {
 	case <-c.granted: // drop the token of an earlier grant

@@ -180,7 +180,8 @@ func (w *worker) say(r record) error {
 	return w.out.Encode(r)
 }
 
-// do takes the task's lock, does the steps and unlocks.
+// do takes the task's lock, does the steps, unlocks, and records the results. If it does not get
+// the lock, it only records why. An error means that the controller has ended.
 func (w *worker) do(t task) error {
 	ctx := context.Background()
 	if t.patience > 0 {

@@ -86,7 +86,7 @@ func TestTapFaults(t *testing.T) {
 				var later []<-chan error
 				if test.fault == HoldReply {
 					// Requests still pass, even if the server has closed the connection. The client
-					// learns of that only after the replies.
+					// learns of the close only after the replies.
 					sent := tap.Counts().Requests
 					for n := sent + 1; n <= sent+2; n++ {
 						later = append(later, setting(conn, p, "later"))

@@ -94,8 +94,8 @@ func (p *Process) Stop(s os.Signal, patience time.Duration) error {
 	}
 }
 
-// Command returns a command that runs a program, or this one if program is empty, with a configuration
-// as JSON in the environment variable env.
+// Command returns a command that runs a program with a configuration, as JSON in the environment
+// variable env. If program is empty, the command runs this program.
 func Command(program, env string, config any) (*exec.Cmd, error) {
 	text, err := json.Marshal(config)
 	if err == nil && program == "" {
