@@ -36,7 +36,7 @@ func TestQuantile(t *testing.T) {
 // open is a broken locker that excludes no client.
 var open = locker{lock: func(context.Context) error { return nil }, unlock: func() error { return nil }}
 
-// TestTwoAtOnceAreSeen: a lock that lets two hold it at once makes play fail with errTwo.
+// TestTwoAtOnceAreSeen: if two contenders hold a lock at once, play fails with errTwo.
 func TestTwoAtOnceAreSeen(t *testing.T) {
 	turns := &turns{room: 1}
 	turns.measure(false)
@@ -46,8 +46,8 @@ func TestTwoAtOnceAreSeen(t *testing.T) {
 	}
 }
 
-// TestReport: the report shows medians, ratios and bars, and returns only missed bars on counts. It
-// omits bars against peers and experiments that were not measured.
+// TestReport: print shows medians, ratios and bars, and returns only the missed bars on counts. It
+// omits a bar if the peer or the experiment of its comparison was not measured.
 func TestReport(t *testing.T) {
 	e := table{"X", "made up", []figure{{"time", milliseconds}, {"requests", decimals}, {"bytes", kilobytes}}, []bar{
 		{Figure: 0, Against: zkLockName, Limit: 0.5}, {Figure: 0, Against: zkLockName, Limit: 0.49},
@@ -91,7 +91,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestMissingFigures: check fails if Holdfast lacks a figure, or if a peer has none.
+// TestMissingFigures: check fails if Holdfast lacks a figure, or if another peer has no figure at
+// all.
 func TestMissingFigures(t *testing.T) {
 	for _, c := range []struct {
 		ours, theirs []float64
@@ -117,8 +118,8 @@ func TestMissingFigures(t *testing.T) {
 	}
 }
 
-// TestQuickRunHasAll: a quick run has each workload, and only its bars that are not ratios make it
-// fail.
+// TestQuickRunHasAll: a quick run has each workload. It has bars that make the run fail if they are
+// missed, and none of those bars is a ratio.
 func TestQuickRunHasAll(t *testing.T) {
 	letters, held := make(map[string]bool), 0
 	for _, e := range experiments(small) {
@@ -192,7 +193,7 @@ func TestChoosePeers(t *testing.T) {
 	}
 }
 
-// TestWhoTakesPart: each experiment has exactly the peers that can do its work.
+// TestWhoTakesPart: in each experiment exactly the listed peers take part.
 func TestWhoTakesPart(t *testing.T) {
 	own := []string{"holdfast"}
 	all := map[string][]string{

@@ -14,7 +14,7 @@ const chartsDir = "charts"
 // chart is a bar chart with the name of its file. Its scale begins at zero.
 type chart struct {
 	file, title, note string
-	whole             bool // draw all bars in full; false: cut them at four times the median
+	whole             bool // draw all bars in full; false: cut longer ones at four times the median
 	rows              []row
 }
 
@@ -60,8 +60,9 @@ func (r *report) charts() []chart {
 	})
 }
 
-// rows returns a heading, then for each peer that takes accepts a row with the median of a figure.
-// figure is its index in the table. If the experiment was not measured, rows returns nil.
+// rows returns a heading, and a row with the median of a figure for each peer that has the figure
+// and that takes accepts. figure is an index in the table's figures. If the experiment was not
+// measured, rows returns nil.
 func (r *report) rows(heading, workload, experiment string, figure int, takes func(*peer) bool) []row {
 	one := r.find(workload, experiment)
 	if one == nil {
@@ -86,7 +87,8 @@ func (c *chart) bars() (bars []row, values []float64) {
 	return bars, values
 }
 
-// text returns the label of a bar; most is the value of the longest bar.
+// text returns the text beside a bar: its label, and ", cut" if its value exceeds most, the value
+// of the longest bar.
 func (r row) text(most float64) string {
 	if r.value > most {
 		return r.label + ", cut"
@@ -111,8 +113,8 @@ const (
 	step, thick, gap     = 23, 15, 8
 )
 
-// scale returns the x of the bars, the value of the longest bar, and its length. The bars and the
-// texts beside them must fit into the drawing.
+// scale returns the x at which all bars begin, and the value and the length of the longest bar. The
+// bars and the texts beside them must fit into the drawing.
 func (c *chart) scale() (left, most, length float64) {
 	bars, values := c.bars()
 	most = slices.Max(values)

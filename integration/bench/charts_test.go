@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// madeUp returns a report of all experiments with random figures from the seed.
+// madeUp returns a report of all experiments with random figures from the seed. Some figures of
+// peers in other processes are missing.
 func madeUp(s size, seed uint64) *report {
 	random := rand.New(rand.NewPCG(seed, 0))
 	r := &report{Head: "made up"}
@@ -40,7 +41,8 @@ func madeUp(s size, seed uint64) *report {
 	return r
 }
 
-// TestCharts: the charts of random figures show all figures and peers, and nothing overlaps.
+// TestCharts: the charts show the figures and the peers of their experiments, and no text overlaps
+// another text or a bar. The figures are random.
 func TestCharts(t *testing.T) {
 	for seed := range uint64(100) {
 		r := madeUp(full, seed)
@@ -83,7 +85,7 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// drawing has the elements of an SVG.
+// drawing has the rectangles and texts of an SVG.
 type drawing struct {
 	Width  float64 `xml:"width,attr"`
 	Height float64 `xml:"height,attr"`
@@ -176,8 +178,8 @@ func TestChartsOfAPart(t *testing.T) {
 	}
 }
 
-// TestLongBars: a bar many times as long as the others is cut, so that the others stay visible;
-// with whole it is not.
+// TestLongBars: a bar many times as long as the others is cut, so that the others stay visible. If
+// whole is set, it is not cut.
 func TestLongBars(t *testing.T) {
 	c := chart{file: "long", rows: []row{{heading: "g"}}}
 	for i, v := range []float64{1, 2, 3, 1000} {
@@ -193,7 +195,8 @@ func TestLongBars(t *testing.T) {
 	}
 }
 
-// TestShares: if handoffs mostly return to the client that unlocked, its bar says so.
+// TestShares: if few handoffs go to another client, a remark beside the peer's bar shows their
+// share.
 func TestShares(t *testing.T) {
 	r := madeUp(full, 1)
 	one := r.find("C", handoffTitle(16, shortHold))
@@ -220,8 +223,8 @@ func TestTextIsEscaped(t *testing.T) {
 	}
 }
 
-// TestResultsAreKept: a report from a file of results has the tables and charts of the run. Broken
-// files are refused.
+// TestResultsAreKept: a report from a file of results has the tables and charts of the run. restore
+// refuses broken files.
 func TestResultsAreKept(t *testing.T) {
 	r := madeUp(full, 1)
 	var kept bytes.Buffer

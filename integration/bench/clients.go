@@ -45,8 +45,8 @@ func (l locker) cycleUntil(ctx context.Context, done func() bool) error {
 	}
 }
 
-// got returns the results of try for the error of an attempt. held is the error if another client
-// holds the lock.
+// got converts err, the error of an attempt to lock, to the results of try. held is the error of an
+// attempt while another client holds the lock.
 func got(err, held error) (bool, error) {
 	if errors.Is(err, held) {
 		return false, nil
@@ -79,8 +79,8 @@ func openAll(ctx context.Context, p *peer, addr string, n int) (sessions, error)
 	return all, nil
 }
 
-// enoughFiles returns an error if this process cannot open that many more files, and some spare
-// ones. Without them clients would reconnect again and again.
+// enoughFiles returns an error if this process cannot open more additional files, and some spare
+// ones. If files were missing, clients would reconnect again and again.
 func enoughFiles(more int) error {
 	open, err := os.ReadDir("/dev/fd")
 	if err != nil {
@@ -101,8 +101,8 @@ func (all sessions) close() error {
 	return wait.All(len(all), func(i int) error { return all[i].close() })
 }
 
-// settle waits until no session uses the server, so that its requests do not count in another
-// peer's turn.
+// settle waits until all sessions have finished the work after their last unlocks, so that its
+// requests do not count in another peer's turn.
 func (all sessions) settle(ctx context.Context) error {
 	return wait.All(len(all), func(i int) error {
 		if all[i].settle == nil {
@@ -178,7 +178,7 @@ func (c cost) per(n int, since cost) cost {
 	return cost{each(c.requests, since.requests), each(c.transactions, since.transactions), each(c.out, since.out), each(c.in, since.in)}
 }
 
-// costOf runs f, and returns the sessions' cost for each of its operations. n is their number.
+// costOf runs f, and returns the sessions' cost for each of the n operations that f did.
 func (s *site) costOf(ctx context.Context, sessions sessions, f func() (n int, err error)) (cost, error) {
 	before, err := s.spent(ctx, sessions...)
 	if err != nil {
@@ -204,8 +204,8 @@ func timed(n int, f func(i int) error) (times []float64, err error) {
 	return times, nil
 }
 
-// spread splits 0 to n-1 into parts of at most each numbers, and runs f for each part, in parallel
-// workers.
+// spread splits 0 to n-1 into parts of at most each numbers, and calls f(first, end) for each part;
+// end is not in the part. The given number of workers run in parallel.
 func spread(workers, n, each int, f func(first, end int) error) error {
 	return wait.All(workers, func(w int) error {
 		for first := w * each; first < n; first += workers * each {
@@ -250,8 +250,8 @@ func (t *team) run(n int, f func(i int) error) {
 }
 
 // wait waits until all goroutines have ended, and returns the first error. After the end of the
-// context it waits for at most patience: go-zookeeper's Close can hang on a connection that many
-// goroutines use, and with it zk.Lock.
+// context it waits for at most patience, because go-zookeeper's Close can hang if many goroutines
+// use the connection. Then calls of zk.Lock hang too.
 func (t *team) wait() error {
 	ended := make(chan struct{})
 	go func() {

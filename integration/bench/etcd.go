@@ -23,8 +23,9 @@ import (
 // process of its own.
 const etcdCommand = "etcd-server"
 
-// serveEtcd returns at once unless this program is etcd's server. Then it runs the embedded server
-// until SIGINT, with its data in a folder and a synced log.
+// serveEtcd runs etcd's embedded server if this program was started with etcdCommand, a folder for
+// the data and two addresses. Then it does not return: SIGINT or an error of the server ends the
+// process. Otherwise it returns at once.
 func serveEtcd() {
 	if len(os.Args) != 5 || os.Args[1] != etcdCommand {
 		return
@@ -42,7 +43,7 @@ func serveEtcd() {
 	log.Fatal("etcd: ", err)
 }
 
-// startEtcd starts the server: this program, with etcdCommand.
+// startEtcd starts this program again as etcd's server.
 func startEtcd(ctx context.Context) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -119,7 +120,7 @@ func openEtcd(ctx context.Context, addr string) (session, error) {
 	}, nil
 }
 
-// messages counts the messages that a client sends as requests, by gRPC's statistics.
+// messages receives gRPC's statistics, and counts each message that a client sends as a request.
 type messages struct{ wire *wire }
 
 func (m messages) HandleRPC(_ context.Context, s stats.RPCStats) {

@@ -34,13 +34,15 @@ type trial struct {
 // round measures once, and returns the figures.
 type round func(ctx context.Context) (turn, error)
 
-// as changes the experiment's letter. Only peers with the role take part, in that role.
+// as changes the experiment's letter and returns the experiment. Only peers with the role take
+// part, in that role.
 func (e *experiment) as(workload, role string) *experiment {
 	e.Workload, e.role, e.takes = workload, role, plays(role)
 	return e
 }
 
-// among changes the experiment's letter. Only the peers that takes accepts take part.
+// among changes the experiment's letter and returns the experiment. Only the peers that takes
+// accepts take part.
 func (e *experiment) among(workload string, takes func(*peer) bool) *experiment {
 	e.Workload, e.takes = workload, takes
 	return e
@@ -54,7 +56,7 @@ func goLocks(p *peer) bool { return p.open != nil && !p.Bare && p.start == nil }
 // tries accepts the peers that can try a lock without waiting.
 func tries(p *peer) bool { return p.Name == holdfastName || p.start != nil }
 
-// holdfastAlone accepts Holdfast, the only peer that renews its locks, and has a reaper and read
+// holdfastAlone accepts Holdfast only, for experiments on its renewals, its reaper and its read
 // locks in Go.
 func holdfastAlone(p *peer) bool { return p.Name == holdfastName }
 
@@ -138,8 +140,8 @@ func (s size) handoffBars(n int, hold time.Duration) (bars []bar) {
 }
 
 // chooseExperiments returns the experiments whose workload, title and variant are selected, and in
-// which one of the peers takes part. Without selected variants, a quick run omits the experiments
-// without bars on variants other than standalone.
+// which at least one of the peers takes part. It fails if there is none. If no variants are
+// selected, a quick run omits an experiment without bars unless it is standalone.
 func chooseExperiments(s size, letters, pattern, variants string, peers []*peer) ([]*experiment, error) {
 	titles, err := regexp.Compile(pattern)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 
 const permitsTitle = "handoff of %d permits among %d clients that hold for %v" + loopback
 
-// family returns workloads I, J and K: read/write locks, semaphores, and several locks together;
-// and C for elections.
+// family returns the experiments on read/write locks (workload I), semaphores (J), several locks
+// together (K) and elections (C).
 func family(s size) []*experiment {
 	const toRead = "free lock to read, one client" + loopback
 	list := []*experiment{
@@ -47,8 +47,8 @@ func manyPermits(bars ...bar) *experiment {
 	return handoff(fmt.Sprintf(permitsTitle, how.room, how.contenders, how.hold), how).as("J", plenty).on(delayed, bars...)
 }
 
-// leaders measures the handoff of an election's leadership: from Resign until the next Campaign
-// returns, when all clients can see the leader.
+// leaders measures the handoff of an election's leadership: from the leader's call to resign until
+// the next candidate's campaign returns.
 func leaders(n int) *experiment {
 	title := fmt.Sprintf("handoff of the leadership among %d candidates that lead for %v"+loopback, n, shortHold)
 	return handoff(title, contest{contenders: n, hold: shortHold}).as("C", leading)
@@ -70,7 +70,7 @@ func lastReader(bars ...bar) *experiment {
 	}
 }
 
-// lastReader runs one turn: the last session writes, and the others read.
+// lastReader runs one turn and returns its figures. The last session writes, and the others read.
 func (c *crew) lastReader(ctx context.Context) (turn, error) {
 	team := c.team(ctx, patience)
 	defer team.end()

@@ -21,12 +21,13 @@ import (
 type forest struct {
 	at      string // path of the root
 	trees   int
-	nested  bool // trees are in directories, in each about as many trees as there are directories
+	nested  bool // trees are in directories, whose number is about the square root of trees
 	ttl     time.Duration
 	planted bool
 }
 
-// perDir returns the number of trees in a directory; all trees, if they are flat.
+// perDir returns the number of trees in a full directory; without directories, the number of all
+// trees.
 func (f *forest) perDir() int {
 	if !f.nested {
 		return f.trees
@@ -42,7 +43,7 @@ func (f *forest) dirs() int {
 	return (f.trees + f.perDir() - 1) / f.perDir()
 }
 
-// dir returns the path of a tree's directory.
+// dir returns the path of a tree's directory; without directories, the path of the root.
 func (f *forest) dir(tree int) string {
 	if !f.nested {
 		return f.at
@@ -69,8 +70,8 @@ func (f *forest) tree(i int) tree {
 // nodes returns the paths of a tree's nodes, in an order in which they can be deleted.
 func (t tree) nodes() []string { return []string{t.entry, t.anchor, t.at} }
 
-// garden applies operations to all trees, for many trees in a transaction, with several
-// transactions in flight.
+// garden runs the operations that ops returns for each tree. Each transaction has the operations of
+// many trees, and several transactions are in flight.
 func (f *forest) garden(ctx context.Context, conn *zk.Conn, ops func(tree int) []any) error {
 	const treesAtOnce, gardeners = 250, 4
 	return spread(gardeners, f.trees, treesAtOnce, func(first, end int) error {
@@ -87,7 +88,7 @@ func (f *forest) garden(ctx context.Context, conn *zk.Conn, ops func(tree int) [
 }
 
 // plant creates the trees, unless they exist. If the TTL is at most a second, it waits until the
-// trees and the directories are old enough to be deleted.
+// trees and the directories are old enough for a sweep to delete them.
 func (f *forest) plant(ctx context.Context, b *bench) error {
 	if f.planted {
 		return nil
@@ -153,7 +154,7 @@ func (f *forest) read(conn *zk.Conn) error {
 	})
 }
 
-// fell deletes all nodes of the forest, the root included.
+// fell deletes the root, and if the trees are planted also everything below the root.
 func (f *forest) fell(conn *zk.Conn) error {
 	if !f.planted {
 		return conn.Delete(f.at, -1)

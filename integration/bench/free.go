@@ -21,7 +21,8 @@ func free(title string, bars ...bar) *experiment {
 	}
 }
 
-// freeAnew is free with a new lock for each cycle.
+// freeAnew is like free, but uses a new lock for each cycle. Only peers with clients in this
+// process take part.
 func freeAnew(title string, bars ...bar) *experiment {
 	e := free(title, bars...)
 	e.takes, e.prepare = goPeers, withClients(1, freeLock(true))
@@ -60,8 +61,8 @@ func freeFigures(done performance) turn {
 	return turn{median(done.times), done.each.requests, done.each.transactions, done.each.out, done.each.in}
 }
 
-// manyParts is the number of turns in a window. Many short turns are necessary, because the number
-// of requests that share a commit varies, and the throughput with it.
+// manyParts is the number of turns that together take the time of a window. Many short turns are
+// necessary, because the number of requests that share a commit varies, and the throughput with it.
 const manyParts = 4
 
 // many is workload B: n goroutines of one session, each with a lock that no other goroutine uses.
@@ -78,8 +79,8 @@ func manyReaders(n int, bars ...bar) *experiment {
 	return manyLocks(title, n, readers, bars).as("I", reading).among("I", func(p *peer) bool { return readers(p) || p.Name == zkLockName })
 }
 
-// manyLocks is many with a title. The goroutines of a peer that shared accepts use one lock
-// together.
+// manyLocks is like many, with any title. If shared accepts a peer, all its goroutines use one
+// lock.
 func manyLocks(title string, n int, shared func(*peer) bool, bars []bar) *experiment {
 	e := &experiment{
 		table: table{"", title, []figure{{"lock + unlock", perSecond}, {"requests", decimals}, {"transactions", decimals}}, bars},

@@ -92,7 +92,7 @@ func (how contest) figures(done performance) turn {
 
 // turns is the shared state of a handoff's contenders.
 type turns struct {
-	room int // number of contenders that can hold the lock
+	room int // number of contenders that can hold the lock at the same time
 
 	mu        sync.Mutex
 	had       int // number of turns so far
@@ -129,8 +129,8 @@ func (t *turns) play(ctx context.Context, contender int, l locker, hold time.Dur
 
 var errTwo = errors.New("more hold the lock at once than may")
 
-// enter records that a contender holds the lock, and reports whether this is its last turn. If more
-// hold the lock than may, it returns errTwo.
+// enter records that a contender holds the lock, and reports whether this is its last turn. If room
+// contenders already hold the lock, it returns errTwo.
 func (t *turns) enter(contender int, now time.Time) (last bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -149,7 +149,7 @@ func (t *turns) enter(contender int, now time.Time) (last bool, err error) {
 	return t.stopped, nil
 }
 
-// leave records that the holder calls unlock.
+// leave records that a holder is about to call unlock. The holder acquired the lock at entered.
 func (t *turns) leave(entered, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,8 +174,8 @@ func (t *turns) progress() (had, measured int) {
 	return t.had, len(t.latencies)
 }
 
-// watch measures for a window, and longer until at least one handoff was measured. It begins after
-// as many turns as there are contenders, so that all of them queue.
+// watch waits until the number of turns has reached contenders, so that all contenders queue. Then
+// it measures for a window, or longer if the window has no handoff, and returns the results.
 func (t *turns) watch(ctx context.Context, c *crew, contenders int) (done performance, err error) {
 	err = wait.Until(ctx, patience, "all queue", func() (bool, error) {
 		had, _ := t.progress()

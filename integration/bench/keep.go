@@ -55,8 +55,8 @@ type keeper struct {
 	goroutines float64
 }
 
-// take takes the locks. It first uses some locks and measures the heap, so that the difference
-// shows what holds need.
+// take takes the locks. It first uses some locks and measures the heap, so that the heap's growth
+// shows the memory of the holds.
 func (k *keeper) take(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience*time.Duration(1+len(k.holds)/10_000))
 	defer cancel()
@@ -108,7 +108,8 @@ func (k *keeper) round(ctx context.Context) (turn, error) {
 }
 
 // watch samples the number of goroutines and some holds during a round, and all holds at its end.
-// It returns the median number of goroutines, and the shortest remaining time of a hold.
+// It returns the median number of goroutines and the shortest remaining time of a hold, or an error
+// if a hold was lost.
 func (k *keeper) watch(ctx context.Context) (goroutines float64, left time.Duration, err error) {
 	left = k.ttl
 	var running []float64

@@ -15,8 +15,8 @@ const (
 	services   = 16
 	crowdTakes = 30 // duration of the measurement, in windows
 
-	// longestWait is the limit of a goroutine's wait: each client has two turns meanwhile. A turn
-	// takes the window, and a handoff of about a millisecond.
+	// longestWait is the limit of a goroutine's wait: the time of two turns of each client. A turn
+	// takes the local window, and about a millisecond for the handoff.
 	longestWait = 2 * services * (lock.DefaultLocalWindow + time.Millisecond)
 )
 
@@ -37,7 +37,7 @@ func local(s size) []*experiment {
 	list = append(list, crowd(bar{Figure: 0, Against: zkLockName, Least: true, Limit: 10}, bar{Figure: 1, Least: true, Limit: 0.95},
 		bar{Figure: 2, Limit: longestWait.Seconds()}))
 	for _, n := range s.crowds {
-		times := 1.2 // limit, as a multiple of zk.Lock's: a client unlocks and joins again in one transaction
+		times := 1.2 // limit, as a multiple of zk.Lock's rate; Holdfast unlocks and joins again in one transaction
 		if n == 16 {
 			times = 1.6
 		}
@@ -107,8 +107,8 @@ func (c *crew) crowd(ctx context.Context) (turn, error) {
 	return turn{float64(len(all)) / took.Seconds(), jain(turns), quantile(all, 0.999), each.requests}, c.settle(ctx)
 }
 
-// jain returns Jain's index of fairness: 1 if all shares are equal, 1/n if only one is not 0; 0 if
-// all are.
+// jain returns Jain's index of fairness: 1 if all shares are equal, 1/n if only one of n is not 0,
+// and 0 if all are 0.
 func jain(shares []float64) float64 {
 	var sum, squares float64
 	for _, x := range shares {
@@ -121,8 +121,8 @@ func jain(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// openChannel opens a session whose lock is a Go channel. It shows how long Go's runtime takes to
-// wake the next goroutine.
+// openChannel opens a session with one lock, a Go channel. The lock shows how long Go's runtime
+// takes to wake the next goroutine.
 func openChannel(context.Context, string) (session, error) {
 	held := make(chan struct{}, 1)
 	one := locker{

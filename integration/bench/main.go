@@ -2,7 +2,6 @@
 // All are measured in the same run, with interleaved turns; see BENCHMARKS.md. It exits 0 only if
 // everything was measured except what it reports as left out, and no bar on counts of requests and
 // transactions was missed.
-// transactions was missed.
 package main
 
 import (
@@ -72,8 +71,8 @@ func (o *options) publish(ctx context.Context, p *plan) error {
 	return err
 }
 
-// run measures the plan. It leaves out peers whose programs are not installed, unless they were
-// named.
+// run measures the plan. If a peer's programs are not installed, run leaves the peer out, or fails
+// if the peers were named.
 func (p *plan) run(ctx context.Context) (_ *report, err error) {
 	dir, err := os.MkdirTemp("", "holdfast-bench-")
 	if err != nil {
@@ -137,7 +136,7 @@ type bench struct {
 	zookeeper *zookeeper                  // a standalone, nearby server
 	three     *zookeeper                  // an ensemble; nil until it is needed
 	far       map[*server]zkserver.Relays // relays that delay replies, by server
-	paths     atomic.Int64                // number of paths returned
+	paths     atomic.Int64                // number of calls of newPath
 }
 
 func (b *bench) close() error {
@@ -204,7 +203,7 @@ func (b *bench) measure(ctx context.Context, e *experiment, peers []*peer) (_ *r
 	return r, nil
 }
 
-// patience is the limit of every wait. No correct wait takes that long.
+// patience is the limit of a wait that should end much earlier.
 const patience = 2 * time.Minute
 
 // options has the command line's flags. The zero value of a flag means its default.

@@ -75,8 +75,8 @@ var peers = []*peer{
 		Note: "PostgreSQL, another system. The lock is a row that ends when it expires by that one server's clock; nothing renews it. No queue: as with Redis."},
 }
 
-// choosePeers returns the peers with the given names. Without names it returns all peers, or if
-// quick is set the peers that need only Go.
+// choosePeers returns the peers with the given names. Without names it returns all peers; if quick
+// is set, only the peers that need nothing but Go.
 func choosePeers(names string, quick bool) ([]*peer, error) {
 	if names == "" {
 		return slices.DeleteFunc(slices.Clone(peers), func(p *peer) bool { return quick && (p.open == nil || p.foreign) }), nil
@@ -92,7 +92,7 @@ func choosePeers(names string, quick bool) ([]*peer, error) {
 	return chosen, nil
 }
 
-// peerNamed returns the peer with the name, without a role, or nil.
+// peerNamed returns the peer with the name, in no role; nil if there is none.
 func peerNamed(name string) *peer {
 	i := slices.IndexFunc(peers, func(p *peer) bool { return p.Name == name })
 	if i < 0 {
@@ -101,8 +101,9 @@ func peerNamed(name string) *peer {
 	return peers[i]
 }
 
-// setUp provides the programs and servers of the peers. It leaves out peers whose programs are not
-// installed, and returns a text for each. If must is set, it fails instead.
+// setUp provides the programs and servers of the peers. ready has the peers that are set up, also
+// if setUp fails. setUp leaves out peers whose programs are not installed, and out has a text for
+// each of them. If must is set, setUp fails instead.
 func setUp(ctx context.Context, dir string, peers []*peer, must bool) (ready []*peer, out []string, err error) {
 	for _, p := range peers {
 		var err error

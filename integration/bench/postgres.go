@@ -30,7 +30,7 @@ const (
 	postgresCleanUp = `DELETE FROM locks WHERE expires < now()`
 )
 
-// startPostgres starts a server with default settings for commits, so it syncs its log at each one.
+// startPostgres starts a server that syncs its log at each commit.
 func startPostgres(ctx context.Context) (*server, error) {
 	programs, err := findPostgres(ctx)
 	if err != nil {
@@ -73,7 +73,8 @@ func startPostgres(ctx context.Context) (*server, error) {
 			_, err := look.Exec(ctx, postgresTable)
 			return err
 		}
-		// The number counts the transactions that changed something or tried to.
+		// The number of the next transaction counts the transactions that changed something or
+		// tried to.
 		d.transactions = func(ctx context.Context) (next int64, err error) {
 			err = look.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&next)
 			return next, err

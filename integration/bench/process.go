@@ -126,7 +126,8 @@ func (p *process) weigh(ctx context.Context, on *server, path string, clients in
 	return err
 }
 
-// measure runs the process's task once. spent returns the cost so far.
+// measure runs the process's task once and returns the results. It calls spent for the cost so far,
+// at the beginning and at the end of the measured time.
 func (p *process) measure(ctx context.Context, spent func(context.Context) (cost, error)) (done performance, err error) {
 	var costs []cost
 	mark := func() error {
@@ -160,7 +161,8 @@ func (p *process) measure(ctx context.Context, spent func(context.Context) (cost
 	return done, nil
 }
 
-// ask sends a command, calls mark for each "mark", and returns the numbers in the answer.
+// ask sends a command, calls mark for each "mark", and returns the numbers after "ok". Any other
+// answer is an error.
 func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([]float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("no answer in %v", 2*patience))
 	defer cancel()
@@ -194,7 +196,8 @@ func (p *process) ask(ctx context.Context, mark func() error, command ...any) ([
 	}
 }
 
-// close ends the sessions and the process. Sessions that expired later would change the counts.
+// close ends the sessions, and then the process. Without the first step the sessions would expire
+// later and change the counts.
 func (p *process) close() error {
 	defer p.Close(0)
 	_, err := p.ask(context.Background(), nil, "close")

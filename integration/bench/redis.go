@@ -35,7 +35,7 @@ func startRedis(ctx context.Context) (*server, error) {
 			return info.Err()
 		}
 		// The number counts the changes since the last snapshot. No snapshot is made, so it counts
-		// all.
+		// all changes.
 		d.transactions = func(ctx context.Context) (int64, error) {
 			info := look.InfoMap(ctx, "persistence")
 			if info.Err() != nil {

@@ -37,7 +37,8 @@ func describe(b *bench, peers []*peer) string {
 	return head
 }
 
-// told returns the first group of a pattern's first match in a file, or otherwise if there is none.
+// told returns the first group of a pattern's first match in a file. If there is no match, it
+// returns the text in otherwise.
 func told(file, pattern, otherwise string) string {
 	text, _ := os.ReadFile(file)
 	if found := regexp.MustCompile(pattern).FindSubmatch(text); found != nil {

@@ -29,7 +29,7 @@ type result struct {
 	Rounds [][]turn `json:"rounds"` // turns of each peer, in the order of Peers
 }
 
-// table is the table of an experiment.
+// table describes an experiment's table: its title, its columns, and the bars for them.
 type table struct {
 	Workload string   `json:"workload"` // the workload's letter
 	Title    string   `json:"title"`
@@ -63,8 +63,8 @@ var (
 
 func (u unit) format(v float64) string { return fmt.Sprintf(u.Format, v*u.Scale) }
 
-// bar is a limit for Holdfast's median of a figure, for the ratio to a peer's, or for the ratio to
-// Holdfast's own in another experiment.
+// bar is a limit for a figure of Holdfast: for its median, for its ratio to another peer's figure,
+// or for its ratio to Holdfast's median in another experiment.
 type bar struct {
 	Figure  int     `json:"figure"`            // index in the table's figures
 	Against string  `json:"against,omitempty"` // name of a peer; "": none
@@ -165,8 +165,8 @@ func (r *result) median(name string, figure int) float64 {
 	return median(all)
 }
 
-// ratio returns the median over the turns of the ratio of two peers' figures. ok is false if a peer
-// did not take part, or the median is no number.
+// ratio divides one peer's figure by another's in each turn, and returns the median of the
+// quotients. It returns false if a peer did not take part, or the median is no number.
 func (r *result) ratio(name, to string, figure int) (float64, bool) {
 	ours, theirs := r.index(name), r.index(to)
 	if ours < 0 || theirs < 0 {

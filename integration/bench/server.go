@@ -46,7 +46,7 @@ const roundTrip = time.Millisecond
 
 const loopback = ", loopback"
 
-// on changes the experiment's variant, title and bars.
+// on changes the experiment's variant, title and bars, and returns the experiment.
 func (e *experiment) on(variant string, bars ...bar) *experiment {
 	e.variant, e.Bars = variant, bars
 	e.Title = strings.TrimSuffix(e.Title, loopback) + map[string]string{
@@ -56,8 +56,8 @@ func (e *experiment) on(variant string, bars ...bar) *experiment {
 	return e
 }
 
-// elsewhere returns the experiments on other variants than standalone that do not belong to another
-// workload's list.
+// elsewhere returns the experiments on other variants than standalone that the functions of the
+// other workloads do not return.
 func elsewhere(s size) []*experiment {
 	const queue = 16
 	list := []*experiment{
@@ -68,7 +68,7 @@ func elsewhere(s size) []*experiment {
 		handoffAmong(queue, shortHold).on(three),
 	}
 	bars := asOften
-	if s.quick { // a quick run includes each experiment with bars
+	if s.quick { // with bars, a quick run would include these experiments
 		bars = nil
 	}
 	for _, n := range s.queues {
@@ -86,8 +86,8 @@ type site struct {
 	at string  // address for the clients
 }
 
-// site returns the site of a peer on a variant. It starts an ensemble or relays if the variant
-// needs them.
+// site returns the site of a peer on a variant. It starts the variant's ensemble or relays when
+// they are first needed.
 func (b *bench) site(ctx context.Context, variant string, p *peer) (_ *site, err error) {
 	on := cmp.Or(p.server, b.zookeeper.server)
 	if variant == three {
@@ -156,7 +156,8 @@ func startZooKeeper(ctx context.Context, n, heap int) (_ *zookeeper, err error) 
 	return z, nil
 }
 
-// transactions asks the leader, which knows a transaction first.
+// transactions returns the leader's last zxid; the difference of two counts transactions. The
+// leader applies a transaction before its followers do.
 func (z *zookeeper) transactions(ctx context.Context) (int64, error) {
 	z.questions++
 	return z.leader.Zxid(ctx)
@@ -182,8 +183,8 @@ func (z *zookeeper) watches(ctx context.Context) (float64, error) {
 	return statistic(ctx, z.leader, "zk_watch_count")
 }
 
-// awaitWatches waits until clients have n watches: a waiter has joined once it watches its
-// predecessor.
+// awaitWatches waits until clients have n watches at the leader. A waiter has joined once it
+// watches its predecessor.
 func (z *zookeeper) awaitWatches(ctx context.Context, n int) error {
 	return wait.Until(ctx, patience, "all wait", func() (bool, error) {
 		watches, err := z.watches(ctx)
@@ -191,7 +192,7 @@ func (z *zookeeper) awaitWatches(ctx context.Context, n int) error {
 	})
 }
 
-// statistic returns a number of a member's mntr.
+// statistic returns the number with the given name in a member's answer to mntr.
 func statistic(ctx context.Context, member *zkserver.Server, name string) (float64, error) {
 	stats, err := member.Mntr(ctx)
 	if err != nil {

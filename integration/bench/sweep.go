@@ -83,7 +83,7 @@ func sweepLive(trees int, ttl time.Duration, bars ...bar) *experiment {
 	}
 }
 
-// sweeper is a client with a reaper.
+// sweeper is a client for reapers that sweep a forest.
 type sweeper struct {
 	*forest
 	*site
@@ -117,7 +117,8 @@ type swept struct {
 	each cost
 }
 
-// sweep sweeps all trees with the reaper. It fails if the reaper saw fewer.
+// sweep sweeps the forest with the reaper and returns the results. It fails if the reaper saw fewer
+// locks than the forest has trees.
 func (w *sweeper) sweep(ctx context.Context, r *reaper.Reaper) (done swept, err error) {
 	done.each, err = w.costOf(ctx, sessions{{counts: w.Counts}}, func() (int, error) {
 		start := time.Now()
@@ -131,7 +132,7 @@ func (w *sweeper) sweep(ctx context.Context, r *reaper.Reaper) (done swept, err 
 	return done, err
 }
 
-// sweepAnew sweeps all trees with a reaper that has not swept yet.
+// sweepAnew is like sweep, with a new reaper. If dry is set, the reaper deletes nothing.
 func (w *sweeper) sweepAnew(ctx context.Context, dry bool) (swept, error) {
 	r, err := reaper.New(w.client, reaper.Options{Policies: w.policies, DryRun: dry})
 	if err != nil {
@@ -140,8 +141,8 @@ func (w *sweeper) sweepAnew(ctx context.Context, dry bool) (swept, error) {
 	return w.sweep(ctx, r)
 }
 
-// orphans measures dry runs, the heap of a bare listing and of a sweep that deletes all trees, and
-// the rate of deletes without a reaper.
+// orphans runs one turn of workload G. It measures dry runs, the heap of a bare listing and of a
+// sweep that deletes all trees, and the rate of deletes without a reaper.
 func (w *sweeper) orphans(ctx context.Context) (turn, error) {
 	if err := w.plant(ctx, w.bench); err != nil {
 		return nil, err
@@ -192,7 +193,8 @@ func (w *sweeper) deleteAll(ctx context.Context, f *forest) error {
 	})
 }
 
-// live measures two sweeps of live locks by one reaper, and the memory that the reaper keeps.
+// live runs one turn of workload H. It measures two sweeps of live locks by one reaper, and the
+// memory that the reaper keeps.
 func (w *sweeper) live(ctx context.Context) (turn, error) {
 	if err := w.plant(ctx, w.bench); err != nil {
 		return nil, err
@@ -227,7 +229,8 @@ func (f *forest) passes() int {
 	return 5
 }
 
-// reads lists each tree and reads its entry, and does nothing else.
+// reads runs one turn of the bare reads: it lists each tree and reads its entry, and does nothing
+// else.
 func (s *site) reads(ctx context.Context, f *forest, client *plain) (turn, error) {
 	if err := f.plant(ctx, s.bench); err != nil {
 		return nil, err
@@ -244,7 +247,8 @@ func (s *site) reads(ctx context.Context, f *forest, client *plain) (turn, error
 	return turn{float64(f.trees) / median(took), none, none, each.requests, each.transactions, peak, none}, err
 }
 
-// singles deletes the nodes of a forest one by one, with many requests in flight.
+// singles measures how fast the nodes of a forest are deleted one by one, with many requests in
+// flight.
 func (s *site) singles(ctx context.Context, f *forest, client *plain) (turn, error) {
 	rate, err := s.deletes(ctx, f, func(_ context.Context, f *forest) error {
 		return spread(inFlight, f.trees, 1, func(i, _ int) error {
@@ -260,7 +264,7 @@ func (s *site) singles(ctx context.Context, f *forest, client *plain) (turn, err
 }
 
 // deletes returns the rate, in nodes per second, at which deleteTrees deletes the trees of a forest
-// like the given one. One run takes tenths of a second, so it is the median of several.
+// like the given one. One run takes tenths of a second, so the rate is the median of several runs.
 func (b *bench) deletes(ctx context.Context, like *forest, deleteTrees func(context.Context, *forest) error) (float64, error) {
 	const passes = 3
 	var rates []float64

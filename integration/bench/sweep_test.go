@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestForest: a forest has the numbers of directories and nodes that it says, also if they do not
-// divide the trees. Its entries are in Holdfast's format.
+// TestForest: a forest has the expected numbers of directories and nodes, also if the last
+// directory is not full. The names of its trees and entries are in Holdfast's format.
 func TestForest(t *testing.T) {
 	for _, c := range []struct {
 		trees        int

@@ -100,7 +100,8 @@ func (d *daemon) log() string {
 	return strings.TrimSpace(string(text))
 }
 
-// stop ends the process, closes this program's connection, and removes the folder.
+// stop ends the process, closes this program's connection, and removes the folder. It fails if the
+// process had ended before or had to be killed.
 func (d *daemon) stop() error {
 	err := d.Stop(os.Interrupt, 10*time.Second)
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// TestSystems: the locks of other systems exclude, wake their waiters, and cost two requests and
-// two transactions. After close no server listens. Systems that are not installed are skipped.
+// TestSystems: a lock of another system excludes, wakes its waiters, and if it is free costs two
+// requests and two transactions. After close the server no longer listens. Systems that are not
+// installed are skipped.
 func TestSystems(t *testing.T) {
 	t.Setenv(zkserver.EnvNoInstall, "1")
 	for _, p := range peers {
@@ -167,7 +168,8 @@ func TestPostgresLockExpires(t *testing.T) {
 	}
 }
 
-// TestDaemons: a daemon that does not start, or ends by itself, is an error with its output.
+// TestDaemons: startDaemon fails if the daemon does not start, and close fails if the daemon has
+// ended by itself. Both errors have the daemon's output.
 func TestDaemons(t *testing.T) {
 	var dir string
 	start := func(script string, ready func(context.Context) error) (*server, *daemon, error) {

@@ -51,8 +51,8 @@ func tryLock(bars ...bar) *experiment {
 	}
 }
 
-// allWait waits until n clients queue for a lock, the holder included, if the server can count
-// them.
+// allWait waits until n clients queue for a lock, the holder included. If the server cannot count
+// them, it returns at once.
 func (s *site) allWait(ctx context.Context, path string, n int) error {
 	if s.on.queued == nil {
 		return nil

@@ -22,7 +22,7 @@ import (
 // sessionTimeout is the timeout that all clients request, long enough for a busy machine.
 const sessionTimeout = 30 * time.Second
 
-// take takes a lock of Holdfast, and returns the hold.
+// take acquires a lock of Holdfast and returns the hold.
 type take func(ctx context.Context) (unlocker, error)
 
 type unlocker interface{ Unlock() error }
@@ -32,8 +32,8 @@ func held[H unlocker](call func(context.Context) (H, error)) take {
 	return func(ctx context.Context) (unlocker, error) { return call(ctx) }
 }
 
-// openTaking returns an opener of sessions of Holdfast, whose lockers lock with the takes that of
-// returns.
+// openTaking returns an opener of Holdfast's sessions. Its argument returns the take of the lock
+// with the given name.
 func openTaking(of func(c *lock.Client, name string) take) opener {
 	return func(ctx context.Context, addr string) (session, error) {
 		meter := new(zkserver.Meter)
@@ -68,8 +68,8 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 func holdfastLocker(mutex *lock.Mutex, take take) locker {
 	var hold unlocker
 	return locker{
-		// The context of a request cannot end, as with the other peers: a context that can end costs
-		// a goroutine for each request.
+		// The request gets a context that cannot end, because one that can end costs a goroutine
+		// for each request. zk.Lock ignores its context too.
 		lock: func(ctx context.Context) (err error) {
 			hold, err = take(context.WithoutCancel(ctx))
 			return err
@@ -114,7 +114,8 @@ func (s *plain) hangUp() error {
 	return nil
 }
 
-// openZK returns an opener of sessions of go-zookeeper, whose lockers are those that locks returns.
+// openZK returns an opener of go-zookeeper's sessions. locks returns the locker of the lock at
+// path.
 func openZK(locks func(conn *zk.Conn, path string) locker) opener {
 	return func(ctx context.Context, addr string) (session, error) {
 		s, err := openPlain(ctx, addr)

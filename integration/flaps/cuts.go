@@ -239,8 +239,8 @@ func (t *turns) served(start time.Time) int {
 	return len(clients)
 }
 
-// awaitAll waits until all clients have had a turn after start. It gives up if no turn begins for
-// wedgedAfter, or if turns are missing after twice that.
+// awaitAll waits until all clients have had a turn after start. It gives up and returns nil if no
+// turn begins for wedgedAfter, or after twice that time.
 func (t *turns) awaitAll(ctx context.Context, start time.Time) error {
 	for last := start; t.served(start) < takers && time.Since(last) < wedgedAfter && time.Since(start) < 2*wedgedAfter; {
 		if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {

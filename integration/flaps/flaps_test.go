@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// at returns a time, in seconds after the fault.
+// at returns the time s seconds after the fault.
 func at(s float64) time.Time {
 	return time.Unix(1000, 0).Add(time.Duration(s * float64(time.Second)))
 }

@@ -27,7 +27,7 @@ import (
 const (
 	// sessionTimeout is the timeout that all clients request.
 	sessionTimeout = 6 * time.Second
-	// patience is the limit of every wait. No correct wait takes that long.
+	// patience is the limit of a wait that should end much earlier.
 	patience = 30 * time.Second
 	// root is the parent of all locks.
 	root = "/flaps"
@@ -80,8 +80,8 @@ var scenarios = []*scenario{stall, kill, cuts}
 
 // outcome runs a scenario on one lock, and has its result.
 type outcome interface {
-	// happen runs the scenario with a peer for the clients. It calls ready when it only has to
-	// wait.
+	// happen runs the scenario with a peer for the clients. It calls ready when the rest of the
+	// scenario is mostly waiting.
 	happen(ctx context.Context, b *bench, p *peers.Peer, lockPath string, ready func()) error
 	cells() []string
 	broken() []string // promises that Holdfast broke
@@ -130,7 +130,7 @@ func newReport(locks, names []string, rounds int) (*report, error) {
 }
 
 // carryOut runs all scenarios. It returns an error of the bench; a run keeps its own error. Runs
-// are concurrent, but a scenario that must be alone begins when all other runs only have to wait.
+// are concurrent, but a scenario that must be alone begins when all other runs have called ready.
 func (r *report) carryOut(ctx context.Context, verbose bool) (err error) {
 	dir, err := os.MkdirTemp("", "holdfast-flaps-")
 	if err != nil {
@@ -230,7 +230,7 @@ type contender struct {
 	asked   string // call of its API that says whether the lock is held; "": there is none
 	ours    bool
 	rides   bool          // its lease outlives all faults: the holder must keep the lock
-	cuts    int           // least number of rounds of cuts, which hit clients at random; 0: none
+	cuts    int           // least number of rounds of cuts, whose effects are random; 0: none
 	ttl     time.Duration // TTL of Holdfast's entries
 	setUp   func(ctx context.Context, dir string) (peers.Program, error)
 	program peers.Program

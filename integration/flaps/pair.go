@@ -66,7 +66,7 @@ type pairRun struct {
 }
 
 // overlap returns how long both clients held the lock: from the second client's entry until the
-// first one's library reported the loss, or until the first one unlocked.
+// first one's library reported the loss, or if it reported none, until the first one unlocked.
 func (r *pairRun) overlap() time.Duration {
 	end := r.unlocked
 	if r.lost() {
@@ -165,7 +165,7 @@ func (r *pairRun) queueUp(ctx context.Context, b *bench, p *peers.Peer, lockPath
 }
 
 // strike causes the fault while the first client works for the fault's time. It records whether the
-// second client gets the lock meanwhile.
+// second client gets the lock meanwhile. It fails if the first client keeps its session.
 func (r *pairRun) strike(ctx context.Context, b *bench) error {
 	working, cancel := context.WithTimeoutCause(ctx, r.fault.works, errDone)
 	defer cancel()
@@ -192,7 +192,7 @@ func (r *pairRun) strike(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// comeIn waits until the second client has the lock.
+// comeIn waits until the second client has the lock, and records the time.
 func (r *pairRun) comeIn(ctx context.Context) error {
 	answer, err := r.second.Hear(ctx, r.coming)
 	if err == nil && answer.Text != ok {
@@ -224,5 +224,5 @@ func (r *pairRun) finish(ctx context.Context) (err error) {
 	return err
 }
 
-// errDone is the cause of a context whose time has ended: the holder's work, or a wait.
+// errDone is the cause of a context that ends after the time of the holder's work or of a wait.
 var errDone = errors.New("done")

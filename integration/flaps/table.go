@@ -59,7 +59,8 @@ func (r *report) verdict(w io.Writer) (kept bool) {
 	return runs > 0 && broken == 0
 }
 
-// row returns the run's row of a table.
+// row returns the cells of the run's row: the lock's title and the results, or the reason why there
+// are none.
 func (r *run) row() []string {
 	title := r.contender.title
 	if r.round > 1 {

@@ -153,7 +153,7 @@ var (
 // incomplete has the messages of a verifier that did not search all states.
 var incomplete = []string{"Search not completed", "max search depth too small", "out of memory", "memory limit", "hash table size"}
 
-// run builds the verifier of the variant in the new folder dir, and runs it.
+// run creates the folder dir, builds the variant's verifier there, runs it, and returns the result.
 func (c check) run(ctx context.Context, dir string) (result, error) {
 	begun := time.Now()
 	defs := strings.Fields(c.defs)
@@ -196,7 +196,7 @@ func (c check) run(ctx context.Context, dir string) (result, error) {
 	return r, err
 }
 
-// verify builds the verifier in the new folder dir, runs it, and returns its output.
+// verify creates the folder dir, builds the verifier there, runs it, and returns its output.
 func (c check) verify(ctx context.Context, dir string, defs []string) ([]byte, error) {
 	source, err := sources.ReadFile(c.model)
 	if err != nil {

@@ -66,7 +66,8 @@ type opening struct {
 	options          []string
 }
 
-// result returns the answer for an error.
+// result returns the answer of a command that returned err: OK if err is nil, otherwise the error's
+// text.
 func result(err error) string {
 	if err != nil {
 		return err.Error()

@@ -254,10 +254,12 @@ type Program struct {
 
 const holdfastName, zkLockName = "holdfast", "zk.Lock"
 
-// Holdfast returns a program that runs copies of this program, which must call [ServeIfPeer].
+// Holdfast returns the Program for peers of Holdfast. They are copies of the calling program, which
+// must call [ServeIfPeer].
 func Holdfast(context.Context, string) (Program, error) { return self("", holdfastName) }
 
-// ZKLock returns a program that runs copies of this program, which must call [ServeIfPeer].
+// ZKLock returns the Program for peers of zk.Lock. They are copies of the calling program, which
+// must call [ServeIfPeer].
 func ZKLock(context.Context, string) (Program, error) {
 	return self(zkserver.ClientVersion(), zkLockName)
 }
@@ -278,7 +280,8 @@ var curatorPeer []byte
 //go:embed kazoo_peer.py
 var kazooPeer []byte
 
-// Curator compiles the peer in dir, which must exist as long as the program is used.
+// Curator compiles the peer for Curator in dir and returns its Program. dir must exist as long as
+// the Program is used.
 func Curator(ctx context.Context, dir string) (Program, error) {
 	program, err := foreign.Curator(ctx, dir, "CuratorPeer", curatorPeer)
 	return Program{program.Version, func(terms Terms) *exec.Cmd {
@@ -286,7 +289,8 @@ func Curator(ctx context.Context, dir string) (Program, error) {
 	}}, err
 }
 
-// Kazoo writes the peer to dir, which must exist as long as the program is used.
+// Kazoo writes the peer for kazoo to dir and returns its Program. dir must exist as long as the
+// Program is used.
 func Kazoo(ctx context.Context, dir string) (Program, error) {
 	program, err := foreign.Kazoo(ctx, dir, "kazoo_peer.py", kazooPeer)
 	return Program{program.Version, func(terms Terms) *exec.Cmd {

@@ -79,7 +79,8 @@ func run(ctx context.Context) error {
 }
 
 // histories runs the histories in parallel, one on each processor. At the first failure it prints
-// the output of that history and stops. It also stops when ctx ends.
+// the output of that history and stops. It also stops when ctx ends. It returns the sums of the
+// counts that the histories print.
 func histories(ctx context.Context, test string, first, seeds uint64) (tally, error) {
 	sum := tally{}
 	var mu sync.Mutex
@@ -149,7 +150,7 @@ func build(ctx context.Context, temp string) (string, error) {
 	return test, nil
 }
 
-// tally has the sums of the counts that the processes print, by what they count.
+// tally maps an event, such as "grants", to the number of times that it happened in all processes.
 type tally map[string]int
 
 // add adds the counts in the output of a process, whose lines are as "seeds 7 to 7: 12 grants, 3

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// client is the controller's side of one worker. Its life is one process; a new one starts after
-// each kill.
+// client is the controller's side of one worker. Each process of the worker is one life; a new one
+// starts after each kill.
 type client struct {
 	relays  zkserver.Relays // a relay to each server
 	tap     zkserver.Tap    // between the relays and the servers: it knows the session
@@ -92,7 +92,7 @@ func (c *client) listen(w *zkserver.Worker) error {
 }
 
 // finish waits until the worker has ended; its input must be closed. If ctx ends first, finish
-// kills the worker, and stuck describes it with its last record. Otherwise stuck is empty.
+// kills the worker, and stuck describes the worker with its last record. Otherwise stuck is empty.
 func (c *client) finish(ctx context.Context) (stuck string) {
 	select {
 	case <-c.worker.Exited():
@@ -126,14 +126,14 @@ func (c *client) signal(s syscall.Signal) error {
 	return nil
 }
 
-// inside reports whether the worker holds a lock, by its last message.
+// inside reports whether the worker holds a lock, according to its last record.
 func (c *client) inside() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Contains([]string{opGrant, opCheck, opShare, opShown}, c.last.Op)
 }
 
-// awaitGrant waits until the worker gets a lock, for at most patience.
+// awaitGrant waits until the worker gets a lock, for at most patience, or until ctx ends.
 func (c *client) awaitGrant(ctx context.Context, patience time.Duration) {
 	select {
 	case <-c.granted: // drop the token of an earlier grant

@@ -17,17 +17,17 @@ import (
 // electionPatience is the time in which undisturbed servers elect a leader, even on a slow machine.
 const electionPatience = time.Minute
 
-// fault breaks something, and repairs it before it returns, also if ctx ends. It makes all random
-// choices before it acts, so that the same seed gives the same choices. It reports whether it did
-// what its name says.
+// fault breaks something. do repairs the damage before it returns, also if ctx ends. do makes all
+// random choices before it acts, so that the same seed gives the same choices. done is true if the
+// fault happened as its name says.
 type fault struct {
 	name string
 	do   func(ctx context.Context, r *rand.Rand) (done bool, err error)
 }
 
 // plague applies faults, one at a time, until ctx ends: all of them in random order, then all again
-// in another order. Before each fault it waits for a random time from least to most. victim is
-// its name in the history.
+// in another order. Before each fault it waits for a random time from least to most. victim is the
+// target's name in the history.
 func (t *torture) plague(ctx context.Context, r *rand.Rand, victim string, faults []fault, least, most time.Duration) error {
 	for _, f := range faults {
 		t.planned.Store(f.name, nil)
@@ -171,8 +171,8 @@ func (t *torture) onServers(name string, from, to int, least, most time.Duration
 	}}
 }
 
-// leader waits until there is a leader. It counts an election if the leader is not that of the last
-// call.
+// leader waits until there is a leader. It counts an election if the leader is not the one of the
+// last call.
 func (t *torture) leader(ctx context.Context) (*zkserver.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, electionPatience)
 	defer cancel()
@@ -186,7 +186,7 @@ func (t *torture) leader(ctx context.Context) (*zkserver.Server, error) {
 	return leader, err
 }
 
-// each returns a function that calls do for one server after the other.
+// each returns a function that calls do for one server after the other and joins the errors.
 func each(do func(*zkserver.Server) error) func([]*zkserver.Server) error {
 	return func(servers []*zkserver.Server) error {
 		var errs []error

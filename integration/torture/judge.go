@@ -36,13 +36,13 @@ func (h *hold) first() instant {
 	return first
 }
 
-// end returns the end of the hold's validity in its own view: its last claim's end, or the time
-// just before its unlock. A kill or a stop of the process changes nothing, because the lease
-// continues.
+// end returns the time until which the worker claimed the hold: the latest end of a claim, or the
+// call of unlock if that is earlier. A kill or a stop of the process changes nothing, because the
+// lease continues.
 func (h *hold) end() instant { return h.until(h.leave) }
 
-// until returns the end of the hold's validity in its own view, but at most the call of next; nil:
-// without that limit.
+// until returns the latest end of a claim that began before the call of next, but at most that
+// call. If next is nil, it returns the latest end of all claims.
 func (h *hold) until(next *record) instant {
 	before := never
 	if next != nil {
@@ -57,7 +57,8 @@ func (h *hold) until(next *record) instant {
 	return min(end, before)
 }
 
-// weightAt returns the room that the hold certainly took at t, after its grant; 0 if it had ended.
+// weightAt returns the room that the hold certainly took at t, a time after its grant; 0 if the
+// hold had ended.
 func (h *hold) weightAt(t instant) int {
 	switch {
 	case t >= h.end():
@@ -68,7 +69,7 @@ func (h *hold) weightAt(t instant) int {
 	return h.weight
 }
 
-// holds collects the holds of a history, by lock, in the order of their tokens.
+// holds returns the holds of a history, by lock, in the order of their tokens.
 func holds(records []*record) map[string][]*hold {
 	type key struct {
 		lock  string
@@ -107,11 +108,11 @@ func holds(records []*record) map[string][]*hold {
 	return byLock
 }
 
-// doubleEntries finds holds that were valid at the same time, each in its own view, although the
-// room does not suffice. For this it adds each hold to the holds of lower tokens that have not
-// ended. So it also finds holds that entered in another order than that of their tokens, and it
-// finds tokens with several grants. beside counts the holds that were valid beside a hold of a
-// lower token, and had room.
+// doubleEntries finds holds that their workers claimed at the same time, although together they
+// exceed the lock's room. It adds each hold's weight to the weights of the holds with lower tokens
+// that have not ended. So it also finds holds that entered in another order than that of their
+// tokens. It also finds tokens with several grants. beside counts the holds that had room beside a
+// hold with a lower token.
 func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 	for _, hs := range byLock {
 		for i, h := range hs {
@@ -119,7 +120,7 @@ func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 				found = append(found, fmt.Sprintf("lock %s: token %d was given %d times", h.lock, h.token, len(h.grants)))
 			}
 			at, sum := h.first(), h.weightAt(h.first())
-			var last *hold // the hold that ended last among those with lower tokens
+			var last *hold // the hold with a lower token that ended last
 			for _, g := range hs[:i] {
 				sum += g.weightAt(at)
 				if g.weightAt(at) > 0 && (last == nil || g.end() > last.end()) {
@@ -144,7 +145,7 @@ func doubleEntries(byLock map[string][]*hold) (found []string, beside int) {
 // and the answers without a leader. An answer is wrong in each of these cases:
 //   - another candidate validly led during the whole question;
 //   - a later leader was elected, or shown, before the question;
-//   - the value is not the candidate's.
+//   - the value is not that of the candidate with this token.
 func wronglyShown(records []*record, byLock map[string][]*hold) (found []string, shown, none int) {
 	wrong := func(r *record, format string, args ...any) {
 		found = append(found, fmt.Sprintf("election %s: %s was shown token %d from %d to %d, ", r.Lock, r.Worker, r.Token, r.Call, r.Return)+fmt.Sprintf(format, args...))
@@ -181,8 +182,9 @@ var explained = map[string][]string{
 	opLost:  {resultExpired, resultUnsure, resultLapsed},
 }
 
-// surprises returns the errors that faults do not explain, and the holds whose entries were deleted
-// or overwritten. No client may do that to an entry while its lease lasts.
+// surprises returns texts about the holds whose entries were deleted or overwritten, and about
+// other results that faults do not explain. No client may delete or overwrite another client's
+// entry while its lease lasts.
 func surprises(records []*record) (removed, unexpected []string) {
 	for _, r := range records {
 		text := fmt.Sprintf("%s, lock %s, token %d, %s: %s", r.Worker, r.Lock, r.Token, r.Op, r.Result)
@@ -249,8 +251,8 @@ var lockModel = porcupine.Model{
 
 // lockHistory converts the holds of one lock to operations.
 //
-// A hold ends no earlier than in its own view. A later end is known only for a successful unlock. A
-// hold whose grant no worker recorded is left out.
+// A hold ends no earlier than the time that end returns. The latest possible end is known only for
+// a successful unlock. A hold whose grant no worker recorded is left out.
 func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 	for _, h := range hs {
 		add := func(op string, weight int, call, ret instant) {
@@ -281,8 +283,8 @@ func lockHistory(hs []*hold) (ops []porcupine.Operation) {
 	return ops
 }
 
-// linearizable reports whether some order of the operations on a lock explains their results. It is
-// porcupine.Unknown if that is not decided by the deadline.
+// linearizable reports whether some order of the operations on a lock explains their results. The
+// result is porcupine.Unknown if this is not decided by the deadline.
 func linearizable(hs []*hold, deadline time.Time) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(lockModel, lockHistory(hs), max(time.Until(deadline), time.Millisecond))
 }

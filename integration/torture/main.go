@@ -3,9 +3,9 @@
 //
 //	torture [-duration 2m] [-seed N]
 //
-// The exit status is 0 if all promises were kept, 1 if not, and 2 if that is unknown. If the
-// servers are the reason for that, the last line begins with "VOID: ". README.md explains the
-// figures.
+// The exit status is 0 if all promises were kept, 1 if not, and 2 if the result is unknown. If the
+// result is unknown because the servers' data differed, the last line begins with "VOID: ".
+// README.md explains the figures.
 package main
 
 import (

@@ -29,8 +29,8 @@ func (r *report) add(name string, format string, args ...any) {
 	fmt.Fprintf(&r.figures, "%-44s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-// none adds a figure that must be 0: the number of details. If it is not, the first details become
-// violations.
+// none adds a figure that must be 0: the number of details. If it is not 0, the first details
+// become violations.
 func (r *report) none(name string, details []string) {
 	n := len(details)
 	r.add(name, "%d (must be 0)", n)

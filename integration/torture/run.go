@@ -27,7 +27,8 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// Settings of the run. Those named patience are limits of steps that should take less time.
+// Settings of the run. Constants with Patience in their names limit steps that should take less
+// time.
 const (
 	orphanAfter    = time.Second
 	finishPatience = 2*(ttl+grace) + time.Minute // time for the workers to end after the last fault
@@ -71,7 +72,7 @@ type torture struct {
 	died []string // workers that ended unexpectedly
 }
 
-// main runs everything and returns the exit status.
+// main carries out the run, prints the report, and returns the exit status.
 func (t *torture) main(ctx context.Context) int {
 	began := time.Now()
 	fmt.Printf("torture: seed %d, %v of faults, %d workers, TTL %v, grace %v\n", t.seed, t.duration, workers, ttl, grace)
@@ -125,8 +126,8 @@ func (t *torture) diverged() string {
 	return ""
 }
 
-// run applies the faults, repairs them, and cleans up. Its error says that the run itself has
-// failed; broken promises are for judge.
+// run starts servers and workers, applies and repairs the faults, and collects what judge needs. An
+// error means that the run itself has failed, not that a promise was broken.
 func (t *torture) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -297,7 +298,7 @@ func (t *torture) reaper() (*reaper.Reaper, *lock.Client, error) {
 	return r, locks, nil
 }
 
-// torment applies faults for the run's duration. When it returns, all are repaired.
+// torment applies faults for the run's duration. When it returns, all faults are repaired.
 func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, sweeper *reaper.Reaper) error {
 	ctx, cancel := context.WithTimeout(ctx, t.duration)
 	defer cancel()
@@ -334,8 +335,9 @@ func (t *torture) torment(ctx context.Context, giveUp context.CancelCauseFunc, s
 	return context.Cause(t.ctx)
 }
 
-// finish waits until all servers serve, because a closing client leaves behind what it cannot delete
-// in time. Then it waits until the workers have ended.
+// finish waits until all servers serve, because a closing client leaves behind what it cannot
+// delete in time. Then it ends the workers' input and waits for the workers' end. It adds workers
+// that do not end in time to stuck.
 func (t *torture) finish() error {
 	ctx, cancel := context.WithTimeout(t.ctx, electionPatience)
 	defer cancel()
@@ -359,8 +361,8 @@ func (t *torture) finish() error {
 // reaper's client, which deletes the parent of the reaper's lock.
 func (t *torture) sweep(sweeper *reaper.Reaper, locks *lock.Client) error {
 	tree := admin.New(locks)
-	// The reaper counts the lease of an entry from before the last election from the first stamp of
-	// the new leader that the client has. Now gets one.
+	// If an entry is older than the last election, the reaper counts its lease from the client's
+	// first stamp of the new leader. Now gets a stamp.
 	if _, err := tree.Now(t.ctx); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}

@@ -77,8 +77,8 @@ func (test verdictTest) run(t *testing.T, kind string) {
 	}
 }
 
-// TestVerdictsOnLocks: the judges accept the correct histories of exclusive holds and refuse the
-// others, in each kind of lock.
+// TestVerdictsOnLocks: doubleEntries and linearizable accept the correct histories of exclusive
+// holds and refuse the others, in each kind of lock.
 func TestVerdictsOnLocks(t *testing.T) {
 	for name, test := range map[string]verdictTest{
 		"one after the other": {func(s *script) {
@@ -146,8 +146,8 @@ func TestVerdictsOnLocks(t *testing.T) {
 	}
 }
 
-// TestVerdictsOnReadersAndWriters: the judges accept the correct histories of readers, and of
-// writers that become readers, and refuse the others.
+// TestVerdictsOnReadersAndWriters: doubleEntries and linearizable accept the correct histories of
+// readers, and of writers that become readers, and refuse the others.
 func TestVerdictsOnReadersAndWriters(t *testing.T) {
 	for name, test := range map[string]verdictTest{
 		"readers together, then a writer": {func(s *script) {
@@ -205,8 +205,8 @@ func TestVerdictsOnReadersAndWriters(t *testing.T) {
 	}
 }
 
-// TestVerdictsOnPermits: the judges accept the correct histories of a semaphore with three permits,
-// and refuse the others.
+// TestVerdictsOnPermits: doubleEntries and linearizable accept the correct histories of a semaphore
+// with three permits, and refuse the others.
 func TestVerdictsOnPermits(t *testing.T) {
 	for name, test := range map[string]verdictTest{
 		"no more than there are": {func(s *script) {
@@ -248,7 +248,7 @@ func (s *script) shown(worker string, token int64, value string) *record {
 	return s.add(record{Op: opShown, Worker: worker, Lock: "x", Token: token, Value: value, Call: s.tick(), Return: s.tick()})
 }
 
-// elected is grant with the candidate's value.
+// elected is like grant, with a value of the candidate.
 func (s *script) elected(worker string, token int64, ticks instant) {
 	s.grant(worker, token, ticks)
 	s.records[len(s.records)-1].Value = "of " + worker

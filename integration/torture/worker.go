@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Times of all processes. The grace must exceed the differences of the leaders' clocks, 2*clockOff.
-// The session timeout is below the TTL.
+// Settings of all processes. The grace must exceed the largest difference of two servers' clocks,
+// 2*clockOff. The session timeout is below the TTL.
 const (
 	ttl            = 4 * time.Second
 	grace          = 3 * time.Second
@@ -180,7 +180,8 @@ func (w *worker) say(r record) error {
 	return w.out.Encode(r)
 }
 
-// do takes the task's lock, does the steps and unlocks.
+// do takes the task's lock, does the steps, unlocks, and records the results. If it does not get
+// the lock, it only records why. An error means that the controller has ended.
 func (w *worker) do(t task) error {
 	ctx := context.Background()
 	if t.patience > 0 {
@@ -329,7 +330,7 @@ func classify(err error) string {
 		return resultTaken
 	case errors.Is(err, lock.ErrExpired):
 		return resultExpired
-	case errors.As(err, &unsure): // must come before the deadline, which it may wrap
+	case errors.As(err, &unsure): // must come before DeadlineExceeded, which an UnlockError may wrap
 		return resultUnsure
 	case errors.Is(err, context.DeadlineExceeded):
 		return resultGaveUp

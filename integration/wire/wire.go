@@ -28,14 +28,14 @@ const (
 // ErrSessionGone means that the session does not exist, or has another password.
 var ErrSessionGone = errors.New("session unknown to the server or password wrong")
 
-// Expire ends a session at a server, as if it had timed out. Its ephemeral nodes are deleted, and
-// its client learns that at its next connection. If the session does not exist, the error is
-// [ErrSessionGone].
+// Expire ends a session at a server, as if it had timed out. The server deletes the session's
+// ephemeral nodes, and the client learns of the end at its next connection. If the session does not
+// exist, the error is [ErrSessionGone].
 //
-// Expire attaches the session to its own connection, so that the server closes the client's, and
-// then closes the session. A quick client may attach the session again, so Expire repeats this
-// until the server no longer knows the session. A client that has attached its session again may
-// notice the end only after its read timeout.
+// Expire attaches the session to its own connection, so that the server closes the client's
+// connection. Then Expire closes the session. A quick client may attach the session again, so
+// Expire repeats this until the server no longer knows the session. A client that has attached its
+// session again may notice the end only after its read timeout.
 func Expire(ctx context.Context, addr string, id int64, passwd []byte) error {
 	return expire(ctx, addr, id, passwd, answerTimeout)
 }
@@ -72,7 +72,7 @@ func (e *ConnectionLost) Unwrap() error { return e.error }
 
 // closeSession attaches a session to a connection, and closes the session. It sends both requests
 // at once. The server reads the second as soon as it has attached the session, so the client has
-// little time to attach it again.
+// little time to attach the session again.
 func closeSession(conn net.Conn, id int64, passwd []byte) error {
 	// RequestHeader: xid int32 1, type int32 -11, which is closeSession in ZooDefs.OpCode.
 	closing := []byte{0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
@@ -158,8 +158,8 @@ func ReadFrame(r io.Reader) ([]byte, error) {
 	return frame, nil
 }
 
-// WithConn calls talk with a new connection to a server, and closes it afterwards. When the context
-// ends, it closes the connection at once and returns the cause.
+// WithConn calls talk with a new connection to a server, and closes the connection afterwards. When
+// the context ends, WithConn closes the connection at once and returns the cause.
 func WithConn(ctx context.Context, addr string, talk func(net.Conn) error) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)

@@ -17,14 +17,14 @@ import (
 )
 
 // EnvRoots names the file with the roots of tests, see [Root]. The process that starts the shared
-// server sets it; empty: the server's log is not audited.
+// server sets the variable; empty: that server's log is not audited.
 const EnvRoots = "HOLDFAST_ROOTS"
 
 // The transaction logs of the servers of [ForTest], [EnsembleForTest] and [StartAny] are audited
 // when the servers stop (package audit). The logs of other servers that HOLDFAST_ZOOKEEPER names
 // are not. The command withzk calls StartAny, so its server is audited.
 
-// roots has the lines of [Root] for the servers that only this process uses.
+// roots has the lines of this process's calls of [Root].
 var roots struct {
 	sync.Mutex
 	lines []string
@@ -54,7 +54,8 @@ func Root(t testing.TB, path string, breaks ...audit.Rule) {
 	}
 }
 
-// shareRoots creates the file for [EnvRoots], for the tests on a shared server.
+// shareRoots creates the file of roots and sets [EnvRoots] to its name, for the tests on a shared
+// server. remove undoes both.
 func shareRoots() (remove func() error, err error) {
 	f, err := os.CreateTemp("", "holdfast-roots-")
 	if err != nil {
@@ -68,8 +69,8 @@ func shareRoots() (remove func() error, err error) {
 }
 
 // auditLogs audits the servers' logs in the folders, and returns the violations as an error,
-// without those that tests declared with [Root]. If the servers may diverge and their logs
-// contradict each other, it prints that and returns nil.
+// without those that tests declared with [Root]. If mayDiverge is true and the logs contradict each
+// other, auditLogs prints a message and returns nil.
 func auditLogs(mayDiverge bool, dirs ...string) error {
 	dirs = slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool {
 		files, err := filepath.Glob(filepath.Join(dir, "log.*"))
@@ -113,8 +114,8 @@ func auditLogs(mayDiverge bool, dirs ...string) error {
 	return errors.Join(errs...)
 }
 
-// mayDiverge reports whether the servers are an ensemble of a version that [Version.MayDiverge]. It
-// is false if no server answers.
+// mayDiverge reports whether the servers are an ensemble with a version that may diverge; see
+// [Version.MayDiverge]. It is false if no server answers.
 func mayDiverge(servers []*Server) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
@@ -124,8 +125,8 @@ func mayDiverge(servers []*Server) bool {
 	})
 }
 
-// whose returns the test that declared the path of a violation, and whether the test causes it on
-// purpose.
+// whose returns the test that declared the path of a violation ("a test" if none did), and whether
+// a test that declared it breaks the rule on purpose.
 func whose(lines []string, v audit.Violation) (test string, meant bool) {
 	test = "a test"
 	for _, line := range lines {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Clock is a clock for servers, by libfaketime, which also works for the JVM. It can be stepped
-// while they run.
+// Clock is a clock for servers, whose JVMs use it through libfaketime. Step can change the clock
+// while servers run.
 type Clock struct{ file, library string }
 
-// NewClock returns a clock that is ahead by the given time, or behind if that is negative. It keeps
-// a file in dir, which must exist while servers use the clock. It installs libfaketime as [Find]
-// installs ZooKeeper.
+// NewClock returns a clock that is ahead by the given time; a negative time means behind. The clock
+// keeps a file in dir, so dir must exist while servers use the clock. NewClock installs libfaketime
+// as [Find] installs ZooKeeper.
 func NewClock(ctx context.Context, dir string, ahead time.Duration) (*Clock, error) {
 	c := &Clock{file: filepath.Join(dir, "clock"+ahead.String())}
 	err := Install(ctx, func() ([]string, error) {
@@ -41,7 +41,7 @@ func (c *Clock) Env() []string {
 	}
 }
 
-// Step steps the clock, so that it is ahead by the given time, or behind if that is negative.
+// Step steps the clock, so that it is ahead by the given time; a negative time means behind.
 // Running servers use the new time within about a second, and servers that start later at once.
 func (c *Clock) Step(ahead time.Duration) error {
 	// No process may read an incomplete file.

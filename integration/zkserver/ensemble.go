@@ -153,7 +153,7 @@ func (e *Ensemble) Whole(ctx context.Context) error {
 	return err
 }
 
-// await waits until at least n members are in a mode, and returns them.
+// await waits until at least n members are in a mode, and returns them. It fails when ctx ends.
 func (e *Ensemble) await(ctx context.Context, mode string, n int) ([]*Server, error) {
 	for {
 		var mu sync.Mutex
@@ -213,8 +213,8 @@ func (e *Ensemble) Stop() error {
 	return err
 }
 
-// maxElectionAddr is the largest address in the first message of an election connection, as in
-// QuorumCnxManager.InitialMessage.
+// maxElectionAddr is the largest length of the address in the first message of an election
+// connection, in bytes, as in QuorumCnxManager.InitialMessage.
 const maxElectionAddr = 512
 
 // links has the relays between an ensemble's members: from each member to each other one, a relay

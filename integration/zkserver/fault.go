@@ -25,7 +25,7 @@ func (f Fault) String() string {
 // strike is a fault that waits for its request, and then for the reply.
 type strike struct {
 	fault Fault
-	left  int   // number of requests until the strike, with the struck one
+	left  int   // number of requests until the strike, including the struck one
 	pipe  *pipe // pipe of the struck request; nil before it
 	xid   uint32
 	hit   chan struct{}
@@ -33,8 +33,8 @@ type strike struct {
 
 // Inject arms a fault for the k-th request from now on, as [Counts] counts them. It replaces a
 // fault that has not happened yet. The channel closes when the fault has happened. From then on
-// replies are held, or after a cut the tap is stalled, so that the client cannot reconnect, until
-// Resume.
+// HoldReply holds back replies, and a cut stalls the tap, so that the client cannot reconnect.
+// Resume ends both.
 func (t *Tap) Inject(f Fault, k int) (hit <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,8 +54,8 @@ func (t *Tap) Disarm() bool {
 	return true
 }
 
-// strikeRequest applies the fault if the packet is its request. It reports whether it cut the
-// connection.
+// strikeRequest applies the fault if packet is the fault's request. It returns true if it has cut
+// the connection.
 func (t *Tap) strikeRequest(p *pipe, packet []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,8 +74,8 @@ func (t *Tap) strikeRequest(p *pipe, packet []byte) bool {
 	return false
 }
 
-// strikeReply applies the fault if the packet is its reply. It reports whether it cut the
-// connection.
+// strikeReply applies the fault if packet is the reply to the fault's request. It returns true if
+// it has cut the connection.
 func (t *Tap) strikeReply(p *pipe, packet []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,8 +93,8 @@ func (t *Tap) strikeReply(p *pipe, packet []byte) bool {
 	return false
 }
 
-// end ends a pipe. If a fault waits for a reply on it, which cannot arrive any more, it waits for
-// the next request instead.
+// end ends a pipe. A fault that waits for a reply on this pipe then waits for the next request,
+// because the reply can no longer arrive.
 func (t *Tap) end(p *pipe) {
 	t.pipes.end(p)
 	t.mu.Lock()

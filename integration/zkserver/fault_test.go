@@ -19,7 +19,7 @@ func setting(conn *zk.Conn, path, data string) <-chan error {
 	return done
 }
 
-// eventually waits until the condition holds, at most patience.
+// eventually waits until the condition holds, and fails the test after patience.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !cond(); time.Sleep(10 * time.Millisecond) {
@@ -36,9 +36,9 @@ func expectData(t *testing.T, conn *zk.Conn, path, want string) {
 	}
 }
 
-// TestTapFaults: a fault at the second of three writes has the effect on the server that its name
-// says, and happens once. After Resume the client has its session again, or a new one if it
-// expired.
+// TestTapFaults: a fault at the second of three writes decides whether the server has applied that
+// write, and happens once. After Resume the client has its session again, or a new one if the
+// session expired.
 func TestTapFaults(t *testing.T) {
 	for _, test := range []struct {
 		fault Fault
@@ -86,7 +86,7 @@ func TestTapFaults(t *testing.T) {
 				var later []<-chan error
 				if test.fault == HoldReply {
 					// Requests still pass, even if the server has closed the connection. The client
-					// learns of that only after the replies.
+					// learns of the close only after the replies.
 					sent := tap.Counts().Requests
 					for n := sent + 1; n <= sent+2; n++ {
 						later = append(later, setting(conn, p, "later"))

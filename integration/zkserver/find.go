@@ -58,7 +58,7 @@ type Installation struct {
 // is set. If it cannot, the error says what to install.
 func Find(ctx context.Context) (Installation, error) { return find(ctx, os.Getenv(EnvHome)) }
 
-// find is Find with the unpacked release at home, or the package's if home is empty.
+// find is like Find, with the unpacked release at home; if home is empty, with the package's jar.
 func find(ctx context.Context, home string) (found Installation, err error) {
 	err = Install(ctx, func() (missing []string, err error) {
 		if found.Home, found.ClassPath, err = findJars(home); found.ClassPath == "" {
@@ -128,7 +128,8 @@ func joinList(paths ...string) string {
 var ErrNotInstalled = errors.New("it is not installed")
 
 // Install installs the packages of Debian and Ubuntu that missing returns, under the same
-// conditions as [Find]. It does nothing if there are none.
+// conditions as [Find]. It does nothing if missing returns none. If it must not or cannot install
+// them, the error wraps [ErrNotInstalled].
 func Install(ctx context.Context, missing func() ([]string, error)) error {
 	absent, err := missing()
 	if err != nil || absent == nil {
@@ -143,8 +144,8 @@ func Install(ctx context.Context, missing func() ([]string, error)) error {
 	return err
 }
 
-// install installs, as root and without questions, the packages that are still missing: several
-// test binaries run at once, and the first installs for all.
+// install installs, as root and without questions, the packages that are still missing. Several
+// test binaries run at once, and the first one installs for all, under a file lock.
 func install(ctx context.Context, stillMissing func() ([]string, error)) error {
 	if os.Getenv(EnvNoInstall) != "" {
 		return errors.New(EnvNoInstall + " forbids installing it")
@@ -228,7 +229,8 @@ var versionForm = regexp.MustCompile(`^(?:apache-)?(?:zookeeper-)?(\d{1,4})\.(\d
 // beforeRelease matches the suffix of a version before a release.
 var beforeRelease = regexp.MustCompile(`(?i)-(snapshot|alpha|beta|rc)`)
 
-// ParseVersion reads a version.
+// ParseVersion parses a version as a server reports it, such as 3.9.5-src, or the name of a
+// release's folder.
 func ParseVersion(text string) (v Version, err error) {
 	m := versionForm.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
@@ -253,7 +255,7 @@ func (v Version) String() string {
 func (v Version) before(number ...int) bool { return slices.Compare(v.Number[:], number) < 0 }
 
 // MayDiverge reports whether servers of this version may disagree on the data after some were
-// killed while they synchronize. Clients of such servers prove nothing.
+// killed while they synchronize. Tests on such servers prove nothing.
 //
 // Servers of 3.8.0 did. 3.8.6 and 3.9.5 are assumed to be the first safe versions of their lines.
 func (v Version) MayDiverge() bool {

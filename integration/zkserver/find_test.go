@@ -104,8 +104,8 @@ func writeScript(t *testing.T, dir, name, body string) (path string) {
 	return path
 }
 
-// withoutJava simulates a machine without java. Its apt-get is a script; "": it has none. bin is
-// the only folder in PATH.
+// withoutJava simulates a machine without java. aptGet is the script of its apt-get; "": it has
+// none. bin is the only folder in PATH.
 func withoutJava(t *testing.T, aptGet string) (bin string) {
 	t.Helper()
 	bin = t.TempDir()

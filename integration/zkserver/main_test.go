@@ -25,8 +25,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// helperTests starts a server, prints its process id, address and folder and the address of the
-// shared server, and waits for a line on stdin. With forget it does not stop the server.
+// helperTests stands for a package's tests. Run starts a server, prints the server's process id,
+// address and folder and the address of the shared server, and waits for a line on stdin. Then it
+// stops the server, unless forget is set.
 type helperTests struct{ forget bool }
 
 func (h helperTests) Run() int {

@@ -28,8 +28,8 @@ type Counts struct {
 	// watches set again after a reconnect, and the end of the session.
 	Requests int64
 	// PacketsOut and BytesOut count the traffic to the server, PacketsIn and BytesIn that to the
-	// client. They also count what Requests leaves out, and the bytes
-	// include the length fields.
+	// client. They also count what Requests leaves out, and the bytes include the length fields of
+	// packets.
 	PacketsOut, BytesOut int64
 	PacketsIn, BytesIn   int64
 }
@@ -116,8 +116,8 @@ func (s *packets) pass(p []byte, saw func(head []byte, first bool)) {
 // setWatches, setWatches2 and closeSession; ZooDefs.OpCode.
 var housekeeping = []int32{11, 100, 101, 105, -11}
 
-// isRequest reports whether a packet to the server, not the first one of its
-// connection, is a request of the client's user.
+// isRequest reports whether a packet to the server is a request of the client's user. The packet
+// must not be the first one of its connection.
 func isRequest(packet []byte) bool {
 	return len(packet) >= 12 && !slices.Contains(housekeeping, int32(binary.BigEndian.Uint32(packet[8:])))
 }

@@ -94,8 +94,8 @@ func (p *Process) Stop(s os.Signal, patience time.Duration) error {
 	}
 }
 
-// Command returns a command that runs a program, or this one if program is empty, with a configuration
-// as JSON in the environment variable env.
+// Command returns a command that runs a program with a configuration, as JSON in the environment
+// variable env. If program is empty, the command runs this program.
 func Command(program, env string, config any) (*exec.Cmd, error) {
 	text, err := json.Marshal(config)
 	if err == nil && program == "" {
@@ -178,7 +178,7 @@ func (w *Worker) Tell(words ...any) error {
 }
 
 // EndInput closes the worker's standard input.
-func (w *Worker) EndInput() { _ = w.in.Close() } // fails only if it has ended
+func (w *Worker) EndInput() { _ = w.in.Close() } // fails only if it is closed already
 
 // HearAll parses each line of the worker as JSON and passes it to add, until the process has ended.
 // All lines written before the end are read. It skips invalid lines, for example a line that a kill

@@ -14,9 +14,9 @@ import (
 // relayDialTimeout limits the time until the server accepts a relay's connection.
 const relayDialTimeout = 5 * time.Second
 
-// Relay passes connections to its address on to a server, also from other processes. It can hold
-// back traffic, as a network does that swallows packets, or cut the connections. If it dials
-// through a [Tap] or a [Meter], those observe the traffic.
+// Relay passes connections to its address on to a server. Clients in other processes can use it
+// too. It can hold back traffic, as a network does that swallows packets, or cut the connections.
+// If it dials through a [Tap] or a [Meter], those observe the traffic.
 type Relay struct {
 	pipes
 	target string
@@ -38,8 +38,8 @@ type RelayOptions struct {
 	Delay time.Duration
 }
 
-// NewRelay returns a relay to a server's address. It listens on a free port of
-// 127.0.0.1 until Close.
+// NewRelay returns a relay to a server's address. The relay listens on a free port of 127.0.0.1
+// until Close.
 func NewRelay(target string, opts RelayOptions) (*Relay, error) {
 	r, err := newRelay(target)
 	if err == nil {
@@ -197,7 +197,7 @@ func (all Relays) Addrs() []string {
 	return addrs
 }
 
-// Close closes all, as [Relay.Close] does.
+// Close closes all relays, as [Relay.Close] does.
 func (all Relays) Close() {
 	for _, r := range all {
 		r.Close()

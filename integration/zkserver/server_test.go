@@ -18,8 +18,8 @@ import (
 // patience is the limit of a wait on a busy machine.
 const patience = time.Minute
 
-// lasting is the session timeout of connections that must survive. They send a ping only after a
-// third of it.
+// lasting is the session timeout of clients whose sessions must survive. A client sends a ping only
+// after a third of it.
 const lasting = time.Minute
 
 func stop(t *testing.T, s interface{ Stop() error }) {
@@ -29,7 +29,7 @@ func stop(t *testing.T, s interface{ Stop() error }) {
 	}
 }
 
-// connect returns a client that dials through the tap. It is closed at the end of the test.
+// connect returns a client that dials through the tap. The client is closed at the end of the test.
 func connect(t *testing.T, timeout time.Duration, tap *Tap, servers ...string) *zk.Conn {
 	t.Helper()
 	conn, _, err := zk.Connect(servers, timeout, zk.WithDialer(tap.Dial), zk.WithLogInfo(false), zk.WithLogger(silent{}))

@@ -21,7 +21,7 @@ func awaitPaused(pid int) error {
 }
 
 // newSleeper returns a function that sleeps until a time, for one goroutine, and a function that
-// releases it. It uses a timer of the kernel. Go's own may be a millisecond late in an idle
+// closes its timer. The timer is the kernel's. Go's own may be a millisecond late in an idle
 // process, and a sleep in a system call would block a processor.
 func newSleeper() (sleepUntil func(time.Time), end func()) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)

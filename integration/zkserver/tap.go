@@ -22,7 +22,7 @@ import (
 //	var tap zkserver.Tap
 //	conn, _, err := zk.Connect(servers, timeout, zk.WithDialer(tap.Dial))
 //
-// A stalled tap keeps its connections: end it with Resume or Cut.
+// A stalled tap keeps its connections open: end it with Resume or Cut.
 type Tap struct {
 	// Dialer connects to servers; default net.DialTimeout.
 	Dialer zk.Dialer
@@ -36,7 +36,8 @@ type Tap struct {
 	strike *strike // nil: no fault is planned
 }
 
-// Dial is a [zk.Dialer]. While the tap is stalled it hangs, as in a network that swallows packets.
+// Dial is a [zk.Dialer]. While the tap is stalled Dial waits, until the timeout, as in a network
+// that swallows packets.
 func (t *Tap) Dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	start := time.Now()
 	if stalled := t.valve.stalled(); stalled != nil {

@@ -23,8 +23,8 @@ import (
 // HOLDFAST_ZOOKEEPER names servers, Main uses them. If ZooKeeper is not installed and cannot be,
 // the server is in memory, and tests that need a real one are skipped ([NeedReal]).
 //
-// At the end, or on SIGINT, SIGTERM or SIGHUP, Main stops all servers that this process started.
-// Passing tests that leave a goroutine or a server behind fail.
+// At the end, or on SIGINT, SIGTERM or SIGHUP, Main stops all servers that this process started. If
+// the tests pass but leave a goroutine or a server behind, the exit status is 1.
 func Main(m interface{ Run() int }) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -82,15 +82,15 @@ func share(ctx context.Context) (stop func() error, err error) {
 	return shared.Stop, nil
 }
 
-// ForTest starts a server for one test or benchmark, and stops it at its end. If the test failed,
-// it logs the end of the server's log. It skips the test if there is no ZooKeeper.
+// ForTest starts a server for one test or benchmark, and stops it at the test's end. If the test
+// failed, it logs the end of the server's log. It skips the test if there is no ZooKeeper.
 func ForTest(t testing.TB, opts Options) *Server {
 	t.Helper()
 	return EnsembleForTest(t, 1, opts).servers[0]
 }
 
-// EnsembleForTest starts n servers for one test, and stops them at its end. If the
-// test failed, it logs the ends of the servers' logs.
+// EnsembleForTest starts n servers for one test, and stops them at the test's end. If the test
+// failed, it logs the ends of the servers' logs. It skips the test if there is no ZooKeeper.
 func EnsembleForTest(t testing.TB, n int, opts Options) *Ensemble {
 	t.Helper()
 	NeedReal(t)

@@ -44,8 +44,8 @@ func TestWorkerDoesWhatItIsTold(t *testing.T) {
 	}
 }
 
-// TestWorkersChildren: a child that has the worker's files open does not delay Hear at the worker's
-// end, or Close.
+// TestWorkersChildren: while a child of an ended worker has the worker's files open, Hear obeys its
+// context, and Close does not wait for the child.
 func TestWorkersChildren(t *testing.T) {
 	w := startShell(t, `sleep 1000 & echo $!`)
 	child, err := w.Hear(t.Context())
