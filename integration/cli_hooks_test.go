@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// testRunNoHooks: no hook runs if the hold is not at risk and not lost.
+// testRunNoHooks: the hooks of --on-risk and --on-lost do not run if the hold is neither at risk
+// nor lost.
 func testRunNoHooks(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	p := c.start("run", c.name, "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sleep", fmt.Sprint(2*ttl.Seconds()))

@@ -222,7 +222,8 @@ func testSweepCommand(t *testing.T, bin string) {
 	hold := c.lock(locks, "holdfast-reaper")
 	c.fails(1, "lock is held by another contender", "sweep")
 	c.unlock(hold)
-	// The lock's parent is younger than orphan_after, unless it was deleted with the entry.
+	// The sweep deletes the lock's parent with the entry, or keeps it because it is younger than
+	// orphan_after.
 	if err := c.deleteEmpty(c.root + "/" + c.name); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		t.Error(err)
 	}

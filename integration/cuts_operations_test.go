@@ -163,8 +163,8 @@ func leaveAndJoinAmongOthers(c *cut) {
 			c.unlock(h)
 		})
 		c.eventually("the other one waits", func() bool { return c.entries("peer") > 0 })
-		// The victim must unlock before it counts the contenders again. The longer a hold has
-		// lasted, the later it does.
+		// The victim must unlock before it counts the contenders again. The longer the hold has
+		// lasted, the later the victim counts.
 		time.Sleep(soon)
 	})
 }

@@ -254,7 +254,7 @@ func (b *bench) abandon(name string) {
 }
 
 // overdue waits until grace and orphanAfter have passed since the leases of all contenders expired.
-// This holds for each client that learns the leader's time afterwards.
+// Each client that learns the leader's time afterwards comes to the same result.
 func (b *bench) overdue(c *lock.Client, name string, orphanAfter time.Duration) {
 	b.Helper()
 	tool := admin.New(c)

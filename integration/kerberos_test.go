@@ -25,8 +25,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// Size of TestHoldOutlivesTickets: the life of its tickets, and the number of logins before a
-// ticket's end; other logins follow cuts.
+// Flags of TestHoldOutlivesTickets: the life of the tickets, and the number of logins before a
+// ticket's end. The other logins follow cuts of the connection.
 var (
 	ticketLife = flag.Duration("ticket", 6*time.Second, "life of the tickets in TestHoldOutlivesTickets, in whole seconds, at least 6s")
 	renewals   = flag.Int("renewals", 3, "logins in TestHoldOutlivesTickets that come by time; others follow cuts of the connection")
@@ -79,8 +79,8 @@ func (k *kerberized) mechanism(principal string) lock.SASL {
 // as returns the option that authenticates with a principal's keytab.
 func (k *kerberized) as(principal string) lock.Option { return lock.WithSASL(k.mechanism(principal)) }
 
-// TestKerberosStranger: without a ticket, or with that of another principal, a client cannot read,
-// renew, break or reap a lock, nor queue, request its release, or change its ACLs.
+// TestKerberosStranger: without a ticket, or with the ticket of another principal, a client cannot
+// read, renew, break or reap a lock, nor queue, request its release, or change its ACLs.
 func TestKerberosStranger(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})
@@ -415,7 +415,7 @@ func TestKerberosAsDocumented(t *testing.T) {
 	}
 }
 
-// TestKerberosErrorsAsDocumented: the messages in the table of lock/KERBEROS.md stand in the code.
+// TestKerberosErrorsAsDocumented: the messages in the table of lock/KERBEROS.md are in the code.
 func TestKerberosErrorsAsDocumented(t *testing.T) {
 	var code strings.Builder
 	for _, dir := range []string{"../lock/kerberos", "../lock/internal/zkconn"} {

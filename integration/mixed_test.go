@@ -185,7 +185,7 @@ type queue struct {
 }
 
 // takeTurns runs two clients of each library, which take turns as fast as they can. Turns count
-// after all clients have had one, and until the first stops.
+// after each client has had a turn, and until the first client stops.
 func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) {
 	q := &queue{mixed: m, path: path, hall: hall{room: 1}, turns: map[part]int{}, most: map[part]int{}, since: map[part]int{}}
 	var clients []part
@@ -230,7 +230,7 @@ func (q *queue) turn(c part) {
 }
 
 // look checks that the holder's node is the first in the queue, and later than the node of the
-// holder before, below the same parent. Then it counts the turn.
+// previous holder, below the same parent. Then it counts the turn.
 func (q *queue) look(c part) {
 	first, parent := q.first()
 	q.mu.Lock()

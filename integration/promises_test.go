@@ -251,8 +251,8 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Logf("%d sessions expired, %d turns", expired.Load(), r.entries.Load())
 }
 
-// storm ends each session of a client after a second, which suffices for a request, and counts the
-// sessions in expired. It returns when stop is closed.
+// storm ends each session of a client after a second, and counts the sessions in expired. A second
+// suffices for a request. It returns when stop is closed.
 func (b *bench) storm(tap *zkserver.Tap, expired *atomic.Int32, stop <-chan struct{}) {
 	sleep := func(d time.Duration) bool {
 		select {
@@ -625,7 +625,7 @@ func TestForeignNodesStayUntouched(t *testing.T) {
 }
 
 // TestSilentServerIsGivenUp: a client whose first server accepts the connection and never answers
-// gets a session at another one within the session timeout.
+// gets a session at another server within the session timeout.
 func TestSilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

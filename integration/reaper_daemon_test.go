@@ -90,8 +90,8 @@ const (
 )
 
 // testReaperFrozen: when the server is frozen for 17 seconds, as by a long garbage collection, the
-// reaper logs that its session is lost, and later that it is back. It stops without an error
-// although the server is killed.
+// reaper logs that its session is lost, and later that the session is back. It stops without an
+// error although the server is killed.
 func testReaperFrozen(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
@@ -217,7 +217,7 @@ func (b *bench) mustSweep(name string) {
 }
 
 // testReaperReload: the reaper loads a changed file, also on SIGHUP. It refuses a file with a
-// mistake, says why, and sweeps by the old policies. It logs which changes take a restart.
+// mistake, says why, and sweeps by the old policies. It logs which changes need a restart.
 func testReaperReload(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)

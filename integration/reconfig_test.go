@@ -40,8 +40,8 @@ func TestReconfiguration(t *testing.T) {
 	c.disperse()
 }
 
-// pick returns a server of the list that leads if leads is true, and otherwise one that does not.
-// If there is none, pick returns the first server.
+// pick returns a server of the list: the leader if leads is true, and otherwise a server that does
+// not lead. If the list has no such server, pick returns its first server.
 func (r *reconfigurable) pick(list []*zkserver.Server, leads bool) *zkserver.Server {
 	r.Helper()
 	leader, err := r.members.Leader(r.ctx)

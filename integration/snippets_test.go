@@ -270,8 +270,8 @@ func declared(f *ast.FuncDecl) (names []string) {
 	return names
 }
 
-// TestGoSnippets: all Go code in the documents compiles, and the Go code of the Markdown pages runs
-// without an error.
+// TestGoSnippets: all Go code in the documents compiles. The statements in the Markdown pages run
+// without an error, except those of notRun and of other modules.
 func TestGoSnippets(t *testing.T) {
 	t.Parallel()
 	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // whole programs are run by TestProgramOfREADME and TestProgramOfJobs

@@ -44,8 +44,8 @@ const bytesOfName = 50
 
 const everybody = 1 << 30 // room of a lock with any number of readers
 
-// told is the length of a hold that suffices to record its grant, even on a busy machine. The
-// waiter behind a shorter hold lists all contenders.
+// told is a hold time in which a client can record its grant, even on a busy machine. After a
+// shorter hold, the next waiter has to list all contenders.
 const told = 15 * time.Millisecond
 
 var kindsOfWaiters = map[string]waiters{

@@ -29,7 +29,8 @@ import (
 
 const folder = "../../cmd/reaper/deploy"
 
-// kinds has the objects that manifests may contain, by apiVersion and kind.
+// kinds maps each apiVersion and kind that manifests may contain to a function that returns an
+// empty object.
 var kinds = map[string]func() metav1.Object{
 	"v1 ConfigMap":                            func() metav1.Object { return new(corev1.ConfigMap) },
 	"v1 ServiceAccount":                       func() metav1.Object { return new(corev1.ServiceAccount) },

@@ -187,7 +187,8 @@ func (s *system) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// finish closes the clients' input and waits until they have ended. It kills those that do not.
+// finish closes the clients' input and waits until they have ended. It kills clients that do not
+// end in time.
 func (s *system) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, finishPatience)
 	defer cancel()

@@ -24,7 +24,7 @@ type write struct {
 	Added int64 // the element that was not there before
 }
 
-// errStale is the answer of a fenced store to a token that is too low.
+// errStale: a fenced store refused a token, because it has seen a higher token.
 var errStale = errors.New("stale token")
 
 // admit remembers the highest token. If the store is fenced, admit refuses lower tokens with

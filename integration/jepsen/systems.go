@@ -243,7 +243,7 @@ func (l *etcdLocker) take(ctx context.Context) (_ held, err error) {
 	return h, nil
 }
 
-// hangUp ends the session and revokes its lease. If that fails, the lease expires.
+// hangUp ends the session and revokes its lease. If the revoke fails, the lease expires.
 func (l *etcdLocker) hangUp() error {
 	session := l.session
 	l.session = nil
@@ -260,7 +260,7 @@ func (h *etcdHeld) ask() (*claim, error) {
 	return moment(func() bool { return !closed(session.Done()) })
 }
 
-// token returns the revision at which the lock was acquired, as etcd's documentation has it.
+// token returns the revision at which the lock was acquired, as in etcd's documentation.
 func (h *etcdHeld) token() string        { return fmt.Sprintf("%016x", h.mutex.Header().Revision) }
 func (h *etcdHeld) again() (held, error) { return nil, errNotOffered }
 
@@ -292,7 +292,7 @@ const (
 	connError = "connection" // the connection to the servers broke, or they could not serve
 )
 
-// classes has all classes. Another result is an error's text.
+// classes has all classes. A result that is not in classes is the text of an error.
 var classes = []string{gaveUp, expired, notHeld, unsure, connError}
 
 // explained has the classes of Holdfast's errors that faults explain, by operation.
@@ -302,7 +302,8 @@ var explained = map[string][]string{
 	opLeft: {expired, notHeld, unsure},
 }
 
-// classify returns the class of an error, or its text.
+// classify returns the class of an error, or the text of an error without a class. It returns ""
+// for nil.
 func classify(err error) string {
 	var unlock *lock.UnlockError
 	var network *net.OpError

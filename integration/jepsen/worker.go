@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
-// workerEnv makes this program a client; its value has the configuration.
+// workerEnv is the environment variable that makes this program a client. Its value is a
+// workerConfig in JSON.
 const workerEnv = "HOLDFAST_JEPSEN_WORKER"
 
 type workerConfig struct {

@@ -191,7 +191,7 @@ func (m mutant) named(pkg string) (names []string) {
 // audited are the packages whose tests log what the audit finds, if AUDIT_ONLY is set.
 var audited = []string{"reaper", "lock/schedule", "lock"}
 
-// packages returns the packages in which the mutant is tested, in that order.
+// packages returns the packages in which the mutant is tested, in the order of the tests.
 func (b *bench) packages(m mutant) (pkgs []string) {
 	for _, t := range m.tests {
 		pkgs = append(pkgs, t[:strings.LastIndexByte(t, '.')])
@@ -207,8 +207,8 @@ func (b *bench) packages(m mutant) (pkgs []string) {
 	return pkgs
 }
 
-// test runs the simulation and the tests that the mutant names. A mutant that shares no test
-// binaries gets its own for this.
+// test runs the simulation and the tests that the mutant names. If the mutant is alone, test first
+// builds the mutant's own test binaries.
 func (b *bench) test(ctx context.Context, m mutant) (r result) {
 	if m.alone {
 		folder := b.folder(m)

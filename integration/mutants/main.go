@@ -159,7 +159,7 @@ func (b bench) tryAll(ctx context.Context, mutants []mutant, out io.Writer) []re
 }
 
 // printTable prints the results, and returns how many mutants were caught. The error describes the
-// others.
+// mutants that were not caught.
 func printTable(out io.Writer, b bench, mutants []mutant, results []result) (caught int, err error) {
 	seeds := b.seeds
 	fmt.Fprintf(out, "\n| mutant | what is broken | caught by | seeds needed |\n|---|---|---|---|\n")

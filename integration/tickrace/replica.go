@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/schedule"
 )
 
-// replicaEnv makes this program a replica; its value is the configuration.
+// replicaEnv is the environment variable that makes this program a replica. Its value is a replica
+// in JSON, or tellTime.
 const replicaEnv = "HOLDFAST_TICKRACE_REPLICA"
 
 // tellTime is the configuration of a replica that prints its wall clock's time, and ends.

@@ -91,7 +91,7 @@ func TestEnsemble(t *testing.T) {
 			followers = append(followers, s)
 		}
 	}
-	// The followers must have the writes before the last one, but not that one.
+	// The followers must have all writes except the last.
 	for _, f := range followers {
 		await(t, "5", f.DataDir())
 		e.Part(leader, f)

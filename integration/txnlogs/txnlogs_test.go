@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { os.Exit(zkserver.Main(m)) }
 var update = flag.String("update", "", "write what the tests read to a subfolder of this folder, named by the version")
 
 // TestServer: the log of a running server has what a client wrote, and gives the nodes that the
-// client sees. So does the snapshot that the server takes at its next start, with the log after it.
+// client sees. The snapshot that the server takes at its next start, with the log after it, gives
+// the same nodes.
 func TestServer(t *testing.T) {
 	zkserver.NeedReal(t)
 	for _, compression := range []string{"", "gz", "snappy"} {
@@ -203,7 +204,7 @@ func normal(n txnlog.Node) txnlog.Node {
 }
 
 // save writes the logs without their preallocated ends, the snapshot, and the expected result to
-// dir. If the snapshot is compressed, it writes only the snapshot.
+// dir. If the snapshot is compressed, save writes only the snapshot.
 func save(t *testing.T, l *txnlog.Log, want Want, snap *txnlog.Snapshot, dir string) {
 	t.Helper()
 	must := func(err error) {

@@ -145,8 +145,8 @@ func (s *Scene) each(what string, do func(*worker)) {
 	})
 }
 
-// later undoes a worker's fault after faultTime, and logs what with the worker's name, unless the
-// worker's process has ended by then.
+// later undoes a worker's fault after faultTime, and logs what with the worker's name. If the
+// worker's process has ended before, later undoes only a cut.
 func (s *Scene) later(w *worker, what string, undo func()) {
 	life := w.life
 	s.tasks.Go(func() {

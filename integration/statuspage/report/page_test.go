@@ -13,7 +13,7 @@ import (
 
 const repository = "../../.."
 
-// Logs of an incident, which tests of cmd/holdfast describe, and the root of its locks.
+// The logs of the incident that the tests of cmd/holdfast describe, and the root of its locks.
 const (
 	logs = repository + "/cmd/holdfast/testdata/incident"
 	root = "/it-7472e92e4a8df3a6"
