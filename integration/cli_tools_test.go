@@ -276,7 +276,7 @@ func writeConfig(t *testing.T, text string) string {
 	return file
 }
 
-// testWithoutServer: commands that need no server work without one.
+// testWithoutServer: commands that need no server work without a server.
 func testWithoutServer(t *testing.T, bin string) {
 	good := writeConfig(t, "policies: [{name: imports, match: \"imports/*\", ttl: 5m}, {name: all, match: \"**\"}]")
 	bad := writeConfig(t, "policies: [{name: x, match: \"x\", ttl: 50ms, ttk: 1s}]")

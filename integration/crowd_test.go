@@ -76,8 +76,8 @@ func (c *crowd) wait(w *lock.Client, l *crowdLock) {
 	}
 }
 
-// unhurt ends the test if a hold was lost, an entry was deleted or made again, or two clients were
-// in a room at once.
+// unhurt ends the test if a hold was lost, an entry was deleted or created again, or two clients
+// were in a room at once.
 func (c *crowd) unhurt(after string) {
 	c.Helper()
 	var why error // the first loss
@@ -191,7 +191,7 @@ func (c *corpse) watch() {
 }
 
 // lost returns how much of the time after since does not count for a purge: the outages, and after
-// each outage the third of a TTL that a waiter adds before it judges.
+// each outage the third of a TTL that a waiter adds before it judges. It returns longTTL at most.
 func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -114,7 +114,7 @@ func lockBelowOthers(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// hitOrSoon waits until the fault is over, or for soon if it does not occur.
+// hitOrSoon waits until the fault is over, or for soon if the fault does not occur.
 func (c *cut) hitOrSoon() {
 	select {
 	case <-time.After(soon):
@@ -141,7 +141,7 @@ func adoptBehindOthers(c *cut) {
 }
 
 // leaveAndJoin: the victim unlocks while another of its goroutines waits. One transaction deletes
-// the victim's entry and creates its next one.
+// the victim's entry and creates the victim's next entry.
 func leaveAndJoin(c *cut) {
 	c.alone = true
 	c.exchanges(func() {})
@@ -381,7 +381,7 @@ func (c *cut) bury(name string, orphanAfter time.Duration) {
 }
 
 // sweep: the victim sweeps a tree with an orphan, an empty ancestor, two expired entries and a live
-// one, which stays.
+// entry. The live entry stays.
 func sweep(c *cut) {
 	live := c.lock(c.peer, "live")
 	c.create(c.root+"/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)

@@ -113,7 +113,7 @@ func devLs(c *cli) {
 	c.prune("nightly")
 }
 
-// devZkCli: typical commands of zkCli work, and unsupported ones are refused without a lost
+// devZkCli: typical commands of zkCli work, and unsupported commands are refused without a lost
 // connection.
 func devZkCli(t *testing.T, servers []string) {
 	b := on(t, servers)

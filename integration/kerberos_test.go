@@ -289,7 +289,7 @@ func (c *counted) count() int {
 }
 
 // TestKerberosMistakes: Dial fails at once if the credentials are wrong, and says what to do. After
-// errors that a retry may mend, it tries until its context ends.
+// errors that a retry may mend, Dial tries until its context ends.
 func TestKerberosMistakes(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})

@@ -208,8 +208,8 @@ func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 // next leader. From then on a client can detect the new term.
 func (e *ensemble) depose() (since time.Time) {
 	e.Helper()
-	// If a server is killed while another synchronizes with it, an old ZooKeeper may lose data. If
-	// all members have the same data, they elect the one with the highest id.
+	// If a server is killed while another server synchronizes with it, an old ZooKeeper may lose
+	// data. If all members have the same data, they elect the member with the highest id.
 	if err := e.members.Whole(e.ctx); err != nil {
 		e.Fatal(err)
 	}
@@ -250,7 +250,8 @@ func (s *stepping) step(ahead time.Duration) {
 	s.awaitClock(ahead)
 }
 
-// probe is a bench with a node outside of its root, whose stamps show the leader's clock.
+// probe is a bench with a node outside of the bench's root. The node's stamps show the leader's
+// clock.
 type probe struct {
 	*bench
 	path string

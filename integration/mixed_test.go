@@ -105,8 +105,8 @@ func (m *mixed) of(t *testing.T, name string) (*mixed, string) {
 				t.Errorf("left behind: %s", c)
 			}
 		}
-		// Curator creates a container node. The server deletes it when it has been empty for a
-		// while, so it may be missing.
+		// Curator creates a container node. The server deletes the node some time after the last
+		// child, so the node may be missing.
 		if err == nil {
 			err = b.deleteEmpty(path)
 		}
@@ -220,7 +220,7 @@ func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) 
 	q.check(libraries)
 }
 
-// turn makes a client lock, check and unlock.
+// turn makes a client lock, checks the queue, and makes the client unlock.
 func (q *queue) turn(c part) {
 	q.ask(c, "lock")
 	leave := q.enter(q.TB, 1)

@@ -124,7 +124,7 @@ func (c *cutter) dial(network, address string, timeout time.Duration) (net.Conn,
 	return nc, nil
 }
 
-// cut cuts all connections, and waits until the client has opened another one.
+// cut cuts all connections, and waits until the client has opened another connection.
 func (c *cutter) cut(ctx context.Context) error {
 	c.mu.Lock()
 	select {
@@ -144,9 +144,9 @@ func (c *cutter) cut(ctx context.Context) error {
 	}
 }
 
-// TestSASLOverReconnects: a client whose connection is cut again and again takes and waits for
-// locks, and no request is denied. So it authenticates before all other requests on each
-// connection.
+// TestSASLOverReconnects: a client whose connection is cut again and again still takes locks and
+// waits for them, and no request is denied. So the client authenticates before all other requests
+// on each connection.
 func TestSASLOverReconnects(t *testing.T) {
 	t.Parallel()
 	opts := withSASL(t)

@@ -220,7 +220,7 @@ func (s *secure) denyRaw(z steady, root, entry string) {
 	}
 }
 
-// denyLibrary checks that a client with the options is denied each of the operations in its table.
+// denyLibrary checks that every operation that it tries as a client with the options is denied.
 func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) {
 	s.Helper()
 	const name = "orders/42"

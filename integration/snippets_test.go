@@ -65,7 +65,8 @@ func documents(t *testing.T, ext string) (paths []string) {
 	return paths
 }
 
-// fenced returns the snippets of the Markdown pages in a language. There must be at least one.
+// fenced returns the snippets of the Markdown pages in a language. There must be at least one
+// snippet.
 func fenced(t *testing.T, language string) (found []snippet) {
 	t.Helper()
 	for _, path := range documents(t, ".md") {

@@ -60,7 +60,7 @@ func transaction(c *cut) {
 }
 
 // TestTxnOnARealServer: Txn applies its operations, or reports the position and the error of the
-// one that the server refuses. The hold goes on.
+// operation that the server refuses. The hold goes on.
 func TestTxnOnARealServer(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

@@ -82,7 +82,7 @@ var kindsOfWaiters = map[string]waiters{
 	}},
 }
 
-// TestManyWaiters: very many waiters of one lock, of each kind, get it in the order of their
+// TestManyWaiters: very many waiters of one lock, of each kind, get the lock in the order of their
 // tokens. The traffic for each waiter does not grow with their number, except for the names in
 // lists by readers, writers and waiters for permits. HOLDFAST_WAITERS is the number, 200 by
 // default; the library is meant for 10,000.
@@ -203,10 +203,10 @@ func (l *line) step(token lock.Token, weight int) {
 	l.steps = append(l.steps, lineStep{token, weight})
 }
 
-// check fails the test if the holders together exceeded the room at any time, or if one entered
-// before a contender with a lower token. When a holder enters, check adds the weights of all with
-// lower tokens that have not left. They hold the lock too, even if the test has not recorded their
-// entry yet.
+// check fails the test if the holders together exceeded the room at any time, or if a holder
+// entered before a contender with a lower token. When a holder enters, check adds the weights of
+// all holders with lower tokens that have not left. These holders have the lock too, even if the
+// test has not recorded their entry yet.
 func (l *line) check(t *testing.T, n, room int) {
 	if len(l.steps) != 2*n {
 		t.Fatalf("%d of %d were in and out", len(l.steps)/2, n)

@@ -30,7 +30,7 @@ type story struct {
 	results []record
 }
 
-// momentAt returns a claim without an end, leaseAt a claim with one.
+// momentAt returns a claim without an end. leaseAt returns a claim with an end.
 func momentAt(s float64) claim       { return claim{From: sec(s), To: sec(s), Until: sec(s)} }
 func leaseAt(s, until float64) claim { return claim{From: sec(s), To: sec(s), Until: sec(until)} }
 func deed(name string, s float64) record {

@@ -1,6 +1,6 @@
 // Jepsen runs the lock workloads of Jepsen's tests of etcd and of Hazelcast against Holdfast,
-// go-zookeeper's zk.Lock and etcd's locks, each on three servers of its own. The same faults hit all
-// three at the same time:
+// go-zookeeper's zk.Lock and etcd's locks, each on three servers of its own. The same faults hit
+// all three systems at the same time:
 //
 //	jepsen [-duration 60m] [-seed N] [-update]
 //	jepsen -from FILE [-update]

@@ -43,8 +43,8 @@ type system struct {
 	died []string // clients that ended by themselves
 }
 
-// client is the controller's side of one client. It has one process at a time, and starts a new one
-// after each kill.
+// client is the controller's side of one client. The client has one process at a time, and a new
+// process after each kill.
 type client struct {
 	system *system
 	config workerConfig

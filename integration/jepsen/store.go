@@ -54,8 +54,8 @@ func (s *store) write(token string, set []int64, added int64) error {
 	return nil
 }
 
-// Stores serves the stores of one system to its clients, by net/rpc. It has the stores of the
-// workloads that use one.
+// Stores serves the stores of one system to its clients, by net/rpc. Stores has a store for each
+// workload that uses a store.
 type Stores struct{ byWorkload map[string]*store }
 
 func newStores() *Stores {

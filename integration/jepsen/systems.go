@@ -60,8 +60,8 @@ type locker interface {
 
 // held is a lock that is held.
 type held interface {
-	// ask returns the library's claim that the lock is held, or the reason why it is not as an
-	// error.
+	// ask returns the library's claim that the lock is held, or an error with the reason why the
+	// lock is not held.
 	ask() (*claim, error)
 	token() string
 	// again enters the lock once more, and returns the second hold.

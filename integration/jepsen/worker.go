@@ -142,7 +142,7 @@ func (j *job) ask(h held) (held bool, err error) {
 }
 
 // step asks whether the lock is held. If it is, step thinks and then acts, without asking again. So
-// a process that is stopped meanwhile acts late, as any program may.
+// a process that is stopped while it thinks acts late, as any program may.
 func (j *job) step(h held, most time.Duration) (goOn bool, err error) {
 	if goOn, err = j.ask(h); err != nil || !goOn {
 		return false, err

@@ -53,7 +53,7 @@ type KDC struct {
 
 type programs struct{ kdc, util, admin, kinit string }
 
-// find returns the paths of the programs, and the packages of missing ones.
+// find returns the paths of the programs, and the packages of the missing programs.
 func find() (p programs, missing []string) {
 	for _, want := range []struct {
 		to            *string

@@ -88,7 +88,8 @@ func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 	return nil
 }
 
-// try builds a mutant and tests it. The result has an error if a test that must fail passes.
+// try tests a mutant. Unless only the audit counts, the result has an error if a test that must
+// fail passes.
 func (b *bench) try(ctx context.Context, m mutant) result {
 	r := b.test(ctx, m)
 	for _, name := range m.tests {

@@ -142,7 +142,7 @@ func (r *race) closeAll() {
 	closing.Wait()
 }
 
-// event is something that the race does at a time after its start.
+// event is an action of the race, and the time of the action after the start.
 type event struct {
 	at time.Duration
 	do func() error

@@ -89,7 +89,8 @@ func (r *replica) note(word string, tick time.Time) {
 	}
 }
 
-// work is the job: it logs the begin of the run, waits, and logs the end.
+// work is the job: it logs the beginning of the run, waits, and logs the end. If ctx ends before,
+// it logs no end.
 func (r *replica) work(ctx context.Context, tick time.Time) error {
 	r.note(wordBegin, tick)
 	if r.Group.Lasts > 0 {

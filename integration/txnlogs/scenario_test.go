@@ -248,8 +248,8 @@ func (s *scenario) extended() {
 	s.create2("/t/create2", 11)
 }
 
-// create2 sends a create2 in a session of its own, because the client library does not know
-// create2.
+// create2 sends a create2 request in a session of its own, because the client library does not know
+// this request.
 func (s *scenario) create2(p string, version int32) {
 	var id int64
 	s.must(wire.WithConn(s.ctx, s.addr, func(conn net.Conn) error {

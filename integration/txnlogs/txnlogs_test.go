@@ -115,7 +115,7 @@ func open1(t *testing.T, dir string) *txnlog.Log {
 	return l
 }
 
-// compareTxns compares all transactions of a log with those that the scenario noted.
+// compareTxns checks that a log has the transactions that the scenario noted, and no others.
 func compareTxns(t *testing.T, l *txnlog.Log, s *scenario, begin time.Time) {
 	t.Helper()
 	i := 0
@@ -167,7 +167,7 @@ func replay(t *testing.T, l *txnlog.Log, state *txnlog.State, r txnlog.Range) *t
 	return state
 }
 
-// compareNodes compares the nodes of a state with those that a client saw.
+// compareNodes checks that a state has the nodes that a client saw, and no others.
 func compareNodes(t *testing.T, state *txnlog.State, want []txnlog.Node) {
 	t.Helper()
 	var got []txnlog.Node
