@@ -121,8 +121,8 @@ func newCLI(b *bench, bin string, policies ...string) *cli {
 	return c
 }
 
-// programSession is the session timeout of the programs. They also wait for a session at most for
-// this time.
+// programSession is the session timeout of the programs. The programs also wait for a session for
+// at most this time.
 const programSession = 30 * time.Second
 
 // short is a policy for commands whose leases end in a test.

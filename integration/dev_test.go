@@ -79,8 +79,8 @@ func dev(t *testing.T, bin string, args ...string) []string {
 	return strings.Split(said[1], ",")
 }
 
-// devGoZookeeper: the entry of a lock taken at one member can be read at another, with a stamp of
-// the leader's clock.
+// devGoZookeeper: the entry of a lock taken at one member can be read at another member, with a
+// stamp of the leader's clock.
 func devGoZookeeper(t *testing.T, servers []string) {
 	b, other := on(t, servers[:1]), on(t, servers[1:2])
 	hold := b.lock(b.client(), "orders/42")

@@ -249,7 +249,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// counted counts the different tickets that servers have accepted from a mechanism, by their ends.
+// counted counts the different tickets that servers have accepted from a mechanism. Tickets with
+// the same end count once.
 type counted struct {
 	lock.SASL
 	mu   sync.Mutex

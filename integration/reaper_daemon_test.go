@@ -131,8 +131,8 @@ func testReaperFrozen(t *testing.T, bin string) {
 	b.eventually("its lock is there, or is not", func() bool { return b.removeReaperLock() })
 }
 
-// removeReaperLock deletes the lock of a reaper that could not delete it. It returns false if the
-// caller must try again.
+// removeReaperLock deletes a reaper's lock that the reaper could not delete. It returns false if
+// the caller must try again.
 func (b *bench) removeReaperLock() bool {
 	b.Helper()
 	path := b.root + "/" + reaper.DefaultLock

@@ -307,7 +307,8 @@ func TestGoSnippets(t *testing.T) {
 }
 
 // buildSnippets builds a program of the snippets, as a temporary package of the module, and returns
-// the program's path. In modules other than the main one it only compiles, and returns os.DevNull.
+// the program's path. In other modules than the main module, buildSnippets only compiles the
+// snippets, and returns os.DevNull.
 func buildSnippets(t *testing.T, module string, files []goFile) string {
 	t.Helper()
 	dir, root := t.TempDir(), "../"+module

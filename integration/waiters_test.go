@@ -39,7 +39,7 @@ type severally struct{ *lock.Holds }
 // Otherwise two clients would wait for each other.
 func (s severally) Token() lock.Token { return slices.Collect(s.All())[0].Token() }
 
-// bytesOfName is the approximate size of a child in the reply to a list.
+// bytesOfName is the approximate number of bytes for each child in the reply to a list.
 const bytesOfName = 50
 
 const everybody = 1 << 30 // room of a lock with any number of readers

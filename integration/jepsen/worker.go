@@ -167,7 +167,7 @@ func (j *job) inside(h held) error {
 	return nil
 }
 
-// enterTwice enters a second time and leaves once. Then the lock must still be held.
+// enterTwice enters the held lock a second time and leaves once. Then the lock must still be held.
 func (j *job) enterTwice(h held) error {
 	if goOn, err := j.step(h, 100*time.Millisecond); err != nil || !goOn {
 		return err

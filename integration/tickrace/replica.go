@@ -24,7 +24,7 @@ const replicaEnv = "HOLDFAST_TICKRACE_REPLICA"
 // tellTime is the configuration of a replica that prints its wall clock's time, and ends.
 const tellTime = "time"
 
-// replica is a process of a group. It ends when its standard input ends.
+// replica is a process of a group. The process ends when its standard input ends.
 type replica struct {
 	Group     group
 	Job       string        // name of the group's job

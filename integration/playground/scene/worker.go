@@ -44,7 +44,7 @@ type worker struct {
 	cut     bool
 }
 
-// run runs one process of the worker after the other.
+// run runs the worker's processes, one after the other, until the scene ends.
 func (w *worker) run() {
 	for w.s.ctx.Err() == nil {
 		ctx, kill := context.WithCancel(w.s.ctx)
