@@ -66,8 +66,8 @@ func testRunAtLeast(t *testing.T, bin string) {
 	p.mustSay("--at-least -1s: must not be negative")
 }
 
-// testRunRevoke: another client's request to release the lock runs the hook, which can end the
-// command.
+// testRunRevoke: another client's request to release the lock runs the --on-revoke hook. The hook
+// can end the command.
 func testRunRevoke(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	stop := t.TempDir() + "/stop"

@@ -636,7 +636,7 @@ func testRunEntryRemoved(t *testing.T, bin string) {
 }
 
 // testRunStuckStderr: if standard error is a full pipe that no process reads, a signal or a lost
-// lock still ends run, and run holds its lock until then.
+// lock still ends run, and run holds its lock until its end.
 func testRunStuckStderr(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	for what, test := range map[string]struct {

@@ -82,8 +82,8 @@ func testShow(t *testing.T, bin string) {
 	c.prune("orders")
 }
 
-// testLsPattern: ls lists the locks that match a pattern, and repeats the list with --watch. It
-// prints one line of error for all nodes that it may not read.
+// testLsPattern: ls lists the locks that match a pattern, and repeats the list with --watch. For
+// all nodes that it may not read, ls prints one line of error.
 func testLsPattern(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks := c.client()
@@ -198,7 +198,8 @@ func testBreak(t *testing.T, bin string) {
 	}
 }
 
-// testSweepCommand: sweep deletes what the reaper would delete, and --dry-run lists it.
+// testSweepCommand: sweep deletes what the reaper would delete. With --dry-run, sweep only lists
+// the nodes.
 func testSweepCommand(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	locks := c.client()

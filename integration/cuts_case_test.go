@@ -315,7 +315,7 @@ func (c *cut) acquire(client *lock.Client) (*lock.Hold, error) {
 	return c.how(c.ctx, client, c.name)
 }
 
-// take takes the lock of the case for a client, which must succeed.
+// take takes the lock of the case for a client. An error ends the test.
 func (c *cut) take(client *lock.Client) *lock.Hold {
 	c.Helper()
 	h, err := c.acquire(client)

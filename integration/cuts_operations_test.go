@@ -206,7 +206,8 @@ func (c *cut) exchanges(before func()) {
 	}
 }
 
-// tidy: the victim unlocks a lock that it has used twice. It deletes the parent a second later.
+// tidy: the victim unlocks a lock that it has used twice. The victim deletes the parent a second
+// later.
 func tidy(c *cut) {
 	h := c.lockAgain()
 	c.enter(h)()

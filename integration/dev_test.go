@@ -50,7 +50,8 @@ func TestDev(t *testing.T) {
 }
 
 // dev starts holdfast dev on free ports until the end of the test, and returns its addresses. The
-// interrupt at the end of the test must end it with status 0 and no output to standard error.
+// interrupt at the end of the test must end holdfast dev with status 0 and no output to standard
+// error.
 func dev(t *testing.T, bin string, args ...string) []string {
 	t.Helper()
 	w, err := zkserver.StartWorker(exec.Command(filepath.Join(bin, "holdfast"), append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...))

@@ -190,8 +190,8 @@ func (k *kerberized) stillHeld(hold *lock.Hold, rival *lock.Mutex) {
 }
 
 // TestCacheRenewedElsewhere: after the ticket of a credential cache has ended, the client keeps its
-// connection. When the connection is cut, the client logs that kinit is needed. After kinit it
-// connects, and the hold has survived.
+// connection. When the connection is cut, the client logs that kinit is needed. After kinit the
+// client connects, and the hold has survived.
 func TestCacheRenewedElsewhere(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})

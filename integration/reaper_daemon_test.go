@@ -71,7 +71,7 @@ func (p *program) logs(msg string) map[string]any {
 	return p.logged(msg)[0]
 }
 
-// end sends the program SIGTERM. It must exit without an error.
+// end sends the program SIGTERM. The program must exit with status 0.
 func (p *program) end() {
 	p.Helper()
 	p.signal(syscall.SIGTERM)

@@ -17,7 +17,7 @@ import (
 
 // Only is true if the environment variable AUDIT_ONLY is not empty. Then a history of the
 // simulation fails only by violations that the audit finds, and other tests log their violations,
-// see [Test]. "make mutants AUDIT=1" sets it to show which mutants the audit alone detects.
+// see [Test]. "make mutants AUDIT=1" sets AUDIT_ONLY to show which mutants the audit alone detects.
 var Only = os.Getenv("AUDIT_ONLY") != ""
 
 // Auditor audits the log of an ensemble. If the servers lose their data, it begins a new audit.

@@ -20,7 +20,7 @@ type row struct {
 	// been given to other clients.
 	Overlaps int
 	// Outside counts the acts of clients after a later client had got the lock, which a lease alone
-	// cannot prevent. With several permits it counts the acts while later clients had all of them.
+	// cannot prevent. With several permits it counts the acts while later clients had all permits.
 	Outside int
 	Added   int // elements that the store accepted
 	Lost    int // accepted elements that the store does not have at the end
@@ -202,7 +202,7 @@ func (v *row) store(s *store) {
 	}
 }
 
-// fencing counts what fencing tokens should prevent. It does not rely on the store's refusals.
+// fencing counts the violations of fencing in v.Fenced. It does not rely on the store's refusals.
 func (v *row) fencing(all []*hold, writes []write) {
 	wrong := func(format string, args ...any) {
 		v.Fenced++

@@ -198,7 +198,8 @@ type zkHeld struct {
 	session int64
 }
 
-// ask asks whether the client is connected with the session that it had at the grant.
+// ask claims that the lock is held if the client is connected with the session that it had at the
+// grant.
 func (h *zkHeld) ask() (*claim, error) {
 	return moment(func() bool {
 		return h.locker.conn.State() == zk.StateHasSession && h.locker.conn.SessionID() == h.session

@@ -44,9 +44,9 @@ var notModelled = []missing{
 	{regexp.MustCompile(`SASLDigestAuthentication::`), "SASL"},
 }
 
-// neverEnds is a pytest expression of cases that are not run. They need dynamic reconfiguration.
-// The ensemble answers with the error "reconfiguration is disabled" (-123). kazoo 2.8 does not know
-// this error, and waits forever.
+// neverEnds is a pytest expression of cases that are not run. The cases need dynamic
+// reconfiguration. The ensemble answers with the error "reconfiguration is disabled" (-123). kazoo
+// 2.8 does not know this error, and waits forever.
 const neverEnds = "TestReconfig"
 
 // moduleTimeout is the limit for one file of tests.

@@ -100,8 +100,8 @@ func (b *bench) try(ctx context.Context, m mutant) result {
 	return r
 }
 
-// share builds the packages' test binaries with all mutants but those that are alone. It sets alone
-// for mutants that do not compile.
+// share builds the packages' test binaries with all mutants that are not alone. It sets alone for
+// mutants that do not compile.
 func (b *bench) share(ctx context.Context, mutants []mutant, pkgs []string) error {
 	replace, err := b.merge(mutants)
 	for err == nil && len(pkgs) > 0 {
