@@ -43,7 +43,7 @@ func TestFreeLocksAreOneRoundTripEachWay(t *testing.T) {
 }
 
 // TestLocksTogetherInAnyOrder: clients that lock the same names together, in random orders, do not
-// deadlock, and no two hold a lock at once.
+// deadlock, and no two clients hold the same lock at once.
 func TestLocksTogetherInAnyOrder(t *testing.T) {
 	b := onShared(t)
 	names := []string{"a", "b", "c", "d"}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestCISummary: the summary of .ci/run counts a void run neither as ok nor as failed, and says
-// that it proved nothing. The test replaces make by a script.
+// that the run proved nothing. The test replaces make by a script.
 func TestCISummary(t *testing.T) {
 	for name, test := range map[string]struct {
 		make   string // script of make; $1 is the target

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// testRunNoHooks: no hook runs if the hold is not at risk and not lost.
+// testRunNoHooks: the hooks of --on-risk and --on-lost do not run if the hold is neither at risk
+// nor lost.
 func testRunNoHooks(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	p := c.start("run", c.name, "--on-risk", "echo risk", "--on-lost", "echo lost", "--", "sleep", fmt.Sprint(2*ttl.Seconds()))
@@ -65,8 +66,8 @@ func testRunAtLeast(t *testing.T, bin string) {
 	p.mustSay("--at-least -1s: must not be negative")
 }
 
-// testRunRevoke: another client's request to release the lock runs the hook, which can end the
-// command.
+// testRunRevoke: another client's request to release the lock runs the --on-revoke hook. The hook
+// can end the command.
 func testRunRevoke(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	stop := t.TempDir() + "/stop"

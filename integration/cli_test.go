@@ -121,8 +121,8 @@ func newCLI(b *bench, bin string, policies ...string) *cli {
 	return c
 }
 
-// programSession is the session timeout of the programs. They also wait for a session at most for
-// this time.
+// programSession is the session timeout of the programs. The programs also wait for a session for
+// at most this time.
 const programSession = 30 * time.Second
 
 // short is a policy for commands whose leases end in a test.
@@ -195,8 +195,8 @@ func (c *cli) output(args ...string) string {
 	return out
 }
 
-// queued requests the lock for a client, and waits until n clients contend for it or the client
-// holds it. The channel receives the hold.
+// queued requests the lock for a client, and waits until the lock has n contenders or the client
+// holds it. The channel receives the hold, or nil if the request failed.
 func (c *cli) queued(locks *lock.Client, name string, n int) <-chan *lock.Hold {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.ctx)
@@ -245,7 +245,7 @@ func (c *cli) watch(pid int) watchedProcess {
 	return watchedProcess{pid, fd}
 }
 
-// endWithin reports whether all processes end within d. A zombie has ended.
+// endWithin reports whether all processes end within d. A zombie counts as ended.
 func (all watched) endWithin(d time.Duration) bool {
 	deadline := time.Now().Add(d)
 	for _, p := range all {
@@ -270,8 +270,8 @@ func (c *cli) mustEnd(all watched) {
 	}
 }
 
-// mustEnter waits until the contender holds the lock, and unlocks it. All processes of dead must
-// have ended by then.
+// mustEnter waits for the contender's hold, and unlocks it. The test fails if a process of dead
+// still runs when the contender has the hold.
 func (c *cli) mustEnter(ch <-chan *lock.Hold, dead watched) {
 	c.Helper()
 	hold := <-ch
@@ -289,7 +289,7 @@ func (c *cli) mustNotHave(ch <-chan *lock.Hold) {
 	}
 }
 
-// processes returns the ids of the processes of a program that have the text in an argument.
+// processes returns the ids of the program's processes that have an argument with the text.
 func (c *cli) processes(program, text string) (pids []int) {
 	c.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -488,7 +488,7 @@ func testRunEnvironment(t *testing.T, bin string) {
 }
 
 // testRunWaiting: a run that waits prints the name of the lock and its holder. A run that the
-// holder's command has started also prints that it runs under the lock already.
+// holder's command has started also prints that it already runs under the lock.
 func testRunWaiting(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	inner := strings.Join(slices.Concat([]string{"exec", c.prog, "run"}, c.args, []string{c.name, "--", "true"}), " ")
@@ -636,7 +636,7 @@ func testRunEntryRemoved(t *testing.T, bin string) {
 }
 
 // testRunStuckStderr: if standard error is a full pipe that no process reads, a signal or a lost
-// lock still ends run, and run holds its lock until then.
+// lock still ends run, and run holds its lock until its end.
 func testRunStuckStderr(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	for what, test := range map[string]struct {

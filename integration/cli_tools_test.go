@@ -82,8 +82,8 @@ func testShow(t *testing.T, bin string) {
 	c.prune("orders")
 }
 
-// testLsPattern: ls lists the locks that match a pattern, and repeats the list with --watch. It
-// prints one line of error for all nodes that it may not read.
+// testLsPattern: ls lists the locks that match a pattern, and repeats the list with --watch. For
+// all nodes that it may not read, ls prints one line of error.
 func testLsPattern(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin)
 	locks := c.client()
@@ -198,7 +198,8 @@ func testBreak(t *testing.T, bin string) {
 	}
 }
 
-// testSweepCommand: sweep deletes what the reaper would delete, and --dry-run lists it.
+// testSweepCommand: sweep deletes what the reaper would delete. With --dry-run, sweep only lists
+// the nodes.
 func testSweepCommand(t *testing.T, bin string) {
 	c := newCLI(onShared(t), bin, short)
 	locks := c.client()
@@ -222,7 +223,8 @@ func testSweepCommand(t *testing.T, bin string) {
 	hold := c.lock(locks, "holdfast-reaper")
 	c.fails(1, "lock is held by another contender", "sweep")
 	c.unlock(hold)
-	// The lock's parent is younger than orphan_after, unless it was deleted with the entry.
+	// The sweep deletes the lock's parent with the entry, or keeps it because it is younger than
+	// orphan_after.
 	if err := c.deleteEmpty(c.root + "/" + c.name); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		t.Error(err)
 	}
@@ -275,7 +277,7 @@ func writeConfig(t *testing.T, text string) string {
 	return file
 }
 
-// testWithoutServer: commands that need no server work without one.
+// testWithoutServer: commands that need no server work without a server.
 func testWithoutServer(t *testing.T, bin string) {
 	good := writeConfig(t, "policies: [{name: imports, match: \"imports/*\", ttl: 5m}, {name: all, match: \"**\"}]")
 	bad := writeConfig(t, "policies: [{name: x, match: \"x\", ttl: 50ms, ttk: 1s}]")

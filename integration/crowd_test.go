@@ -12,7 +12,7 @@ import (
 )
 
 // longTTL is the TTL in tests with outages. A hold that was renewed at most a third of the TTL ago
-// survives an outage of almost two thirds of it.
+// survives an outage of almost two thirds of the TTL.
 const longTTL = 30 * time.Second
 
 // longSession is the session timeout of clients that must find expired entries. A client does not
@@ -28,7 +28,6 @@ type crowd struct {
 	waits   sync.WaitGroup
 }
 
-// crowdLock is one lock of a crowd.
 type crowdLock struct {
 	name string
 	room room
@@ -77,8 +76,8 @@ func (c *crowd) wait(w *lock.Client, l *crowdLock) {
 	}
 }
 
-// unhurt ends the test if a hold was lost, an entry was deleted or made again, or two clients were
-// in a room at once.
+// unhurt ends the test if a hold was lost, an entry was deleted or created again, or two clients
+// were in a room at once.
 func (c *crowd) unhurt(after string) {
 	c.Helper()
 	var why error // the first loss
@@ -192,7 +191,7 @@ func (c *corpse) watch() {
 }
 
 // lost returns how much of the time after since does not count for a purge: the outages, and after
-// each outage the third of a TTL that a waiter adds before it judges.
+// each outage the third of a TTL that a waiter adds before it judges. It returns longTTL at most.
 func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,8 +207,8 @@ func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	return min(lost, longTTL) // a purge that is later than this is too late in any case
 }
 
-// corpses kills the holders of two locks. A waiter waits for the first; only the reaper can delete
-// the entry of the second.
+// corpses starts and kills the holders of two locks, and returns their entries. waiter waits for
+// the first lock. Only the reaper can delete the entry of the second lock.
 func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	b.Helper()
 	var holders []*process
@@ -246,9 +245,9 @@ func (b *bench) corpses(waiter *lock.Client, suffix string) []*corpse {
 	return dead
 }
 
-// purged waits until the entry is deleted. The test fails if the entry is deleted earlier than half
-// a TTL after its holder's death, or later than within after since; outages do not count. since is
-// the time of the first write under the leader whose clock decides.
+// purged waits until the entry is deleted. The test fails if the entry is deleted within half a TTL
+// of its holder's end, or after since plus within. Outages do not count. since is the time of the
+// first write under the leader whose clock decides.
 func (c *corpse) purged(since time.Time, within time.Duration) {
 	c.Helper()
 	until := since.Add(within)

@@ -253,9 +253,9 @@ func (c *cut) exists(path string) bool {
 	return exists
 }
 
-// work checks that the entry of the victim's hold exists and is the first in the queue. It ends the
-// operation. If the fault has occurred, it waits until the peer queues or has entered. Then it
-// unlocks.
+// work checks that the entry of the victim's hold exists and is the first in the queue. It waits
+// until the grant is recorded, and ends the operation. If the fault has occurred, it waits until
+// the peer queues or has entered. Then it unlocks.
 func (c *cut) work(h *lock.Hold) {
 	if h.Remaining() == 0 {
 		c.Errorf("the victim was given a hold that is over: %v", h.Err())
@@ -315,7 +315,7 @@ func (c *cut) acquire(client *lock.Client) (*lock.Hold, error) {
 	return c.how(c.ctx, client, c.name)
 }
 
-// take takes the lock of the case for a client, which must succeed.
+// take takes the lock of the case for a client. An error ends the test.
 func (c *cut) take(client *lock.Client) *lock.Hold {
 	c.Helper()
 	h, err := c.acquire(client)

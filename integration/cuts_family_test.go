@@ -44,8 +44,7 @@ func several(do func(*cut)) func(*cut) {
 	}
 }
 
-// lost reports whether err says that the victim's lease has ended, which is possible while replies
-// are held.
+// lost reports whether err is ErrExpired while replies are held. Other faults end no lease.
 func (c *cut) lost(err error) bool {
 	return c.fault == zkserver.HoldReply && errors.Is(err, lock.ErrExpired)
 }

@@ -114,7 +114,7 @@ func lockBelowOthers(c *cut) {
 	c.work(c.take(c.victim))
 }
 
-// hitOrSoon waits until the fault is over, or for soon if it does not occur.
+// hitOrSoon waits until the fault is over, or for soon if the fault does not occur.
 func (c *cut) hitOrSoon() {
 	select {
 	case <-time.After(soon):
@@ -141,7 +141,7 @@ func adoptBehindOthers(c *cut) {
 }
 
 // leaveAndJoin: the victim unlocks while another of its goroutines waits. One transaction deletes
-// the victim's entry and creates its next one.
+// the victim's entry and creates the victim's next entry.
 func leaveAndJoin(c *cut) {
 	c.alone = true
 	c.exchanges(func() {})
@@ -163,8 +163,8 @@ func leaveAndJoinAmongOthers(c *cut) {
 			c.unlock(h)
 		})
 		c.eventually("the other one waits", func() bool { return c.entries("peer") > 0 })
-		// The victim must unlock before it counts the contenders again. The longer a hold has
-		// lasted, the later it does.
+		// The victim must unlock before it counts the contenders again. The longer the hold has
+		// lasted, the later the victim counts.
 		time.Sleep(soon)
 	})
 }
@@ -206,7 +206,8 @@ func (c *cut) exchanges(before func()) {
 	}
 }
 
-// tidy: the victim unlocks a lock that it has used twice. It deletes the parent a second later.
+// tidy: the victim unlocks a lock that it has used twice. The victim deletes the parent a second
+// later.
 func tidy(c *cut) {
 	h := c.lockAgain()
 	c.enter(h)()
@@ -381,7 +382,7 @@ func (c *cut) bury(name string, orphanAfter time.Duration) {
 }
 
 // sweep: the victim sweeps a tree with an orphan, an empty ancestor, two expired entries and a live
-// one, which stays.
+// entry. The live entry stays.
 func sweep(c *cut) {
 	live := c.lock(c.peer, "live")
 	c.create(c.root+"/orphan", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)

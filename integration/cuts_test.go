@@ -19,7 +19,7 @@ const (
 	holdFor = heldTTL + grace + 300*time.Millisecond
 
 	// cutSession is so long that a session survives held replies. go-zookeeper gives up a silent
-	// connection after two thirds of it, and one third may have passed before.
+	// connection after two thirds of the session timeout, and one third may have passed before.
 	cutSession = 6 * holdFor
 
 	cutsAtOnce = 60 // number of cases at once: most of them wait most of the time
@@ -75,7 +75,7 @@ var cutOperations = []struct {
 // A run without a fault counts the requests. Further requests are tried until the operation ends
 // before the fault occurs: the number of renewals varies.
 //
-// It does not run in parallel with other tests, which would delay its renewals.
+// The test does not run in parallel with other tests, because they would delay its renewals.
 func TestEveryCutPoint(t *testing.T) {
 	server := zkserver.AddrForTest(t, zkserver.Options{MaxSessionTimeout: cutSession})
 	b := on(t, []string{server})
@@ -144,7 +144,8 @@ type cutRow struct {
 	early  int       // cases in which the contender entered before the fault was over
 }
 
-// add counts a case if its fault occurred, and reports whether it did.
+// add counts a case whose fault occurred, and reports whether the fault occurred. A nil case is not
+// counted.
 func (t *cutTally) add(operation string, c *cut) bool {
 	if c == nil || !c.isHit() {
 		return false

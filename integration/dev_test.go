@@ -50,7 +50,8 @@ func TestDev(t *testing.T) {
 }
 
 // dev starts holdfast dev on free ports until the end of the test, and returns its addresses. The
-// interrupt at the end of the test must end it with status 0 and no output to standard error.
+// interrupt at the end of the test must end holdfast dev with status 0 and no output to standard
+// error.
 func dev(t *testing.T, bin string, args ...string) []string {
 	t.Helper()
 	w, err := zkserver.StartWorker(exec.Command(filepath.Join(bin, "holdfast"), append([]string{"dev", "--listen", "127.0.0.1:0"}, args...)...))
@@ -79,8 +80,8 @@ func dev(t *testing.T, bin string, args ...string) []string {
 	return strings.Split(said[1], ",")
 }
 
-// devGoZookeeper: the entry of a lock taken at one member can be read at another, with a stamp of
-// the leader's clock.
+// devGoZookeeper: the entry of a lock taken at one member can be read at another member, with a
+// stamp of the leader's clock.
 func devGoZookeeper(t *testing.T, servers []string) {
 	b, other := on(t, servers[:1]), on(t, servers[1:2])
 	hold := b.lock(b.client(), "orders/42")
@@ -113,7 +114,7 @@ func devLs(c *cli) {
 	c.prune("nightly")
 }
 
-// devZkCli: typical commands of zkCli work, and unsupported ones are refused without a lost
+// devZkCli: typical commands of zkCli work, and unsupported commands are refused without a lost
 // connection.
 func devZkCli(t *testing.T, servers []string) {
 	b := on(t, servers)

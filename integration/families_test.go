@@ -58,7 +58,7 @@ var readmeRows = map[string]string{
 	"unlock to next holder, 16 clients": "C, handoff among 16 clients that hold for 2ms, loopback: unlock to next holder, median",
 }
 
-// TestFamilies: the figures in lock/FAMILIES.md and README.md are those of the benchmark's results.
+// TestFamilies: the figures in lock/FAMILIES.md and README.md agree with the benchmark's results.
 func TestFamilies(t *testing.T) {
 	data, err := os.ReadFile("bench/results.jsonl")
 	if err != nil {

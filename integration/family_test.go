@@ -102,7 +102,7 @@ func TestReadersAndWritersWhileSessionsEnd(t *testing.T) {
 }
 
 // TestPermitsWhileSessionsEnd: while sessions end, the holders never have more permits than the
-// semaphore, however many each requests.
+// semaphore, whatever number each holder requests.
 func TestPermitsWhileSessionsEnd(t *testing.T) {
 	b := on(t, zkserver.External())
 	const n = 4

@@ -13,8 +13,8 @@ import (
 )
 
 // TestHandoffsWithinClients: while connections break, goroutines of several clients hand off and
-// cache entries. No two hold the lock at once, tokens rise, each client has turns, and no node is
-// left.
+// cache entries. No two goroutines hold the lock at once, tokens rise, each client has turns, and
+// no node is left.
 func TestHandoffsWithinClients(t *testing.T) {
 	const clients, each = 4, 8
 	for _, idle := range []time.Duration{0, time.Second} {

@@ -123,7 +123,8 @@ func (b *bench) tapped(opts ...lock.Option) (*lock.Client, *zkserver.Tap) {
 	return b.client(append(opts, lock.WithDialer(tap.Dial))...), tap
 }
 
-// expire ends the session of a tapped client. If the session is gone, expire does nothing.
+// expire ends the session of a tapped client. If the session has ended already, expire does
+// nothing.
 func (b *bench) expire(tap *zkserver.Tap) {
 	if err := tap.Expire(b.ctx, b.servers[0]); err != nil && !errors.Is(err, wire.ErrSessionGone) && b.ctx.Err() == nil {
 		b.Error(err)
@@ -146,7 +147,7 @@ func (b *bench) unlock(h *lock.Hold) {
 	}
 }
 
-// nodes lists the nodes below the root, except those with reserved names.
+// nodes lists the nodes below the root, except nodes with reserved names.
 func (b *bench) nodes() []string {
 	b.Helper()
 	var paths []string
@@ -254,7 +255,7 @@ func (b *bench) abandon(name string) {
 }
 
 // overdue waits until grace and orphanAfter have passed since the leases of all contenders expired.
-// This holds for each client that learns the leader's time afterwards.
+// Each client that learns the leader's time afterwards comes to the same result.
 func (b *bench) overdue(c *lock.Client, name string, orphanAfter time.Duration) {
 	b.Helper()
 	tool := admin.New(c)

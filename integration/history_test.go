@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// incidentEnv names a folder to which TestHistory copies the servers' logs and the moments that it
-// asked for.
+// incidentEnv is an environment variable with the path of a folder. TestHistory copies the servers'
+// logs and the moments that it asked for to this folder.
 const incidentEnv = "HOLDFAST_INCIDENT"
 
 // asked is a moment for which the test asks holdfast history.
@@ -39,8 +39,8 @@ type incident struct {
 	killed *zkserver.Server // the leader that was killed
 }
 
-// ask notes the present moment, and which client holds the lock then: the one with the owner, or
-// with the pid if that is not 0.
+// ask notes the present moment and the client that holds the lock: the client with the owner, or if
+// owner is "" the process with the pid, or no client if pid is 0.
 func (i *incident) ask(what, owner string, pid int) {
 	i.Helper()
 	stat := i.write()

@@ -25,8 +25,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
-// Size of TestHoldOutlivesTickets: the life of its tickets, and the number of logins before a
-// ticket's end; other logins follow cuts.
+// Flags of TestHoldOutlivesTickets: the life of the tickets, and the number of logins before a
+// ticket's end. The other logins follow cuts of the connection.
 var (
 	ticketLife = flag.Duration("ticket", 6*time.Second, "life of the tickets in TestHoldOutlivesTickets, in whole seconds, at least 6s")
 	renewals   = flag.Int("renewals", 3, "logins in TestHoldOutlivesTickets that come by time; others follow cuts of the connection")
@@ -79,8 +79,8 @@ func (k *kerberized) mechanism(principal string) lock.SASL {
 // as returns the option that authenticates with a principal's keytab.
 func (k *kerberized) as(principal string) lock.Option { return lock.WithSASL(k.mechanism(principal)) }
 
-// TestKerberosStranger: without a ticket, or with that of another principal, a client cannot read,
-// renew, break or reap a lock, nor queue, request its release, or change its ACLs.
+// TestKerberosStranger: without a ticket, or with the ticket of another principal, a client cannot
+// read, renew, break or reap a lock, nor queue, request its release, or change its ACLs.
 func TestKerberosStranger(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})
@@ -190,8 +190,8 @@ func (k *kerberized) stillHeld(hold *lock.Hold, rival *lock.Mutex) {
 }
 
 // TestCacheRenewedElsewhere: after the ticket of a credential cache has ended, the client keeps its
-// connection. When the connection is cut, the client logs that kinit is needed. After kinit it
-// connects, and the hold has survived.
+// connection. When the connection is cut, the client logs that kinit is needed. After kinit the
+// client connects, and the hold has survived.
 func TestCacheRenewedElsewhere(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})
@@ -249,7 +249,8 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// counted counts the different tickets that servers have accepted from a mechanism, by their ends.
+// counted counts the different tickets that servers have accepted from a mechanism. Tickets with
+// the same end count once.
 type counted struct {
 	lock.SASL
 	mu   sync.Mutex
@@ -289,7 +290,7 @@ func (c *counted) count() int {
 }
 
 // TestKerberosMistakes: Dial fails at once if the credentials are wrong, and says what to do. After
-// errors that a retry may mend, it tries until its context ends.
+// errors that a retry may mend, Dial tries until its context ends.
 func TestKerberosMistakes(t *testing.T) {
 	t.Parallel()
 	k := startKerberized(t, kdc.Options{})
@@ -415,7 +416,7 @@ func TestKerberosAsDocumented(t *testing.T) {
 	}
 }
 
-// TestKerberosErrorsAsDocumented: the messages in the table of lock/KERBEROS.md stand in the code.
+// TestKerberosErrorsAsDocumented: the messages in the table of lock/KERBEROS.md are in the code.
 func TestKerberosErrorsAsDocumented(t *testing.T) {
 	var code strings.Builder
 	for _, dir := range []string{"../lock/kerberos", "../lock/internal/zkconn"} {

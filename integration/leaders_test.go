@@ -164,8 +164,8 @@ type ensemble struct {
 	ahead   map[*zkserver.Server]time.Duration // how far each server's clock is ahead
 }
 
-// onEnsemble returns servers whose clocks are ahead by the given times. Its tests kill servers, so
-// it prefers a version of ZooKeeper that loses no data when servers are killed.
+// onEnsemble returns servers whose clocks are ahead by the given times. The tests kill servers, so
+// onEnsemble prefers a version of ZooKeeper that loses no data when servers are killed.
 func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	t.Helper()
 	zkserver.NeedReal(t)
@@ -185,8 +185,9 @@ func onEnsemble(t *testing.T, ahead ...time.Duration) *ensemble {
 	return e
 }
 
-// elect kills leaders until one leads whose clock is ahead by the given time. It returns the time
-// after the first write under the last new leader, or the present time if no election was needed.
+// elect kills leaders until the leader is a server whose clock is ahead by the given time. It
+// returns the time after the first write under the last new leader, or the present time if no
+// election was needed.
 func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 	e.Helper()
 	leader, err := e.members.Leader(e.ctx)
@@ -207,8 +208,8 @@ func (e *ensemble) elect(ahead time.Duration) (since time.Time) {
 // next leader. From then on a client can detect the new term.
 func (e *ensemble) depose() (since time.Time) {
 	e.Helper()
-	// If a server is killed while another synchronizes with it, an old ZooKeeper may lose data. If
-	// all members have the same data, they elect the one with the highest id.
+	// If a server is killed while another server synchronizes with it, an old ZooKeeper may lose
+	// data. If all members have the same data, they elect the member with the highest id.
 	if err := e.members.Whole(e.ctx); err != nil {
 		e.Fatal(err)
 	}
@@ -240,7 +241,7 @@ func onStepping(t *testing.T) *stepping {
 	return s
 }
 
-// step steps the server's clock, and waits until the stamps show it.
+// step steps the server's clock, and waits until new stamps show the step.
 func (s *stepping) step(ahead time.Duration) {
 	s.Helper()
 	if err := s.clock.Step(ahead); err != nil {
@@ -249,7 +250,8 @@ func (s *stepping) step(ahead time.Duration) {
 	s.awaitClock(ahead)
 }
 
-// probe is a bench with a node outside of its root, whose stamps show the leader's clock.
+// probe is a bench with a node outside of the bench's root. The node's stamps show the leader's
+// clock.
 type probe struct {
 	*bench
 	path string

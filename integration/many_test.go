@@ -12,8 +12,8 @@ import (
 )
 
 // TestCloseOfManyHolds: Close of a client with very many locks unlocks them all within the unlock
-// timeout, and leaves no node. HOLDFAST_MANY is their number, 10,000 by default; the library is
-// meant for 100,000.
+// timeout, and leaves no node. HOLDFAST_MANY is the number of locks, 10,000 by default; the library
+// is meant for 100,000.
 func TestCloseOfManyHolds(t *testing.T) {
 	n := 10_000
 	if text := os.Getenv("HOLDFAST_MANY"); text != "" {

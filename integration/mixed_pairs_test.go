@@ -256,8 +256,8 @@ func (m *mixed) testReadLockOfKazoo(t *testing.T) {
 	m.ask(theirs, "unlock")
 }
 
-// testUnaware: a client that is not configured for other libraries gets a lock that is held. This
-// is no promise; lock/MIGRATING.md warns of it.
+// testUnaware: a client that is not configured for other libraries gets a lock that another client
+// holds. This is no promise; lock/MIGRATING.md warns of it.
 func (m *mixed) testUnaware(t *testing.T) {
 	for _, c := range []struct {
 		holder, comer string

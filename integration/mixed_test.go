@@ -105,8 +105,8 @@ func (m *mixed) of(t *testing.T, name string) (*mixed, string) {
 				t.Errorf("left behind: %s", c)
 			}
 		}
-		// Curator creates a container node. The server deletes it when it has been empty for a
-		// while, so it may be missing.
+		// Curator creates a container node. The server deletes the node some time after the last
+		// child, so the node may be missing.
 		if err == nil {
 			err = b.deleteEmpty(path)
 		}
@@ -185,7 +185,7 @@ type queue struct {
 }
 
 // takeTurns runs two clients of each library, which take turns as fast as they can. Turns count
-// after all clients have had one, and until the first stops.
+// after each client has had a turn, and until the first client stops.
 func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) {
 	q := &queue{mixed: m, path: path, hall: hall{room: 1}, turns: map[part]int{}, most: map[part]int{}, since: map[part]int{}}
 	var clients []part
@@ -220,7 +220,7 @@ func (m *mixed) takeTurns(path string, libraries []string, lasts time.Duration) 
 	q.check(libraries)
 }
 
-// turn makes a client lock, check and unlock.
+// turn makes a client lock, checks the queue, and makes the client unlock.
 func (q *queue) turn(c part) {
 	q.ask(c, "lock")
 	leave := q.enter(q.TB, 1)
@@ -230,7 +230,7 @@ func (q *queue) turn(c part) {
 }
 
 // look checks that the holder's node is the first in the queue, and later than the node of the
-// holder before, below the same parent. Then it counts the turn.
+// previous holder, below the same parent. Then it counts the turn.
 func (q *queue) look(c part) {
 	first, parent := q.first()
 	q.mu.Lock()

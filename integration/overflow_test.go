@@ -162,7 +162,7 @@ func completeSnapshot(t *testing.T, dir, path string) (newest string) {
 }
 
 // doctor sets a node's counter in the newest snapshot of a stopped server, and corrects the
-// checksum. It deletes all other files of the server, so also the logs.
+// checksum. It deletes all other files of the server, including the logs.
 func doctor(t *testing.T, dir, path string, counter int32) {
 	t.Helper()
 	newest := completeSnapshot(t, dir, path)

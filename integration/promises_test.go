@@ -172,8 +172,8 @@ func withoutAnchors(children []string) []string {
 }
 
 // TestSessionsExpiredOnceASecond: each session of all clients ends after a second. For half a
-// minute a hold is not lost. Then the other clients take turns: no two hold the lock at once, and
-// each has a turn.
+// minute a hold is not lost. Then the other clients take turns: no two clients hold the lock at
+// once, and each client has a turn.
 func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -251,8 +251,8 @@ func TestSessionsExpiredOnceASecond(t *testing.T) {
 	t.Logf("%d sessions expired, %d turns", expired.Load(), r.entries.Load())
 }
 
-// storm ends each session of a client after a second, which suffices for a request, and counts the
-// sessions in expired. It returns when stop is closed.
+// storm ends each session of a client after a second, and counts the sessions in expired. A second
+// suffices for a request. storm returns when stop is closed.
 func (b *bench) storm(tap *zkserver.Tap, expired *atomic.Int32, stop <-chan struct{}) {
 	sleep := func(d time.Duration) bool {
 		select {
@@ -320,7 +320,7 @@ func TestServerRestartedUnderHolderAndWaiters(t *testing.T) {
 }
 
 // TestKilledHolder: after a holder was killed, the next client enters when the lease and the grace
-// have passed, not before, with a higher token. It purges the dead entry.
+// have passed, not before, with a higher token. The next client purges the killed holder's entry.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
@@ -625,7 +625,7 @@ func TestForeignNodesStayUntouched(t *testing.T) {
 }
 
 // TestSilentServerIsGivenUp: a client whose first server accepts the connection and never answers
-// gets a session at another one within the session timeout.
+// gets a session at another server within the session timeout.
 func TestSilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

@@ -71,7 +71,7 @@ func (p *program) logs(msg string) map[string]any {
 	return p.logged(msg)[0]
 }
 
-// end sends the program SIGTERM. It must exit without an error.
+// end sends the program SIGTERM. The program must exit with status 0.
 func (p *program) end() {
 	p.Helper()
 	p.signal(syscall.SIGTERM)
@@ -90,8 +90,8 @@ const (
 )
 
 // testReaperFrozen: when the server is frozen for 17 seconds, as by a long garbage collection, the
-// reaper logs that its session is lost, and later that it is back. It stops without an error
-// although the server is killed.
+// reaper logs that its session is lost, and later that the session is back. It stops without an
+// error although the server is killed.
 func testReaperFrozen(t *testing.T, bin string) {
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
@@ -131,8 +131,8 @@ func testReaperFrozen(t *testing.T, bin string) {
 	b.eventually("its lock is there, or is not", func() bool { return b.removeReaperLock() })
 }
 
-// removeReaperLock deletes the lock of a reaper that could not delete it. It returns false if the
-// caller must try again.
+// removeReaperLock deletes a reaper's lock that the reaper could not delete. It returns false if
+// the caller must try again.
 func (b *bench) removeReaperLock() bool {
 	b.Helper()
 	path := b.root + "/" + reaper.DefaultLock
@@ -217,7 +217,7 @@ func (b *bench) mustSweep(name string) {
 }
 
 // testReaperReload: the reaper loads a changed file, also on SIGHUP. It refuses a file with a
-// mistake, says why, and sweeps by the old policies. It logs which changes take a restart.
+// mistake, says why, and sweeps by the old policies. It logs which changes need a restart.
 func testReaperReload(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)

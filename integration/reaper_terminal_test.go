@@ -42,8 +42,8 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// testReaperBar: a single sweep shows its progress if standard error is a terminal, and otherwise
-// not. The report never shows it.
+// testReaperBar: a single sweep shows its progress only if standard error is a terminal. The report
+// never shows the progress.
 func testReaperBar(t *testing.T, bin string) {
 	b := onShared(t)
 	c := newReaper(b, bin)

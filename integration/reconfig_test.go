@@ -40,8 +40,8 @@ func TestReconfiguration(t *testing.T) {
 	c.disperse()
 }
 
-// pick returns a server of the list that leads if leads is true, and otherwise one that does not.
-// If there is none, pick returns the first server.
+// pick returns a server of the list: the leader if leads is true, and otherwise a server that does
+// not lead. If the list has no such server, pick returns the list's first server.
 func (r *reconfigurable) pick(list []*zkserver.Server, leads bool) *zkserver.Server {
 	r.Helper()
 	leader, err := r.members.Leader(r.ctx)
@@ -89,8 +89,8 @@ func (r *reconfigurable) reconnect() {
 	r.raw = steady{z, r.ctx}
 }
 
-// replace removes a server from the ensemble, and adds one with the same id, without data and on
-// other ports. If killed is false, the old server runs until no client uses it.
+// replace removes a server from the ensemble, and adds a server with the same id, without data and
+// on other ports. If killed is false, the old server runs until no client uses it.
 func (r *reconfigurable) replace(s *zkserver.Server, killed bool) {
 	r.Helper()
 	if killed {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestRevokeOnARealServer: each holder receives the requests to release its lock, also those made
-// while its session ends. No node is left.
+// TestRevokeOnARealServer: each holder receives the requests to release its lock, also requests
+// that are made while the holder's session ends. No node is left.
 func TestRevokeOnARealServer(t *testing.T) {
 	b := onShared(t)
 	holder, tap := b.tapped()

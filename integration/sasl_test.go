@@ -124,7 +124,7 @@ func (c *cutter) dial(network, address string, timeout time.Duration) (net.Conn,
 	return nc, nil
 }
 
-// cut cuts all connections, and waits until the client has opened another one.
+// cut cuts all connections, and waits until the client has opened another connection.
 func (c *cutter) cut(ctx context.Context) error {
 	c.mu.Lock()
 	select {
@@ -144,9 +144,9 @@ func (c *cutter) cut(ctx context.Context) error {
 	}
 }
 
-// TestSASLOverReconnects: a client whose connection is cut again and again takes and waits for
-// locks, and no request is denied. So it authenticates before all other requests on each
-// connection.
+// TestSASLOverReconnects: a client whose connection is cut again and again still takes locks and
+// waits for them, and no request is denied. So the client authenticates before all other requests
+// on each connection.
 func TestSASLOverReconnects(t *testing.T) {
 	t.Parallel()
 	opts := withSASL(t)
@@ -197,7 +197,7 @@ func TestSASLOverReconnects(t *testing.T) {
 }
 
 // TestSASLMistakes: each mistake has an error that says what to do, and no error or log line shows
-// a password. Dial fails at once. With servers before 3.5 it tries until its context ends, as
+// a password. Dial fails at once. With servers before 3.5 Dial tries until its context ends, as
 // during an outage.
 func TestSASLMistakes(t *testing.T) {
 	t.Parallel()
@@ -273,8 +273,8 @@ func TestSASLMistakes(t *testing.T) {
 	})
 }
 
-// withKerberos returns the options of a server with the mechanism GSSAPI. It needs no KDC, because
-// no client asks for a ticket.
+// withKerberos returns the options of a server with the mechanism GSSAPI. The server needs no KDC,
+// because no client asks for a ticket.
 func withKerberos(t testing.TB) zkserver.Options {
 	t.Helper()
 	text := func(s string) []byte { return append(binary.BigEndian.AppendUint16(nil, uint16(len(s))), s...) }

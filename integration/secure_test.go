@@ -165,8 +165,9 @@ func (s *secure) contender(ours *lock.Client) admin.Contender {
 	return state.Contenders[0]
 }
 
-// denyRaw checks that the server refuses each of ZooKeeper's operations on the nodes of a lock,
-// alone and in a transaction. If the server shows an ACL, it must hide the digest.
+// denyRaw checks that z, a client without rights, can neither read nor change the nodes of a lock,
+// and that a transaction of z can neither write nor check them. If the server shows z an ACL, the
+// digest must be hidden.
 func (s *secure) denyRaw(z steady, root, entry string) {
 	s.Helper()
 	parent := entry[:strings.LastIndexByte(entry, '/')]
@@ -219,7 +220,7 @@ func (s *secure) denyRaw(z steady, root, entry string) {
 	}
 }
 
-// denyLibrary checks that each operation of a client with the options is denied.
+// denyLibrary checks that every operation that it tries as a client with the options is denied.
 func (s *secure) denyLibrary(root string, hold *lock.Hold, opts ...lock.Option) {
 	s.Helper()
 	const name = "orders/42"
@@ -278,8 +279,8 @@ func (s *secure) denyReaper(root string, stranger testpki.Pair, opts ...lock.Opt
 	}
 }
 
-// TestTLSMistakes: if client and server do not use TLS alike, or a certificate is missing or wrong,
-// the error names the option or the key to set.
+// TestTLSMistakes: if only the client or only the server uses TLS, or if a certificate is missing
+// or wrong, the error names the option or the key to set.
 func TestTLSMistakes(t *testing.T) {
 	s := startSecure(t)
 	strangers := testpki.New(t)

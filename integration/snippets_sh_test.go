@@ -209,8 +209,8 @@ func (c *console) history(command string) error {
 	return c.onIncident(command + " --root /it-7472e92e4a8df3a6")
 }
 
-// audit runs holdfast audit on the logs of the incident. It must exit with status 3, because an
-// entry was deleted by hand.
+// audit runs holdfast audit on the logs of the incident. The command must exit with status 3,
+// because an entry was deleted by hand.
 func (c *console) audit(command string) error {
 	return c.onIncident(command + "; test $? = 3")
 }

@@ -65,7 +65,8 @@ func documents(t *testing.T, ext string) (paths []string) {
 	return paths
 }
 
-// fenced returns the snippets of the Markdown pages in a language. There must be at least one.
+// fenced returns the snippets of the Markdown pages in a language. There must be at least one
+// snippet.
 func fenced(t *testing.T, language string) (found []snippet) {
 	t.Helper()
 	for _, path := range documents(t, ".md") {
@@ -270,8 +271,8 @@ func declared(f *ast.FuncDecl) (names []string) {
 	return names
 }
 
-// TestGoSnippets: all Go code in the documents compiles, and the Go code of the Markdown pages runs
-// without an error.
+// TestGoSnippets: all Go code in the documents compiles. The statements in the Markdown pages run
+// without an error, except those of notRun and of other modules.
 func TestGoSnippets(t *testing.T) {
 	t.Parallel()
 	pages := slices.DeleteFunc(fenced(t, "go"), snippet.isProgram) // whole programs are run by TestProgramOfREADME and TestProgramOfJobs
@@ -306,7 +307,8 @@ func TestGoSnippets(t *testing.T) {
 }
 
 // buildSnippets builds a program of the snippets, as a temporary package of the module, and returns
-// the program's path. In modules other than the main one it only compiles, and returns os.DevNull.
+// the program's path. In other modules than the main module, buildSnippets only compiles the
+// snippets, and returns os.DevNull.
 func buildSnippets(t *testing.T, module string, files []goFile) string {
 	t.Helper()
 	dir, root := t.TempDir(), "../"+module

@@ -10,9 +10,9 @@ import (
 )
 
 // steady is a connection without package lock whose requests survive the loss of a server.
-// go-zookeeper itself fails pending requests when a connection ends, and waiting ones at the first
-// refused reconnect. Create and Multi are not repeated after a request that the server may have
-// applied.
+// go-zookeeper itself fails pending requests when a connection ends, and waiting requests at the
+// first refused reconnect. Create and Multi are not repeated after a request that the server may
+// have applied.
 type steady struct {
 	*zk.Conn
 	ctx context.Context // limit of all retries
@@ -89,7 +89,7 @@ func (s steady) Write(path string, data []byte) (err error) {
 	return err
 }
 
-// Restrict sets the ACL of a node, whatever its version. It may do so twice.
+// Restrict sets the ACL of a node, whatever its version. It may set the ACL twice.
 func (s steady) Restrict(path string, acl []zk.ACL) (err error) {
 	s.again(func() error { _, err = s.Conn.SetACL(path, acl, -1); return err })
 	return err

@@ -82,7 +82,7 @@ func (b *bench) sweepOnce(ctx context.Context, o reaper.Options) (report reaper.
 	return r.Sweep(ctx)
 }
 
-// awaitSweeps waits until each sweeper has begun and completed a sweep.
+// awaitSweeps waits until each sweeper has begun a new sweep and completed it.
 func (b *bench) awaitSweeps(sweepers ...*sweeper) {
 	b.Helper()
 	for _, s := range sweepers {

@@ -11,7 +11,7 @@ import (
 )
 
 // marks returns an operation that creates one more node below path each time it is applied. take
-// returns the number of those nodes, and deletes them and path.
+// returns the number of the created nodes, and deletes them and path.
 func (b *bench) marks(path string) (add func() lock.Op, take func() int) {
 	b.create(path, "", 0)
 	add = func() lock.Op {
@@ -60,7 +60,7 @@ func transaction(c *cut) {
 }
 
 // TestTxnOnARealServer: Txn applies its operations, or reports the position and the error of the
-// one that the server refuses. The hold goes on.
+// operation that the server refuses. The hold goes on.
 func TestTxnOnARealServer(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)

@@ -39,13 +39,13 @@ type severally struct{ *lock.Holds }
 // Otherwise two clients would wait for each other.
 func (s severally) Token() lock.Token { return slices.Collect(s.All())[0].Token() }
 
-// bytesOfName is the approximate size of a child in the reply to a list.
+// bytesOfName is the approximate number of bytes for each child in the reply to a list.
 const bytesOfName = 50
 
 const everybody = 1 << 30 // room of a lock with any number of readers
 
-// told is the length of a hold that suffices to record its grant, even on a busy machine. The
-// waiter behind a shorter hold lists all contenders.
+// told is a hold time in which a client can record its grant, even on a busy machine. After a
+// shorter hold, the next waiter has to list all contenders.
 const told = 15 * time.Millisecond
 
 var kindsOfWaiters = map[string]waiters{
@@ -82,7 +82,7 @@ var kindsOfWaiters = map[string]waiters{
 	}},
 }
 
-// TestManyWaiters: very many waiters of one lock, of each kind, get it in the order of their
+// TestManyWaiters: very many waiters of one lock, of each kind, get the lock in the order of their
 // tokens. The traffic for each waiter does not grow with their number, except for the names in
 // lists by readers, writers and waiters for permits. HOLDFAST_WAITERS is the number, 200 by
 // default; the library is meant for 10,000.
@@ -203,10 +203,10 @@ func (l *line) step(token lock.Token, weight int) {
 	l.steps = append(l.steps, lineStep{token, weight})
 }
 
-// check fails the test if the holders together exceeded the room at any time, or if one entered
-// before a contender with a lower token. When a holder enters, check adds the weights of all with
-// lower tokens that have not left. They hold the lock too, even if the test has not recorded their
-// entry yet.
+// check fails the test if the holders together exceeded the room at any time, or if a holder
+// entered before a contender with a lower token. When a holder enters, check adds the weights of
+// all holders with lower tokens that have not left. These holders have the lock too, even if the
+// test has not recorded their entry yet.
 func (l *line) check(t *testing.T, n, room int) {
 	if len(l.steps) != 2*n {
 		t.Fatalf("%d of %d were in and out", len(l.steps)/2, n)

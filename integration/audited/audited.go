@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// Only is set by AUDIT_ONLY=1. Then a history of the simulation fails only by violations that the
-// audit finds, and other tests log their violations, see [Test]. "make mutants AUDIT=1" shows this
-// way which mutants the audit alone detects.
+// Only is true if the environment variable AUDIT_ONLY is not empty. Then a history of the
+// simulation fails only by violations that the audit finds, and other tests log their violations,
+// see [Test]. "make mutants AUDIT=1" sets AUDIT_ONLY to show which mutants the audit alone detects.
 var Only = os.Getenv("AUDIT_ONLY") != ""
 
 // Auditor audits the log of an ensemble. If the servers lose their data, it begins a new audit.
@@ -41,10 +41,10 @@ func New(e *locktest.Ensemble, grace time.Duration, found func(audit.Violation))
 	return a
 }
 
-// Test calls body, the body of a test in virtual time. If [Only] is set, it audits the log, and
-// logs each violation as "audit: ...". A violation is no failure, because some tests write by hand
-// what no client may write. After the body, another client writes for two minutes of virtual time,
-// so that the log shows which sessions the test's clients still have.
+// Test calls body, the body of a test in virtual time. If [Only] is set, Test audits the log, and
+// logs each violation as "audit: ...". After the body, another client then writes for two minutes
+// of virtual time, so that the log shows which sessions the test's clients still have. A violation
+// is no failure, because some tests write by hand what no client may write.
 func Test(t testing.TB, e *locktest.Ensemble, body func()) {
 	if Only {
 		New(e, 0, func(v audit.Violation) { t.Logf("audit: %v", v) })
@@ -53,8 +53,8 @@ func Test(t testing.TB, e *locktest.Ensemble, body func()) {
 	body()
 }
 
-// goOn writes for two minutes of virtual time. It ends earlier if clients that the test has left at
-// work write 100,000 transactions, or if no server answers.
+// goOn writes for two minutes of virtual time. It ends earlier after 100,000 transactions, because
+// clients of the test may still write. If no server answers, it ends after three minutes.
 func goOn(t testing.TB, e *locktest.Ensemble) {
 	z, _, err := zk.Connect(e.Servers(), 10*time.Second, zk.WithDialer(e.Dialer("auditor")), zk.WithLogInfo(false))
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *Auditor) observe(x txnlog.Txn) {
 	}
 }
 
-// clock returns the time since the audits began, with the sleep; a.mu is held.
+// clock returns the time since the audits began, plus the slept time. a.mu must be held.
 func (a *Auditor) clock(*txnlog.Txn) time.Duration { return time.Since(a.begun) + a.slept }
 
 // Sleep tells the auditor that all machines but the servers have slept for d.

@@ -21,7 +21,7 @@ func read(t *testing.T, path ...string) string {
 }
 
 // TestDockerfile: the Dockerfile's build command makes a static binary that has time zones. The
-// image begins empty, and does not run as root.
+// image's base is empty, and its user is not root.
 func TestDockerfile(t *testing.T) {
 	file := read(t, folder, "Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM `).Split(file, -1)
@@ -75,7 +75,7 @@ var directives = map[string]string{
 		"RestrictNamespaces RestrictRealtime RestrictSUIDSGID SystemCallArchitectures SystemCallFilter SystemCallErrorNumber",
 }
 
-// TestUnits: the units use only known keys. If systemd-analyze is installed, it accepts them.
+// TestUnits: the units use only known keys. If systemd-analyze is installed, it accepts the units.
 func TestUnits(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(folder, "systemd", "*"))
 	if err != nil || len(paths) != 3 {

@@ -29,7 +29,8 @@ import (
 
 const folder = "../../cmd/reaper/deploy"
 
-// kinds has the objects that manifests may contain, by apiVersion and kind.
+// kinds maps each apiVersion and kind that manifests may contain to a function that returns an
+// empty object.
 var kinds = map[string]func() metav1.Object{
 	"v1 ConfigMap":                            func() metav1.Object { return new(corev1.ConfigMap) },
 	"v1 ServiceAccount":                       func() metav1.Object { return new(corev1.ServiceAccount) },
@@ -77,7 +78,7 @@ func decode(t *testing.T, name string, data []byte) map[string]metav1.Object {
 	}
 }
 
-// TestManifestsAreStrict: the decoder of these tests refuses an unknown key.
+// TestManifestsAreStrict: the decoder of the manifests refuses an unknown key.
 func TestManifestsAreStrict(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte("spec: {replica: 2}"), new(appsv1.Deployment)); err == nil {
 		t.Error("replica is no key")
@@ -158,8 +159,9 @@ func checkSelects(t *testing.T, what string, s *metav1.LabelSelector, pod map[st
 	}
 }
 
-// checkPod checks that a pod's rights are limited as the restricted profile of Kubernetes' pod
-// security standards demands, and that its mounts are read-only.
+// checkPod checks the main demands of Kubernetes' restricted pod security standard. The pod must
+// also have a memory limit, no service account token, secrets that others cannot read, and
+// read-only mounts.
 func checkPod(t *testing.T, pod corev1.PodTemplateSpec) {
 	t.Helper()
 	s, c := pod.Spec.SecurityContext, pod.Spec.Containers[0]

@@ -71,7 +71,7 @@ func TestKustomization(t *testing.T) {
 	}
 }
 
-// TestPodMonitor: the Prometheus operator finds the pods, with the job name of the alert rules.
+// TestPodMonitor: the PodMonitor selects the pods, and gives them the job name of the alert rules.
 func TestPodMonitor(t *testing.T) {
 	monitor := manifest(t, "podmonitor.yaml")["PodMonitor"].(*monitoringv1.PodMonitor)
 	pod := manifest(t, "deployment.yaml")["Deployment"].(*appsv1.Deployment).Spec.Template

@@ -77,7 +77,7 @@ func checkQuery(t *testing.T, known map[string][]string, query string) {
 	})
 }
 
-// TestMetricsThatAreNamed: each metric that a file of the folder names exists.
+// TestMetricsThatAreNamed: each metric that a file of the deploy folder names exists.
 func TestMetricsThatAreNamed(t *testing.T) {
 	known := documented(t)
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {

@@ -34,8 +34,8 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// TestScrapeInKubernetes: the other example of the scrape configuration names the Service of the
-// manifests.
+// TestScrapeInKubernetes: the commented example in the scrape configuration names the Service of
+// the manifests.
 func TestScrapeInKubernetes(t *testing.T) {
 	text := read(t, folder, "prometheus", "prometheus.yaml")
 	text = regexp.MustCompile(`(?m)^    (static_configs:|  - targets:).*\n`).ReplaceAllString(text, "")

@@ -77,8 +77,8 @@ func (s *daprStore) unlock(ctx context.Context, r *dapr.UnlockRequest) (dapr.Sta
 
 func (s *daprStore) Close() error { return s.locks.Close() }
 
-// TestDapr: Dapr's conformance test of lock stores passes. It leaves one lock. Through another
-// store, only the lock's owner can unlock it.
+// TestDapr: Dapr's conformance test of lock stores passes. The conformance test leaves one lock.
+// Through another store, only the lock's owner can unlock it.
 func TestDapr(t *testing.T) {
 	servers := hosttest.Start(t)
 	properties := map[string]string{"servers": strings.Join(servers.Addresses, ","), "root": servers.Root}

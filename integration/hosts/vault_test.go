@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// vaultBackend is a backend of Vault whose servers elect the active one with Holdfast. It stores
-// data in memory.
+// vaultBackend is a backend of Vault whose servers elect the active server with Holdfast. The
+// backend stores data in memory.
 type vaultBackend struct {
 	physical.Backend
 	locks *lock.Client

@@ -23,8 +23,8 @@ type Servers struct {
 }
 
 // Start returns the servers that HOLDFAST_ZOOKEEPER names. If it names none, Start starts a server
-// in memory, on loopback, which other processes reach too. At the end of the test Start deletes the
-// root. The test fails if entries are left.
+// in memory, on loopback, so that other processes can reach the server. At the end of the test
+// Start deletes the root. The test fails if entries are left.
 func Start(t testing.TB) Servers {
 	t.Helper()
 	s := Servers{zkserver.External(), "/host-" + znode.NewID()}

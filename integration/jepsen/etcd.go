@@ -29,7 +29,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/zkserver"
 )
 
-// etcdEnv makes this program a server of etcd; its value has the configuration.
+// etcdEnv is the environment variable that makes this program an etcd server. Its value is an
+// etcdConfig in JSON.
 const etcdEnv = "HOLDFAST_JEPSEN_ETCD"
 
 const (
@@ -187,7 +188,7 @@ func (c *etcdCluster) resume(i int) error { return c.members[i].proc.Signal(sysc
 func (c *etcdCluster) part(i int) error   { c.network.part(i); return nil }
 func (c *etcdCluster) heal()              { c.network.heal() }
 
-// stop kills the members, because their data is not needed any more.
+// stop kills the members, because their data is not needed any more, and closes all connections.
 func (c *etcdCluster) stop() (err error) {
 	for _, m := range c.members {
 		if m.proc != nil {
@@ -199,9 +200,9 @@ func (c *etcdCluster) stop() (err error) {
 	return err
 }
 
-// peerNetwork connects the members of a cluster. All members must use the same address for a
-// member, so each member has a hub at this address. From the header of the first request the hub
-// learns which member calls. Then it forwards the connection through the relay of their link.
+// peerNetwork connects the members of a cluster. Each member has a hub, and the other members use
+// the hub's address as the member's address. From the header of the first request the hub learns
+// which member calls. Then the hub forwards the connection through the relay for the two members.
 type peerNetwork struct {
 	hubs    []net.Listener
 	serving sync.WaitGroup

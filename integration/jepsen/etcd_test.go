@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
-// TestEtcdCluster: a leader that is parted from the other members knows no leader, and they elect
-// another one. After the partition all know a leader.
+// TestEtcdCluster: a leader that is parted from the other members knows no leader, and the other
+// members elect another leader. After the partition all members know a leader.
 func TestEtcdCluster(t *testing.T) {
 	t.Parallel()
 	c, err := startEtcd(t.Context(), t.TempDir())

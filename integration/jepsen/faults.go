@@ -62,7 +62,7 @@ var spans = []struct {
 	{clockStepped, 2 * time.Second, 8 * time.Second},
 }
 
-// repairPatience is the longest duration of a repair that gets no line of output.
+// repairPatience: disturb prints the duration of a repair that takes longer.
 const repairPatience = 5 * time.Second
 
 // mostStep is the largest step of a clock. It must be less than Holdfast's grace.

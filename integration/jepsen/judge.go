@@ -20,7 +20,7 @@ type row struct {
 	// been given to other clients.
 	Overlaps int
 	// Outside counts the acts of clients after a later client had got the lock, which a lease alone
-	// cannot prevent. With several permits it counts the acts while later clients had all of them.
+	// cannot prevent. With several permits it counts the acts while later clients had all permits.
 	Outside int
 	Added   int // elements that the store accepted
 	Lost    int // accepted elements that the store does not have at the end
@@ -134,7 +134,7 @@ func longest(moments []instant, start, stop instant) time.Duration {
 	return time.Duration(most)
 }
 
-// note keeps the texts of the first five violations.
+// note keeps the text of a violation, unless the row already has five texts.
 func (v *row) note(format string, args ...any) {
 	if len(v.examples) < 5 {
 		v.examples = append(v.examples, v.System+", "+v.Workload+": "+fmt.Sprintf(format, args...))
@@ -202,7 +202,7 @@ func (v *row) store(s *store) {
 	}
 }
 
-// fencing counts what fencing tokens should prevent. It does not rely on the store's refusals.
+// fencing counts the violations of fencing in v.Fenced. It does not rely on the store's refusals.
 func (v *row) fencing(all []*hold, writes []write) {
 	wrong := func(format string, args ...any) {
 		v.Fenced++
@@ -225,7 +225,8 @@ func (v *row) fencing(all []*hold, writes []write) {
 		}
 		by[h.token] = h
 	}
-	// If a grant was requested after another one had returned, its token must be higher.
+	// If a grant was requested after another grant had returned, the token of the later grant must
+	// be higher.
 	returned := slices.Clone(granted)
 	slices.SortFunc(returned, func(a, b *hold) int { return cmp.Compare(a.grant.Return, b.grant.Return) })
 	slices.SortFunc(granted, func(a, b *hold) int { return cmp.Compare(a.grant.Call, b.grant.Call) })

@@ -17,8 +17,9 @@ import (
 // sec is a moment, in seconds.
 func sec(s float64) instant { return instant(s * float64(time.Second)) }
 
-// story makes the records of one hold. It was granted at from, with claims and acts afterwards, and
-// unlocked at to; 0: never. results are added at the end.
+// story makes the records of one hold. The hold was granted at from, has claims and acts
+// afterwards, and was unlocked at to. If to is 0, the hold was never unlocked. results are added at
+// the end.
 type story struct {
 	name    string
 	token   string
@@ -29,7 +30,7 @@ type story struct {
 	results []record
 }
 
-// momentAt returns a claim without an end, leaseAt a claim with one.
+// momentAt returns a claim without an end. leaseAt returns a claim with an end.
 func momentAt(s float64) claim       { return claim{From: sec(s), To: sec(s), Until: sec(s)} }
 func leaseAt(s, until float64) claim { return claim{From: sec(s), To: sec(s), Until: sec(until)} }
 func deed(name string, s float64) record {

@@ -1,6 +1,6 @@
 // Jepsen runs the lock workloads of Jepsen's tests of etcd and of Hazelcast against Holdfast,
-// go-zookeeper's zk.Lock and etcd's locks, each on three servers of its own. The same faults hit all
-// three at the same time:
+// go-zookeeper's zk.Lock and etcd's locks, each on three servers of its own. The same faults hit
+// all three systems at the same time:
 //
 //	jepsen [-duration 60m] [-seed N] [-update]
 //	jepsen -from FILE [-update]
@@ -44,8 +44,9 @@ func main() {
 	os.Exit(command(ctx))
 }
 
-// If this process is a client or a server of etcd, child runs it until it ends, and returns true.
-// Otherwise child returns false at once.
+// child reports whether this process was started as a client or as an etcd server. If so, child
+// first does the work of the client or server until its end. An error ends the process with status
+// 1.
 func child() bool {
 	run, config := work, os.Getenv(workerEnv)
 	if config == "" {

@@ -43,8 +43,8 @@ type system struct {
 	died []string // clients that ended by themselves
 }
 
-// client is the controller's side of one client. It has one process at a time, and starts a new one
-// after each kill.
+// client is the controller's side of one client. The client has one process at a time, and a new
+// process after each kill.
 type client struct {
 	system *system
 	config workerConfig
@@ -187,7 +187,8 @@ func (s *system) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// finish closes the clients' input and waits until they have ended. It kills those that do not.
+// finish closes the clients' input and waits until they have ended. It kills clients that do not
+// end in time.
 func (s *system) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, finishPatience)
 	defer cancel()

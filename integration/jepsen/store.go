@@ -24,7 +24,7 @@ type write struct {
 	Added int64 // the element that was not there before
 }
 
-// errStale is the answer of a fenced store to a token that is too low.
+// errStale: a fenced store refused a token, because it has seen a higher token.
 var errStale = errors.New("stale token")
 
 // admit remembers the highest token. If the store is fenced, admit refuses lower tokens with
@@ -54,8 +54,8 @@ func (s *store) write(token string, set []int64, added int64) error {
 	return nil
 }
 
-// Stores serves the stores of one system to its clients, by net/rpc. It has the stores of the
-// workloads that use one.
+// Stores serves the stores of one system to its clients, by net/rpc. Stores has a store for each
+// workload that uses a store.
 type Stores struct{ byWorkload map[string]*store }
 
 func newStores() *Stores {

@@ -60,8 +60,8 @@ type locker interface {
 
 // held is a lock that is held.
 type held interface {
-	// ask returns the library's claim that the lock is held, or the reason why it is not as an
-	// error.
+	// ask returns the library's claim that the lock is held, or an error with the reason why the
+	// lock is not held.
 	ask() (*claim, error)
 	token() string
 	// again enters the lock once more, and returns the second hold.
@@ -198,7 +198,8 @@ type zkHeld struct {
 	session int64
 }
 
-// ask asks whether the client is connected with the session that it had at the grant.
+// ask claims that the lock is held if the client is connected with the session that it had at the
+// grant.
 func (h *zkHeld) ask() (*claim, error) {
 	return moment(func() bool {
 		return h.locker.conn.State() == zk.StateHasSession && h.locker.conn.SessionID() == h.session
@@ -243,7 +244,7 @@ func (l *etcdLocker) take(ctx context.Context) (_ held, err error) {
 	return h, nil
 }
 
-// hangUp ends the session and revokes its lease. If that fails, the lease expires.
+// hangUp ends the session and revokes its lease. If the revoke fails, the lease expires.
 func (l *etcdLocker) hangUp() error {
 	session := l.session
 	l.session = nil
@@ -260,7 +261,7 @@ func (h *etcdHeld) ask() (*claim, error) {
 	return moment(func() bool { return !closed(session.Done()) })
 }
 
-// token returns the revision at which the lock was acquired, as etcd's documentation has it.
+// token returns the revision at which the lock was acquired, as in etcd's documentation.
 func (h *etcdHeld) token() string        { return fmt.Sprintf("%016x", h.mutex.Header().Revision) }
 func (h *etcdHeld) again() (held, error) { return nil, errNotOffered }
 
@@ -292,7 +293,7 @@ const (
 	connError = "connection" // the connection to the servers broke, or they could not serve
 )
 
-// classes has all classes. Another result is an error's text.
+// classes has all classes. A result that is not in classes is the text of an error.
 var classes = []string{gaveUp, expired, notHeld, unsure, connError}
 
 // explained has the classes of Holdfast's errors that faults explain, by operation.
@@ -302,7 +303,8 @@ var explained = map[string][]string{
 	opLeft: {expired, notHeld, unsure},
 }
 
-// classify returns the class of an error, or its text.
+// classify returns the class of an error, or the text of an error without a class. It returns ""
+// for nil.
 func classify(err error) string {
 	var unlock *lock.UnlockError
 	var network *net.OpError

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
-// workerEnv makes this program a client; its value has the configuration.
+// workerEnv is the environment variable that makes this program a client. Its value is a
+// workerConfig in JSON.
 const workerEnv = "HOLDFAST_JEPSEN_WORKER"
 
 type workerConfig struct {
@@ -141,7 +142,7 @@ func (j *job) ask(h held) (held bool, err error) {
 }
 
 // step asks whether the lock is held. If it is, step thinks and then acts, without asking again. So
-// a process that is stopped meanwhile acts late, as any program may.
+// a process that is stopped while it thinks acts late, as any program may.
 func (j *job) step(h held, most time.Duration) (goOn bool, err error) {
 	if goOn, err = j.ask(h); err != nil || !goOn {
 		return false, err
@@ -166,7 +167,7 @@ func (j *job) inside(h held) error {
 	return nil
 }
 
-// enterTwice enters a second time and leaves once. Then the lock must still be held.
+// enterTwice enters the held lock a second time and leaves once. Then the lock must still be held.
 func (j *job) enterTwice(h held) error {
 	if goOn, err := j.step(h, 100*time.Millisecond); err != nil || !goOn {
 		return err

@@ -36,16 +36,17 @@ type missing struct {
 	needs string
 }
 
-// notModelled has all cases that fail. A case that passes fails the test, and must be deleted here.
+// notModelled lists all cases of kazoo that fail. If a listed case passes, the test fails, and the
+// case must be deleted here.
 var notModelled = []missing{
 	{regexp.MustCompile(`::test_create_makepath_incompatible_acls$`), "the super user of ZooKeeper"},
 	{regexp.MustCompile(`^TestReadOnlyMode::`), "servers that serve reads without a majority"},
 	{regexp.MustCompile(`SASLDigestAuthentication::`), "SASL"},
 }
 
-// neverEnds is a pytest expression of cases that are not run. They need dynamic reconfiguration.
-// The ensemble answers with the error "reconfiguration is disabled" (-123). kazoo 2.8 does not know
-// this error, and waits forever.
+// neverEnds is a pytest expression of cases that are not run. The cases need dynamic
+// reconfiguration. The ensemble answers with the error "reconfiguration is disabled" (-123). kazoo
+// 2.8 does not know this error, and waits forever.
 const neverEnds = "TestReconfig"
 
 // moduleTimeout is the limit for one file of tests.
@@ -69,8 +70,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// standIn is the process of one server. While it runs, the member with the client port in the
-// configuration runs.
+// standIn is the process of one server, and config the path of its configuration. While standIn
+// runs, the member with the client port of the configuration runs.
 func standIn(config string) error {
 	stopped, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -185,8 +186,8 @@ func freePorts(t *testing.T) int {
 	return 0
 }
 
-// listen stops all members. From then on it runs each member while its stand-in is connected to the
-// socket.
+// listen stops all members. After that, until the end of the test, a member runs while the member's
+// stand-in is connected to the socket.
 func listen(t *testing.T, ens *locktest.Ensemble, path string, first int) {
 	sock, err := net.Listen("unix", path)
 	if err != nil {

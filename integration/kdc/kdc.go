@@ -1,7 +1,8 @@
 //go:build unix
 
-// Package kdc runs a Kerberos KDC for tests: MIT Kerberos, as in Debian's and Ubuntu's packages. It
-// listens on a free port of 127.0.0.1, runs as this user, and has its files in a temporary folder.
+// Package kdc runs a Kerberos KDC for tests: MIT Kerberos, as in Debian's and Ubuntu's packages.
+// The KDC listens on a free port of 127.0.0.1, runs as this user, and has its files in a temporary
+// folder.
 package kdc
 
 import (
@@ -53,7 +54,7 @@ type KDC struct {
 
 type programs struct{ kdc, util, admin, kinit string }
 
-// find returns the paths of the programs, and the packages of missing ones.
+// find returns the paths of the programs, and the packages of the missing programs.
 func find() (p programs, missing []string) {
 	for _, want := range []struct {
 		to            *string
@@ -148,7 +149,7 @@ func (k *KDC) create(ctx context.Context, opts Options) error {
 
 func (k *KDC) log() string { return filepath.Join(k.dir, "kdc.log") }
 
-// Log returns the KDC's log, or why it cannot be read.
+// Log returns the KDC's log, or the text of the error if the log cannot be read.
 func (k *KDC) Log() string {
 	text, err := os.ReadFile(k.log())
 	if err != nil {

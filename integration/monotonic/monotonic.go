@@ -20,7 +20,7 @@ func Now() Instant {
 	return Instant(t.Nano())
 }
 
-// Claim is a library's answer that a lock is held, given at some time from From to To. If the
+// Claim is a library's answer that a lock is held, given at some time between From and To. If the
 // library knows for how long the lock stays held without an unlock, Until is the end of that time.
 // Otherwise Until is From.
 type Claim struct {
@@ -29,9 +29,9 @@ type Claim struct {
 	Until Instant `json:"until"`
 }
 
-// Ask asks a hold for how long it is valid. It returns nil if the hold is not valid. Until is
-// counted from From, so it is never too late. If the process was stopped meanwhile, Until may have
-// passed.
+// Ask returns the claim of a hold, or nil if the hold is not valid. Until is From plus the
+// remaining time, so Until is never after the end of the hold's lease. If the process was stopped
+// during the call, Until may already have passed.
 func Ask(h *lock.Hold) *Claim {
 	from := Now()
 	left := h.Remaining()

@@ -88,7 +88,8 @@ func (b *bench) baseline(ctx context.Context, mutants []mutant) error {
 	return nil
 }
 
-// try builds a mutant and tests it. The result has an error if a test that must fail passes.
+// try tests a mutant. Unless only the audit counts, the result has an error if a test that must
+// fail passes.
 func (b *bench) try(ctx context.Context, m mutant) result {
 	r := b.test(ctx, m)
 	for _, name := range m.tests {
@@ -99,8 +100,8 @@ func (b *bench) try(ctx context.Context, m mutant) result {
 	return r
 }
 
-// share builds the packages' test binaries with all mutants but those that are alone. It sets alone
-// for mutants that do not compile.
+// share builds the packages' test binaries with all mutants that are not alone. It sets alone for
+// mutants that do not compile.
 func (b *bench) share(ctx context.Context, mutants []mutant, pkgs []string) error {
 	replace, err := b.merge(mutants)
 	for err == nil && len(pkgs) > 0 {
@@ -191,7 +192,7 @@ func (m mutant) named(pkg string) (names []string) {
 // audited are the packages whose tests log what the audit finds, if AUDIT_ONLY is set.
 var audited = []string{"reaper", "lock/schedule", "lock"}
 
-// packages returns the packages in which the mutant is tested, in that order.
+// packages returns the packages in which the mutant is tested, in the order of the tests.
 func (b *bench) packages(m mutant) (pkgs []string) {
 	for _, t := range m.tests {
 		pkgs = append(pkgs, t[:strings.LastIndexByte(t, '.')])
@@ -207,8 +208,8 @@ func (b *bench) packages(m mutant) (pkgs []string) {
 	return pkgs
 }
 
-// test runs the simulation and the tests that the mutant names. A mutant that shares no test
-// binaries gets its own for this.
+// test runs the simulation and the tests that the mutant names. If the mutant is alone, test first
+// builds the mutant's own test binaries.
 func (b *bench) test(ctx context.Context, m mutant) (r result) {
 	if m.alone {
 		folder := b.folder(m)

@@ -4,11 +4,11 @@
 //	mutants [-run REGEXP] [-seeds N] [-audit]
 //
 // Each mutant is a patch of the library's source, in a folder named after a part of the protocol.
-// patches/README.md shows one and explains how to write another. Go's -overlay flag compiles the
-// patched files, so the checkout stays unchanged. The mutants that change only functions share the
-// test binaries. The binaries have all their functions, and each run selects one mutant. Each other
-// mutant is compiled by itself. Then lock's TestSimulation runs with up to N seeds, until one
-// fails. N is 30 by default; with 0 the simulation does not run. The tests that the patch file
+// patches/README.md shows a patch and explains how to write another. Go's -overlay flag compiles
+// the patched files, so the checkout stays unchanged. The mutants that change only functions share
+// the test binaries. The binaries have all their functions, and each run selects one mutant. Each
+// other mutant is compiled by itself. Then lock's TestSimulation runs with up to N seeds, until a
+// seed fails. N is 30 by default; with 0 the simulation does not run. The tests that the patch file
 // names run too, and each must fail. A mutant is caught if an assertion of the simulation or of a
 // test failed; a timeout does not count.
 //
@@ -18,8 +18,8 @@
 // With -audit only the mutants run whose patch files have a line "wire: RULE": they write what the
 // protocol does not permit. Only violations that the audit of the servers' log finds count (package
 // lock/history/audit). The audit first runs with the named tests of the packages lock,
-// lock/schedule and reaper. If it finds nothing there, it runs with the simulation. It must notice
-// 90 % of the mutants.
+// lock/schedule and reaper. If it finds nothing there, it runs with the simulation. The audit must
+// notice 90 % of the mutants.
 //
 // At the end, a table in Markdown shows what caught each mutant. The exit status is 1 if a mutant
 // survived or a patch was wrong, and 2 for bad usage.
@@ -159,7 +159,7 @@ func (b bench) tryAll(ctx context.Context, mutants []mutant, out io.Writer) []re
 }
 
 // printTable prints the results, and returns how many mutants were caught. The error describes the
-// others.
+// mutants that were not caught.
 func printTable(out io.Writer, b bench, mutants []mutant, results []result) (caught int, err error) {
 	seeds := b.seeds
 	fmt.Fprintf(out, "\n| mutant | what is broken | caught by | seeds needed |\n|---|---|---|---|\n")

@@ -121,7 +121,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// small is a module with a package lock, whose simulation fails from its third history on.
+// small is a module with a package lock. If Sum is broken, the simulation fails from its third
+// history on.
 var small = map[string]string{
 	"go.mod": "module example.test\n\ngo 1.25\n",
 	"lock/lock.go": `package lock

@@ -18,7 +18,8 @@ import (
 // function begins with a switch. If a mutant of the function is selected, the switch calls the
 // mutant's copy. Otherwise the function goes on.
 
-// selection is a source file of each changed package, with the number of the selected mutant.
+// selection is a source file for each changed package. It reads the number of the selected mutant
+// from the environment.
 const selection = `package %s
 
 import (
@@ -81,7 +82,7 @@ func (s *source) between(from, to token.Pos) string {
 	return string(s.text[s.offset(from):s.offset(to)])
 }
 
-// name returns the function's declaration up to its name, so with the receiver.
+// name returns the function's declaration up to its name, including the receiver.
 func (s *source) name(f *ast.FuncDecl) string { return s.between(f.Pos(), f.Name.End()) }
 
 // call returns statements that call a function with f's own receiver and arguments, and return. It
@@ -129,7 +130,7 @@ type change struct {
 	copies  string // the changed functions
 }
 
-// change returns the mutant's changes, which make becomes of s. ok is false if the mutant changes
+// change returns the mutant's changes, which turn s into becomes. ok is false if the mutant changes
 // more than the bodies of functions, imports and new functions, or if the imports show that becomes
 // does not compile.
 func (s *source) change(m mutant, becomes *source) (c change, ok bool) {

@@ -49,7 +49,7 @@ func main() {
 `
 
 // TestMerge: one program has all mutants, and behaves like the selected one. A mutant is not merged
-// if that could change the mutant's behavior.
+// if merging could change its behavior.
 func TestMerge(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, map[string]string{"go.mod": "module example.test\n\ngo 1.25\n", "main.go": shapes})

@@ -45,7 +45,7 @@ var changes = []change{
 	{"runtime/rand.go", "seed[i%len(seed)] ^= c\n", "seed[i%len(seed)] ^= c & 0\n"},
 	// A goroutine runs until it waits, however long that takes.
 	{"runtime/proc.go", "const forcePreemptNS = 10 * 1000 * 1000 ", "const forcePreemptNS = 3600 * 1000 * 1000 * 1000 "},
-	// These packages get random numbers from the runtime, and need different ones.
+	// These packages get random numbers from the runtime. The numbers must differ from each other.
 	{"math/rand/rand.go", randomOfRuntime, sequence},
 	{"math/rand/v2/rand.go", randomOfRuntime, sequence},
 	{"os/tempfile.go", randomOfRuntime, "var drawn uint64\n\nfunc runtime_rand() uint64 {\n\tdrawn++\n\treturn uint64(Getpid())<<12 + drawn\n}\n"},

@@ -131,8 +131,8 @@ func (s *service) setBalance(ctx context.Context, token *lock.Token, balance int
 }
 
 // TestPausedHolder: a holder reads the balance and is paused. Its lease ends, the next holder pays
-// in, and the first one writes. With fencing the database refuses the late write. Without fencing
-// the payment is lost.
+// in, and the first holder writes. With fencing the database refuses the late write. Without
+// fencing the payment is lost.
 func TestPausedHolder(t *testing.T) {
 	for _, fenced := range []bool{true, false} {
 		t.Run(fmt.Sprintf("fenced %v", fenced), func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestRaiseThenRead(t *testing.T) {
 }
 
 // TestConditionOnOneRow: a row with its own token needs no other table. After a later holder has
-// raised the token, a write of the earlier one is refused.
+// raised the token, a write of the earlier holder is refused.
 func TestConditionOnOneRow(t *testing.T) {
 	b := newBench(t)
 	s := b.service()

@@ -74,7 +74,7 @@ func (m *monitor) report() {
 	}})
 }
 
-// trouble sets all troubles that the page can show at once.
+// trouble sets the status so that the page shows every kind of problem together.
 func (m *monitor) trouble() {
 	now := time.Now()
 	m.status.Session = reaper.Session{Since: now.Add(-17 * time.Second), Losses: 3, Away: 58}

@@ -18,7 +18,6 @@ type numbers struct {
 	Latest time.Duration // longest time from a tick to the beginning of its first run
 }
 
-// ticks returns the number of ticks.
 func (n numbers) ticks() int { return n.Once + n.Twice + n.Again + n.Interrupted + n.Missed }
 
 // figures has the numbers of a group.

@@ -95,7 +95,7 @@ func TestTick(t *testing.T) {
 }
 
 // TestPlans: a race has faults, at most one at a time for a replica. At most mostDown replicas are
-// down at once, and all run at the end.
+// down at once, and all replicas run at the end.
 func TestPlans(t *testing.T) {
 	for seed := range uint64(50) {
 		const duration = 5 * time.Minute

@@ -106,7 +106,7 @@ func offset(seed uint64, replica, life int) time.Duration {
 	return wait.Between(stream(seed, "offset", replica, life), -mostOff, mostOff)
 }
 
-// stream returns the random numbers of one use. They do not depend on other uses.
+// stream returns the random numbers of one use. The numbers do not depend on other uses.
 func stream(seed uint64, use string, replica, life int) *rand.Rand {
 	key := seed
 	for _, b := range []byte(use) {

@@ -1,6 +1,6 @@
 // Tickrace runs the same job, due each second, by package schedule and by gocron v2 with locks on
-// Redis. Each has several replicas, as processes. The same faults hit all of them at the same
-// moments, and the wall clocks of most are hours off:
+// Redis. Each has several replicas, as processes. The same faults hit all replicas at the same
+// moments, and the wall clocks of most replicas are hours off:
 //
 //	tickrace [-duration 10m] [-seed N] [-servers 1] [-out FILE]
 //	tickrace -from FILE

@@ -129,7 +129,7 @@ func (r *race) start(t *team, i int) (err error) {
 	return err
 }
 
-// closeAll ends all replicas.
+// closeAll ends all replicas, and waits until they have ended.
 func (r *race) closeAll() {
 	var closing sync.WaitGroup
 	for _, t := range r.teams {
@@ -142,7 +142,7 @@ func (r *race) closeAll() {
 	closing.Wait()
 }
 
-// event is something that the race does at a time after its start.
+// event is an action of the race, and the time of the action after the start.
 type event struct {
 	at time.Duration
 	do func() error
@@ -217,7 +217,8 @@ func (r *race) strike(f fault) error {
 	return nil
 }
 
-// heal ends a fault.
+// heal ends a fault: it continues the stopped processes, or starts new ones for the killed
+// processes.
 func (r *race) heal(f fault) error {
 	for _, t := range r.teams {
 		p := t.procs[f.replica]

@@ -20,7 +20,7 @@ import (
 )
 
 // redisLocker locks jobs of gocron as gocron-redis-lock v2 does with the options that its README
-// shows: a mutex of redsync with the job's name, asked for once.
+// shows: it tries once to lock a mutex of redsync with the job's name.
 type redisLocker struct {
 	mutexes *redsync.Redsync
 	options []redsync.Option

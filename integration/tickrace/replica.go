@@ -17,13 +17,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/schedule"
 )
 
-// replicaEnv makes this program a replica; its value is the configuration.
+// replicaEnv is the environment variable that makes this program a replica. Its value is a replica
+// in JSON, or tellTime.
 const replicaEnv = "HOLDFAST_TICKRACE_REPLICA"
 
 // tellTime is the configuration of a replica that prints its wall clock's time, and ends.
 const tellTime = "time"
 
-// replica is a process of a group. It ends when its standard input ends.
+// replica is a process of a group. The process ends when its standard input ends.
 type replica struct {
 	Group     group
 	Job       string        // name of the group's job
@@ -88,7 +89,8 @@ func (r *replica) note(word string, tick time.Time) {
 	}
 }
 
-// work is the job: it logs the begin of the run, waits, and logs the end.
+// work is the job: it logs the beginning of the run, waits, and logs the end. If ctx ends before,
+// it logs no end.
 func (r *replica) work(ctx context.Context, tick time.Time) error {
 	r.note(wordBegin, tick)
 	if r.Group.Lasts > 0 {

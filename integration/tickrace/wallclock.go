@@ -91,7 +91,7 @@ type clock struct{ ahead time.Duration }
 // truth returns the right time.
 func (c clock) truth() time.Time { return time.Now().Add(-c.ahead) }
 
-// timerJitter is how early a timer may come by the wall clock.
+// timerJitter is how early a timer may fire by the wall clock.
 const timerJitter = 100 * time.Millisecond
 
 // tick returns the tick, in right time, to which a run at the time wall of this clock belongs. If the

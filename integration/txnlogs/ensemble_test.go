@@ -59,7 +59,7 @@ func writes(txns []txnlog.Txn, path string) string {
 }
 
 // TestEnsemble: if a leader logs a write that no follower gets, and is killed, the logs of the
-// servers show that the write was discarded or is unconfirmed. After the leader has come back, the
+// servers show that the write was discarded or is unconfirmed. After the leader has restarted, the
 // logs have all other writes.
 func TestEnsemble(t *testing.T) {
 	zkserver.NeedReal(t)
@@ -91,7 +91,7 @@ func TestEnsemble(t *testing.T) {
 			followers = append(followers, s)
 		}
 	}
-	// The followers must have the writes before the last one, but not that one.
+	// The followers must have all writes except the last.
 	for _, f := range followers {
 		await(t, "5", f.DataDir())
 		e.Part(leader, f)
@@ -136,7 +136,7 @@ func TestEnsemble(t *testing.T) {
 		}
 	}
 
-	// The leader comes back. Its log is truncated, or keeps the write and goes on after a snapshot.
+	// The leader restarts. Its log is truncated, or keeps the write and goes on after a snapshot.
 	e.Heal()
 	if err := leader.Restart(ctx); err != nil {
 		t.Fatal(err)
@@ -186,8 +186,8 @@ func await(t *testing.T, data, dir string) {
 	err := wait.Until(t.Context(), patience, fmt.Sprintf("%q in %s", data, dir), func() (bool, error) {
 		txns, problems := read(t, dir)
 		for _, p := range problems {
-			// A transaction may be incomplete while it is written, and a server that comes back may
-			// get a snapshot instead of the transactions that it missed.
+			// A transaction may be incomplete while it is written, and a restarted server may get a
+			// snapshot instead of the transactions that it missed.
 			if p.Kind != txnlog.ProblemTruncated && p.Kind != txnlog.ProblemGap {
 				return false, p
 			}

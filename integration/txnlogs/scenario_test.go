@@ -51,8 +51,8 @@ func (s *scenario) note(session int64, ops ...txnlog.Op) {
 	s.want.Txns = append(s.want.Txns, txnlog.Txn{Zxid: s.zxid, Session: session, Ops: ops})
 }
 
-// insert adds a failed transaction of the server itself before the i-th one, unless the i-th one is
-// that transaction. It adds one to all later zxids.
+// insert adds a failed transaction of the server itself before the i-th transaction, and adds one
+// to all later zxids. If the i-th transaction is already the failed one, insert does nothing.
 func (s *scenario) insert(i int, t txnlog.Txn) {
 	if i < len(s.want.Txns) && s.want.Txns[i].Zxid == t.Zxid && s.want.Txns[i].Session == 0 && s.want.Txns[i].Ops[0].Kind == txnlog.OpError {
 		return
@@ -248,8 +248,8 @@ func (s *scenario) extended() {
 	s.create2("/t/create2", 11)
 }
 
-// create2 sends a create2 in a session of its own, because the client library does not know
-// create2.
+// create2 sends a create2 request in a session of its own, because the client library does not know
+// this request.
 func (s *scenario) create2(p string, version int32) {
 	var id int64
 	s.must(wire.WithConn(s.ctx, s.addr, func(conn net.Conn) error {

@@ -23,7 +23,8 @@ func TestMain(m *testing.M) { os.Exit(zkserver.Main(m)) }
 var update = flag.String("update", "", "write what the tests read to a subfolder of this folder, named by the version")
 
 // TestServer: the log of a running server has what a client wrote, and gives the nodes that the
-// client sees. So does the snapshot that the server takes at its next start, with the log after it.
+// client sees. The snapshot that the server takes at its next start, with the log after it, gives
+// the same nodes.
 func TestServer(t *testing.T) {
 	zkserver.NeedReal(t)
 	for _, compression := range []string{"", "gz", "snappy"} {
@@ -114,7 +115,7 @@ func open1(t *testing.T, dir string) *txnlog.Log {
 	return l
 }
 
-// compareTxns compares all transactions of a log with those that the scenario noted.
+// compareTxns checks that a log has the transactions that the scenario noted, and no others.
 func compareTxns(t *testing.T, l *txnlog.Log, s *scenario, begin time.Time) {
 	t.Helper()
 	i := 0
@@ -166,7 +167,7 @@ func replay(t *testing.T, l *txnlog.Log, state *txnlog.State, r txnlog.Range) *t
 	return state
 }
 
-// compareNodes compares the nodes of a state with those that a client saw.
+// compareNodes checks that a state has the nodes that a client saw, and no others.
 func compareNodes(t *testing.T, state *txnlog.State, want []txnlog.Node) {
 	t.Helper()
 	var got []txnlog.Node
@@ -203,7 +204,7 @@ func normal(n txnlog.Node) txnlog.Node {
 }
 
 // save writes the logs without their preallocated ends, the snapshot, and the expected result to
-// dir. If the snapshot is compressed, it writes only the snapshot.
+// dir. If the snapshot is compressed, save writes only the snapshot.
 func save(t *testing.T, l *txnlog.Log, want Want, snap *txnlog.Snapshot, dir string) {
 	t.Helper()
 	must := func(err error) {

@@ -18,7 +18,7 @@ func (s *Scene) EndSession() {
 	s.each("the session of %s ends while it works", func(w *worker) { s.ensemble.ExpireLabel(w.label) })
 }
 
-// Pause pauses both holders for a while, as a garbage collection or a suspended machine does.
+// Pause pauses both holders for faultTime, as a garbage collection or a suspended machine does.
 func (s *Scene) Pause() {
 	s.each(fmt.Sprintf("%%s is paused for %v", faultTime), func(w *worker) {
 		w.paused, w.inside = true, false
@@ -30,7 +30,7 @@ func (s *Scene) Pause() {
 	})
 }
 
-// Cut cuts the network between both holders and ZooKeeper for a while.
+// Cut cuts the network between both holders and ZooKeeper for faultTime.
 func (s *Scene) Cut() {
 	s.each(fmt.Sprintf("the network of %%s is cut for %v", faultTime), func(w *worker) {
 		w.cut = true
@@ -43,7 +43,7 @@ func (s *Scene) Cut() {
 	})
 }
 
-// Kill kills both holders' processes. They start again after a while.
+// Kill kills both holders' processes. Their next processes start after the time restart.
 func (s *Scene) Kill() {
 	s.each("%s is killed", func(w *worker) {
 		_ = s.ensemble.Partition(w.label) // not healed: a killed process sends nothing more
@@ -145,8 +145,8 @@ func (s *Scene) each(what string, do func(*worker)) {
 	})
 }
 
-// later undoes a worker's fault after faultTime, and logs what with the worker's name, unless the
-// worker's process has ended by then.
+// later undoes a worker's fault after faultTime, and logs what with the worker's name. If the
+// worker's process has ended before, later undoes only a cut.
 func (s *Scene) later(w *worker, what string, undo func()) {
 	life := w.life
 	s.tasks.Go(func() {

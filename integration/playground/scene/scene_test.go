@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// start starts a scene. At the end of the test it closes the scene, and if the test failed, shows
-// its log.
+// start starts a scene. At the end of the test it closes the scene. If the test failed, it also
+// shows the scene's log.
 func start(t *testing.T) *Scene {
 	t.Helper()
 	s, err := Start()

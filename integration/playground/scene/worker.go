@@ -44,7 +44,7 @@ type worker struct {
 	cut     bool
 }
 
-// run runs one process of the worker after the other.
+// run runs the worker's processes, one after the other, until the scene ends.
 func (w *worker) run() {
 	for w.s.ctx.Err() == nil {
 		ctx, kill := context.WithCancel(w.s.ctx)
@@ -81,7 +81,7 @@ func (w *worker) live(ctx context.Context) {
 	w.update(ctx, func() { w.die(err) })
 }
 
-// update changes the scene, unless the process was killed, and reports whether it did.
+// update changes the scene, unless the process was killed. It reports whether it changed the scene.
 func (w *worker) update(ctx context.Context, change func()) (alive bool) {
 	w.s.update(func() {
 		if alive = ctx.Err() == nil; alive {

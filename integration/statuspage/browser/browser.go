@@ -118,8 +118,8 @@ func (b *Tab) Run(actions ...chromedp.Action) {
 	}
 }
 
-// Until waits until a JavaScript expression is true. If it is not after [Patience], Until saves a
-// picture and ends the test with an error.
+// Until waits until a JavaScript expression is true. If the expression is still false after
+// [Patience], Until saves a picture and ends the test with an error.
 func (b *Tab) Until(expression string) {
 	b.t.Helper()
 	var ok bool

@@ -13,14 +13,14 @@ import (
 
 const repository = "../../.."
 
-// Logs of an incident, which tests of cmd/holdfast describe, and the root of its locks.
+// The logs of the incident that the tests of cmd/holdfast describe, and the root of its locks.
 const (
 	logs = repository + "/cmd/holdfast/testdata/incident"
 	root = "/it-7472e92e4a8df3a6"
 )
 
-// helpers has the JavaScript functions of the tests. wide returns the texts of elements that exceed
-// the right side of the window, or of the element that scrolls for them.
+// helpers has the JavaScript functions of the tests. wide returns the texts of elements that extend
+// beyond the right side of the window, or of the scrolling element around them.
 const helpers = `
 window.wide = () => [...document.querySelectorAll("body *")].filter((e) => {
 	const room = e.closest(".wide")?.getBoundingClientRect().right ?? innerWidth;
@@ -29,8 +29,8 @@ window.wide = () => [...document.querySelectorAll("body *")].filter((e) => {
 window.lightness = (color) => color.match(/\d+/g).slice(0, 3).reduce((sum, n) => sum + Number(n), 0) / 3;
 `
 
-// TestPage: reports of an incident, opened from their files, in light and in dark, show their
-// events with their style. Nothing on them is wider than the window.
+// TestPage: reports of an incident, opened from their files, in light and in dark, show the events
+// with their style. Nothing on the reports is wider than the window.
 func TestPage(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "holdfast")
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "./cmd/holdfast")

@@ -1,5 +1,5 @@
-// The code that the snippets with packages of the benchmark's module assume. They are compiled in
-// that module, but not run.
+// The code that the snippets with packages of the benchmark's module assume. The snippets are
+// compiled in that module, but not run.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// The code that the snippets of package otel assume. They are compiled in its module, but not run.
+// The code that the snippets of package otel assume. The snippets are compiled in the package's
+// module, but not run.
 package main
 
 import (

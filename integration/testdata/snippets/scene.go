@@ -60,8 +60,8 @@ func export(ctx context.Context, tick time.Time) error { return ctx.Err() }
 
 const raise = "" // stands for the statement that begins a fenced transaction
 
-// scene sets the variables for the n-th snippet, whose locks are below a root of its own. clear closes
-// the snippet's clients.
+// scene sets the variables for the n-th snippet, whose locks are below a root of its own. clear
+// closes the snippet's clients and conn.
 func scene(n int) (clear func(), _ error) {
 	var opened []*lock.Client
 	dial := func() (*lock.Client, error) {
