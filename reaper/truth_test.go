@@ -54,7 +54,7 @@ func TestDamagedIsToldOnce(t *testing.T) {
 }
 
 // TestLosesItsLock: a reaper that was cut off and finds its own entry logs that it waits for the entry
-// to expire, not that another reaper is active. The sweep that the outage ended has failed.
+// to expire, not that another reaper is active. The sweep that the outage ended counts as failed.
 func TestLosesItsLock(t *testing.T) {
 	simulate(t, func(w *world) {
 		own := policy.Policy{Name: "own", Match: w.pattern(reaper.DefaultLock), Policy: lock.Policy{TTL: ttl, Grace: time.Minute}}

@@ -27,7 +27,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestParseListen: a port without a host is one of 127.0.0.1. A text that is neither a port nor
+// TestParseListen: a port without a host stands for this port of 127.0.0.1. A text that is neither a port nor
 // host:port is refused.
 func TestParseListen(t *testing.T) {
 	for text, want := range map[string]string{

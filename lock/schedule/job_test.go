@@ -547,7 +547,7 @@ func TestOnceIsNew(t *testing.T) {
 }
 
 // TestOnceBehindALongRun: a call of Once that waits for another replica's run returns when the run has
-// ended, even if the next tick is nearer by then.
+// ended, even if the next tick is then nearer than the tick of the run.
 func TestOnceBehindALongRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -654,7 +654,7 @@ func TestQuorumComesBack(t *testing.T) {
 	})
 }
 
-// TestFailure: an error of the function is recorded, and does not run the tick again.
+// TestFailure: if the function returns an error, the error is recorded, and the tick does not run again.
 func TestFailure(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {
 		t.Run(fmt.Sprint(atLeastOnce), func(t *testing.T) {
@@ -696,7 +696,8 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// TestPanic: a function that panics unlocks the job, and its run is recorded as unfinished.
+// TestPanic: if the function panics, Once panics too, the job is unlocked, and its run is recorded as
+// unfinished.
 func TestPanic(t *testing.T) {
 	simulate(t, func(w *world) {
 		c := w.dial("a")

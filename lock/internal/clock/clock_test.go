@@ -66,8 +66,8 @@ func (w world) prove(c *Clock) {
 	}
 }
 
-// marked checks that the clock is marked, and that it counts from since in Unix ms, unless since is
-// 0.
+// marked checks that the clock has read its mark. If since is not 0, it also checks that the clock
+// counts from since, a Unix time in ms.
 func (w world) marked(c *Clock, since int64) {
 	w.Helper()
 	if now := c.Now(); !now.Marked || since != 0 && now.Since.Milliseconds() != since {

@@ -7,8 +7,8 @@
 //
 // # What kills
 //
-// The process that must kill in time may itself be killed, stopped or starved. So on Linux there
-// are two, and either suffices: this process, and a guard that it starts before the command. The
+// The process that must kill in time may itself be killed, stopped or starved. So on Linux two
+// processes can kill the group: this process, and a guard that it starts before the command. The
 // guard is a small process in its own session, which the terminal's signals do not reach. Through
 // a pipe it receives the time until which the command may live. It kills the group at that time,
 // unless it has received a later one. It kills the group at once when the pipe closes, because
@@ -16,7 +16,7 @@
 //
 // The time is absolute, on CLOCK_BOOTTIME, which all processes of a machine share and which goes
 // on while the machine is suspended. This process reads the clock before it asks for the rest of
-// the lease. So even if it is paused in between, the time that it sends is never too late.
+// the lease. So even if it is paused in between, the time that it sends is before the lease's end.
 //
 // The command waits behind a gate until the guard has confirmed that it knows the group, so a
 // command never runs unguarded. If this process and the guard are killed together, the kernel
