@@ -18,9 +18,9 @@ import (
 // logs that and continues. An outage of ZooKeeper does not end Run.
 //
 // When ctx has ended, Run finishes the deletes in flight, releases its lock, and returns nil. If there
-// is no session, Run returns nil too, and the lock's entry expires. If the release fails for another
-// reason, Run returns the error. If Run cannot acquire its lock, for example because an ACL denies it,
-// Run returns the error. After a loss of the lock, Run stands by.
+// is no session, Run returns nil too, and the lock's entry expires. Run returns an error if the release
+// fails for another reason, or if Run cannot acquire its lock, for example because an ACL denies it.
+// After a loss of the lock, Run stands by.
 func (r *Reaper) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
@@ -182,8 +182,8 @@ func (r *Reaper) tellSkipped(g *group, inARow int, before *Progress) {
 	event.Msg("the sweep before is still running: this one is skipped")
 }
 
-// again reports whether to log the n-th of equal events in a row: the first, second, fourth and
-// so on.
+// again reports whether to log an event that has occurred inARow times in a row: true for 1, 2, 4, 8
+// and so on.
 func again(inARow int) bool { return bits.OnesCount(uint(inARow)) == 1 }
 
 func seconds(s float64) time.Duration {

@@ -84,7 +84,7 @@ func (w world) mark() *locktest.Node {
 	return &n
 }
 
-// elect makes another member the leader.
+// elect makes another member the leader, and then restarts the old leader.
 func (w world) elect() {
 	w.Helper()
 	old := w.StopLeader()
