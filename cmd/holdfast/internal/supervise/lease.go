@@ -14,8 +14,9 @@ type leads struct {
 }
 
 // leadsFor returns the leads for a TTL. Renewals come every third of the TTL, so a lease whose
-// renewals succeed has at least about two thirds left. Checking every sixth informs the guard of each renewal in
-// time. For long TTLs the leads are limited: 30 s suffice to end a command, and 3 s to kill it.
+// renewals succeed has at least about two thirds left. Checking every sixth informs the guard of each
+// renewal in time. For long TTLs the leads are limited: 30 s suffice to end a command, and 3 s to kill
+// it.
 func leadsFor(ttl time.Duration) leads {
 	return leads{
 		terminate: min(ttl/3, 30*time.Second),
