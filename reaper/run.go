@@ -20,7 +20,7 @@ import (
 // When ctx has ended, Run finishes the deletes in flight, releases its lock, and returns nil. If there
 // is no session, Run returns nil too, and the lock's entry expires. Run returns an error if the release
 // fails for another reason, or if Run cannot acquire its lock, for example because an ACL denies it.
-// After a loss of the lock, Run stands by.
+// After a loss of the lock, the reaper stands by, and Run continues.
 func (r *Reaper) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext

@@ -14,7 +14,8 @@ const mostAside = 1000
 
 // Aside is a writer that never blocks: a goroutine passes the writes on to the file. While mostAside
 // writes wait for a slow reader, further writes are dropped; later the file gets a line with the
-// number of dropped writes. All methods are safe for concurrent use. The zero value writes to standard error.
+// number of dropped writes. All methods are safe for concurrent use. The zero value writes to standard
+// error.
 type Aside struct {
 	File *os.File // nil: standard error at the time of a write
 

@@ -317,7 +317,7 @@ func TestHandles(t *testing.T) {
 }
 
 // TestExpiry: a hold ends when its lease ends on the monotonic clock. If only a suspend may have
-// ended the lease, a renewal within the grace can confirm the hold. A fixed lease has no grace.
+// ended the lease, the hold ends after the grace. A hold with a fixed lease then ends at once.
 func TestExpiry(t *testing.T) {
 	end := lease{at(0), testTTL}.end()
 	for _, tt := range []struct {
