@@ -19,7 +19,7 @@ import (
 )
 
 // TestDamagedIsToldOnce: a damaged node and a node of format 1 are logged once, not by each sweep. After
-// the damaged node is deleted, that is logged once, too.
+// the damaged node is deleted, the end of the problem is logged once.
 func TestDamagedIsToldOnce(t *testing.T) {
 	const (
 		damaged = "damaged or of a newer version: the node is left alone, blocks its lock, and is logged once"

@@ -190,7 +190,7 @@ func (w world) setACL(path string, perms int32) {
 }
 
 // TestManyShareOneRequest: of several callers that lack the same proof, one sends a request. A
-// caller with outdated knowledge sends none.
+// later caller that does not know the result yet sends none.
 func TestManyShareOneRequest(t *testing.T) {
 	simulate(t, func(w world) {
 		c := w.clock("a")
@@ -349,7 +349,7 @@ func TestMarkThatIsDenied(t *testing.T) {
 
 // TestMarkAtALaggingServer: if the judge's server does not show the mark yet, or shows the mark of an
 // earlier epoch, the judge does not write the mark again. It counts from the mark's stamp, or from its
-// own first sample if that is earlier.
+// own first sample if the sample is earlier.
 func TestMarkAtALaggingServer(t *testing.T) {
 	for _, epochs := range []int{0, 1} {
 		simulate(t, func(w world) {

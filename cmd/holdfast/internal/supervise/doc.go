@@ -1,6 +1,6 @@
 // Package supervise runs a command that must not outlive a lock.
 //
-// The command has its own process group. While the lock's lease is renewed nothing happens to it.
+// The command has its own process group. While the lock's lease is renewed, the group runs undisturbed.
 // When renewals fail, the group receives SIGTERM while there is time to end in order, and SIGKILL
 // before the lease ends and another client may enter. When the command has ended, the supervisor
 // kills the rest of the group and waits for its end. Then the lock can be unlocked.
