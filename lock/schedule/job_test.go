@@ -236,8 +236,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCrashIsToldInDoubt: if a replica is cut off while it records the crash of another replica, it
-// still reports the crash, and only once.
+// TestCrashIsToldInDoubt: if a replica is cut off while it records the crash of another replica, the
+// replica that was cut off still reports the crash, and only once.
 func TestCrashIsToldInDoubt(t *testing.T) {
 	simulate(t, func(w *world) {
 		onTheMinute()
@@ -395,7 +395,7 @@ func TestRecordIsTriedAgain(t *testing.T) {
 }
 
 // TestOverlap: during a run of two and a half minutes, OverlapWait keeps the ticks for later,
-// OverlapSkip skips them, and OverlapBeside runs them beside it.
+// OverlapSkip skips them, and OverlapBeside runs them beside that run.
 func TestOverlap(t *testing.T) {
 	for overlap, want := range map[schedule.Overlap][]int{
 		schedule.OverlapWait:   {1, 2, 3, 4},

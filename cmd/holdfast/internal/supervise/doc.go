@@ -11,12 +11,13 @@
 // processes can kill the group: this process, and a guard that it starts before the command. The
 // guard is a small process in its own session, which the terminal's signals do not reach. Through
 // a pipe it receives the time until which the command may live. It kills the group at that time,
-// unless it has received a later one. It kills the group at once when the pipe closes, because
+// unless it has received a later time. It kills the group at once when the pipe closes, because
 // then this process is dead.
 //
 // The time is absolute, on CLOCK_BOOTTIME, which all processes of a machine share and which goes
 // on while the machine is suspended. This process reads the clock before it asks for the rest of
-// the lease. So even if it is paused in between, the time that it sends is before the lease's end.
+// the lease. So even if this process is paused in between, the time that it sends is before the
+// lease's end.
 //
 // The command waits behind a gate until the guard has confirmed that it knows the group, so a
 // command never runs unguarded. If this process and the guard are killed together, the kernel
