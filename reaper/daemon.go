@@ -102,7 +102,7 @@ func (d *Daemon) run(ctx context.Context) error {
 // dialInterval is the pause between attempts to make a client.
 const dialInterval = lock.DefaultSessionTimeout / 2
 
-// connect calls dial until it returns a client or a permanent error. If ctx ends before, connect
+// connect calls dial until dial returns a client or a permanent error. If ctx ends first, connect
 // returns nil, nil.
 func (d *Daemon) connect(ctx context.Context) (*lock.Client, error) {
 	var told time.Time

@@ -249,8 +249,8 @@ func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion,
 	}
 }
 
-// mostDenied limits the tries to create guards: if the ACLs of mostDenied nodes of a batch forbid it,
-// the batch gets no guards.
+// mostDenied limits the tries to create guards: if the ACLs of mostDenied nodes of a batch forbid the
+// guards, the batch gets none.
 const mostDenied = 3
 
 // unproven returns the nodes of a batch that need a guard: no delete in the batch proves them.

@@ -101,7 +101,7 @@
 // # As a service
 //
 // A [Daemon] is the reaper of one root, from before the first session until it is stopped. An
-// outage of ZooKeeper does not end it. If the daemon is stopped during an outage, that is no
+// outage of ZooKeeper does not end it. A stop of the daemon during an outage is no
 // failure. [Daemon.Reload] changes its policies, schedules and limits. To sweep several roots, a
 // process runs a daemon for each, with its own client.
 package reaper

@@ -73,8 +73,8 @@ func (s *sweep) used(policy string, now instant, u use) {
 	})
 }
 
-// late records since when a node could have been deleted, if that is longer ago than for the other
-// nodes of the sweep.
+// late records that a node could have been deleted since the given time. The counts keep the longest
+// delay.
 func (s *sweep) late(policy string, now instant, since time.Time) {
 	s.count(policy, func(c *Counts) { c.OldestOverdue = max(c.OldestOverdue, now.Earliest().Sub(since).Seconds()) })
 }

@@ -118,7 +118,7 @@ func TestSweepsAfterAStep(t *testing.T) {
 	}
 }
 
-// depose makes another member the leader: it stops the leader and starts it again.
+// depose makes another member the leader, by a stop and a start of the present leader.
 func (w *world) depose() {
 	w.Helper()
 	if err := w.Start(w.StopLeader()); err != nil {

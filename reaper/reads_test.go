@@ -38,7 +38,7 @@ func (w *world) reads(r *reaper.Reaper, path string) int {
 }
 
 // TestReadsOfALock: a sweep that deletes a lock reads its list, each of its entries and its parent
-// once. It reads a parent that only a guard proves a second time.
+// once. If only a guard proves the parent, the sweep reads the parent twice.
 func TestReadsOfALock(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -94,7 +94,7 @@ func (w *world) delete(z *zk.Conn, path string) {
 }
 
 // TestSeenAliveIsNotReadAgain: while no entry of a remembered lock can have expired, sweeps count the
-// lock without a read. The first sweep after that deletes the expired entries.
+// lock without a read. The first sweep after the entries have expired deletes them.
 func TestSeenAliveIsNotReadAgain(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -125,8 +125,8 @@ func TestSeenAliveIsNotReadAgain(t *testing.T) {
 	})
 }
 
-// TestWhatCameMeanwhile: if the entry of a remembered lock is deleted, replaced or shortened, the
-// reaper cleans up orphan_after later, although the remembered lease was longer.
+// TestWhatCameMeanwhile: if the entry of a remembered lock is deleted or replaced, or its lease is
+// shortened, the reaper cleans up orphan_after later, although the remembered lease was longer.
 func TestWhatCameMeanwhile(t *testing.T) {
 	long := znode.Record{Owner: "o", TTL: (20 * time.Minute).Milliseconds()}
 	short := znode.Record{Owner: "o", TTL: 1000}
@@ -216,7 +216,7 @@ func TestLeaderSteps(t *testing.T) {
 				}
 				expired += want.Expired
 			}
-			// The first sweep detects the step, and the lease counts from there.
+			// The first sweep detects the step, and the lease counts from that sweep.
 			if want := 25 - 1 - int((ttl + grace).Seconds()); expired != want {
 				t.Errorf("set by %v: expired at %d sweeps, want the last %d", step, expired, want)
 			}

@@ -207,8 +207,8 @@ func TestLostReplyOfABatch(t *testing.T) {
 	}
 }
 
-// firstDelete applies a fault to the first transaction that deletes a lock below "dead-", and counts
-// all transactions that delete one.
+// firstDelete counts the transactions in which the reaper deletes locks whose names begin with "dead-",
+// and applies a fault to the first one. It returns the counter.
 func (w *world) firstDelete(fault func() locktest.Fault) *atomic.Int64 {
 	n := new(atomic.Int64)
 	w.Intercept(func(q locktest.Request) locktest.Fault {

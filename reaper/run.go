@@ -17,9 +17,10 @@ import (
 // sweep is still running when the next one is due, the next one is skipped. If a sweep panics, Run
 // logs that and continues. An outage of ZooKeeper does not end Run.
 //
-// When ctx has ended, Run finishes the deletes in flight, and returns nil if it can release its lock.
-// If there is no session, Run returns nil too, and the lock's entry expires. Any other error of the
-// lock ends Run.
+// When ctx has ended, Run finishes the deletes in flight, releases its lock, and returns nil. If there
+// is no session, Run returns nil too, and the lock's entry expires. Run returns an error if the release
+// fails for another reason, or if Run cannot acquire its lock, for example because an ACL denies it.
+// After a loss of the lock, the reaper stands by, and Run continues.
 func (r *Reaper) Run(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext
@@ -58,8 +59,8 @@ func (r *Reaper) Run(ctx context.Context) error {
 	}
 }
 
-// turn waits until this reaper is the active one. It records and logs whether this reaper stands by
-// or is active.
+// turn waits until this reaper is the active one, and returns its hold of the reaper's lock. It records
+// and logs whether this reaper stands by or is active.
 func (r *Reaper) turn(ctx context.Context) (*lock.Hold, error) {
 	hold, err := r.leader.TryLock(ctx)
 	if held := (*lock.HeldError)(nil); errors.As(err, &held) {
@@ -164,8 +165,8 @@ func (r *Reaper) scheduled(ctx context.Context, in *setup, g *group) {
 	_, _ = r.sweep(ctx, in, p) // sweep logs the error
 }
 
-// tellSkipped logs that a sweep is skipped, and what the running sweep waits for: the first, second,
-// fourth time in a row and so on.
+// tellSkipped logs that a sweep is skipped, and what the running sweep waits for. It logs only the
+// first, second, fourth skipped sweep in a row, and so on.
 func (r *Reaper) tellSkipped(g *group, inARow int, before *Progress) {
 	if !again(inARow) {
 		return
@@ -181,8 +182,8 @@ func (r *Reaper) tellSkipped(g *group, inARow int, before *Progress) {
 	event.Msg("the sweep before is still running: this one is skipped")
 }
 
-// again reports whether to log the n-th of equal events in a row: the first, second, fourth and
-// so on.
+// again reports whether to log an event that has occurred inARow times in a row: true for 1, 2, 4, 8
+// and so on.
 func again(inARow int) bool { return bits.OnesCount(uint(inARow)) == 1 }
 
 func seconds(s float64) time.Duration {

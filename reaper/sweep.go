@@ -298,8 +298,8 @@ func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, stay
 	return d
 }
 
-// maxProofs is the largest number of requests for proof for one verdict: a younger sample, the
-// mark, and both again if the leader changes meanwhile.
+// maxProofs limits the calls of Prove for one verdict. A verdict may need a later sample of the clock
+// and the epoch's mark (see the package comment), and both again after a change of the leader.
 const maxProofs = 4
 
 // judge returns the verdict on a node that was read, and counts the node. If the verdict needs a

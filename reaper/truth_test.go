@@ -19,7 +19,7 @@ import (
 )
 
 // TestDamagedIsToldOnce: a damaged node and a node of format 1 are logged once, not by each sweep. After
-// the damaged node is deleted, that is logged once, too.
+// the damaged node is deleted, the end of the problem is logged once.
 func TestDamagedIsToldOnce(t *testing.T) {
 	const (
 		damaged = "damaged or of a newer version: the node is left alone, blocks its lock, and is logged once"
@@ -54,7 +54,7 @@ func TestDamagedIsToldOnce(t *testing.T) {
 }
 
 // TestLosesItsLock: a reaper that was cut off and finds its own entry logs that it waits for the entry
-// to expire, not that another reaper is active. The sweep that the outage ended has failed.
+// to expire, not that another reaper is active. The sweep that the outage ended counts as failed.
 func TestLosesItsLock(t *testing.T) {
 	simulate(t, func(w *world) {
 		own := policy.Policy{Name: "own", Match: w.pattern(reaper.DefaultLock), Policy: lock.Policy{TTL: ttl, Grace: time.Minute}}

@@ -110,8 +110,8 @@ func owner(command string) []lock.Option {
 	return []lock.Option{lock.WithOwner(name)}
 }
 
-// notAcquired adds the exit status if err says that the lock was not acquired in time. It returns
-// other errors, and any error after a signal, unchanged.
+// notAcquired adds the status statusNotAcquired if err says that the lock was not acquired in time.
+// It returns other errors, and any error after a signal, unchanged.
 func notAcquired(ctx context.Context, err error) error {
 	inTime := ctx.Err() == nil // false if a signal interrupted this process
 	var held *lock.HeldError

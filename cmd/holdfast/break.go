@@ -206,9 +206,9 @@ func (f *breakFlags) ask(cmd *cobra.Command, victims []admin.Contender, name str
 	return nil
 }
 
-// breakAll writes the request into all entries before it waits until they are gone, so that the
-// owners react at the same time. With --now it deletes the entries and does not wait. With
-// --expired-only it only purges expired entries. It skips foreign entries.
+// breakAll marks all entries as broken before it waits until they are gone, so that the owners react
+// at the same time. With --now it deletes the entries and does not wait. With --expired-only it only
+// purges expired entries. It skips foreign entries.
 func (f *breakFlags) breakAll(ctx context.Context, tree admin.Tree, p lock.Policy, victims []admin.Contender) ([]outcome, error) {
 	outcomes := make([]outcome, len(victims))
 	broken := make([]*admin.Breaking, len(victims))

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-// answer is a standard input that calls f when the command reads its answer, and then answers yes.
+// answer is a standard input. A read of it calls f, and then returns the answer yes.
 type answer struct{ f func() }
 
 func (a *answer) Read(p []byte) (int, error) {

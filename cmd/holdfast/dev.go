@@ -114,8 +114,8 @@ func listenDev(listen string, members int) ([]net.Listener, error) {
 	return listeners, nil
 }
 
-// serveDev serves the members until the command's context ends, which is no error, or a member fails.
-// Then it closes the ensemble.
+// serveDev serves the members until the command's context ends or a member fails. Then it closes the
+// ensemble. The end of the context is no error.
 func serveDev(cmd *cobra.Command, ens *locktest.Ensemble, listeners []net.Listener) error {
 	errs := make([]error, len(listeners))
 	var serving sync.WaitGroup

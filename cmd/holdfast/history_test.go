@@ -125,8 +125,8 @@ func TestHistoryMoments(t *testing.T) {
 	}
 }
 
-// TestHistoryPage: the page refers to no other file and runs no script. A second call replaces it and
-// leaves no temporary file.
+// TestHistoryPage: the page refers to no other file and runs no script. A second call replaces the
+// page, and leaves no temporary file.
 func TestHistoryPage(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "incident.html")
 	for range 2 { // the second one replaces the first

@@ -175,7 +175,7 @@ func (f *lsFlags) print(w io.Writer, l list.Listing, colour bool) error {
 	return l.Table(w, width(w), colour)
 }
 
-// watchList lists repeatedly until the context ends, which is no error.
+// watchList lists repeatedly until the context ends. The end of the context is no error.
 func (f *lsFlags) watchList(cmd *cobra.Command, read func(context.Context) (list.Listing, error)) error {
 	out, ctx := cmd.OutOrStdout(), cmd.Context()
 	screen := newScreen(out, !f.asJSON && app.IsTerminal(out))

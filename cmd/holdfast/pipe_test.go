@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestWaitForInputIsInterrupted: a signal ends break while it waits for the answer, and run while it
-// waits for the ticket.
+// TestWaitForInputIsInterrupted: a signal ends a break that waits for the answer, and a run that waits
+// for the ticket.
 func TestWaitForInputIsInterrupted(t *testing.T) {
 	_, locks := served(t)
 	hold, err := locks.Mutex("x").Lock(t.Context())

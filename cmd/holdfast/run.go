@@ -237,7 +237,8 @@ func executable(name string) (string, error) {
 	return path, nil
 }
 
-// untilFatal returns a context that ends with ctx, or at a signal that would end this process.
+// untilFatal returns a context that ends with ctx, at a signal of [supervise.Fatal], or when stop is
+// called. After a signal its cause is an [app.Interrupt].
 func untilFatal(ctx context.Context) (until context.Context, stop func()) {
 	until, cancel := context.WithCancelCause(ctx)
 	if len(supervise.Fatal) == 0 {

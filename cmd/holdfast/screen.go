@@ -62,7 +62,7 @@ func width(out io.Writer) int {
 	return width
 }
 
-// show shows a frame, cut to the size of the terminal.
+// show shows a frame. On a terminal it cuts the frame to the terminal's size.
 func (s *screen) show(frame string) error {
 	if s.terminal == nil {
 		_, err := io.WriteString(s.out, frame)

@@ -80,8 +80,8 @@ func (f *tickFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// job returns the named job. If --late is not given, a tick may be late by 2*(ttl+grace), if that is
-// more than the default: two crashes block the lock for that time.
+// job returns the named job. If --late is not given, a tick may be late by the longer of the default and
+// 2*(ttl+grace), because two crashes block the lock for 2*(ttl+grace).
 func (f *tickFlags) job(locks *lock.Client, name string, ttl, grace time.Duration) (*schedule.Job, error) {
 	ticks, err := policy.ParseSchedule(f.tick)
 	if err != nil {

@@ -83,7 +83,7 @@ type topView struct {
 	last list.Listing
 }
 
-// run shows the view until the user quits or ctx ends, which is no error.
+// run shows the view until the user quits or ctx ends. The end of ctx is no error.
 func (t *topView) run(ctx context.Context, in *os.File, s *screen) error {
 	defer s.close()
 	before, err := term.MakeRaw(int(in.Fd()))

@@ -85,9 +85,9 @@ func (d *daemon) keepSwept(ctx context.Context, r *root) error {
 	}
 }
 
-// setRoots sets the roots to sweep. It stops removed roots before it starts new ones, which may
-// use the same node. It returns the changes, and the changed keys that need a restart. It does not
-// fail if app.CheckReapers has accepted the configuration.
+// setRoots sets the roots to sweep. It stops removed roots before it starts new ones, because a new
+// root may have the node of a removed one. It returns the changes, and the changed keys that need a
+// restart. It does not fail if app.CheckReapers has accepted the configuration.
 func (d *daemon) setRoots(ctx context.Context, each []policy.Named) (changed, later []string, err error) {
 	var roots, begun []*root
 	for _, n := range each {

@@ -27,8 +27,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestParseListen: a port without a host is one of 127.0.0.1. A text that is neither a port nor
-// host:port is refused.
+// TestParseListen: a port without a host stands for this port of 127.0.0.1. A text that is neither a
+// port nor host:port is refused.
 func TestParseListen(t *testing.T) {
 	for text, want := range map[string]string{
 		"9180": "127.0.0.1:9180", ":9180": "127.0.0.1:9180", "0.0.0.0:9180": "0.0.0.0:9180", "[::]:1": "[::]:1", "host:65535": "host:65535", "0": "127.0.0.1:0",

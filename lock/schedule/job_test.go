@@ -236,8 +236,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCrashIsToldInDoubt: if a replica is cut off while it records the crash of another replica, it
-// still reports the crash, and only once.
+// TestCrashIsToldInDoubt: if a replica is cut off while it records the crash of another replica, the
+// replica that was cut off still reports the crash, and only once.
 func TestCrashIsToldInDoubt(t *testing.T) {
 	simulate(t, func(w *world) {
 		onTheMinute()
@@ -395,7 +395,7 @@ func TestRecordIsTriedAgain(t *testing.T) {
 }
 
 // TestOverlap: during a run of two and a half minutes, OverlapWait keeps the ticks for later,
-// OverlapSkip skips them, and OverlapBeside runs them beside it.
+// OverlapSkip skips them, and OverlapBeside runs them beside that run.
 func TestOverlap(t *testing.T) {
 	for overlap, want := range map[schedule.Overlap][]int{
 		schedule.OverlapWait:   {1, 2, 3, 4},
@@ -547,7 +547,7 @@ func TestOnceIsNew(t *testing.T) {
 }
 
 // TestOnceBehindALongRun: a call of Once that waits for another replica's run returns when the run has
-// ended, even if the next tick is nearer by then.
+// ended, even if the next tick is then nearer than the tick of the run.
 func TestOnceBehindALongRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
@@ -654,7 +654,7 @@ func TestQuorumComesBack(t *testing.T) {
 	})
 }
 
-// TestFailure: an error of the function is recorded, and does not run the tick again.
+// TestFailure: if the function returns an error, the error is recorded, and the tick does not run again.
 func TestFailure(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {
 		t.Run(fmt.Sprint(atLeastOnce), func(t *testing.T) {
@@ -696,7 +696,8 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// TestPanic: a function that panics unlocks the job, and its run is recorded as unfinished.
+// TestPanic: if the function panics, Once panics too, the job is unlocked, and its run is recorded as
+// unfinished.
 func TestPanic(t *testing.T) {
 	simulate(t, func(w *world) {
 		c := w.dial("a")

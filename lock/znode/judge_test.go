@@ -135,7 +135,7 @@ func TestWaitIsLongEnough(t *testing.T) {
 }
 
 // TestVerdictsStand: an expired entry stays expired, and a longer lease never expires earlier.
-// Nothing expires by a stamp of another term, nor without the mark.
+// A write before the term expires only with the epoch's mark, and counts from the term's earliest stamp.
 func TestVerdictsStand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, stat := anyNow(t), anyStat(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// forest creates a lock in each state that a lock can keep.
+// forest creates a lock in each state that lasts: free, held, expired, foreign, damaged and denied.
 func (w *world) forest() {
 	w.Helper()
 	locks, z := w.dial("shop"), w.raw()

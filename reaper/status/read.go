@@ -156,7 +156,8 @@ func unknownFormat(err error) bool {
 }
 
 // unread handles the error of reading a lock's node. If an ACL denies the read, it returns the lock
-// with the state Denied. If the node does not exist, it returns no lock.
+// with the state Denied. If the node does not exist, it returns neither a lock nor an error. It returns
+// any other error.
 func (l *Lock) unread(err error) (*Lock, []string, error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

@@ -63,8 +63,8 @@ const maxBusy = 64
 //go:embed page
 var pageFiles embed.FS
 
-// New returns a server. The caller must call [Server.Serve], or [Server.Close] at the end. The error
-// matches [lock.ErrInvalid] if an option is not allowed.
+// New returns a server. The caller must call [Server.Serve], which closes the server before it returns,
+// or else [Server.Close]. The error matches [lock.ErrInvalid] if an option is not allowed.
 func New(o Options) (*Server, error) {
 	for _, h := range o.Hosts {
 		if h == "" || strings.ContainsAny(h, ":/ ") {

@@ -40,7 +40,7 @@ const (
 )
 
 // Main runs a program and ends the process with its exit status. The program's context ends with
-// the first SIGINT, SIGTERM or SIGHUP, with an [Interrupt] as its cause. Further ones have no
+// the first SIGINT, SIGTERM or SIGHUP, with an [Interrupt] as its cause. Further signals have no
 // effect, because some senders send twice and the program must clean up. SIGQUIT ends the process at
 // once. If the program has called [Hangups], SIGHUP does not end its context.
 func Main(run func(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int) {
@@ -78,8 +78,8 @@ func (h *hangups) follow(cancel context.CancelCauseFunc) {
 	}
 }
 
-// Hangups returns a channel that receives a value for each SIGHUP, or one for several that the program
-// has not received yet. From then on SIGHUP has no other effect, so a daemon can reload its
+// Hangups returns a channel that receives a value for each SIGHUP. While a value waits to be received,
+// further SIGHUPs add none. After the call SIGHUP has no other effect, so a daemon can reload its
 // configuration. Hangups returns nil if ctx is not from [Main].
 func Hangups(ctx context.Context) <-chan struct{} {
 	h, ok := ctx.Value(hangupsKey{}).(*hangups)

@@ -12,9 +12,10 @@ import (
 // mostAside is the largest number of writes that wait for the reader of an [Aside].
 const mostAside = 1000
 
-// Aside is a writer that never blocks: a goroutine passes the writes on while there are any. While
-// mostAside writes wait for a slow reader, further writes are dropped; later the file gets a line
-// with their number. All methods are safe for concurrent use. The zero value writes to standard error.
+// Aside is a writer that never blocks: a goroutine passes the writes on to the file. While mostAside
+// writes wait for a slow reader, further writes are dropped; later the file gets a line with the
+// number of dropped writes. All methods are safe for concurrent use. The zero value writes to standard
+// error.
 type Aside struct {
 	File *os.File // nil: standard error at the time of a write
 
@@ -34,7 +35,7 @@ func (a *Aside) file() *os.File {
 	return os.Stderr
 }
 
-// Write queues p for writing.
+// Write queues a copy of p for writing, or drops p if the queue is full. It never fails.
 func (a *Aside) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

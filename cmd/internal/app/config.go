@@ -112,8 +112,9 @@ func (f *Flags) Load(ctx context.Context) (*policy.Config, error) {
 	return cfg, nil
 }
 
-// choose returns the configuration of the root with the given name or node, with its servers and
-// credentials. A node that several roots have, on different servers, is an error.
+// choose returns the configuration of the root with the given name or node, with the root's servers and
+// credentials; for any other node, the file's configuration with this node as the root. A node that
+// several roots have, on different servers, is an error.
 func choose(cfg *policy.Config, root string) (*policy.Config, error) {
 	var same []string
 	for _, n := range cfg.Each() {

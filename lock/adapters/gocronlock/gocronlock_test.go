@@ -26,7 +26,7 @@ func dial(t *testing.T, ensemble *locktest.Ensemble) *lock.Client {
 	return locks
 }
 
-// everySecond returns a started scheduler, like that of a separate process, which runs job each second.
+// everySecond returns a started scheduler that runs job each second, like that of a separate process.
 func everySecond(t *testing.T, with gocron.SchedulerOption, job func()) gocron.Scheduler {
 	t.Helper()
 	s, err := gocron.NewScheduler(with)

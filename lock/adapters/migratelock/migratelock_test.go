@@ -33,7 +33,7 @@ func init() {
 	}
 }
 
-// process has a client, and a driver whose lock that client takes.
+// process has a client, and a driver that locks with this client.
 type process struct {
 	locks  *lock.Client
 	driver *migratelock.Driver
@@ -179,7 +179,8 @@ func TestClosedWhileItWaits(t *testing.T) {
 	}
 }
 
-// TestLost: after the loss of the lock no migration starts. The end of a migration is still stored.
+// TestLost: after the loss of the lock no migration starts. A migration that has begun can still store
+// its end.
 func TestLost(t *testing.T) {
 	p := newProcess(t, hosttest.Start(t), "migrations", shop(t), time.Minute)
 	d := p.driver

@@ -66,8 +66,8 @@ func (w world) prove(c *Clock) {
 	}
 }
 
-// marked checks that the clock is marked, and that it counts from since in Unix ms, unless since is
-// 0.
+// marked checks that the clock has read its mark. If since is not 0, it also checks that the clock
+// counts from since, a Unix time in ms.
 func (w world) marked(c *Clock, since int64) {
 	w.Helper()
 	if now := c.Now(); !now.Marked || since != 0 && now.Since.Milliseconds() != since {
@@ -84,7 +84,7 @@ func (w world) mark() *locktest.Node {
 	return &n
 }
 
-// elect makes another member the leader.
+// elect makes another member the leader, and then restarts the old leader.
 func (w world) elect() {
 	w.Helper()
 	old := w.StopLeader()
@@ -190,7 +190,7 @@ func (w world) setACL(path string, perms int32) {
 }
 
 // TestManyShareOneRequest: of several callers that lack the same proof, one sends a request. A
-// caller with outdated knowledge sends none.
+// later caller that does not know the result yet sends none.
 func TestManyShareOneRequest(t *testing.T) {
 	simulate(t, func(w world) {
 		c := w.clock("a")
@@ -349,7 +349,7 @@ func TestMarkThatIsDenied(t *testing.T) {
 
 // TestMarkAtALaggingServer: if the judge's server does not show the mark yet, or shows the mark of an
 // earlier epoch, the judge does not write the mark again. It counts from the mark's stamp, or from its
-// own first sample if that is earlier.
+// own first sample if the sample is earlier.
 func TestMarkAtALaggingServer(t *testing.T) {
 	for _, epochs := range []int{0, 1} {
 		simulate(t, func(w world) {

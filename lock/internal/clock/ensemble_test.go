@@ -118,7 +118,7 @@ func TestDisplacement(t *testing.T) {
 }
 
 // TestSlowReplyHidesNoStep: a slow sample, which is compatible with any time, does not erase the
-// knowledge from earlier ones.
+// knowledge from earlier samples.
 func TestSlowReplyHidesNoStep(t *testing.T) {
 	const step = 4 * time.Second
 	var c Ensemble
@@ -219,8 +219,8 @@ func TestTransactionsThatBeginAnew(t *testing.T) {
 	}
 }
 
-// TestForgottenClock: after Forget, writes from before the next sample count from its stamp. The
-// servers may only have been silent, with their clock set meanwhile.
+// TestForgottenClock: after Forget, writes from before the next sample count from the sample's stamp,
+// because the leader's clock may have been set between Forget and the sample.
 func TestForgottenClock(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
@@ -234,9 +234,9 @@ func TestForgottenClock(t *testing.T) {
 	}
 }
 
-// TestANewSessionDoubtsTheTerm: in a new session, the servers may have lost their data and numbered
-// past it. So a write with a zxid below the term's may be younger than the term, until another term
-// begins.
+// TestANewSessionDoubtsTheTerm: before a new session, the servers may have lost their data, and made
+// more transactions than they lost. So a write with a zxid below the term's may be younger than the
+// term, until another term begins.
 func TestANewSessionDoubtsTheTerm(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
@@ -325,7 +325,7 @@ func TestObserveMark(t *testing.T) {
 }
 
 // TestMarkSaysNothingOfALaterTerm: if the leader's clock has stepped since it stamped the mark, the
-// mark does not count. The next epoch is not marked from the start.
+// mark does not count. A new epoch begins without a mark.
 func TestMarkSaysNothingOfALaterTerm(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 1), 1_000_000, at(0), at(0))

@@ -29,8 +29,8 @@ func slept(mono, d time.Duration) clock.Instant {
 }
 
 // TestLeaseEndsBeforeOthersMayEnter: the leader stamps a write some time after its send, and other
-// clients respect the entry for the TTL from this stamp. A holder with a wrong clock stops before
-// that, even with a late timer. It gives up at most 0.1% of the TTL and 10 ms.
+// clients respect the entry until the stamp plus the TTL. Even with a wrong clock and a late timer the
+// holder stops earlier. Its lease is shorter than the TTL by at most 0.1% and 10 ms.
 func TestLeaseEndsBeforeOthersMayEnter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ppm := float64(rapid.IntRange(-500, 500).Draw(t, "ppm"))
@@ -130,7 +130,7 @@ func TestEndOfEntry(t *testing.T) {
 }
 
 // TestFresh: a waiter may enter without a write only if its last write was acknowledged in this
-// session and half of its lease is left.
+// session and at least half of its lease is left.
 func TestFresh(t *testing.T) {
 	const half = testTTL / 2
 	for _, tt := range []struct {
@@ -156,8 +156,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestWroteSince: a write that was sent at the very time of an outage's end, by a coarse clock,
-// counts as later. Otherwise a waiter would write again and again.
+// TestWroteSince: if a coarse clock shows the same time at the end of an outage and at the send of a
+// write, the write counts as later. Otherwise a waiter would write again and again.
 func TestWroteSince(t *testing.T) {
 	e, _, _ := testEntry(Queued)
 	e.lease.sent = at(time.Second)
@@ -317,7 +317,7 @@ func TestHandles(t *testing.T) {
 }
 
 // TestExpiry: a hold ends when its lease ends on the monotonic clock. If only a suspend may have
-// ended it, the hold has the grace to be confirmed, unless it is not renewed.
+// ended the lease, the hold ends after the grace. A hold with a fixed lease then ends at once.
 func TestExpiry(t *testing.T) {
 	end := lease{at(0), testTTL}.end()
 	for _, tt := range []struct {
@@ -414,7 +414,8 @@ func TestGrantIsRecorded(t *testing.T) {
 	}
 }
 
-// TestOrphan: an orphan has no owner. Its node is deleted whatever its version.
+// TestOrphan: an entry set up by InitEnded has ended. Its version is -1, so a delete of its node
+// succeeds at any version.
 func TestOrphan(t *testing.T) {
 	var e Entry
 	e.InitEnded(&owner{entry: &e}, "/locks/x/e", Terms{TTL: testTTL}, ErrWithdrawn)

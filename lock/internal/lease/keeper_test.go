@@ -311,8 +311,8 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// TestLostReply: after a lost request or reply, the batch is applied once. To know that, at most
-// one entry is read.
+// TestLostReply: after a lost request or reply, the batch is applied once. To find out whether it was
+// applied, the keeper reads at most one entry.
 func TestLostReply(t *testing.T) {
 	for name, f := range map[string]struct {
 		drop locktest.Drop

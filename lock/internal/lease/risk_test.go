@@ -191,8 +191,8 @@ func TestRiskOfFailingRenewals(t *testing.T) {
 	})
 }
 
-// TestStalls: a waiter whose renewals fail counts as stalled. A hold with a fixed lease does not count,
-// and neither does a hold that max_hold ends.
+// TestStalls: a hold and a waiter whose renewals fail count as stalled. A hold with a fixed lease, a
+// hold that max_hold ends, and a cached lease do not count as stalled.
 func TestStalls(t *testing.T) {
 	now := at(0)
 	k := NewKeeper(Options{Clock: &clock.Clock{Local: func() clock.Instant { return now }}, Jitter: func(d, _ time.Duration) time.Duration { return d }})

@@ -37,8 +37,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestFull: a blocked delivery delays later deliveries, and no caller. Excess deliveries are
-// dropped and counted.
+// TestFull: a blocked delivery delays later deliveries, but no caller. Excess deliveries are dropped
+// and counted.
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, stuck, made := New(3), make(chan struct{}), 0
@@ -86,7 +86,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestLogger: the user's logger writes each line as if the client had used it directly.
+// TestLogger: each line reaches the user's log as a direct call of the user's logger would write it.
 func TestLogger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var direct, by bytes.Buffer
@@ -152,8 +152,8 @@ func TestLoggerThatBlocks(t *testing.T) {
 	})
 }
 
-// TestFromSlog: the handler gets each line as if the client had used it directly, and itself
-// selects the levels.
+// TestFromSlog: each line reaches the handler as a direct call of slog would write it. The handler
+// decides which levels are enabled.
 func TestFromSlog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got, want bytes.Buffer

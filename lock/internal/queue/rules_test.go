@@ -110,7 +110,7 @@ func TestUnlikeRequests(t *testing.T) {
 }
 
 // TestOldSampleTellsNothingOfAnOutage: only the first sample after an outage shows which writes may
-// be older than the outage. A sample from before it shows none.
+// be older than the outage. A sample from before the outage shows none.
 func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
 	l := &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
 	q := offline(l)

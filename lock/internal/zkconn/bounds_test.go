@@ -106,8 +106,8 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// dialInVain checks that Dial ends with its context, not before. Its error must contain says, the
-// reason; "": the server is silent, so no reason is known.
+// dialInVain checks that Dial ends with its context, not before, and that the error contains the reason
+// says. If says is "", the server is silent, and no reason is known.
 func dialInVain(t *testing.T, server string, cfg Config, says string) {
 	running := goleak.IgnoreCurrent()
 	cause := errors.New("no patience")

@@ -74,7 +74,7 @@ func TestAbandonedCall(t *testing.T) {
 				t.Error(err)
 			}
 			// A request that waits for longer than its connection lives is lost when the session
-			// returns on another.
+			// returns on another connection.
 			if there := len(w.Dump("/x")) > 0; there != (fault.Delay < sessionTimeout) {
 				t.Errorf("%+v: the node is there: %v", fault, there)
 			}

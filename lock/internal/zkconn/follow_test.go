@@ -52,8 +52,8 @@ func (l *lines) of(message string) (found []string) {
 	return found
 }
 
-// follow runs f with a connection that follows the configuration, and begins with the servers of
-// the indices begin.
+// follow runs f with a connection that follows the configuration. begin has the indices of the servers
+// that are passed to Dial.
 func follow(t *testing.T, begin []int, f func(w *following)) {
 	t.Helper()
 	simulate(t, locktest.Options{Members: 3}, func(w *world) {

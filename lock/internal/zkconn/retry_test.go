@@ -13,8 +13,8 @@ import (
 // retrying returns a Conn for tests of Retry only.
 func retrying(t *testing.T) *Conn { return newConn(testConfig(t)) }
 
-// TestRetry: Retry repeats the errors of the table, with pauses that double up to the longest, and
-// no other errors.
+// TestRetry: Retry tries again after each error of the table that is not final. After an error with
+// pauses, the pauses double up to the longest one.
 func TestRetry(t *testing.T) {
 	const first, most = 20 * time.Millisecond, 100 * time.Millisecond
 	quota := errors.New("quota")

@@ -33,7 +33,7 @@ func (s *script) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// asked has the callbacks of a handshake, which may be nil.
+// asked has the callbacks of a handshake. granted may be nil.
 type asked struct {
 	granted func(time.Duration)
 	failure func(error)

@@ -49,8 +49,8 @@ func Example() {
 	// Output: holdfast_lock_hold_seconds default 3
 }
 
-// TestOddInput: Observe does not panic, which would end the process, if bounds are unsorted or the name
-// of a policy is not UTF-8.
+// TestOddInput: if bounds are unsorted or the name of a policy is not UTF-8, Observe does not panic. A
+// panic would end the process.
 func TestOddInput(t *testing.T) {
 	o := observe.New(5, 1, 5)
 	for kind := range lock.EventDisplaced + 2 {

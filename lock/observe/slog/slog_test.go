@@ -43,7 +43,7 @@ func TestNil(t *testing.T) {
 	}
 }
 
-// TestLines: each normal event has one line. Events that the client itself logs have none.
+// TestLines: each event that the client itself does not log has one line. The other events have none.
 func TestLines(t *testing.T) {
 	for kind, want := range map[lock.EventKind]string{
 		lock.EventWaiting:   `msg="waiting for the lock" lock=x policy="" ahead=2`,

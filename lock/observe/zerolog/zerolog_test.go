@@ -24,7 +24,7 @@ func Example() {
 	// Output: {"level":"info","lock":"orders/42","policy":"orders","entry":"/locks/orders/42/4f-lock-0000000001","token":"0000000000000007","waited":"3s","message":"lock acquired"}
 }
 
-// TestLines: each normal event has one line. Events that the client itself logs have none.
+// TestLines: each event that the client itself does not log has one line. The other events have none.
 func TestLines(t *testing.T) {
 	for kind, want := range map[lock.EventKind]string{
 		lock.EventWaiting:   `"ahead":2,"message":"waiting for the lock"`,

@@ -112,7 +112,8 @@ func attempt(tell func()) (err error) {
 	return nil
 }
 
-// lookAround is the last chapter: it lists what the locks have left, and removes the demo's nodes.
+// lookAround is the last chapter. It lists the nodes that the locks have left, records whether there
+// are none, and removes the demo's nodes.
 func (d *demo) lookAround(ctx context.Context) {
 	d.begin("e", "What is left in the end?")
 	left := d.left(ctx)

@@ -61,7 +61,7 @@ func (d *demo) expireUnderHoldfast(ctx context.Context) {
 	second.tell(ctx, "unlock", "out")
 }
 
-// expire makes the server end a worker's session.
+// expire makes the server end the session of w, and prints the session's id.
 func (d *demo) expire(ctx context.Context, w *process) {
 	d.say("The server has ended %s one's session %s and does not know it any more.", w.name, w.tell(ctx, "expire", "expired"))
 }

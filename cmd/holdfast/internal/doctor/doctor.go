@@ -53,8 +53,8 @@ type exam struct {
 	tree  admin.Tree
 }
 
-// Examine makes all checks. If no session can be opened, it makes only those of the configuration. A
-// check that cannot be made is a finding. Examine returns an error only if ctx has ended: its cause.
+// Examine makes all checks. If no session can be opened, it checks only the configuration. A check
+// that cannot be made is a finding. Examine returns an error only if ctx has ended: its cause.
 func Examine(ctx context.Context, o Options) (Report, error) {
 	e := &exam{Options: o, Report: Report{Findings: []Finding{}, Fine: []string{}, Told: []string{}}} // no findings must not become null in JSON
 	e.configuration()

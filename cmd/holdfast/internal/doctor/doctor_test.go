@@ -345,7 +345,7 @@ var plants = []struct {
 	}},
 }
 
-// TestPlants: the doctor finds each planted fault, and says what it is and how to mend it.
+// TestPlants: the doctor finds each planted fault, and the finding names the fault and its remedy.
 func TestPlants(t *testing.T) {
 	for _, plant := range plants {
 		t.Run(plant.id, func(t *testing.T) {

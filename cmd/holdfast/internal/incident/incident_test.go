@@ -199,8 +199,8 @@ func TestFolds(t *testing.T) {
 	}
 }
 
-// TestBeginAndEnd: the stamp at begin is the first one at or after a time, and the stamp at end is the
-// last one at or before a time, even if the leader's clock was stepped.
+// TestBeginAndEnd: for a given time, begin finds the first stamp that is not before it, and end the
+// last stamp that is not after it, even if the leader's clock was stepped.
 func TestBeginAndEnd(t *testing.T) {
 	r := report(t, Options{What: "orders/42"})
 	at := func(s string) time.Time {

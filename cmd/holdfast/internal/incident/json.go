@@ -152,7 +152,8 @@ type Stream struct {
 	Owned bool // as in [Report]
 }
 
-// NewStream writes the beginning of a JSON document.
+// NewStream returns a stream that prints to w, and writes the beginning of its JSON document. If a
+// write fails, Add and Close return the error.
 func NewStream(w io.Writer, o Options) *Stream {
 	s := &Stream{Options: o, w: w}
 	s.printf("{\n  \"root\": %s,\n  \"logs\": %s", marshal(o.Root), marshal(o.Dirs))

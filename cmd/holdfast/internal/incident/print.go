@@ -127,8 +127,8 @@ func (p *printer) overview() {
 	p.table(&t)
 }
 
-// events prints the rows. If the width allows it, each takes one line. Otherwise its sentence follows
-// on lines of its own; on a narrow terminal, so do host and process id.
+// events prints the rows, each on one line if the width allows it. Otherwise the sentence of a row
+// follows on its own lines; on a narrow terminal, host and process id follow, too.
 func (p *printer) events() {
 	for _, f := range []form{{inLine: true}, {}, {brief: true}} {
 		t, notes := p.rows(f)

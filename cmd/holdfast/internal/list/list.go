@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// concurrency is the number of nodes that are read concurrently.
+// concurrency is the largest number of nodes that are read concurrently.
 const concurrency = 64
 
 // Listing is the result of reading many locks. Locks change meanwhile, so parts that were read

@@ -196,7 +196,7 @@ func (q Queue) JSON(w io.Writer) error {
 	return e.Encode(doc)
 }
 
-// Holders returns the contenders that hold the lock, and an expired one until its purge.
+// Holders returns the contenders that hold the lock. An expired holder is one of them until its purge.
 func Holders(s admin.State) (in []admin.Contender) {
 	for _, p := range (Listing{}).places(s) {
 		if p.in {

@@ -47,7 +47,7 @@ type guard struct {
 }
 
 // startGuard starts the guard of a lock's command. In the background it opens the gate when the guard
-// is armed. If the guard dies before, the gate is closed unopened.
+// is armed. If the guard dies first, startGuard closes the gate without opening it.
 func startGuard(lock string, gate *os.File) (*guard, error) {
 	in, news, err := os.Pipe()
 	if err != nil {

@@ -13,9 +13,10 @@ type leads struct {
 	look      time.Duration // interval of checks of the lease, and of messages to the guard
 }
 
-// leadsFor returns the leads for a TTL. Renewals come every third of the TTL, so a renewed lease
-// always has about two thirds left. Checking every sixth informs the guard of each renewal in
-// time. For long TTLs the leads are limited: 30 s suffice to end a command, and 3 s to kill it.
+// leadsFor returns the leads for a TTL. Renewals come every third of the TTL, so a lease whose
+// renewals succeed has at least about two thirds left. Checking every sixth informs the guard of each
+// renewal in time. For long TTLs the leads are limited: 30 s suffice to end a command, and 3 s to kill
+// it.
 func leadsFor(ttl time.Duration) leads {
 	return leads{
 		terminate: min(ttl/3, 30*time.Second),
