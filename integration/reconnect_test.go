@@ -63,7 +63,7 @@ func TestServerWithoutItsData(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{})
 	b := on(t, []string{s.Addr()})
-	c := b.client(lock.WithSessionTimeout(4 * time.Second))
+	c := b.client(lock.WithSessionTimeout(30 * time.Second)) // a busy server may take long to start
 	for range 50 {
 		b.unlock(b.lock(c, "x"))
 	}
