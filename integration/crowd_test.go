@@ -190,8 +190,9 @@ func (c *corpse) watch() {
 	}
 }
 
-// lost returns how much of the time after since does not count for a purge: the outages, and after
-// each outage the third of a TTL that a waiter adds before it judges. It returns longTTL at most.
+// lost returns how much later than usual the entry may be purged, counted from since. Each outage
+// adds its duration after since. An outage that began after since also adds a third of a TTL, which
+// a waiter waits after the outage before it judges. The result is at most longTTL.
 func (c *corpse) lost(since time.Time) (lost time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

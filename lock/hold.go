@@ -105,17 +105,19 @@ func (h *Hold) Remaining() time.Duration {
 	return h.e.Remaining()
 }
 
-// AtRisk returns a channel that warns before the hold may be lost: when half of the TTL or less is
-// surely left, because renewals have failed or max_hold is near. The value is the time left at the
-// warning; [Hold.Remaining] returns the time left now. If a renewal succeeds, an unreceived warning
-// is withdrawn. Each time that the hold becomes at risk there is a new warning. A process that was
-// paused receives the warning when it goes on, unless the hold was lost during the pause. If the
-// entry is removed, the hold is lost at once, without a warning.
+// AtRisk returns a channel that warns before the hold may be lost. A warning is sent when
+// [Hold.Remaining] falls to half of the TTL or less, because renewals have failed or max_hold is
+// near. The value is the time left at the warning; [Hold.Remaining] returns the time left now. If a
+// renewal succeeds, an unreceived warning is withdrawn. The next time that the hold becomes at
+// risk, there is a new warning. If the process was paused, the warning comes when it resumes,
+// unless the hold was lost during the pause. If the entry is removed, the hold is lost at once,
+// without a warning.
 //
-// Each call for the same Hold returns the same channel, for the select of a loop; one goroutine
-// should receive from it. It is never closed: select on the hold's context too. After Unlock of
-// this handle, AtRisk returns nil. A fixed lease ([WithoutRenewal]) is never at risk, because its
-// end is known.
+// While the hold lasts, each call for the same Hold returns the same channel, so you can call
+// AtRisk in the select of a loop. Only one goroutine should receive from it. The channel is never
+// closed: select on the hold's context too. After the hold has ended, or after Unlock of this
+// handle, AtRisk returns nil. A fixed lease ([WithoutRenewal]) is never at risk, because its end is
+// known.
 func (h *Hold) AtRisk() <-chan time.Duration {
 	if h.unlocked.Load() {
 		return nil

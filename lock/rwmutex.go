@@ -106,8 +106,9 @@ func (m *RWMutex) TryDo(ctx context.Context, f func(context.Context) error) (ran
 	return m.r.tryDo(ctx, znode.Writer, f)
 }
 
-// Reads reports whether the hold is for reading: a hold of an [RWMutex] that was taken by
-// [RWMutex.RLock] or downgraded, in this process or before an Attach.
+// Reads reports whether the hold is an [RWMutex]'s hold for reading: [RWMutex.RLock] acquired it,
+// or [Hold.Downgrade] made it one. An RLock that re-enters a hold for writing returns a hold for
+// writing. Detach and Attach do not change the result.
 func (h *Hold) Reads() bool { return h.e.Reads() }
 
 // Downgrade turns an [RWMutex]'s hold for writing into a hold for reading, without a gap: no client

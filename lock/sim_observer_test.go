@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// witness is the observer of a client. The checks compare it with what happened.
+// witness is the observer of a client. It counts the events of each request, and the checks compare
+// the counts with what happened.
 type witness struct {
 	sim   *sim
 	owner string

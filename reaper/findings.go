@@ -157,8 +157,8 @@ func (d *denials) beyond(n Denial) bool {
 	return d.more && d.list[len(d.list)-1].order(n) < 0
 }
 
-// told has the nodes with one reason that the log has already reported, by schedule. Errors are
-// omitted.
+// told has the nodes of one kind of finding that the log has already reported, by schedule. The
+// keys have no Denial.Error: a node is not reported again only because its error text changed.
 type told struct {
 	mu   sync.Mutex
 	seen map[string]map[Denial]bool

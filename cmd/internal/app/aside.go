@@ -59,7 +59,8 @@ func (a *Aside) pass(to io.Writer, p []byte, written chan struct{}) {
 	}
 }
 
-// next drops the finished write, and returns the next one, or nil.
+// next removes the finished write, and queues the line about dropped writes, if any. It returns the
+// next write, or nil.
 func (a *Aside) next() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()

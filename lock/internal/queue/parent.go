@@ -50,10 +50,10 @@ func (p *parent) data() []byte {
 
 func anchorPath(parent, generation string) string { return parent + "/" + znode.Anchor(generation) }
 
-// readParent reads the parent, and the anchor of a semaphore. It returns the result, and records it
-// as the belief if the parent is absent or present. A parent without a generation, or a semaphore's
-// without the anchor, is unknown: the next join adopts it. The error says why this contender cannot
-// use the parent.
+// readParent reads the parent and, for a semaphore, the anchor. It records the result as the lock's
+// belief, unless the state is unknown. The state is unknown if the parent has no generation, or if
+// a semaphore's anchor is missing; then the next join adopts the parent. readParent fails if this
+// contender cannot use the parent, or if a read fails.
 func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 	for again := false; ; again = true {
 		n, err := c.Conn.Get(ctx, c.parent)
