@@ -121,7 +121,9 @@ func newIncident(t *testing.T, bin string) *incident {
 
 // named returns a client with the owner.
 func (i *incident) named(owner string) *lock.Client {
-	return i.ensemble.client(lock.WithOwner(owner), livingTTL)
+	// If a session ended on a busy machine, its client would delete the entry in a new session. The
+	// history shows that like a deletion by hand.
+	return i.ensemble.client(lock.WithOwner(owner), livingTTL, lock.WithSessionTimeout(time.Minute))
 }
 
 // enters waits for the hold from a channel of queued, and returns it.
