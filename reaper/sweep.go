@@ -182,26 +182,26 @@ func (s *sweep) hand(together []deletion) {
 	s.deletions <- together
 }
 
-// visitAll visits the children of a node, and returns how many of them stay. To free memory, it
-// clears each name after use: there can be a million. A walker that takes a child starts another
-// walker if the limit allows. While a walker waits for the walkers that it started, it frees its slot.
+// visitAll visits the children of a node, and returns how many of them stay. It takes ownership of
+// the list. A walker that takes a child starts another walker if the limit allows. While a walker
+// waits for the walkers that it started, it frees its slot.
 func (s *sweep) visitAll(ctx context.Context, name string, children []string) int {
 	if len(children) == 0 {
 		return 0
 	}
 	s.found.Add(int64(len(children)))
+	waiting := newNames(children)
+	children = nil // frees the list, which may be long
 	var others sync.WaitGroup
-	var taken, staying atomic.Int64
+	var staying atomic.Int64
 	var walk func()
 	walk = func() {
 		for {
-			i := int(taken.Add(1)) - 1
-			if i >= len(children) {
+			child, more := waiting.take()
+			if child == "" {
 				return
 			}
-			child := children[i]
-			children[i] = ""
-			if i < len(children)-1 {
+			if more {
 				select {
 				case s.walkers <- struct{}{}:
 					others.Go(func() {
