@@ -62,7 +62,7 @@ func (c *Conn) follow() {
 				Msg("cannot follow the ensemble's configuration: going on with the known servers")
 		}
 		again := c.own.hosts.lookAgain()
-		timer := time.NewTimer(c.cfg.Jitter(again, again/4))
+		timer := time.NewTimer(c.cfg.Jitter(again+again/8, again/8)) // not earlier: it would be in vain
 		select {
 		case <-changed:
 		case <-timer.C:
