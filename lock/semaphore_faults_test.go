@@ -60,6 +60,37 @@ func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
 	})
 }
 
+// TestFirstWaiterListsAfterAnOutage: the first waiter has seen the grant of the entry right before
+// its own. An outage ends, and another lock's requests are answered before the waiter has written
+// its own entry. The waiter purges a dead holder further ahead, and enters at once.
+func TestFirstWaiterListsAfterAnOutage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		b := w.dial("b")
+		first := w.take(permits(w.dial("c").Semaphore("x", 2), 1))
+		w.take(permits(w.dial("dead").Semaphore("x", 2), 1))
+		second := w.join("x", permits(w.dial("a").Semaphore("x", 2, lock.WithoutRenewal(), lock.WithTTL(10*time.Minute)), 1))
+		ch := w.join("x", permits(b.Semaphore("x", 2), 1))
+		own := w.entries("x")[3].Path
+		time.Sleep(20 * time.Second) // so that the waiter reads the grant, and does not infer it
+		w.unlock(first)
+		h := w.await(second).hold
+		w.waits(ch)
+		w.kill("dead")
+		time.Sleep(ttl / 2)
+		w.faults(func(r locktest.Request) bool { return mutates(r, "b") && touches(r, own) }, locktest.Fault{Code: codeThrottled})
+		w.Cut("b")
+		for range 10 {
+			time.Sleep(ttl / 5)
+			w.unlock(w.lock(b, "y")) // so the client knows the leader's time
+		}
+		w.waits(ch)
+		w.Intercept(nil)
+		got := w.inTime(ch, 2*time.Second)
+		w.Heal("dead")
+		w.finish(h, got)
+	})
+}
+
 // TestUnreadableHolderCounts: after the purge of one holder, the permits of another holder whose
 // entry can no longer be read are not free.
 func TestUnreadableHolderCounts(t *testing.T) {
@@ -264,6 +295,21 @@ func TestPermitsBehindAForeignEntry(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		w.unlock(third)
 		w.unlock(second, w.inTime(ch, time.Second))
+		w.remove(z, theirs)
+		w.empty()
+	})
+}
+
+// TestPermitsBehindAnotherVersion: a waiter behind an entry of a newer version, whose grant it cannot
+// read, gets a permit as soon as one is free.
+func TestPermitsBehindAnotherVersion(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z := w.raw("other")
+		h := w.take(permits(w.dial("a").Semaphore("x", 2), 2))
+		theirs := w.create(z, "/locks/x/0123456789abcdef-lock-", `{"holdfast":3}`, zk.FlagSequence)
+		ch := w.join("x", permits(w.dial("b").Semaphore("x", 2), 1))
+		w.waits(ch)
+		w.unlock(w.pass(h, ch))
 		w.remove(z, theirs)
 		w.empty()
 	})

@@ -109,7 +109,8 @@ func (c *contender) countRoom(names []znode.Name, capacity int32) {
 
 // followPermits waits for a change that may make room. For the first waiter that is any change of
 // the holders or the number of permits. For another waiter it is the grant or the end of the entry
-// right before the waiter's, or the end of the target.
+// right before the waiter's, or the end of the target. An entry that is not Leased may hold permits
+// without a record of the grant. So followPermits takes it for granted.
 func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
 	case w.trying:
@@ -133,7 +134,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	switch {
 	case s.expired:
 		return w.purge(ctx)
-	case settled() && s.entry.Granted() && w.grantedPredecessor != name.Node:
+	case settled() && (s.entry.Granted() || !s.entry.Leased()) && w.grantedPredecessor != name.Node:
 		w.grantedPredecessor = name.Node
 		return w.listHolders(ctx)
 	}
@@ -212,7 +213,7 @@ func (w *waiter) followHolders(ctx context.Context) error {
 			case err != nil:
 				return err
 			case s.expired:
-				w.ahead = nil
+				w.p, w.ahead = position{}, nil
 				return w.purgeOne(ctx, s)
 			}
 			c.seen[n.Node] = s

@@ -21,7 +21,7 @@ type waiter struct {
 
 	// Only for a semaphore:
 	ahead              *holdersAhead // nil: it is not the first waiter, or does not know that
-	grantedPredecessor string        // a predecessor whose record shows the grant
+	grantedPredecessor string        // a predecessor whose record shows the grant, or that is not Leased
 	purgeAt            time.Time     // time from which purgeSome counts its next interval
 }
 
