@@ -267,3 +267,38 @@ func TestOwnerClosesBorrowedConnection(t *testing.T) {
 		}
 	})
 }
+
+// slowHosts is a provider of hosts that takes a second for each address.
+type slowHosts struct{ zk.HostProvider }
+
+func (h slowHosts) Next() (string, bool) {
+	time.Sleep(time.Second)
+	return h.HostProvider.Next()
+}
+
+// TestProbeThatIsCutIsNoClose: while a borrowed connection looks for a server, a read is queued to
+// find out whether the owner has closed it. If the next connection breaks under that read, the
+// owner has not.
+func TestProbeThatIsCutIsNoClose(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		c := Borrow(w.Plain("a", sessionTimeout, slowHosts{w.hosts("a")}), w.config("a"))
+		defer c.Close(time.Second)
+		cut := false
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if cut || r.Op != "exists" {
+				return locktest.Fault{}
+			}
+			cut = true
+			return locktest.Fault{Drop: locktest.BeforeApply}
+		})
+		w.Cut("a")
+		synctest.Wait() // until go-zookeeper looks for a server
+		if _, err := c.Get(w.ctx, "/"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(5 * time.Second)
+		if _, err := c.Get(w.ctx, "/"); err != nil || !cut {
+			t.Errorf("cut %v: %v", cut, err)
+		}
+	})
+}

@@ -150,17 +150,24 @@ func (c *Conn) pollSession(ctx context.Context) error {
 	return err
 }
 
-// probe sends a read on a borrowed connection that is disconnected. If the read is refused at
-// once, the owner has closed the connection. Close does not wait for the answer, since a read
-// does no harm.
+// probe sends two reads, one after the other, on a borrowed connection that is disconnected. If both
+// are refused at once, the owner has closed the connection. One refusal alone may be that of a new
+// connection that broke under the read. Close does not wait for the answers, since a read does no
+// harm.
 func (c *Conn) probe() {
 	if c.probing.Swap(true) {
 		return
 	}
 	go func() {
-		_, _, err := c.zk.Exists("/")
-		c.probing.Store(false)
-		if errors.Is(err, zk.ErrConnectionClosed) && c.zk.State() == zk.StateDisconnected {
+		defer c.probing.Store(false)
+		began := c.cfg.Now()
+		for range 2 {
+			_, _, err := c.zk.Exists("/")
+			if !errors.Is(err, zk.ErrConnectionClosed) || c.zk.State() != zk.StateDisconnected {
+				return
+			}
+		}
+		if c.cfg.Now()-began < pollBackoff.First {
 			c.shut(fmt.Errorf("%w: the zk.Conn it was given is closed", ErrClosed))
 		}
 	}()
