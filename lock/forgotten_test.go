@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -175,5 +177,28 @@ func TestLeaderAfterDataLostUnseen(t *testing.T) {
 		w.until("the new leader is shown", func() bool { all := seen.values(); return len(all) > 0 && all[len(all)-1] == "b" })
 		isTrue(w, !strings.Contains(w.logged(), "no server answers for the session"), "the servers have refused the client: this shows nothing")
 		w.Heal("a")
+	})
+}
+
+// TestDataLostUnderADeniedSample: servers have lost their data, and their clock was set back. A client
+// that an ACL forbids to sample the clock does not take over a live hold because of its old sample.
+func TestDataLostUnderADeniedSample(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		w.busy(a)
+		time.Sleep(2 * time.Second) // until the parent is deleted
+		w.ExpireLabel("a")
+		time.Sleep(sessionTimeout)
+		w.Forget()
+		w.StepClock(-time.Hour)
+		h := w.lock(w.dial("b"), "d/x")
+		w.setACL(w.raw("admin"), lock.DefaultRoot, zk.WorldACL(zk.PermRead))
+		ticket := w.ticket(h)
+		ch := start(func() (*lock.Hold, error) { return a.Attach(w.ctx, ticket) })
+		time.Sleep(3 * ttl)
+		w.waits(ch)
+		w.alive(h)
+		w.unlock(h)
+		fails(w, w.outcome(ch).err, lock.ErrRemoved)
 	})
 }

@@ -77,7 +77,8 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 		}
 		switch err := prove(ctx, knew, before.entry.Stat.Mzxid); {
 		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode):
-			before.wait = pollEvery // this client's own clock will decide
+			verdict, _ = c.judge(before, znode.Now{}) // this client's own clock alone decides
+			before.expired, before.wait = verdict == znode.Expired, pollEvery
 			return before, nil
 		case err != nil:
 			return before, err
