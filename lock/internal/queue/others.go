@@ -27,8 +27,10 @@ const listAfter = 5 * time.Millisecond
 const listMost = 100 * time.Millisecond
 
 // watchOthers starts followOthers if other contenders matter and it does not run; lock.mu is held.
+// While the client closes, it does so only for a cached lease, which followOthers then releases.
 func (p *placed) watchOthers() {
-	if !p.watching && p.queue.Closing.Err() == nil && p.othersMatter() {
+	_, kept := p.Kept()
+	if !p.watching && (kept || p.queue.Closing.Err() == nil) && p.othersMatter() {
 		p.watching = p.queue.Tasks.Go(p.followOthers)
 	}
 }
