@@ -207,10 +207,10 @@ func (c *Client) leaveResult(e *queue.Entry, err error) error {
 		err = ErrExpired
 		fallthrough
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken):
-		c.queue.CheckParentLater(e)
+		e.CheckParentLater()
 		return lossOf(e, err)
 	}
-	c.queue.Remove(e)
+	e.Remove()
 	c.cfg.log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
 		Msg("unlock not confirmed; the entry is deleted later or expires")
 	return &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}
