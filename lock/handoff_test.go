@@ -500,8 +500,11 @@ func TestReadersWaitTogether(t *testing.T) {
 		time.Sleep(ttl)
 		for _, h := range held {
 			isTrue(t, h.Context().Err() != nil, "the reader with token %v was not told", h.Token())
-			mustBe(t, h.Err(), lock.ErrRemoved)
-			mustBe(t, h.Unlock(), lock.ErrRemoved)
+			for _, err := range []error{context.Cause(h.Context()), h.Err(), h.Extend(w.ctx, ttl), h.Unlock()} {
+				mustBe(t, err, lock.ErrRemoved)
+				var lost *lock.LostError
+				isTrue(t, errors.As(err, &lost) && lost.Token == h.Token(), "lost %v: %v", h.Token(), err)
+			}
 		}
 		w.empty()
 	})
