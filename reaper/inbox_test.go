@@ -38,9 +38,9 @@ func (w *world) revoke(c *lock.Client, name, entry string) (id string) {
 	return id
 }
 
-// TestMootRequestsAreSwept: a sweep deletes requests for entries that no longer exist, even if it has
+// TestStaleRequestsAreSwept: a sweep deletes requests for entries that no longer exist, even if it has
 // deleted the entry itself. It keeps requests for existing entries, and nodes that are no requests.
-func TestMootRequestsAreSwept(t *testing.T) {
+func TestStaleRequestsAreSwept(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Batch: 2})
 		c := w.dial("service", lock.WithPolicies(w.policies()))

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestWhatCannotBeProvenIsLeft: if a verdict stays unproven, judge returns the undecided verdict after
-// maxProofs requests, and does not stop the sweep.
-func TestWhatCannotBeProvenIsLeft(t *testing.T) {
+// TestUnprovenVerdictIsUndecided: if a verdict stays unproven, judge returns the undecided verdict
+// after maxProofs requests, and does not stop the sweep.
+func TestUnprovenVerdictIsUndecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := locktest.Start(t, locktest.Options{})
 		c, err := lock.Dial(t.Context(), e.Servers(), lock.WithDialer(e.Dialer("reaper")))

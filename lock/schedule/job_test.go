@@ -236,9 +236,9 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCrashIsToldInDoubt: if a replica is cut off while it records the crash of another replica, the
-// replica that was cut off still reports the crash, and only once.
-func TestCrashIsToldInDoubt(t *testing.T) {
+// TestCrashIsReportedInDoubt: if a replica is cut off while it records the crash of another
+// replica, the replica that was cut off still reports the crash, and only once.
+func TestCrashIsReportedInDoubt(t *testing.T) {
 	simulate(t, func(w *world) {
 		onTheMinute()
 		time.Sleep(time.Second)
@@ -369,9 +369,9 @@ func TestLateRecord(t *testing.T) {
 	})
 }
 
-// TestRecordIsTriedAgain: if the connection fails seven times while a run's end is recorded, but the
+// TestRecordIsRetried: if the connection fails seven times while a run's end is recorded, but the
 // hold lasts, the end is recorded.
-func TestRecordIsTriedAgain(t *testing.T) {
+func TestRecordIsRetried(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
 		time.Sleep(time.Second)
@@ -623,9 +623,9 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// TestQuorumComesBack: a tick that comes while there is no quorum runs when there is a quorum
-// again.
-func TestQuorumComesBack(t *testing.T) {
+// TestTickDuringALossOfQuorum: a tick that comes while there is no quorum runs when there is a
+// quorum again.
+func TestTickDuringALossOfQuorum(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
 		time.Sleep(time.Second)
