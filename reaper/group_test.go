@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
@@ -153,17 +152,7 @@ func TestHangingSweepIsOverdue(t *testing.T) {
 // the old configuration.
 func TestSweepUsesOneConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := locktest.Start(t, locktest.Options{})
-		c, err := lock.Dial(t.Context(), e.Servers(), lock.WithDialer(e.Dialer("reaper")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		held, err := c.Mutex("held").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer held.Unlock()
+		c := holding(t, "held")
 		options := func(name string) Options {
 			set, err := policy.NewSet(policy.Policy{Name: name, Match: policy.MustPattern("**")})
 			if err != nil {
