@@ -109,9 +109,9 @@ func TestUnlikeRequests(t *testing.T) {
 	}
 }
 
-// TestOldSampleTellsNothingOfAnOutage: only the first sample after an outage shows which writes may
-// be older than the outage. A sample from before the outage shows none.
-func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
+// TestSampleFromBeforeAnOutage: only the first sample after an outage shows which writes may be
+// older than the outage. A sample from before the outage shows none.
+func TestSampleFromBeforeAnOutage(t *testing.T) {
 	l := &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
 	q := offline(l)
 	q.Clock.Ensemble.Observe(5, 1000, l.now, l.now)
@@ -180,9 +180,10 @@ func TestCountRoom(t *testing.T) {
 	}
 }
 
-// TestWatcherNeverGoesBack: a new session may begin on a server that lags behind what the watcher
-// has seen. The watcher does not return a holder older than the last holder that it returned.
-func TestWatcherNeverGoesBack(t *testing.T) {
+// TestWatcherReturnsNoOlderHolder: a new session may begin on a server that lags behind what the
+// watcher has seen. The watcher does not return a holder older than the last holder that it
+// returned.
+func TestWatcherReturnsNoOlderHolder(t *testing.T) {
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(w *bubble.World) {
 		z := w.Plain("a", 6*time.Second, zk.NewDNSHostProvider())
 		record := znode.Record{TTL: time.Hour.Milliseconds(), AcquiredAt: time.Now().UnixMilli()}
