@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 )
 
-// TestServerThatTakesLess: a server closes the connection of a client that sends more than 20 kB at
-// once. A renewal of 100 holds needs 200 kB, so the client halves the request until the server
-// accepts the parts. All extensions succeed, with at most one reconnect for each part that is too
-// long.
-func TestServerThatTakesLess(t *testing.T) {
+// TestServerThatLimitsRequestSize: a server closes the connection of a client that sends more than
+// 20 kB at once. A renewal of 100 holds needs 200 kB, so the client halves the request until the
+// server accepts the parts. All extensions succeed, with at most one reconnect for each part that
+// is too long.
+func TestServerThatLimitsRequestSize(t *testing.T) {
 	t.Parallel()
 	s := zkserver.ForTest(t, zkserver.Options{JVMArgs: []string{"-Djute.maxbuffer=20000"}})
 	b := on(t, []string{s.Addr()})

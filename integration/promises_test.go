@@ -361,9 +361,9 @@ func (b *bench) first(name string) string {
 	return names[0].Node
 }
 
-// TestNobodyComesBack: if no client uses the lock of a killed holder again, the scheduled reaper
+// TestUnusedLockIsSwept: if no client uses the lock of a killed holder again, the scheduled reaper
 // deletes the lock.
-func TestNobodyComesBack(t *testing.T) {
+func TestUnusedLockIsSwept(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
 	dead := b.holder("a/b/c")
@@ -439,10 +439,9 @@ func TestWaitersThatGiveUpLeaveNoNode(t *testing.T) {
 	b.eventually("nothing is left", func() bool { return len(b.nodes()) == 0 }) // the parent of a busy lock is deleted after a while
 }
 
-// TestSomebodyElsesPathIsRefused: a lock on a foreign path fails with ErrForeign, or with ErrKind
-// on the path of a lock of another kind. The error names the path. The node keeps its data and its
-// Stat.
-func TestSomebodyElsesPathIsRefused(t *testing.T) {
+// TestForeignPathIsRefused: a lock on a foreign path fails with ErrForeign, or with ErrKind on the
+// path of a lock of another kind. The error names the path. The node keeps its data and its Stat.
+func TestForeignPathIsRefused(t *testing.T) {
 	t.Parallel()
 	b := onShared(t)
 	c := b.client()

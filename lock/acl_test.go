@@ -63,9 +63,9 @@ func TestDigest(t *testing.T) {
 	})
 }
 
-// TestACLThatKeepsItsOwnerOut: a client whose own ACL excludes it gets ErrDenied, and leaves no
+// TestACLThatExcludesItsOwner: a client whose own ACL excludes it gets ErrDenied, and leaves no
 // node.
-func TestACLThatKeepsItsOwnerOut(t *testing.T) {
+func TestACLThatExcludesItsOwner(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		w.unlock(w.lock(w.client("b"), "y"))
 		a := w.client("a", lock.WithACL(zk.DigestACL(zk.PermAll, "other", "secret")...))

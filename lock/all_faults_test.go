@@ -97,10 +97,10 @@ func TestAbandonedLockOfAll(t *testing.T) {
 	}
 }
 
-// TestOneOfAllGoneWhileItWaits: if one entry of a waiter for several locks is deleted, one
+// TestEntryOfAllDeletedWhileItWaits: if one entry of a waiter for several locks is deleted, one
 // transaction creates all of its entries again, at the ends of the queues. A single new entry could
 // wait behind a client that waits for the other entries.
-func TestOneOfAllGoneWhileItWaits(t *testing.T) {
+func TestEntryOfAllDeletedWhileItWaits(t *testing.T) {
 	each(t, "first", bools, func(w *world, first bool) { // which entry is deleted: the one at x, which is at the head, or the one at y
 		a, b, d := w.client("a"), w.client("b"), w.client("d")
 		h := w.lock(b, "y")
@@ -301,10 +301,10 @@ func TestAllInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsInACircle: workers lock random locks, alone or together, in random orders. Some
-// calls barge, try or give up. Each call returns within ten minutes, and no lock has two holders.
-// SEED and SEEDS select the histories as in TestSimulation.
-func TestNobodyWaitsInACircle(t *testing.T) {
+// TestRandomLocksNeverDeadlock: workers lock random locks, alone or together, in random orders.
+// Some calls barge, try or give up. Each call returns within ten minutes, and no lock has two
+// holders. SEED and SEEDS select the histories as in TestSimulation.
+func TestRandomLocksNeverDeadlock(t *testing.T) {
 	first, seeds := env(t, "SEED", 1), env(t, "SEEDS", 6)
 	if os.Getenv("SEEDS") != "" {
 		seeds = min(seeds, 100)
@@ -403,9 +403,9 @@ func (c *circle) had(r *rand.Rand, label string, names []string, err error, unlo
 	}
 }
 
-// TestAllOfManyKeptParents: LockAll of MaxAll names takes at most a second, although the client
+// TestAllOfManyUnknownParents: LockAll of MaxAll names takes at most a second, although the client
 // does not know that all parents exist.
-func TestAllOfManyKeptParents(t *testing.T) {
+func TestAllOfManyUnknownParents(t *testing.T) {
 	link := locktest.Options{Latency: func(string, string) time.Duration { return 2 * time.Millisecond }}
 	simulate(t, link, func(w *world) {
 		kept := lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: true})

@@ -122,9 +122,9 @@ func TestNamesOfAll(t *testing.T) {
 	})
 }
 
-// TestAllAgain: a call with the context of Holds reenters any of the held locks. LockAll of a held
-// lock together with another one returns ErrInvalid.
-func TestAllAgain(t *testing.T) {
+// TestAllIsReentrant: a call with the context of Holds reenters any of the held locks. LockAll of a
+// held lock together with another one returns ErrInvalid.
+func TestAllIsReentrant(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
 		err := c.All([]string{"x", "y", "z"}).Do(w.ctx, func(ctx context.Context) error {
@@ -245,9 +245,9 @@ func TestCounterOfOneOfAllNearItsEnd(t *testing.T) {
 	})
 }
 
-// TestTryLockOfWhatIsKept: if a client caches the leases of unlocked locks, its own TryLock
-// succeeds. Another client's TryLock returns ErrHeld.
-func TestTryLockOfWhatIsKept(t *testing.T) {
+// TestTryLockOfAllWithCachedLeases: if a client caches the leases of unlocked locks, its own
+// TryLock succeeds. Another client's TryLock returns ErrHeld.
+func TestTryLockOfAllWithCachedLeases(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", riding(time.Hour)), w.client("b")
 		w.unlock(w.lock(a, "x"))
@@ -264,9 +264,9 @@ func TestTryLockOfWhatIsKept(t *testing.T) {
 	})
 }
 
-// TestTryLockOfWhatIsFree: TryLock of a free lock succeeds, even if the client's server lags behind
-// and does not show the unlock yet.
-func TestTryLockOfWhatIsFree(t *testing.T) {
+// TestTryLockOfAllAtALaggingServer: TryLock of a free lock succeeds, even if the client's server
+// lags behind and does not show the unlock yet.
+func TestTryLockOfAllAtALaggingServer(t *testing.T) {
 	forEach(t, locktest.Options{Members: 3}, map[string]func(w *world, c *lock.Client) (unlock func() error, err error){
 		"one": func(w *world, c *lock.Client) (func() error, error) {
 			h, err := c.Mutex("x").TryLock(w.ctx)

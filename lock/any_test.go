@@ -146,10 +146,10 @@ func TestAnyOfSeveralGranted(t *testing.T) {
 	})
 }
 
-// TestAnyKeepsNoSecondGrant: if two locks are handed off locally in the same moment, a waiter for
+// TestAnyReleasesASecondGrant: if two locks are handed off locally in the same moment, a waiter for
 // either keeps one. Another client, which waits for the second lock or joins later, gets that lock,
 // also if the waiter's client caches unused leases.
-func TestAnyKeepsNoSecondGrant(t *testing.T) {
+func TestAnyReleasesASecondGrant(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]struct {
 		idle time.Duration
 		next bool
@@ -230,9 +230,9 @@ func TestNamesOfAny(t *testing.T) {
 	})
 }
 
-// TestAnyAgain: LockAny with the context of a hold reenters the hold's lock, although another lock
-// is free.
-func TestAnyAgain(t *testing.T) {
+// TestAnyIsReentrant: LockAny with the context of a hold reenters the hold's lock, although another
+// lock is free.
+func TestAnyIsReentrant(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.client("a")
 		h := w.lock(c, "y")
@@ -370,9 +370,9 @@ func TestAnyOutlivesItsSession(t *testing.T) {
 	})
 }
 
-// TestAnyWaitsBehindTheDead: a dead client that holds all locks, or is ahead in all queues, blocks
-// a waiter for at most TTL, grace and a second.
-func TestAnyWaitsBehindTheDead(t *testing.T) {
+// TestAnyWaitsBehindDeadHolder: a dead client that holds all locks, or is ahead in all queues,
+// blocks a waiter for at most TTL, grace and a second.
+func TestAnyWaitsBehindDeadHolder(t *testing.T) {
 	each(t, "holder", bools, func(w *world, holder bool) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		var held *lock.Holds

@@ -61,8 +61,8 @@ func TestBargingWritesNothingWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestBargingOutlivesTheDead: a dead holder blocks a barging waiter for TTL and grace.
-func TestBargingOutlivesTheDead(t *testing.T) {
+// TestBargingBehindDeadHolder: a dead holder blocks a barging waiter for TTL and grace.
+func TestBargingBehindDeadHolder(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.client("a"), "x")
 		ch := w.barge(w.ctx, w.client("b"), "x")
@@ -71,9 +71,9 @@ func TestBargingOutlivesTheDead(t *testing.T) {
 	})
 }
 
-// TestNoEntryIsKeptFromBarging: an unlock deletes the entry, instead of caching its lease, if a
+// TestNoLeaseIsCachedBesideABarger: an unlock deletes the entry, instead of caching its lease, if a
 // goroutine of the same client is barging.
-func TestNoEntryIsKeptFromBarging(t *testing.T) {
+func TestNoLeaseIsCachedBesideABarger(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(time.Hour))
 		h := w.lock(a, "x")

@@ -168,9 +168,9 @@ func TestAttachToABrokenEntry(t *testing.T) {
 	}
 }
 
-// TestBreakWhoHasAttachedUnawares: the reply to an Attach is lost, and then the entry is
+// TestBreakOfAnUnconfirmedAttach: the reply to an Attach is lost, and then the entry is
 // force-released. The attaching client deletes the entry, also if the caller has given up.
-func TestBreakWhoHasAttachedUnawares(t *testing.T) {
+func TestBreakOfAnUnconfirmedAttach(t *testing.T) {
 	each(t, "given up", bools, func(w *world, givenUp bool) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		ticket := w.detach(w.lock(a, "x"), 2*time.Minute)

@@ -227,7 +227,7 @@ func (c *Client) Close() error {
 	begun := time.Now()
 	c.shut(ErrClosed) // the keeper ends the holds
 	idle := c.tasks.Seal()
-	if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) || c.queue.LeftBehind() {
+	if !zkconn.WaitFor(idle, c.cfg.unlockTimeout) || c.queue.Stats().LeftBehind {
 		c.done = fmt.Errorf("close: entries could not be deleted within %v and are left to expire", c.cfg.unlockTimeout)
 	}
 	c.done = errors.Join(c.done, c.conn.Close(max(0, c.cfg.unlockTimeout-time.Since(begun))))

@@ -316,9 +316,9 @@ func TestCloseOfManyHolds(t *testing.T) {
 	})
 }
 
-// TestCloseTellsWhatItLeaves: the reply to a create is lost, and without a server the client cannot
-// search for the entry. Close returns an error, and the entry is left.
-func TestCloseTellsWhatItLeaves(t *testing.T) {
+// TestCloseReportsAnUnresolvedCreate: the reply to a create is lost, and without a server the
+// client cannot search for the entry. Close returns an error, and the entry is left.
+func TestCloseReportsAnUnresolvedCreate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, err := lock.Dial(w.ctx, w.Servers(), w.options("a", usual)...)
 		w.ok(err)
@@ -368,9 +368,9 @@ func TestUnlockAsTheClientCloses(t *testing.T) {
 	})
 }
 
-// TestCloseBesideAGoneEntry: if one of the client's entries was deleted, Close still deletes the
+// TestCloseBesideADeletedEntry: if one of the client's entries was deleted, Close still deletes the
 // other entries.
-func TestCloseBesideAGoneEntry(t *testing.T) {
+func TestCloseBesideADeletedEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.dial("a"), w.raw("other")
 		var holds []*lock.Hold
@@ -394,7 +394,7 @@ func TestCloseDuringUnlock(t *testing.T) {
 		closed := make(chan error, 1)
 		var a *lock.Client
 		a = w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
-			if calledBy("(*Queue).exitOf") && ends.Swap(false) {
+			if calledBy("(*Entry).exit") && ends.Swap(false) {
 				go func() { closed <- a.Close() }()
 				time.Sleep(time.Second)
 			}

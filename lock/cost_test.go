@@ -258,10 +258,10 @@ func TestBusyLockKeepsItsParent(t *testing.T) {
 	})
 }
 
-// TestJoinCorrectsItsBelief: a join with a wrong assumption about the parent is refused once, and
-// then the client reads the parent. A client that has just unlocked, or has just seen other
+// TestJoinWithAWrongAssumption: a join with a wrong assumption about the parent is refused once,
+// and then the client reads the parent. A client that has just unlocked, or has just seen other
 // contenders, assumes correctly.
-func TestJoinCorrectsItsBelief(t *testing.T) {
+func TestJoinWithAWrongAssumption(t *testing.T) {
 	remove := func(w *world) {
 		anchored := w.anchored("x")
 		w.remove(w.raw("other"), anchored[1], anchored[0])
@@ -310,9 +310,9 @@ func TestJoinCorrectsItsBelief(t *testing.T) {
 	}
 }
 
-// TestHolderGoesBeforeItIsRead: if the holder unlocks between a waiter's join and the waiter's read
-// of the holder's entry, the waiter enters. Afterwards no node is left.
-func TestHolderGoesBeforeItIsRead(t *testing.T) {
+// TestHolderUnlocksBeforeItsEntryIsRead: if the holder unlocks between a waiter's join and the
+// waiter's read of the holder's entry, the waiter enters. Afterwards no node is left.
+func TestHolderUnlocksBeforeItsEntryIsRead(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		w.unlock(w.lock(b, "other")) // b learns the time

@@ -212,9 +212,9 @@ func TestReadersWithoutAWindowShareNoEntry(t *testing.T) {
 	})
 }
 
-// TestDetachOfOneWhoSharesItsEntry: Detach of a hold returns ErrInvalid while another goroutine's
-// hold has the same entry. It succeeds when that hold is unlocked.
-func TestDetachOfOneWhoSharesItsEntry(t *testing.T) {
+// TestDetachOfASharedEntry: Detach of a hold returns ErrInvalid while another goroutine's hold has
+// the same entry. It succeeds when that hold is unlocked.
+func TestDetachOfASharedEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a", riding(0)), w.client("b")
 		first, other := w.take(a.RWMutex("x").RLock), w.take(a.RWMutex("x").RLock)

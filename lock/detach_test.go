@@ -186,7 +186,7 @@ func TestDetachThatIsNotConfirmed(t *testing.T) {
 	})
 }
 
-func TestDetachOfWhatIsGone(t *testing.T) {
+func TestDetachOfADeletedEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, z := w.client("a"), w.raw("z")
 		h := w.lock(a, "x")
@@ -265,10 +265,10 @@ func TestAttachTooLate(t *testing.T) {
 	})
 }
 
-// TestAttachToWhatWasNotDetached: Attach to an entry that is not detached waits until the owner
-// detaches it, or until its lease has certainly ended. If the owner reconnects after the Attach, it
-// has lost the hold.
-func TestAttachToWhatWasNotDetached(t *testing.T) {
+// TestAttachBeforeDetach: Attach to an entry that is not detached waits until the owner detaches
+// it, or until its lease has certainly ended. If the owner reconnects after the Attach, it has lost
+// the hold.
+func TestAttachBeforeDetach(t *testing.T) {
 	each(t, "dies", bools, func(w *world, dies bool) {
 		a, b := w.client("a"), w.client("b")
 		h := w.lock(a, "x")
@@ -430,10 +430,10 @@ func TestAttachGivenUp(t *testing.T) {
 	})
 }
 
-// TestPutBackWhoseReplyIsLost: an Attach gives up, its client detaches the entry again, and the
-// reply is lost. Meanwhile another client attaches. The first client does not delete the entry, so
-// the new holder learns from the entry of a force-release.
-func TestPutBackWhoseReplyIsLost(t *testing.T) {
+// TestGivenUpAttachWhoseReplyIsLost: an Attach gives up, its client detaches the entry again, and
+// the reply is lost. Meanwhile another client attaches. The first client does not delete the entry,
+// so the new holder learns from the entry of a force-release.
+func TestGivenUpAttachWhoseReplyIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c, d := w.client("a"), w.client("c"), w.client("d")
 		h := w.lock(a, "x")
@@ -558,9 +558,9 @@ func TestLeaseOfAnAttachment(t *testing.T) {
 	})
 }
 
-// TestParentOfAnEntryThatCameBack: a client detaches an entry, and another client attaches to it
-// and unlocks it. No node is left then, nor after the first client's next hold.
-func TestParentOfAnEntryThatCameBack(t *testing.T) {
+// TestParentAfterDetachAndAttach: a client detaches an entry, and another client attaches to it and
+// unlocks it. No node is left then, nor after the first client's next hold.
+func TestParentAfterDetachAndAttach(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.client("a"), w.client("b")
 		w.finish(w.attach(b, w.detach(w.lock(a, "x"), 0)))

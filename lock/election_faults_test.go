@@ -131,9 +131,9 @@ func TestCandidatesThatFlapTogether(t *testing.T) {
 	})
 }
 
-// TestLeaderKnowsFirst: a leader that cannot renew its lease learns that it no longer leads before
-// the next candidate leads. From then on observers see only the next leader.
-func TestLeaderKnowsFirst(t *testing.T) {
+// TestLeaderLearnsOfLossFirst: a leader that cannot renew its lease learns that it no longer leads
+// before the next candidate leads. From then on observers see only the next leader.
+func TestLeaderLearnsOfLossFirst(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.leads(w.campaign(w.ctx, w.dial("a"), "a"), "a")
 		b, observer := w.dial("b"), w.dial("observer")

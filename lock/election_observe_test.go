@@ -99,9 +99,9 @@ func TestObserve(t *testing.T) {
 	})
 }
 
-// TestObserveWhereNobodyIs: if a lock's parent exists and has no candidates, an observer sees that
-// there is no leader, and then the first candidate at once.
-func TestObserveWhereNobodyIs(t *testing.T) {
+// TestObserveWithoutCandidates: if a lock's parent exists and has no candidates, an observer sees
+// that there is no leader, and then the first candidate at once.
+func TestObserveWithoutCandidates(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, observer, z := w.dial("a"), w.dial("observer"), w.raw("other")
 		w.create(z, "/locks", "", 0)

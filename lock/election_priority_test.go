@@ -118,9 +118,9 @@ func TestHigherCandidateDies(t *testing.T) {
 	})
 }
 
-// TestSuperiorThatCrashLoops: if candidates of a higher priority crash again and again before they
-// lead, each other candidate still leads within three times TTL and grace.
-func TestSuperiorThatCrashLoops(t *testing.T) {
+// TestHigherCandidateThatCrashLoops: if candidates of a higher priority crash again and again
+// before they lead, each other candidate still leads within three times TTL and grace.
+func TestHigherCandidateThatCrashLoops(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader, waiting := w.candidates("1a", "1b")
 		ctx, stop := context.WithCancel(w.ctx)
@@ -149,9 +149,9 @@ func TestSuperiorThatCrashLoops(t *testing.T) {
 	})
 }
 
-// TestCandidateLooksForLong: if a candidate cannot read the other entries until its own lease has
+// TestCandidateReadsForLong: if a candidate cannot read the other entries until its own lease has
 // ended, it leads only after a later write succeeds, and by the same entry.
-func TestCandidateLooksForLong(t *testing.T) {
+func TestCandidateReadsForLong(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader := w.leads(w.campaign(w.ctx, w.dial("leader"), "leader"), "leader")
 		c := w.dial("1a")
@@ -193,9 +193,9 @@ func (w *world) entryOf(owner string) string {
 	return ""
 }
 
-// TestHigherCandidateGoesAway: if the candidate of the highest priority gives up at any moment
-// while the other candidates yield to it, there is a next leader at once.
-func TestHigherCandidateGoesAway(t *testing.T) {
+// TestHigherCandidateGivesUp: if the candidate of the highest priority gives up at any moment while
+// the other candidates yield to it, there is a next leader at once.
+func TestHigherCandidateGivesUp(t *testing.T) {
 	for after := time.Duration(0); after < 60*latency; after += latency {
 		subtest(t, fmt.Sprint("after ", after), locktest.Options{}, func(w *world) {
 			leader, waiting := w.candidates("1a", "1b")
@@ -316,9 +316,9 @@ func TestFirstCandidateOfAll(t *testing.T) {
 	})
 }
 
-// TestDamagedCandidateIsNotGivenWayTo: a candidate does not yield to a damaged entry, because the
-// entry may have no owner.
-func TestDamagedCandidateIsNotGivenWayTo(t *testing.T) {
+// TestNoYieldToADamagedCandidate: a candidate does not yield to a damaged entry, because the entry
+// may have no owner.
+func TestNoYieldToADamagedCandidate(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		leader, waiting := w.candidates("1a")
 		z := w.raw("others")

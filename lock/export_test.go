@@ -33,7 +33,7 @@ func RequestOf(ctx context.Context) any { return requestStateOf(ctx) }
 func (c *Client) Session() int64 { return c.conn.Session() }
 
 // Orphans returns the number of orphaned creates that the client remembers.
-func (c *Client) Orphans() int { return c.queue.Orphans() }
+func (c *Client) Orphans() int { return c.queue.Stats().Orphans }
 
 // Wards returns the number of entries that the client remembers for Revoked, including some that
 // have ended.

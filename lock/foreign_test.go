@@ -320,9 +320,9 @@ func TestWholeLockDeleted(t *testing.T) {
 	})
 }
 
-// TestParentOfAnEntryThatIsGone: if another program deletes the entry of a client that was alone,
+// TestParentOfADeletedEntry: if another program deletes the entry of a client that was alone,
 // Unlock returns ErrRemoved, and the client deletes the parent.
-func TestParentOfAnEntryThatIsGone(t *testing.T) {
+func TestParentOfADeletedEntry(t *testing.T) {
 	each(t, "renewed", bools, func(w *world, renewed bool) {
 		a := w.client("a")
 		h := w.lock(a, "x")
@@ -372,9 +372,9 @@ func TestAcquiredOnANodeOfTheSessionBefore(t *testing.T) {
 	})
 }
 
-// TestOwnEntryHasGoneToo: if a waiter's entry is deleted and then the waiter ahead gives up, the
-// waiter does not enter while the lock is held.
-func TestOwnEntryHasGoneToo(t *testing.T) {
+// TestOwnEntryAndPredecessorDeleted: if a waiter's entry is deleted and then the waiter ahead gives
+// up, the waiter does not enter while the lock is held.
+func TestOwnEntryAndPredecessorDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		z := w.raw("other")
 		h := w.lock(w.dial("a"), "x")

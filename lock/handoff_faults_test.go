@@ -77,9 +77,9 @@ func TestExchangeOfRemovedEntry(t *testing.T) {
 	})
 }
 
-// TestKeptEntryIsLost: if another client has purged the entry of a cached lease, Lock queues again
-// and TryLock returns ErrHeld. The next cached lease is released as usual.
-func TestKeptEntryIsLost(t *testing.T) {
+// TestCachedLeaseIsPurged: if another client has purged the entry of a cached lease, Lock queues
+// again and TryLock returns ErrHeld. The next cached lease is released as usual.
+func TestCachedLeaseIsPurged(t *testing.T) {
 	each(t, "try", bools, func(w *world, try bool) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
 		w.unlock(w.lock(a, "x"))
@@ -109,9 +109,9 @@ func TestKeptEntryIsLost(t *testing.T) {
 	})
 }
 
-// TestGiveUpWhileKeptEntryLeaves: if a call makes its client release a cached lease, and gives up
-// while one of the requests is in flight, no node is left.
-func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
+// TestGiveUpWhileACachedLeaseIsReleased: if a call makes its client release a cached lease, and
+// gives up while one of the requests is in flight, no node is left.
+func TestGiveUpWhileACachedLeaseIsReleased(t *testing.T) {
 	for k := range 3 {
 		subtest(t, fmt.Sprint("k ", k), locktest.Options{}, func(w *world) {
 			a, b := w.dial("a", riding(time.Hour)), w.dial("b")
@@ -135,9 +135,9 @@ func TestGiveUpWhileKeptEntryLeaves(t *testing.T) {
 	}
 }
 
-// TestKeptEntryIsWritten: if another program overwrites the entry of a cached lease, the client
-// does not use or delete it. If the entry is force-released, the client deletes it.
-func TestKeptEntryIsWritten(t *testing.T) {
+// TestCachedLeaseIsOverwritten: if another program overwrites the entry of a cached lease, the
+// client does not use or delete it. If the entry is force-released, the client deletes it.
+func TestCachedLeaseIsOverwritten(t *testing.T) {
 	subtest(t, "by another program", locktest.Options{}, func(w *world) {
 		const idle = 3 * ttl
 		a, z := w.dial("a", riding(idle)), w.raw("admin")
@@ -163,9 +163,9 @@ func TestKeptEntryIsWritten(t *testing.T) {
 	})
 }
 
-// TestTokensRiseAfterTheLastPass: tokens still rise after an entry was handed off as often as its
-// token can count.
-func TestTokensRiseAfterTheLastPass(t *testing.T) {
+// TestTokensRiseAfterTheLastHandoff: tokens still rise after an entry was handed off as often as
+// its token can count.
+func TestTokensRiseAfterTheLastHandoff(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
 		h := w.lock(a, "x")

@@ -22,9 +22,9 @@ import (
 // The goroutines of one client with equal requests share one entry in the lock's queue; see package
 // place. The tests of this file check that with the default window.
 
-// TestHandoffCostsNothing: the next waiter of the same client gets the entry without a request, in
-// order of arrival, and has its own hold.
-func TestHandoffCostsNothing(t *testing.T) {
+// TestHandoffSendsNoRequest: the next waiter of the same client gets the entry without a request,
+// in order of arrival, and has its own hold.
+func TestHandoffSendsNoRequest(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(0))
 		h := w.lock(a, "x")
@@ -146,10 +146,10 @@ func TestOthersWaitForOneWindow(t *testing.T) {
 	})
 }
 
-// TestNoPlaceWithoutAWaiter: a local waiter joins behind another client, and then gets the lock by
-// a handoff. Its own entry is deleted, so a later goroutine cannot use it to get ahead of another
-// client.
-func TestNoPlaceWithoutAWaiter(t *testing.T) {
+// TestEntryOfAServedWaiterIsDeleted: a local waiter joins behind another client, and then gets the
+// lock by a handoff. Its own entry is deleted, so a later goroutine cannot use it to get ahead of
+// another client.
+func TestEntryOfAServedWaiterIsDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: time.Second}))
 		h := w.lock(a, "x")
@@ -369,9 +369,9 @@ func TestHandoffIsToTheSame(t *testing.T) {
 	})
 }
 
-// TestPermitsAreHandedOn: a client has no more entries than the semaphore has permits. A local
+// TestPermitsAreHandedOff: a client has no more entries than the semaphore has permits. A local
 // waiter gets a permit by a handoff of an entry.
-func TestPermitsAreHandedOn(t *testing.T) {
+func TestPermitsAreHandedOff(t *testing.T) {
 	subtest(t, "three", locktest.Options{}, func(w *world) {
 		s := w.dial("a", riding(0)).Semaphore("x", 3)
 		line := w.callers(w.ctx, 9, permits(s, 1))
@@ -500,8 +500,11 @@ func TestReadersWaitTogether(t *testing.T) {
 		time.Sleep(ttl)
 		for _, h := range held {
 			isTrue(t, h.Context().Err() != nil, "the reader with token %v was not told", h.Token())
-			mustBe(t, h.Err(), lock.ErrRemoved)
-			mustBe(t, h.Unlock(), lock.ErrRemoved)
+			for _, err := range []error{context.Cause(h.Context()), h.Err(), h.Extend(w.ctx, ttl), h.Unlock()} {
+				mustBe(t, err, lock.ErrRemoved)
+				var lost *lock.LostError
+				isTrue(t, errors.As(err, &lost) && lost.Token == h.Token(), "lost %v: %v", h.Token(), err)
+			}
 		}
 		w.empty()
 	})
@@ -679,10 +682,10 @@ func TestErrorsOfLocalWaiters(t *testing.T) {
 	}
 }
 
-// TestKeptEntry: from the second use on, a lock that no other client requests costs no request. The
-// client deletes the entry at the end of the idle time. A lock below this lock's node is no
+// TestCachedLease: from the second use on, a lock that no other client requests costs no request.
+// The client deletes the entry at the end of the idle time. A lock below this lock's node is no
 // contender.
-func TestKeptEntry(t *testing.T) {
+func TestCachedLease(t *testing.T) {
 	each(t, "below", bools, func(w *world, below bool) {
 		a := w.dial("a", riding(time.Second))
 		w.unlock(w.lock(a, "other", lock.WithIdle(0)))
@@ -718,10 +721,9 @@ func TestKeptEntry(t *testing.T) {
 	})
 }
 
-// TestNoEntryIsKeptFromTheNextWaiter: a client does not cache the lease of an entry that has
-// waited, because other clients may wait behind it. A call directly after the unlock queues behind
-// them.
-func TestNoEntryIsKeptFromTheNextWaiter(t *testing.T) {
+// TestNoLeaseIsCachedAheadOfAWaiter: a client does not cache the lease of an entry that has waited,
+// because other clients may wait behind it. A call directly after the unlock queues behind them.
+func TestNoLeaseIsCachedAheadOfAWaiter(t *testing.T) {
 	simulate(t, slow, func(w *world) {
 		a, b, c := w.dial("a", riding(time.Hour)), w.dial("b"), w.dial("c")
 		h := w.lock(b, "x")
@@ -740,9 +742,9 @@ func TestNoEntryIsKeptFromTheNextWaiter(t *testing.T) {
 	})
 }
 
-// TestOnePermitIsKept: a client that unlocks several permits caches one entry. The client deletes
+// TestOnePermitIsCached: a client that unlocks several permits caches one entry. The client deletes
 // this entry when another client requests all permits, or when the client itself closes.
-func TestOnePermitIsKept(t *testing.T) {
+func TestOnePermitIsCached(t *testing.T) {
 	each(t, "closes", bools, func(w *world, closes bool) {
 		a, b := w.dial("a", riding(time.Hour)), w.dial("b")
 		for range 2 {
@@ -760,10 +762,10 @@ func TestOnePermitIsKept(t *testing.T) {
 	})
 }
 
-// TestKeptEntryIsGivenBack: a client deletes the entry of a cached lease within two thirds of a TTL
-// if another contender joins, of the same client, another client or another library. It also
+// TestCachedLeaseIsReleased: a client deletes the entry of a cached lease within two thirds of a
+// TTL if another contender joins, of the same client, another client or another library. It also
 // deletes the entry when it closes.
-func TestKeptEntryIsGivenBack(t *testing.T) {
+func TestCachedLeaseIsReleased(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client){
 		"another client": func(w *world, a *lock.Client) { w.unlock(w.lock(w.dial("b"), "x")) },
 		"another library": func(w *world, a *lock.Client) {
@@ -801,9 +803,9 @@ func TestKeptEntryIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestKeptEntryIsRenewed: a cached lease is renewed. If its entry is deleted by hand, the next Lock
-// queues again.
-func TestKeptEntryIsRenewed(t *testing.T) {
+// TestCachedLeaseIsRenewed: a cached lease is renewed. If its entry is deleted by hand, the next
+// Lock queues again.
+func TestCachedLeaseIsRenewed(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.dial("a", riding(5*ttl))
 		w.unlock(w.lock(a, "x"))
@@ -826,9 +828,9 @@ func TestKeptEntryIsRenewed(t *testing.T) {
 
 type unlocker interface{ Unlock() error }
 
-// TestTriesAtKeptEntry: TryLock of a lock that another client caches returns ErrHeld and writes
-// nothing. Every kind of try by the caching client itself succeeds.
-func TestTriesAtKeptEntry(t *testing.T) {
+// TestTryLockOfACachedLease: TryLock of a lock that another client caches returns ErrHeld and
+// writes nothing. Every kind of try by the caching client itself succeeds.
+func TestTryLockOfACachedLease(t *testing.T) {
 	subtest(t, "another client", locktest.Options{}, func(w *world) {
 		const idle = 3 * time.Second
 		a, b := w.dial("a", riding(idle)), w.dial("b")
@@ -866,9 +868,9 @@ func TestTriesAtKeptEntry(t *testing.T) {
 	})
 }
 
-// TestServedAsItGivesUp: if a local waiter gives up at the moment of a handoff, the client's next
-// call has the lock within a second.
-func TestServedAsItGivesUp(t *testing.T) {
+// TestHandoffAsTheWaiterGivesUp: if a local waiter gives up at the moment of a handoff, the
+// client's next call has the lock within a second.
+func TestHandoffAsTheWaiterGivesUp(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")
 		for range 20 {

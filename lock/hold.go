@@ -73,7 +73,7 @@ func (h *Hold) Err() error {
 	if h.t != nil && h.t.ctx.Err() != nil {
 		return context.Cause(h.t.ctx)
 	}
-	return h.e.Err()
+	return h.t.own(h.e.Err())
 }
 
 // check returns an error if the hold, this handle of it, or ctx has ended. Each method of Hold with
@@ -144,7 +144,7 @@ func (h *Hold) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	err := h.e.Extend(ctx, ttl)
 	if err == nil || err == h.e.Err() { // its text names the lock already
-		return err
+		return h.t.own(err)
 	}
 	return fmt.Errorf("extend %q: %w", h.Name(), err)
 }
@@ -174,7 +174,7 @@ func (h *Hold) Unlock() error {
 	}
 	limit := zkconn.NewTimeLimit(time.Until(end))
 	defer limit.Release()
-	return c.leaveResult(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e))
+	return h.t.own(c.leaveResult(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e)))
 }
 
 // giveBack releases a handle that was just unlocked. First it waits until no transaction of the
@@ -188,6 +188,7 @@ func (h *Hold) giveBack(end time.Time) (leaves bool, err error) {
 	if err == ErrInDoubt {
 		err = &UnlockError{Lock: h.e.Lock(), Entry: h.e.Path, Err: err}
 	}
+	err = h.t.own(err)
 	if !last || h.client.queue.HandOff(h.e) {
 		return false, err
 	}
@@ -207,10 +208,10 @@ func (c *Client) leaveResult(e *queue.Entry, err error) error {
 		err = ErrExpired
 		fallthrough
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken):
-		c.queue.CheckParentLater(e)
+		e.CheckParentLater()
 		return lossOf(e, err)
 	}
-	c.queue.Remove(e)
+	e.Remove()
 	c.cfg.log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
 		Msg("unlock not confirmed; the entry is deleted later or expires")
 	return &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}

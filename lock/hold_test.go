@@ -441,10 +441,10 @@ func TestMessagesAreBounded(t *testing.T) {
 	})
 }
 
-// TestUnlockTimeoutHoldsInPlace: if the server no longer answers, not even on a new connection,
+// TestUnlockTimeoutBoundsUnlock: if the server no longer answers, not even on a new connection,
 // Unlock returns an UnlockError within its timeout and a second, whatever session timeout the
 // server granted.
-func TestUnlockTimeoutHoldsInPlace(t *testing.T) {
+func TestUnlockTimeoutBoundsUnlock(t *testing.T) {
 	const session = 6 * time.Second
 	for _, at := range []struct{ limit, granted time.Duration }{
 		{session / 2, session}, {session, session}, {2 * session, session}, {5 * session, session}, {session, 3 * session},

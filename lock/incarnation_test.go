@@ -27,10 +27,10 @@ func (w *world) remake(z *zk.Conn, name, data string, version int32) locktest.No
 	return w.node(path)
 }
 
-// TestParentMadeAgain: another program recreates a lock's parent with the version that a client
+// TestRecreatedParent: another program recreates a lock's parent with the version that a client
 // remembers. The client refuses a foreign node, adopts an empty one, and deletes the node only if
 // clients of Holdfast created it, or if it has their data.
-func TestParentMadeAgain(t *testing.T) {
+func TestRecreatedParent(t *testing.T) {
 	for _, known := range []struct {
 		name string
 		keep bool // keep the parent
@@ -143,10 +143,10 @@ func TestAdoptedParentIsLeft(t *testing.T) {
 	}
 }
 
-// TestParentMadeAgainAsItIsJoined: another program recreates a node between a client's read of it
+// TestParentRecreatedAsItIsJoined: another program recreates a node between a client's read of it
 // and the client's next request. If the new node has data, the client returns ErrForeign and does
 // not change it. If it is empty, the client adopts it and does not delete it.
-func TestParentMadeAgainAsItIsJoined(t *testing.T) {
+func TestParentRecreatedAsItIsJoined(t *testing.T) {
 	for name, request := range map[string]func(locktest.Request) bool{"as the entry is made": joins, "as it is adopted": adopts} {
 		for _, data := range []string{"not a lock", ""} {
 			subtest(t, fmt.Sprintf("%s, data %q", name, data), locktest.Options{}, func(w *world) {

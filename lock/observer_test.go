@@ -432,8 +432,8 @@ func TestReaderThatBlocks(t *testing.T) {
 	})
 }
 
-// TestAllIsToldAtClose: when Close returns, an observer has received all earlier events.
-func TestAllIsToldAtClose(t *testing.T) {
+// TestCloseDeliversAllEvents: when Close returns, an observer has received all earlier events.
+func TestCloseDeliversAllEvents(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		slow := observer(func(lock.Event) { time.Sleep(10 * time.Millisecond) })
 		seen := new(observed)

@@ -78,16 +78,26 @@ func (s *script) do(what string, names ...string) {
 			mustBe(s, s.outcome(s.waiting[name]).err, context.Canceled, errGaveUp, lock.ErrHeld)
 			delete(s.waiting, name)
 		case "downgrade":
-			s.ok(s.holds[name].Downgrade(s.ctx))
+			s.ok(s.held(name).Downgrade(s.ctx))
 		case "die":
 			s.kill(name[1:2])
 		case "leave":
-			s.unlock(s.holds[name])
+			s.unlock(s.held(name))
 			delete(s.holds, name)
 		default:
 			s.Fatalf("what is %q?", what)
 		}
 	}
+}
+
+// held returns the hold of a contender, which must have entered.
+func (s *script) held(name string) *lock.Hold {
+	s.Helper()
+	h := s.holds[name]
+	if h == nil {
+		s.Fatalf("%s does not hold the lock", name)
+	}
+	return h
 }
 
 // comeIn checks that the named contenders have entered since the last step and no other waiter has,

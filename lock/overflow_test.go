@@ -79,9 +79,9 @@ func (w *world) next(queue []<-chan taken) *lock.Hold {
 	return got
 }
 
-// TestAloneAtTheEndOfTheCounter: an entry at the end of the counter is not granted, even to a
+// TestLoneClientAtTheEndOfTheCounter: an entry at the end of the counter is not granted, even to a
 // client that is alone. The client recreates a kept parent, whatever fault hits its requests.
-func TestAloneAtTheEndOfTheCounter(t *testing.T) {
+func TestLoneClientAtTheEndOfTheCounter(t *testing.T) {
 	for _, request := range []func(locktest.Request) bool{
 		func(r locktest.Request) bool { return r.Op == "delete" }, // of the entry
 		readsParent, deletesParent,

@@ -42,9 +42,9 @@ func deletesParent(r locktest.Request) bool {
 	return r.Label == "a" && r.Op == "multi" && touches(r, "/locks/x/anchor-") && !touches(r, "-lock-")
 }
 
-// TestOwedParentGoesInTheEnd: Unlock does not wait for the clean-up. Whatever fault hits the
-// clean-up, the client deletes the parents in the end.
-func TestOwedParentGoesInTheEnd(t *testing.T) {
+// TestOwedParentIsDeleted: Unlock does not wait for the clean-up. Whatever fault hits the clean-up,
+// the client deletes the parents in the end.
+func TestOwedParentIsDeleted(t *testing.T) {
 	for request, filter := range map[string]func(locktest.Request) bool{"the read": readsParent, "the delete": deletesParent} {
 		for befalls, fault := range map[string]locktest.Fault{
 			"is lost": {Drop: locktest.BeforeApply}, "is applied, its reply lost": {Drop: locktest.AfterApply},

@@ -115,9 +115,9 @@ func TestDeadHolderBlocksForTTLAndGrace(t *testing.T) {
 	}
 }
 
-// TestRunOfTheDead: a waiter purges 20 dead entries ahead with at most two lists, when the last of
-// their leases and the grace have ended.
-func TestRunOfTheDead(t *testing.T) {
+// TestPurgeOfManyDeadEntries: a waiter purges 20 dead entries ahead with at most two lists, when
+// the last of their leases and the grace have ended.
+func TestPurgeOfManyDeadEntries(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const n = 20
 		b := w.dial("b")
@@ -151,9 +151,9 @@ func TestRunOfTheDead(t *testing.T) {
 	})
 }
 
-// TestHolderKnowsFirst: a holder that is cut off for any duration around its TTL, at any phase of
-// its renewals, either keeps the lock, or knows of the loss before the next client enters.
-func TestHolderKnowsFirst(t *testing.T) {
+// TestHolderLearnsOfLossFirst: a holder that is cut off for any duration around its TTL, at any
+// phase of its renewals, either keeps the lock, or knows of the loss before the next client enters.
+func TestHolderLearnsOfLossFirst(t *testing.T) {
 	var kept, lost atomic.Int32
 	t.Run("lengths", func(t *testing.T) {
 		for length := ttl / 2; length < ttl+grace+3*time.Second; length += 331 * time.Millisecond {
@@ -220,9 +220,9 @@ func TestLoweredMaxTTL(t *testing.T) {
 	})
 }
 
-// TestHolderLeavesAsItIsLookedAt: if the holder unlocks just before a waiter reads the holder's
-// entry for the second time, the waiter enters.
-func TestHolderLeavesAsItIsLookedAt(t *testing.T) {
+// TestHolderUnlocksAsItsEntryIsReadAgain: if the holder unlocks just before a waiter reads the
+// holder's entry for the second time, the waiter enters.
+func TestHolderUnlocksAsItsEntryIsReadAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		h := w.lock(a, "x")

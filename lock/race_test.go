@@ -70,8 +70,8 @@ func TestLatePurge(t *testing.T) {
 	}
 }
 
-// TestTryLockTakesWhatHasExpired: TryLock purges an expired entry and does not wait.
-func TestTryLockTakesWhatHasExpired(t *testing.T) {
+// TestTryLockPurgesAnExpiredEntry: TryLock purges an expired entry and does not wait.
+func TestTryLockPurgesAnExpiredEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		h := w.lock(w.dial("a"), "x")
 		ended := w.end(h)
@@ -123,9 +123,9 @@ func TestTryLockThatLearnsTheTimeSlowly(t *testing.T) {
 	})
 }
 
-// TestTryLockThatComesLate: if another client locks between the list and the join of a TryLock,
+// TestTryLockThatLosesTheRace: if another client locks between the list and the join of a TryLock,
 // TryLock returns ErrHeld, and its entry is deleted.
-func TestTryLockThatComesLate(t *testing.T) {
+func TestTryLockThatLosesTheRace(t *testing.T) {
 	each(t, "prior", []string{"nothing", "a parent", "an expired entry", "the end of the counter"}, func(w *world, prior string) {
 		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: prior != "nothing"})
 		a, b := w.dial("a", p), w.dial("b", p)
@@ -150,9 +150,9 @@ func TestTryLockThatComesLate(t *testing.T) {
 	})
 }
 
-// TestUnlockOfWhatIsGone: if a hold's entry was deleted or overwritten, Unlock returns ErrRemoved
-// or ErrTaken, and does not change the entry.
-func TestUnlockOfWhatIsGone(t *testing.T) {
+// TestUnlockOfADeletedEntry: if a hold's entry was deleted or overwritten, Unlock returns
+// ErrRemoved or ErrTaken, and does not change the entry.
+func TestUnlockOfADeletedEntry(t *testing.T) {
 	each(t, "kept", bools, func(w *world, kept bool) {
 		a := w.dial("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: kept}))
 		z := w.raw("other")
@@ -229,9 +229,9 @@ func TestOverwrittenEntry(t *testing.T) {
 	}
 }
 
-// TestGivenUpWhileItIsLookedFor: if the caller gives up while the outcome of its create is in
-// doubt, no node is left in the end.
-func TestGivenUpWhileItIsLookedFor(t *testing.T) {
+// TestCallGivenUpWhileItsCreateIsInDoubt: if the caller gives up while the outcome of its create is
+// in doubt, no node is left in the end.
+func TestCallGivenUpWhileItsCreateIsInDoubt(t *testing.T) {
 	each(t, "drop", []locktest.Drop{locktest.BeforeApply, locktest.AfterApply}, func(w *world, drop locktest.Drop) {
 		a := w.dial("a")
 		w.unlock(w.lock(a, "x"))

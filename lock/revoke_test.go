@@ -404,10 +404,10 @@ func TestRevokeLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestMootIsNotProvenByTwoSessions: the session ends after the read of a request, and the next
-// server lags behind and does not show the request's entry yet. The request is not deleted as
+// TestStaleRequestIsNotProvenByTwoSessions: the session ends after the read of a request, and the
+// next server lags behind and does not show the request's entry yet. The request is not deleted as
 // stale.
-func TestMootIsNotProvenByTwoSessions(t *testing.T) {
+func TestStaleRequestIsNotProvenByTwoSessions(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		h := w.lock(a, "x", lock.WithTTL(time.Minute))
@@ -459,9 +459,9 @@ func TestRevokeThatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// TestRevokeOfWhatIsHandedOn: a client that attaches to an entry receives a request that was made
+// TestRevokeOfAnAttachedEntry: a client that attaches to an entry receives a request that was made
 // before. After another Detach and Attach, the next client receives it too.
-func TestRevokeOfWhatIsHandedOn(t *testing.T) {
+func TestRevokeOfAnAttachedEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
 		h := w.lock(a, "x")

@@ -43,9 +43,9 @@ func (w *world) queueOf(roles string) (queue []<-chan taken, giveUp []context.Ca
 	return queue, giveUp
 }
 
-// TestDeadAheadOfAWriter: a writer waits behind a writer and three readers, some of them dead. It
-// does not enter while a live reader reads, and enters within five TTLs.
-func TestDeadAheadOfAWriter(t *testing.T) {
+// TestDeadEntriesAheadOfAWriter: a writer waits behind a writer and three readers, some of them
+// dead. It does not enter while a live reader reads, and enters within five TTLs.
+func TestDeadEntriesAheadOfAWriter(t *testing.T) {
 	eachPair(t, "dead granted", [][]string{{"w0"}, {"r1"}, {"r2"}, {"r3"}, {"w0", "r2"}, {"w0", "r3"}, {"r1", "r2", "r3"}, {"w0", "r1", "r2", "r3"}}, bools, func(w *world, dead []string, granted bool) {
 		first := w.take(w.rw("first").Lock)
 		queue, _ := w.queueOf("wrrrw")
@@ -183,9 +183,9 @@ func TestDowngradeThatIsNotAcknowledged(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeDowngraded: Downgrade of a mutex, or of a hold with another handle, returns
-// ErrInvalid with the reason. Downgrade of an ended hold returns ErrUnlocked.
-func TestWhatCannotBeDowngraded(t *testing.T) {
+// TestDowngradeRefuses: Downgrade of a mutex, or of a hold with another handle, returns ErrInvalid
+// with the reason. Downgrade of an ended hold returns ErrUnlocked.
+func TestDowngradeRefuses(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		c := w.dial("a")
 		rw := c.RWMutex("x")
@@ -393,10 +393,10 @@ func TestReadersOfOneClientDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// TestReaderBesideOneWhoseParentWasMadeAgain: another program has replaced the node of a reader's
-// lock by a foreign node. Another RLock of the same client returns ErrForeign and writes nothing
-// below that node.
-func TestReaderBesideOneWhoseParentWasMadeAgain(t *testing.T) {
+// TestReaderBesideOneWithARecreatedParent: another program has replaced the node of a reader's lock
+// by a foreign node. Another RLock of the same client returns ErrForeign and writes nothing below
+// that node.
+func TestReaderBesideOneWithARecreatedParent(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		rw, z := w.rw("a"), w.raw("other")
 		h := w.take(rw.RLock)

@@ -255,10 +255,10 @@ func TestCapacityAfterAHolder(t *testing.T) {
 	})
 }
 
-// TestLoweringLosesItsEntry: a Resize waits for permits with its own entry. If another client
+// TestLoweringWhoseEntryIsDeleted: a Resize waits for permits with its own entry. If another client
 // deletes the entry and acquires the permits, the Resize does not lower the number before they are
 // unlocked.
-func TestLoweringLosesItsEntry(t *testing.T) {
+func TestLoweringWhoseEntryIsDeleted(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c, z := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2), w.raw("other")
 		first := w.take(permits(a, 1))

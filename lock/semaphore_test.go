@@ -139,9 +139,9 @@ func TestDeadHoldersOfPermits(t *testing.T) {
 	}
 }
 
-// TestTryAcquireTakesWhatHasExpired: TryAcquire takes the permit of an expired entry, although a
-// live holder's entry is behind it. Before the expiry it fails with ErrHeld.
-func TestTryAcquireTakesWhatHasExpired(t *testing.T) {
+// TestTryAcquireOfAnExpiredPermit: TryAcquire takes the permit of an expired entry, although a live
+// holder's entry is behind it. Before the expiry it fails with ErrHeld.
+func TestTryAcquireOfAnExpiredPermit(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		dead := w.take(permits(w.dial("a").Semaphore("x", 2), 1))
 		b, c := w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2)
@@ -321,9 +321,9 @@ func TestResizeLowers(t *testing.T) {
 	})
 }
 
-// TestResizedMeanwhile: if another call raises to 4 while a raise to 3 is in flight, the first call
+// TestConcurrentResize: if another call raises to 4 while a raise to 3 is in flight, the first call
 // waits until enough permits are free, and then lowers the number to 3.
-func TestResizedMeanwhile(t *testing.T) {
+func TestConcurrentResize(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.dial("a").Semaphore("x", 2), w.dial("b").Semaphore("x", 2), w.dial("c").Semaphore("x", 2)
 		holds := []*lock.Hold{w.take(permits(a, 2))}
@@ -507,9 +507,9 @@ func TestForeignEntryAtASemaphore(t *testing.T) {
 	})
 }
 
-// TestTwoLowerTogether: if two clients lower to the same number at the same time, both calls
+// TestConcurrentLowering: if two clients lower to the same number at the same time, both calls
 // return, and no more permits than this number can be acquired.
-func TestTwoLowerTogether(t *testing.T) {
+func TestConcurrentLowering(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var lowered sync.WaitGroup
 		holder := w.dial("holder").Semaphore("x", 10)

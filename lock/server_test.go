@@ -200,10 +200,10 @@ func (w *world) takesLess() *atomic.Int32 {
 	return &cuts
 }
 
-// TestServersThatTakeLess: a hundred entries with long names are to be deleted at once, because
-// their waiters give up, the client closes, or it has died and other clients purge. The next waiter
-// enters within a TTL, and at most five connections are lost.
-func TestServersThatTakeLess(t *testing.T) {
+// TestServersThatLimitRequestSize: a hundred entries with long names are to be deleted at once,
+// because their waiters give up, the client closes, or it has died and other clients purge. The
+// next waiter enters within a TTL, and at most five connections are lost.
+func TestServersThatLimitRequestSize(t *testing.T) {
 	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client, giveUp func()){
 		"give up": func(w *world, a *lock.Client, giveUp func()) { giveUp() },
 		"close":   func(w *world, a *lock.Client, giveUp func()) { mustBe(w, a.Close(), nil) },

@@ -138,10 +138,9 @@ func TestLongOutageOfEverything(t *testing.T) {
 	})
 }
 
-// TestWhoComesBackFirstWaitsForTheOthers: after an outage of all clients, the last waiter
-// reconnects before the waiter ahead, whose entry looks expired. The last waiter does not purge
-// that entry.
-func TestWhoComesBackFirstWaitsForTheOthers(t *testing.T) {
+// TestFirstToReconnectWaitsForTheOthers: after an outage of all clients, the last waiter reconnects
+// before the waiter ahead, whose entry looks expired. The last waiter does not purge that entry.
+func TestFirstToReconnectWaitsForTheOthers(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		const ttl = 30 * time.Second // a third of it suffices to connect again
 		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace})

@@ -84,10 +84,10 @@ func TestPredecessorThatOnlyALaggingServerShows(t *testing.T) {
 	})
 }
 
-// TestPurgePastOneThatALaggingServerHides: while a waiter purges the dead entry ahead, its session
-// moves to a server that does not show the next entry ahead yet. The owner of the hidden entry has
-// entered, so the waiter does not enter.
-func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
+// TestPurgePastAnEntryThatALaggingServerHides: while a waiter purges the dead entry ahead, its
+// session moves to a server that does not show the next entry ahead yet. The owner of the hidden
+// entry has entered, so the waiter does not enter.
+func TestPurgePastAnEntryThatALaggingServerHides(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		first, holder, b := w.dial("first"), w.dial("holder"), w.dial("b")
 		leaving := w.lock(first, "x")
@@ -135,9 +135,9 @@ func TestPurgePastOneThatALaggingServerHides(t *testing.T) {
 	})
 }
 
-// TestPurgeStopsAtWhatIsHidden: a waiter behind a dead entry purges it, but does not enter, because
-// the entry before the dead one exists and cannot be read.
-func TestPurgeStopsAtWhatIsHidden(t *testing.T) {
+// TestPurgeStopsAtAnUnreadableEntry: a waiter behind a dead entry purges it, but does not enter,
+// because the entry before the dead one exists and cannot be read.
+func TestPurgeStopsAtAnUnreadableEntry(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		b, z := w.dial("b"), w.raw("other")
 		h := w.lock(w.dial("a"), "x")
@@ -294,9 +294,9 @@ func TestStaleReadOfNewSession(t *testing.T) {
 	})
 }
 
-// TestStaleListCostsNoPlace: as a waiter lists for the first time, its session moves to a server
-// that does not show the waiter's own entry yet. The waiter does not queue again.
-func TestStaleListCostsNoPlace(t *testing.T) {
+// TestStaleListDoesNotQueueAgain: as a waiter lists for the first time, its session moves to a
+// server that does not show the waiter's own entry yet. The waiter does not queue again.
+func TestStaleListDoesNotQueueAgain(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var ends atomic.Bool
 		begun := time.Now()

@@ -17,9 +17,9 @@ type Stats struct {
 
 // Stats returns the client's present numbers and its counters. It asks no server.
 func (c *Client) Stats() Stats {
-	s := Stats{Waiters: c.queue.Waiters(), Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
+	q := c.queue.Stats()
+	s := Stats{Waiters: q.Waiters, Requeued: q.Requeued, Purged: q.Purged, Renewals: c.keeper.Renewals(), Lost: c.lost.Load()}
 	s.DroppedLines, s.DroppedEvents = c.logs.Dropped(), c.events.Dropped()
-	s.Requeued, s.Purged = c.queue.Counts()
 	s.Displacements, _ = c.clock.Displacements()
 	for _, e := range c.keeper.Entries() {
 		s.Holds += e.Holds()

@@ -48,7 +48,7 @@ func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 	h.t = t
 	t.ctx, t.cancel = context.WithCancelCause(h.carriedBy(context.WithoutCancel(values)))
 	t.tell(lease.Change{To: lease.Held}) // before its end can be reported
-	e.OnEnd(t, t.cancel)
+	e.OnEnd(t, func(why error) { t.cancel(t.own(why)) })
 	if change, atRisk := e.Risk(); atRisk { // the risk was reported before this hold received reports
 		t.tell(change)
 	}
@@ -56,6 +56,17 @@ func (c *Client) holdOf(e *queue.Entry, values context.Context) *Hold {
 		t.ended()
 	}
 	return h
+}
+
+// own returns why an entry was lost with the token of this tenancy instead of the entry's.
+func (t *tenancy) own(why error) error {
+	lost, ok := why.(*LostError)
+	if t == nil || !ok {
+		return why
+	}
+	own := *lost
+	own.Token.Pass = t.pass
+	return &own
 }
 
 // enter counts one more handle. If the tenancy has ended, enter counts nothing and returns false.

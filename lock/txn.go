@@ -94,7 +94,7 @@ func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	case errors.Is(err, zk.ErrNoAuth):
 		err = fmt.Errorf("%w: the lock's ACL does not let us: %w", ErrDenied, err)
 	case err == e.Err():
-		return err // its text names the lock already
+		return h.t.own(err) // its text names the lock already
 	}
 	return fmt.Errorf("lock %q: transaction: %w", e.Lock(), err)
 }

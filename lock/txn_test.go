@@ -454,10 +454,10 @@ func TestTxnOfTwoHolds(t *testing.T) {
 	})
 }
 
-// TestTxnFindsTheEntryGone: if another program has deleted or overwritten the entry, or another
+// TestTxnOfADeletedEntry: if another program has deleted or overwritten the entry, or another
 // client has attached to it, Txn returns ErrRemoved, ErrTaken or ErrAttached, and nothing is
 // applied.
-func TestTxnFindsTheEntryGone(t *testing.T) {
+func TestTxnOfADeletedEntry(t *testing.T) {
 	withApp(t, func(w *world) {
 		a, z := w.dial("a"), w.raw("z")
 		h := w.lock(a, "x")

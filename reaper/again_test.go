@@ -37,10 +37,10 @@ func (w *world) remake(z *zk.Conn, node string, writes int32) {
 	}
 }
 
-// TestMadeAgainMeanwhile: if another client replaces the judged node by its own node of the same path
-// and version, right before one of the reaper's transactions, the reaper does not delete the new node.
-// No guard stays below the new node.
-func TestMadeAgainMeanwhile(t *testing.T) {
+// TestNodeRecreatedBeforeItsDelete: if another client replaces the judged node by its own node of the
+// same path and version, right before one of the reaper's transactions, the reaper does not delete the
+// new node. No guard stays below the new node.
+func TestNodeRecreatedBeforeItsDelete(t *testing.T) {
 	dir, lock := znode.Parent{Kind: znode.Dir}, znode.Parent{Kind: znode.Mutex}
 	for name, test := range map[string]struct {
 		parent   znode.Parent
@@ -103,9 +103,10 @@ func TestMadeAgainMeanwhile(t *testing.T) {
 	}
 }
 
-// TestUsedMeanwhile: if a client locks an orphan while the reaper's delete is in flight, the reaper
-// deletes nothing. The same holds if the orphan was replaced by a foreign node, which the client adopts.
-func TestUsedMeanwhile(t *testing.T) {
+// TestOrphanUsedDuringItsDelete: if a client locks an orphan while the reaper's delete is in flight,
+// the reaper deletes nothing. The same holds if the orphan was replaced by a foreign node, which the
+// client adopts.
+func TestOrphanUsedDuringItsDelete(t *testing.T) {
 	for name, remade := range map[string]bool{"used": false, "remade and adopted": true} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(w *world) {
@@ -146,9 +147,9 @@ func TestUsedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestGuardsGo: a sweep deletes each guard that it created: together with the guarded node, or alone if
-// the guarded node has changed. The next sweep deletes a guard that a crash left behind.
-func TestGuardsGo(t *testing.T) {
+// TestGuardsAreDeleted: a sweep deletes each guard that it created: together with the guarded node, or
+// alone if the guarded node has changed. The next sweep deletes a guard that a crash left behind.
+func TestGuardsAreDeleted(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
 		w.mustSweep(r)

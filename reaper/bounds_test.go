@@ -82,9 +82,9 @@ func TestReadsInFlight(t *testing.T) {
 	})
 }
 
-// TestDeniedIsToldOnce: a denial is logged once when it appears, and once when it ends. A denied
+// TestDenialIsLoggedOnce: a denial is logged once when it appears, and once when it ends. A denied
 // delete, and a parent that stays because of the denied delete, do not count as missed.
-func TestDeniedIsToldOnce(t *testing.T) {
+func TestDenialIsLoggedOnce(t *testing.T) {
 	const appears, goes = "denied by an ACL: the node is left alone, and logged once", "denied no more: the ACL lets us now, or the node has gone"
 	simulate(t, func(w *world) {
 		z := w.raw("others")
@@ -137,8 +137,8 @@ func TestDeniedIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestReportTellsOfEachPolicy: a report has the counts and the longest delay of each policy.
-func TestReportTellsOfEachPolicy(t *testing.T) {
+// TestReportCountsEachPolicy: a report has the counts and the longest delay of each policy.
+func TestReportCountsEachPolicy(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
 		r := w.reaper("reaper", reaper.Options{})

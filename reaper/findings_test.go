@@ -29,7 +29,7 @@ func TestDenialsKeepTheFirst(t *testing.T) {
 	}
 }
 
-func TestToldOnce(t *testing.T) {
+func TestEachDenialIsLoggedOnce(t *testing.T) {
 	var told told
 	sweep := func(schedule string, complete bool, paths ...string) string {
 		var d denials
@@ -66,9 +66,9 @@ func TestToldOnce(t *testing.T) {
 	}
 }
 
-// TestToldIsBounded: if different nodes are denied to each sweep, the record keeps only the nodes of
-// the last sweep, at most maxTold.
-func TestToldIsBounded(t *testing.T) {
+// TestRecordOfDenialsIsBounded: if different nodes are denied to each sweep, the record keeps only the
+// nodes of the last sweep, at most maxTold.
+func TestRecordOfDenialsIsBounded(t *testing.T) {
 	var told told
 	for i := range 10 {
 		var d denials

@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
-	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/robfig/cron/v3"
 	"github.com/rs/zerolog"
 )
 
-func TestAPanicDoesNotEndASchedule(t *testing.T) {
+func TestPanicDoesNotEndASchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		c := newCron(zerolog.New(zerolog.SyncWriter(&log)))
@@ -118,9 +117,9 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestOneThatHangsIsOverdue: a sweep that makes no progress for more than a minute is overdue. A slow
+// TestHangingSweepIsOverdue: a sweep that makes no progress for more than a minute is overdue. A slow
 // sweep that makes progress is not.
-func TestOneThatHangsIsOverdue(t *testing.T) {
+func TestHangingSweepIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMonitor(About{})
 		schedule, err := policy.ParseSchedule("@every 10s")
@@ -149,21 +148,11 @@ func TestOneThatHangsIsOverdue(t *testing.T) {
 	})
 }
 
-// TestASweepKeepsItsSetup: a sweep that was due before a reload, and begins after it, uses only the old
-// configuration.
-func TestASweepKeepsItsSetup(t *testing.T) {
+// TestSweepUsesOneConfiguration: a sweep that was due before a reload, and begins after it, uses only
+// the old configuration.
+func TestSweepUsesOneConfiguration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := locktest.Start(t, locktest.Options{})
-		c, err := lock.Dial(t.Context(), e.Servers(), lock.WithDialer(e.Dialer("reaper")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		held, err := c.Mutex("held").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer held.Unlock()
+		c := holding(t, "held")
 		options := func(name string) Options {
 			set, err := policy.NewSet(policy.Policy{Name: name, Match: policy.MustPattern("**")})
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -38,9 +39,29 @@ func (w *world) revoke(c *lock.Client, name, entry string) (id string) {
 	return id
 }
 
-// TestMootRequestsAreSwept: a sweep deletes requests for entries that no longer exist, even if it has
+// staleRequests creates requests to release locks that are then unlocked.
+func (w *world) staleRequests(c *lock.Client, names ...string) {
+	w.Helper()
+	var holds []*lock.Hold
+	for _, name := range names {
+		h, err := c.Mutex(name).Lock(w.ctx)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.revoke(c, name, h.EntryPath())
+		holds = append(holds, h)
+	}
+	time.Sleep(time.Second) // c deletes stale requests, too: until it has read the inbox
+	for _, h := range holds {
+		if err := h.Unlock(); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// TestStaleRequestsAreSwept: a sweep deletes requests for entries that no longer exist, even if it has
 // deleted the entry itself. It keeps requests for existing entries, and nodes that are no requests.
-func TestMootRequestsAreSwept(t *testing.T) {
+func TestStaleRequestsAreSwept(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Batch: 2})
 		c := w.dial("service", lock.WithPolicies(w.policies()))
@@ -49,22 +70,8 @@ func TestMootRequestsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 		stands := w.revoke(c, "held", held.EntryPath())
-		var holds []*lock.Hold
-		for _, name := range []string{"kept/1", "a", "b/c", "d", "e"} {
-			h, err := c.Mutex(name).Lock(w.ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.revoke(c, name, h.EntryPath())
-			holds = append(holds, h)
-		}
 		w.revoke(c, "dead", w.dead(z, "dead"))
-		time.Sleep(time.Second) // c deletes stale requests, too: until it has read the inbox
-		for _, h := range holds {
-			if err := h.Unlock(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		w.staleRequests(c, "kept/1", "a", "b/c", "d", "e")
 		odd := []string{"0123456789abcdef", "odd", "odder"}
 		w.create(z, "/locks/"+znode.Inbox+"/"+odd[0], `{"holdfast":3}`, 0)
 		w.create(z, "/locks/"+znode.Inbox+"/"+odd[1], "", 0)
@@ -115,6 +122,41 @@ func TestDeniedRequestsAreCounted(t *testing.T) {
 		got := w.mustSweep(w.reaper("reaper", reaper.Options{}))
 		if len(got.Denied) != 1 || got.Denied[0].Path != inbox || got.Total.Denied != 1 || got.Policies["all"].Denied != 1 {
 			t.Errorf("denied %v, counted %d and %d", got.Denied, got.Total.Denied, got.Policies["all"].Denied)
+		}
+	})
+}
+
+// TestRefusedProofSkipsOneRequest: after an outage in a sweep, a server refuses the proof for one
+// release request. The sweep keeps this request and reports it as denied, and deletes the other stale
+// requests.
+func TestRefusedProofSkipsOneRequest(t *testing.T) {
+	simulate(t, func(w *world) {
+		w.raw("others") // creates the root
+		r := w.reaper("reaper", reaper.Options{})
+		w.staleRequests(w.dial("service"), "a", "b", "c")
+		listed, refused := false, false
+		w.Intercept(func(q locktest.Request) (f locktest.Fault) {
+			switch {
+			case q.Label != "reaper" || refused:
+			case !listed && slices.Contains(q.Paths, "/locks/"+znode.Inbox):
+				listed, f.Delay, f.Drop = true, time.Millisecond, locktest.BeforeApply
+			case listed && q.Op == "setData": // the reaper's renewal of its own lock would be the proof
+				f.Code = -127 // throttled
+			case listed && strings.HasPrefix(q.Paths[0], "/locks/clock-"):
+				refused, f.Code = true, -102 // no permission
+			}
+			return f
+		})
+		got := w.mustSweep(r)
+		left := w.asked()
+		if len(left) != 1 || got.Total.Stale != 2 || got.Total.Deleted != 2 || got.Total.Denied != 1 {
+			w.Fatalf("left %q; counted %+v", left, got.Total)
+		}
+		if d := got.Denied; len(d) != 1 || d[0].Path != "/locks/"+znode.Inbox+"/"+left[0] || d[0].What != "prove" {
+			t.Errorf("denied %v", d)
+		}
+		if got := w.mustSweep(r); got.Total.Stale != 1 || len(w.asked()) != 0 {
+			t.Errorf("the next sweep left %q; counted %+v", w.asked(), got.Total)
 		}
 	})
 }

@@ -169,9 +169,9 @@ func TestSweepsWhileLeadersFollowEachOther(t *testing.T) {
 	})
 }
 
-// TestTheMarkIsLeftAlone: sweeps neither count nor delete the epoch's mark below the root, however old
-// it is. Below another node, a node of the same name is foreign.
-func TestTheMarkIsLeftAlone(t *testing.T) {
+// TestMarkIsNotDeleted: sweeps neither count nor delete the epoch's mark below the root, however old it
+// is. Below another node, a node of the same name is foreign.
+func TestMarkIsNotDeleted(t *testing.T) {
 	simulateOf(t, locktest.Options{Members: 3}, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
 		mark := "/locks/" + znode.EpochMark

@@ -97,9 +97,9 @@ func TestLocksAreForgottenInANewTerm(t *testing.T) {
 	}
 }
 
-// TestHowLongSomethingHasBeen: the age counts from the beginning of the first term after the write.
-// The age is 0 if no term began after the write, and in another session.
-func TestHowLongSomethingHasBeen(t *testing.T) {
+// TestAgeOfAWrite: the age counts from the beginning of the first term after the write. The age is 0 if
+// no term began after the write, and in another session.
+func TestAgeOfAWrite(t *testing.T) {
 	m := newMemory()
 	if got := m.since(zxid(1, 5), instant{mono: time.Hour}); got != 0 {
 		t.Errorf("%v without any term", got)

@@ -12,21 +12,26 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// TestWhatCannotBeProvenIsLeft: if a verdict stays unproven, judge returns the undecided verdict after
-// maxProofs requests, and does not stop the sweep.
-func TestWhatCannotBeProvenIsLeft(t *testing.T) {
+// holding returns a client that holds the lock. The client closes at the end of the test.
+func holding(t *testing.T, name string) *lock.Client {
+	t.Helper()
+	e := locktest.Start(t, locktest.Options{})
+	c, err := lock.Dial(t.Context(), e.Servers(), lock.WithDialer(e.Dialer("reaper")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if _, err := c.Mutex(name).Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestUnprovenVerdictIsUndecided: if a verdict stays unproven, judge returns the undecided verdict
+// after maxProofs requests, and does not stop the sweep.
+func TestUnprovenVerdictIsUndecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := locktest.Start(t, locktest.Options{})
-		c, err := lock.Dial(t.Context(), e.Servers(), lock.WithDialer(e.Dialer("reaper")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		h, err := c.Mutex("a").Lock(t.Context()) // creates the root
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer h.Unlock()
+		c := holding(t, "a")
 		for _, undecided := range []Verdict{Live, Young} {
 			in, err := newSetup(Options{}.withDefaults(), newMemory())
 			if err != nil {

@@ -93,9 +93,9 @@ func (w *world) delete(z *zk.Conn, path string) {
 	}
 }
 
-// TestSeenAliveIsNotReadAgain: while no entry of a remembered lock can have expired, sweeps count the
+// TestLiveLockIsNotReadAgain: while no entry of a remembered lock can have expired, sweeps count the
 // lock without a read. The first sweep after the entries have expired deletes them.
-func TestSeenAliveIsNotReadAgain(t *testing.T) {
+func TestLiveLockIsNotReadAgain(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
 		r := w.reaper("reaper", reaper.Options{})
@@ -125,9 +125,9 @@ func TestSeenAliveIsNotReadAgain(t *testing.T) {
 	})
 }
 
-// TestWhatCameMeanwhile: if the entry of a remembered lock is deleted or replaced, or its lease is
-// shortened, the reaper cleans up orphan_after later, although the remembered lease was longer.
-func TestWhatCameMeanwhile(t *testing.T) {
+// TestRememberedLockThatChanges: if the entry of a remembered lock is deleted or replaced, or its lease
+// is shortened, the reaper cleans up orphan_after later, although the remembered lease was longer.
+func TestRememberedLockThatChanges(t *testing.T) {
 	long := znode.Record{Owner: "o", TTL: (20 * time.Minute).Milliseconds()}
 	short := znode.Record{Owner: "o", TTL: 1000}
 	for name, change := range map[string]func(w *world, z *zk.Conn, entry string){

@@ -220,9 +220,9 @@ func (w *world) firstDelete(fault func() locktest.Fault) *atomic.Int64 {
 	return n
 }
 
-// TestPurgedMeanwhile: if another client deletes some nodes of a batch, these nodes count as missed,
-// and one more transaction deletes the rest.
-func TestPurgedMeanwhile(t *testing.T) {
+// TestBatchPartlyPurgedByAnotherClient: if another client deletes some nodes of a batch, these nodes
+// count as missed, and one more transaction deletes the rest.
+func TestBatchPartlyPurgedByAnotherClient(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{})
 		w.mustSweep(r)
@@ -250,9 +250,9 @@ func TestPurgedMeanwhile(t *testing.T) {
 	})
 }
 
-// TestEntryMadeAgainWhileItsDeleteWaits: if another program replaces an entry by its own node of the
+// TestEntryRecreatedWhileItsDeleteWaits: if another program replaces an entry by its own node of the
 // same path and version while the delete waits, the reaper does not delete the node.
-func TestEntryMadeAgainWhileItsDeleteWaits(t *testing.T) {
+func TestEntryRecreatedWhileItsDeleteWaits(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{MaxDeletesPerSecond: 1})
 		w.mustSweep(r)

@@ -110,10 +110,10 @@ func (c *Counts) deleted(v Verdict) {
 	}
 }
 
-// Denial is a node that an ACL forbids to read or delete.
+// Denial is a node that an ACL forbids to read, judge or delete.
 type Denial struct {
 	Path  string `json:"path"`
-	What  string `json:"what"` // "list", "read" or "delete"
+	What  string `json:"what"` // "list", "read", "prove" (its age), or "delete"
 	Error string `json:"error"`
 }
 

@@ -85,9 +85,9 @@ func TestFrozenFor17Seconds(t *testing.T) {
 	})
 }
 
-// TestALongOutageIsToldAgain: in an outage of 40 minutes the log has five reminders. Run can be stopped
-// during the outage without an error.
-func TestALongOutageIsToldAgain(t *testing.T) {
+// TestLongOutageIsLoggedAgain: in an outage of 40 minutes the log has five reminders. Run can be
+// stopped during the outage without an error.
+func TestLongOutageIsLoggedAgain(t *testing.T) {
 	simulate(t, func(w *world) {
 		r := w.reaper("reaper", reaper.Options{})
 		stop := w.run(r)
@@ -101,7 +101,7 @@ func TestALongOutageIsToldAgain(t *testing.T) {
 	})
 }
 
-func TestStartIsToldInOneLine(t *testing.T) {
+func TestStartIsLoggedInOneLine(t *testing.T) {
 	simulate(t, func(w *world) {
 		about := reaper.About{Version: "v1.2.3", File: "config.yaml", Servers: w.Servers(), Root: "/locks"}
 		set := w.policies(policy.Policy{Name: "often", Match: w.pattern("often/*"), Schedule: "@every 10s"})
@@ -270,8 +270,8 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestReloadForgetsWhatWasSeenAlive: after a reload, a sweep reads the locks that were remembered.
-func TestReloadForgetsWhatWasSeenAlive(t *testing.T) {
+// TestReloadForgetsLiveLocks: after a reload, a sweep reads the locks that were remembered.
+func TestReloadForgetsLiveLocks(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
 		r := w.reaper("reaper", reaper.Options{})

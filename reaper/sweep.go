@@ -303,7 +303,8 @@ func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, stay
 const maxProofs = 4
 
 // judge returns the verdict on a node that was read, and counts the node. If the verdict needs a
-// proof, judge requests it. If the verdict stays unproven, judge returns the verdict undecided.
+// proof, judge requests it. If the verdict stays unproven, judge returns the verdict undecided. If the
+// servers refuse the proof, the node also counts as denied.
 func (s *sweep) judge(
 	ctx context.Context, path string, stat znode.Stat, now instant, policy string, undecided Verdict,
 	verdict func(now admin.Time, seen time.Duration) Verdict,
@@ -319,7 +320,11 @@ func (s *sweep) judge(
 		_, err := s.tree.Prove(ctx, now.Time, stat.Mzxid)
 		answered()
 		if err != nil {
-			s.stop(err)
+			if v = undecided; errors.Is(err, lock.ErrDenied) {
+				s.deny(path, "prove", policy, err)
+			} else {
+				s.stop(err)
+			}
 			break
 		}
 		now = s.time()

@@ -222,7 +222,7 @@ func (w *world) mustSweep(r *reaper.Reaper) reaper.Report {
 	return report
 }
 
-func TestSweepDeletesTheDeadAndNothingElse(t *testing.T) {
+func TestSweepDeletesOnlyAbandonedNodes(t *testing.T) {
 	simulate(t, func(w *world) {
 		z := w.raw("others")
 		r := w.reaper("reaper", reaper.Options{})
@@ -326,7 +326,7 @@ func TestNoRoot(t *testing.T) {
 	})
 }
 
-func TestDryRunTellsAndDeletesNothing(t *testing.T) {
+func TestDryRunDeletesNothing(t *testing.T) {
 	simulate(t, func(w *world) {
 		z, dry := w.raw("others"), w.reaper("dry", reaper.Options{DryRun: true})
 		entry := w.dead(z, "a/b")

@@ -18,9 +18,9 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestDamagedIsToldOnce: a damaged node and a node of format 1 are logged once, not by each sweep. After
-// the damaged node is deleted, the end of the problem is logged once.
-func TestDamagedIsToldOnce(t *testing.T) {
+// TestDamagedNodeIsLoggedOnce: a damaged node and a node of format 1 are logged once, not by each
+// sweep. After the damaged node is deleted, the end of the problem is logged once.
+func TestDamagedNodeIsLoggedOnce(t *testing.T) {
 	const (
 		damaged = "damaged or of a newer version: the node is left alone, blocks its lock, and is logged once"
 		format1 = "of format 1: the node is left alone, blocks its lock, and is logged once"
@@ -53,9 +53,10 @@ func TestDamagedIsToldOnce(t *testing.T) {
 	})
 }
 
-// TestLosesItsLock: a reaper that was cut off and finds its own entry logs that it waits for the entry
-// to expire, not that another reaper is active. The sweep that the outage ended counts as failed.
-func TestLosesItsLock(t *testing.T) {
+// TestReaperThatWaitsForItsOwnEntry: a reaper that was cut off and finds its own entry logs that it
+// waits for the entry to expire, not that another reaper is active. The sweep that the outage ended
+// counts as failed.
+func TestReaperThatWaitsForItsOwnEntry(t *testing.T) {
 	simulate(t, func(w *world) {
 		own := policy.Policy{Name: "own", Match: w.pattern(reaper.DefaultLock), Policy: lock.Policy{TTL: ttl, Grace: time.Minute}}
 		r := w.reaper("reaper", reaper.Options{Policies: w.policies(own), Schedule: "@every 1s"})
@@ -103,9 +104,9 @@ func TestLosesItsLock(t *testing.T) {
 	})
 }
 
-// TestWhatAStandbyKnows: after a failover, the status of the former active reaper has no failures in a
+// TestStatusOfAStandby: after a failover, the status of the former active reaper has no failures in a
 // row, no schedules and no ActiveSince.
-func TestWhatAStandbyKnows(t *testing.T) {
+func TestStatusOfAStandby(t *testing.T) {
 	simulate(t, func(w *world) {
 		first := w.reaper("first", reaper.Options{Schedule: "@every 1s"})
 		defer w.run(first)()

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
-// TestBreakAsksOnALineOfItsOwn: if the answer comes from a pipe, the command ends the line of its
+// TestBreakAsksOnItsOwnLine: if the answer comes from a pipe, the command ends the line of its
 // question itself. Only the answers y and yes confirm, in upper or lower case.
-func TestBreakAsksOnALineOfItsOwn(t *testing.T) {
+func TestBreakAsksOnItsOwnLine(t *testing.T) {
 	for answer, agreed := range map[string]bool{"": false, "no\n": false, "yes": true, "Y\n": true} {
 		var errs bytes.Buffer
 		cmd := new(cobra.Command)

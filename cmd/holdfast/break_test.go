@@ -43,9 +43,9 @@ func served(t *testing.T) (*locktest.Ensemble, *lock.Client) {
 	return ens, locks
 }
 
-// TestBreakOfOneThatIsAttachedMeanwhile: if a client attaches to a detached hold while the command
+// TestBreakOfAConcurrentlyAttachedEntry: if a client attaches to a detached hold while the command
 // asks, the command does not delete the entry before that client's hold has ended.
-func TestBreakOfOneThatIsAttachedMeanwhile(t *testing.T) {
+func TestBreakOfAConcurrentlyAttachedEntry(t *testing.T) {
 	ens, locks := served(t)
 	first, err := locks.Mutex("x").Lock(t.Context())
 	if err != nil {

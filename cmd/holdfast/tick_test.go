@@ -107,9 +107,9 @@ func TestRunTickWaits(t *testing.T) {
 	}
 }
 
-// TestRunTickTellsThatItWaits: run prints that it waits for the next tick, but not while the command
-// runs.
-func TestRunTickTellsThatItWaits(t *testing.T) {
+// TestRunTickPrintsThatItWaits: run prints that it waits for the next tick, but not while the
+// command runs.
+func TestRunTickPrintsThatItWaits(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
 		t.Fatal(err)

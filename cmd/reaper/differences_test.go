@@ -53,9 +53,9 @@ policies:
 	}
 }
 
-// TestReloadIsToldAsItIs: if some changes need a restart, the log line is a warning that lists these
-// keys. It lists at most maxDifferences changes, and counts the rest.
-func TestReloadIsToldAsItIs(t *testing.T) {
+// TestReloadLogsWhatNeedsARestart: if some changes need a restart, the log line is a warning that
+// lists these keys. It lists at most maxDifferences changes, and counts the rest.
+func TestReloadLogsWhatNeedsARestart(t *testing.T) {
 	for _, test := range []struct {
 		changed, later []string
 		level, message string

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 )
 
-// TestLimitsAreToldAtOnce: invalid limits are reported as mistakes in the configuration, even if no
-// server can be reached.
-func TestLimitsAreToldAtOnce(t *testing.T) {
+// TestInvalidLimitsAreReportedAtOnce: invalid limits are reported as mistakes in the configuration,
+// even if no server can be reached.
+func TestInvalidLimitsAreReportedAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := "zookeeper: {servers: [\"127.0.0.1:1\"]}\nreaper: {batch: 501, concurrency: 1001}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -193,8 +193,8 @@ func TestChoosePeers(t *testing.T) {
 	}
 }
 
-// TestWhoTakesPart: in each experiment exactly the listed peers take part.
-func TestWhoTakesPart(t *testing.T) {
+// TestPeersOfExperiments: in each experiment exactly the listed peers take part.
+func TestPeersOfExperiments(t *testing.T) {
 	own := []string{"holdfast"}
 	all := map[string][]string{
 		"A": {"holdfast", "zk.Lock", "curator", "curator-semaphore", "kazoo", "requests", "bare", "etcd", "redis", "postgres"},

@@ -230,7 +230,7 @@ func (b *bench) test(ctx context.Context, m mutant) (r result) {
 	for _, pkg := range b.packages(m) {
 		if pkg == "lock" && b.seeds > 0 {
 			r.seed, r.says, r.err = b.simulate(ctx, m)
-			if m.number > 0 && errors.Is(r.err, errStuck) {
+			if m.number > 0 && (errors.Is(r.err, errStuck) || errors.Is(r.err, errPanic)) {
 				r.err = nil // the named tests decide
 			}
 			if r.err != nil {
@@ -370,8 +370,11 @@ func (o output) has(outcome, test string) bool {
 	return bytes.Contains(o, []byte("--- "+outcome+": "+test+" ("))
 }
 
-// errStuck says that a test binary did not end in time.
-var errStuck = errors.New("does not end")
+// errStuck and errPanic say that a test binary did not end in time, and that it panicked.
+var (
+	errStuck = errors.New("does not end")
+	errPanic = errors.New("panics")
+)
 
 // patience returns the time limit of a test binary on a busy machine. The unchanged code runs the
 // tests of all mutants in one go.
@@ -384,7 +387,7 @@ func (b *bench) patience(m mutant) time.Duration {
 }
 
 // run runs some tests of a package, one at a time, so that a run is repeatable. A failed test is no
-// error; a panic is, and a timeout is errStuck.
+// error; errPanic and errStuck are.
 func (b *bench) run(ctx context.Context, m mutant, pkg string, tests []string, env ...string) (output, error) {
 	pattern := "^(" + strings.Join(tests, "|") + ")$"
 	// Not the binary's own timeout: it cannot interrupt goroutines that never wait.
@@ -405,8 +408,8 @@ func (b *bench) run(ctx context.Context, m mutant, pkg string, tests []string, e
 		return nil, err
 	}
 	if at := bytes.Index(out, []byte("\npanic: ")); at >= 0 {
-		first, _, _ := strings.Cut(string(out[at+1:]), "\n")
-		return nil, fmt.Errorf("%s in %s: %s", pattern, pkg, first)
+		first, _, _ := strings.Cut(string(out[at+len("\npanic: "):]), "\n")
+		return nil, fmt.Errorf("%s in %s: %w: %s", pattern, pkg, errPanic, first)
 	}
 	if err != nil && !bytes.Contains(out, []byte("--- FAIL: ")) {
 		return nil, fmt.Errorf("%s in %s: %w, but no test failed:\n%s", pattern, pkg, err, out)

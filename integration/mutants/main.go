@@ -10,10 +10,10 @@
 // other mutant is compiled by itself. Then lock's TestSimulation runs with up to N seeds, until a
 // seed fails. N is 30 by default; with 0 the simulation does not run. The tests that the patch file
 // names run too, and each must fail. A mutant is caught if an assertion of the simulation or of a
-// test failed; a timeout does not count.
+// test failed. A simulation that panics or does not end has noticed nothing.
 //
-// Before that, the unchanged code must pass the same tests. A patch is wrong if it does not apply,
-// does not compile, panics, or names a test that passes.
+// Before that, the unchanged code must pass the same tests. A patch is wrong if it does not apply or
+// does not compile, or if a named test passes, panics or does not end.
 //
 // With -audit only the mutants run whose patch files have a line "wire: RULE": they write what the
 // protocol does not permit. Only violations that the audit of the servers' log finds count (package

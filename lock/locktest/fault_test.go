@@ -543,6 +543,21 @@ func TestExpire(t *testing.T) {
 	})
 }
 
+// mustGoAfter checks that an ephemeral node is deleted in exactly the given time.
+func mustGoAfter(t *testing.T, ens *locktest.Ensemble, path string, after time.Duration) {
+	t.Helper()
+	time.Sleep(after - 1)
+	synctest.Wait()
+	if !has(ens, path) {
+		t.Errorf("the session of %s ended early", path)
+	}
+	time.Sleep(1)
+	synctest.Wait()
+	if has(ens, path) {
+		t.Errorf("the session of %s did not end", path)
+	}
+}
+
 // TestSessionTimeout: a session ends exactly its timeout after the last message of its client.
 func TestSessionTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -556,16 +571,7 @@ func TestSessionTimeout(t *testing.T) {
 			time.Sleep(7 * time.Second)
 			c.must(3, "/e", false)
 		}
-		time.Sleep(10*time.Second - 1)
-		synctest.Wait()
-		if !has(ens, "/e") {
-			t.Error("the session ended early")
-		}
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		if has(ens, "/e") {
-			t.Error("the session did not end")
-		}
+		mustGoAfter(t, ens, "/e", 10*time.Second)
 	})
 }
 
@@ -580,16 +586,7 @@ func TestSessionTimeoutOfLaterConnection(t *testing.T) {
 		if err := next.handshake(5 * time.Second); err != nil || next.timeout != 5*time.Second {
 			t.Errorf("handshake: %v, timeout %v", err, next.timeout)
 		}
-		time.Sleep(5*time.Second - time.Nanosecond)
-		synctest.Wait()
-		if !has(ens, "/e") {
-			t.Error("the session ended early")
-		}
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		if has(ens, "/e") {
-			t.Error("the session did not end")
-		}
+		mustGoAfter(t, ens, "/e", 5*time.Second)
 	})
 }
 

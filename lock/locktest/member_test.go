@@ -284,16 +284,7 @@ func TestLeaderChange(t *testing.T) {
 			t.Errorf("the new leader's clock is %v ahead", offset)
 		}
 		// The new leader counts the sessions' timeouts from its election.
-		time.Sleep(time.Until(begin.Add(12*time.Second - 1)))
-		synctest.Wait()
-		if !has(ens, "/idle") {
-			t.Error("the idle session ended early")
-		}
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		if has(ens, "/idle") {
-			t.Error("the idle session did not end")
-		}
+		mustGoAfter(t, ens, "/idle", time.Until(begin.Add(12*time.Second)))
 	})
 }
 

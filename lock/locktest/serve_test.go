@@ -195,9 +195,9 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestContainerGoes: a container is deleted a minute after its last child, unless it has a child
-// again at that time. A container that never had a child is not deleted.
-func TestContainerGoes(t *testing.T) {
+// TestContainerIsDeleted: a container is deleted a minute after its last child, unless it has a
+// child again at that time. A container that never had a child is not deleted.
+func TestContainerIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ens := locktest.Start(t, locktest.Options{Members: 3})
 		s := newScript(t, ens.Servers(), ens.Dial)

@@ -135,6 +135,14 @@ func (w *world) ticks(since time.Time) map[int]int {
 	return count
 }
 
+// mustTick checks how often each tick since then has run; want is the printed map.
+func (w *world) mustTick(since time.Time, want string) {
+	w.Helper()
+	if got := fmt.Sprint(w.ticks(since)); got != want {
+		w.Errorf("the ticks ran %s times, want %s", got, want)
+	}
+}
+
 func (w *world) status(j *schedule.Job) schedule.Status {
 	w.Helper()
 	s, err := j.Status(w.Ctx)
@@ -236,9 +244,9 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCrashIsToldInDoubt: if a replica is cut off while it records the crash of another replica, the
-// replica that was cut off still reports the crash, and only once.
-func TestCrashIsToldInDoubt(t *testing.T) {
+// TestCrashIsReportedInDoubt: if a replica is cut off while it records the crash of another
+// replica, the replica that was cut off still reports the crash, and only once.
+func TestCrashIsReportedInDoubt(t *testing.T) {
 	simulate(t, func(w *world) {
 		onTheMinute()
 		time.Sleep(time.Second)
@@ -302,9 +310,7 @@ func TestCrashedWaiter(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if got := w.ticks(begun); fmt.Sprint(got) != "map[1:1 2:1]" {
-			t.Errorf("the ticks ran %v times", got)
-		}
+		w.mustTick(begun, "map[1:1 2:1]")
 	})
 }
 
@@ -369,9 +375,9 @@ func TestLateRecord(t *testing.T) {
 	})
 }
 
-// TestRecordIsTriedAgain: if the connection fails seven times while a run's end is recorded, but the
+// TestRecordIsRetried: if the connection fails seven times while a run's end is recorded, but the
 // hold lasts, the end is recorded.
-func TestRecordIsTriedAgain(t *testing.T) {
+func TestRecordIsRetried(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
 		time.Sleep(time.Second)
@@ -524,9 +530,7 @@ func TestOnce(t *testing.T) {
 			}
 			all.Wait()
 		}
-		if got := w.ticks(begun); fmt.Sprint(got) != "map[1:1 2:1 3:1]" {
-			t.Errorf("the ticks ran %v times", got)
-		}
+		w.mustTick(begun, "map[1:1 2:1 3:1]")
 	})
 }
 
@@ -540,9 +544,7 @@ func TestOnceIsNew(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if got := w.ticks(begun); fmt.Sprint(got) != "map[0:1]" {
-			t.Errorf("the ticks ran %v times", got)
-		}
+		w.mustTick(begun, "map[0:1]")
 	})
 }
 
@@ -598,9 +600,7 @@ func TestWrapper(t *testing.T) {
 			w.Cleanup(func() { <-c.Stop().Done() })
 		}
 		time.Sleep(5*time.Minute + 30*time.Second)
-		if got := w.ticks(begun); fmt.Sprint(got) != "map[1:1 2:1 3:1 4:1 5:1]" {
-			t.Errorf("the ticks ran %v times", got)
-		}
+		w.mustTick(begun, "map[1:1 2:1 3:1 4:1 5:1]")
 	})
 }
 
@@ -623,9 +623,9 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// TestQuorumComesBack: a tick that comes while there is no quorum runs when there is a quorum
-// again.
-func TestQuorumComesBack(t *testing.T) {
+// TestTickDuringALossOfQuorum: a tick that comes while there is no quorum runs when there is a
+// quorum again.
+func TestTickDuringALossOfQuorum(t *testing.T) {
 	simulate(t, func(w *world) {
 		begun := onTheMinute()
 		time.Sleep(time.Second)
@@ -666,9 +666,7 @@ func TestFailure(t *testing.T) {
 					return errors.Join(w.note("a", 0)(ctx, turn), errors.New("the disk is full"))
 				})
 				time.Sleep(90 * time.Second)
-				if got := w.ticks(begun); fmt.Sprint(got) != "map[1:1]" {
-					t.Errorf("the ticks ran %v times", got)
-				}
+				w.mustTick(begun, "map[1:1]")
 				if last, _ := w.status(j).Last(); last.Outcome != schedule.Failed || last.Error != "the disk is full" {
 					t.Errorf("the status is %+v", last)
 				}

@@ -97,7 +97,7 @@ func TestLoadChoosesARootByItsName(t *testing.T) {
 	}
 }
 
-func TestLoadTellsAllMistakes(t *testing.T) {
+func TestLoadReportsAllMistakes(t *testing.T) {
 	clearEnv(t)
 	file := write(t, "rot: /x\nlog: {level: loud}\n")
 	f := Flags{Config: file, Servers: "a:0,b,c d", Root: "locks"}
@@ -261,7 +261,7 @@ func refusal(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
-func TestDialTellsWhatWasTried(t *testing.T) {
+func TestDialReportsTheServersTried(t *testing.T) {
 	cfg := policy.Default()
 	cfg.ZooKeeper.Servers, cfg.ZooKeeper.SessionTimeout = []string{silence(t)}, 300*time.Millisecond
 	_, err := Dial(t.Context(), cfg, zerolog.Nop())

@@ -279,9 +279,9 @@ func TestMarkIsWrittenOnceAnEpoch(t *testing.T) {
 	})
 }
 
-// TestMarkTellsWhoComesLater: the mark shows a later judge that the epoch began long before its own
-// first sample.
-func TestMarkTellsWhoComesLater(t *testing.T) {
+// TestMarkShowsTheAgeOfAnEpoch: the mark shows a later judge that the epoch began long before its
+// own first sample.
+func TestMarkShowsTheAgeOfAnEpoch(t *testing.T) {
 	simulate(t, func(w world) {
 		w.prove(w.sampled("a"))
 		time.Sleep(time.Hour)

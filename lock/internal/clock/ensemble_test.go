@@ -219,9 +219,9 @@ func TestTransactionsThatBeginAnew(t *testing.T) {
 	}
 }
 
-// TestForgottenClock: after Forget, writes from before the next sample count from the sample's stamp,
-// because the leader's clock may have been set between Forget and the sample.
-func TestForgottenClock(t *testing.T) {
+// TestClockAfterForget: after Forget, writes from before the next sample count from the sample's
+// stamp, because the leader's clock may have been set between Forget and the sample.
+func TestClockAfterForget(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 7), 1_000_000, at(0), at(1*ms))
 	c.Forget()
@@ -324,9 +324,9 @@ func TestObserveMark(t *testing.T) {
 	}
 }
 
-// TestMarkSaysNothingOfALaterTerm: if the leader's clock has stepped since it stamped the mark, the
-// mark does not count. A new epoch begins without a mark.
-func TestMarkSaysNothingOfALaterTerm(t *testing.T) {
+// TestMarkFromBeforeAStep: if the leader's clock has stepped since it stamped the mark, the mark
+// does not count. A new epoch begins without a mark.
+func TestMarkFromBeforeAStep(t *testing.T) {
 	var c Ensemble
 	c.Observe(zxid(3, 1), 1_000_000, at(0), at(0))
 	c.ObserveMark(zxid(3, 1), 999_000)

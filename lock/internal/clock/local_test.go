@@ -58,8 +58,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestSystemGoesOn: the second of two readings of the machine's monotonic clock is not earlier.
-func TestSystemGoesOn(t *testing.T) {
+// TestMonotonicClock: the second of two readings of the machine's monotonic clock is not earlier.
+func TestMonotonicClock(t *testing.T) {
 	read := System()
 	if a, b := read(), read(); a.Mono < 0 || b.Mono < a.Mono || a.Wall <= 0 {
 		t.Errorf("read %+v, then %+v", a, b)

@@ -124,10 +124,10 @@ func newEnsemble(random *rand.Rand) *ensemble {
 	return m
 }
 
-// TestNobodyIsTakenForDeadWhileItTrustsItsLease: no live entry is judged expired, even if leaders
-// change faster than a lease ends, their clocks are hours apart, and a clock steps. A dead holder is
-// judged expired within a lease and the grace on the judge's own clock.
-func TestNobodyIsTakenForDeadWhileItTrustsItsLease(t *testing.T) {
+// TestNoLiveEntryIsJudgedExpired: no live entry is judged expired, even if leaders change faster
+// than a lease ends, their clocks are hours apart, and a clock steps. A dead holder is judged
+// expired within a lease and the grace on the judge's own clock.
+func TestNoLiveEntryIsJudgedExpired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newEnsemble(rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)))
 		for range 400 {

@@ -72,10 +72,10 @@ func TestFalseServer(t *testing.T) {
 	}
 }
 
-// TestRefusedAlthoughKept: a server with allowSaslFailedClients keeps the connection of a client
-// that it has refused. The client recognizes the refusal, and does not take the server for an
-// impostor.
-func TestRefusedAlthoughKept(t *testing.T) {
+// TestRefusedWithoutDisconnect: a server with allowSaslFailedClients keeps the connection of a
+// client that it has refused. The client recognizes the refusal, and does not take the server for
+// an impostor.
+func TestRefusedWithoutDisconnect(t *testing.T) {
 	x := begun(t, "svc", "wrong", "x")
 	if _, err := x.Next([]byte(challenge)); err != nil {
 		t.Fatal(err)

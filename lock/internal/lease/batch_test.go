@@ -13,10 +13,10 @@ import (
 // large are the terms of an entry so large that a transaction takes sixty of them.
 var large = Terms{TTL: testTTL, Grace: testGrace, Metadata: map[string]string{"x": strings.Repeat("x", 4000)}}
 
-// TestServerThatTakesLess: the server closes the connection of a client that renews more than ten
-// entries at once, as with a small jute.maxbuffer. No hold is lost. The client learns the limit at
-// the first renewal, and forgets it later, because another server may have another limit.
-func TestServerThatTakesLess(t *testing.T) {
+// TestServerThatLimitsRequestSize: the server closes the connection of a client that renews more
+// than ten entries at once, as with a small jute.maxbuffer. No hold is lost. The client learns the
+// limit at the first renewal, and forgets it later, because another server may have another limit.
+func TestServerThatLimitsRequestSize(t *testing.T) {
 	simulate(t, func(w *world) {
 		const n = 50
 		all := w.holds(n, large)

@@ -225,9 +225,9 @@ func TestStateOnlyMovesForward(t *testing.T) {
 	}
 }
 
-// TestEachChangeIsToldOnce: the owner is called once after each change, while the entry's mutex is
-// not held.
-func TestEachChangeIsToldOnce(t *testing.T) {
+// TestEachChangeIsReportedOnce: the owner is called once after each change, while the entry's mutex
+// is not held.
+func TestEachChangeIsReportedOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		end  func(*Entry)
@@ -348,9 +348,10 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestDoubtIsKept: a write in doubt is repeated with the same bytes until its outcome is known.
-// Until then the earlier of the two ends counts. A write that was certainly refused is forgotten.
-func TestDoubtIsKept(t *testing.T) {
+// TestWriteInDoubtIsRepeated: a write in doubt is repeated with the same bytes until its outcome is
+// known. Until then the earlier of the two ends counts. A write that was certainly refused is
+// forgotten.
+func TestWriteInDoubtIsRepeated(t *testing.T) {
 	const short = 2 * time.Second
 	e, _, now := testEntry(Held)
 	e.nextTTL, e.writesWanted = short, 1
@@ -427,9 +428,9 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// TestNoSessionIsNone: without a session, go-zookeeper returns the session id 0. Then an entry whose
-// session is unknown is not fresh.
-func TestNoSessionIsNone(t *testing.T) {
+// TestFreshWithoutSession: without a session, go-zookeeper returns the session id 0. Then an entry
+// whose session is unknown is not fresh.
+func TestFreshWithoutSession(t *testing.T) {
 	simulate(t, func(w *world) {
 		var e Entry
 		e.Init(w.keeper, nil, "/locks/e", Terms{TTL: testTTL, Grace: testGrace}, Created{Sent: clock.Instant{Mono: w.Mono(), Wall: w.Wall()}})

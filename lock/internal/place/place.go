@@ -214,19 +214,13 @@ func (p *Place[E]) holding(e E) *hold[E] {
 	return nil
 }
 
-// Holds reports whether the entry belongs to the place: a goroutine holds it, or it is cached.
-func (p *Place[E]) Holds(e E) bool { return p.holding(e) != nil || p.kept != nil && *p.kept == e }
-
-// Holder returns an entry that a goroutine of the place holds, if there is one.
-func (p *Place[E]) Holder() (e E, ok bool) {
-	if len(p.holds) > 0 {
-		return p.holds[0].entry, true
+// Holder returns an entry that a goroutine of the place holds, and the number of such entries.
+func (p *Place[E]) Holder() (e E, held int) {
+	if held = len(p.holds); held > 0 {
+		e = p.holds[0].entry
 	}
-	return e, false
+	return e, held
 }
-
-// Held returns the number of entries that goroutines of the place hold.
-func (p *Place[E]) Held() int { return len(p.holds) }
 
 // HeldAlone reports whether one goroutine holds an entry, and no other uses the place.
 func (p *Place[E]) HeldAlone() bool {
@@ -296,25 +290,20 @@ func (p *Place[E]) Contended() (join bool) {
 	return p.waiters.Len() > 0 && len(p.joins) == 0
 }
 
-// Alone records that there were no other contenders at the monotonic time at. watched: a watch will
-// show later contenders, and the caller must call Unwatched when the watch has fired.
+// Alone records that there were no other contenders at the monotonic time at: the windows start
+// again. watched: a watch will show later contenders, and the caller must call Unwatched when the
+// watch has fired.
 func (p *Place[E]) Alone(at time.Duration, watched bool) {
-	p.reopen(at)
+	for _, h := range p.holds {
+		h.until = max(h.until, at+p.Window)
+	}
 	p.alone = watched
 }
 
 // Unwatched records that the watch has fired, or that the caller does not follow it any more.
 func (p *Place[E]) Unwatched(now time.Duration) {
 	if p.alone {
-		p.alone = false
-		p.reopen(now)
-	}
-}
-
-// reopen starts the windows again, at the monotonic time at.
-func (p *Place[E]) reopen(at time.Duration) {
-	for _, h := range p.holds {
-		h.until = max(h.until, at+p.Window)
+		p.Alone(now, false)
 	}
 }
 

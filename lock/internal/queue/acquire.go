@@ -73,7 +73,7 @@ func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
 	w := place.NewWaiter[*Entry](&r)
-	p, e, inline := q.takePlace(lock, w, &r, ctx.Done() == nil)
+	p, e, inline := lock.takePlace(q, w, &r, ctx.Done() == nil)
 	if e != nil {
 		return e, nil
 	}
@@ -103,15 +103,30 @@ func (q *Queue) gaveUp(ctx context.Context, inTheWay *Blocked) error {
 	return err
 }
 
+// contender is one request that joins the queue of a lock and waits there.
+type contender struct {
+	view
+	placed *placed // place that it joins for; nil: it joins for its caller alone
+	trying bool    // it does not wait: the call is a try
+
+	entriesAhead int                           // number of entries ahead, at the last count
+	waiting      func(entry string, ahead int) // called when the contender has to wait, with its entry's path
+}
+
+// newContender returns a contender. The caller must close its lock state.
+func newContender(q *Queue, r Request) *contender {
+	return &contender{view: newView(q, r), waiting: func(string, int) {}}
+}
+
 // byItself calls run for a new contender, see [abandonable]: run takes the lock with an entry that
 // no other request shares. If ctx ends first, an entry that run still returns is withdrawn.
 func (q *Queue) byItself(ctx context.Context, r Request, run func(*contender, context.Context) (*Entry, error)) (*Entry, error) {
-	c := q.newContender(r)
+	c := newContender(q, r)
 	return abandonable(ctx, q, []*contender{c}, func(ctx context.Context) (*Entry, error) {
 		return run(c, ctx)
 	}, func(e *Entry) {
 		if e != nil { // a resize returns no entry
-			c.withdraw(e)
+			e.withdraw()
 		}
 	})
 }
@@ -198,7 +213,7 @@ func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) 
 		if err == nil {
 			return e, nil
 		}
-		if c.withdraw(e); !errors.Is(err, errOutranked) && !errors.Is(err, lease.ErrGone) {
+		if e.withdraw(); !errors.Is(err, errOutranked) && !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
 	}
@@ -217,7 +232,7 @@ func (c *contender) obtain(ctx context.Context, e *Entry, p position) (_ *Entry,
 		if err = c.wait(ctx, e, p); err == nil {
 			return e, nil
 		}
-		c.withdraw(e)
+		e.withdraw()
 		if !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
@@ -237,8 +252,8 @@ const recordAfter = 300 * time.Microsecond
 // recordAt returns the monotonic time at which the grant of an entry is recorded. It is lease.Never
 // for a lone entry, because a client that joins behind a lone entry knows that the entry holds the
 // lock; and for a reader's, because the record of its grant would prove nothing.
-func (c *contender) recordAt(e *Entry, now time.Duration) time.Duration {
-	if e.alone || c.Role == znode.Shared {
+func (r *Request) recordAt(e *Entry, now time.Duration) time.Duration {
+	if e.alone || r.Role == znode.Shared {
 		return lease.Never
 	}
 	return now + recordAfter

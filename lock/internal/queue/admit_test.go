@@ -116,10 +116,10 @@ func TestPlaceByTheReply(t *testing.T) {
 		{znode.Semaphore, 0, 1, 3, 9, position{}},
 		{znode.Semaphore, 0, 1, 7, 5, position{predecessor: g + "lock-0000000006", target: g + "lock-0000000003"}},
 	} {
-		d := &draft{prefix: g + "lock-"}
+		c := newContender(offline(new(local)), Request{Kind: tt.kind, Priority: tt.priority, Permits: tt.permits})
+		d := &draft{by: c, prefix: g + "lock-"}
 		d.parent.anchor.made = 4
-		c := &contender{Queue: offline(new(local)), Request: Request{Kind: tt.kind, Priority: tt.priority, Permits: tt.permits}}
-		if got := c.positionAtJoin(d, znode.Name{Node: "own", Tag: "g", Seq: tt.seq}, tt.contenders); got != tt.want {
+		if got := d.position(znode.Name{Node: "own", Tag: "g", Seq: tt.seq}, tt.contenders); got != tt.want {
 			t.Errorf("%+v: %+v", tt, got)
 		}
 	}

@@ -49,12 +49,12 @@ func (q *Queue) TryAll(ctx context.Context, rs []Request) ([]*Entry, int, error)
 func (q *Queue) takeAll(ctx context.Context, rs []Request, trying bool) ([]*Entry, int, error) {
 	a := &all{Queue: q, each: make([]*contender, len(rs)), trying: trying, at: -1}
 	for i, r := range rs {
-		a.each[i] = q.newContender(r)
+		a.each[i] = newContender(q, r)
 	}
 	h, err := abandonable(ctx, q, a.each, func(ctx context.Context) (holds, error) {
 		es, err := a.acquire(ctx)
 		return holds{es, a.at}, err
-	}, func(h holds) { a.withdrawAll(h.es) })
+	}, func(h holds) { withdrawAll(h.es) })
 	if err != nil && ctx.Err() != nil {
 		h.at = a.waitsAt(err)
 	}
@@ -75,7 +75,7 @@ func (a *all) waitsAt(err error) int {
 func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 	if a.trying {
 		for _, c := range a.each {
-			a.dropKept(c.lock)
+			c.lock.dropKept()
 		}
 		if err := a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].looksFree(ctx) }); err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 		if err = a.enter(ctx, es, ps); err == nil {
 			return es, nil
 		}
-		if a.withdrawAll(es); !errors.Is(err, lease.ErrGone) {
+		if withdrawAll(es); !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
 		a.requeued.Add(1)
@@ -132,7 +132,7 @@ func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) 
 	for i, e := range es {
 		if e.Name().Overflowed() { // withdraw from the other locks, and wait for the rollover of this one
 			a.at, es[i] = i, nil
-			a.withdrawAll(es)
+			withdrawAll(es)
 			e.Withdraw()
 			if err := a.each[i].rollover(ctx, e); err != nil {
 				return nil, nil, err
@@ -156,10 +156,10 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 		ds[i] = j.draft(known[i], created.Sent)
 		alone = alone && known[i].state == absent
 	}
-	for i, d := range ds {
+	for _, d := range ds {
 		if !alone && d.acquired != 0 { // an entry must wait if another lock has a contender
 			d.acquired = 0
-			d.ops[d.at] = js[i].entry(d, created.Sent)
+			d.ops[d.at] = d.entry(created.Sent)
 		}
 		ops = append(ops, d.ops...)
 	}
@@ -169,7 +169,7 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 		received := a.Clock.Local()
 		es, ps := make([]*Entry, len(ds)), make([]position, len(ds))
 		for i, d := range ds {
-			es[i], ps[i] = a.each[i].joined(d, replies[:len(d.ops)], created, received)
+			es[i], ps[i] = d.joined(replies[:len(d.ops)], created, received)
 			replies = replies[len(d.ops):]
 		}
 		return es, ps, a.adoptAll(ctx, es, known)
@@ -205,7 +205,7 @@ func (a *all) adoptAll(ctx context.Context, es []*Entry, known []parent) error {
 		return a.each[i].adopt(ctx, es[i])
 	})
 	if err != nil {
-		a.withdrawAll(es)
+		withdrawAll(es)
 		return zkconn.Final(err)
 	}
 	return nil
@@ -219,12 +219,12 @@ func (a *all) resolveCreates(ctx context.Context, created lease.Created, ds []*d
 	for i, d := range ds {
 		e, err := a.each[i].resolveCreate(ctx, created, d)
 		if err != nil {
-			a.withdrawAll(es)
+			withdrawAll(es)
 			for j, d := range ds {
 				c := a.each[j]
 				c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())
 				if es[j] == nil && j != i {
-					c.Tasks.Go(func() { c.removeByAttempt([]*draft{d}) })
+					c.Tasks.Go(drafts{d}.remove)
 				}
 			}
 			return nil, err
@@ -300,10 +300,10 @@ func (a *all) canEnter(es []*Entry, ps []position) bool {
 }
 
 // withdrawAll withdraws the entries that are not nil.
-func (a *all) withdrawAll(es []*Entry) {
-	for i, e := range es {
+func withdrawAll(es []*Entry) {
+	for _, e := range es {
 		if e != nil {
-			a.each[i].withdraw(e)
+			e.withdraw()
 		}
 	}
 }

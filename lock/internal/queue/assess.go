@@ -23,8 +23,8 @@ type sighting struct {
 
 // sightingOf returns the sighting of an entry that was just read; before is the entry's last
 // sighting; nil: none.
-func (c *contender) sightingOf(before *sighting, e znode.Entry, changed <-chan zk.Event) *sighting {
-	s := &sighting{entry: e, since: c.Clock.Mono(), changed: changed}
+func (v *view) sightingOf(before *sighting, e znode.Entry, changed <-chan zk.Event) *sighting {
+	s := &sighting{entry: e, since: v.Clock.Mono(), changed: changed}
 	if before != nil && before.entry.Node == e.Node && before.entry.Stat.Mzxid == e.Stat.Mzxid {
 		s.since = before.since
 	}
@@ -34,12 +34,12 @@ func (c *contender) sightingOf(before *sighting, e znode.Entry, changed <-chan z
 // judge decides whether an entry has expired, see [znode.Entry.Judge]. After an outage of this
 // client, other clients may have had one too, so entries that were not written after the outage get
 // a third of their TTL more.
-func (c *contender) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Duration) {
-	grace := c.Terms.Grace
-	if c.resumed.before(s.entry.Stat.Mzxid, c.Conn.LastOutage(), c.Queue) {
+func (v *view) judge(s *sighting, knew znode.Now) (znode.Verdict, time.Duration) {
+	grace := v.Terms.Grace
+	if v.resumed.before(s.entry.Stat.Mzxid, v.Conn.LastOutage(), v.Queue) {
 		grace += s.entry.TTL() / 3
 	}
-	return s.entry.Judge(knew, grace, c.Clock.Mono()-s.since)
+	return s.entry.Judge(knew, grace, v.Clock.Mono()-s.since)
 }
 
 // proof gets the missing proof for an unproven verdict on the write of the transaction mzxid.
@@ -49,12 +49,12 @@ type proof func(ctx context.Context, knew znode.Now, mzxid int64) error
 // prove and reads the entry again. before is the entry's last sighting or nil; watch asks for a
 // watch. It fails with zk.ErrNoNode if the entry has gone, and with zk.ErrNoAuth if an ACL forbids
 // the read.
-func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, watch bool, prove proof) (*sighting, error) {
+func (v *view) assess(ctx context.Context, n znode.Name, before *sighting, watch bool, prove proof) (*sighting, error) {
 	read := func() (node zkconn.Node, changed <-chan zk.Event, err error) {
 		if watch {
-			return c.Conn.Watch(ctx, c.path(n))
+			return v.Conn.Watch(ctx, v.path(n))
 		}
-		node, err = c.Conn.Get(ctx, c.path(n))
+		node, err = v.Conn.Get(ctx, v.path(n))
 		return node, nil, err
 	}
 	for try := 0; ; try++ {
@@ -62,13 +62,13 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 		if err != nil {
 			return before, err
 		}
-		before = c.sightingOf(before, znode.ReadEntry(n, node.Data, znode.Stat(*node.Stat)), changed)
-		c.blocker(&Blocked{Path: c.path(n), Entry: &before.entry})
-		c.removeOrphan(&before.entry)
-		knew := c.Clock.Now()
-		verdict, wait := c.judge(before, knew)
+		before = v.sightingOf(before, znode.ReadEntry(n, node.Data, znode.Stat(*node.Stat)), changed)
+		v.blocker(&Blocked{Path: v.path(n), Entry: &before.entry})
+		v.removeOrphan(&before.entry)
+		knew := v.Clock.Now()
+		verdict, wait := v.judge(before, knew)
 		before.expired, before.wait = verdict == znode.Expired, wait
-		if verdict != znode.Unproven && !(before.expired && try == 0 && c.Clock.Outdated()) {
+		if verdict != znode.Unproven && !(before.expired && try == 0 && v.Clock.Outdated()) {
 			return before, nil
 		}
 		if try == 3 { // the entry is written faster than it can be judged
@@ -77,7 +77,7 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 		}
 		switch err := prove(ctx, knew, before.entry.Stat.Mzxid); {
 		case errors.Is(err, zkconn.ErrDenied), errors.Is(err, zk.ErrNoNode):
-			verdict, _ = c.judge(before, znode.Now{}) // this client's own clock alone decides
+			verdict, _ = v.judge(before, znode.Now{}) // this client's own clock alone decides
 			before.expired, before.wait = verdict == znode.Expired, pollEvery
 			return before, nil
 		case err != nil:
@@ -87,27 +87,27 @@ func (c *contender) assess(ctx context.Context, n znode.Name, before *sighting, 
 }
 
 // byClock is a proof that samples the leader's clock, or reads the epoch's mark.
-func (c *contender) byClock(ctx context.Context, knew znode.Now, mzxid int64) error {
-	return c.Clock.Prove(ctx, knew, mzxid)
+func (v *view) byClock(ctx context.Context, knew znode.Now, mzxid int64) error {
+	return v.Clock.Prove(ctx, knew, mzxid)
 }
 
 // inTheWay returns a Blocked if the contender n is alive, as far as is known, and c cannot share the
 // lock with it.
-func (c *contender) inTheWay(ctx context.Context, n znode.Name) error {
-	s, err := c.assess(ctx, n, c.seen, false, c.byClock)
+func (v *view) inTheWay(ctx context.Context, n znode.Name) error {
+	s, err := v.assess(ctx, n, v.seen, false, v.byClock)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case errors.Is(err, zk.ErrNoAuth):
-		return &Blocked{Path: c.path(n)}
+		return &Blocked{Path: v.path(n)}
 	case err != nil:
 		return err
 	}
-	c.seen = s
-	if s.expired || c.Role == znode.Shared && s.entry.Shares() {
+	v.seen = s
+	if s.expired || v.Role == znode.Shared && s.entry.Shares() {
 		return nil
 	}
-	return &Blocked{Path: c.path(n), Entry: &s.entry}
+	return &Blocked{Path: v.path(n), Entry: &s.entry}
 }
 
 // resumption has the first transaction that this client knows to be later than an outage.

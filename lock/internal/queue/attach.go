@@ -31,7 +31,7 @@ type Left struct {
 // and otherwise as [Queue.Acquire] does. If ctx ends, or the client closes, before the entry's turn
 // has come, the entry is left as it was, so the same ticket stays valid.
 func (q *Queue) Attach(ctx context.Context, r Request, left Left) (*Entry, error) {
-	c := q.newContender(r)
+	c := newContender(q, r)
 	c.attaches = true
 	a := &attachment{contender: c, left: left, path: c.parent + "/" + left.Node}
 	return abandonable(ctx, q, []*contender{c}, a.attach, func(e *Entry) { a.putBack(e) })
@@ -81,9 +81,9 @@ func (a *attachment) putBack(e *Entry) (ended error) {
 	switch {
 	case ended == nil:
 	case errors.Is(ended, lease.ErrBroken): // the client that broke it waits until it has gone
-		a.Remove(e)
+		e.Remove()
 	default:
-		a.CheckParentLater(e)
+		e.CheckParentLater()
 	}
 	return ended
 }
@@ -168,7 +168,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.patience(&a.Terms))
 	defer cancel()
 	terms := a.Terms
-	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.NewID()
+	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.newID()
 	if attempt := a.found.entry.Record.Attempt; attempt != "" {
 		var err error
 		if terms.Attempt, err = znode.ParseID(attempt); err != nil {
@@ -215,7 +215,7 @@ func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
 	e := a.taken(terms, version, first, session)
 	if broken != nil { // the client that broke it waits until it has gone
 		e.Withdraw()
-		a.Remove(e)
+		e.Remove()
 		return nil, fmt.Errorf("%w: %w", lease.ErrRemoved, broken)
 	}
 	return e, nil

@@ -16,8 +16,9 @@ import (
 // parent and the anchor: the entry joined alone, the lock is not in frequent use, and the parent
 // need not stay. The server refuses the transaction if another contender has joined. Then
 // deleteOwedParents deletes the parent later.
-func (q *Queue) deletesParentOnLeave(e *Entry, s *lockState) bool {
-	return e.alone && e.generated && !e.keepParent && !s.stays(q.Clock.Mono())
+func (x *exit) deletesParentOnLeave() bool {
+	e := x.e
+	return e.alone && e.generated && !e.keepParent && !x.lock.stays(x.Clock.Mono())
 }
 
 // emptyParent is a parent without children except its anchor.
@@ -51,10 +52,10 @@ func deleteParentOps(path string, generation string, version int32) []any {
 // deleteOwedParents deletes parents in one transaction. If the server refuses to delete a parent,
 // mostly because another contender has joined, the transaction is sent again without that parent.
 // That contender then owes the check.
-func (q *Queue) deleteOwedParents(batch []emptyParent) {
-	ctx, cancel := q.forTidying()
+func (t *tidier) deleteOwedParents(batch []emptyParent) {
+	ctx, cancel := t.forTidying()
 	defer cancel()
-	err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+	err := t.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		if len(batch) == 0 {
 			return nil
 		}
@@ -65,12 +66,12 @@ func (q *Queue) deleteOwedParents(batch []emptyParent) {
 				ops, whose = append(ops, op), append(whose, i)
 			}
 		}
-		_, err := q.send(ctx, ops...)
+		_, err := t.send(ctx, ops...)
 		if op, cause := zkconn.RefusedOp(err); op >= 0 {
 			if errors.Is(cause, zk.ErrNoAuth) {
-				q.Log.Debug().Err(cause).Str("parent", batch[whose[op]].path).Msg("an empty parent could not be deleted")
+				t.Log.Debug().Err(cause).Str("parent", batch[whose[op]].path).Msg("an empty parent could not be deleted")
 			}
-			q.close(batch[whose[op]].duty.lock)
+			t.close(batch[whose[op]].duty.lock)
 			batch = slices.Delete(batch, whose[op], whose[op]+1)
 			return zkconn.ErrAgain
 		}
@@ -78,27 +79,27 @@ func (q *Queue) deleteOwedParents(batch []emptyParent) {
 	})
 	for _, p := range batch {
 		if err != nil {
-			q.notTidied(p.path, p.duty, err)
+			t.notTidied(p.path, p.duty, err)
 			continue
 		}
 		p.duty.lock.believe(parent{})
-		q.close(p.duty.lock)
+		t.close(p.duty.lock)
 	}
 }
 
 // deleteSpentParent deletes a parent whose counter is at its end, on the version that was read,
 // unless the parent must stay. It returns nil, too, if the parent has changed since the read.
-func (q *Queue) deleteSpentParent(ctx context.Context, path string, n zkconn.Node) error {
-	ops := parentDeletion(path, n, true)
+func (c *contender) deleteSpentParent(ctx context.Context, n zkconn.Node) error {
+	ops := parentDeletion(c.parent, n, true)
 	if ops == nil {
 		return nil
 	}
-	_, err := q.send(ctx, ops...)
+	_, err := c.send(ctx, ops...)
 	switch _, cause := zkconn.RefusedOp(err); {
 	case errors.Is(cause, zk.ErrNoNode), errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion):
 		return nil
 	case errors.Is(cause, zk.ErrNoAuth):
-		return fmt.Errorf("%w: delete %s, whose counter is at its end: the ACL of the node above does not let us", zkconn.ErrDenied, path)
+		return fmt.Errorf("%w: delete %s, whose counter is at its end: the ACL of the node above does not let us", zkconn.ErrDenied, c.parent)
 	}
 	return err
 }

@@ -48,9 +48,9 @@ func (q *Queue) detach(e *Entry, ttl time.Duration, incarnation int32) (<-chan e
 		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return d.attempt(ctx) })
 		switch {
 		case errors.Is(err, lease.ErrRemoved), errors.Is(err, lease.ErrTaken):
-			q.CheckParentLater(e)
+			e.CheckParentLater()
 		case errors.Is(err, lease.ErrBroken): // the client that broke it waits until it has gone
-			q.Remove(e)
+			e.Remove()
 		case err != nil:
 			err = fmt.Errorf("write %s: %w", e.Path, err)
 		}
@@ -127,7 +127,7 @@ func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
 			} else if _, err = e.Entry.Detach(e.TTL, 0); err == nil {
 				return e, nil
 			}
-			if c.withdraw(e); !errors.Is(err, lease.ErrGone) {
+			if e.withdraw(); !errors.Is(err, lease.ErrGone) {
 				return nil, err
 			}
 		}

@@ -14,6 +14,14 @@
 //	                  follow the              unlocked ── exchange: leave and ────┘
 //	                  predecessor                         join in one transaction
 //
+//	Queue                what package lock calls
+//	lockState            what this client knows of one lock while it uses the lock
+//	view                 what one request reads of a lock, and its verdicts
+//	contender            a view that joins: a joiner at first, then a waiter
+//	draft, exit          the operations of a join; an entry that leaves
+//	placed               the goroutines of this client that share entries at a lock
+//	tidier, removals     work in the background: empty parents, ended entries
+//
 // Three pieces of code decide, without a request: admit, [znode.Entry.Judge] and package place. The
 // reply to a join, an exchange or an attach is awaited even if the caller gives up.
 //

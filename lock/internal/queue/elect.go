@@ -66,15 +66,15 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 // Candidates returns the entries of a lock, in the order of the queue, except expired entries and
 // entries that an ACL hides. It reads them one by one.
 func (q *Queue) Candidates(ctx context.Context, r Request) ([]znode.Entry, error) {
-	c := q.newContender(r)
-	defer q.close(c.lock)
-	names, err := c.list(ctx, true)
+	v := newView(q, r)
+	defer q.close(v.lock)
+	names, err := v.list(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	var entries []znode.Entry
 	for _, n := range names {
-		s, err := c.assess(ctx, n, nil, false, c.byClock)
+		s, err := v.assess(ctx, n, nil, false, v.byClock)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 		case err != nil:

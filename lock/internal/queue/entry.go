@@ -83,7 +83,7 @@ func (e *Entry) Placed() bool { return e.lock != nil }
 // now.
 func (e *Entry) HandedOff() bool { return e.handedOff.Load() }
 
-// patience is [Queue.patience] for an entry whose lease may have been extended.
+// patience is [Options.patience] for an entry whose lease may have been extended.
 func (e *Entry) patience() time.Duration {
 	return e.queue.patience(&lease.Terms{TTL: max(e.TTL, e.LongestTTL()), Grace: e.Grace})
 }
@@ -97,11 +97,11 @@ func (c *contender) newEntry(path string, attempt uint64, created lease.Created)
 	return e
 }
 
-// orphan returns an ended entry for a node that an attempt of this client created and that must be
-// deleted whatever its version.
-func (c *contender) orphan(node string) *Entry {
-	e := &Entry{Kind: c.Kind, queue: c.Queue, keepParent: c.KeepParent}
-	e.InitEnded(e, c.parent+"/"+node, c.Terms, lease.ErrWithdrawn)
+// newOrphan returns an ended entry for a node that an attempt of this client created and that must
+// be deleted whatever its version.
+func newOrphan(q *Queue, path string, kind znode.Kind, keepParent bool, terms lease.Terms) *Entry {
+	e := &Entry{Kind: kind, queue: q, keepParent: keepParent}
+	e.InitEnded(e, path, terms, lease.ErrWithdrawn)
 	return e
 }
 
@@ -118,28 +118,28 @@ func (e *Entry) Changed(c lease.Change) {
 	}
 	switch {
 	case c.To == lease.Ended && c.From < lease.Held && e.Placed() && !errors.Is(c.Why, lease.ErrWithdrawn):
-		e.queue.removeIfBroken(e) // it was a cached lease
+		e.removeIfBroken() // it was a cached lease
 	case !c.Lost():
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrAttached):
-		e.queue.CheckParentLater(e)
+		e.CheckParentLater()
 	case errors.Is(c.Why, lease.ErrTaken):
-		e.queue.removeIfBroken(e)
+		e.removeIfBroken()
 	default:
-		e.queue.Remove(e)
+		e.Remove()
 	}
 }
 
 // withdraw ends an entry that no goroutine has got, and deletes its node in the background, unless
 // another client has attached to it.
-func (c *contender) withdraw(e *Entry) {
+func (e *Entry) withdraw() {
 	switch {
 	case e.Withdraw(), errors.Is(e.Err(), lease.ErrBroken):
-		c.Remove(e)
+		e.Remove()
 	case errors.Is(e.Err(), lease.ErrAttached): // the node belongs to another client now
-		c.CheckParentLater(e)
+		e.CheckParentLater()
 	default: // the node may still exist, or appear again, and would be ahead of the next entry
-		c.CheckParentLater(e)
-		c.orphans.add(znode.FormatID(e.Attempt), c.Clock.Mono())
-		c.Remove(c.orphan(e.Name().Node))
+		e.CheckParentLater()
+		e.queue.orphans.add(znode.FormatID(e.Attempt), e.queue.Clock.Mono())
+		newOrphan(e.queue, e.Path, e.Kind, e.keepParent, e.Terms).Remove()
 	}
 }

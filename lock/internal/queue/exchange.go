@@ -19,10 +19,10 @@ import (
 // attempt can be applied after that.
 func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p position, err error) {
 	defer c.HandoffFailed(before)
-	x := c.exitOf(before)
+	x := before.exit()
 	defer c.close(x.lock)
 	x.deletesParent = false
-	var inDoubt []*draft
+	var inDoubt drafts
 	var created lease.Created // values of the first draft in doubt
 	err = c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		known := c.lock.believed()
@@ -37,7 +37,7 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		replies, err := c.send(ctx, append(x.ops(), d.ops...)...)
 		if err == nil {
 			c.lock.noteLeft(now.Sent.Mono)
-			e, p = c.joined(d, replies[1:], now, c.Clock.Local())
+			e, p = d.joined(replies[1:], now, c.Clock.Local())
 			return nil
 		}
 		op, _ := zkconn.RefusedOp(err)
@@ -62,21 +62,21 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 	}
 	switch {
 	case err == nil && e != nil && e.Name().Overflowed():
-		c.withdraw(e)
+		e.withdraw()
 		return nil, position{}, nil
 	case err == nil:
 		return e, p, nil
 	}
 	if !errors.Is(err, lease.ErrRemoved) && !errors.Is(err, lease.ErrTaken) {
-		c.Remove(before)
+		before.Remove()
 	} else {
-		c.CheckParentLater(before)
+		before.CheckParentLater()
 	}
 	for _, d := range inDoubt {
 		c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())
 	}
 	if len(inDoubt) > 0 {
-		c.Tasks.Go(func() { c.removeByAttempt(inDoubt) })
+		c.Tasks.Go(inDoubt.remove)
 	}
 	if ctx.Err() == nil {
 		err = nil // the waiters join by themselves

@@ -13,7 +13,7 @@ import (
 func (p *placed) dropPlace() {
 	s := p.lock
 	e, held := p.Holder()
-	if !held || !p.HeldAlone() || s.soleHold != nil || p.watching || p.Shared || p.Idle > 0 ||
+	if held == 0 || !p.HeldAlone() || s.soleHold != nil || p.watching || p.Shared || p.Idle > 0 ||
 		p.like.Kind == znode.Semaphore || e.Pass > 0 || !s.places.remove(p) {
 		return
 	}
@@ -45,7 +45,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 	defer s.mu.Unlock()
 	p := e.place
 	if p == nil {
-		q.clearSoleHold(e)
+		s.clearSoleHold(e)
 		return false
 	}
 	defer p.goOn()
@@ -107,16 +107,16 @@ func (e *Entry) Unplace() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := e.place; p == nil {
-		e.queue.clearSoleHold(e)
+		s.clearSoleHold(e)
 	} else if p.Drop(e) {
 		p.goOn()
 	}
 }
 
-// clearSoleHold forgets the sole hold of an entry that leaves; its lock state is locked.
-func (q *Queue) clearSoleHold(e *Entry) {
-	if s := e.lock; s.soleHold == e {
+// clearSoleHold forgets the sole hold e, which leaves; s.mu is held.
+func (s *lockState) clearSoleHold(e *Entry) {
+	if s.soleHold == e {
 		s.soleHold = nil
-		q.close(s)
+		e.queue.close(s)
 	}
 }

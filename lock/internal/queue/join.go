@@ -18,6 +18,7 @@ var joinBackoff = zkconn.Backoff{First: 5 * time.Millisecond, Most: 250 * time.M
 
 // draft has the operations that create an entry. They are a transaction, or a part of a larger one.
 type draft struct {
+	by       *contender
 	parent   parent // the belief on which the operations rely
 	attempt  uint64
 	prefix   string // name of the entry without the sequence
@@ -31,17 +32,17 @@ type draft struct {
 // new generation if it creates the parent. A request whose reply was lost may be applied later, and
 // must not be mistaken for another request.
 func (c *contender) draft(p parent, sent clock.Instant) *draft {
-	d := &draft{parent: p, attempt: c.Random.Uint64(), since: c.Clock.Now().Zxid}
+	d := &draft{by: c, parent: p, attempt: c.Random.Uint64(), since: c.Clock.Now().Zxid}
 	switch p.state {
 	case absent:
-		d.parent.kind, d.parent.generation, d.parent.anchor.made = c.Kind, c.NewID(), c.Capacity
+		d.parent.kind, d.parent.generation, d.parent.anchor.made = c.Kind, c.newID(), c.Capacity
 		d.acquired = c.Clock.Millis(sent) // the client that creates the parent is alone
 		d.prefix = c.prefix(d.parent.generation)
 		data := d.parent.data()
 		d.ops, d.at = []any{
 			&zk.CreateRequest{Path: c.parent, Data: data, Acl: c.ACL},
 			&zk.CreateRequest{Path: anchorPath(c.parent, d.parent.generation), Data: d.parent.anchor.data().Encode(), Acl: c.anchorACL},
-			c.entry(d, sent),
+			d.entry(sent),
 			&zk.SetDataRequest{Path: c.parent, Data: data, Version: 0},
 		}, 2
 	case present:
@@ -52,28 +53,29 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 		}
 		d.ops, d.at = []any{
 			&zk.CheckVersionRequest{Path: anchorPath(c.parent, p.generation), Version: version},
-			c.entry(d, sent),
+			d.entry(sent),
 		}, 1
 		if p.unproven {
-			d.ops = append(d.ops, c.probe(d)...)
+			d.ops = append(d.ops, d.probe()...)
 		}
 		d.ops = append(d.ops, &zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: -1})
 	default:
 		d.prefix = c.prefix(znode.FormatID(d.attempt))
-		d.ops = append([]any{c.entry(d, sent)}, c.probe(d)...)
+		d.ops = append([]any{d.entry(sent)}, d.probe()...)
 	}
 	return d
 }
 
 // probe returns the operations that prove that this client may delete nodes below a parent that
 // another program created: an entry that could not be deleted would stay forever.
-func (c *contender) probe(d *draft) []any {
-	probe := c.parent + "/" + znode.FormatID(d.attempt)
-	return []any{&zk.CreateRequest{Path: probe, Acl: c.ACL}, &zk.DeleteRequest{Path: probe, Version: -1}}
+func (d *draft) probe() []any {
+	probe := d.by.parent + "/" + znode.FormatID(d.attempt)
+	return []any{&zk.CreateRequest{Path: probe, Acl: d.by.ACL}, &zk.DeleteRequest{Path: probe, Version: -1}}
 }
 
 // entry returns the operation that creates the entry.
-func (c *contender) entry(d *draft, sent clock.Instant) *zk.CreateRequest {
+func (d *draft) entry(sent clock.Instant) *zk.CreateRequest {
+	c := d.by
 	terms := c.Terms
 	terms.Attempt = d.attempt
 	return &zk.CreateRequest{
@@ -85,7 +87,8 @@ func (c *contender) entry(d *draft, sent clock.Instant) *zk.CreateRequest {
 // joined handles the replies to a draft that was applied: it passes the leader's stamp to the
 // clock, and records the belief about the parent. It returns the entry and the entry's position;
 // the zero position if a list must find it.
-func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
+func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
+	c := d.by
 	created.Acquired = d.acquired
 	e := c.newEntry(replies[d.at].String, d.attempt, created)
 	stat := replies[len(replies)-1].Stat
@@ -99,23 +102,24 @@ func (c *contender) joined(d *draft, replies []zk.MultiResponse, created lease.C
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
-	at := c.positionAtJoin(d, e.Name(), contenders)
+	at := d.position(e.Name(), contenders)
 	// A lone entry that is not admitted waits for more permits than there are.
 	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore)
 	c.lock.sawOthers(contenders > 1)
 	return e, at
 }
 
-// positionAtJoin returns the position of a new entry. contenders is the number of contenders right
+// position returns the position of a new entry. contenders is the number of contenders right
 // after the create, the new one included. The position is zero if a list must find it.
-func (c *contender) positionAtJoin(d *draft, own znode.Name, contenders int32) position {
+func (d *draft) position(own znode.Name, contenders int32) position {
+	c := d.by
 	switch {
 	case own.Overflowed():
 	case contenders == 1 && (c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.capacity()):
 		return position{admitted: true}
 	case contenders == 1:
 	case c.Kind == znode.Semaphore:
-		return c.placeByCount(d, own, contenders)
+		return d.positionByCount(own, contenders)
 	case c.Kind == znode.Mutex && c.Priority == 0 && own.Seq > 0:
 		return position{predecessor: znode.Predict(d.prefix, own.Seq-1), predecessorHolds: contenders == 2}
 	}
@@ -135,7 +139,7 @@ type joiner struct {
 // counter, the entry leaves, and the join begins again when the parent has gone.
 func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 	for {
-		e, p, err := c.joinOnce(ctx)
+		e, p, err := (&joiner{contender: c}).join(ctx)
 		if err != nil || !e.Name().Overflowed() {
 			return e, p, err
 		}
@@ -146,10 +150,10 @@ func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 	}
 }
 
-func (c *contender) joinOnce(ctx context.Context) (e *Entry, p position, err error) {
-	j := &joiner{contender: c}
-	err = c.Conn.Retry(ctx, joinBackoff, func() error {
-		if err := c.LearnTime(ctx); err != nil { // an entry has its expiry in ensemble time
+// join creates an entry, wherever the parent's counter is.
+func (j *joiner) join(ctx context.Context) (e *Entry, p position, err error) {
+	err = j.Conn.Retry(ctx, joinBackoff, func() error {
+		if err := j.LearnTime(ctx); err != nil { // an entry has its expiry in ensemble time
 			return zkconn.Final(err)
 		}
 		known, err := j.know(ctx)
@@ -196,10 +200,10 @@ func (j *joiner) attempt(ctx context.Context, p parent) (*Entry, position, error
 	replies, err := j.send(ctx, d.ops...)
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
-		e, place := j.joined(d, replies, created, j.Clock.Local())
+		e, place := d.joined(replies, created, j.Clock.Local())
 		if p.state == unknown {
 			if err := j.adopt(ctx, e); err != nil {
-				j.withdraw(e)
+				e.withdraw()
 				return nil, position{}, zkconn.Final(err)
 			}
 		}
@@ -257,8 +261,8 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 
 // spent handles a join that was refused because the parent's counter is at its end: it waits for
 // the rollover. Its error is for Retry.
-func (c *contender) spent(ctx context.Context) error {
-	if err := c.rollover(ctx, nil); err != nil {
+func (j *joiner) spent(ctx context.Context) error {
+	if err := j.rollover(ctx, nil); err != nil {
 		return zkconn.Final(err)
 	}
 	return zkconn.ErrAgain
@@ -271,7 +275,7 @@ func (c *contender) spent(ctx context.Context) error {
 func (c *contender) rollover(ctx context.Context, e *Entry) error {
 	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
 	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {
-		c.Remove(e)
+		e.Remove()
 	}
 	for again := false; ; again = true {
 		n, changed, err := c.Conn.Watch(ctx, c.parent)
@@ -292,7 +296,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 			return &Blocked{Path: c.parent}
 		}
 		if len(names) == 0 {
-			if err := c.deleteSpentParent(ctx, c.parent, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
+			if err := c.deleteSpentParent(ctx, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
 		} else if err := c.purgeAmong(ctx, names); err != nil {

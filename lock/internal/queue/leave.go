@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -28,13 +29,14 @@ type exit struct {
 	tried                 bool   // an attempt may have been applied
 }
 
-func (q *Queue) exitOf(e *Entry) *exit {
+func (e *Entry) exit() *exit {
+	q := e.queue
 	x := &exit{Queue: q, e: e, lock: q.open(e.Lock(), e.keepParent)}
 	if e.generated && e.Kind != znode.Semaphore {
 		x.lock.recall(parent{state: present, kind: e.Kind, generation: e.generation(), adopted: e.adopted})
 	}
 	x.version, x.acknowledged, x.pending = e.LastWrite()
-	x.deletesParent = q.deletesParentOnLeave(e, x.lock)
+	x.deletesParent = x.deletesParentOnLeave()
 	return x
 }
 
@@ -44,7 +46,7 @@ func (q *Queue) exitOf(e *Entry) *exit {
 // stays. A missing node is a success if the reply to an earlier attempt was lost, or if the lease
 // has ended since the unlock. It is a failure if the lease may have ended before the unlock.
 func (q *Queue) Leave(ctx context.Context, e *Entry) error {
-	x := q.exitOf(e)
+	x := e.exit()
 	defer q.close(x.lock)
 	return x.leave(ctx)
 }
@@ -132,15 +134,15 @@ func (x *exit) gone() {
 	x.lock.noteLeft(x.Clock.Mono())
 	if x.deletesParent {
 		x.lock.believe(parent{})
-		x.owe(x.e.parent(), true) // only to remember for a second that the lock was used
+		x.tidy.owe(x.e.parent(), true) // only to remember for a second that the lock was used
 		return
 	}
-	x.owe(x.e.parent(), x.e.keepParent && !x.e.Name().Overflowed())
+	x.tidy.owe(x.e.parent(), x.e.keepParent && !x.e.Name().Overflowed())
 }
 
 // CheckParentLater makes the client delete the entry's parent, about a second later, if the parent
 // is empty then. It is for an entry that another client has deleted or written.
-func (q *Queue) CheckParentLater(e *Entry) { q.owe(e.parent(), e.keepParent) }
+func (e *Entry) CheckParentLater() { e.queue.tidy.owe(e.parent(), e.keepParent) }
 
 // LeaveAll deletes the nodes of entries of different locks, in one transaction if possible. For
 // each entry it returns the result that Leave would have.
@@ -148,11 +150,11 @@ func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 	errs := make([]error, len(es))
 	all := make([]*exit, len(es))
 	for i, e := range es {
-		all[i] = q.exitOf(e)
+		all[i] = e.exit()
 		defer q.close(all[i].lock)
 	}
 	var wg sync.WaitGroup
-	for _, x := range q.leaveTogether(ctx, all) {
+	for _, x := range leaveTogether(ctx, all) {
 		wg.Go(func() { errs[slices.Index(all, x)] = x.leave(ctx) })
 	}
 	wg.Wait()
@@ -163,7 +165,7 @@ func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 // the entries that must leave one by one: each entry that the server refused to delete, or all
 // remaining ones after any other failure. If the server refuses to delete a parent, all parents are
 // left for later: most likely several have new contenders.
-func (q *Queue) leaveTogether(ctx context.Context, all []*exit) (apart []*exit) {
+func leaveTogether(ctx context.Context, all []*exit) (apart []*exit) {
 	left := slices.Clone(all)
 	for len(left) > 0 {
 		var ops []any
@@ -173,7 +175,7 @@ func (q *Queue) leaveTogether(ctx context.Context, all []*exit) (apart []*exit) 
 				ops, whose = append(ops, op), append(whose, i)
 			}
 		}
-		_, err := q.Conn.Multi(ctx, ops...)
+		_, err := left[0].Conn.Multi(ctx, ops...)
 		if err == nil {
 			break
 		}
@@ -208,32 +210,41 @@ const (
 
 // removals has the ended entries whose nodes must be deleted in the background.
 type removals struct {
+	*Queue
 	mu      sync.Mutex
 	queued  []*Entry
 	workers int
+
+	leftBehind atomic.Bool // see Stats
+}
+
+// noteLeftBehind records, once the client is closing, that a node is left to expire. It ignores
+// ErrClosed: then the owner of the connection has closed the connection.
+func (r *removals) noteLeftBehind(why error) {
+	if r.Closing.Err() != nil && !errors.Is(why, zkconn.ErrClosed) {
+		r.leftBehind.Store(true)
+	}
 }
 
 // Remove deletes the node of an ended entry in the background. Entries that are removed at the same
 // time share transactions. The client's Close waits for the deletion. Once the client has closed
 // and no background work is left, Remove does nothing.
-func (q *Queue) Remove(e *Entry) {
-	if !q.Tasks.Enter() {
+func (e *Entry) Remove() {
+	r := &e.queue.removals
+	if !r.Tasks.Enter() {
 		return
 	}
-	r := &q.removals
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queued = append(r.queued, e)
 	if r.workers < removeWorkers {
 		r.workers++
-		go q.removeQueued()
+		go r.work()
 	}
 }
 
-// removeQueued is one worker of q.removals: it deletes the queued nodes, in batches, and returns
-// when none is queued.
-func (q *Queue) removeQueued() {
-	r := &q.removals
+// work deletes the queued nodes, in batches, and returns when none is queued.
+func (r *removals) work() {
 	for {
 		r.mu.Lock()
 		n := min(len(r.queued), removeBatch)
@@ -248,24 +259,24 @@ func (q *Queue) removeQueued() {
 		}
 		all := make([]*exit, n)
 		for i, e := range batch {
-			all[i] = q.exitOf(e)
+			all[i] = e.exit()
 		}
 		apart := all
 		if n > 1 {
 			ctx, cancel := context.WithTimeout(context.Background(), batch[0].patience())
-			apart = q.leaveTogether(ctx, all)
+			apart = leaveTogether(ctx, all)
 			cancel()
 		}
 		for _, x := range all {
 			if !slices.Contains(apart, x) {
-				q.close(x.lock)
-				q.Tasks.Leave()
+				r.close(x.lock)
+				r.Tasks.Leave()
 			}
 		}
 		for _, x := range apart {
 			go func() {
-				defer q.Tasks.Leave()
-				defer q.close(x.lock)
+				defer r.Tasks.Leave()
+				defer r.close(x.lock)
 				x.remove()
 			}()
 		}
@@ -281,21 +292,22 @@ func (x *exit) remove() {
 	if err == nil {
 		return
 	}
-	x.CheckParentLater(x.e)
+	x.e.CheckParentLater()
 	if errors.Is(err, lease.ErrRemoved) {
 		return
 	}
 	x.Log.Warn().Err(err).Str("lock", x.e.Lock()).Str("entry", x.e.Path).Msg("an entry could not be deleted, and is left to expire")
 	if !errors.Is(err, lease.ErrTaken) {
-		x.noteLeftBehind(err)
+		x.removals.noteLeftBehind(err)
 	}
 }
 
 // removeIfBroken reads, in the background, an entry that another client has written. If the hold
 // was force-released, it deletes the node, because the force-release waits for that.
-func (q *Queue) removeIfBroken(e *Entry) {
+func (e *Entry) removeIfBroken() {
+	q := e.queue
 	ok := q.Tasks.Go(func() {
-		defer q.CheckParentLater(e)
+		defer e.CheckParentLater()
 		ctx, cancel := context.WithTimeout(context.Background(), e.patience())
 		defer cancel()
 		err := q.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
@@ -312,13 +324,13 @@ func (q *Queue) removeIfBroken(e *Entry) {
 			return err
 		})
 		if err != nil {
-			q.noteLeftBehind(err)
+			q.removals.noteLeftBehind(err)
 			q.Log.Warn().Err(err).Str("lock", e.Lock()).Str("entry", e.Path).
 				Msg("an entry that another client has written could not be read; if it was force-released it is left to expire")
 		}
 	})
 	if !ok {
-		q.CheckParentLater(e)
+		e.CheckParentLater()
 	}
 }
 

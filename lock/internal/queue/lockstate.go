@@ -21,44 +21,62 @@ type lockState struct {
 	bargers  int    // barging goroutines that wait without a place
 	soleHold *Entry // held entry that has no place, see dropPlace; nil: none
 
-	// The queue's mutex guards users and watchers.
+	// The mutex of lockStates guards users and watchers.
 	users    int // calls of open without a close
 	watchers int // users that only watch
 }
 
+// lockStates has the states of the locks that this client uses.
+type lockStates struct {
+	mu    sync.Mutex
+	locks map[string]*lockState // by the name of the lock
+}
+
+// all returns the states of all locks.
+func (l *lockStates) all() []*lockState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(l.locks))
+}
+
 // open returns the state of a lock, with one more user. The caller must close it. With keepParent
 // the parent probably exists, so a join with a new state first reads it.
-func (q *Queue) open(lock string, keepParent bool) *lockState {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	s := q.locks[lock]
+func (l *lockStates) open(lock string, keepParent bool) *lockState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.locks[lock]
 	if s == nil {
 		s = &lockState{name: lock}
 		if keepParent {
 			s.parent.state = unknown
 		}
-		q.locks[lock] = s
+		l.locks[lock] = s
 	}
 	s.users++
 	return s
 }
 
 // close takes one user from a lock's state. A state without users is forgotten.
-func (q *Queue) close(s *lockState) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+func (l *lockStates) close(s *lockState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if s.users--; s.users == 0 {
-		delete(q.locks, s.name)
+		delete(l.locks, s.name)
 	}
+}
+
+// inUse reports whether a request of this client uses the lock; a Watcher does not count. When the
+// request ends, it owes the check again.
+func (l *lockStates) inUse(s *lockState) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return s.users-s.watchers > 1
 }
 
 // ServersReset is called when the servers may have lost their data. It drops all beliefs about
 // parents.
-func (q *Queue) ServersReset() {
-	q.mu.Lock()
-	states := slices.Collect(maps.Values(q.locks))
-	q.mu.Unlock()
-	for _, s := range states {
+func (l *lockStates) ServersReset() {
+	for _, s := range l.all() {
 		s.believe(parent{state: unknown})
 	}
 }

@@ -120,7 +120,7 @@ func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) b
 		}
 		p.lock.mu.Unlock()
 		if unused {
-			q.endUnused(e)
+			e.endUnused()
 		}
 		if due || !matters {
 			return matters
@@ -155,7 +155,7 @@ func (p *placed) foundOthers() {
 	p.goOn()
 	p.lock.mu.Unlock()
 	if unused {
-		p.queue.endUnused(e)
+		e.endUnused()
 	}
 }
 
@@ -182,28 +182,28 @@ func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 	if p.like.Kind != znode.Semaphore {
 		return nil
 	}
-	c := p.queue.newContender(p.like)
-	defer c.close(c.lock)
-	capacity, resized, err := c.readCapacity(c.Closing, watch)
+	v := newView(p.queue, p.like)
+	defer v.close(v.lock)
+	capacity, resized, err := v.readCapacity(v.Closing, watch)
 	if err == nil {
 		p.lock.mu.Lock()
 		defer p.lock.mu.Unlock()
-		p.Room = int(max(1, capacity/c.Permits))
+		p.Room = int(max(1, capacity/v.Permits))
 	}
 	return resized
 }
 
 // endUnused withdraws an entry that no goroutine has, and deletes its node. If the entry was
 // already lost, Changed has handled the loss.
-func (q *Queue) endUnused(e *Entry) {
+func (e *Entry) endUnused() {
 	if e.Withdraw() {
-		q.Remove(e)
+		e.Remove()
 	}
 }
 
 // dropKept releases this client's cached leases at the lock, because they would be in the way of
 // another request of this client.
-func (q *Queue) dropKept(s *lockState) {
+func (s *lockState) dropKept() {
 	s.mu.Lock()
 	var all []*Entry
 	for _, p := range s.places.all() {
@@ -217,6 +217,6 @@ func (q *Queue) dropKept(s *lockState) {
 	}
 	s.mu.Unlock()
 	for _, e := range all {
-		q.endUnused(e)
+		e.endUnused()
 	}
 }

@@ -54,28 +54,28 @@ func anchorPath(parent, generation string) string { return parent + "/" + znode.
 // belief, unless the state is unknown. The state is unknown if the parent has no generation, or if
 // a semaphore's anchor is missing; then the next join adopts the parent. readParent fails if this
 // contender cannot use the parent, or if a read fails.
-func (c *contender) readParent(ctx context.Context) (p parent, err error) {
+func (v *view) readParent(ctx context.Context) (p parent, err error) {
 	for again := false; ; again = true {
-		n, err := c.Conn.Get(ctx, c.parent)
+		n, err := v.Conn.Get(ctx, v.parent)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			c.lock.believe(parent{})
+			v.lock.believe(parent{})
 			return parent{}, nil
 		case errors.Is(err, zk.ErrNoAuth):
-			return p, fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+			return p, fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
 		case err != nil:
 			return p, err
 		}
-		data, err := c.check(n)
+		data, err := v.check(n)
 		if err != nil {
 			return p, err
 		}
-		p = parent{state: present, kind: c.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted}
+		p = parent{state: present, kind: v.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted}
 		if data.Generation == "" {
 			return parent{state: unknown}, nil
 		}
-		if c.Kind == znode.Semaphore {
-			gone, err := c.readAnchor(ctx, &p)
+		if v.Kind == znode.Semaphore {
+			gone, err := v.readAnchor(ctx, &p)
 			switch {
 			case err != nil:
 				return p, err
@@ -85,62 +85,62 @@ func (c *contender) readParent(ctx context.Context) (p parent, err error) {
 				continue
 			}
 		}
-		c.lock.believe(p)
+		v.lock.believe(p)
 		return p, nil
 	}
 }
 
 // readAnchor reads a semaphore's number of permits into p. gone: there is no anchor.
-func (c *contender) readAnchor(ctx context.Context, p *parent) (gone bool, err error) {
-	n, err := c.Conn.Get(ctx, anchorPath(c.parent, p.generation))
+func (v *view) readAnchor(ctx context.Context, p *parent) (gone bool, err error) {
+	n, err := v.Conn.Get(ctx, anchorPath(v.parent, p.generation))
 	if errors.Is(err, zk.ErrNoNode) {
 		return true, nil
 	}
-	return false, c.learnAnchor(p, n, err)
+	return false, v.learnAnchor(p, n, err)
 }
 
 // learnAnchor decodes the result of a read of the anchor into p. It fails if the read has failed,
 // or the number of permits does not fit the request.
-func (c *contender) learnAnchor(p *parent, n zkconn.Node, err error) error {
+func (v *view) learnAnchor(p *parent, n zkconn.Node, err error) error {
 	if errors.Is(err, zk.ErrNoAuth) {
-		return fmt.Errorf("%w: read the anchor below %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+		return fmt.Errorf("%w: read the anchor below %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
 	} else if err != nil {
 		return err
 	}
 	a, err := znode.DecodeAnchor(n.Data)
 	if err != nil {
-		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, c.parent, err)
+		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, v.parent, err)
 	}
 	p.anchor, p.anchorVersion = permits{a.Permits, a.Resized}, n.Stat.Version
-	if !c.fits(p.anchor) {
+	if !v.fits(p.anchor) {
 		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
-			ErrPermits, c.parent, p.anchor.capacity(), p.anchor.made, c.Capacity)
+			ErrPermits, v.parent, p.anchor.capacity(), p.anchor.made, v.Capacity)
 	}
 	return nil
 }
 
 // fits reports whether a semaphore's original or present number of permits is the contender's
 // number. A contender that attaches always fits: its number was checked when the entry joined.
-func (c *contender) fits(p permits) bool {
-	return c.Kind != znode.Semaphore || c.attaches || c.Capacity == p.made || c.Capacity == p.capacity()
+func (v *view) fits(p permits) bool {
+	return v.Kind != znode.Semaphore || v.attaches || v.Capacity == p.made || v.Capacity == p.capacity()
 }
 
 // check decodes the data of a parent. The generation of an ancestor of locks is "". The error says
 // why this contender cannot use the parent.
-func (c *contender) check(n zkconn.Node) (znode.Parent, error) {
+func (v *view) check(n zkconn.Node) (znode.Parent, error) {
 	if n.Stat.EphemeralOwner != 0 {
-		return znode.Parent{}, fmt.Errorf("%w: %s is an ephemeral node", ErrForeign, c.parent)
+		return znode.Parent{}, fmt.Errorf("%w: %s is an ephemeral node", ErrForeign, v.parent)
 	}
 	data, err := znode.DecodeParent(n.Data)
 	switch {
 	case errors.Is(err, znode.ErrNewer):
-		return data, fmt.Errorf("%w: %s holds %v; use a newer release", ErrForeign, c.parent, err)
+		return data, fmt.Errorf("%w: %s holds %v; use a newer release", ErrForeign, v.parent, err)
 	case errors.Is(err, znode.ErrOlder):
-		return data, fmt.Errorf("%w: %s holds %v; delete it with \"holdfast sweep --format-1\" when no old process uses it", ErrForeign, c.parent, err)
+		return data, fmt.Errorf("%w: %s holds %v; delete it with \"holdfast sweep --format-1\" when no old process uses it", ErrForeign, v.parent, err)
 	case err != nil:
-		return data, fmt.Errorf("%w: %s holds %d bytes that are %v", ErrForeign, c.parent, len(n.Data), err)
-	case data.Kind != "" && data.Kind != znode.Dir && data.Kind != c.Kind:
-		return data, fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, c.parent, data.Kind, c.Kind)
+		return data, fmt.Errorf("%w: %s holds %d bytes that are %v", ErrForeign, v.parent, len(n.Data), err)
+	case data.Kind != "" && data.Kind != znode.Dir && data.Kind != v.Kind:
+		return data, fmt.Errorf("%w: %s is a %s, asked for as a %s", ErrKind, v.parent, data.Kind, v.Kind)
 	case data.Kind == znode.Dir:
 		data.Generation = ""
 	}
@@ -171,7 +171,7 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 				return err
 			}
 		}
-		p := parent{state: present, kind: c.Kind, generation: c.NewID(), adopted: data.Adopted || len(n.Data) == 0}
+		p := parent{state: present, kind: c.Kind, generation: c.newID(), adopted: data.Adopted || len(n.Data) == 0}
 		if c.Kind == znode.Semaphore {
 			p.anchor.made = c.Capacity
 		}

@@ -44,11 +44,11 @@ func (c *holdersAhead) drop(n znode.Name) {
 	c.names = slices.DeleteFunc(c.names, func(o znode.Name) bool { return o.Node == n.Node })
 }
 
-// placeByCount returns the position of a semaphore's entry by the reply to its create. contenders is
+// positionByCount returns the position of a semaphore's entry by the reply to its create. contenders is
 // the number of contenders then, each with at least one permit. The position is zero if the waiter
 // has to list. A second contender always lists: a lone holder's record may lack the grant, and a waiter
 // that does not know of the grant would not watch the number of permits.
-func (c *contender) placeByCount(d *draft, own znode.Name, contenders int32) position {
+func (d *draft) positionByCount(own znode.Name, contenders int32) position {
 	capacity := d.parent.anchor.capacity()
 	if contenders <= max(capacity, 2) || own.Seq <= capacity {
 		return position{} // there may be room: list
@@ -283,12 +283,12 @@ func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 }
 
 // sample returns up to fewHolders of the names, chosen at random.
-func (q *Queue) sample(names []znode.Name) []znode.Name {
+func (v *view) sample(names []znode.Name) []znode.Name {
 	if len(names) <= fewHolders {
 		return names
 	}
 	names = slices.Clone(names)
-	rand.New(q.Random).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	rand.New(v.Random).Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	return names[:fewHolders]
 }
 

@@ -32,11 +32,11 @@ var errUnwanted = errors.New("no goroutine waits for the lock any more")
 // takePlace adds a waiter to the place of its request. If the waiter gets an entry at once,
 // takePlace returns the entry. If inline is set and the waiter needs a join that serves no other
 // waiter, takePlace returns the join, which the caller must run.
-func (q *Queue) takePlace(lock *lockState, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
-	lock.mu.Lock()
-	defer lock.mu.Unlock()
-	lock.restorePlace(q, r)
-	p := lock.placeFor(q, r)
+func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.restorePlace(q, r)
+	p := s.placeFor(q, r)
 	first := p.Empty()
 	for {
 		e, step := p.Enter(w, q.Clock.Mono(), (*Entry).AddHandle)
@@ -98,11 +98,10 @@ func (p *placed) vacate() {
 // held.
 func (p *placed) tellWaits(r *Request) {
 	ahead := p.ahead
-	switch _, held := p.Holder(); {
-	case !p.waiting && !held:
-		return
-	case !p.waiting:
-		ahead = p.Held()
+	if !p.waiting {
+		if _, ahead = p.Holder(); ahead == 0 {
+			return
+		}
 	}
 	p.queue.Waits(r.Values, r, p.waitsBy, p.aheadOf(p.Waiting()-1, ahead))
 }
@@ -121,7 +120,7 @@ func (p *placed) aheadOf(i, first int) int {
 // join, or an entry that the place itself holds; nil if there is neither. lock.mu is held.
 func (p *placed) inTheWay() *Blocked {
 	e, held := p.Holder()
-	if p.blocker != nil || !held {
+	if p.blocker != nil || held == 0 {
 		return p.blocker
 	}
 	r := e.RecordNow()
@@ -139,7 +138,7 @@ func (p *placed) giveUp(ctx context.Context, w *place.Waiter[*Entry]) error {
 	p.lock.mu.Unlock()
 	if !queued {
 		if turn := <-w.Served; turn.Err == nil {
-			p.queue.giveBack(turn.Entry)
+			p.giveBack(turn.Entry)
 		}
 	}
 	return p.queue.gaveUp(ctx, inTheWay)
@@ -147,10 +146,10 @@ func (p *placed) giveUp(ctx context.Context, w *place.Waiter[*Entry]) error {
 
 // giveBack unlocks an entry that was granted to a goroutine that has given up, and hands it off or
 // deletes it.
-func (q *Queue) giveBack(e *Entry) {
-	if last, _ := e.Unlock(); last && !q.HandOff(e) {
-		q.HandoffFailed(e)
-		q.Remove(e)
+func (p *placed) giveBack(e *Entry) {
+	if last, _ := e.Unlock(); last && !p.queue.HandOff(e) {
+		p.queue.HandoffFailed(e)
+		e.Remove()
 	}
 }
 
@@ -159,9 +158,8 @@ func (q *Queue) giveBack(e *Entry) {
 func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
-	c := contender{Request: *r}
 	e.lock, e.place = p.lock, p
-	if err := e.Grant(r.Values, now, c.recordAt(e, now.Mono)); err != nil {
+	if err := e.Grant(r.Values, now, r.recordAt(e, now.Mono)); err != nil {
 		e.lock, e.place = nil, nil
 		return err
 	}
@@ -187,7 +185,7 @@ func (p *placed) begin(from *Entry, how place.Step, use place.Use) {
 // join gets an entry whose turn has come, or an error, and calls arrived with it.
 func (p *placed) join(ctx context.Context, j *place.Join, from *Entry, how place.Step) {
 	q := p.queue
-	c := q.newContender(p.like)
+	c := newContender(q, p.like)
 	defer q.close(c.lock)
 	c.blocker = func(b *Blocked) {
 		p.lock.mu.Lock()
@@ -235,7 +233,7 @@ func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e 
 		}
 		before.handedOff.Store(false)
 		c.HandoffFailed(before)
-		c.Remove(before)
+		before.Remove()
 		if ctx.Err() != nil {
 			return nil, position{}, err
 		}
@@ -264,8 +262,7 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 	p.goOn()
 	p.lock.mu.Unlock()
 	if unwanted {
-		c := contender{Queue: p.queue, Request: p.like, parent: p.queue.Path(p.like.Lock)}
-		c.withdraw(e)
+		e.withdraw()
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 const purgeBytes = 16 << 10
 
 // purgeBatch returns the largest number of expired entries that one transaction deletes.
-func (c *contender) purgeBatch() int { return purgeBytes / (len(c.parent) + 100) }
+func (v *view) purgeBatch() int { return purgeBytes / (len(v.parent) + 100) }
 
 // purge lists once, deletes the expired entries right ahead of this waiter's entry, and sets the
 // waiter's position; the zero value if it is unknown. After an outage of this client all other
@@ -98,41 +98,41 @@ func (w *waiter) notPurged(ctx context.Context, err error) error {
 
 // deleteExpired deletes expired entries in one transaction, each on the version that was judged. It
 // reports each to the log and to Options.Purged.
-func (c *contender) deleteExpired(ctx context.Context, dead []*sighting) error {
+func (v *view) deleteExpired(ctx context.Context, dead []*sighting) error {
 	if len(dead) == 0 {
 		return nil
 	}
 	ops := make([]any, len(dead))
 	for i, s := range dead {
-		ops[i] = &zk.DeleteRequest{Path: c.path(s.entry.Name), Version: s.entry.Stat.Version}
+		ops[i] = &zk.DeleteRequest{Path: v.path(s.entry.Name), Version: s.entry.Stat.Version}
 	}
-	if _, err := c.send(ctx, ops...); errors.Is(err, zk.ErrNoAuth) {
-		return fmt.Errorf("%w: delete below %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+	if _, err := v.send(ctx, ops...); errors.Is(err, zk.ErrNoAuth) {
+		return fmt.Errorf("%w: delete below %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
 	} else if op, cause := zkconn.RefusedOp(err); errors.Is(cause, zk.ErrNotEmpty) {
-		return fmt.Errorf("%w: below an expired entry, %s, there is a node", ErrForeign, c.path(dead[max(0, op)].entry.Name))
+		return fmt.Errorf("%w: below an expired entry, %s, there is a node", ErrForeign, v.path(dead[max(0, op)].entry.Name))
 	} else if err != nil {
 		return err
 	}
 	for _, s := range dead {
 		e := &s.entry
-		c.purged.Add(1)
-		c.Log.Info().Str("lock", c.Lock).Str("entry", c.path(e.Name)).Str("owner", e.Record.Owner).Str("host", e.Record.Host).Int("pid", e.Record.PID).
+		v.purged.Add(1)
+		v.Log.Info().Str("lock", v.Lock).Str("entry", v.path(e.Name)).Str("owner", e.Record.Owner).Str("host", e.Record.Host).Int("pid", e.Record.PID).
 			Bool("granted", e.Granted()).Time("expired", e.Expires().UTC()).Msg("purged an expired entry")
-		c.Purged(&c.Request, c.path(e.Name))
-		if c.Priority != 0 && e.Priority() > c.Priority && !e.Granted() {
-			c.immune = max(c.immune, e.Priority())
+		v.Purged(&v.Request, v.path(e.Name))
+		if v.Priority != 0 && e.Priority() > v.Priority && !e.Granted() {
+			v.immune = max(v.immune, e.Priority())
 		}
 	}
-	c.owe(c.parent, c.KeepParent)
+	v.tidy.owe(v.parent, v.KeepParent)
 	return nil
 }
 
 // purgeAmong deletes the expired entries among the given contenders. It judges at most purgeBatch
 // of them. It gets missing proofs by samples, so the contender needs no entry.
-func (c *contender) purgeAmong(ctx context.Context, names []znode.Name) error {
+func (v *view) purgeAmong(ctx context.Context, names []znode.Name) error {
 	var dead []*sighting
-	for _, n := range names[:min(len(names), c.purgeBatch())] {
-		s, err := c.assess(ctx, n, nil, false, c.byClock)
+	for _, n := range names[:min(len(names), v.purgeBatch())] {
+		s, err := v.assess(ctx, n, nil, false, v.byClock)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
 			return err
 		}
@@ -140,5 +140,5 @@ func (c *contender) purgeAmong(ctx context.Context, names []znode.Name) error {
 			dead = append(dead, s)
 		}
 	}
-	return c.deleteExpired(ctx, dead)
+	return v.deleteExpired(ctx, dead)
 }

@@ -3,11 +3,8 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,9 +34,7 @@ type Queue struct {
 
 	anchorACL []zk.ACL
 
-	mu    sync.Mutex
-	locks map[string]*lockState
-
+	lockStates
 	orphans  orphans
 	removals removals
 	tidy     tidier
@@ -47,7 +42,6 @@ type Queue struct {
 
 	requeued, purged atomic.Uint64
 	waiters          atomic.Int64
-	leftBehind       atomic.Bool // see LeftBehind
 }
 
 // Options has the parts and settings of a queue.
@@ -77,11 +71,23 @@ type Options struct {
 	HandoffFailed func(e *Entry)
 }
 
+// Path returns the path of the named lock's parent.
+func (o *Options) Path(lock string) string { return o.Root + "/" + lock }
+
+// newID returns a random id.
+func (o *Options) newID() string { return znode.FormatID(o.Random.Uint64()) }
+
+// patience returns the time for which the clean-up of an entry with these terms is retried:
+// UnlockTimeout longer than the entry needs to expire.
+func (o *Options) patience(t *lease.Terms) time.Duration { return o.UnlockTimeout + t.TTL + t.Grace }
+
 // New returns a queue without entries. It starts no goroutine.
 func New(o Options) *Queue {
-	q := &Queue{Options: o, locks: map[string]*lockState{}}
+	q := &Queue{Options: o}
+	q.locks = map[string]*lockState{}
 	q.anchorACL = append(slices.Clone(o.ACL), zk.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"})
-	q.tidy.owed = map[string]*duty{}
+	q.removals.Queue = q
+	q.tidy.Queue, q.tidy.owed = q, map[string]*duty{}
 	return q
 }
 
@@ -125,50 +131,34 @@ type Blocked struct {
 
 func (b *Blocked) Error() string { return "in the way: " + b.Path }
 
-// Path returns the path of the named lock's parent.
-func (q *Queue) Path(lock string) string { return q.Root + "/" + lock }
+// Stats are the present numbers of a queue, and its counters since New.
+type Stats struct {
+	Waiters  int    // goroutines in a call that takes a lock, and cached leases
+	Orphans  int    // remembered orphans
+	Requeued uint64 // how often a contender queued again because its entry had gone
+	Purged   uint64 // expired entries that this client has deleted
+	// LeftBehind: this client, since it began to close, has given up the deletion of an entry's node.
+	// The node stays until another client or the reaper deletes it.
+	LeftBehind bool
+}
 
-// NewID returns a random id.
-func (q *Queue) NewID() string { return znode.FormatID(q.Random.Uint64()) }
-
-// Counts returns two counts since New: how often a contender queued again because its entry had
-// gone, and how many expired entries this client has deleted.
-func (q *Queue) Counts() (requeued, purged uint64) { return q.requeued.Load(), q.purged.Load() }
-
-// Waiters returns the number of goroutines in a call that takes a lock, plus the number of cached
-// leases.
-func (q *Queue) Waiters() int {
-	q.mu.Lock()
-	states := slices.Collect(maps.Values(q.locks))
-	q.mu.Unlock()
-	n := int(q.waiters.Load())
-	for _, s := range states {
+// Stats returns the queue's numbers and counters.
+func (q *Queue) Stats() Stats {
+	st := Stats{
+		Waiters: int(q.waiters.Load()), Orphans: q.orphans.count(),
+		Requeued: q.requeued.Load(), Purged: q.purged.Load(), LeftBehind: q.removals.leftBehind.Load(),
+	}
+	for _, s := range q.all() {
 		s.mu.Lock()
 		for _, p := range s.places.all() {
 			if _, kept := p.Kept(); kept {
-				n++
+				st.Waiters++
 			}
 		}
 		s.mu.Unlock()
 	}
-	return n
+	return st
 }
-
-// LeftBehind reports whether this client, since it began to close, has given up the deletion of an
-// entry's node. The node stays until another client or the reaper deletes it.
-func (q *Queue) LeftBehind() bool { return q.leftBehind.Load() }
-
-// noteLeftBehind records, once the client is closing, that a node is left to expire. It ignores
-// ErrClosed: then the owner of the connection has closed the connection.
-func (q *Queue) noteLeftBehind(why error) {
-	if q.Closing.Err() != nil && !errors.Is(why, zkconn.ErrClosed) {
-		q.leftBehind.Store(true)
-	}
-}
-
-// patience returns the time for which the clean-up of an entry with these terms is retried:
-// UnlockTimeout longer than the entry needs to expire.
-func (q *Queue) patience(t *lease.Terms) time.Duration { return q.UnlockTimeout + t.TTL + t.Grace }
 
 // untilAnswered is the context of requests whose outcome is awaited even if the caller gives up.
 var untilAnswered = zkconn.Uncancellable(context.Background())
@@ -188,60 +178,6 @@ const pollEvery = time.Second
 
 // readAgainAfter is the longest wait before a node is read again, because a watch can be lost.
 const readAgainAfter = time.Minute
-
-// contender is the state of one request that joins, waits, or watches the queue of a lock.
-type contender struct {
-	*Queue
-	Request
-	parent string // path of the lock
-	lock   *lockState
-
-	placed  *placed        // place that it joins for; nil: it joins for its caller alone
-	trying  bool           // it does not wait: the call is a try
-	blocker func(*Blocked) // receives the contender in the way
-	seen    *sighting      // the contender in the way of a try or a barging request; nil: none so far
-
-	entriesAhead int                           // number of entries ahead, at the last count
-	waiting      func(entry string, ahead int) // called when the contender has to wait, with its entry's path
-
-	resizing int32 // number of permits when a resize began; 0: no resize
-	attaches bool  // it attaches to an entry, so the number of permits is not checked again
-	immune   int32 // as a candidate, it does not yield to priorities up to this one
-}
-
-// newContender returns a contender. The caller must close its lock state.
-func (q *Queue) newContender(r Request) *contender {
-	return &contender{
-		Queue: q, Request: r, parent: q.Path(r.Lock), lock: q.open(r.Lock, r.KeepParent),
-		blocker: func(*Blocked) {}, waiting: func(string, int) {},
-	}
-}
-
-// path returns the path of an entry of the lock.
-func (c *contender) path(n znode.Name) string { return c.parent + "/" + n.Node }
-
-// list returns the lock's contenders in order; none if there is no parent. caughtUp asks the
-// server to catch up with the leader first. list records in the lock state that there is no parent,
-// or whether there are several contenders.
-func (c *contender) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
-	read := c.Conn.Children
-	if caughtUp {
-		read = c.Conn.ChildrenSynced
-	}
-	children, _, err := read(ctx, c.parent)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		c.lock.believe(parent{state: absent})
-		return nil, nil
-	case errors.Is(err, zk.ErrNoAuth):
-		return nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
-	case err != nil:
-		return nil, err
-	}
-	names := znode.Contenders(children)
-	c.lock.sawOthers(len(names) > 1)
-	return names, nil
-}
 
 // await waits for an event, but at most for the time most, and at most for readAgainAfter. If most
 // is negative, only readAgainAfter counts. It fails if ctx ends.

@@ -56,7 +56,7 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	if err == nil {
 		err = c.writeCapacity(ctx, e, to, free)
 	}
-	c.withdraw(e)
+	e.withdraw()
 	return err
 }
 
@@ -100,35 +100,35 @@ func (c *contender) writeCapacity(ctx context.Context, e *Entry, to, free int32)
 // readCapacity reads the number of permits. With watch it also sets a watch on the number. Without
 // an anchor, for example after the parent has gone, the number is that of the request, and changed
 // is nil.
-func (c *contender) readCapacity(ctx context.Context, watch bool) (capacity int32, changed <-chan zk.Event, err error) {
+func (v *view) readCapacity(ctx context.Context, watch bool) (capacity int32, changed <-chan zk.Event, err error) {
 	for again := false; ; again = true {
-		p := c.lock.believed()
-		if p.state != present || p.kind != c.Kind || again {
-			if p, err = c.readParent(ctx); err != nil {
+		p := v.lock.believed()
+		if p.state != present || p.kind != v.Kind || again {
+			if p, err = v.readParent(ctx); err != nil {
 				return 0, nil, err
 			}
 		}
 		if p.state != present {
-			return c.Capacity, nil, nil
+			return v.Capacity, nil, nil
 		}
 		var n zkconn.Node
-		path := anchorPath(c.parent, p.generation)
+		path := anchorPath(v.parent, p.generation)
 		if watch {
-			n, changed, err = c.Conn.Watch(ctx, path)
+			n, changed, err = v.Conn.Watch(ctx, path)
 		} else {
-			n, err = c.Conn.Get(ctx, path)
+			n, err = v.Conn.Get(ctx, path)
 		}
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && !again:
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			return c.Capacity, nil, nil
+			return v.Capacity, nil, nil
 		}
-		if err := c.learnAnchor(&p, n, err); err != nil {
+		if err := v.learnAnchor(&p, n, err); err != nil {
 			return 0, nil, err
 		}
-		c.lock.believe(p)
-		if capacity = p.anchor.capacity(); c.resizing != 0 && capacity != c.resizing {
+		v.lock.believe(p)
+		if capacity = p.anchor.capacity(); v.resizing != 0 && capacity != v.resizing {
 			return 0, nil, errOvertaken // the entry waits for the wrong number of permits
 		}
 		return capacity, changed, nil

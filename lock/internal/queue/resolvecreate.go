@@ -21,14 +21,17 @@ const (
 	searchMost   = 256 // records that one search reads at most
 )
 
+// drafts are drafts of one contender whose outcomes are unknown.
+type drafts []*draft
+
 // resolveCreate returns the entry that one of the drafts has created; their outcomes are unknown.
 // If no draft has created an entry, resolveCreate remembers the attempts of the drafts as orphans,
 // because they may be applied later. Its error then makes Retry join again. If the search fails,
 // resolveCreate searches again in the background, to delete the entry.
-func (c *contender) resolveCreate(ctx context.Context, created lease.Created, drafts ...*draft) (*Entry, error) {
-	found, d, err := c.search(ctx, drafts)
+func (c *contender) resolveCreate(ctx context.Context, created lease.Created, inDoubt ...*draft) (*Entry, error) {
+	found, d, err := drafts(inDoubt).search(ctx)
 	if err != nil || d == nil {
-		for _, each := range drafts {
+		for _, each := range inDoubt {
 			if each != d {
 				c.orphans.add(znode.FormatID(each.attempt), c.Clock.Mono())
 			}
@@ -36,7 +39,7 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, dr
 	}
 	switch {
 	case err != nil:
-		c.Tasks.Go(func() { c.removeByAttempt(drafts) })
+		c.Tasks.Go(drafts(inDoubt).remove)
 		return nil, zkconn.Final(err)
 	case d == nil:
 		c.lock.believe(parent{state: unknown})
@@ -53,14 +56,15 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, dr
 // search looks for an entry that one of the drafts has created, the youngest entries first. It
 // reads at most searchMost entries. It returns the entry and the entry's draft; nil if it finds
 // none.
-func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.Entry, of *draft, err error) {
+func (ds drafts) search(ctx context.Context) (found *znode.Entry, of *draft, err error) {
+	c := ds[0].by
 	names, err := c.list(ctx, true)
 	if err != nil {
 		return nil, nil, err
 	}
-	since := drafts[0].since
+	since := ds[0].since
 	names = slices.DeleteFunc(names, func(n znode.Name) bool {
-		return !slices.ContainsFunc(drafts, func(d *draft) bool { return strings.HasPrefix(n.Node, d.prefix) })
+		return !slices.ContainsFunc(ds, func(d *draft) bool { return strings.HasPrefix(n.Node, d.prefix) })
 	})
 	slices.Reverse(names)
 	names = names[:min(len(names), searchMost)]
@@ -85,7 +89,7 @@ func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.E
 			case e == nil:
 				continue
 			}
-			for _, d := range drafts {
+			for _, d := range ds {
 				if e.Record.Attempt == znode.FormatID(d.attempt) {
 					return e, d, nil
 				}
@@ -98,23 +102,24 @@ func (c *contender) search(ctx context.Context, drafts []*draft) (found *znode.E
 	return nil, nil, nil
 }
 
-// removeByAttempt searches for the entry that one of the drafts may have created, and deletes it. No
+// remove searches for the entry that one of the drafts may have created, and deletes it. No
 // goroutine waits for that entry any more.
-func (c *contender) removeByAttempt(drafts []*draft) {
+func (ds drafts) remove() {
+	c := ds[0].by
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
 	defer cancel()
 	lock := c.open(c.Lock, c.KeepParent)
 	defer c.close(lock)
-	found, _, err := c.search(ctx, drafts)
+	found, _, err := ds.search(ctx)
 	switch {
 	case err != nil:
-		c.noteLeftBehind(err)
-		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(drafts[0].attempt)).
+		c.removals.noteLeftBehind(err)
+		c.Log.Warn().Err(err).Str("lock", c.Lock).Str("attempt", znode.FormatID(ds[0].attempt)).
 			Msg("an orphaned entry may have been created; it is deleted when it appears, or left to expire")
 	case found != nil:
-		c.Remove(c.orphan(found.Node))
+		newOrphan(c.Queue, c.path(found.Name), c.Kind, c.KeepParent, c.Terms).Remove()
 	default:
-		c.owe(c.parent, c.KeepParent)
+		c.tidy.owe(c.parent, c.KeepParent)
 	}
 }
 
@@ -153,16 +158,15 @@ func (o *orphans) has(attempt string) bool {
 	return has
 }
 
-// Orphans returns the number of remembered orphans.
-func (q *Queue) Orphans() int {
-	q.orphans.mu.Lock()
-	defer q.orphans.mu.Unlock()
-	return len(q.orphans.since)
+func (o *orphans) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.since)
 }
 
 // removeOrphan deletes an entry, in the background, if its attempt is an orphan.
-func (c *contender) removeOrphan(e *znode.Entry) {
-	if e.Record.Attempt != "" && c.orphans.has(e.Record.Attempt) {
-		c.Remove(c.orphan(e.Node))
+func (v *view) removeOrphan(e *znode.Entry) {
+	if e.Record.Attempt != "" && v.orphans.has(e.Record.Attempt) {
+		newOrphan(v.Queue, v.path(e.Name), v.Kind, v.KeepParent, v.Terms).Remove()
 	}
 }

@@ -52,7 +52,7 @@ const generation = "9f86d081884c7d65"
 func TestDraftIsNew(t *testing.T) {
 	q := offline(new(local))
 	q.Conn = new(zkconn.Conn)
-	c := &contender{Queue: q, Request: Request{Lock: "x", Kind: znode.Mutex}, parent: "/locks/x"}
+	c := newContender(q, Request{Lock: "x", Kind: znode.Mutex})
 	attempts, generations := map[string]bool{}, map[string]bool{}
 	for range 3 {
 		for _, p := range []parent{{}, {state: present, kind: znode.Mutex, generation: generation}, {state: unwritable}} {
@@ -109,9 +109,9 @@ func TestUnlikeRequests(t *testing.T) {
 	}
 }
 
-// TestOldSampleTellsNothingOfAnOutage: only the first sample after an outage shows which writes may
-// be older than the outage. A sample from before the outage shows none.
-func TestOldSampleTellsNothingOfAnOutage(t *testing.T) {
+// TestSampleFromBeforeAnOutage: only the first sample after an outage shows which writes may be
+// older than the outage. A sample from before the outage shows none.
+func TestSampleFromBeforeAnOutage(t *testing.T) {
 	l := &local{now: clock.Instant{Mono: time.Second, Wall: time.Second}}
 	q := offline(l)
 	q.Clock.Ensemble.Observe(5, 1000, l.now, l.now)
@@ -163,7 +163,8 @@ func TestCountRoom(t *testing.T) {
 	s := &lockState{name: "x"}
 	p := &placed{queue: q, lock: s}
 	p.Begin(&place.Join{Cancel: func() {}})
-	c := &contender{Queue: q, Request: Request{Kind: znode.Semaphore, Permits: 2}, lock: s, placed: p}
+	c := newContender(q, Request{Kind: znode.Semaphore, Permits: 2})
+	c.lock, c.placed = s, p
 	for _, tt := range []struct {
 		names      []string
 		room, free int
@@ -179,9 +180,10 @@ func TestCountRoom(t *testing.T) {
 	}
 }
 
-// TestWatcherNeverGoesBack: a new session may begin on a server that lags behind what the watcher
-// has seen. The watcher does not return a holder older than the last holder that it returned.
-func TestWatcherNeverGoesBack(t *testing.T) {
+// TestWatcherReturnsNoOlderHolder: a new session may begin on a server that lags behind what the
+// watcher has seen. The watcher does not return a holder older than the last holder that it
+// returned.
+func TestWatcherReturnsNoOlderHolder(t *testing.T) {
 	bubble.Run(t, locktest.Options{}, 5*time.Second, func(w *bubble.World) {
 		z := w.Plain("a", 6*time.Second, zk.NewDNSHostProvider())
 		record := znode.Record{TTL: time.Hour.Milliseconds(), AcquiredAt: time.Now().UnixMilli()}
@@ -199,7 +201,7 @@ func TestWatcherNeverGoesBack(t *testing.T) {
 			SessionTimeout: 6 * time.Second, Random: bubble.Random(), Now: func() time.Duration { return time.Since(begun) },
 		})
 		defer q.Conn.Close(0)
-		q.Clock = clock.New(q.Conn, "/locks", nil, func() clock.Instant { return l.now }, q.NewID)
+		q.Clock = clock.New(q.Conn, "/locks", nil, func() clock.Instant { return l.now }, q.newID)
 		watcher := q.NewWatcher(Request{Lock: "x", Kind: znode.Mutex})
 		defer watcher.Close()
 		holder, err := watcher.Holder(w.Ctx, false)
@@ -221,7 +223,7 @@ func TestJoinOfADoubtfulHold(t *testing.T) {
 	l := &local{now: clock.Instant{Mono: time.Hour, Wall: time.Hour}}
 	q := offline(l)
 	q.Observe = func(*Entry, lease.Change) {}
-	c := &contender{Queue: q, Request: Request{Kind: znode.RW, Role: znode.Shared, Terms: lease.Terms{TTL: time.Minute}}}
+	c := newContender(q, Request{Kind: znode.RW, Role: znode.Shared, Terms: lease.Terms{TTL: time.Minute}})
 	e := c.newEntry("/locks/x/"+generation+"-__READ__0000000001", 0, lease.Created{Sent: l.now, Session: 1})
 	if err := e.Grant(context.Background(), l.now, lease.Never); err != nil || !e.AddHandle() {
 		t.Fatalf("a good hold is not shared: %v", err)
@@ -258,14 +260,14 @@ func TestReplyThatIsReadInAnotherSession(t *testing.T) {
 				}
 			}
 			return clock.Instant{Mono: time.Since(begun), Wall: time.Since(begun)}
-		}, q.NewID)
+		}, q.newID)
 		q.Keeper = lease.NewKeeper(lease.Options{
 			Conn: conn, Clock: q.Clock, Run: func(f func()) { go f() }, Jitter: func(d, _ time.Duration) time.Duration { return d },
 		})
 		ctx, cancel := context.WithCancelCause(w.Ctx)
 		defer cancel(nil)
 		go q.Keeper.Run(ctx)
-		c := &contender{Queue: q, Request: Request{Kind: znode.Mutex, Terms: lease.Terms{TTL: time.Minute}}}
+		c := newContender(q, Request{Kind: znode.Mutex, Terms: lease.Terms{TTL: time.Minute}})
 		first := conn.Session()
 		e := c.newEntry(path, 0, lease.Created{Sent: q.Clock.Local(), Session: first})
 		e.Begin(context.Background())

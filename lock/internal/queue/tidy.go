@@ -15,6 +15,7 @@ import (
 // tidier has the parents that may be empty since an entry left. The client checks each parent when
 // it has not used the lock for a second.
 type tidier struct {
+	*Queue
 	mu      sync.Mutex
 	owed    map[string]*duty // by the path of the parent
 	running bool
@@ -38,19 +39,18 @@ const lastMoments = time.Second
 // owe records that a parent may be empty. Once this client has not used the lock for a second, it
 // deletes the parent if the parent is empty. With keep, owe only keeps the lock state open for a
 // second.
-func (q *Queue) owe(path string, keep bool) {
-	t := &q.tidy
-	now := q.Clock.Mono()
+func (t *tidier) owe(path string, keep bool) {
+	now := t.Clock.Mono()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d := t.owed[path]
 	if d == nil {
-		d = &duty{lock: q.open(path[len(q.Root)+1:], keep), keep: keep}
+		d = &duty{lock: t.open(path[len(t.Root)+1:], keep), keep: keep}
 		t.owed[path] = d
 	}
-	d.due, d.keep, d.session = now+usedAgain, keep, q.Conn.Session()
+	d.due, d.keep, d.session = now+usedAgain, keep, t.Conn.Session()
 	if !t.running {
-		t.running = q.Tasks.Go(q.tidyUp)
+		t.running = t.Tasks.Go(t.tidyUp)
 	}
 }
 
@@ -81,21 +81,21 @@ const tidyEvery = 20 * time.Millisecond
 
 // tidyUp checks the parents when their duties are due, or when the client closes, until no duty is
 // left.
-func (q *Queue) tidyUp() {
+func (t *tidier) tidyUp() {
 	for {
-		closing := q.Closing.Err() != nil
-		due, wait, done := q.tidy.next(q.Clock.Mono(), closing)
+		closing := t.Closing.Err() != nil
+		due, wait, done := t.next(t.Clock.Mono(), closing)
 		if done {
 			return
 		}
 		if len(due) > 0 {
-			q.tidyAll(due)
+			t.tidyAll(due)
 			continue
 		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-q.Closing.Done():
+		case <-t.Closing.Done():
 		}
 		timer.Stop()
 	}
@@ -103,8 +103,8 @@ func (q *Queue) tidyUp() {
 
 // tidyAll deletes the parents that are empty. It postpones a parent whose lock is in use. notTidied
 // handles each error.
-func (q *Queue) tidyAll(due map[string]*duty) {
-	ctx, cancel := q.forTidying()
+func (t *tidier) tidyAll(due map[string]*duty) {
+	ctx, cancel := t.forTidying()
 	defer cancel()
 	var mu sync.Mutex
 	var empty []emptyParent
@@ -113,21 +113,21 @@ func (q *Queue) tidyAll(due map[string]*duty) {
 	for path, d := range due {
 		switch {
 		case d.keep:
-			q.close(d.lock)
+			t.close(d.lock)
 			continue
-		case q.inUse(d.lock) && q.Closing.Err() == nil:
-			q.postpone(path, d)
+		case t.inUse(d.lock) && t.Closing.Err() == nil:
+			t.postpone(path, d)
 			continue
 		}
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			ops, err := q.readEmpty(ctx, path, d)
+			ops, err := t.readEmpty(ctx, path, d)
 			switch {
 			case err != nil:
-				q.notTidied(path, d, err)
+				t.notTidied(path, d, err)
 			case ops == nil:
-				q.close(d.lock)
+				t.close(d.lock)
 			default:
 				mu.Lock()
 				empty = append(empty, emptyParent{path, d, ops})
@@ -137,15 +137,15 @@ func (q *Queue) tidyAll(due map[string]*duty) {
 	}
 	wg.Wait()
 	for batch := range slices.Chunk(empty, tidyBatch) {
-		q.deleteOwedParents(batch)
+		t.deleteOwedParents(batch)
 	}
 }
 
 // forTidying returns the context of requests that tidy up. It ends after UnlockTimeout, or
 // lastMoments after the client began to close if that is earlier.
-func (q *Queue) forTidying() (context.Context, func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), q.UnlockTimeout)
-	stop := context.AfterFunc(q.Closing, func() { time.AfterFunc(lastMoments, cancel) })
+func (t *tidier) forTidying() (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), t.UnlockTimeout)
+	stop := context.AfterFunc(t.Closing, func() { time.AfterFunc(lastMoments, cancel) })
 	return ctx, func() {
 		stop()
 		cancel()
@@ -154,42 +154,33 @@ func (q *Queue) forTidying() (context.Context, func()) {
 
 // notTidied handles the error of a check. It leaves the parent to the reaper if the server refused
 // the request or the client closes, and otherwise postpones the duty.
-func (q *Queue) notTidied(path string, d *duty, err error) {
-	if zkconn.OutcomeOf(err) == zkconn.Refused || q.Closing.Err() != nil {
-		q.Log.Debug().Err(err).Str("parent", path).Msg("the lock's parent may be empty, and is left to the reaper")
-		q.close(d.lock)
+func (t *tidier) notTidied(path string, d *duty, err error) {
+	if zkconn.OutcomeOf(err) == zkconn.Refused || t.Closing.Err() != nil {
+		t.Log.Debug().Err(err).Str("parent", path).Msg("the lock's parent may be empty, and is left to the reaper")
+		t.close(d.lock)
 		return
 	}
-	q.postpone(path, d)
+	t.postpone(path, d)
 }
 
 // postpone puts a duty back: the parent is checked a second later.
-func (q *Queue) postpone(path string, d *duty) {
-	t := &q.tidy
+func (t *tidier) postpone(path string, d *duty) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.owed[path] != nil { // another entry has left meanwhile
-		q.close(d.lock)
+		t.close(d.lock)
 		return
 	}
-	d.due = q.Clock.Mono() + usedAgain
+	d.due = t.Clock.Mono() + usedAgain
 	t.owed[path] = d
-}
-
-// inUse reports whether a request of this client uses the lock; a Watcher does not count. When the
-// request ends, it owes the check again.
-func (q *Queue) inUse(s *lockState) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return s.users-s.watchers > 1
 }
 
 // readEmpty reads a parent, and returns the operations that delete it; none if it stays. It syncs
 // first if the session has changed since the entry left: the new server may still show the entry.
-func (q *Queue) readEmpty(ctx context.Context, path string, d *duty) ([]any, error) {
-	n, err := q.Conn.Get(ctx, path)
-	if q.Conn.Session() != d.session {
-		n, err = q.Conn.GetSynced(ctx, path)
+func (t *tidier) readEmpty(ctx context.Context, path string, d *duty) ([]any, error) {
+	n, err := t.Conn.Get(ctx, path)
+	if t.Conn.Session() != d.session {
+		n, err = t.Conn.GetSynced(ctx, path)
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil

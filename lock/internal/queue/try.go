@@ -38,19 +38,18 @@ func (q *Queue) takeKept(r *Request) *Entry {
 	if e, kept := p.Kept(); kept {
 		next, _ := admit(position{admitted: true}, e.Fresh(q.Conn.Session()))
 		now := q.Clock.Local()
-		c := contender{Request: *r}
-		if p.Drop(e); next == enter && e.Grant(r.Values, now, c.recordAt(e, now.Mono)) == nil {
+		if p.Drop(e); next == enter && e.Grant(r.Values, now, r.recordAt(e, now.Mono)) == nil {
 			p.Hold(e, place.Use{}, now.Mono)
 			lock.mu.Unlock()
 			return e
 		}
 		p.vacate()
 		lock.mu.Unlock()
-		q.endUnused(e)
+		e.endUnused()
 		return nil
 	}
 	lock.mu.Unlock()
-	q.dropKept(lock)
+	lock.dropKept()
 	return nil
 }
 
@@ -74,17 +73,17 @@ func (c *contender) looksFree(ctx context.Context) error {
 
 // anyInTheWay returns a Blocked if one of the listed contenders is alive, and a new entry would have
 // to wait for it.
-func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
+func (v *view) anyInTheWay(ctx context.Context, names []znode.Name) error {
 	if len(names) == 0 {
 		return nil
 	}
-	if c.Kind == znode.Semaphore {
-		return c.roomFor(ctx, names)
+	if v.Kind == znode.Semaphore {
+		return v.roomFor(ctx, names)
 	}
-	names = append(slices.Clone(names), znode.Name{Role: c.Role})
+	names = append(slices.Clone(names), znode.Name{Role: v.Role})
 	var ahead []znode.Name
 	for self := len(names) - 1; ; self-- {
-		i := znode.WaitsFor(names, self, c.rules(0))
+		i := znode.WaitsFor(names, self, v.rules(0))
 		if i < 0 {
 			break
 		}
@@ -92,7 +91,7 @@ func (c *contender) anyInTheWay(ctx context.Context, names []znode.Name) error {
 		names = slices.Delete(names, i, i+1)
 	}
 	for _, n := range slices.Backward(ahead) { // the holder comes first
-		if err := c.inTheWay(ctx, n); err != nil {
+		if err := v.inTheWay(ctx, n); err != nil {
 			return err
 		}
 	}
@@ -107,7 +106,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 		if err = c.wait(ctx, e, position{admitted: true}); err == nil {
 			return e, nil
 		}
-		if c.withdraw(e); !errors.Is(err, lease.ErrGone) {
+		if e.withdraw(); !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
 	}
@@ -122,7 +121,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 			return nil, err
 		}
 		c.blocker(blocked)
-		c.dropKept(c.lock)
+		c.lock.dropKept()
 		if c.lock.believed().state != present { // fail if this contender cannot use the parent
 			if _, err := c.readParent(ctx); err != nil {
 				return nil, err
@@ -166,22 +165,22 @@ func (c *contender) awaitFree(ctx context.Context) error {
 
 // roomFor returns a Blocked if live contenders leave no room for the request. It reads at most
 // fewHolders of them, chosen at random, and takes all other contenders for alive.
-func (c *contender) roomFor(ctx context.Context, names []znode.Name) error {
-	capacity, _, err := c.readCapacity(ctx, false)
+func (v *view) roomFor(ctx context.Context, names []znode.Name) error {
+	capacity, _, err := v.readCapacity(ctx, false)
 	if err != nil {
 		return err
 	}
-	own := znode.Name{Permits: c.Permits}
+	own := znode.Name{Permits: v.Permits}
 	fits := func(names []znode.Name) bool {
-		return znode.WaitsFor(append(slices.Clone(names), own), len(names), c.rules(capacity)) < 0
+		return znode.WaitsFor(append(slices.Clone(names), own), len(names), v.rules(capacity)) < 0
 	}
 	if fits(names) {
 		return nil
 	}
-	blocked := &Blocked{Path: c.parent}
+	blocked := &Blocked{Path: v.parent}
 	living := slices.Clone(names)
-	for _, n := range c.sample(names) {
-		switch err := c.inTheWay(ctx, n); {
+	for _, n := range v.sample(names) {
+		switch err := v.inTheWay(ctx, n); {
 		case err == nil:
 			living = slices.DeleteFunc(living, func(o znode.Name) bool { return o.Node == n.Node })
 			if fits(living) {

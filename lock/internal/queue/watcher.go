@@ -18,7 +18,7 @@ import (
 // No contender joins ahead of another. So a Watcher watches the first entry, and the lock's
 // children only while there is none. It reads the first entry after each renewal.
 type Watcher struct {
-	*contender
+	view
 	first    znode.Name      // the first known entry of the queue; zero: unknown
 	youngest int64           // Czxid of the last holder that Holder returned; 0: none
 	resets   int             // znode.Now.Resets when youngest was set
@@ -29,7 +29,7 @@ type Watcher struct {
 
 // NewWatcher returns a watcher of the request's lock.
 func (q *Queue) NewWatcher(r Request) *Watcher {
-	w := &Watcher{contender: q.newContender(r)}
+	w := &Watcher{view: newView(q, r)}
 	w.watches(1)
 	return w
 }

@@ -141,8 +141,8 @@ func (f onLine) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestFrameThatIsNone: an invalid frame after the first one ends its connection at once.
-func TestFrameThatIsNone(t *testing.T) {
+// TestInvalidFrame: an invalid frame after the first one ends its connection at once.
+func TestInvalidFrame(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // far more than the test takes
 	defer cancel()
 	var connections atomic.Int32

@@ -184,9 +184,9 @@ func (u unresolved) Next() (string, bool) {
 	return "192.0.2.1:2181", true
 }
 
-// TestCloseOfABorrowedConnectionThatNeverWas: if a borrowed connection never had a session, no
+// TestCloseOfABorrowedConnectionWithoutSession: if a borrowed connection never had a session, no
 // request is in flight, and Close does not wait.
-func TestCloseOfABorrowedConnectionThatNeverWas(t *testing.T) {
+func TestCloseOfABorrowedConnectionWithoutSession(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		u := unresolved{make(chan struct{})}
 		z, _, err := zk.Connect(w.Servers(), sessionTimeout, zk.WithHostProvider(u), zk.WithDialer(w.Dialer("a")), zk.WithLogInfo(false), zk.WithLogger(silent{}))

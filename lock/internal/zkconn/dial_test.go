@@ -118,8 +118,8 @@ func TestDialOfUnresolvedHost(t *testing.T) {
 	})
 }
 
-// TestDialTellsWhy: the error has the last failure to reach a server.
-func TestDialTellsWhy(t *testing.T) {
+// TestDialErrorHasTheCause: the error has the last failure to reach a server.
+func TestDialErrorHasTheCause(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		shut := errors.New("the port is shut")
 		cfg := w.config("a")
@@ -152,10 +152,10 @@ func stalled(says int) net.Conn {
 	return client
 }
 
-// TestServerThatAcceptsAndSaysNothing: the client tries the next server while the session lives,
+// TestServerThatAcceptsAndIsSilent: the client tries the next server while the session lives,
 // wherever in the handshake the server becomes silent. go-zookeeper alone would wait forever, or
 // for ten session timeouts.
-func TestServerThatAcceptsAndSaysNothing(t *testing.T) {
+func TestServerThatAcceptsAndIsSilent(t *testing.T) {
 	for _, says := range []int{0, 1, 4, 5, 39} {
 		simulate(t, locktest.Options{Members: 3}, func(w *world) {
 			stall, stalls := true, 0
@@ -224,9 +224,9 @@ func TestExpiredConnectionIsClosed(t *testing.T) {
 	})
 }
 
-// TestDialThatWaitsSaysSo: a Dial that waits logs once, after a moment, which servers it waits for
-// and why. A Dial that does not wait logs nothing.
-func TestDialThatWaitsSaysSo(t *testing.T) {
+// TestDialThatWaitsLogsOnce: a Dial that waits logs once, after a moment, which servers it waits
+// for and why. A Dial that does not wait logs nothing.
+func TestDialThatWaitsLogsOnce(t *testing.T) {
 	for _, digests := range [][]string{nil, {"svc:secret"}} {
 		simulate(t, locktest.Options{Members: 2}, func(w *world) {
 			var log strings.Builder // Dial writes to it before it returns

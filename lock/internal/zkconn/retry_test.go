@@ -93,8 +93,8 @@ func TestRetryEnds(t *testing.T) {
 	}
 }
 
-// TestRetryTellsOnce: the error does not repeat what an attempt's error already says.
-func TestRetryTellsOnce(t *testing.T) {
+// TestRetryErrorIsNotRepeated: the error does not repeat what an attempt's error already says.
+func TestRetryErrorIsNotRepeated(t *testing.T) {
 	c := retrying(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no patience"))

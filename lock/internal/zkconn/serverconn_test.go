@@ -136,9 +136,9 @@ func TestHandshakeOfAnotherKind(t *testing.T) {
 	}
 }
 
-// TestGreetingThatCannotBe: a greeting on which go-zookeeper would panic, or allocate too much
-// memory, is not passed on.
-func TestGreetingThatCannotBe(t *testing.T) {
+// TestInvalidGreeting: a greeting on which go-zookeeper would panic, or allocate too much memory,
+// is not passed on.
+func TestInvalidGreeting(t *testing.T) {
 	for name, frame := range map[string][]byte{
 		"a session that ends at once":       hello(0, 7, 16),
 		"a session that has ended before":   hello(-6000, 7, 16),
@@ -172,9 +172,9 @@ func hello(timeout int32, session int64, password uint32) []byte {
 	return append(b, make([]byte, 16)...)
 }
 
-// TestFrameThatCannotBe: a frame length on which go-zookeeper would panic or allocate too much
+// TestInvalidFrameLength: a frame length on which go-zookeeper would panic or allocate too much
 // memory is not passed on. All earlier frames are passed on, however they arrive and are read.
-func TestFrameThatCannotBe(t *testing.T) {
+func TestInvalidFrameLength(t *testing.T) {
 	good := slices.Concat(hello(6000, 7, 16), []byte{0, 0, 0, 16}, make([]byte, 16), []byte{0, 0, 0, 40}, make([]byte, 40))
 	for _, head := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x04", "\x00\x00\x00\x0f", "\x20\x00\x00\x01", "\xff\xff\xff\xff"} {
 		for step := 1; step <= 60; step += 7 {

@@ -89,7 +89,7 @@ func TestMetrics(t *testing.T) {
 	} {
 		o.Observe(t.Context(), jobs(e))
 	}
-	want := `# HELP holdfast_lock_at_risk_total Times that a hold came at risk, by what it would be lost by.
+	want := `# HELP holdfast_lock_at_risk_total Times that a hold became at risk of being lost, by reason.
 # TYPE holdfast_lock_at_risk_total counter
 holdfast_lock_at_risk_total{policy="jobs",reason="expired"} 1
 # HELP holdfast_lock_displacements_total Steps of the ZooKeeper leader's clock.
@@ -98,16 +98,16 @@ holdfast_lock_displacements_total 1
 # HELP holdfast_lock_held Holds that have not ended.
 # TYPE holdfast_lock_held gauge
 holdfast_lock_held{policy="jobs"} 1
-# HELP holdfast_lock_lost_total Holds that were lost, by why.
+# HELP holdfast_lock_lost_total Holds that were lost, by reason.
 # TYPE holdfast_lock_lost_total counter
 holdfast_lock_lost_total{policy="jobs",reason="expired"} 1
-# HELP holdfast_lock_purged_total Expired entries of others that were deleted.
+# HELP holdfast_lock_purged_total Deleted expired entries of other contenders.
 # TYPE holdfast_lock_purged_total counter
 holdfast_lock_purged_total{policy="jobs"} 1
 # HELP holdfast_lock_waiting Waiters for a lock.
 # TYPE holdfast_lock_waiting gauge
 holdfast_lock_waiting{policy="jobs"} 1
-# HELP holdfast_lock_withdrawn_total Waits that came to nothing.
+# HELP holdfast_lock_withdrawn_total Waits that were given up.
 # TYPE holdfast_lock_withdrawn_total counter
 holdfast_lock_withdrawn_total{policy="jobs"} 1
 `

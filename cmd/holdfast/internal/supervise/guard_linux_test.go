@@ -120,7 +120,7 @@ func TestTellDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestGuardKillsWhenNobodyTellsItMore(t *testing.T) {
+func TestGuardKillsAfterTheParentExits(t *testing.T) {
 	w := startWatch(t)
 	w.tell(leash{4711, now() + time.Hour})
 	w.mustArm()
@@ -128,7 +128,7 @@ func TestGuardKillsWhenNobodyTellsItMore(t *testing.T) {
 	w.mustReturn(4711, "has died")
 }
 
-func TestGuardKillsNobodyBeforeItKnowsWhom(t *testing.T) {
+func TestGuardKillsNothingBeforeThePID(t *testing.T) {
 	w := startWatch(t)
 	w.news.Close()
 	w.mustReturn(0, "has died")
@@ -144,7 +144,7 @@ func TestGuardKillsInTime(t *testing.T) {
 	w.mustReturn(4711, "no renewal was told of")
 }
 
-func TestGuardMindsTheLatestNews(t *testing.T) {
+func TestGuardUsesTheLatestDeadline(t *testing.T) {
 	for name, order := range map[string][]time.Duration{
 		"longer":       {20 * time.Millisecond, 100 * time.Millisecond},
 		"shorter":      {time.Hour, 100 * time.Millisecond},
@@ -169,7 +169,7 @@ func TestGuardMindsTheLatestNews(t *testing.T) {
 	}
 }
 
-func TestGuardKillsWhenTheNewsMakeNoSense(t *testing.T) {
+func TestGuardKillsOnAnInvalidLine(t *testing.T) {
 	w := startWatch(t)
 	w.tell(leash{4711, now() + time.Hour})
 	w.mustArm()

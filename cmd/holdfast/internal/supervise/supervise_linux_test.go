@@ -296,7 +296,7 @@ func TestLeaseThatEndsForTheStopped(t *testing.T) {
 	a.mustExit(3)
 }
 
-func TestHoldThatIsGone(t *testing.T) {
+func TestCommandIsKilledWhenTheHoldIsLost(t *testing.T) {
 	t.Parallel()
 	a := act(t, "1h gone", `trap "" TERM; sleep 1000`)
 	a.mustSay("gone: the command is ended")
