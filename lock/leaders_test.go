@@ -193,6 +193,33 @@ func (w *world) electsFasterThanALease(off time.Duration, barges bool) {
 	w.finish(w.await(waits).hold)
 }
 
+// TestSessionsAndLeadersFasterThanALease: no leader leads, and no session of a waiter for permits
+// lasts, for as long as a lease and the grace. The waiter decides by its own clock.
+func TestSessionsAndLeadersFasterThanALease(t *testing.T) {
+	forEachOff(t, func(w *world, off time.Duration) {
+		h := w.take(permits(w.dial("a").Semaphore("x", 2), 1))
+		gone := w.take(permits(w.dial("dead").Semaphore("x", 2), 1))
+		ended, ch := w.end(gone), w.join("x", permits(w.dial("b").Semaphore("x", 2), 1))
+		time.Sleep(ttl)
+		w.kill("dead")
+		died, over := time.Now(), make(chan struct{})
+		go func() {
+			defer close(over)
+			for i := range 6 {
+				w.elect([]time.Duration{off, 0, -off}[i%3])
+				w.ExpireLabel("b")
+				time.Sleep(ttl/2 - election)
+			}
+		}()
+		got := w.await(ch)
+		w.inTurn(ended, got)
+		atMost(w, "purged after it died", got.at.Sub(died), blocked)
+		<-over
+		w.alive(h)
+		w.finish(h, got.hold)
+	})
+}
+
 // TestLeaderSteppedWhileItLeads: the leader's clock steps by more than the grace. A client that
 // sampled the clock before detects the step, and judges no live entry dead. After the step, a dead
 // holder blocks for at most TTL, grace and two seconds.

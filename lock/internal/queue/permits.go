@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -33,7 +34,7 @@ const fewHolders = 16
 // holdersAhead has the holders ahead of the first waiter, and the number of permits.
 type holdersAhead struct {
 	names    []znode.Name         // the entries ahead; some may no longer exist
-	seen     map[string]*sighting // by name; each has a watch
+	seen     map[string]*sighting // the waiter's sightings; each has a watch
 	again    time.Time            // time of the next read of all entries ahead
 	capacity int32
 	resized  <-chan zk.Event // watch on the number of permits
@@ -78,7 +79,11 @@ func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int,
 		first = !before.Ours() || before.Node == w.grantedPredecessor || znode.WaitsFor(names, self-1, rules) < 0
 	}
 	if first {
-		w.ahead = &holdersAhead{names: slices.Clone(names[:self]), seen: map[string]*sighting{}, capacity: capacity, resized: resized}
+		if w.sightings == nil {
+			w.sightings = map[string]*sighting{}
+		}
+		maps.DeleteFunc(w.sightings, func(node string, _ *sighting) bool { return znode.Find(names, node) < 0 })
+		w.ahead = &holdersAhead{names: slices.Clone(names[:self]), seen: w.sightings, capacity: capacity, resized: resized}
 		return nil
 	}
 	asked := max(1, w.Permits)

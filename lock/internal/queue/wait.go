@@ -20,9 +20,10 @@ type waiter struct {
 	seen *sighting // last read of the predecessor; nil: none
 
 	// Only for a semaphore:
-	ahead              *holdersAhead // nil: it is not the first waiter, or does not know that
-	grantedPredecessor string        // a predecessor whose record shows the grant, or that is not Leased
-	purgeAt            time.Time     // time from which purgeSome counts its next interval
+	ahead              *holdersAhead        // nil: it is not the first waiter, or does not know that
+	sightings          map[string]*sighting // last reads of the holders ahead, by name, also before the last list
+	grantedPredecessor string               // a predecessor whose record shows the grant, or that is not Leased
+	purgeAt            time.Time            // time from which purgeSome counts its next interval
 }
 
 // wait waits until the entry's turn has come. It fails when ctx ends, and with lease.ErrGone if the
