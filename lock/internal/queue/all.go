@@ -75,7 +75,7 @@ func (a *all) waitsAt(err error) int {
 func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 	if a.trying {
 		for _, c := range a.each {
-			c.lock.dropKept()
+			c.lock.dropCached()
 		}
 		if err := a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].looksFree(ctx) }); err != nil {
 			return nil, err

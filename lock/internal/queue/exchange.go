@@ -19,7 +19,7 @@ import (
 // attempt can be applied after that.
 func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p position, err error) {
 	defer c.HandoffFailed(before)
-	x := before.exit()
+	x := newExit(before)
 	defer c.close(x.lock)
 	x.deletesParent = false
 	var inDoubt drafts

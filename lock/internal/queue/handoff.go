@@ -50,9 +50,9 @@ func (q *Queue) HandOff(e *Entry) bool {
 	}
 	defer p.goOn()
 	if s.barged() {
-		p.Contended()
+		p.NoteContended()
 	}
-	switch p.Released(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {
+	switch p.Release(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {
 	case place.Pass:
 		p.pass(e)
 		return true
@@ -62,11 +62,11 @@ func (q *Queue) HandOff(e *Entry) bool {
 		}
 		p.begin(e, place.Exchange, place.Use{})
 		return true
-	case place.Keep:
+	case place.Cache:
 		n, err := e.successor(noWait)
 		if err == nil {
 			p.Store(n, e)
-			p.keptSince = q.Clock.Mono()
+			p.cachedSince = q.Clock.Mono()
 			return true
 		}
 		p.Drop(e)

@@ -102,28 +102,11 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
-	at := d.position(e.Name(), contenders)
+	at := d.positionAtJoin(e.Name(), contenders)
 	// A lone entry that is not admitted waits for more permits than there are.
 	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore)
 	c.lock.sawOthers(contenders > 1)
 	return e, at
-}
-
-// position returns the position of a new entry. contenders is the number of contenders right
-// after the create, the new one included. The position is zero if a list must find it.
-func (d *draft) position(own znode.Name, contenders int32) position {
-	c := d.by
-	switch {
-	case own.Overflowed():
-	case contenders == 1 && (c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.capacity()):
-		return position{admitted: true}
-	case contenders == 1:
-	case c.Kind == znode.Semaphore:
-		return d.positionByCount(own, contenders)
-	case c.Kind == znode.Mutex && c.Priority == 0 && own.Seq > 0:
-		return position{predecessor: znode.Predict(d.prefix, own.Seq-1), predecessorHolds: contenders == 2}
-	}
-	return position{}
 }
 
 // joiner is the state of a contender that joins.

@@ -123,7 +123,7 @@ func (v *view) deleteExpired(ctx context.Context, dead []*sighting) error {
 			v.immune = max(v.immune, e.Priority())
 		}
 	}
-	v.tidy.owe(v.parent, v.KeepParent)
+	v.tidy.checkLater(v.parent, v.KeepParent)
 	return nil
 }
 

@@ -119,7 +119,7 @@ func (ds drafts) remove() {
 	case found != nil:
 		newOrphan(c.Queue, c.path(found.Name), c.Kind, c.KeepParent, c.Terms).Remove()
 	default:
-		c.tidy.owe(c.parent, c.KeepParent)
+		c.tidy.checkLater(c.parent, c.KeepParent)
 	}
 }
 
