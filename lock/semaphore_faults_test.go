@@ -287,3 +287,59 @@ func TestJoinAfterALowering(t *testing.T) {
 		w.finish(w.await(ch).hold)
 	})
 }
+
+// TestFirstWaiterPurgesAfterAnOutage: the first waiter for permits finds a dead holder at the end of
+// an outage, before its own entry was written again. It must still get that holder's permit, while
+// another holder renews.
+func TestFirstWaiterPurgesAfterAnOutage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		first, dead := w.take(permits(w.sem("first", 2), 1)), w.take(permits(w.sem("dead", 2), 1))
+		c := w.dial("c", lock.WithPolicies(policies{TTL: time.Minute, Grace: grace}))
+		second, third := w.join("x", permits(w.sem("second", 2), 1)), w.join("x", permits(c.Semaphore("x", 2), 1))
+		other := w.lock(c, "z")    // is renewed together with the waiter's entry
+		time.Sleep(ttl * 29 / 100) // the grant is written long after the last renewal
+		w.unlock(first)
+		held := w.await(second).hold
+		w.waits(third)
+		d := w.die("dead", dead.EntryPath())
+		time.Sleep(ttl / 2)
+		w.kill("c")
+		time.Sleep(ttl)
+		// A join, not the renewal, teaches the client the leader's time.
+		join := start(func() (*lock.Hold, error) { return c.Mutex("y").Lock(w.ctx) })
+		var refused, late atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			switch {
+			case mutates(r, "c") && touches(r, "/locks/z/") && !refused.Swap(true):
+				return locktest.Fault{Code: codeThrottled}
+			case r.Label == "c" && r.Op == "getData" && touches(r, dead.EntryPath()) && !late.Swap(true):
+				return locktest.Fault{Delay: latency * 4}
+			}
+			return locktest.Fault{}
+		})
+		w.Heal("c")
+		h := w.await(third).hold
+		w.purged(d, time.Now(), 0, 2*ttl)
+		isTrue(w, refused.Load() && late.Load(), "the faults did not come")
+		w.finish(h, held, other, w.await(join).hold)
+	})
+}
+
+// TestNumberOfPermitsChangesAgain: a client may say the number that a Resize has set. Another Resize
+// then ends neither its wait nor its own Resize, not even if the reply is lost.
+func TestNumberOfPermitsChangesAgain(t *testing.T) {
+	each(t, "says", []int{1, 3}, func(w *world, says int) {
+		var held []*lock.Hold
+		held = append(held, w.take(permits(w.sem("a", 1), 1)))
+		w.ok(w.sem("b", 1).Resize(w.ctx, 3))
+		held = append(held, w.take(permits(w.sem("c", 3), 2)))
+		s := w.sem("d", says)
+		waits := w.join("x", permits(s, 1))
+		w.waits(waits)
+		w.fault(func(r locktest.Request) bool { return mutates(r, "e") && touches(r, "/anchor-") }, locktest.Fault{Drop: locktest.AfterApply})
+		w.ok(w.sem("e", says).Resize(w.ctx, 4))
+		held = append(held, w.await(waits).hold)
+		equal(w, "permits", w.anchor("x").Resized, 4)
+		w.finish(held...)
+	})
+}

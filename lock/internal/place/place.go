@@ -133,12 +133,7 @@ func (p *Place[E]) Begin(j *Join) { p.joins = append(p.joins, j) }
 
 // End records that a join has ended.
 func (p *Place[E]) End(j *Join) {
-	for i := range p.joins {
-		if p.joins[i] == j {
-			p.joins = slices.Delete(p.joins, i, i+1) // clears the last element
-			return
-		}
-	}
+	p.joins = slices.DeleteFunc(p.joins, func(o *Join) bool { return o == j })
 }
 
 // Cancel removes a waiter, and cancels the joins that no waiter needs any more. It returns false if
@@ -272,13 +267,9 @@ func (p *Place[E]) Drop(e E) bool {
 		p.cached = nil
 		return true
 	}
-	for i, h := range p.holds {
-		if h.entry == e {
-			p.holds = slices.Delete(p.holds, i, i+1)
-			return true
-		}
-	}
-	return false
+	held := len(p.holds)
+	p.holds = slices.DeleteFunc(p.holds, func(h *hold[E]) bool { return h.entry == e })
+	return len(p.holds) < held
 }
 
 // NoteContended records that there are other contenders. It reports whether the caller must begin a

@@ -207,7 +207,7 @@ func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) 
 		if err != nil {
 			return nil, err
 		}
-		if err = c.yield(ctx, e); err == nil {
+		if err = c.checkRank(ctx, e); err == nil {
 			err = c.grant(ctx, e)
 		}
 		if err == nil {

@@ -77,7 +77,6 @@ func (d *draft) positionAtJoin(own znode.Name, contenders int32) position {
 	case own.Overflowed():
 	case contenders == 1 && (c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.capacity()):
 		return position{admitted: true}
-	case contenders == 1:
 	case c.Kind == znode.Semaphore:
 		return d.positionByCount(own, contenders)
 	case c.Kind == znode.Mutex && c.Priority == 0 && own.Seq > 0:

@@ -91,8 +91,8 @@ func (d *detachment) attempt(ctx context.Context) error {
 	return d.resolveDetach(ctx)
 }
 
-// resolveDetach handles a version conflict: an earlier attempt, whose reply was lost, or a renewal may
-// have been applied. Its error is for Retry.
+// resolveDetach handles a version conflict: an earlier attempt, whose reply was lost, or a renewal
+// may have been applied. Its error is for Retry.
 func (d *detachment) resolveDetach(ctx context.Context) error {
 	n, err := d.Conn.GetSynced(ctx, d.e.Path)
 	found, _ := znode.DecodeRecord(n.Data)

@@ -181,6 +181,7 @@ func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 		return nil
 	}
 	v := newView(p.queue, p.like)
+	v.checked = true
 	defer v.close(v.lock)
 	capacity, resized, err := v.readCapacity(v.Closing, watch)
 	if err == nil {
@@ -209,8 +210,6 @@ func (s *lockState) dropCached() {
 			p.Drop(e)
 			all = append(all, e)
 		}
-	}
-	for _, p := range s.places.all() {
 		p.vacate()
 	}
 	s.mu.Unlock()

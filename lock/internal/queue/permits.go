@@ -56,15 +56,15 @@ func (d *draft) positionByCount(own znode.Name, contenders int32) position {
 	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
 }
 
-// placePermits sets the waiter's position from a list, and w.ahead if the waiter is the first one.
+// positionByList sets the waiter's position from a list, and w.ahead if the waiter is the first one.
 // settled must be the result of a call of w.settled before the list.
-func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
+func (w *waiter) positionByList(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
 	capacity, resized, err := w.readCapacity(ctx, true)
 	if err != nil {
 		return err
 	}
 	if !settled() { // the list may be older than the number of permits
-		return w.unsettled(ctx)
+		return w.settle(ctx)
 	}
 	w.ahead = nil
 	w.countRoom(names, capacity)
@@ -132,7 +132,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	w.seen = s
 	switch {
 	case s.expired:
-		return w.purge(ctx)
+		return w.purgeAhead(ctx)
 	case settled() && s.entry.Granted() && w.grantedPredecessor != name.Node:
 		w.grantedPredecessor = name.Node
 		return w.listHolders(ctx)
@@ -150,7 +150,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 				w.p = position{}
 				return nil
 			case errors.Is(err, zk.ErrNoNode):
-				return w.unsettled(ctx)
+				return w.settle(ctx)
 			case err != nil && !errors.Is(err, zk.ErrNoAuth): // if an ACL hides the target, watch only the predecessor
 				return err
 			}
@@ -227,7 +227,7 @@ func (w *waiter) followHolders(ctx context.Context) error {
 		}
 	}
 	if !settled() {
-		return w.unsettled(ctx)
+		return w.settle(ctx)
 	}
 	ahead := append(slices.Clone(c.names), w.e.Name())
 	if znode.WaitsFor(ahead, len(ahead)-1, w.rules(c.capacity)) < 0 {
@@ -252,7 +252,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 		return nil
 	}
 	w.entriesAhead = self
-	if err := w.placePermits(ctx, names, self, settled); err != nil || w.ahead == nil {
+	if err := w.positionByList(ctx, names, self, settled); err != nil || w.ahead == nil {
 		return err
 	}
 	if err := w.purgeSome(ctx, w.ahead.names); err != nil {
@@ -275,10 +275,7 @@ func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	if err := w.purgeAmong(ctx, w.sample(names)); err != nil {
-		return w.notPurged(ctx, err)
-	}
-	return nil
+	return w.notPurged(ctx, w.purgeAmong(ctx, w.sample(names)))
 }
 
 // sample returns up to fewHolders of the names, chosen at random.

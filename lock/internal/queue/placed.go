@@ -35,7 +35,7 @@ var errUnwanted = errors.New("no goroutine waits for the lock any more")
 func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.restorePlace(q, r)
+	s.expandSoleHold(q, r)
 	p := s.placeFor(q, r)
 	first := p.Empty()
 	for {
@@ -291,6 +291,6 @@ func (p *placed) goOn() {
 		p.begin(nil, place.StartJoin, place.Use{})
 	}
 	p.watchOthers()
-	p.dropPlace()
+	p.shrinkToSoleHold()
 	p.vacate()
 }

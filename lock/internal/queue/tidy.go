@@ -45,7 +45,7 @@ func (t *tidier) checkLater(path string, keep bool) {
 	defer t.mu.Unlock()
 	d := t.owed[path]
 	if d == nil {
-		d = &duty{lock: t.open(path[len(t.Root)+1:], keep), keep: keep}
+		d = &duty{lock: t.open(path[len(t.Root)+1:], keep)}
 		t.owed[path] = d
 	}
 	d.due, d.keep, d.session = now+usedAgain, keep, t.Conn.Session()
@@ -92,12 +92,7 @@ func (t *tidier) tidyUp() {
 			t.tidyAll(due)
 			continue
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-t.Closing.Done():
-		}
-		timer.Stop()
+		_ = pause(t.Closing, wait)
 	}
 }
 

@@ -100,7 +100,8 @@ func (v *view) anyInTheWay(ctx context.Context, names []znode.Name) error {
 
 // barge takes the lock when it is free: it tries again each time that the last contender of the
 // queue has changed. If e is not nil, it is an entry of this process whose turn has come: barge
-// first tries to enter with e.
+// first tries to enter with e. It releases cached leases, which would be in the way. The caller
+// grants the entry.
 func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 	if e != nil {
 		if err = c.wait(ctx, e, position{admitted: true}); err == nil {
