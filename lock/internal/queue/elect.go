@@ -13,11 +13,11 @@ import (
 // withdraws its entry, and joins again at the end.
 var errOutranked = errors.New("a candidate of a higher priority waits")
 
-// checkRank checks a candidate whose turn has come. It fails with errOutranked if a live candidate of
-// a higher priority waits behind. Then the caller queues the candidate again, at the end. Until
+// checkRank checks a candidate whose turn has come. It fails with errOutranked if a live candidate
+// of a higher priority waits behind. Then the caller queues the candidate again, at the end. Until
 // checkRank returns nil the record has no grant, so no observer takes the candidate for the leader.
-// Exception: a candidate that created the lock's parent has the grant in its first record,
-// because it was alone.
+// Exception: a candidate that created the lock's parent has the grant in its first record, because
+// it was alone.
 //
 // Yielding ends. A candidate that has yielded is behind a candidate of a higher priority, which
 // yields only to a still higher one. A candidate that has purged an entry of a higher priority,

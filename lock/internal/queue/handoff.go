@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// shrinkToSoleHold replaces a place by a sole hold if only one goroutine uses the place. A sole hold takes
-// less memory, and a client may have very many holds. shrinkToSoleHold does nothing if expandSoleHold could
-// not make the same place again. lock.mu is held.
+// shrinkToSoleHold replaces a place by a sole hold if only one goroutine uses the place. A sole
+// hold takes less memory, and a client may have very many holds. shrinkToSoleHold does nothing if
+// expandSoleHold could not make the same place again. lock.mu is held.
 func (p *placed) shrinkToSoleHold() {
 	s := p.lock
 	e, _ := p.Holder()

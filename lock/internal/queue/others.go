@@ -87,10 +87,10 @@ func (p *placed) followOthers() {
 	}
 }
 
-// awaitListDue waits until the contenders must be listed: for the time wait, or until a watch fires. It
-// checks at growing intervals of up to a second whether other contenders still matter. If not, it
-// records that followOthers ends, and returns false. It releases a cached lease after the time Idle
-// without use, and when the client closes.
+// awaitListDue waits until the contenders must be listed: for the time wait, or until a watch
+// fires. It checks at growing intervals of up to a second whether other contenders still matter. If
+// not, it records that followOthers ends, and returns false. It releases a cached lease after the
+// time Idle without use, and when the client closes.
 func (p *placed) awaitListDue(wait time.Duration, changed, resized <-chan zk.Event) bool {
 	q := p.queue
 	list := time.NewTimer(wait)

@@ -44,10 +44,10 @@ func (c *holdersAhead) drop(n znode.Name) {
 	c.names = slices.DeleteFunc(c.names, func(o znode.Name) bool { return o.Node == n.Node })
 }
 
-// positionByCount returns the position of a semaphore's entry by the reply to its create. contenders is
-// the number of contenders then, each with at least one permit. The position is zero if the waiter
-// has to list. A second contender always lists: a lone holder's record may lack the grant, and a waiter
-// that does not know of the grant would not watch the number of permits.
+// positionByCount returns the position of a semaphore's entry by the reply to its create.
+// contenders is the number of contenders then, each with at least one permit. The position is zero
+// if the waiter has to list. A second contender always lists: a lone holder's record may lack the
+// grant, and a waiter that does not know of the grant would not watch the number of permits.
 func (d *draft) positionByCount(own znode.Name, contenders int32) position {
 	capacity := d.parent.anchor.capacity()
 	if contenders <= max(capacity, 2) || own.Seq <= capacity {
@@ -181,8 +181,8 @@ func (w *waiter) listHolders(ctx context.Context) error {
 	return nil
 }
 
-// followHolders reads the changed holders ahead, or all holders if one may have expired. It admits the
-// waiter if there is room, or purges an expired holder. Otherwise it waits for the next change.
+// followHolders reads the changed holders ahead, or all holders if one may have expired. It admits
+// the waiter if there is room, or purges an expired holder. Otherwise it waits for the next change.
 func (w *waiter) followHolders(ctx context.Context) error {
 	settled, c, now := w.settled(), w.ahead, time.Now()
 	all := !now.Before(c.again)
@@ -288,7 +288,8 @@ func (v *view) sample(names []znode.Name) []znode.Name {
 	return names[:fewHolders]
 }
 
-// awaitAny waits for any of the events, at most for the time most, or until this waiter's entry ends.
+// awaitAny waits for any of the events, at most for the time most, or until this waiter's entry
+// ends.
 func (w *waiter) awaitAny(ctx context.Context, events []<-chan zk.Event, most time.Duration) error {
 	any := make(chan zk.Event)
 	fire := sync.OnceFunc(func() { close(any) })

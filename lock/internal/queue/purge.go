@@ -20,8 +20,8 @@ const purgeBytes = 16 << 10
 // purgeBatch returns the largest number of expired entries that one transaction deletes.
 func (v *view) purgeBatch() int { return purgeBytes / (len(v.parent) + 100) }
 
-// purgeAhead lists once, deletes the expired entries right ahead of this waiter's entry, and sets the
-// waiter's position; the zero value if it is unknown. After an outage of this client all other
+// purgeAhead lists once, deletes the expired entries right ahead of this waiter's entry, and sets
+// the waiter's position; the zero value if it is unknown. After an outage of this client all other
 // entries look expired, so purgeAhead then only renews the waiter's own entry.
 func (w *waiter) purgeAhead(ctx context.Context) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {

@@ -36,9 +36,9 @@ const tidyBatch = 16
 // lastMoments is the time for which requests that tidy up continue after the client began to close.
 const lastMoments = time.Second
 
-// checkLater records that a parent may be empty. Once this client has not used the lock for a second, it
-// deletes the parent if the parent is empty. With keep, owe only keeps the lock state open for a
-// second.
+// checkLater records that a parent may be empty. Once this client has not used the lock for a
+// second, it deletes the parent if the parent is empty. With keep, owe only keeps the lock state
+// open for a second.
 func (t *tidier) checkLater(path string, keep bool) {
 	now := t.Clock.Mono()
 	t.mu.Lock()
