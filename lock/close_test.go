@@ -394,7 +394,7 @@ func TestCloseDuringUnlock(t *testing.T) {
 		closed := make(chan error, 1)
 		var a *lock.Client
 		a = w.dial("a", lock.WithClock(func() (mono, wall time.Duration) {
-			if calledBy("(*Entry).exit") && ends.Swap(false) {
+			if calledBy("queue.newExit") && ends.Swap(false) {
 				go func() { closed <- a.Close() }()
 				time.Sleep(time.Second)
 			}

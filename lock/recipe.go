@@ -69,7 +69,7 @@ func (r *recipe) request(ctx context.Context, role znode.Role) (queue.Request, e
 		Lock: r.name, Kind: r.kind, Role: role, Terms: r.terms(), KeepParent: r.KeepParent, Barging: r.barging,
 		Window: max(0, min(r.LocalWindow, r.TTL/3)).Truncate(time.Millisecond),
 	}
-	request.Idle = request.MayKeep(r.Idle)
+	request.Idle = request.MayCache(r.Idle)
 	return request, nil
 }
 

@@ -60,37 +60,6 @@ func TestWaiterWritesAfterAnOutageBeforeItPurges(t *testing.T) {
 	})
 }
 
-// TestFirstWaiterListsAfterAnOutage: the first waiter has seen the grant of the entry right before
-// its own. An outage ends, and another lock's requests are answered before the waiter has written
-// its own entry. The waiter purges a dead holder further ahead, and enters at once.
-func TestFirstWaiterListsAfterAnOutage(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		b := w.dial("b")
-		first := w.take(permits(w.dial("c").Semaphore("x", 2), 1))
-		w.take(permits(w.dial("dead").Semaphore("x", 2), 1))
-		second := w.join("x", permits(w.dial("a").Semaphore("x", 2, lock.WithoutRenewal(), lock.WithTTL(10*time.Minute)), 1))
-		ch := w.join("x", permits(b.Semaphore("x", 2), 1))
-		own := w.entries("x")[3].Path
-		time.Sleep(20 * time.Second) // so that the waiter reads the grant, and does not infer it
-		w.unlock(first)
-		h := w.await(second).hold
-		w.waits(ch)
-		w.kill("dead")
-		time.Sleep(ttl / 2)
-		w.faults(func(r locktest.Request) bool { return mutates(r, "b") && touches(r, own) }, locktest.Fault{Code: codeThrottled})
-		w.Cut("b")
-		for range 10 {
-			time.Sleep(ttl / 5)
-			w.unlock(w.lock(b, "y")) // so the client knows the leader's time
-		}
-		w.waits(ch)
-		w.Intercept(nil)
-		got := w.inTime(ch, 2*time.Second)
-		w.Heal("dead")
-		w.finish(h, got)
-	})
-}
-
 // TestUnreadableHolderCounts: after the purge of one holder, the permits of another holder whose
 // entry can no longer be read are not free.
 func TestUnreadableHolderCounts(t *testing.T) {
@@ -331,5 +300,61 @@ func TestJoinAfterALowering(t *testing.T) {
 		w.waits(ch)
 		w.ok(b.Resize(w.ctx, 2))
 		w.finish(w.await(ch).hold)
+	})
+}
+
+// TestFirstWaiterPurgesAfterAnOutage: the first waiter for permits finds a dead holder at the end of
+// an outage, before its own entry was written again. It must still get that holder's permit, while
+// another holder renews.
+func TestFirstWaiterPurgesAfterAnOutage(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		first, dead := w.take(permits(w.sem("first", 2), 1)), w.take(permits(w.sem("dead", 2), 1))
+		c := w.dial("c", lock.WithPolicies(policies{TTL: time.Minute, Grace: grace}))
+		second, third := w.join("x", permits(w.sem("second", 2), 1)), w.join("x", permits(c.Semaphore("x", 2), 1))
+		other := w.lock(c, "z")    // is renewed together with the waiter's entry
+		time.Sleep(ttl * 29 / 100) // the grant is written long after the last renewal
+		w.unlock(first)
+		held := w.await(second).hold
+		w.waits(third)
+		d := w.die("dead", dead.EntryPath())
+		time.Sleep(ttl / 2)
+		w.kill("c")
+		time.Sleep(ttl)
+		// A join, not the renewal, teaches the client the leader's time.
+		join := start(func() (*lock.Hold, error) { return c.Mutex("y").Lock(w.ctx) })
+		var refused, late atomic.Bool
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			switch {
+			case mutates(r, "c") && touches(r, "/locks/z/") && !refused.Swap(true):
+				return locktest.Fault{Code: codeThrottled}
+			case r.Label == "c" && r.Op == "getData" && touches(r, dead.EntryPath()) && !late.Swap(true):
+				return locktest.Fault{Delay: latency * 4}
+			}
+			return locktest.Fault{}
+		})
+		w.Heal("c")
+		h := w.await(third).hold
+		w.purged(d, time.Now(), 0, 2*ttl)
+		isTrue(w, refused.Load() && late.Load(), "the faults did not come")
+		w.finish(h, held, other, w.await(join).hold)
+	})
+}
+
+// TestNumberOfPermitsChangesAgain: a client may say the number that a Resize has set. Another Resize
+// then ends neither its wait nor its own Resize, not even if the reply is lost.
+func TestNumberOfPermitsChangesAgain(t *testing.T) {
+	each(t, "says", []int{1, 3}, func(w *world, says int) {
+		var held []*lock.Hold
+		held = append(held, w.take(permits(w.sem("a", 1), 1)))
+		w.ok(w.sem("b", 1).Resize(w.ctx, 3))
+		held = append(held, w.take(permits(w.sem("c", 3), 2)))
+		s := w.sem("d", says)
+		waits := w.join("x", permits(s, 1))
+		w.waits(waits)
+		w.fault(func(r locktest.Request) bool { return mutates(r, "e") && touches(r, "/anchor-") }, locktest.Fault{Drop: locktest.AfterApply})
+		w.ok(w.sem("e", says).Resize(w.ctx, 4))
+		held = append(held, w.await(waits).hold)
+		equal(w, "permits", w.anchor("x").Resized, 4)
+		w.finish(held...)
 	})
 }

@@ -31,8 +31,8 @@ type deletion struct {
 	read    time.Duration // monotonic time just before the read, or earlier
 }
 
-// isUnique reports whether d is an entry or a release request. Holdfast never creates another node at
-// the same path.
+// isUnique reports whether d is an entry or a release request. Holdfast never creates another node
+// at the same path.
 func (d *deletion) isUnique() bool { return d.verdict == Expired || d.verdict == Stale }
 
 // proves reports whether the delete of d proves that the node at the path is the one that was read.
@@ -44,8 +44,9 @@ func (d *deletion) proves(path string) bool {
 }
 
 // deleteAll deletes the nodes from the walkers, in up to deletesInFlight concurrent transactions of
-// the size in the options. If a node's children may be in an earlier transaction, it first waits for
-// all transactions in flight. When the sweep is stopped, it finishes only the transactions in flight.
+// the size in the options. If a node's children may be in an earlier transaction, it first waits
+// for all transactions in flight. When the sweep is stopped, it finishes only the transactions in
+// flight.
 func (s *sweep) deleteAll(ctx context.Context) {
 	var flying sync.WaitGroup
 	defer flying.Wait()
@@ -85,8 +86,8 @@ func (s *sweep) deleteAll(ctx context.Context) {
 }
 
 // delete deletes a batch as soon as the rate allows. If a node was changed meanwhile, or an ACL
-// protects it, delete retries without this node and the nodes above it. In a dry run it only adds the
-// batch to the report.
+// protects it, delete retries without this node and the nodes above it. In a dry run it only adds
+// the batch to the report.
 func (s *sweep) delete(ctx context.Context, batch []deletion) {
 	if s.options.DryRun {
 		s.mu.Lock()
@@ -129,17 +130,18 @@ func (s *sweep) delete(ctx context.Context, batch []deletion) {
 			return
 		}
 		if spared := batch[whose[refused.Index]]; errors.Is(err, zk.ErrNoNode) {
-			batch = s.gone(finish, batch, spared, refused)
+			batch = s.resolveDelete(finish, batch, spared, refused)
 		} else {
 			batch = s.spare(batch, spared, err)
 		}
 	}
 }
 
-// gone handles a refusal because a node or its anchor is missing. It returns the batch without any node
-// that no longer exists, so that one more transaction suffices. If no node exists and the reply of an
-// earlier try was lost, that try has deleted the nodes: gone counts them as deleted.
-func (s *sweep) gone(ctx context.Context, batch []deletion, spared deletion, refused *admin.RefusedError) []deletion {
+// resolveDelete handles a refusal because a node or its anchor is missing. It returns the batch
+// without any node that no longer exists, so that one more transaction suffices. If no node exists
+// and the reply of an earlier try was lost, that try has deleted the nodes: resolveDelete counts
+// them as deleted.
+func (s *sweep) resolveDelete(ctx context.Context, batch []deletion, spared deletion, refused *admin.RefusedError) []deletion {
 	var gone []deletion
 	for i, r := range s.reread(ctx, batch) {
 		d := batch[i]
@@ -190,8 +192,8 @@ func (s *sweep) reread(ctx context.Context, nodes []deletion) []reread {
 	return all
 }
 
-// spare returns the batch without spared and the nodes above it. If err is a refusal by an ACL, spared
-// counts as denied; otherwise all nodes left out count as missed.
+// spare returns the batch without spared and the nodes above it. If err is a refusal by an ACL,
+// spared counts as denied; otherwise all nodes left out count as missed.
 func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 	denied := errors.Is(err, zk.ErrNoAuth)
 	if denied {
@@ -207,10 +209,10 @@ func (s *sweep) spare(batch []deletion, spared deletion, err error) []deletion {
 }
 
 // guard proves that each node in a batch is still the one that was judged. Another client may have
-// deleted it since, and created another node with the same path and version. The delete of an anchor
-// or an entry below a node proves the node. For every other node, guard creates an anchor, the guard,
-// and then reads the node again; the guard is deleted in the same transaction. If an ACL forbids the
-// guard, the node is only read again. Entries and requests get no guard: see unchanged.
+// deleted it since, and created another node with the same path and version. The delete of an
+// anchor or an entry below a node proves the node. For every other node, guard creates an anchor,
+// the guard, and then reads the node again; the guard is deleted in the same transaction. If an ACL
+// forbids the guard, the node is only read again. Entries and requests get no guard: see unchanged.
 //
 // proven is the batch without the nodes that failed the proof. guards maps the paths of nodes to the
 // names of their guards.
@@ -249,8 +251,8 @@ func (s *sweep) guard(ctx context.Context, batch []deletion) (proven []deletion,
 	}
 }
 
-// mostDenied limits the tries to create guards: if the ACLs of mostDenied nodes of a batch forbid the
-// guards, the batch gets none.
+// mostDenied limits the tries to create guards: if the ACLs of mostDenied nodes of a batch forbid
+// the guards, the batch gets none.
 const mostDenied = 3
 
 // unproven returns the nodes of a batch that need a guard: no delete in the batch proves them.

@@ -243,6 +243,10 @@ func newLinks(quorum, election []int) (links, error) {
 		}
 	}
 	for ends, relays := range l {
+		// A follower may connect before the member that it has elected listens. If that is refused, the
+		// follower dials again. But a relay has accepted the connection, and if it closes it, the
+		// follower begins another election, and the new leader waits for followers in vain.
+		relays[0].patient = true
 		back := l[[2]int{ends[1], ends[0]}][1].Addr()
 		relays[1].opening = func(r io.Reader) ([]byte, error) { return redirectElection(r, back) }
 	}

@@ -2,6 +2,7 @@ package zkserver
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/integration/wait"
 )
 
 // relayDialTimeout limits the time until the server accepts a relay's connection.
@@ -23,6 +26,7 @@ type Relay struct {
 	opts   RelayOptions
 	// opening reads a connection's first bytes, and returns their replacement; nil: none is replaced.
 	opening   func(io.Reader) ([]byte, error)
+	patient   bool // a refused connection is dialed again, for relayDialTimeout
 	listener  net.Listener
 	accepting sync.WaitGroup
 	serving   sync.WaitGroup
@@ -92,7 +96,7 @@ func (r *Relay) serve(p *pipe) {
 	if !r.valve.pass(p.ctx.Done()) {
 		return
 	}
-	server, err := dialer(r.opts.Dialer)("tcp", r.target, relayDialTimeout)
+	server, err := r.dial(p.ctx)
 	if err != nil || !p.join(server) {
 		return
 	}
@@ -107,6 +111,15 @@ func (r *Relay) serve(p *pipe) {
 		}
 	}
 	r.forward(p, p.client, server, 0)
+}
+
+func (r *Relay) dial(ctx context.Context) (net.Conn, error) {
+	for end := time.Now().Add(relayDialTimeout); ; {
+		server, err := dialer(r.opts.Dialer)("tcp", r.target, relayDialTimeout)
+		if err == nil || !r.patient || time.Now().After(end) || wait.Sleep(ctx, pollInterval) != nil {
+			return server, err
+		}
+	}
 }
 
 // dialer returns d, or the default if d is nil.

@@ -75,6 +75,49 @@ func TestRelayStallsAndResumes(t *testing.T) {
 	}
 }
 
+// TestPatientRelay: a patient relay dials again if the server refuses, until its pipe is cut; any
+// other relay closes the connection.
+func TestPatientRelay(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := newRelay(l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		refusals := 3
+		r.opts.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
+			if refusals--; refusals >= 0 {
+				return nil, errors.New("refused")
+			}
+			return net.DialTimeout(network, address, timeout)
+		}
+		r.patient = patient
+		r.start()
+		client, err := net.Dial("tcp", r.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if patient {
+			server, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			say(t, client, "late")
+			hear(t, server, "late")
+			server.Close()
+		}
+		if n, err := client.Read(make([]byte, 1)); n != 0 || err == nil {
+			t.Errorf("patient %v: read %d bytes, %v", patient, n, err)
+		}
+		client.Close()
+		r.Close()
+		l.Close()
+	}
+}
+
 func TestRelayCutsWhileStalled(t *testing.T) {
 	r, client, server := relayed(t, RelayOptions{})
 	r.Stall()

@@ -5,13 +5,13 @@
 // entry belongs to the place, not to the goroutine for which it was created: the first waiter gets
 // the next entry.
 //
-//	         Enter: nothing is held                     Arrived: a join's turn has come
+//	         Enter: nothing is held                     End: a join's turn has come
 //	idle ───────────────────────────────▶ joining ─────────────────────────────────▶ held
 //	                                                                                  │
-//	Released, with local waiters, inside the window         the first waiter gets it  │ Pass
-//	Released, with local waiters, after it   leave and join in one transaction        │ Exchange
-//	Released, no local waiter, unused entries are cached       the next Enter takes it│ Keep
-//	Released, otherwise                                                               ▼ Leave
+//	Release, with local waiters, inside the window          the first waiter gets it  │ Pass
+//	Release, with local waiters, after it    leave and join in one transaction        │ Exchange
+//	Release, no local waiter, unused entries are cached        the next Enter takes it│ Cache
+//	Release, otherwise                                                                ▼ Leave
 //
 // An entry is handed off locally only inside a window, which begins with its grant. A list that
 // shows no other contender starts the window again, and a watch on the contenders holds it open. So
@@ -37,7 +37,7 @@ type Place[E comparable] struct {
 	waiters list.List // elements are *Waiter[E]
 	holds   []*hold[E]
 	joins   []*Join
-	kept    *E   // cached lease: an unlocked entry for the next waiter; nil: none
+	cached  *E   // cached lease: an unlocked entry for the next waiter; nil: none
 	alone   bool // a watch is set, and has shown no other contender
 }
 
@@ -81,27 +81,27 @@ type Join struct {
 // Step is the next step for a waiter or a released entry.
 type Step uint8
 
-// The steps that Enter and Released return.
+// The steps that Enter and Release return.
 const (
-	Wait     Step = iota // the waiter waits for its turn
-	Take                 // the waiter gets the cached lease
-	Share                // the waiter shares the entry
-	Enter                // a join begins
-	Pass                 // the first waiter gets the released entry
-	Exchange             // the released entry leaves, and a join begins, in one transaction
-	Keep                 // the released entry becomes the cached lease
-	Leave                // the released entry leaves
+	Wait      Step = iota // the waiter waits for its turn
+	Take                  // the waiter gets the cached lease
+	Share                 // the waiter shares the entry
+	StartJoin             // a join begins
+	Pass                  // the first waiter gets the released entry
+	Exchange              // the released entry leaves, and a join begins, in one transaction
+	Cache                 // the released entry becomes the cached lease
+	Leave                 // the released entry leaves
 )
 
 // Enter adds a waiter. share adds one more goroutine to an entry, and reports whether that was
-// possible. On Take and Share the waiter gets the entry, and does not wait. On Enter the caller must
+// possible. On Take and Share the waiter gets the entry, and does not wait. On StartJoin the caller must
 // begin a join.
 func (p *Place[E]) Enter(w *Waiter[E], now time.Duration, share func(E) bool) (E, Step) {
 	var none E
 	if p.waiters.Len() == 0 {
-		if p.kept != nil {
-			e := *p.kept
-			p.kept = nil
+		if p.cached != nil {
+			e := *p.cached
+			p.cached = nil
 			return e, Take
 		}
 		for _, h := range p.holds {
@@ -112,7 +112,7 @@ func (p *Place[E]) Enter(w *Waiter[E], now time.Duration, share func(E) bool) (E
 	}
 	w.at = p.waiters.PushBack(w)
 	if p.NeedsJoin() {
-		return none, Enter
+		return none, StartJoin
 	}
 	return none, Wait
 }
@@ -133,12 +133,7 @@ func (p *Place[E]) Begin(j *Join) { p.joins = append(p.joins, j) }
 
 // End records that a join has ended.
 func (p *Place[E]) End(j *Join) {
-	for i := range p.joins {
-		if p.joins[i] == j {
-			p.joins = slices.Delete(p.joins, i, i+1) // clears the last element
-			return
-		}
-	}
+	p.joins = slices.DeleteFunc(p.joins, func(o *Join) bool { return o == j })
 }
 
 // Cancel removes a waiter, and cancels the joins that no waiter needs any more. It returns false if
@@ -224,22 +219,22 @@ func (p *Place[E]) Holder() (e E, held int) {
 
 // HeldAlone reports whether one goroutine holds an entry, and no other uses the place.
 func (p *Place[E]) HeldAlone() bool {
-	return len(p.holds) == 1 && p.waiters.Len() == 0 && len(p.joins) == 0 && p.kept == nil
+	return len(p.holds) == 1 && p.waiters.Len() == 0 && len(p.joins) == 0 && p.cached == nil
 }
 
-// Kept returns the cached lease, if there is one.
-func (p *Place[E]) Kept() (e E, ok bool) {
-	if p.kept == nil {
+// Cached returns the cached lease, if there is one.
+func (p *Place[E]) Cached() (e E, ok bool) {
+	if p.cached == nil {
 		return e, false
 	}
-	return *p.kept, true
+	return *p.cached, true
 }
 
-// Released returns the next step for an unlocked entry: Pass, Exchange, Keep or Leave. passable:
+// Release returns the next step for an unlocked entry: Pass, Exchange, Cache or Leave. passable:
 // another goroutine can continue the entry, and Unlock need not wait until the entry has left. On
-// Pass the caller must call Drop, and on Keep Store or Drop. On Exchange and Leave the entry is
+// Pass the caller must call Drop, and on Cache Store or Drop. On Exchange and Leave the entry is
 // already dropped.
-func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
+func (p *Place[E]) Release(e E, now time.Duration, passable bool) Step {
 	h := p.holding(e)
 	if h == nil {
 		return Leave
@@ -252,8 +247,8 @@ func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 	case waiting && passable && len(p.joins) == 0:
 		p.Drop(e)
 		return Exchange
-	case !waiting && passable && p.Idle > 0 && p.kept == nil && !h.contended:
-		return Keep
+	case !waiting && passable && p.Idle > 0 && p.cached == nil && !h.contended:
+		return Cache
 	}
 	p.Drop(e)
 	return Leave
@@ -262,55 +257,51 @@ func (p *Place[E]) Released(e E, now time.Duration, passable bool) Step {
 // Store makes e the cached lease. e continues the released entry before.
 func (p *Place[E]) Store(e, before E) {
 	p.Drop(before)
-	p.kept = &e
+	p.cached = &e
 }
 
 // Drop removes an entry that has ended, or leaves. It returns false if the entry did not belong
 // to the place.
 func (p *Place[E]) Drop(e E) bool {
-	if p.kept != nil && *p.kept == e {
-		p.kept = nil
+	if p.cached != nil && *p.cached == e {
+		p.cached = nil
 		return true
 	}
-	for i, h := range p.holds {
-		if h.entry == e {
-			p.holds = slices.Delete(p.holds, i, i+1)
-			return true
-		}
-	}
-	return false
+	held := len(p.holds)
+	p.holds = slices.DeleteFunc(p.holds, func(h *hold[E]) bool { return h.entry == e })
+	return len(p.holds) < held
 }
 
-// Contended records that there are other contenders. It reports whether the caller must begin a
+// NoteContended records that there are other contenders. It reports whether the caller must begin a
 // join although an entry is held: a goroutine waits, and no join is in flight.
-func (p *Place[E]) Contended() (join bool) {
+func (p *Place[E]) NoteContended() (join bool) {
 	for _, h := range p.holds {
 		h.contended = true
 	}
 	return p.waiters.Len() > 0 && len(p.joins) == 0
 }
 
-// Alone records that there were no other contenders at the monotonic time at: the windows start
-// again. watched: a watch will show later contenders, and the caller must call Unwatched when the
+// NoteAlone records that there were no other contenders at the monotonic time at: the windows start
+// again. watched: a watch will show later contenders, and the caller must call NoteUnwatched when the
 // watch has fired.
-func (p *Place[E]) Alone(at time.Duration, watched bool) {
+func (p *Place[E]) NoteAlone(at time.Duration, watched bool) {
 	for _, h := range p.holds {
 		h.until = max(h.until, at+p.Window)
 	}
 	p.alone = watched
 }
 
-// Unwatched records that the watch has fired, or that the caller does not follow it any more.
-func (p *Place[E]) Unwatched(now time.Duration) {
+// NoteUnwatched records that the watch has fired, or that the caller does not follow it any more.
+func (p *Place[E]) NoteUnwatched(now time.Duration) {
 	if p.alone {
-		p.Alone(now, false)
+		p.NoteAlone(now, false)
 	}
 }
 
 // Entries returns the number of the place's entries at the lock, joins in flight included.
 func (p *Place[E]) Entries() int {
 	n := len(p.holds) + len(p.joins)
-	if p.kept != nil {
+	if p.cached != nil {
 		n++
 	}
 	return n
@@ -324,5 +315,5 @@ func (p *Place[E]) CountDue() bool {
 
 // Empty reports whether the place has no waiters, entries and joins.
 func (p *Place[E]) Empty() bool {
-	return p.waiters.Len() == 0 && len(p.holds) == 0 && len(p.joins) == 0 && p.kept == nil
+	return p.waiters.Len() == 0 && len(p.holds) == 0 && len(p.joins) == 0 && p.cached == nil
 }

@@ -19,7 +19,7 @@ type history struct {
 	said    []string
 }
 
-var steps = map[Step]string{Wait: "wait", Take: "take", Share: "share", Enter: "join", Pass: "pass", Exchange: "exchange", Keep: "keep", Leave: "leave"}
+var steps = map[Step]string{Wait: "wait", Take: "take", Share: "share", StartJoin: "join", Pass: "pass", Exchange: "exchange", Cache: "keep", Leave: "leave"}
 
 func (h *history) say(format string, args ...any) {
 	h.said = append(h.said, fmt.Sprintf(format, args...))
@@ -51,7 +51,7 @@ func (h *history) do(t *testing.T, op string) {
 		h.waiters[arg] = w
 		e, step := h.Enter(w, h.now, func(e string) bool { return !strings.HasSuffix(e, "full") })
 		switch step {
-		case Enter:
+		case StartJoin:
 			join()
 		case Take:
 			h.Hold(e, Use{}, h.now)
@@ -75,7 +75,7 @@ func (h *history) do(t *testing.T, op string) {
 		}
 		joins()
 	case "unlock", "unlock!": // with !, no other goroutine may get the entry
-		step := h.Released(arg, h.now, what == "unlock")
+		step := h.Release(arg, h.now, what == "unlock")
 		switch step {
 		case Pass:
 			next := arg + "'"
@@ -86,7 +86,7 @@ func (h *history) do(t *testing.T, op string) {
 			return
 		case Exchange:
 			join()
-		case Keep:
+		case Cache:
 			h.Store(arg+"'", arg)
 		}
 		h.say("%s", steps[step])
@@ -98,17 +98,17 @@ func (h *history) do(t *testing.T, op string) {
 		n := 0
 		fmt.Sscan(arg, &n)
 		switch {
-		case h.CountDue() && n > h.Entries() && h.Contended():
+		case h.CountDue() && n > h.Entries() && h.NoteContended():
 			join()
 			h.say("join")
 		case h.CountDue():
-			h.Alone(h.now, what == "watch")
+			h.NoteAlone(h.now, what == "watch")
 			fallthrough
 		default:
 			h.say("no join")
 		}
 	case "fired": // the watch fires
-		h.Unwatched(h.now)
+		h.NoteUnwatched(h.now)
 	case "room":
 		fmt.Sscan(arg, &h.Room, &h.Free)
 	default:
@@ -121,11 +121,11 @@ func (h *history) do(t *testing.T, op string) {
 func (h *history) check(t *testing.T, op string) {
 	_, n := h.Holder()
 	held := n > 0
-	_, kept := h.Kept()
+	_, cached := h.Cached()
 	switch {
-	case h.Empty() != (!held && !kept && h.Waiting() == 0 && len(h.joining) == 0):
+	case h.Empty() != (!held && !cached && h.Waiting() == 0 && len(h.joining) == 0):
 		t.Errorf("%s: empty: %v", op, h.Empty())
-	case kept && h.Waiting() > 0:
+	case cached && h.Waiting() > 0:
 		t.Errorf("%s: an entry is kept while goroutines wait", op)
 	case h.Waiting() > 0 && !held && len(h.joining) == 0:
 		t.Errorf("%s: %d goroutines wait, and no entry will come", op, h.Waiting())
@@ -215,7 +215,7 @@ func TestPlaceCountsItsEntries(t *testing.T) {
 	}
 	p.Store("2", "1")
 	_, held := p.Holder()
-	if e, kept := p.Kept(); p.Entries() != 2 || held != 0 || e != "2" || !kept {
-		t.Errorf("%d entries, %d of them held; %q is kept: %v", p.Entries(), held, e, kept)
+	if e, cached := p.Cached(); p.Entries() != 2 || held != 0 || e != "2" || !cached {
+		t.Errorf("%d entries, %d of them held; %q is cached: %v", p.Entries(), held, e, cached)
 	}
 }

@@ -21,9 +21,9 @@ func (r *Request) hasPlace() bool {
 	return !r.Terms.Fixed && !r.Terms.Detached && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
 }
 
-// MayKeep returns the time for which an unused entry of the request may be cached: idle, or 0 if
+// MayCache returns the time for which an unused entry of the request may be cached: idle, or 0 if
 // the request cannot share its entry or is a reader's.
-func (r *Request) MayKeep(idle time.Duration) time.Duration {
+func (r *Request) MayCache(idle time.Duration) time.Duration {
 	if !r.hasPlace() || r.Role == znode.Shared {
 		return 0
 	}
@@ -80,7 +80,7 @@ func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 	q.waiters.Add(1)
 	defer q.waiters.Add(-1)
 	if inline != nil {
-		p.join(zkconn.Uncancellable(q.Closing), inline, nil, place.Enter)
+		p.join(zkconn.Uncancellable(q.Closing), inline, nil, place.StartJoin)
 	}
 	select {
 	case turn := <-w.Served:
@@ -207,7 +207,7 @@ func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) 
 		if err != nil {
 			return nil, err
 		}
-		if err = c.yield(ctx, e); err == nil {
+		if err = c.checkRank(ctx, e); err == nil {
 			err = c.grant(ctx, e)
 		}
 		if err == nil {

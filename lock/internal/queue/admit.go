@@ -68,3 +68,19 @@ func positionOf(names []znode.Name, self int, rules znode.Rules) position {
 	}
 	return position{predecessor: names[ahead].Node, seen: true, predecessorHolds: ahead == 0 && rules.Kind.Alone(names[ahead])}
 }
+
+// positionAtJoin returns the position of a new entry. contenders is the number of contenders right
+// after the create, the new one included. The position is zero if a list must find it.
+func (d *draft) positionAtJoin(own znode.Name, contenders int32) position {
+	c := d.by
+	switch {
+	case own.Overflowed():
+	case contenders == 1 && (c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.capacity()):
+		return position{admitted: true}
+	case c.Kind == znode.Semaphore:
+		return d.positionByCount(own, contenders)
+	case c.Kind == znode.Mutex && c.Priority == 0 && own.Seq > 0:
+		return position{predecessor: znode.Predict(d.prefix, own.Seq-1), predecessorHolds: contenders == 2}
+	}
+	return position{}
+}

@@ -75,7 +75,7 @@ func (a *all) waitsAt(err error) int {
 func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 	if a.trying {
 		for _, c := range a.each {
-			c.lock.dropKept()
+			c.lock.dropCached()
 		}
 		if err := a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].looksFree(ctx) }); err != nil {
 			return nil, err
@@ -104,7 +104,7 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) {
 	js := make([]*joiner, len(a.each))
 	for i, c := range a.each {
-		js[i] = &joiner{contender: c}
+		js[i] = newJoiner(c)
 	}
 	first := true
 	err = a.Conn.Retry(ctx, joinBackoff, func() error {

@@ -50,15 +50,8 @@ type proof func(ctx context.Context, knew znode.Now, mzxid int64) error
 // watch. It fails with zk.ErrNoNode if the entry has gone, and with zk.ErrNoAuth if an ACL forbids
 // the read.
 func (v *view) assess(ctx context.Context, n znode.Name, before *sighting, watch bool, prove proof) (*sighting, error) {
-	read := func() (node zkconn.Node, changed <-chan zk.Event, err error) {
-		if watch {
-			return v.Conn.Watch(ctx, v.path(n))
-		}
-		node, err = v.Conn.Get(ctx, v.path(n))
-		return node, nil, err
-	}
 	for try := 0; ; try++ {
-		node, changed, err := read()
+		node, changed, err := v.read(ctx, v.path(n), watch)
 		if err != nil {
 			return before, err
 		}

@@ -88,6 +88,12 @@ func (d *detachment) attempt(ctx context.Context) error {
 	case !errors.Is(cause, zk.ErrBadVersion):
 		return zkconn.Final(cause)
 	}
+	return d.resolveDetach(ctx)
+}
+
+// resolveDetach handles a version conflict: an earlier attempt, whose reply was lost, or a renewal
+// may have been applied. Its error is for Retry.
+func (d *detachment) resolveDetach(ctx context.Context) error {
 	n, err := d.Conn.GetSynced(ctx, d.e.Path)
 	found, _ := znode.DecodeRecord(n.Data)
 	switch {

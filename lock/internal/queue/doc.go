@@ -10,7 +10,7 @@
 //	   │ refused:        │ │ its position is     │   │ handed off to the next     │
 //	   ▼ the parent      │ │ unknown: list       │   │ goroutine, or cached       │ lost:
 //	 read it, adopt it,  │ │                     │   │ (package place)            │ Remove
-//	 make ancestors      ▼ │                     ▼   │                            │
+//	 make its ancestors  ▼ │                     ▼   │                            │
 //	                  follow the              unlocked ── exchange: leave and ────┘
 //	                  predecessor                         join in one transaction
 //
@@ -49,6 +49,7 @@
 //
 //	no parent    Create(P) Create(anchor) Create(P/<gen>-lock-) SetData(P, data, version 0)
 //	a parent     Check(anchor)            Create(P/<gen>-lock-) SetData(P, data, any version)
+//	unknown      Create(P/<random>-lock-) Create(P/<random>) Delete(P/<random>)
 //
 // No path ever recurs, so a late write or delete of an earlier generation (package znode) finds
 // nothing. The server refuses a join whose client is wrong about the parent. The parent's data is
@@ -57,6 +58,9 @@
 // The SetData is there for its reply (Z3). Mzxid is the first part of the fencing token, and Mtime
 // is a sample of the leader's clock. NumChildren 2, the anchor and the new entry, proves that there
 // is no other contender.
+//
+// The third kind joins a parent that this client did not create, or may not write. The last two
+// operations prove that the client may delete entries there.
 //
 // A parent of another kind or format, or with foreign data, is refused and not touched. A parent
 // without a generation or its anchor is adopted, by an entry with a random name:
@@ -118,6 +122,7 @@
 //	alone, the lock not in frequent use    Delete(E, v) Delete(anchor) Delete(P, version of the join)
 //	else                                   Delete(E, v)
 //	unlocked, goroutines wait              Delete(E, v) Check(anchor) Create(E') SetData(P)
+//	a Resize                               SetData(anchor, v) Delete(E)
 //
 // A parent stays if it has other contenders, or was used within the last second. A client that
 // leaves, gives up or purges without deleting the parent owes a check: after a second, or at Close,

@@ -9,21 +9,21 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// errOutranked is the error of yield if a candidate of a higher priority waits. Then the caller
+// errOutranked is the error of checkRank if a candidate of a higher priority waits. Then the caller
 // withdraws its entry, and joins again at the end.
 var errOutranked = errors.New("a candidate of a higher priority waits")
 
-// yield checks a candidate whose turn has come. It fails with errOutranked if a live candidate of
-// a higher priority waits behind. Then the caller queues the candidate again, at the end. Until
-// yield returns nil the record has no grant, so no observer takes the candidate for the leader.
-// Exception: a candidate that created the lock's parent has the grant in its first record,
-// because it was alone.
+// checkRank checks a candidate whose turn has come. It fails with errOutranked if a live candidate
+// of a higher priority waits behind. Then the caller queues the candidate again, at the end. Until
+// checkRank returns nil the record has no grant, so no observer takes the candidate for the leader.
+// Exception: a candidate that created the lock's parent has the grant in its first record, because
+// it was alone.
 //
 // Yielding ends. A candidate that has yielded is behind a candidate of a higher priority, which
 // yields only to a still higher one. A candidate that has purged an entry of a higher priority,
 // which was never granted, does not yield to that priority again. Otherwise a candidate that
 // crashes in a loop would keep all other candidates from leading.
-func (c *contender) yield(ctx context.Context, e *Entry) error {
+func (c *contender) checkRank(ctx context.Context, e *Entry) error {
 	if c.Priority == 0 || e.Recorded() {
 		return nil
 	}

@@ -13,13 +13,13 @@ import (
 //
 //	Delete(E, version)  Check(anchor)  Create(E')  SetData(P)
 //
-// If there is no new entry, for example because only the delete succeeded, exchange returns nil, and
-// the caller joins. It fails only if ctx ends. If the outcome is unknown, the transaction is sent
-// again under a new attempt, until an answer is definite. E can be deleted only once, so no earlier
-// attempt can be applied after that.
+// If the belief about the parent does not allow a join, or the server refuses the join, the entry
+// only leaves. Without a new entry, exchange returns nil, and the caller joins. It fails only if
+// ctx ends. If the outcome is unknown, the transaction is sent again under a new attempt, until an
+// answer is definite. E can be deleted only once, so no earlier attempt can be applied after that.
 func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p position, err error) {
 	defer c.HandoffFailed(before)
-	x := before.exit()
+	x := newExit(before)
 	defer c.close(x.lock)
 	x.deletesParent = false
 	var inDoubt drafts

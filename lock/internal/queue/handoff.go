@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// dropPlace replaces a place by a sole hold if only one goroutine uses the place. A sole hold takes
-// less memory, and a client may have very many holds. dropPlace does nothing if restorePlace could
-// not make the same place again. lock.mu is held.
-func (p *placed) dropPlace() {
+// shrinkToSoleHold replaces a place by a sole hold if only one goroutine uses the place. A sole
+// hold takes less memory, and a client may have very many holds. shrinkToSoleHold does nothing if
+// expandSoleHold could not make the same place again. lock.mu is held.
+func (p *placed) shrinkToSoleHold() {
 	s := p.lock
-	e, held := p.Holder()
-	if held == 0 || !p.HeldAlone() || s.soleHold != nil || p.watching || p.Shared || p.Idle > 0 ||
+	e, _ := p.Holder()
+	if !p.HeldAlone() || s.soleHold != nil || p.watching || p.Shared || p.Idle > 0 ||
 		p.like.Kind == znode.Semaphore || e.Pass > 0 || !s.places.remove(p) {
 		return
 	}
@@ -21,9 +21,9 @@ func (p *placed) dropPlace() {
 	e.window, e.barging, e.keepsParent = int32(p.like.Window/time.Millisecond), p.like.Barging, p.like.KeepParent
 }
 
-// restorePlace makes the place of a sole hold again if the request has the same likeness; s.mu is
+// expandSoleHold makes the place of a sole hold again if the request has the same likeness; s.mu is
 // held.
-func (s *lockState) restorePlace(q *Queue, r *Request) {
+func (s *lockState) expandSoleHold(q *Queue, r *Request) {
 	e := s.soleHold
 	if e == nil || e.likeness() != r.likeness() {
 		return
@@ -50,9 +50,9 @@ func (q *Queue) HandOff(e *Entry) bool {
 	}
 	defer p.goOn()
 	if s.barged() {
-		p.Contended()
+		p.NoteContended()
 	}
-	switch p.Released(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {
+	switch p.Release(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {
 	case place.Pass:
 		p.pass(e)
 		return true
@@ -62,11 +62,11 @@ func (q *Queue) HandOff(e *Entry) bool {
 		}
 		p.begin(e, place.Exchange, place.Use{})
 		return true
-	case place.Keep:
+	case place.Cache:
 		n, err := e.successor(noWait)
 		if err == nil {
 			p.Store(n, e)
-			p.keptSince = q.Clock.Mono()
+			p.cachedSince = q.Clock.Mono()
 			return true
 		}
 		p.Drop(e)
@@ -89,12 +89,7 @@ func (p *placed) pass(e *Entry) {
 		p.begin(n, place.Take, use)
 		return
 	}
-	w := p.Next()
-	if p.grant(w, n, use) != nil { // the lease has ended just now
-		p.Return(w)
-		return
-	}
-	w.Served <- place.Turn[*Entry]{Entry: n}
+	p.serve(n, use) // if the lease has ended just now, goOn begins a join
 }
 
 // Unplace removes an entry from its place, because it has ended without an unlock, or because its

@@ -89,7 +89,7 @@ func (d *draft) entry(sent clock.Instant) *zk.CreateRequest {
 // the zero position if a list must find it.
 func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
 	c := d.by
-	created.Acquired = d.acquired
+	created.Acquired, c.checked = d.acquired, true
 	e := c.newEntry(replies[d.at].String, d.attempt, created)
 	stat := replies[len(replies)-1].Stat
 	if stat == nil {
@@ -102,28 +102,11 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
-	at := d.position(e.Name(), contenders)
+	at := d.positionAtJoin(e.Name(), contenders)
 	// A lone entry that is not admitted waits for more permits than there are.
 	e.alone = contenders == 1 && (at.admitted || c.Kind != znode.Semaphore)
 	c.lock.sawOthers(contenders > 1)
 	return e, at
-}
-
-// position returns the position of a new entry. contenders is the number of contenders right
-// after the create, the new one included. The position is zero if a list must find it.
-func (d *draft) position(own znode.Name, contenders int32) position {
-	c := d.by
-	switch {
-	case own.Overflowed():
-	case contenders == 1 && (c.Kind != znode.Semaphore || c.Permits <= d.parent.anchor.capacity()):
-		return position{admitted: true}
-	case contenders == 1:
-	case c.Kind == znode.Semaphore:
-		return d.positionByCount(own, contenders)
-	case c.Kind == znode.Mutex && c.Priority == 0 && own.Seq > 0:
-		return position{predecessor: znode.Predict(d.prefix, own.Seq-1), predecessorHolds: contenders == 2}
-	}
-	return position{}
 }
 
 // joiner is the state of a contender that joins.
@@ -134,12 +117,17 @@ type joiner struct {
 	denied     bool   // an ACL forbids to create the parent
 }
 
+func newJoiner(c *contender) *joiner {
+	c.checked = false
+	return &joiner{contender: c}
+}
+
 // join creates an entry. ctx ends the wait for a session, and further attempts. The outcome of an
 // attempt that was sent is always awaited. If the entry's sequence shows the end of the parent's
 // counter, the entry leaves, and the join begins again when the parent has gone.
 func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 	for {
-		e, p, err := (&joiner{contender: c}).join(ctx)
+		e, p, err := newJoiner(c).join(ctx)
 		if err != nil || !e.Name().Overflowed() {
 			return e, p, err
 		}
@@ -227,7 +215,10 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	case is(zk.ErrNoChildrenForEphemerals):
 		return zkconn.Final(fmt.Errorf("%w: %s, or the node above it, is ephemeral and cannot have children", ErrForeign, j.parent))
 	case op == d.at && is(zk.ErrNodeExists): // the counter is at its end, and repeats its last number
-		return j.spent(ctx)
+		if err := j.rollover(ctx, nil); err != nil {
+			return zkconn.Final(err)
+		}
+		return zkconn.ErrAgain
 	case d.parent.state == absent && op == 0 && is(zk.ErrNoNode):
 		if err := j.makeAncestors(ctx, j.parent); err != nil {
 			return zkconn.Final(err)
@@ -239,13 +230,10 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		return zkconn.ErrAgain
 	case d.parent.state == absent && is(zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: the ACL of this client's nodes excludes this client: WithACL does not fit its credentials", zkconn.ErrDenied))
-	case d.parent.state == present && op == 0 && is(zk.ErrNoNode):
-		if d.parent.generation == j.read {
+	case is(zk.ErrNoNode), is(zk.ErrNodeExists), is(zk.ErrBadVersion):
+		if d.parent.state == present && op == 0 && is(zk.ErrNoNode) && d.parent.generation == j.read {
 			j.anchorless = j.read
 		}
-		j.lock.believe(parent{state: unknown})
-		return zkconn.ErrAgain
-	case is(zk.ErrNoNode), is(zk.ErrNodeExists), is(zk.ErrBadVersion):
 		j.lock.believe(parent{state: unknown})
 		return zkconn.ErrAgain
 	case op == last && d.parent.state == present && is(zk.ErrNoAuth):
@@ -257,15 +245,6 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		return zkconn.Final(fmt.Errorf("%w: create an entry below %s: its ACL does not let us", zkconn.ErrDenied, j.parent))
 	}
 	return zkconn.Final(fmt.Errorf("create an entry below %s: %w", j.parent, cause))
-}
-
-// spent handles a join that was refused because the parent's counter is at its end: it waits for
-// the rollover. Its error is for Retry.
-func (j *joiner) spent(ctx context.Context) error {
-	if err := j.rollover(ctx, nil); err != nil {
-		return zkconn.Final(err)
-	}
-	return zkconn.ErrAgain
 }
 
 // rollover waits until a parent whose counter is at its end has been deleted: the next parent

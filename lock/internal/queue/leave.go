@@ -29,7 +29,7 @@ type exit struct {
 	tried                 bool   // an attempt may have been applied
 }
 
-func (e *Entry) exit() *exit {
+func newExit(e *Entry) *exit {
 	q := e.queue
 	x := &exit{Queue: q, e: e, lock: q.open(e.Lock(), e.keepParent)}
 	if e.generated && e.Kind != znode.Semaphore {
@@ -46,7 +46,7 @@ func (e *Entry) exit() *exit {
 // stays. A missing node is a success if the reply to an earlier attempt was lost, or if the lease
 // has ended since the unlock. It is a failure if the lease may have ended before the unlock.
 func (q *Queue) Leave(ctx context.Context, e *Entry) error {
-	x := e.exit()
+	x := newExit(e)
 	defer q.close(x.lock)
 	return x.leave(ctx)
 }
@@ -91,14 +91,14 @@ func (x *exit) refused(ctx context.Context, err error) error {
 		x.lock.sawOthers(true)
 		return zkconn.ErrAgain
 	case op == 0:
-		return x.deleteRefused(ctx, cause)
+		return x.resolveDelete(ctx, cause)
 	}
 	return err
 }
 
-// deleteRefused handles the server's refusal to delete the entry, and returns the error for Retry.
+// resolveDelete handles the server's refusal to delete the entry, and returns the error for Retry.
 // If the version was wrong, it reads the node to learn the version and which client wrote it.
-func (x *exit) deleteRefused(ctx context.Context, cause error) error {
+func (x *exit) resolveDelete(ctx context.Context, cause error) error {
 	switch {
 	case errors.Is(cause, zk.ErrNoNode) && !x.e.Lapsed() && (x.tried || x.e.IsOver()):
 		x.deletesParent = false
@@ -134,15 +134,15 @@ func (x *exit) gone() {
 	x.lock.noteLeft(x.Clock.Mono())
 	if x.deletesParent {
 		x.lock.believe(parent{})
-		x.tidy.owe(x.e.parent(), true) // only to remember for a second that the lock was used
+		x.tidy.checkLater(x.e.parent(), true) // only to remember for a second that the lock was used
 		return
 	}
-	x.tidy.owe(x.e.parent(), x.e.keepParent && !x.e.Name().Overflowed())
+	x.tidy.checkLater(x.e.parent(), x.e.keepParent && !x.e.Name().Overflowed())
 }
 
 // CheckParentLater makes the client delete the entry's parent, about a second later, if the parent
 // is empty then. It is for an entry that another client has deleted or written.
-func (e *Entry) CheckParentLater() { e.queue.tidy.owe(e.parent(), e.keepParent) }
+func (e *Entry) CheckParentLater() { e.queue.tidy.checkLater(e.parent(), e.keepParent) }
 
 // LeaveAll deletes the nodes of entries of different locks, in one transaction if possible. For
 // each entry it returns the result that Leave would have.
@@ -150,7 +150,7 @@ func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 	errs := make([]error, len(es))
 	all := make([]*exit, len(es))
 	for i, e := range es {
-		all[i] = e.exit()
+		all[i] = newExit(e)
 		defer q.close(all[i].lock)
 	}
 	var wg sync.WaitGroup
@@ -259,7 +259,7 @@ func (r *removals) work() {
 		}
 		all := make([]*exit, n)
 		for i, e := range batch {
-			all[i] = e.exit()
+			all[i] = newExit(e)
 		}
 		apart := all
 		if n > 1 {

@@ -19,7 +19,7 @@ type lockState struct {
 	others   bool          // other contenders were seen
 	places   places
 	bargers  int    // barging goroutines that wait without a place
-	soleHold *Entry // held entry that has no place, see dropPlace; nil: none
+	soleHold *Entry // held entry that has no place, see shrinkToSoleHold; nil: none
 
 	// The mutex of lockStates guards users and watchers.
 	users    int // calls of open without a close

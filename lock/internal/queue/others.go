@@ -29,8 +29,8 @@ const listMost = 100 * time.Millisecond
 // watchOthers starts followOthers if other contenders matter and it does not run; lock.mu is held.
 // While the client closes, it does so only for a cached lease, which followOthers then releases.
 func (p *placed) watchOthers() {
-	_, kept := p.Kept()
-	if !p.watching && (kept || p.queue.Closing.Err() == nil) && p.othersMatter() {
+	_, cached := p.Cached()
+	if !p.watching && (cached || p.queue.Closing.Err() == nil) && p.othersMatter() {
 		p.watching = p.queue.Tasks.Go(p.followOthers)
 	}
 }
@@ -38,8 +38,8 @@ func (p *placed) watchOthers() {
 // othersMatter reports whether other contenders matter to the place; lock.mu is held. The watch of
 // a cached lease stays while the lease is in use.
 func (p *placed) othersMatter() bool {
-	_, kept := p.Kept()
-	return kept || p.CountDue() || p.watching && p.Idle > 0 && p.Entries() > 0
+	_, cached := p.Cached()
+	return cached || p.CountDue() || p.watching && p.Idle > 0 && p.Entries() > 0
 }
 
 // followOthers lists the contenders, and again after each change, until it finds other contenders
@@ -55,7 +55,7 @@ func (p *placed) followOthers() {
 	var changed, resized <-chan zk.Event
 	var last, rest time.Duration // time of the last list, and the pause after it
 	var before int               // number of contenders in the last list
-	for p.listDue(wait, changed, resized) {
+	for p.awaitListDue(wait, changed, resized) {
 		_ = pause(q.Closing, max(0, last+rest-q.Clock.Mono()))
 		resized = p.readRoom(watch)
 		began, own := q.Clock.Mono(), p.entries()
@@ -80,7 +80,7 @@ func (p *placed) followOthers() {
 		}
 		last, before = began, contenders
 		p.lock.mu.Lock()
-		p.Alone(began, watch)
+		p.NoteAlone(began, watch)
 		p.goOn() // there may be more permits
 		p.lock.mu.Unlock()
 		if wait = readAgainAfter; !watch {
@@ -89,11 +89,11 @@ func (p *placed) followOthers() {
 	}
 }
 
-// listDue waits until the contenders must be listed: for the time wait, or until a watch fires. It
-// checks at growing intervals of up to a second whether other contenders still matter. If not, it
-// records that followOthers ends, and returns false. It releases a cached lease after the time Idle
-// without use, and when the client closes.
-func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) bool {
+// awaitListDue waits until the contenders must be listed: for the time wait, or until a watch
+// fires. It checks at growing intervals of up to a second whether other contenders still matter. If
+// not, it records that followOthers ends, and returns false. It releases a cached lease after the
+// time Idle without use, and when the client closes.
+func (p *placed) awaitListDue(wait time.Duration, changed, resized <-chan zk.Event) bool {
 	q := p.queue
 	list := time.NewTimer(wait)
 	defer list.Stop()
@@ -103,16 +103,16 @@ func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) b
 		if p.Idle > 0 {
 			left = max(p.Idle, listAfter)
 		}
-		e, unused := p.Kept()
+		e, unused := p.Cached()
 		if unused {
-			left = p.keptSince + p.Idle - q.Clock.Mono()
+			left = p.cachedSince + p.Idle - q.Clock.Mono()
 			if unused = left <= 0 || q.Closing.Err() != nil; unused {
 				p.Drop(e)
 			}
 		}
 		matters := p.othersMatter() && q.Closing.Err() == nil
 		if due || !matters {
-			p.Unwatched(q.Clock.Mono())
+			p.NoteUnwatched(q.Clock.Mono())
 		}
 		if !matters {
 			p.watching = false
@@ -144,13 +144,13 @@ func (p *placed) listDue(wait time.Duration, changed, resized <-chan zk.Event) b
 // a cached lease is released.
 func (p *placed) foundOthers() {
 	p.lock.mu.Lock()
-	e, unused := p.Kept()
+	e, unused := p.Cached()
 	if unused {
 		p.Drop(e)
 	}
 	p.watching = false
-	if p.Contended() {
-		p.begin(nil, place.Enter, place.Use{})
+	if p.NoteContended() {
+		p.begin(nil, place.StartJoin, place.Use{})
 	}
 	p.goOn()
 	p.lock.mu.Unlock()
@@ -183,6 +183,7 @@ func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 		return nil
 	}
 	v := newView(p.queue, p.like)
+	v.checked = true
 	defer v.close(v.lock)
 	capacity, resized, err := v.readCapacity(v.Closing, watch)
 	if err == nil {
@@ -201,18 +202,16 @@ func (e *Entry) endUnused() {
 	}
 }
 
-// dropKept releases this client's cached leases at the lock, because they would be in the way of
+// dropCached releases this client's cached leases at the lock, because they would be in the way of
 // another request of this client.
-func (s *lockState) dropKept() {
+func (s *lockState) dropCached() {
 	s.mu.Lock()
 	var all []*Entry
 	for _, p := range s.places.all() {
-		if e, kept := p.Kept(); kept {
+		if e, cached := p.Cached(); cached {
 			p.Drop(e)
 			all = append(all, e)
 		}
-	}
-	for _, p := range s.places.all() {
 		p.vacate()
 	}
 	s.mu.Unlock()

@@ -75,28 +75,20 @@ func (v *view) readParent(ctx context.Context) (p parent, err error) {
 			return parent{state: unknown}, nil
 		}
 		if v.Kind == znode.Semaphore {
-			gone, err := v.readAnchor(ctx, &p)
-			switch {
-			case err != nil:
-				return p, err
+			n, err := v.Conn.Get(ctx, anchorPath(v.parent, p.generation))
+			switch gone := errors.Is(err, zk.ErrNoNode); {
 			case gone && again:
 				return parent{state: unknown}, nil
 			case gone: // perhaps the parent was deleted and created again between the two reads
 				continue
 			}
+			if err := v.learnAnchor(&p, n, err); err != nil {
+				return p, err
+			}
 		}
 		v.lock.believe(p)
 		return p, nil
 	}
-}
-
-// readAnchor reads a semaphore's number of permits into p. gone: there is no anchor.
-func (v *view) readAnchor(ctx context.Context, p *parent) (gone bool, err error) {
-	n, err := v.Conn.Get(ctx, anchorPath(v.parent, p.generation))
-	if errors.Is(err, zk.ErrNoNode) {
-		return true, nil
-	}
-	return false, v.learnAnchor(p, n, err)
 }
 
 // learnAnchor decodes the result of a read of the anchor into p. It fails if the read has failed,
@@ -120,9 +112,10 @@ func (v *view) learnAnchor(p *parent, n zkconn.Node, err error) error {
 }
 
 // fits reports whether a semaphore's original or present number of permits is the contender's
-// number. A contender that attaches always fits: its number was checked when the entry joined.
+// number. A contender with an entry always fits: another client may have changed the number since
+// the entry joined.
 func (v *view) fits(p permits) bool {
-	return v.Kind != znode.Semaphore || v.attaches || v.Capacity == p.made || v.Capacity == p.capacity()
+	return v.Kind != znode.Semaphore || v.checked || v.Capacity == p.made || v.Capacity == p.capacity()
 }
 
 // check decodes the data of a parent. The generation of an ancestor of locks is "". The error says
@@ -166,7 +159,7 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 			return zkconn.Final(err)
 		}
 		if data.Generation != "" {
-			if _, err := c.Conn.Exists(ctx, anchorPath(c.parent, data.Generation)); !errors.Is(err, zk.ErrNoNode) {
+			if _, err := c.Conn.GetSynced(ctx, anchorPath(c.parent, data.Generation)); !errors.Is(err, zk.ErrNoNode) {
 				c.lock.believe(parent{state: unknown}) // another client was quicker
 				return err
 			}

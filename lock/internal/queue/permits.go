@@ -45,10 +45,10 @@ func (c *holdersAhead) drop(n znode.Name) {
 	c.names = slices.DeleteFunc(c.names, func(o znode.Name) bool { return o.Node == n.Node })
 }
 
-// positionByCount returns the position of a semaphore's entry by the reply to its create. contenders is
-// the number of contenders then, each with at least one permit. The position is zero if the waiter
-// has to list. A second contender always lists: a lone holder's record may lack the grant, and a waiter
-// that does not know of the grant would not watch the number of permits.
+// positionByCount returns the position of a semaphore's entry by the reply to its create.
+// contenders is the number of contenders then, each with at least one permit. The position is zero
+// if the waiter has to list. A second contender always lists: a lone holder's record may lack the
+// grant, and a waiter that does not know of the grant would not watch the number of permits.
 func (d *draft) positionByCount(own znode.Name, contenders int32) position {
 	capacity := d.parent.anchor.capacity()
 	if contenders <= max(capacity, 2) || own.Seq <= capacity {
@@ -57,15 +57,15 @@ func (d *draft) positionByCount(own znode.Name, contenders int32) position {
 	return position{predecessor: znode.Predict(d.prefix, own.Seq-1), target: znode.Predict(d.prefix, own.Seq-capacity)}
 }
 
-// placePermits sets the waiter's position from a list, and w.ahead if the waiter is the first one.
+// positionByList sets the waiter's position from a list, and w.ahead if the waiter is the first one.
 // settled must be the result of a call of w.settled before the list.
-func (w *waiter) placePermits(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
+func (w *waiter) positionByList(ctx context.Context, names []znode.Name, self int, settled func() bool) error {
 	capacity, resized, err := w.readCapacity(ctx, true)
 	if err != nil {
 		return err
 	}
 	if !settled() { // the list may be older than the number of permits
-		return w.unsettled(ctx)
+		return w.settle(ctx)
 	}
 	w.ahead = nil
 	w.countRoom(names, capacity)
@@ -138,7 +138,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 	w.seen = s
 	switch {
 	case s.expired:
-		return w.purge(ctx)
+		return w.purgeAhead(ctx)
 	case settled() && (s.entry.Granted() || !s.entry.Leased()) && w.grantedPredecessor != name.Node:
 		w.grantedPredecessor = name.Node
 		return w.listHolders(ctx)
@@ -156,7 +156,7 @@ func (w *waiter) followPermits(ctx context.Context) error {
 				w.p = position{}
 				return nil
 			case errors.Is(err, zk.ErrNoNode):
-				return w.unsettled(ctx)
+				return w.settle(ctx)
 			case err != nil && !errors.Is(err, zk.ErrNoAuth): // if an ACL hides the target, watch only the predecessor
 				return err
 			}
@@ -187,8 +187,8 @@ func (w *waiter) listHolders(ctx context.Context) error {
 	return nil
 }
 
-// followHolders reads the changed holders ahead, or all holders if one may have expired. It admits the
-// waiter if there is room, or purges an expired holder. Otherwise it waits for the next change.
+// followHolders reads the changed holders ahead, or all holders if one may have expired. It admits
+// the waiter if there is room, or purges an expired holder. Otherwise it waits for the next change.
 func (w *waiter) followHolders(ctx context.Context) error {
 	settled, c, now := w.settled(), w.ahead, time.Now()
 	all := !now.Before(c.again)
@@ -218,7 +218,7 @@ func (w *waiter) followHolders(ctx context.Context) error {
 			case err != nil:
 				return err
 			case s.expired:
-				w.p, w.ahead = position{}, nil
+				w.ahead = nil
 				return w.purgeOne(ctx, s)
 			}
 			c.seen[n.Node] = s
@@ -233,7 +233,7 @@ func (w *waiter) followHolders(ctx context.Context) error {
 		}
 	}
 	if !settled() {
-		return w.unsettled(ctx)
+		return w.settle(ctx)
 	}
 	ahead := append(slices.Clone(c.names), w.e.Name())
 	if znode.WaitsFor(ahead, len(ahead)-1, w.rules(c.capacity)) < 0 {
@@ -258,7 +258,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 		return nil
 	}
 	w.entriesAhead = self
-	if err := w.placePermits(ctx, names, self, settled); err != nil || w.ahead == nil {
+	if err := w.positionByList(ctx, names, self, settled); err != nil || w.ahead == nil {
 		return err
 	}
 	if err := w.purgeSome(ctx, w.ahead.names); err != nil {
@@ -281,10 +281,7 @@ func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	if err := w.purgeAmong(ctx, w.sample(names)); err != nil {
-		return w.notPurged(ctx, err)
-	}
-	return nil
+	return w.notPurged(ctx, w.purgeAmong(ctx, w.sample(names)))
 }
 
 // sample returns up to fewHolders of the names, chosen at random.
@@ -297,7 +294,8 @@ func (v *view) sample(names []znode.Name) []znode.Name {
 	return names[:fewHolders]
 }
 
-// awaitAny waits for any of the events, at most for the time most, or until this waiter's entry ends.
+// awaitAny waits for any of the events, at most for the time most, or until this waiter's entry
+// ends.
 func (w *waiter) awaitAny(ctx context.Context, events []<-chan zk.Event, most time.Duration) error {
 	any := make(chan zk.Event)
 	fire := sync.OnceFunc(func() { close(any) })

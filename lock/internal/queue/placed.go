@@ -22,8 +22,8 @@ type placed struct {
 	waitsBy string   // path of the entry that this join waits with; "": it has none
 	ahead   int      // entries ahead of that entry when the wait began
 
-	watching  bool          // followOthers runs
-	keptSince time.Duration // monotonic time from which the cached lease is unused
+	watching    bool          // followOthers runs
+	cachedSince time.Duration // monotonic time from which the cached lease is unused
 }
 
 // errUnwanted ends a join that no goroutine waits for any more.
@@ -35,7 +35,7 @@ var errUnwanted = errors.New("no goroutine waits for the lock any more")
 func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.restorePlace(q, r)
+	s.expandSoleHold(q, r)
 	p := s.placeFor(q, r)
 	first := p.Empty()
 	for {
@@ -53,13 +53,13 @@ func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request, inl
 			default:
 				return p, e, nil
 			}
-		case place.Enter:
+		case place.StartJoin:
 			if inline && first && !p.Shared && p.Room == 1 {
 				j := &place.Join{Cancel: func() {}}
 				p.Begin(j)
 				return p, nil, j
 			}
-			p.begin(nil, place.Enter, place.Use{})
+			p.begin(nil, place.StartJoin, place.Use{})
 		case place.Wait:
 			p.tellWaits(r)
 			p.watchOthers()
@@ -256,7 +256,7 @@ func (p *placed) arrived(j *place.Join, e *Entry, err error) {
 		}
 	default:
 		if unwanted = !p.serve(e, j.Use); waited { // other contenders may wait behind the entry
-			p.Contended()
+			p.NoteContended()
 		}
 	}
 	p.goOn()
@@ -288,9 +288,9 @@ func (p *placed) serve(e *Entry, use place.Use) bool {
 // other contenders if they matter, and drops a place that is not needed. lock.mu is held.
 func (p *placed) goOn() {
 	for p.NeedsJoin() {
-		p.begin(nil, place.Enter, place.Use{})
+		p.begin(nil, place.StartJoin, place.Use{})
 	}
 	p.watchOthers()
-	p.dropPlace()
+	p.shrinkToSoleHold()
 	p.vacate()
 }

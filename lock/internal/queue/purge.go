@@ -20,10 +20,10 @@ const purgeBytes = 16 << 10
 // purgeBatch returns the largest number of expired entries that one transaction deletes.
 func (v *view) purgeBatch() int { return purgeBytes / (len(v.parent) + 100) }
 
-// purge lists once, deletes the expired entries right ahead of this waiter's entry, and sets the
-// waiter's position; the zero value if it is unknown. After an outage of this client all other
-// entries look expired, so purge then only renews the waiter's own entry.
-func (w *waiter) purge(ctx context.Context) error {
+// purgeAhead lists once, deletes the expired entries right ahead of this waiter's entry, and sets
+// the waiter's position; the zero value if it is unknown. After an outage of this client all other
+// entries look expired, so purgeAhead then only renews the waiter's own entry.
+func (w *waiter) purgeAhead(ctx context.Context) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
@@ -40,7 +40,7 @@ func (w *waiter) purge(ctx context.Context) error {
 		}
 		s, err := w.assess(ctx, names[ahead], w.seen, false, w.prove)
 		if errors.Is(err, zk.ErrNoNode) && !settled() {
-			return w.unsettled(ctx)
+			return w.settle(ctx)
 		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) || err == nil && !s.expired {
 			break // follow will handle the error, or wait for this contender
@@ -71,14 +71,11 @@ func (w *waiter) nextAhead(names []znode.Name, self int) int {
 
 // purgeOne deletes one expired entry. After an outage it only renews the waiter's own entry.
 func (w *waiter) purgeOne(ctx context.Context, s *sighting) error {
+	w.p = position{}
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	w.p = position{}
-	if err := w.deleteExpired(ctx, []*sighting{s}); err != nil {
-		return w.notPurged(ctx, err)
-	}
-	return nil
+	return w.notPurged(ctx, w.deleteExpired(ctx, []*sighting{s}))
 }
 
 // notPurged handles the error of a purge. If the purge was denied, a try returns err, and a waiter
@@ -87,7 +84,7 @@ func (w *waiter) purgeOne(ctx context.Context, s *sighting) error {
 func (w *waiter) notPurged(ctx context.Context, err error) error {
 	denied := errors.Is(err, zkconn.ErrDenied) || errors.Is(err, ErrForeign)
 	switch {
-	case denied && w.trying:
+	case err == nil, denied && w.trying:
 		return err
 	case denied:
 		w.Log.Warn().Err(err).Str("lock", w.Lock).Msg("expired entries ahead cannot be deleted; waiting until another client does")
@@ -123,7 +120,7 @@ func (v *view) deleteExpired(ctx context.Context, dead []*sighting) error {
 			v.immune = max(v.immune, e.Priority())
 		}
 	}
-	v.tidy.owe(v.parent, v.KeepParent)
+	v.tidy.checkLater(v.parent, v.KeepParent)
 	return nil
 }
 

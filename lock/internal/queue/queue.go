@@ -151,7 +151,7 @@ func (q *Queue) Stats() Stats {
 	for _, s := range q.all() {
 		s.mu.Lock()
 		for _, p := range s.places.all() {
-			if _, kept := p.Kept(); kept {
+			if _, cached := p.Cached(); cached {
 				st.Waiters++
 			}
 		}

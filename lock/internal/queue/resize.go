@@ -111,13 +111,7 @@ func (v *view) readCapacity(ctx context.Context, watch bool) (capacity int32, ch
 		if p.state != present {
 			return v.Capacity, nil, nil
 		}
-		var n zkconn.Node
-		path := anchorPath(v.parent, p.generation)
-		if watch {
-			n, changed, err = v.Conn.Watch(ctx, path)
-		} else {
-			n, err = v.Conn.Get(ctx, path)
-		}
+		n, changed, err := v.read(ctx, anchorPath(v.parent, p.generation), watch)
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && !again:
 			continue

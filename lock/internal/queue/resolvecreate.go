@@ -30,11 +30,9 @@ type drafts []*draft
 // resolveCreate searches again in the background, to delete the entry.
 func (c *contender) resolveCreate(ctx context.Context, created lease.Created, inDoubt ...*draft) (*Entry, error) {
 	found, d, err := drafts(inDoubt).search(ctx)
-	if err != nil || d == nil {
+	if d == nil {
 		for _, each := range inDoubt {
-			if each != d {
-				c.orphans.add(znode.FormatID(each.attempt), c.Clock.Mono())
-			}
+			c.orphans.add(znode.FormatID(each.attempt), c.Clock.Mono())
 		}
 	}
 	switch {
@@ -45,7 +43,7 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, in
 		c.lock.believe(parent{state: unknown})
 		return nil, zkconn.NotSent(errors.New("the entry was not created"))
 	}
-	created.Acquired = d.acquired
+	created.Acquired, c.checked = d.acquired, true
 	e := c.newEntry(c.path(found.Name), d.attempt, created)
 	e.czxid, e.generated = found.Stat.Czxid, d.parent.state != unknown && d.parent.state != unwritable
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
@@ -119,7 +117,7 @@ func (ds drafts) remove() {
 	case found != nil:
 		newOrphan(c.Queue, c.path(found.Name), c.Kind, c.KeepParent, c.Terms).Remove()
 	default:
-		c.tidy.owe(c.parent, c.KeepParent)
+		c.tidy.checkLater(c.parent, c.KeepParent)
 	}
 }
 

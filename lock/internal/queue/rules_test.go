@@ -128,8 +128,8 @@ func TestSampleFromBeforeAnOutage(t *testing.T) {
 	}
 }
 
-// TestParentDeletion: an empty parent that Holdfast created is deleted with its anchor, an adopted one
-// only at the end of its counter. All other parents stay.
+// TestParentDeletion: an empty parent that Holdfast created is deleted with its anchor, an adopted
+// one only at the end of its counter. All other parents stay.
 func TestParentDeletion(t *testing.T) {
 	node := func(p znode.Parent, children int32) zkconn.Node {
 		return zkconn.Node{Data: p.Encode(), Stat: &zk.Stat{Version: 3, NumChildren: children}}
@@ -156,8 +156,8 @@ func TestParentDeletion(t *testing.T) {
 	}
 }
 
-// TestCountRoom: Room is the number of equal requests that all permits suffice for. Free is the number
-// of equal requests that fit beside the listed contenders, plus the joins in flight.
+// TestCountRoom: Room is the number of equal requests that all permits suffice for. Free is the
+// number of equal requests that fit beside the listed contenders, plus the joins in flight.
 func TestCountRoom(t *testing.T) {
 	q := offline(new(local))
 	s := &lockState{name: "x"}

@@ -36,16 +36,16 @@ const tidyBatch = 16
 // lastMoments is the time for which requests that tidy up continue after the client began to close.
 const lastMoments = time.Second
 
-// owe records that a parent may be empty. Once this client has not used the lock for a second, it
-// deletes the parent if the parent is empty. With keep, owe only keeps the lock state open for a
-// second.
-func (t *tidier) owe(path string, keep bool) {
+// checkLater records that a parent may be empty. Once this client has not used the lock for a
+// second, it deletes the parent if the parent is empty. With keep, owe only keeps the lock state
+// open for a second.
+func (t *tidier) checkLater(path string, keep bool) {
 	now := t.Clock.Mono()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d := t.owed[path]
 	if d == nil {
-		d = &duty{lock: t.open(path[len(t.Root)+1:], keep), keep: keep}
+		d = &duty{lock: t.open(path[len(t.Root)+1:], keep)}
 		t.owed[path] = d
 	}
 	d.due, d.keep, d.session = now+usedAgain, keep, t.Conn.Session()
@@ -92,12 +92,7 @@ func (t *tidier) tidyUp() {
 			t.tidyAll(due)
 			continue
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-t.Closing.Done():
-		}
-		timer.Stop()
+		_ = pause(t.Closing, wait)
 	}
 }
 

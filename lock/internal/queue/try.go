@@ -18,16 +18,16 @@ import (
 // Otherwise it lists before it joins. So a try that fails because of a listed contender leaves
 // nothing behind except, perhaps, the mark of the epoch.
 func (q *Queue) Try(ctx context.Context, r Request) (*Entry, error) {
-	if e := q.takeKept(&r); e != nil {
+	if e := q.takeCached(&r); e != nil {
 		return e, nil
 	}
 	return q.byItself(ctx, r, (*contender).try)
 }
 
-// takeKept grants and returns this client's cached lease if it fits the request and is fresh.
+// takeCached grants and returns this client's cached lease if it fits the request and is fresh.
 // Otherwise it returns nil, and releases the lease that fits, or all cached leases at the lock if
 // none fits.
-func (q *Queue) takeKept(r *Request) *Entry {
+func (q *Queue) takeCached(r *Request) *Entry {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
 	lock.mu.Lock()
@@ -35,7 +35,7 @@ func (q *Queue) takeKept(r *Request) *Entry {
 	if p == nil || !r.hasPlace() {
 		p = &placed{}
 	}
-	if e, kept := p.Kept(); kept {
+	if e, cached := p.Cached(); cached {
 		next, _ := admit(position{admitted: true}, e.Fresh(q.Conn.Session()))
 		now := q.Clock.Local()
 		if p.Drop(e); next == enter && e.Grant(r.Values, now, r.recordAt(e, now.Mono)) == nil {
@@ -49,7 +49,7 @@ func (q *Queue) takeKept(r *Request) *Entry {
 		return nil
 	}
 	lock.mu.Unlock()
-	lock.dropKept()
+	lock.dropCached()
 	return nil
 }
 
@@ -100,7 +100,8 @@ func (v *view) anyInTheWay(ctx context.Context, names []znode.Name) error {
 
 // barge takes the lock when it is free: it tries again each time that the last contender of the
 // queue has changed. If e is not nil, it is an entry of this process whose turn has come: barge
-// first tries to enter with e.
+// first tries to enter with e. It releases cached leases, which would be in the way. The caller
+// grants the entry.
 func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 	if e != nil {
 		if err = c.wait(ctx, e, position{admitted: true}); err == nil {
@@ -121,7 +122,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 			return nil, err
 		}
 		c.blocker(blocked)
-		c.lock.dropKept()
+		c.lock.dropCached()
 		if c.lock.believed().state != present { // fail if this contender cannot use the parent
 			if _, err := c.readParent(ctx); err != nil {
 				return nil, err

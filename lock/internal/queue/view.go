@@ -23,7 +23,7 @@ type view struct {
 	seen    *sighting      // the contender in the way of a try or a barging request; nil: none so far
 
 	resizing int32 // number of permits when a resize began; 0: no resize
-	attaches bool  // it attaches to an entry, so the number of permits is not checked again
+	checked  bool  // the number of permits was checked when the entry joined, and is not checked again
 	immune   int32 // as a candidate, it does not yield to priorities up to this one
 }
 
@@ -56,4 +56,13 @@ func (v *view) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 	names := znode.Contenders(children)
 	v.lock.sawOthers(len(names) > 1)
 	return names, nil
+}
+
+// read reads a node; with watch it also sets a watch.
+func (v *view) read(ctx context.Context, path string, watch bool) (n zkconn.Node, changed <-chan zk.Event, err error) {
+	if watch {
+		return v.Conn.Watch(ctx, path)
+	}
+	n, err = v.Conn.Get(ctx, path)
+	return n, nil, err
 }

@@ -72,7 +72,7 @@ func (w *waiter) listPosition(ctx context.Context) error {
 		return err
 	}
 	if w.Kind == znode.Semaphore {
-		return w.placePermits(ctx, names, self, settled)
+		return w.positionByList(ctx, names, self, settled)
 	}
 	w.p = positionOf(names, self, w.rules(0))
 	return nil
@@ -122,9 +122,9 @@ func (w *waiter) settled() func() bool {
 	return func() bool { return written && w.Conn.Session() == session }
 }
 
-// unsettled handles a read that proves nothing: it writes the waiter's own entry in this session. A
+// settle handles a read that proves nothing: it writes the waiter's own entry in this session. A
 // list then finds the waiter's position.
-func (w *waiter) unsettled(ctx context.Context) error {
+func (w *waiter) settle(ctx context.Context) error {
 	w.p, w.ahead = position{}, nil
 	return w.e.Refresh(ctx)
 }
@@ -141,6 +141,7 @@ func (w *waiter) prove(ctx context.Context, knew znode.Now, mzxid int64) error {
 }
 
 // follow waits until the predecessor has changed or gone, or until it has expired and was purged.
+// See followPermits for semaphores, and followForeign for entries of other libraries.
 func (w *waiter) follow(ctx context.Context) error {
 	if w.Kind == znode.Semaphore {
 		return w.followPermits(ctx)
@@ -157,7 +158,7 @@ func (w *waiter) follow(ctx context.Context) error {
 	case w.p.shares:
 		return nil
 	case s.expired:
-		return w.purge(ctx)
+		return w.purgeAhead(ctx)
 	case w.trying:
 		return &Blocked{Path: w.path(name), Entry: &s.entry}
 	case !s.entry.Ours():
@@ -192,7 +193,7 @@ func (w *waiter) unread(ctx context.Context, name znode.Name, settled bool, err 
 		w.p.predecessorGone = true
 		return nil
 	case errors.Is(err, zk.ErrNoNode):
-		return w.unsettled(ctx)
+		return w.settle(ctx)
 	case errors.Is(err, zk.ErrNoAuth):
 		w.blocker(&Blocked{Path: w.path(name)})
 		w.Log.Warn().Str("lock", w.Lock).Str("ahead", w.path(name)).
