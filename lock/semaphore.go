@@ -21,8 +21,9 @@ const MaxPermits = znode.MaxPermits
 // does not wake all waiters.
 //
 //	session lost, expired     holds go on; waiters keep their places
-//	lease not renewed         the hold ends, and its permits are free after the grace; a
-//	                          waiter queues again at the end
+//	lease not renewed         the hold ends, and its permits are free after the grace, with more
+//	                          than 16 holders up to half a TTL later; a waiter queues again at
+//	                          the end
 //	Client.Close              holds end, and their entries are deleted; waiters withdraw
 //	Client.Revoke             Revoked of each hold receives a request; your program decides
 //	context ends, in Acquire  the entry is withdrawn; waiters behind it may enter

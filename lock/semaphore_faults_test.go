@@ -358,3 +358,32 @@ func TestNumberOfPermitsChangesAgain(t *testing.T) {
 		w.finish(held...)
 	})
 }
+
+// TestDeadHolderAmongMany: however many holders there are, the permit of a crashed holder goes to the
+// next waiter when the lease and the grace have ended, at most two quarters of a TTL later. A living
+// holder is read about once in its lease for that.
+func TestDeadHolderAmongMany(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const holders = 100
+		living := w.dial("living")
+		var held []*lock.Hold
+		for range holders - 1 {
+			held = append(held, w.take(permits(living.Semaphore("x", holders), 1)))
+		}
+		dead := w.take(permits(w.sem("dead", holders), 1))
+		next := w.join("x", permits(w.sem("next", holders), 1))
+		var reads atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "next" && r.Op == "getData" {
+				reads.Add(1)
+			}
+			return locktest.Fault{}
+		})
+		time.Sleep(5 * ttl)
+		atMost(t, "reads in five TTLs", int(reads.Load()), 8*holders)
+		d := w.die("dead", dead.EntryPath())
+		h := w.await(next).hold
+		w.purged(d, time.Now(), 0, ttl/2)
+		w.finish(append(held, h)...)
+	})
+}

@@ -15,6 +15,7 @@ import (
 // sighting is the last read of another contender's entry, and the conclusions from it.
 type sighting struct {
 	entry   znode.Entry
+	read    time.Duration   // monotonic time of the read
 	since   time.Duration   // monotonic time of the first read of this version, for [znode.Entry.Judge]
 	changed <-chan zk.Event // watch on the entry; nil: none
 	expired bool
@@ -24,11 +25,21 @@ type sighting struct {
 // sightingOf returns the sighting of an entry that was just read; before is the entry's last
 // sighting; nil: none.
 func (v *view) sightingOf(before *sighting, e znode.Entry, changed <-chan zk.Event) *sighting {
-	s := &sighting{entry: e, since: v.Clock.Mono(), changed: changed}
+	now := v.Clock.Mono()
+	s := &sighting{entry: e, read: now, since: now, changed: changed}
 	if before != nil && before.entry.Node == e.Node && before.entry.Stat.Mzxid == e.Stat.Mzxid {
 		s.since = before.since
 	}
 	return s
+}
+
+// due returns the monotonic time from which the entry must be read again, if no watch shows its
+// changes.
+func (s *sighting) due() time.Duration {
+	if s.wait < 0 {
+		return s.read + readAgainAfter
+	}
+	return s.read + s.wait
 }
 
 // judge decides whether an entry has expired, see [znode.Entry.Judge]. After an outage of this

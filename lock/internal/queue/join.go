@@ -278,7 +278,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 			if err := c.deleteSpentParent(ctx, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
-		} else if err := c.purgeAmong(ctx, names); err != nil {
+		} else if err := c.purgeAmong(ctx, names, nil); err != nil {
 			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
 		}
 		if c.trying {

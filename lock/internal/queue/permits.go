@@ -1,9 +1,9 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -22,13 +22,14 @@ import (
 //   - The first waiter watches the anchor and each holder, or the children if there are more than
 //     fewHolders holders. After each change it reads the number of permits, and counts again. It
 //     must read the number after the change: a Resize lowers the number in the transaction that
-//     deletes its own entry, which waited for the permits.
+//     deletes its own entry, which waited for the permits. A holder that no watch is on is read
+//     again when its lease may be over.
 //   - Any other waiter watches the entry before it, whose grant makes this waiter the first. It
 //     also watches the target: the nearest entry such that the contenders from it to this waiter
 //     together ask for more permits than there are. If the holders release in the order of the
 //     queue, there is room when the target is deleted.
 
-// fewHolders is the largest number of holders that a client reads or watches one by one.
+// fewHolders is the largest number of holders that a waiter watches, and that a try reads.
 const fewHolders = 16
 
 // holdersAhead has the holders ahead of the first waiter, and the number of permits.
@@ -79,10 +80,13 @@ func (w *waiter) positionByList(ctx context.Context, names []znode.Name, self in
 		first = !before.Ours() || before.Node == w.grantedPredecessor || znode.WaitsFor(names, self-1, rules) < 0
 	}
 	if first {
-		if w.sightings == nil {
-			w.sightings = map[string]*sighting{}
+		known := w.sightings
+		w.sightings = map[string]*sighting{}
+		for _, n := range names[:self] {
+			if s := known[n.Node]; s != nil {
+				w.sightings[n.Node] = s
+			}
 		}
-		maps.DeleteFunc(w.sightings, func(node string, _ *sighting) bool { return znode.Find(names, node) < 0 })
 		w.ahead = &holdersAhead{names: slices.Clone(names[:self]), seen: w.sightings, capacity: capacity, resized: resized}
 		return nil
 	}
@@ -261,16 +265,17 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	if err := w.positionByList(ctx, names, self, settled); err != nil || w.ahead == nil {
 		return err
 	}
-	if err := w.purgeSome(ctx, w.ahead.names); err != nil {
+	if err := w.purgeDue(ctx, w.ahead.names); err != nil {
 		return err
 	}
 	_, err = w.awaitChange(ctx, w.Terms.TTL/4, nil, changed)
 	return err
 }
 
-// purgeSome reads up to fewHolders random holders, and purges the expired ones. It does so at most
-// once in a quarter of the TTL. After an outage it only renews the waiter's own entry.
-func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
+// purgeDue reads the holders that may have expired since their last read, and purges those that
+// have. It does so at most once in a quarter of the TTL. After an outage it only renews the waiter's
+// own entry.
+func (w *waiter) purgeDue(ctx context.Context, names []znode.Name) error {
 	if w.purgeAt.IsZero() {
 		w.purgeAt = time.Now() // not the first time: most waiters are the first one only briefly
 	}
@@ -281,7 +286,16 @@ func (w *waiter) purgeSome(ctx context.Context, names []znode.Name) error {
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	return w.notPurged(ctx, w.purgeAmong(ctx, w.sample(names)))
+	due := func(n znode.Name) time.Duration {
+		if s := w.sightings[n.Node]; s != nil {
+			return s.due()
+		}
+		return 0
+	}
+	now := w.Clock.Mono()
+	names = slices.DeleteFunc(slices.Clone(names), func(n znode.Name) bool { return due(n) > now })
+	slices.SortStableFunc(names, func(a, b znode.Name) int { return cmp.Compare(due(a), due(b)) })
+	return w.notPurged(ctx, w.purgeAmong(ctx, names, w.sightings))
 }
 
 // sample returns up to fewHolders of the names, chosen at random.

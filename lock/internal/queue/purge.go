@@ -125,16 +125,22 @@ func (v *view) deleteExpired(ctx context.Context, dead []*sighting) error {
 }
 
 // purgeAmong deletes the expired entries among the given contenders. It judges at most purgeBatch
-// of them. It gets missing proofs by samples, so the contender needs no entry.
-func (v *view) purgeAmong(ctx context.Context, names []znode.Name) error {
+// of them. It gets missing proofs by samples, so the contender needs no entry. If seen is not nil, it
+// has the last sightings by name, and purgeAmong adds its own.
+func (v *view) purgeAmong(ctx context.Context, names []znode.Name, seen map[string]*sighting) error {
 	var dead []*sighting
 	for _, n := range names[:min(len(names), v.purgeBatch())] {
-		s, err := v.assess(ctx, n, nil, false, v.byClock)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNoAuth) {
+		s, err := v.assess(ctx, n, seen[n.Node], false, v.byClock)
+		switch {
+		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
+			continue
+		case err != nil:
 			return err
-		}
-		if err == nil && s.expired {
+		case s.expired:
 			dead = append(dead, s)
+		}
+		if seen != nil {
+			seen[n.Node] = s
 		}
 	}
 	return v.deleteExpired(ctx, dead)

@@ -202,7 +202,7 @@ func (w *waiter) clearPermits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := w.purgeAmong(ctx, w.sample(names[:self])); err != nil {
+	if err := w.purgeAmong(ctx, w.sample(names[:self]), nil); err != nil {
 		return w.notPurged(ctx, err)
 	}
 	if err := w.listPosition(ctx); err != nil || w.p.admitted {
