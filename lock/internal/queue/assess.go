@@ -27,10 +27,16 @@ type sighting struct {
 func (v *view) sightingOf(before *sighting, e znode.Entry, changed <-chan zk.Event) *sighting {
 	now := v.Clock.Mono()
 	s := &sighting{entry: e, read: now, since: now, changed: changed}
-	if before != nil && before.entry.Node == e.Node && before.entry.Stat.Mzxid == e.Stat.Mzxid {
+	if before != nil && before.entry.Node == e.Node && sameWrite(&before.entry.Stat, &e.Stat) {
 		s.since = before.since
 	}
 	return s
+}
+
+// sameWrite reports whether two reads of a node have shown the same write. After a restore, another
+// write may have the same number.
+func sameWrite(a, b *znode.Stat) bool {
+	return a.Mzxid == b.Mzxid && a.Mtime == b.Mtime && a.Version == b.Version
 }
 
 // due returns the monotonic time from which the entry must be read again, if no watch shows its

@@ -128,6 +128,27 @@ func TestSampleFromBeforeAnOutage(t *testing.T) {
 	}
 }
 
+// TestSightingOfAnotherWrite: a client counts how long it has known a write, not how long it has
+// known the node; and after a restore another write may have the same number.
+func TestSightingOfAnotherWrite(t *testing.T) {
+	l := &local{now: clock.Instant{Mono: time.Second}}
+	v := newView(offline(l), Request{Lock: "x", Kind: znode.Mutex})
+	e := znode.Entry{Name: znode.Name{Node: "a"}, Stat: znode.Stat{Mzxid: 5, Mtime: 1000, Version: 1}}
+	first := v.sightingOf(nil, e, nil)
+	l.now.Mono = time.Minute
+	for name, change := range map[string]func(e *znode.Entry){
+		"nothing": func(e *znode.Entry) { e.Stat.NumChildren++ }, "zxid": func(e *znode.Entry) { e.Stat.Mzxid++ },
+		"stamp": func(e *znode.Entry) { e.Stat.Mtime++ }, "version": func(e *znode.Entry) { e.Stat.Version++ },
+		"node": func(e *znode.Entry) { e.Node = "b" },
+	} {
+		next := e
+		change(&next)
+		if s := v.sightingOf(first, next, nil); s.read != time.Minute || (s.since == time.Second) != (name == "nothing") {
+			t.Errorf("%s: read at %v, known since %v", name, s.read, s.since)
+		}
+	}
+}
+
 // TestParentDeletion: an empty parent that Holdfast created is deleted with its anchor, an adopted
 // one only at the end of its counter. All other parents stay.
 func TestParentDeletion(t *testing.T) {

@@ -37,7 +37,7 @@ const tidyBatch = 16
 const lastMoments = time.Second
 
 // checkLater records that a parent may be empty. Once this client has not used the lock for a
-// second, it deletes the parent if the parent is empty. With keep, owe only keeps the lock state
+// second, it deletes the parent if the parent is empty. With keep, it only keeps the lock state
 // open for a second.
 func (t *tidier) checkLater(path string, keep bool) {
 	now := t.Clock.Mono()

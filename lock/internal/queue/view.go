@@ -12,7 +12,7 @@ import (
 )
 
 // view is what a request reads of a lock: the parent, the contenders, and which of them have
-// expired. It needs no entry.
+// expired, so that it deletes them. It needs no entry.
 type view struct {
 	*Queue
 	Request
