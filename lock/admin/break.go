@@ -233,7 +233,7 @@ func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Durati
 }
 
 // remove deletes the entry at path if the entry has the version. Then it deletes the lock's node if
-// that is [znode.Node.Removable], unless keepParent is set. gone is also true if the entry was
+// that is [znode.Node.ParentRemovable], unless keepParent is set. gone is also true if the entry was
 // missing; it is false if the entry has another version.
 func (t Tree) remove(ctx context.Context, path string, version int32, keepParent bool) (gone bool, err error) {
 	err = t.Delete(ctx, []Deletion{{path, version}})
@@ -256,7 +256,7 @@ func (t Tree) remove(ctx context.Context, path string, version int32, keepParent
 	}
 	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
 	anchored := node.Generation != "" && n.Stat.NumChildren > 0
-	if !node.Removable(anchored, false) {
+	if !node.ParentRemovable(anchored, false) {
 		return true, nil
 	}
 	var nodes []Deletion

@@ -49,8 +49,8 @@ type Policy struct {
 	Schedule string `key:"schedule" rule:"given"`
 }
 
-// lockKeys is [lock.Policy] with the keys of its fields.
-type lockKeys struct {
+// policyKeys is [lock.Policy] with the keys of its fields.
+type policyKeys struct {
 	Name        string
 	TTL         time.Duration `key:"ttl" rule:"positive"`
 	MaxTTL      time.Duration `key:"max_ttl" rule:"positive"`

@@ -195,11 +195,11 @@ func (n *Node) Ours() bool { return n.Err == nil && n.Kind != "" && n.Stat.Ephem
 // Lock reports whether the node is the parent of a Holdfast lock.
 func (n *Node) Lock() bool { return n.Ours() && n.Kind.IsLock() }
 
-// Removable reports whether the last client to leave may delete the node: a lock's parent that
+// ParentRemovable reports whether the last client to leave may delete the node: a lock's parent that
 // Holdfast created, without children except its anchor. anchored says that the node has its anchor.
 // spent says that the node's counter is at its end. Then the lock cannot continue with this node,
 // so an adopted parent is deleted too.
-func (n *Node) Removable(anchored, spent bool) bool {
+func (n *Node) ParentRemovable(anchored, spent bool) bool {
 	children := n.Stat.NumChildren
 	if anchored {
 		children--

@@ -248,7 +248,7 @@ func TestRemovable(t *testing.T) {
 		{"ends with a session", `{"holdfast":2,"kind":"mutex"}`, 0, false, 7, false, false},
 	} {
 		n := znode.ReadNode([]byte(tt.data), znode.Stat{NumChildren: tt.children, EphemeralOwner: tt.owner})
-		if got, spent := n.Removable(tt.anchored, false), n.Removable(tt.anchored, true); got != tt.want || spent != tt.kept {
+		if got, spent := n.ParentRemovable(tt.anchored, false), n.ParentRemovable(tt.anchored, true); got != tt.want || spent != tt.kept {
 			t.Errorf("%s: removable %v, and with its counter spent %v", tt.name, got, spent)
 		}
 	}

@@ -34,7 +34,7 @@ type emptyParent struct {
 // A parent without a generation is left to the reaper.
 func parentDeletion(path string, n zkconn.Node, spent bool) []any {
 	node := znode.ReadNode(n.Data, znode.Stat(*n.Stat))
-	if node.Generation == "" || !node.Removable(true, spent) {
+	if node.Generation == "" || !node.ParentRemovable(true, spent) {
 		return nil
 	}
 	return deleteParentOps(path, node.Generation, n.Stat.Version)

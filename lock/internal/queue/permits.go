@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -270,32 +269,6 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	}
 	_, err = w.awaitChange(ctx, w.Terms.TTL/4, nil, changed)
 	return err
-}
-
-// purgeDue reads the holders that may have expired since their last read, and purges those that
-// have. It does so at most once in a quarter of the TTL. After an outage it only renews the waiter's
-// own entry.
-func (w *waiter) purgeDue(ctx context.Context, names []znode.Name) error {
-	if w.purgeAt.IsZero() {
-		w.purgeAt = time.Now() // not the first time: most waiters are the first one only briefly
-	}
-	if time.Since(w.purgeAt) < w.Terms.TTL/4 {
-		return nil
-	}
-	w.purgeAt = time.Now()
-	if !w.e.WroteSince(w.Conn.LastOutage()) {
-		return w.e.Refresh(ctx)
-	}
-	due := func(n znode.Name) time.Duration {
-		if s := w.sightings[n.Node]; s != nil {
-			return s.due()
-		}
-		return 0
-	}
-	now := w.Clock.Mono()
-	names = slices.DeleteFunc(slices.Clone(names), func(n znode.Name) bool { return due(n) > now })
-	slices.SortStableFunc(names, func(a, b znode.Name) int { return cmp.Compare(due(a), due(b)) })
-	return w.notPurged(ctx, w.purgeAmong(ctx, names, w.sightings))
 }
 
 // sample returns up to fewHolders of the names, chosen at random.

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +77,32 @@ func (w *waiter) purgeOne(ctx context.Context, s *sighting) error {
 		return w.e.Refresh(ctx)
 	}
 	return w.notPurged(ctx, w.deleteExpired(ctx, []*sighting{s}))
+}
+
+// purgeDue reads the holders that may have expired since their last read, and purges those that
+// have. It does so at most once in a quarter of the TTL. After an outage it only renews the waiter's
+// own entry.
+func (w *waiter) purgeDue(ctx context.Context, names []znode.Name) error {
+	if w.purgeAt.IsZero() {
+		w.purgeAt = time.Now() // not the first time: most waiters are the first one only briefly
+	}
+	if time.Since(w.purgeAt) < w.Terms.TTL/4 {
+		return nil
+	}
+	w.purgeAt = time.Now()
+	if !w.e.WroteSince(w.Conn.LastOutage()) {
+		return w.e.Refresh(ctx)
+	}
+	due := func(n znode.Name) time.Duration {
+		if s := w.sightings[n.Node]; s != nil {
+			return s.due()
+		}
+		return 0
+	}
+	now := w.Clock.Mono()
+	names = slices.DeleteFunc(slices.Clone(names), func(n znode.Name) bool { return due(n) > now })
+	slices.SortStableFunc(names, func(a, b znode.Name) int { return cmp.Compare(due(a), due(b)) })
+	return w.notPurged(ctx, w.purgeAmong(ctx, names, w.sightings))
 }
 
 // notPurged handles the error of a purge. If the purge was denied, a try returns err, and a waiter
