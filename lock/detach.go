@@ -58,7 +58,7 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	begun := c.clock.Mono()
 	done, err := c.queue.Detach(e, ttl)
 	if err != nil {
-		return Ticket{}, err
+		return Ticket{}, h.t.own(err)
 	}
 	bound, release := c.bind(ctx)
 	defer release()
@@ -70,9 +70,9 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	switch {
 	// The entry was removed because a lease had ended: the hold's, or the one written for the ticket.
 	case (errors.Is(err, ErrRemoved) || errors.Is(err, queue.ErrWentSince)) && (e.Lapsed() || e.IsOver() || c.clock.Mono()-begun >= ttl):
-		return Ticket{}, lossOf(e, ErrExpired)
+		return Ticket{}, h.t.own(lossOf(e, ErrExpired))
 	case errors.Is(err, ErrRemoved), errors.Is(err, ErrTaken), errors.Is(err, ErrBroken):
-		return Ticket{}, lossOf(e, err)
+		return Ticket{}, h.t.own(lossOf(e, err))
 	case err != nil:
 		err = &UnlockError{Lock: e.Lock(), Entry: e.Path, Err: err}
 	}

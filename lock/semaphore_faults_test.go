@@ -3,6 +3,7 @@
 package lock_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -360,30 +361,67 @@ func TestNumberOfPermitsChangesAgain(t *testing.T) {
 }
 
 // TestDeadHolderAmongMany: however many holders there are, the permit of a crashed holder goes to the
-// next waiter when the lease and the grace have ended, at most two quarters of a TTL later. A living
-// holder is read about once in its lease for that.
+// next waiter when the lease and the grace have ended, at most two quarters of a TTL later. That
+// costs about one read of each living holder in the time of its lease.
 func TestDeadHolderAmongMany(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		const holders = 100
-		living := w.dial("living")
-		var held []*lock.Hold
-		for range holders - 1 {
-			held = append(held, w.take(permits(living.Semaphore("x", holders), 1)))
-		}
-		dead := w.take(permits(w.sem("dead", holders), 1))
-		next := w.join("x", permits(w.sem("next", holders), 1))
-		var reads atomic.Int32
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "next" && r.Op == "getData" {
-				reads.Add(1)
+	long := strings.Repeat("n", 500) // so that a waiter reads few holders at a time
+	for title, tt := range map[string]struct {
+		name    string
+		holders int
+		before  func(w *world, living []*lock.Hold, dead *lock.Hold) // before the waiter comes
+		after   func(w *world, living []*lock.Hold, dead *lock.Hold) // after the waiter has read all holders
+		slack   time.Duration
+	}{
+		"hundred": {"x", 100, nil, nil, ttl / 2},
+		"its lease was longer before": {"x", 20, func(w *world, _ []*lock.Hold, dead *lock.Hold) {
+			w.ok(dead.Extend(w.ctx, 20*ttl))
+		}, func(w *world, _ []*lock.Hold, dead *lock.Hold) {
+			w.ok(dead.Extend(w.ctx, ttl))
+		}, 3 * ttl / 2},
+		"another dead one cannot be deleted": {"x", 20, func(w *world, _ []*lock.Hold, _ *lock.Hold) {
+			poison := w.take(permits(w.sem("poison", 20), 1))
+			w.create(w.raw("other"), poison.EntryPath()+"/child", "", 0)
+			w.kill("poison")
+		}, nil, ttl / 2},
+		"others are hidden": {long, 31, func(w *world, living []*lock.Hold, _ *lock.Hold) {
+			for _, h := range living {
+				_, err := w.raw("other").SetACL(h.EntryPath(), zk.WorldACL(zk.PermWrite|zk.PermDelete), -1)
+				w.ok(err)
 			}
-			return locktest.Fault{}
+		}, nil, ttl / 2},
+	} {
+		subtest(t, title, locktest.Options{}, func(w *world) {
+			living, missing := w.dial("living"), 1
+			if title == "another dead one cannot be deleted" {
+				missing = 2
+			}
+			var held []*lock.Hold
+			for range tt.holders - missing {
+				held = append(held, w.take(permits(living.Semaphore(tt.name, tt.holders), 1)))
+			}
+			dead := w.take(permits(w.dial("dead").Semaphore(tt.name, tt.holders), 1))
+			if tt.before != nil {
+				tt.before(w, held, dead)
+			}
+			next := w.join(tt.name, permits(w.dial("next").Semaphore(tt.name, tt.holders), 1))
+			var reads atomic.Int32
+			w.Intercept(func(r locktest.Request) locktest.Fault {
+				if r.Label == "next" && r.Op == "getData" {
+					reads.Add(1)
+				}
+				return locktest.Fault{}
+			})
+			time.Sleep(5 * ttl)
+			if tt.name == "x" {
+				atMost(t, "reads in five TTLs", int(reads.Load()), 8*tt.holders)
+			}
+			if tt.after != nil {
+				tt.after(w, held, dead)
+			}
+			d := w.die("dead", dead.EntryPath())
+			h := w.await(next).hold
+			w.purged(d, time.Now(), 0, tt.slack)
+			w.unlock(append(held, h)...)
 		})
-		time.Sleep(5 * ttl)
-		atMost(t, "reads in five TTLs", int(reads.Load()), 8*holders)
-		d := w.die("dead", dead.EntryPath())
-		h := w.await(next).hold
-		w.purged(d, time.Now(), 0, ttl/2)
-		w.finish(append(held, h)...)
-	})
+	}
 }

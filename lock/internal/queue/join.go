@@ -118,7 +118,7 @@ type joiner struct {
 }
 
 func newJoiner(c *contender) *joiner {
-	c.checked = false
+	c.checked = c.resizing != 0 // a Resize checks the number when it begins
 	return &joiner{contender: c}
 }
 

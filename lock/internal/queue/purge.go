@@ -95,7 +95,7 @@ func (w *waiter) purgeDue(ctx context.Context, names []znode.Name) error {
 	}
 	due := func(n znode.Name) time.Duration {
 		if s := w.sightings[n.Node]; s != nil {
-			return s.due()
+			return min(s.due(), s.read+w.Terms.TTL) // the lease may have been shortened since
 		}
 		return 0
 	}
@@ -159,6 +159,8 @@ func (v *view) purgeAmong(ctx context.Context, names []znode.Name, seen map[stri
 	for _, n := range names[:min(len(names), v.purgeBatch())] {
 		s, err := v.assess(ctx, n, seen[n.Node], false, v.byClock)
 		switch {
+		case errors.Is(err, zk.ErrNoAuth) && seen != nil: // not again before the others
+			s = &sighting{entry: znode.Entry{Name: n}, read: v.Clock.Mono(), wait: pollEvery}
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 			continue
 		case err != nil:
@@ -170,5 +172,12 @@ func (v *view) purgeAmong(ctx context.Context, names []znode.Name, seen map[stri
 			seen[n.Node] = s
 		}
 	}
-	return v.deleteExpired(ctx, dead)
+	err := v.deleteExpired(ctx, dead)
+	if op, _ := zkconn.RefusedOp(err); len(dead) > 1 && (op >= 0 || errors.Is(err, ErrForeign)) {
+		err = nil // one of them was written, has gone, or has a node below it: it stays, the others go
+		for _, s := range dead {
+			err = cmp.Or(err, v.deleteExpired(ctx, []*sighting{s}))
+		}
+	}
+	return err
 }

@@ -23,7 +23,7 @@ type waiter struct {
 	ahead              *holdersAhead        // nil: it is not the first waiter, or does not know that
 	sightings          map[string]*sighting // last reads of the holders ahead, by name, also before the last list
 	grantedPredecessor string               // a predecessor whose record shows the grant, or that is not Leased
-	purgeAt            time.Time            // time from which purgeSome counts its next interval
+	purgeAt            time.Time            // time from which purgeDue counts its next interval
 }
 
 // wait waits until the entry's turn has come. It fails when ctx ends, and with lease.ErrGone if the
