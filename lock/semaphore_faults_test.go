@@ -310,10 +310,11 @@ func TestJoinAfterALowering(t *testing.T) {
 func TestFirstWaiterPurgesAfterAnOutage(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		first, dead := w.take(permits(w.sem("first", 2), 1)), w.take(permits(w.sem("dead", 2), 1))
-		c := w.dial("c", lock.WithPolicies(policies{TTL: time.Minute, Grace: grace}))
-		second, third := w.join("x", permits(w.sem("second", 2), 1)), w.join("x", permits(c.Semaphore("x", 2), 1))
-		other := w.lock(c, "z")    // is renewed together with the waiter's entry
-		time.Sleep(ttl * 29 / 100) // the grant is written long after the last renewal
+		rarely := lock.WithPolicies(policies{TTL: time.Minute, Grace: grace})
+		b, c := w.dial("b", rarely), w.dial("c", rarely)
+		second, third := w.join("x", permits(b.Semaphore("x", 2), 1)), w.join("x", permits(c.Semaphore("x", 2), 1))
+		other := w.lock(c, "z")      // is renewed together with the waiter's entry
+		time.Sleep(16 * time.Second) // so late, the grant is not taken for one by its time alone
 		w.unlock(first)
 		held := w.await(second).hold
 		w.waits(third)
@@ -333,10 +334,15 @@ func TestFirstWaiterPurgesAfterAnOutage(t *testing.T) {
 			}
 			return locktest.Fault{}
 		})
+		version := w.node(held.EntryPath()).Stat.Version
+		for w.node(held.EntryPath()).Stat.Version == version { // its next renewal comes late, too
+			time.Sleep(ttl / 100)
+		}
 		w.Heal("c")
 		h := w.await(third).hold
-		w.purged(d, time.Now(), 0, 2*ttl)
+		w.purged(d, time.Now(), 0, time.Minute)
 		isTrue(w, refused.Load() && late.Load(), "the faults did not come")
+		w.Heal("dead")
 		w.finish(h, held, other, w.await(join).hold)
 	})
 }
@@ -372,7 +378,7 @@ func TestDeadHolderAmongMany(t *testing.T) {
 		after   func(w *world, living []*lock.Hold, dead *lock.Hold) // after the waiter has read all holders
 		slack   time.Duration
 	}{
-		"hundred": {"x", 100, nil, nil, ttl / 2},
+		"hundred": {"x", 100, nil, nil, ttl * 6 / 10},
 		"its lease was longer before": {"x", 20, func(w *world, _ []*lock.Hold, dead *lock.Hold) {
 			w.ok(dead.Extend(w.ctx, 20*ttl))
 		}, func(w *world, _ []*lock.Hold, dead *lock.Hold) {
@@ -382,13 +388,13 @@ func TestDeadHolderAmongMany(t *testing.T) {
 			poison := w.take(permits(w.sem("poison", 20), 1))
 			w.create(w.raw("other"), poison.EntryPath()+"/child", "", 0)
 			w.kill("poison")
-		}, nil, ttl / 2},
+		}, nil, ttl}, // the waiter pauses after each refused purge
 		"others are hidden": {long, 31, func(w *world, living []*lock.Hold, _ *lock.Hold) {
 			for _, h := range living {
 				_, err := w.raw("other").SetACL(h.EntryPath(), zk.WorldACL(zk.PermWrite|zk.PermDelete), -1)
 				w.ok(err)
 			}
-		}, nil, ttl / 2},
+		}, nil, ttl * 6 / 10},
 	} {
 		subtest(t, title, locktest.Options{}, func(w *world) {
 			living, missing := w.dial("living"), 1
