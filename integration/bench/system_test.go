@@ -76,7 +76,8 @@ func testLocks(t *testing.T, p *peer, server *server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if each.requests != 2 || each.transactions != 2 || each.out < 20 || each.in < 5 {
+	// Up to four renewals of etcd's leases may fall among these ten.
+	if each.requests < 2 || each.requests >= 2.5 || each.transactions != 2 || each.out < 20 || each.in < 5 {
 		t.Errorf("a free lock costs %+v; want 2 requests, 2 transactions, and some bytes", each)
 	}
 

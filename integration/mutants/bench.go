@@ -379,7 +379,7 @@ var (
 // patience returns the time limit of a test binary on a busy machine. The unchanged code runs the
 // tests of all mutants in one go.
 func (b *bench) patience(m mutant) time.Duration {
-	limit := time.Minute
+	limit := 3 * time.Minute
 	if m.number == 0 {
 		limit = 20 * time.Minute
 	}
