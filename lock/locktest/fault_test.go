@@ -546,12 +546,12 @@ func TestExpire(t *testing.T) {
 // mustGoAfter checks that an ephemeral node is deleted in exactly the given time.
 func mustGoAfter(t *testing.T, ens *locktest.Ensemble, path string, after time.Duration) {
 	t.Helper()
-	time.Sleep(after - 1)
+	time.Sleep(after - time.Nanosecond)
 	synctest.Wait()
 	if !has(ens, path) {
 		t.Errorf("the session of %s ended early", path)
 	}
-	time.Sleep(1)
+	time.Sleep(time.Nanosecond)
 	synctest.Wait()
 	if has(ens, path) {
 		t.Errorf("the session of %s did not end", path)
