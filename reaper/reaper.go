@@ -147,6 +147,9 @@ func (r *Reaper) Sweep(ctx context.Context) (Report, error) {
 	if ctx == nil {
 		return Report{}, errNoContext
 	}
+	if err := ctx.Err(); err != nil { // a request might be answered nevertheless
+		return Report{}, err
+	}
 	in := r.setup.Load()
 	p := newProgress(newGroup("", nil, in.options.Policies.All()))
 	if r.noRoot(ctx) { // a sweep does not create the root
