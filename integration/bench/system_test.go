@@ -76,8 +76,11 @@ func testLocks(t *testing.T, p *peer, server *server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Up to four renewals of etcd's leases may fall among these ten.
-	if each.requests < 2 || each.requests >= 2.5 || each.transactions != 2 || each.out < 20 || each.in < 5 {
+	renewals := 0.0
+	if p.Name == "etcd" { // up to four renewals of its leases may fall among the ten cycles
+		renewals = 0.4
+	}
+	if each.requests < 2 || each.requests > 2+renewals || each.transactions != 2 || each.out < 20 || each.in < 5 {
 		t.Errorf("a free lock costs %+v; want 2 requests, 2 transactions, and some bytes", each)
 	}
 
