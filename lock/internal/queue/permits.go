@@ -76,7 +76,7 @@ func (w *waiter) positionByList(ctx context.Context, names []znode.Name, self in
 	first := self == 0 // then it needs more permits than there are, and waits for a Resize
 	if !first {
 		before := names[self-1]
-		first = before.Node == w.grantedPredecessor || znode.WaitsFor(names, self-1, rules) < 0
+		first = !before.Ours() || before.Node == w.grantedPredecessor || znode.WaitsFor(names, self-1, rules) < 0
 	}
 	if first {
 		known := w.sightings
