@@ -270,6 +270,24 @@ func TestPermitsBehindAForeignEntry(t *testing.T) {
 	})
 }
 
+// TestDeadHolderBehindAHiddenEntry: a waiter for permits purges a dead holder although another
+// library's entry right before the waiter is hidden by an ACL.
+func TestDeadHolderBehindAHiddenEntry(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		z, held, dead := w.raw("other"), w.take(permits(w.sem("living", 3), 1)), w.take(permits(w.sem("dead", 3), 2))
+		theirs := w.create(z, "/locks/x/_c_9f86d081-884c-7d65-9f86-d081884c7d65-lock-", "", zk.FlagSequence)
+		_, err := z.SetACL(theirs, zk.WorldACL(zk.PermWrite), -1)
+		w.ok(err)
+		ch := w.join("x", permits(w.sem("b", 3), 1))
+		d := w.die("dead", dead.EntryPath())
+		h := w.await(ch).hold
+		w.purged(d, time.Now(), 0, 2*time.Second)
+		w.unlock(h, held)
+		w.remove(z, theirs)
+		w.empty()
+	})
+}
+
 // TestPermitsBehindAnotherVersion: a waiter behind an entry of a newer version, whose grant it cannot
 // read, gets a permit as soon as one is free.
 func TestPermitsBehindAnotherVersion(t *testing.T) {
