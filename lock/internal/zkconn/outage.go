@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +19,9 @@ type outage struct {
 	down     atomic.Bool  // there is no session now, as far as is known
 	lastDown atomic.Int64 // last monotonic time without a session, or with a silent server; -1: none
 	lastLost atomic.Int64 // last monotonic time without a session; -1: none
-	lastID   atomic.Int64 // last known session id of a borrowed connection
+
+	polling sync.Mutex // of a borrowed connection: a poll records what it has read before another one reads
+	lastID  int64      // last known session id of a borrowed connection; needs polling
 }
 
 // LastOutage returns the last monotonic time at which there was no session, or at which the server
@@ -38,7 +41,9 @@ func (c *Conn) LastLost() time.Duration {
 
 // notice records an outage that no event has reported yet.
 func (c *Conn) notice() {
-	if c.poll(); !c.hasSession() {
+	if !c.Owned() {
+		c.poll()
+	} else if !c.hasSession() {
 		c.noteDown()
 	}
 }
@@ -108,10 +113,13 @@ func (c *Conn) poll() {
 	if c.Owned() {
 		return
 	}
+	c.polling.Lock()
+	defer c.polling.Unlock()
 	up, id := c.hasSession(), c.zk.SessionID()
-	if last := c.lastID.Swap(id); !up || last != 0 && id != last {
+	if !up || c.lastID != 0 && id != c.lastID {
 		c.noteDown()
 	}
+	c.lastID = id
 	if up {
 		c.began.Store(true)
 		c.noteUp()

@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,14 +17,14 @@ type watched struct {
 	*Conn
 	w           *world
 	now         func() time.Duration
-	reconnected int
+	reconnected atomic.Int32
 }
 
 // watch returns a connection that the test polls, as its user must.
 func (w *world) watch(own bool) *watched {
 	c := &watched{w: w}
 	cfg := w.config("a")
-	cfg.Reconnected = func() { c.reconnected++ }
+	cfg.Reconnected = func() { c.reconnected.Add(1) }
 	c.now = cfg.Now
 	c.Conn = w.conn(own, cfg)
 	return c
@@ -40,13 +41,13 @@ func (c *watched) pass(d time.Duration) {
 
 // had checks that the last outage ended between from and to. It also checks the number of
 // reported reconnections.
-func (c *watched) had(from, to time.Duration, reconnected int) {
+func (c *watched) had(from, to time.Duration, reconnected int32) {
 	c.w.Helper()
 	if last := c.LastOutage(); last < from || last > to {
 		c.w.Errorf("own %v: the last outage was at %v, want within %v and %v", c.Owned(), last, from, to)
 	}
-	if c.reconnected != reconnected {
-		c.w.Errorf("own %v: %d reconnections are told, want %d", c.Owned(), c.reconnected, reconnected)
+	if got := c.reconnected.Load(); got != reconnected {
+		c.w.Errorf("own %v: %d reconnections are told, want %d", c.Owned(), got, reconnected)
 	}
 }
 
@@ -164,7 +165,7 @@ func TestNoOutageBeforeTheFirstSession(t *testing.T) {
 		defer z.Close()
 		c := &watched{w: w, now: func() time.Duration { return 0 }}
 		cfg := w.config("a")
-		cfg.Reconnected = func() { c.reconnected++ }
+		cfg.Reconnected = func() { c.reconnected.Add(1) }
 		c.Conn = Borrow(z, cfg)
 		defer c.Close(0)
 		c.pass(10 * time.Second)
