@@ -11,8 +11,8 @@ import (
 // maxDifferences limits the number of logged differences of two configurations.
 const maxDifferences = 50
 
-// policyKeys are the keys of a policy except its name.
-var policyKeys = []struct {
+// comparedKeys are the keys of a policy except its name.
+var comparedKeys = []struct {
 	key   string
 	value func(policy.Policy) any
 }{
@@ -56,7 +56,7 @@ func differences(old, next *policy.Config) (all []string) {
 			all = append(all, fmt.Sprintf("policy %s (%s): added", p.Name, p.Match))
 			continue
 		}
-		for _, k := range policyKeys {
+		for _, k := range comparedKeys {
 			add("policy "+p.Name+": "+k.key, k.value(p), k.value(before[i]))
 		}
 		moved, last = moved || i < last, i

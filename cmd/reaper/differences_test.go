@@ -83,8 +83,8 @@ func TestReloadLogsWhatNeedsARestart(t *testing.T) {
 	}
 }
 
-// TestPolicyKeys: policyKeys has a key for each field of a policy except its name.
-func TestPolicyKeys(t *testing.T) {
+// TestComparedKeys: comparedKeys has a key for each field of a policy except its name.
+func TestComparedKeys(t *testing.T) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[policy.Policy]()) {
 		var p policy.Policy
 		switch v := reflect.ValueOf(&p).Elem().FieldByIndex(f.Index); {
@@ -100,7 +100,7 @@ func TestPolicyKeys(t *testing.T) {
 			p.Match = policy.MustPattern("x")
 		}
 		changed := 0
-		for _, k := range policyKeys {
+		for _, k := range comparedKeys {
 			if k.value(p) != k.value(policy.Policy{}) {
 				changed++
 			}

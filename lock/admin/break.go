@@ -178,7 +178,7 @@ func (b *Breaking) Delete(ctx context.Context, p lock.Policy) error {
 	if b.gone {
 		return nil
 	}
-	gone, err := b.tree.remove(ctx, b.path, b.mark, p.KeepParent)
+	gone, err := b.tree.removeWithParent(ctx, b.path, b.mark, p.KeepParent)
 	if err == nil && !gone {
 		err = fmt.Errorf("%s: %w", b.path, ErrHandedOn)
 	}
@@ -211,7 +211,7 @@ func (t Tree) Purge(ctx context.Context, path string, p lock.Policy) (gone bool,
 	if err != nil || verdict != znode.Expired {
 		return false, err
 	}
-	return t.remove(ctx, path, n.Stat.Version, p.KeepParent)
+	return t.removeWithParent(ctx, path, n.Stat.Version, p.KeepParent)
 }
 
 // judge returns the verdict on an entry that was read at the monotonic time read. Unless the verdict
@@ -232,10 +232,10 @@ func (t Tree) judge(ctx context.Context, e *znode.Entry, grace, read time.Durati
 	return verdict, wait, nil
 }
 
-// remove deletes the entry at path if the entry has the version. Then it deletes the lock's node if
+// removeWithParent deletes the entry at path if the entry has the version. Then it deletes the lock's node if
 // that is [znode.Node.ParentRemovable], unless keepParent is set. gone is also true if the entry was
 // missing; it is false if the entry has another version.
-func (t Tree) remove(ctx context.Context, path string, version int32, keepParent bool) (gone bool, err error) {
+func (t Tree) removeWithParent(ctx context.Context, path string, version int32, keepParent bool) (gone bool, err error) {
 	err = t.Delete(ctx, []Deletion{{path, version}})
 	var refused *RefusedError
 	switch {

@@ -65,7 +65,7 @@ func newField(to reflect.Value, tag reflect.StructTag) field {
 // fieldsOf returns the fields of a struct, and of its embedded structs, that have a key.
 func fieldsOf(v reflect.Value) (fields []field) {
 	if p, ok := v.Addr().Interface().(*lock.Policy); ok {
-		v = reflect.ValueOf((*policyKeys)(p)).Elem()
+		v = reflect.ValueOf((*lockKeys)(p)).Elem()
 	}
 	for i := range v.NumField() {
 		f := newField(v.Field(i), v.Type().Field(i).Tag)

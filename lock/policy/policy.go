@@ -1,0 +1,122 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+)
+
+const (
+	// DefaultOrphanAfter is the default of [Policy].OrphanAfter.
+	DefaultOrphanAfter = 5 * time.Minute
+	// MinOrphanAfter is the shortest OrphanAfter. Holdfast creates a parent and an entry in one
+	// transaction, but other libraries use two requests. If the reaper removes the parent in
+	// between, their client fails or tries again.
+	MinOrphanAfter = time.Second
+
+	// maxPolicyName limits the length of a name, in bytes.
+	maxPolicyName = 64
+
+	defaultName = "default"
+	everything  = "**"
+)
+
+// Policy is one rule of a [Set]: the settings of the locks that it matches. Name and Match are
+// required. Any other zero field means its default.
+type Policy struct {
+	// Name identifies the policy in logs and reports. It is unique in a set, printable and at most
+	// 64 bytes long. The name "default" is reserved for the policy that matches **.
+	Name string `key:"name" rule:"given"`
+	// Match selects the locks of the policy.
+	Match Pattern `key:"match" rule:"pattern"`
+	// Policy has the settings that package lock needs: TTL, MaxTTL, Grace, MaxHold, KeepParent,
+	// LocalWindow and Idle. NewSet sets Policy.Name to the Name above.
+	lock.Policy
+	// OrphanAfter is the age at which the reaper removes an empty parent. Default
+	// [DefaultOrphanAfter].
+	OrphanAfter time.Duration `key:"orphan_after" rule:"positive"`
+	// Schedule is the schedule of the reaper's sweeps of the policy's locks, in the form of
+	// [ParseSchedule]. Empty means the reaper's own schedule.
+	Schedule string `key:"schedule" rule:"given"`
+}
+
+// lockKeys is [lock.Policy] with the keys of its fields.
+type lockKeys struct {
+	Name        string
+	TTL         time.Duration `key:"ttl" rule:"positive"`
+	MaxTTL      time.Duration `key:"max_ttl" rule:"positive"`
+	Grace       time.Duration `key:"grace" rule:"positive"`
+	MaxHold     time.Duration `key:"max_hold"`
+	KeepParent  bool          `key:"keep_parent"`
+	LocalWindow time.Duration `key:"local_window" rule:"window"`
+	Idle        time.Duration `key:"idle"`
+}
+
+// withDefaults returns the policy with its zero fields set to the defaults.
+func (p Policy) withDefaults() Policy {
+	p.Policy.Name = p.Name
+	p.Policy = p.Policy.WithDefaults()
+	p.OrphanAfter = cmp.Or(p.OrphanAfter, DefaultOrphanAfter)
+	return p
+}
+
+// builtin returns the policy of locks that no policy of a set matches.
+func builtin() Policy {
+	return Policy{Name: defaultName, Match: Pattern{everything}}.withDefaults()
+}
+
+// check adds the mistakes of the policy itself. checkName has checked the form of its name.
+func (p Policy) check(m *mistakes, path string) {
+	if m.has(path) {
+		return
+	}
+	sound := func(keys ...string) bool {
+		return !slices.ContainsFunc(keys, func(key string) bool { return m.has(path + "." + key) })
+	}
+	refuse := func(key string, value any, rule string, args ...any) {
+		m.add(path+"."+key, fmt.Sprint(value), rule, args...)
+	}
+
+	if p.Name == defaultName && p.Match.text != everything && sound("name", "match") {
+		refuse("name", p.Name, "is kept for the policy that matches %s", everything)
+	}
+	if sound("match") && p.Match == (Pattern{}) {
+		refuse("match", "", "must be given")
+	}
+	if p.LocalWindow == lock.NoLocalWindow {
+		p.LocalWindow = 0
+	}
+	for _, t := range []struct {
+		key               string
+		time, least, most time.Duration
+	}{
+		{"ttl", p.TTL, lock.MinTTL, lock.MaxTime},
+		{"max_ttl", p.MaxTTL, lock.MinTTL, lock.MaxTime},
+		{"grace", p.Grace, lock.MinGrace, lock.MaxTime},
+		{"max_hold", p.MaxHold, 0, lock.MaxTime},
+		{"local_window", p.LocalWindow, 0, lock.MaxLocalWindow},
+		{"idle", p.Idle, 0, lock.MaxTime},
+		{"orphan_after", p.OrphanAfter, MinOrphanAfter, lock.MaxTime},
+	} {
+		if rule := checkTime(t.time, t.least, t.most); rule != nil {
+			refuse(t.key, t.time, "%v", rule)
+		}
+	}
+	if sound("ttl", "max_ttl") && p.TTL > p.MaxTTL {
+		refuse("ttl", p.TTL, "must be at most max_ttl, which is %v", p.MaxTTL)
+	}
+	if sound("grace", "max_ttl") && p.Grace > p.MaxTTL {
+		refuse("grace", p.Grace, "must be at most max_ttl, which is %v", p.MaxTTL)
+	}
+	if sound("max_hold", "ttl") && p.MaxHold != 0 && p.MaxHold < p.TTL {
+		refuse("max_hold", p.MaxHold, "must be at least ttl, which is %v, or 0s for no limit", p.TTL)
+	}
+	if sound("schedule") && p.Schedule != "" {
+		if err := checkSchedule(p.Schedule); err != nil {
+			refuse("schedule", plain(p.Schedule), "%v", err)
+		}
+	}
+}
