@@ -236,6 +236,28 @@ func TestAttachAtOnce(t *testing.T) {
 	})
 }
 
+// TestAttachOutlastsAnOutage: Attach waits out an outage in the midst of its write, however long, as
+// Lock does: its context has not ended.
+func TestAttachOutlastsAnOutage(t *testing.T) {
+	drops := []locktest.Drop{locktest.BeforeApply, locktest.AfterApply}
+	eachPair(t, "outage", []time.Duration{ttl, 20 * ttl}, drops, func(w *world, outage time.Duration, drop locktest.Drop) {
+		a, b := w.client("a"), w.client("b")
+		ticket := w.detach(w.lock(a, "x"), 100*ttl)
+		hit := w.fault(func(r locktest.Request) bool {
+			return writes("b", ticket.EntryPath())(r) && w.cutOff("b")
+		}, locktest.Fault{Drop: drop})
+		ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
+		w.until("the write", hit)
+		time.Sleep(outage)
+		w.waits(ch)
+		w.Heal("b")
+		got := w.inTime(ch, 2*time.Second)
+		equal(w, "incarnation", got.Token().Incarnation, 1)
+		w.sole(got)
+		w.finish(got)
+	})
+}
+
 // TestAttachTooLate: Attach returns ErrRemoved if a waiter has purged the entry, or the entry's
 // holder has unlocked.
 func TestAttachTooLate(t *testing.T) {

@@ -164,9 +164,10 @@ func (a *attachment) readEntry(ctx context.Context) error {
 // It writes twice. The previous owner may have a renewal in doubt, and may delete the entry on
 // the version after that renewal. The version of this client's write must be a later one.
 func (a *attachment) overwrite(ctx context.Context) (*Entry, error) {
-	// WithoutCancel, because the outcome is always awaited.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.patience(&a.Terms))
+	caller := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(caller)) // the outcome is awaited even if the caller gives up
 	defer cancel()
+	defer context.AfterFunc(caller, func() { time.AfterFunc(a.patience(&a.Terms), cancel) })()
 	terms := a.Terms
 	terms.Incarnation, terms.Attachment = a.left.Incarnation+1, a.newID()
 	if attempt := a.found.entry.Record.Attempt; attempt != "" {
