@@ -384,6 +384,43 @@ func TestNumberOfPermitsChangesAgain(t *testing.T) {
 	})
 }
 
+// TestAnotherNumberComesFirst: just before this client joins, another client makes the semaphore with
+// another number of permits. Acquire and Resize then fail with ErrPermits.
+func TestAnotherNumberComesFirst(t *testing.T) {
+	const missing, adopted, replaced = "there is no parent", "the parent is an empty node", "the parent is another one by then"
+	for _, before := range []string{missing, adopted, replaced} {
+		each(t, before+", resizes", bools, func(w *world, resizes bool) {
+			b, other := w.sem("b", 3), w.sem("other", 7)
+			var h *lock.Hold
+			switch before {
+			case adopted:
+				w.unlock(w.lock(w.dial("first"), "y"))
+				w.create(w.raw("z"), "/locks/x", "", 0)
+			case replaced:
+				h = w.take(permits(w.sem("first", 3), 1))
+			}
+			w.before(func(r locktest.Request) bool {
+				return r.Label == "b" && joins(r) && (before == missing || joinsParent(r, "x"))
+			}, func() {
+				if h != nil {
+					w.unlock(h)
+					time.Sleep(2 * time.Second)
+				}
+				h = w.take(permits(other, 1))
+			})
+			var err error
+			if resizes {
+				err = b.Resize(w.limited(ttl), 5)
+			} else {
+				err = second(b.Acquire(w.limited(ttl), 1))
+			}
+			fails(w, err, lock.ErrPermits, "/locks/x has 7")
+			equal(w, "permits", w.anchor("x").Resized, 0)
+			w.unlock(h)
+		})
+	}
+}
+
 // TestDeadHolderAmongMany: however many holders there are, the permit of a crashed holder goes to the
 // next waiter when the lease and the grace have ended, at most two quarters of a TTL later. That
 // costs about one read of each living holder in the time of its lease.

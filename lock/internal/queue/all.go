@@ -104,7 +104,7 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) {
 	js := make([]*joiner, len(a.each))
 	for i, c := range a.each {
-		js[i] = newJoiner(c)
+		js[i] = &joiner{contender: c}
 	}
 	first := true
 	err = a.Conn.Retry(ctx, joinBackoff, func() error {

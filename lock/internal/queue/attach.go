@@ -32,7 +32,7 @@ type Left struct {
 // has come, the entry is left as it was, so the same ticket stays valid.
 func (q *Queue) Attach(ctx context.Context, r Request, left Left) (*Entry, error) {
 	c := newContender(q, r)
-	c.checked = true
+	c.checked = anyGeneration
 	a := &attachment{contender: c, left: left, path: c.parent + "/" + left.Node}
 	return abandonable(ctx, q, []*contender{c}, a.attach, func(e *Entry) { a.putBack(e) })
 }

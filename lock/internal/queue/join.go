@@ -89,7 +89,7 @@ func (d *draft) entry(sent clock.Instant) *zk.CreateRequest {
 // the zero position if a list must find it.
 func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
 	c := d.by
-	created.Acquired, c.checked = d.acquired, true
+	created.Acquired, c.checked = d.acquired, d.parent.generation
 	e := c.newEntry(replies[d.at].String, d.attempt, created)
 	stat := replies[len(replies)-1].Stat
 	if stat == nil {
@@ -117,17 +117,12 @@ type joiner struct {
 	denied     bool   // an ACL forbids to create the parent
 }
 
-func newJoiner(c *contender) *joiner {
-	c.checked = c.resizing != 0 // a Resize checks the number when it begins
-	return &joiner{contender: c}
-}
-
 // join creates an entry. ctx ends the wait for a session, and further attempts. The outcome of an
 // attempt that was sent is always awaited. If the entry's sequence shows the end of the parent's
 // counter, the entry leaves, and the join begins again when the parent has gone.
 func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 	for {
-		e, p, err := newJoiner(c).join(ctx)
+		e, p, err := (&joiner{contender: c}).join(ctx)
 		if err != nil || !e.Name().Overflowed() {
 			return e, p, err
 		}
@@ -161,7 +156,7 @@ func (j *joiner) join(ctx context.Context) (e *Entry, p position, err error) {
 // belief is unknown or does not fit the request.
 func (j *joiner) know(ctx context.Context) (parent, error) {
 	p := j.lock.believed()
-	if p.state == unknown || p.state == present && (p.kind != j.Kind || !j.fits(p.anchor)) {
+	if p.state == unknown || p.state == present && (p.kind != j.Kind || !j.fits(&p)) {
 		var err error
 		if p, err = j.readParent(ctx); err != nil {
 			return p, err

@@ -183,7 +183,7 @@ func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 		return nil
 	}
 	v := newView(p.queue, p.like)
-	v.checked = true
+	v.checked = anyGeneration
 	defer v.close(v.lock)
 	capacity, resized, err := v.readCapacity(v.Closing, watch)
 	if err == nil {

@@ -104,18 +104,22 @@ func (v *view) learnAnchor(p *parent, n zkconn.Node, err error) error {
 		return fmt.Errorf("%w: the anchor below %s holds %v", ErrForeign, v.parent, err)
 	}
 	p.anchor, p.anchorVersion = permits{a.Permits, a.Resized}, n.Stat.Version
-	if !v.fits(p.anchor) {
+	if !v.fits(p) {
 		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
 			ErrPermits, v.parent, p.anchor.capacity(), p.anchor.made, v.Capacity)
 	}
 	return nil
 }
 
+// anyGeneration is the value of checked for a view that never checks the number of permits.
+const anyGeneration = "*"
+
 // fits reports whether a semaphore's original or present number of permits is the contender's
-// number. A contender with an entry always fits: another client may have changed the number since
-// the entry joined.
-func (v *view) fits(p permits) bool {
-	return v.Kind != znode.Semaphore || v.checked || v.Capacity == p.made || v.Capacity == p.capacity()
+// number. If the number of this generation was checked before, the contender fits: another client
+// may have changed the number since.
+func (v *view) fits(p *parent) bool {
+	return v.Kind != znode.Semaphore || v.checked == anyGeneration || v.checked == p.generation ||
+		v.Capacity == p.anchor.made || v.Capacity == p.anchor.capacity()
 }
 
 // check decodes the data of a parent. The generation of an ancestor of locks is "". The error says

@@ -222,7 +222,9 @@ func (p *placed) waits(entry string, ahead int) {
 // before is an entry of this client. how is Take, Pass or Exchange: the join takes, continues or
 // exchanges before. Any other step begins without an entry.
 func (c *contender) from(ctx context.Context, before *Entry, how place.Step) (e *Entry, p position, err error) {
-	c.checked = before != nil
+	if before != nil {
+		c.checked = before.generation()
+	}
 	switch how {
 	case place.Take:
 		return before, position{admitted: true}, nil

@@ -22,9 +22,9 @@ type view struct {
 	blocker func(*Blocked) // receives the contender in the way
 	seen    *sighting      // the contender in the way of a try or a barging request; nil: none so far
 
-	resizing int32 // number of permits when a resize began; 0: no resize
-	checked  bool  // the number of permits was checked when the entry joined, and is not checked again
-	immune   int32 // as a candidate, it does not yield to priorities up to this one
+	resizing int32  // number of permits when a resize began; 0: no resize
+	checked  string // generation whose number of permits was checked, and is not checked again; or anyGeneration
+	immune   int32  // as a candidate, it does not yield to priorities up to this one
 }
 
 // newView returns a view. The caller must close its lock state.
