@@ -123,6 +123,18 @@ func TestParentWithoutWrite(t *testing.T) {
 	})
 }
 
+// TestKindOfAParentWithoutWrite: a client that may not write a lock's parent gets ErrKind for another
+// kind of lock, also while it waits for a lock of the right kind.
+func TestKindOfAParentWithoutWrite(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		h, c := w.lock(w.dial("a"), "x"), w.dial("c")
+		w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermWrite))
+		ch := w.join("x", c.Mutex("x").Lock)
+		fails(w, second(c.RWMutex("x").RLock(w.limited(ttl))), lock.ErrKind, "/locks/x")
+		w.inOrder(h, ch)
+	})
+}
+
 // TestDenied: the error names the denied request and its node.
 func TestDenied(t *testing.T) {
 	type test struct {

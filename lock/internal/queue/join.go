@@ -156,7 +156,7 @@ func (j *joiner) join(ctx context.Context) (e *Entry, p position, err error) {
 // belief is unknown or does not fit the request.
 func (j *joiner) know(ctx context.Context) (parent, error) {
 	p := j.lock.believed()
-	if p.state == unknown || p.state == present && (p.kind != j.Kind || !j.fits(&p)) {
+	if p.state == unknown || p.state != absent && p.kind != j.Kind || p.state == present && !j.fits(&p) {
 		var err error
 		if p, err = j.readParent(ctx); err != nil {
 			return p, err
@@ -232,7 +232,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		j.lock.believe(parent{state: unknown})
 		return zkconn.ErrAgain
 	case op == last && d.parent.state == present && is(zk.ErrNoAuth):
-		j.lock.believe(parent{state: unwritable})
+		j.lock.believe(parent{state: unwritable, kind: j.Kind})
 		return zkconn.ErrAgain
 	case is(zk.ErrNoAuth) && op > d.at:
 		return zkconn.Final(fmt.Errorf("%w: %s: its ACL lets us create entries and not delete them", zkconn.ErrDenied, j.parent))

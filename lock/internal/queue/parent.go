@@ -180,7 +180,7 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 		case err == nil:
 			c.lock.believe(p)
 		case errors.Is(cause, zk.ErrNoAuth):
-			c.lock.believe(parent{state: unwritable})
+			c.lock.believe(parent{state: unwritable, kind: c.Kind})
 			return nil
 		case op == 0: // the entry has gone: a list shows that
 			c.lock.believe(parent{state: unknown})
