@@ -365,6 +365,24 @@ func TestFirstWaiterPurgesAfterAnOutage(t *testing.T) {
 	})
 }
 
+// TestDeadHolderBesideAnother: one dead holder cannot be deleted, because there is a node below its
+// entry. A waiter still gets the permit of another dead holder.
+func TestDeadHolderBesideAnother(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		stays, dead := w.take(permits(w.sem("stays", 2), 1)), w.take(permits(w.sem("dead", 2), 1))
+		ch := w.join("x", permits(w.sem("next", 2), 1))
+		below := w.create(w.raw("other"), stays.EntryPath()+"/child", "", 0)
+		w.kill("stays")
+		d := w.die("dead", dead.EntryPath())
+		time.Sleep(3 * ttl)
+		got := w.expect(ch)
+		w.purged(d, got.at, 0, 2*time.Second)
+		w.remove(w.raw("z"), below)
+		w.unlock(got.hold)
+		w.finish(w.take(permits(w.sem("last", 2), 2))) // purges it
+	})
+}
+
 // TestNumberOfPermitsChangesAgain: a client may say the number that a Resize has set. Another Resize
 // then ends neither its wait nor its own Resize, not even if the reply is lost.
 func TestNumberOfPermitsChangesAgain(t *testing.T) {

@@ -191,7 +191,7 @@ func (w *waiter) listHolders(ctx context.Context) error {
 }
 
 // followHolders reads the changed holders ahead, or all holders if one may have expired. It admits
-// the waiter if there is room, or purges an expired holder. Otherwise it waits for the next change.
+// the waiter if there is room, or purges the expired holders. Otherwise it waits for the next change.
 func (w *waiter) followHolders(ctx context.Context) error {
 	settled, c, now := w.settled(), w.ahead, time.Now()
 	all := !now.Before(c.again)
@@ -204,6 +204,7 @@ func (w *waiter) followHolders(ctx context.Context) error {
 			c.again = at
 		}
 	}
+	var dead []*sighting
 	var events []<-chan zk.Event
 	for _, n := range slices.Clone(c.names) {
 		s := c.seen[n.Node]
@@ -221,13 +222,16 @@ func (w *waiter) followHolders(ctx context.Context) error {
 			case err != nil:
 				return err
 			case s.expired:
-				w.ahead = nil
-				return w.purgeOne(ctx, s)
+				dead = append(dead, s)
 			}
 			c.seen[n.Node] = s
 			readAgainIn(s.wait)
 		}
 		events = append(events, s.changed)
+	}
+	if len(dead) > 0 {
+		w.ahead = nil
+		return w.purge(ctx, dead...)
 	}
 	if reread {
 		var err error

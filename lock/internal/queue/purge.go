@@ -70,13 +70,13 @@ func (w *waiter) nextAhead(names []znode.Name, self int) int {
 	return znode.WaitsFor(names, self, w.rules(0))
 }
 
-// purgeOne deletes one expired entry. After an outage it only renews the waiter's own entry.
-func (w *waiter) purgeOne(ctx context.Context, s *sighting) error {
+// purge deletes expired entries. After an outage it only renews the waiter's own entry.
+func (w *waiter) purge(ctx context.Context, dead ...*sighting) error {
 	w.p = position{}
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
 	}
-	return w.notPurged(ctx, w.deleteExpired(ctx, []*sighting{s}))
+	return w.notPurged(ctx, w.deleteEach(ctx, dead))
 }
 
 // purgeDue reads the holders that may have expired since their last read, and purges those that
@@ -172,6 +172,11 @@ func (v *view) purgeAmong(ctx context.Context, names []znode.Name, seen map[stri
 			seen[n.Node] = s
 		}
 	}
+	return v.deleteEach(ctx, dead)
+}
+
+// deleteEach is deleteExpired, except that an entry that cannot be deleted does not keep the others.
+func (v *view) deleteEach(ctx context.Context, dead []*sighting) error {
 	err := v.deleteExpired(ctx, dead)
 	if op, _ := zkconn.RefusedOp(err); len(dead) > 1 && (op >= 0 || errors.Is(err, ErrForeign)) {
 		err = nil // one of them was written, has gone, or has a node below it: it stays, the others go

@@ -271,7 +271,7 @@ func (w *waiter) followForeign(ctx context.Context, foreign *sighting) error {
 			case err != nil:
 				return err
 			case before.expired:
-				return w.purgeOne(ctx, before)
+				return w.purge(ctx, before)
 			default:
 				wait, left = before.wait, before.changed
 			}
