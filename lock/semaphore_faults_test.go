@@ -384,13 +384,22 @@ func TestDeadHolderBesideAnother(t *testing.T) {
 }
 
 // TestNumberOfPermitsChangesAgain: a client may say the number that a Resize has set. Another Resize
-// then ends neither its wait nor its own Resize, not even if the reply is lost.
+// then ends neither its wait nor its own Resize, not even if the reply is lost or the client may not
+// write the parent.
 func TestNumberOfPermitsChangesAgain(t *testing.T) {
-	each(t, "says", []int{1, 3}, func(w *world, says int) {
+	type test struct {
+		says     int
+		readOnly bool
+	}
+	each(t, "", []test{{says: 1}, {says: 3}, {1, true}, {3, true}}, func(w *world, test test) {
+		says := test.says
 		var held []*lock.Hold
 		held = append(held, w.take(permits(w.sem("a", 1), 1)))
 		w.ok(w.sem("b", 1).Resize(w.ctx, 3))
 		held = append(held, w.take(permits(w.sem("c", 3), 2)))
+		if test.readOnly {
+			w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermWrite))
+		}
 		s := w.sem("d", says)
 		waits := w.join("x", permits(s, 1))
 		w.waits(waits)

@@ -89,7 +89,7 @@ func (d *draft) entry(sent clock.Instant) *zk.CreateRequest {
 // the zero position if a list must find it.
 func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, received clock.Instant) (*Entry, position) {
 	c := d.by
-	created.Acquired, c.checked = d.acquired, d.parent.generation
+	created.Acquired = d.acquired
 	e := c.newEntry(replies[d.at].String, d.attempt, created)
 	stat := replies[len(replies)-1].Stat
 	if stat == nil {
@@ -162,6 +162,9 @@ func (j *joiner) know(ctx context.Context) (parent, error) {
 			return p, err
 		}
 		j.read = p.generation
+	}
+	if p.state == present {
+		j.checked = p.generation
 	}
 	if p.state == absent && j.denied {
 		return p, fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent)

@@ -108,6 +108,9 @@ func (v *view) learnAnchor(p *parent, n zkconn.Node, err error) error {
 		return fmt.Errorf("%w: %s has %d (made with %d), asked for as one of %d: use one of the two, or change the number by Resize",
 			ErrPermits, v.parent, p.anchor.capacity(), p.anchor.made, v.Capacity)
 	}
+	if v.checked != anyGeneration {
+		v.checked = p.generation
+	}
 	return nil
 }
 

@@ -44,7 +44,7 @@ func (c *contender) resize(ctx context.Context, to int32) error {
 	if to == now && known.state == present {
 		return nil
 	}
-	c.Permits, c.resizing, c.checked = max(1, now-to), now, known.generation
+	c.Permits, c.resizing = max(1, now-to), now
 	e, p, err := c.join(ctx)
 	if err != nil {
 		return err

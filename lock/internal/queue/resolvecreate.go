@@ -43,7 +43,7 @@ func (c *contender) resolveCreate(ctx context.Context, created lease.Created, in
 		c.lock.believe(parent{state: unknown})
 		return nil, zkconn.NotSent(errors.New("the entry was not created"))
 	}
-	created.Acquired, c.checked = d.acquired, d.parent.generation
+	created.Acquired = d.acquired
 	e := c.newEntry(c.path(found.Name), d.attempt, created)
 	e.czxid, e.generated = found.Stat.Czxid, d.parent.state != unknown && d.parent.state != unwritable
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
