@@ -114,7 +114,8 @@ func Dial(ctx context.Context, servers []string, opts ...Option) (*Client, error
 //
 // A client made by New lacks the buffered reads, the bounded handshake and the server check of
 // Dial. If the client misses a reconnection, it notices a lost watch about a minute later. Servers
-// that have lost their data keep refusing the connection.
+// that have lost their data keep refusing the connection. After AddAuth, go-zookeeper 1.0.4 never
+// connects again if the write fails by which it repeats the credentials on a new connection.
 func New(z *zk.Conn, opts ...Option) (*Client, error) {
 	if z == nil {
 		return nil, invalid("connection", nil, "must not be nil")

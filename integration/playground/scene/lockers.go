@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -60,8 +61,29 @@ func (h *hold) err() error {
 // sure reports whether the holder may act now, as far as its lock can tell.
 func (h *hold) sure() bool { return h.Hold == nil || h.Remaining() > 0 }
 
+// quietConn tells of no failed write: the reader sees the end of the connection. go-zookeeper would
+// answer the request of a failed write twice, and hang if nobody waits for the second answer.
+type quietConn struct{ net.Conn }
+
+func (c quietConn) Write(p []byte) (int, error) {
+	if _, err := c.Conn.Write(p); err != nil {
+		c.Close()
+	}
+	return len(p), nil
+}
+
+func quiet(dial zk.Dialer) zk.Dialer {
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		nc, err := dial(network, address, timeout)
+		if err != nil {
+			return nil, err
+		}
+		return quietConn{nc}, nil
+	}
+}
+
 func dialZK(_ context.Context, e *locktest.Ensemble, label string) (*process, error) {
-	conn, events, err := zk.Connect(e.Servers(), SessionTimeout, zk.WithDialer(e.Dialer(label)), zk.WithLogger(log.New(io.Discard, "", 0)),
+	conn, events, err := zk.Connect(e.Servers(), SessionTimeout, zk.WithDialer(quiet(e.Dialer(label))), zk.WithLogger(log.New(io.Discard, "", 0)),
 		zk.WithMaxConnBufferSize(64<<10), zk.WithMaxBufferSize(64<<10))
 	if err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func (c *serverConn) Write(p []byte) (int, error) {
 		c.mu.Unlock()
 	}
 	if op != opSetWatches {
-		return c.Conn.Write(p)
+		return c.forward(p, p)
 	}
 	xid, keys, err := parseSetWatches(p)
 	if err != nil {
@@ -108,10 +108,18 @@ func (c *serverConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	c.pending = append(append(c.pending, firings(keys)...), reply(xid)...)
 	c.mu.Unlock()
-	if _, err := c.Conn.Write(ping()); err != nil {
-		return 0, err
+	return c.forward(ping(), p)
+}
+
+// forward writes p, and tells go-zookeeper that asked is written, even if that fails: the reader
+// sees the end of the connection. go-zookeeper answers the request of a failed write at once, and
+// again when the connection has ended. If nobody waits for the second answer, as for credentials
+// that it sends again, it never connects again.
+func (c *serverConn) forward(p, asked []byte) (int, error) {
+	if _, err := c.Conn.Write(p); err != nil {
+		c.Close()
 	}
-	return len(p), nil
+	return len(asked), nil
 }
 
 // drainLimit is the longest wait for replies before a connection ends for a newer credential.

@@ -1,12 +1,17 @@
 package zkconn
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
 	"slices"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
 // script is a connection that returns its bytes in pieces of step bytes, and records its deadlines.
@@ -194,5 +199,54 @@ func TestInvalidFrameLength(t *testing.T) {
 				t.Errorf("%q, step %d: read %x, want %x", head, step, got, good)
 			}
 		}
+	}
+}
+
+// brokenWrite is a connection on which the writes of the operation fail while fails is set.
+type brokenWrite struct {
+	net.Conn
+	op    int32
+	fails *atomic.Bool
+}
+
+func (c brokenWrite) Write(p []byte) (int, error) {
+	if operation(p) == c.op && c.fails.Swap(false) {
+		return 0, syscall.EPIPE
+	}
+	return c.Conn.Write(p)
+}
+
+// TestFailedWrite: a client connects again after the write of any request has failed, also of one that
+// go-zookeeper sends by itself.
+func TestFailedWrite(t *testing.T) {
+	const opExists, opPing, opSetAuth = 3, 11, 100
+	for _, op := range []int32{opExists, opPing, opSetAuth} {
+		simulate(t, locktest.Options{}, func(w *world) {
+			cfg, fails := w.config("a"), new(atomic.Bool)
+			cfg.Digests = []string{"svc:secret"}
+			dial := cfg.Dialer
+			cfg.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
+				nc, err := dial(network, address, timeout)
+				return brokenWrite{nc, op, fails}, err
+			}
+			c := w.dial(cfg)
+			fails.Store(true)
+			switch op {
+			case opExists:
+				if _, err := c.Exists(w.ctx, "/"); err != nil { // it is repeated
+					t.Error(err)
+				}
+			case opPing:
+				time.Sleep(sessionTimeout)
+			case opSetAuth:
+				w.Cut("a")
+				time.Sleep(sessionTimeout)
+			}
+			ctx, cancel := context.WithTimeout(w.ctx, sessionTimeout)
+			defer cancel()
+			if _, err := c.Get(ctx, "/"); err != nil || fails.Load() {
+				t.Errorf("operation %d: %v; the write failed: %v", op, err, !fails.Load())
+			}
+		})
 	}
 }
