@@ -71,6 +71,22 @@ func TestBargingBehindDeadHolder(t *testing.T) {
 	})
 }
 
+// TestBargingByItsOwnClock: an ACL forbids the client to sample the leader's clock. Behind two dead
+// contenders it still gets the lock, once each has stayed unwritten for its TTL and the grace.
+func TestBargingByItsOwnClock(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b, c := w.dial("a"), w.dial("b"), w.dial("c")
+		w.lock(a, "d/x")
+		w.join("d/x", func(context.Context) (*lock.Hold, error) { return b.Mutex("d/x").Lock(w.limited(4 * ttl)) })
+		w.setACL(w.raw("admin"), lock.DefaultRoot, zk.WorldACL(zk.PermRead))
+		w.kill("a")
+		w.kill("b")
+		ch := w.barge(w.ctx, c, "d/x")
+		time.Sleep(3 * ttl)
+		w.unlock(w.expect(ch).hold)
+	})
+}
+
 // TestNoLeaseIsCachedBesideABarger: an unlock deletes the entry, instead of caching its lease, if a
 // goroutine of the same client is barging.
 func TestNoLeaseIsCachedBesideABarger(t *testing.T) {

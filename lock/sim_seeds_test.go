@@ -42,6 +42,7 @@ func TestSimulationSeeds(t *testing.T) {
 		{forgetting, 275, "a living entry swept, judged by a term of data that the servers had lost"},
 		{faulty, 51165, "a leader's lease that was over while all slept, and was renewed"},
 		{calm, 101288, "an Unlock that waited for a write which its closing client had given up"},
+		{elections, 910005, "a barging call that waited for ever behind two dead entries after such an election"},
 		{forgetting, 2825, "a living entry deleted by a force-release, for the same reason"},
 	} {
 		t.Run(fmt.Sprintf("%s/seed=%d", h.kind, h.seed), func(t *testing.T) {

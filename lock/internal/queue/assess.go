@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -101,10 +102,20 @@ func (v *view) byClock(ctx context.Context, knew znode.Now, mzxid int64) error {
 	return v.Clock.Prove(ctx, knew, mzxid)
 }
 
+// lastSeen returns the last sighting of n if there is one.
+func (v *view) lastSeen(n znode.Name) *sighting { return cmp.Or(v.known[n.Node], v.seen) }
+
+// noteSeen records a sighting.
+func (v *view) noteSeen(s *sighting) {
+	if v.seen = s; v.known != nil {
+		v.known[s.entry.Node] = s
+	}
+}
+
 // inTheWay returns a Blocked if the contender n is alive, as far as is known, and c cannot share the
 // lock with it.
 func (v *view) inTheWay(ctx context.Context, n znode.Name) error {
-	s, err := v.assess(ctx, n, v.seen, false, v.byClock)
+	s, err := v.assess(ctx, n, v.lastSeen(n), false, v.byClock)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
@@ -113,7 +124,7 @@ func (v *view) inTheWay(ctx context.Context, n znode.Name) error {
 	case err != nil:
 		return err
 	}
-	v.seen = s
+	v.noteSeen(s)
 	if s.expired || v.Role == znode.Shared && s.entry.Shares() {
 		return nil
 	}

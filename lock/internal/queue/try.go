@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -111,6 +112,7 @@ func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
 			return nil, err
 		}
 	}
+	c.known = map[string]*sighting{}
 	for {
 		if err = c.looksFree(ctx); err == nil {
 			if e, err = c.obtain(ctx, nil, position{}); err == nil {
@@ -146,7 +148,9 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	s, err := c.assess(ctx, names[len(names)-1], c.seen, true, c.byClock)
+	maps.DeleteFunc(c.known, func(node string, _ *sighting) bool { return znode.Find(names, node) < 0 })
+	last := names[len(names)-1]
+	s, err := c.assess(ctx, last, c.lastSeen(last), true, c.byClock)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
@@ -155,7 +159,7 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if c.seen = s; s.expired {
+	if c.noteSeen(s); s.expired {
 		if len(names) > 1 { // an earlier contender is alive
 			return pause(ctx, 100*time.Millisecond)
 		}

@@ -19,8 +19,9 @@ type view struct {
 	parent string // path of the lock
 	lock   *lockState
 
-	blocker func(*Blocked) // receives the contender in the way
-	seen    *sighting      // the contender in the way of a try or a barging request; nil: none so far
+	blocker func(*Blocked)       // receives the contender in the way
+	seen    *sighting            // the contender in the way of a try or a barging request; nil: none so far
+	known   map[string]*sighting // a barging request's last reads of other contenders, by name
 
 	resizing int32  // number of permits when a resize began; 0: no resize
 	checked  string // generation whose number of permits was checked, and is not checked again; or anyGeneration
