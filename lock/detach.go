@@ -31,7 +31,8 @@ import (
 // the ticket and an [UnlockError], and retries the write in the background until the entry must
 // have expired. If ZooKeeper refuses the write, Detach returns the ticket and an UnlockError too.
 // If no write succeeds, a client that attaches waits until the lease has ended. If the hold has
-// already ended, or its entry was removed, Detach returns the reason and no ticket.
+// already ended, or its entry was removed, Detach returns the reason and no ticket. If ctx is a
+// context of the hold, which ends now, only its deadline counts.
 func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	if err := h.check(ctx, "detach"); err != nil {
 		return Ticket{}, err
@@ -59,6 +60,14 @@ func (h *Hold) Detach(ctx context.Context, ttl time.Duration) (Ticket, error) {
 	done, err := c.queue.Detach(e, ttl)
 	if err != nil {
 		return Ticket{}, h.t.own(err)
+	}
+	if carried, _ := ctx.Value(reentry{c, e.Lock()}).(*queue.Entry); carried == e { // ctx has just ended with the hold
+		end, limited := ctx.Deadline()
+		if ctx = context.WithoutCancel(ctx); limited {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, end)
+			defer cancel()
+		}
 	}
 	bound, release := c.bind(ctx)
 	defer release()

@@ -159,6 +159,34 @@ func TestDetachInDoubt(t *testing.T) {
 	}
 }
 
+// TestDetachWithAContextOfTheHold: Detach ends the hold's own context, and waits nevertheless until
+// the write is acknowledged, or until the deadline of that context.
+func TestDetachWithAContextOfTheHold(t *testing.T) {
+	each(t, "cut off", bools, func(w *world, cutOff bool) {
+		a, b := w.client("a"), w.client("b")
+		var ticket lock.Ticket
+		err := a.Mutex("x").Do(w.limited(time.Second), func(ctx context.Context) error {
+			h, err := a.Mutex("x").Lock(ctx)
+			w.ok(err)
+			if cutOff {
+				w.kill("a")
+			}
+			begun := time.Now()
+			ticket, err = h.Detach(ctx, 0)
+			if cutOff {
+				equal(w, "Detach returned after", time.Since(begun).Round(10*time.Millisecond), time.Second)
+				mustBe(w, err, context.DeadlineExceeded)
+			} else {
+				w.ok(err)
+			}
+			return nil
+		})
+		mustBe(w, err, lock.ErrDetached)
+		w.Heal("a")
+		w.finish(w.attach(b, ticket))
+	})
+}
+
 // TestDetachThatIsNotConfirmed: a Detach that cannot be confirmed returns a ticket and an
 // UnlockError. Attach succeeds once the write is applied, or else once the lease and the grace have
 // ended.
