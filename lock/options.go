@@ -185,8 +185,8 @@ func WithMetadata(m map[string]string) SharedOption {
 	}
 }
 
-// WithoutRenewal gives a fixed lease: the hold ends a TTL after its grant unless [Hold.Extend] is
-// called.
+// WithoutRenewal gives a fixed lease: the hold ends a TTL after its grant unless [Hold.Extend] or
+// [Hold.Downgrade] is called: both renew the lease.
 func WithoutRenewal() LockOption {
 	return lockOption(func(s *settings) error {
 		s.fixed = true
