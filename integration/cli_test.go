@@ -852,6 +852,7 @@ func testDemoInterrupted(t *testing.T, bin string) {
 	if len(c.processes("holdfast-demo-worker", base)) == 0 {
 		t.Error("there are no workers: this test looks in the wrong place")
 	}
+	c.byHand(base + "/locks/orders/b/entry") // the demo removes what the killed workers have left
 	p.signal(syscall.SIGINT)
 	p.mustExit(128 + int(syscall.SIGINT))
 	c.mustBeGone(base)

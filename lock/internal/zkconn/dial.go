@@ -172,7 +172,11 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 		return nil, err
 	}
 	c.own.live.Store(live)
-	return newServerConn(live, limit, dialed{c, address}, c.overdue, login)
+	sc, err := newServerConn(live, limit, dialed{c, address}, c.overdue, login)
+	if err == nil && c.watching() {
+		sc.rewatch = make(chan struct{})
+	}
+	return sc, err
 }
 
 // dialed receives the result of the handshake on a connection to the address.
