@@ -448,6 +448,35 @@ func TestAnotherNumberComesFirst(t *testing.T) {
 	}
 }
 
+// TestRoomWhileHoldersAreRead: the first waiter for permits reads many holders whose leases may be
+// over. It takes a permit that is released meanwhile before it has read all of them.
+func TestRoomWhileHoldersAreRead(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		const holders, latency = 100, 10 * time.Millisecond
+		living := w.dial("living")
+		var held []*lock.Hold
+		for range holders {
+			held = append(held, w.take(permits(living.Semaphore("x", holders), 1)))
+		}
+		next := w.join("x", permits(w.dial("next").Semaphore("x", holders), 1))
+		w.SetLatency(func(label, _ string) time.Duration {
+			if label == "next" {
+				return latency
+			}
+			return 0
+		})
+		first := w.fault(func(r locktest.Request) bool {
+			return r.Label == "next" && r.Op == "getData" && touches(r, "-lock-")
+		}, locktest.Fault{})
+		w.until("the waiter reads a holder", first)
+		begun := time.Now()
+		w.unlock(held[0])
+		h := w.await(next).hold
+		atMost(t, "round trips until the waiter has the permit", int(time.Since(begun)/(2*latency)), 3*holders/10)
+		w.unlock(append(held[1:], h)...)
+	})
+}
+
 // TestDeadHolderAmongMany: however many holders there are, the permit of a crashed holder goes to the
 // next waiter when the lease and the grace have ended, at most two quarters of a TTL later. That
 // costs about one read of each living holder in the time of its lease.

@@ -254,6 +254,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {
 		e.Remove()
 	}
+	seen := map[string]*sighting{}
 	for again := false; ; again = true {
 		n, changed, err := c.Conn.Watch(ctx, c.parent)
 		switch {
@@ -276,7 +277,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 			if err := c.deleteSpentParent(ctx, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
-		} else if err := c.purgeAmong(ctx, names, nil); err != nil {
+		} else if err := c.purgeAmong(ctx, names, seen); err != nil {
 			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
 		}
 		if c.trying {

@@ -268,7 +268,7 @@ func (w *waiter) followChildren(ctx context.Context) error {
 	if err := w.positionByList(ctx, names, self, settled); err != nil || w.ahead == nil {
 		return err
 	}
-	if err := w.purgeDue(ctx, w.ahead.names); err != nil {
+	if err := w.purgeDue(ctx, w.ahead.names, changed); err != nil {
 		return err
 	}
 	_, err = w.awaitChange(ctx, w.Terms.TTL/4, nil, changed)

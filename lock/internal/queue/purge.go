@@ -80,15 +80,16 @@ func (w *waiter) purge(ctx context.Context, dead ...*sighting) error {
 }
 
 // purgeDue reads the holders that may have expired since their last read, and purges those that
-// have. It does so at most once in a quarter of the TTL. After an outage it only renews the waiter's
-// own entry.
-func (w *waiter) purgeDue(ctx context.Context, names []znode.Name) error {
+// have. It does so at most once in a quarter of the TTL, and stops early when the contenders change.
+// After an outage it only renews the waiter's own entry.
+func (w *waiter) purgeDue(ctx context.Context, names []znode.Name, changed <-chan zk.Event) error {
 	if w.purgeAt.IsZero() {
 		w.purgeAt = time.Now() // not the first time: most waiters are the first one only briefly
 	}
 	if time.Since(w.purgeAt) < w.Terms.TTL/4 {
 		return nil
 	}
+	last := w.purgeAt
 	w.purgeAt = time.Now()
 	if !w.e.WroteSince(w.Conn.LastOutage()) {
 		return w.e.Refresh(ctx)
@@ -102,7 +103,17 @@ func (w *waiter) purgeDue(ctx context.Context, names []znode.Name) error {
 	now := w.Clock.Mono()
 	names = slices.DeleteFunc(slices.Clone(names), func(n znode.Name) bool { return due(n) > now })
 	slices.SortStableFunc(names, func(a, b znode.Name) int { return cmp.Compare(due(a), due(b)) })
-	return w.notPurged(ctx, w.purgeAmong(ctx, names, w.sightings))
+	var err error
+	for some := range slices.Chunk(names, fewHolders) {
+		err = cmp.Or(err, w.purgeAmong(ctx, some, w.sightings))
+		if zkconn.Fired(changed) { // there may be room: count first
+			if err == nil {
+				w.purgeAt = last // go on soon
+			}
+			return nil
+		}
+	}
+	return w.notPurged(ctx, err)
 }
 
 // notPurged handles the error of a purge. If the purge was denied, a try returns err, and a waiter
@@ -159,8 +170,6 @@ func (v *view) purgeAmong(ctx context.Context, names []znode.Name, seen map[stri
 	for _, n := range names[:min(len(names), v.purgeBatch())] {
 		s, err := v.assess(ctx, n, seen[n.Node], false, v.byClock)
 		switch {
-		case errors.Is(err, zk.ErrNoAuth) && seen != nil: // not again before the others
-			s = &sighting{entry: znode.Entry{Name: n}, read: v.Clock.Mono(), wait: pollEvery}
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
 			continue
 		case err != nil:
