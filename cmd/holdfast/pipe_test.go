@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -133,5 +134,31 @@ func TestPipeIsInterrupted(t *testing.T) {
 			}
 			w.Close()
 		})
+	}
+}
+
+// TestRunWithoutAReader: run outlives the reader of its standard error, so that it cleans up and has the
+// documented exit status.
+func TestRunWithoutAReader(t *testing.T) {
+	_, locks := served(t)
+	hold, err := locks.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	unread, errs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unread.Close()
+	defer errs.Close()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "x", "--wait", "0", "--", "true")
+	cmd.Env = append(os.Environ(), envProgram+"=1", envLock+"=x") // the second causes a message before the wait
+	cmd.Stderr = errs
+	_ = cmd.Run()
+	if got := cmd.ProcessState; got.ExitCode() != statusNotAcquired {
+		t.Errorf("%v, want exit status %d", got, statusNotAcquired)
+	}
+	if err := hold.Unlock(); err != nil {
+		t.Error(err)
 	}
 }

@@ -135,6 +135,7 @@ Exit status: the command's own, 128+n if signal n ended it, or
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
+			app.SurvivePipe() // else a closed standard error could leave the lock's entry behind
 			defer stderr.Flush(time.Second)
 			return f.run(cmd.Context(), args[0], args[1:])
 		},

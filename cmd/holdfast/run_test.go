@@ -18,8 +18,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
+// envProgram makes the test binary run as holdfast.
+const envProgram = "HOLDFAST_TEST_PROGRAM"
+
 func TestMain(m *testing.M) {
 	supervise.Helper() // run starts this program as a helper
+	if os.Getenv(envProgram) != "" {
+		app.Main(run)
+	}
 	os.Exit(m.Run())
 }
 

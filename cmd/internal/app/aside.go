@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -89,6 +91,11 @@ func (a *Aside) Flush(patience time.Duration) {
 	case <-timer.C:
 	}
 }
+
+// SurvivePipe keeps this process alive when it writes to a standard output or error whose reader has
+// ended: the write fails, and SIGPIPE has no effect. Programs that this process starts get the default
+// action of SIGPIPE.
+func SurvivePipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // lastWords is how long an ending program waits at most for the reader of its standard error.
 const lastWords = time.Second
