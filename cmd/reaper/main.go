@@ -26,6 +26,8 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -109,7 +111,13 @@ func (p *program) run(cmd *cobra.Command) error {
 		}
 		p.address = address
 	}
+	app.SurvivePipe() // else a closed standard error could leave the lock's entry behind
 	p.errs = cmd.ErrOrStderr()
+	if f, ok := p.errs.(*os.File); ok { // a log that nobody reads must not stop the sweeps, or the end
+		aside := &app.Aside{File: f}
+		defer aside.Flush(time.Second)
+		p.errs = aside
+	}
 	if !once {
 		p.listen(cmd.Context())
 	}
