@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -132,6 +133,63 @@ func TestKindOfAParentWithoutWrite(t *testing.T) {
 		ch := w.join("x", c.Mutex("x").Lock)
 		fails(w, second(c.RWMutex("x").RLock(w.limited(ttl))), lock.ErrKind, "/locks/x")
 		w.inOrder(h, ch)
+	})
+}
+
+// TestOtherKindBelowAParentWithoutWrite: a client joined a mutex whose parent it may not write. If
+// another client makes the lock a semaphore, the first client gets ErrKind.
+func TestOtherKindBelowAParentWithoutWrite(t *testing.T) {
+	each(t, "adopted", bools, func(w *world, adopted bool) {
+		a, d, z := w.client("a"), w.client("d", lock.WithDigest("d", "secret")), w.raw("admin")
+		w.createACL(z, "/locks", "", zk.WorldACL(zk.PermAll))
+		w.createACL(z, "/locks/x", "", append(zk.WorldACL(zk.PermAll&^zk.PermWrite), zk.DigestACL(zk.PermWrite, "d", "secret")...))
+		w.unlock(w.lock(a, "x"))
+		w.unlock(w.lock(a, "x")) // the client remembers that writes are denied
+		if !adopted {
+			w.remove(z, "/locks/x")
+			d = w.client("d2")
+		}
+		h := w.take(permits(d.Semaphore("x", 3), 1))
+		fails(w, second(a.Mutex("x").Lock(w.limited(ttl))), lock.ErrKind, "/locks/x is a semaphore")
+		fails(w, second(a.LockAll(w.limited(ttl), "x", "y")), lock.ErrKind, "/locks/x is a semaphore")
+		w.unlock(h)
+		time.Sleep(2 * time.Second)
+		w.hasEntries("x", 0)
+	})
+}
+
+// TestAllOfAParentWithoutWrite: LockAll takes a lock whose parent the client may not write.
+func TestAllOfAParentWithoutWrite(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, b := w.client("a"), w.client("b")
+		h := w.lock(a, "x")
+		w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermWrite))
+		ch := w.queueAll(w.ctx, b, "x", "y")
+		w.waitsAll(ch)
+		w.unlock(h)
+		w.unlockAll(w.expectAll(ch))
+	})
+}
+
+// TestResizeOfAParentWithoutWrite: if the ACL forbids a client to adopt a lock's parent, Resize
+// returns ErrDenied, and leaves no entry.
+func TestResizeOfAParentWithoutWrite(t *testing.T) {
+	each(t, "permits", []int{1, 5}, func(w *world, permits int) {
+		a := w.client("a")
+		w.unlock(w.lock(a, "y"))
+		w.createACL(w.raw("admin"), "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermWrite))
+		limited := w.limited(ttl)
+		var requests atomic.Int32
+		w.Intercept(func(locktest.Request) locktest.Fault { // without the error, Resize sends requests for ever
+			if requests.Add(1) > 1000 {
+				return locktest.Fault{Delay: ttl}
+			}
+			return locktest.Fault{}
+		})
+		fails(w, a.Semaphore("x", 3).Resize(limited, permits), lock.ErrDenied, "write /locks/x")
+		w.Intercept(nil)
+		time.Sleep(2 * time.Second)
+		w.hasEntries("x", 0)
 	})
 }
 

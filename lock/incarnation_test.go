@@ -173,6 +173,27 @@ func TestParentRecreatedAsItIsJoined(t *testing.T) {
 	}
 }
 
+// TestAdoptionAfterALostReply: the reply to a join below an empty node is lost. The client finds its
+// entry and adopts the node, so a lock of another kind is refused there.
+func TestAdoptionAfterALostReply(t *testing.T) {
+	each(t, "all", bools, func(w *world, all bool) {
+		a, b := w.client("a"), w.client("b")
+		w.unlock(w.lock(b, "y"))
+		w.create(w.raw("other"), "/locks/x", "", 0)
+		hit := w.fault(func(r locktest.Request) bool {
+			return r.Label == "a" && r.Op == "multi" && touches(r, "/locks/x/") && !touches(r, "/locks/x/anchor-")
+		}, locktest.Fault{Drop: locktest.AfterApply})
+		if all {
+			w.lockAll(a, "x", "z")
+		} else {
+			w.lock(a, "x")
+		}
+		isTrue(w, hit(), "no reply was lost")
+		equal(w, "kind of the parent", w.parent("x").Kind, znode.Mutex)
+		fails(w, second(b.Semaphore("x", 3).Acquire(w.limited(ttl), 1)), lock.ErrKind, "/locks/x is a mutex")
+	})
+}
+
 // adopts reports whether the request adopts a node as a lock's parent.
 func adopts(r locktest.Request) bool {
 	return r.Op == "multi" && touches(r, "/anchor-") && touches(r, "-lock-")

@@ -114,7 +114,7 @@ func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) 
 		}
 		known := make([]parent, len(js))
 		if err := a.together(ctx, func(ctx context.Context, i int) (err error) {
-			if !first {
+			if !first && js[i].lock.believed().state != unwritable {
 				js[i].lock.believe(parent{state: unknown})
 			}
 			known[i], err = js[i].know(ctx)
@@ -175,6 +175,9 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 		return es, ps, a.adoptAll(ctx, es, known)
 	case zkconn.Ambiguous:
 		es, err := a.resolveCreates(ctx, created, ds)
+		if err == nil {
+			err = a.adoptAll(ctx, es, known)
+		}
 		return es, make([]position, len(ds)), err
 	}
 	op, cause := zkconn.RefusedOp(err)
@@ -195,11 +198,11 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 	return nil, nil, err
 }
 
-// adoptAll adopts the parents that were unknown at the join. If one adoption fails, it withdraws all
+// adoptAll adopts the parents whose kind the join has not proved. If one adoption fails, it withdraws all
 // entries.
 func (a *all) adoptAll(ctx context.Context, es []*Entry, known []parent) error {
 	err := a.together(ctx, func(ctx context.Context, i int) error {
-		if known[i].state != unknown {
+		if known[i].proven() {
 			return nil
 		}
 		return a.each[i].adopt(ctx, es[i])

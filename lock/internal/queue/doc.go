@@ -67,8 +67,8 @@
 //
 //	Check(own entry)  Create(anchor)  SetData(P, data, the version read)
 //
-// If the ACL forbids that, names stay random, and each join lists. An adopted parent that had no
-// data is deleted only at the end of its counter.
+// If the ACL forbids that, names stay random, and each join reads the parent, for its kind, and
+// lists. An adopted parent that had no data is deleted only at the end of its counter.
 //
 // # Admission
 //

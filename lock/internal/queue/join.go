@@ -176,8 +176,9 @@ func (j *joiner) know(ctx context.Context) (parent, error) {
 }
 
 // attempt sends one transaction, for the belief p. If the outcome is unknown, it looks for the
-// entry. If the parent is unknown, it adopts the parent. Its error is for Retry.
-func (j *joiner) attempt(ctx context.Context, p parent) (*Entry, position, error) {
+// entry. If the join has not proved the kind of the parent, it adopts the parent. Its error is for
+// Retry.
+func (j *joiner) attempt(ctx context.Context, p parent) (e *Entry, at position, err error) {
 	if err := j.Conn.Ready(ctx); err != nil {
 		return nil, position{}, err
 	}
@@ -186,19 +187,21 @@ func (j *joiner) attempt(ctx context.Context, p parent) (*Entry, position, error
 	replies, err := j.send(ctx, d.ops...)
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
-		e, place := d.joined(replies, created, j.Clock.Local())
-		if p.state == unknown {
-			if err := j.adopt(ctx, e); err != nil {
-				e.withdraw()
-				return nil, position{}, zkconn.Final(err)
-			}
-		}
-		return e, place, nil
+		e, at = d.joined(replies, created, j.Clock.Local())
 	case zkconn.Ambiguous:
-		e, err := j.resolveCreate(ctx, created, d)
-		return e, position{}, err
+		if e, err = j.resolveCreate(ctx, created, d); err != nil {
+			return nil, position{}, err
+		}
+	default:
+		return nil, position{}, j.refused(ctx, d, err)
 	}
-	return nil, position{}, j.refused(ctx, d, err)
+	if !p.proven() {
+		if err := j.adopt(ctx, e); err != nil {
+			e.withdraw()
+			return nil, position{}, zkconn.Final(err)
+		}
+	}
+	return e, at, nil
 }
 
 // refused handles the error of an attempt that was not applied. It corrects the belief about the

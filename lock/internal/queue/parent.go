@@ -44,6 +44,9 @@ func (p permits) data() znode.AnchorData {
 
 func (p permits) capacity() int32 { return p.data().Capacity() }
 
+// proven reports whether a join with this belief proves the kind of the parent.
+func (p *parent) proven() bool { return p.state == absent || p.state == present }
+
 func (p *parent) data() []byte {
 	return znode.Parent{Kind: p.kind, Generation: p.generation, Adopted: p.adopted}.Encode()
 }
@@ -150,7 +153,8 @@ func (v *view) check(n zkconn.Node) (znode.Parent, error) {
 // adopt turns a node without a generation or an anchor into a lock's parent: an empty node, as
 // zk.Lock, Curator and kazoo create, or an ancestor of locks that Holdfast made. The transaction
 // checks that the entry still exists below the node, so the node was not deleted and created again.
-// If the entry has gone, or an ACL forbids the writes, adopt corrects the belief and returns nil.
+// If the entry has gone, or an ACL forbids the writes, adopt corrects the belief and returns nil. If
+// an ACL forbade the writes before, adopt only checks the parent.
 func (c *contender) adopt(ctx context.Context, e *Entry) error {
 	return c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		n, err := c.Conn.GetSynced(ctx, c.parent)
@@ -158,12 +162,18 @@ func (c *contender) adopt(ctx context.Context, e *Entry) error {
 			c.lock.believe(parent{state: unknown})
 			return nil // the entry has gone with the node: a list shows that
 		}
+		if errors.Is(err, zk.ErrNoAuth) {
+			err = fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+		}
 		if err != nil {
 			return zkconn.Final(err)
 		}
 		data, err := c.check(n)
 		if err != nil {
 			return zkconn.Final(err)
+		}
+		if c.lock.believed().state == unwritable {
+			return nil
 		}
 		if data.Generation != "" {
 			if _, err := c.Conn.GetSynced(ctx, anchorPath(c.parent, data.Generation)); !errors.Is(err, zk.ErrNoNode) {
