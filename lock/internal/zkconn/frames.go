@@ -9,7 +9,9 @@ import (
 
 // Constants of the wire protocol: operations, xids of requests and replies, and error codes.
 const (
+	opGetData    = 4
 	opPing       = 11
+	opAuth       = 100
 	opSetWatches = 101
 	opSASL       = 102
 	opClose      = -11

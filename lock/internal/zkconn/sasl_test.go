@@ -21,22 +21,21 @@ import (
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
 
-const (
-	opGetData = 4
-	opAuth    = 100
-)
-
 // saslServer is an in-memory server with SASL. It passes SASL tokens to answer, confirms pings,
 // credentials and closes, and answers all other requests with "no node".
 type saslServer struct {
 	answer func(conn, n int, token []byte) []byte // the frame after a connection's n-th token; nil: hang up
 	delay  time.Duration                          // before each reply to a read
+	slow   int                                    // the connection on which each reply to credentials takes slowly
 	deaf   bool                                   // it reads nothing after the handshake
 
 	mu    sync.Mutex
 	ended bool // the next handshake is told that its session has ended
 	conns []*saslRecord
 }
+
+// slowly is less than the time after which go-zookeeper takes the server for dead.
+const slowly = sessionTimeout * 7 / 12
 
 // saslRecord is what a connection has received.
 type saslRecord struct {
@@ -97,7 +96,11 @@ func (s *saslServer) serve(conn int, r *saslRecord, nc net.Conn) {
 			answer = s.answer(conn, tokens, request[12:])
 		case opGetData:
 			time.Sleep(s.delay)
-		case opPing, opAuth, opClose:
+		case opAuth:
+			if answer = reply(xid); conn == s.slow {
+				time.Sleep(slowly)
+			}
+		case opPing, opClose:
 			answer = reply(xid)
 		}
 		if _, err := nc.Write(answer); err != nil || len(answer) < 4 || uint32(len(answer)-4) < binary.BigEndian.Uint32(answer) {
@@ -507,6 +510,35 @@ func TestNewerCredential(t *testing.T) {
 		}
 		if err := c.Close(time.Second); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestNewerCredentialAmidDigests: a newer SASL credential does not end a connection on which
+// go-zookeeper still sends the digests again. It would answer such a request twice, and hang.
+func TestNewerCredentialAmidDigests(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		s := &saslServer{answer: confirms, slow: 2}
+		cfg := w.saslConfig(s)
+		cfg.Digests = []string{"a:a", "b:b", "c:c", "d:d"}
+		cfg.SASL = func(context.Context, string) (SASLExchange, error) {
+			return &echoing{expires: time.Now().Add(leastLogin)}, nil
+		}
+		c, err := Dial(w.ctx, []string{"zk:2181"}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2*leastLogin + 4*slowly)
+		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
+		defer cancel()
+		if _, err := c.Get(ctx, "/a"); !errors.Is(err, zk.ErrNoNode) {
+			t.Error(err)
+		}
+		if err := c.Close(time.Second); err != nil {
+			t.Error(err)
+		}
+		if r := s.records(); len(r) < 3 || !slices.Equal(r[1].ops[:7], []int32{opSASL, opSASL, opSASL, opAuth, opAuth, opAuth, opAuth}) {
+			t.Errorf("the connections have received %+v", r)
 		}
 	})
 }

@@ -38,7 +38,7 @@ var errNotZooKeeper = errors.New("not ZooKeeper")
 //
 // The SASL exchange runs after the first frame, and before go-zookeeper sends its first request. If
 // there is a newer credential later, the connection ends between two requests, so that the next
-// connection uses that credential.
+// connection uses that credential. It does not end before a request opAuth, see [serverConn.forward].
 //
 // Reads are buffered, because go-zookeeper reads every packet's length and body separately. Reads
 // and deadlines belong to one goroutine, and so does the first write; go-zookeeper works that
@@ -89,7 +89,7 @@ func (c *serverConn) Write(p []byte) (int, error) {
 		return c.Conn.Write(p)
 	}
 	op := operation(p)
-	if c.login.due() && op != opClose {
+	if op != opClose && op != opAuth && c.login.due() {
 		c.drain()
 		c.Close()
 		return 0, NotSent(fmt.Errorf("%w: for a newer SASL credential", zk.ErrConnectionClosed))
