@@ -128,10 +128,10 @@ func TestCallsWithoutSession(t *testing.T) {
 }
 
 // TestInlineCallsEndWithTheConnection: calls that run in their callers' goroutines, sent or unsent, end
-// at their deadlines, although the server is silent and no other server answers.
+// at their deadlines, although the server is silent, no other server answers, and no name is resolved.
 func TestInlineCallsEndWithTheConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dials := 0
+		dials, lookups := 0, 0
 		cfg := testConfig(t)
 		cfg.Dialer = func(string, string, time.Duration) (net.Conn, error) {
 			if dials++; dials > 1 {
@@ -144,7 +144,14 @@ func TestInlineCallsEndWithTheConnection(t *testing.T) {
 			}()
 			return client, nil
 		}
-		c, err := Dial(t.Context(), []string{"192.0.2.1:2181"}, cfg)
+		cfg.lookup = func(ctx context.Context, _ string) ([]string, error) {
+			if lookups++; lookups > 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return []string{"192.0.2.1"}, nil
+		}
+		c, err := Dial(t.Context(), []string{"zk:2181"}, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -93,7 +93,8 @@ func (h *hosts) Len() int {
 // Next returns the address to try, and whether go-zookeeper must first pause for a second. It must
 // pause after rounds that have used up burst. Before the pause go-zookeeper fails unsent requests,
 // and in the pause it notices that it was closed. So Next also asks for a pause if unsent calls
-// wait, or if the connection is closed.
+// wait, or if the connection is closed. If unsent calls wait, it puts off the look-ups to the next
+// call.
 func (h *hosts) Next() (address string, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,7 +110,11 @@ func (h *hosts) Next() (address string, wait bool) {
 		}
 	}
 	if h.stale || h.next == len(h.addresses) {
-		h.resolve()
+		if len(h.addresses) > 0 && h.stuck() { // unsent calls must not wait for look-ups
+			h.next, h.stale = h.next%len(h.addresses), true
+		} else {
+			h.resolve()
+		}
 	}
 	if h.triesThisRound >= len(h.addresses) {
 		h.triesThisRound = 0
