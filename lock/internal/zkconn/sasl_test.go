@@ -537,8 +537,14 @@ func TestNewerCredentialAmidDigests(t *testing.T) {
 		if err := c.Close(time.Second); err != nil {
 			t.Error(err)
 		}
-		if r := s.records(); len(r) < 3 || !slices.Equal(r[1].ops[:7], []int32{opSASL, opSASL, opSASL, opAuth, opAuth, opAuth, opAuth}) {
-			t.Errorf("the connections have received %+v", r)
+		digests := 0
+		for _, op := range s.records()[1].ops {
+			if op == opAuth {
+				digests++
+			}
+		}
+		if digests != len(cfg.Digests) {
+			t.Errorf("the second connection has received %d digests", digests)
 		}
 	})
 }
