@@ -188,6 +188,7 @@ func TestInlineCallsEndWithTheConnection(t *testing.T) {
 		if err := c.Close(time.Second); err != nil {
 			t.Error(err)
 		}
+		<-c.own.closed // go-zookeeper may wait for its last reply for longer than Close does
 	})
 }
 
