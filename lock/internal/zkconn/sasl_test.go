@@ -473,6 +473,7 @@ func TestNewerCredential(t *testing.T) {
 			})
 		}
 		calls.Wait()
+		synctest.Wait()
 		records := s.records()
 		if n := len(records); n < 11 || n > 15 {
 			t.Errorf("%d connections in ten lives of a credential", n)
@@ -490,6 +491,7 @@ func TestNewerCredential(t *testing.T) {
 		down = true
 		mu.Unlock()
 		time.Sleep(10 * life)
+		synctest.Wait()
 		if n := len(s.records()) - len(records); n > 0 || !strings.Contains(log.String(), "no KDC answers") || strings.Count(log.String(), "\n") > 20 {
 			t.Errorf("%d connections anew; logged %s", n, &log)
 		}
@@ -498,6 +500,7 @@ func TestNewerCredential(t *testing.T) {
 		stale = true
 		mu.Unlock()
 		time.Sleep(10 * life)
+		synctest.Wait()
 		if n := len(s.records()) - len(records); n > 0 {
 			t.Errorf("%d connections anew with the same credential", n)
 		}
