@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -278,4 +279,23 @@ func TestDialThatWaitsLogsOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// closedFirst is a connection that the peer closes before the first write.
+type closedFirst struct {
+	net.Conn
+	peer net.Conn
+}
+
+func (c closedFirst) Write([]byte) (int, error) { return 0, errors.Join(syscall.EPIPE, c.peer.Close()) }
+
+// TestHandshakeThatCannotBeWritten: the error of Dial has the reason if servers close each connection
+// before the handshake is written.
+func TestHandshakeThatCannotBeWritten(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Dialer = func(string, string, time.Duration) (net.Conn, error) {
+		client, server := net.Pipe()
+		return closedFirst{client, server}, nil
+	}
+	dialInVain(t, "192.0.2.1:2181", cfg, "without an answer")
 }

@@ -86,7 +86,8 @@ func newServerConn(nc net.Conn, limit time.Time, told handshakes, overdue func()
 func (c *serverConn) Write(p []byte) (int, error) {
 	if c.asked == nil {
 		c.asked = parseHandshake(p)
-		return c.Conn.Write(p)
+		_, _ = c.Conn.Write(p) // if it fails, greet reads the end of the connection, and reports that
+		return len(p), nil
 	}
 	op := operation(p)
 	if op != opClose && op != opAuth && c.login.due() {
