@@ -121,13 +121,16 @@ func (l *Log) add(dir string, seen map[string]bool) error {
 		if !ok {
 			continue
 		}
+		info, err := os.Stat(path)
+		if err == nil && !info.Mode().IsRegular() {
+			continue // reading a pipe could take for ever
+		}
 		found = true
 		if file := filepath.Join(real, name); seen[file] {
 			continue
 		} else {
 			seen[file] = true
 		}
-		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // the running server has purged it
 		}
