@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,7 +40,10 @@ func (h *hook) start(env ...string) {
 		return
 	}
 	cmd := exec.Command(shell, "-c", h.script)
-	cmd.Env, cmd.Stdout, cmd.Stderr = slices.Concat(h.env, env), os.Stderr, os.Stderr
+	cmd.Env, cmd.Stdout, cmd.Stderr = slices.Clone(h.env), os.Stderr, os.Stderr
+	for _, kv := range env { // another client's text may have zero bytes, with which no process starts
+		cmd.Env = append(cmd.Env, strings.ReplaceAll(kv, "\x00", ""))
+	}
 	cmd.SysProcAttr = group.Own()
 	if err := cmd.Start(); err != nil {
 		tell("%s: %v", h.flag, err)
