@@ -39,8 +39,8 @@ Exit status: 1 if some nodes could not be read, or are not the record of a job.`
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTree(cmd, flags, func(_ *policy.Config, locks *lock.Client, tree admin.Tree) error {
 				jobs, unread := schedule.List(cmd.Context(), locks, path)
-				if cmd.Context().Err() != nil {
-					return unread
+				if cmd.Context().Err() != nil || unread != nil && len(jobs) == 0 {
+					return unread // there may be jobs
 				}
 				print := func() error { return printJobs(cmd.OutOrStdout(), path, jobs, tree.Estimate(), coloured(cmd)) }
 				if asJSON {

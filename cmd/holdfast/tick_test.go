@@ -189,3 +189,13 @@ func TestPrintJobs(t *testing.T) {
 	}
 	golden(t, "jobs.txt", got.Bytes())
 }
+
+// TestJobsThatCannotBeRead: holdfast jobs does not say that there are no jobs if it cannot tell.
+func TestJobsThatCannotBeRead(t *testing.T) {
+	served(t)
+	var out, errs bytes.Buffer
+	status := run(t.Context(), []string{"jobs", "--jobs", "/locks/a"}, strings.NewReader(""), &out, &errs)
+	if status != app.StatusUsage || out.Len() > 0 || !strings.Contains(errs.String(), "must be apart from the root") {
+		t.Errorf("status %d, prints %q, says %q", status, &out, &errs)
+	}
+}
