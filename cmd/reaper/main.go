@@ -113,7 +113,7 @@ func (p *program) run(cmd *cobra.Command) error {
 	}
 	app.SurvivePipe() // else a closed standard error could leave the lock's entry behind
 	p.errs = cmd.ErrOrStderr()
-	if f, ok := p.errs.(*os.File); ok { // a log that nobody reads must not stop the sweeps, or the end
+	if f, ok := p.errs.(*os.File); ok { // a log without a reader must not stop the sweeps, or the end
 		aside := &app.Aside{File: f}
 		defer aside.Flush(time.Second)
 		p.errs = aside

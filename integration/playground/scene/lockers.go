@@ -2,12 +2,10 @@ package scene
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"log"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,50 +61,30 @@ func (h *hold) err() error {
 // sure reports whether the holder may act now, as far as its lock can tell.
 func (h *hold) sure() bool { return h.Hold == nil || h.Remaining() > 0 }
 
-// tamed is a connection of go-zookeeper 1.0.4 without two of its faults. A failed write is not told,
-// because its request would be answered twice: go-zookeeper hangs if nobody waits for the second
-// answer. And no reply is read before setWatches is written, because a reply changes the last zxid
-// that go-zookeeper puts into that request.
-type tamed struct {
-	net.Conn
-	deadlines int           // number of read deadlines; the third is that of the first reply
-	rewatch   chan struct{} // closed when setWatches is written
-	once      sync.Once
-}
-
-func tame(dial zk.Dialer) zk.Dialer {
+// hideFailedWrites makes failed writes look like successes; the reader sees the end of the connection.
+// go-zookeeper v1.0.4 answers the request of a failed write twice, and hangs without a reader of the
+// second answer.
+func hideFailedWrites(dial zk.Dialer) zk.Dialer {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		nc, err := dial(network, address, timeout)
 		if err != nil {
 			return nil, err
 		}
-		return &tamed{Conn: nc, rewatch: make(chan struct{})}, nil
+		return failedWritesHidden{nc}, nil
 	}
 }
 
-func (c *tamed) Write(p []byte) (int, error) {
-	const opSetWatches = 101
-	if len(p) >= 12 && binary.BigEndian.Uint32(p[8:]) == opSetWatches {
-		c.once.Do(func() { close(c.rewatch) })
-	}
+type failedWritesHidden struct{ net.Conn }
+
+func (c failedWritesHidden) Write(p []byte) (int, error) {
 	if _, err := c.Conn.Write(p); err != nil {
 		c.Close()
 	}
 	return len(p), nil
 }
 
-func (c *tamed) SetReadDeadline(t time.Time) error {
-	if c.deadlines++; c.deadlines == 3 {
-		select {
-		case <-c.rewatch:
-		case <-time.After(time.Millisecond): // there are no watches
-		}
-	}
-	return c.Conn.SetReadDeadline(t)
-}
-
 func dialZK(_ context.Context, e *locktest.Ensemble, label string) (*process, error) {
-	conn, events, err := zk.Connect(e.Servers(), SessionTimeout, zk.WithDialer(tame(e.Dialer(label))), zk.WithLogger(log.New(io.Discard, "", 0)),
+	conn, events, err := zk.Connect(e.Servers(), SessionTimeout, zk.WithDialer(hideFailedWrites(e.Dialer(label))), zk.WithLogger(log.New(io.Discard, "", 0)),
 		zk.WithMaxConnBufferSize(64<<10), zk.WithMaxBufferSize(64<<10))
 	if err != nil {
 		return nil, err

@@ -69,8 +69,8 @@ func (w *World) Plain(label string, timeout time.Duration, hosts zk.HostProvider
 }
 
 // hideFailedWrites makes failed writes look like successes; the reader sees the end of the connection.
-// go-zookeeper v1.0.4 answers the request of a failed write twice, and hangs if nobody takes the second
-// answer.
+// go-zookeeper v1.0.4 answers the request of a failed write twice, and hangs without a reader of the
+// second answer.
 func hideFailedWrites(dial zk.Dialer) zk.Dialer {
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		nc, err := dial(network, address, timeout)

@@ -172,11 +172,7 @@ func (c *Conn) dialServer(network, address string, timeout time.Duration) (net.C
 		return nil, err
 	}
 	c.own.live.Store(live)
-	sc, err := newServerConn(live, limit, dialed{c, address}, c.overdue, login)
-	if err == nil && c.watching() {
-		sc.rewatch = make(chan struct{})
-	}
-	return sc, err
+	return newServerConn(live, limit, dialed{c, address}, c.overdue, login)
 }
 
 // dialed receives the result of the handshake on a connection to the address.

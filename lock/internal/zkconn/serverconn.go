@@ -59,7 +59,6 @@ type serverConn struct {
 
 	mu      sync.Mutex
 	pending []byte        // frames made here that are not in ahead yet
-	rewatch chan struct{} // closed and set to nil when go-zookeeper sets its watches again; nil: it has none
 	sent    int           // number of requests without a reply; counted only with SASL
 	idle    chan struct{} // closed when sent is 0; nil: drain does not wait
 }
@@ -109,18 +108,14 @@ func (c *serverConn) Write(p []byte) (int, error) {
 	}
 	c.mu.Lock()
 	c.pending = append(append(c.pending, firings(keys)...), reply(xid)...)
-	if c.rewatch != nil {
-		close(c.rewatch)
-		c.rewatch = nil
-	}
 	c.mu.Unlock()
 	return c.forward(ping(), p)
 }
 
 // forward writes p, and tells go-zookeeper that asked is written, even if that fails: the reader
 // sees the end of the connection. go-zookeeper answers the request of a failed write at once, and
-// again when the connection has ended. If nobody waits for the second answer, as for credentials
-// that it sends again, it never connects again.
+// again when the connection has ended. Without a reader of the second answer, as for credentials that
+// it sends again, it never connects again.
 func (c *serverConn) forward(p, asked []byte) (int, error) {
 	if _, err := c.Conn.Write(p); err != nil {
 		c.Close()
@@ -197,39 +192,18 @@ func (c *serverConn) frame() error {
 	if length < leastReply || length > largestReply {
 		return fmt.Errorf("%w: it sends a frame of %d bytes; must be %d to %d", errNotZooKeeper, length, leastReply, largestReply)
 	}
-	if head, err = c.reader.Peek(16); err != nil {
+	if head, err = c.reader.Peek(8); err != nil {
 		return err
 	}
 	c.left = 4 + int(length)
-	xid, zxid := int32(binary.BigEndian.Uint32(head[4:])), int64(binary.BigEndian.Uint64(head[8:]))
-	if xid > 0 && zxid > 0 {
-		c.awaitRewatch()
-	}
 	c.mu.Lock()
 	c.ahead, c.pending = c.pending, nil
 	c.mu.Unlock()
+	xid := int32(binary.BigEndian.Uint32(head[4:]))
 	if c.reply = xid != xidEvent; xid == xidPing {
 		c.ahead = append(c.ahead, firings(c.overdue())...)
 	}
 	return nil
-}
-
-// rewatchLimit is the longest wait for setWatches.
-const rewatchLimit = time.Millisecond
-
-// awaitRewatch waits until go-zookeeper has sent setWatches, if it has watches. A reply changes the
-// last zxid that go-zookeeper 1.0.4 puts into that request, which is a data race.
-func (c *serverConn) awaitRewatch() {
-	c.mu.Lock()
-	rewatch := c.rewatch
-	c.mu.Unlock()
-	if rewatch == nil {
-		return
-	}
-	WaitFor(rewatch, rewatchLimit)
-	c.mu.Lock()
-	c.rewatch = nil
-	c.mu.Unlock()
 }
 
 // greet waits for the first frame, reports the result to told, and authenticates. If the server has

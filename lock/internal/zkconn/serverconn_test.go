@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/locktest"
@@ -267,34 +266,5 @@ func TestFailedWriteIsNotTold(t *testing.T) {
 	}
 	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("Read returned %v", err)
-	}
-}
-
-// TestRewatchBeforeReplies: no reply with a zxid is read before go-zookeeper has sent setWatches, or
-// has not for rewatchLimit.
-func TestRewatchBeforeReplies(t *testing.T) {
-	for _, at := range []time.Duration{rewatchLimit / 2, 2 * rewatchLimit} {
-		synctest.Test(t, func(t *testing.T) {
-			client, server := net.Pipe()
-			defer client.Close()
-			c, err := newServerConn(client, time.Time{}, asked{}, noWatches, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.asked, c.greeted, c.rewatch = &handshake{}, true, make(chan struct{})
-			go func() {
-				server.Write(frame(int32s(1, 0, 7, 0))) // a reply with zxid 7
-				io.Copy(io.Discard, server)
-			}()
-			time.AfterFunc(at, func() { c.Write(frame(int32s(2, opSetWatches, 0, 0, 0, 0, 0))) })
-			began := time.Now()
-			if _, err := io.ReadFull(c, make([]byte, 20)); err != nil {
-				t.Error(err)
-			}
-			if got, want := time.Since(began), min(at, rewatchLimit); got != want {
-				t.Errorf("setWatches after %v: a reply after %v, want %v", at, got, want)
-			}
-			time.Sleep(at)
-		})
 	}
 }

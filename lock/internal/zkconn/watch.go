@@ -190,18 +190,6 @@ func (c *Conn) Watches() int {
 	return len(c.watches)
 }
 
-// watching reports whether any remembered watch has not fired.
-func (c *Conn) watching() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, w := range c.watches {
-		if !Fired(w.events) {
-			return true
-		}
-	}
-	return false
-}
-
 // Fired reports whether a watch has fired, and may receive its event. The channel of a watch gets
 // one event and is closed. So it stays readable for all waiters, except for a moment after a waiter
 // has received the event.
