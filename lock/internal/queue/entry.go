@@ -18,8 +18,8 @@ type Entry struct {
 	Kind znode.Kind // kind of the lock
 
 	queue *Queue
-	lock  *lockState // nil: no other goroutine can continue the entry
-	place *placed    // the place that has the entry; nil for a sole hold. Guarded by the lock state
+	lock  *lockState // nil: no other goroutine can continue the entry. Constant
+	place *placed    // the place that has the entry; nil while it waits, and for a sole hold. Guarded by the lock state
 
 	// Settings of the request of a sole hold, see lockState.soleHold.
 	window               int32 // in ms
@@ -91,6 +91,9 @@ func (e *Entry) patience() time.Duration {
 // newEntry returns the entry of a node that was just created.
 func (c *contender) newEntry(path string, attempt uint64, created lease.Created) *Entry {
 	e := &Entry{Kind: c.Kind, queue: c.Queue, keepParent: c.KeepParent}
+	if c.placed != nil {
+		e.lock = c.lock
+	}
 	terms := c.Terms
 	terms.Attempt = attempt
 	e.Init(c.Keeper, e, path, terms, created)
@@ -117,7 +120,7 @@ func (e *Entry) Changed(c lease.Change) {
 		e.Unplace()
 	}
 	switch {
-	case c.To == lease.Ended && c.From < lease.Held && e.Placed() && !errors.Is(c.Why, lease.ErrWithdrawn):
+	case c.To == lease.Ended && c.From < lease.Held && e.Pass > 0 && !errors.Is(c.Why, lease.ErrWithdrawn):
 		e.removeIfBroken() // it was a cached lease
 	case !c.Lost():
 	case errors.Is(c.Why, lease.ErrRemoved), errors.Is(c.Why, lease.ErrAttached):

@@ -158,9 +158,9 @@ func (p *placed) giveBack(e *Entry) {
 func (p *placed) grant(w *place.Waiter[*Entry], e *Entry, use place.Use) error {
 	q, r := p.queue, w.For.(*Request)
 	now := q.Clock.Local()
-	e.lock, e.place = p.lock, p
+	e.place = p
 	if err := e.Grant(r.Values, now, r.recordAt(e, now.Mono)); err != nil {
-		e.lock, e.place = nil, nil
+		e.place = nil
 		return err
 	}
 	p.Hold(e, use, now.Mono)
