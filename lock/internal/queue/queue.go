@@ -161,8 +161,8 @@ func (q *Queue) Stats() Stats {
 }
 
 // send sends a transaction once there is a session. It returns when the outcome is known or the
-// connection has failed. The end of ctx only ends the wait for a session, not the wait for the
-// outcome.
+// connection that carried the request has failed. The end of ctx only ends the wait for a session,
+// not the wait for the outcome.
 func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := q.Conn.Ready(ctx); err != nil {
 		return nil, err
