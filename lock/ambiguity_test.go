@@ -16,20 +16,17 @@ import (
 
 func TestAmbiguousLock(t *testing.T) {
 	for _, keep := range bools { // with keep, the parent exists
-		eachMishap(t, fmt.Sprintf("parent kept %v", keep), []string{"Lock", "Lock that cannot end", "TryLock"}, func(w *world, how string, i int) {
+		eachMishap(t, fmt.Sprintf("parent kept %v", keep), []string{"Lock", "TryLock"}, func(w *world, how string, i int) {
 			a := w.client("a", lock.WithPolicies(policies{TTL: ttl, Grace: grace, LocalWindow: window, KeepParent: keep}))
 			w.unlock(w.lock(a, "x"))
 			before := len(w.nodes())
 			w.mishap(i, "a", joins)
-			ctx, take := w.ctx, a.Mutex("x").Lock
-			switch how {
-			case "TryLock":
+			take := a.Mutex("x").Lock
+			if how == "TryLock" {
 				take = a.Mutex("x").TryLock
-			case "Lock that cannot end": // runs in the goroutine of the caller
-				ctx = context.Background()
 			}
 			began := time.Now()
-			h, err := take(ctx)
+			h, err := take(w.ctx)
 			w.ok(err)
 			atMost(w, "took, without waiting for an entry of its own,", time.Since(began), ttl-1)
 			w.sole(h)

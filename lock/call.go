@@ -13,11 +13,10 @@ import (
 )
 
 // bind returns a context that ends with ctx, or when the client closes, and a function that
-// releases the context's resources. If ctx can never end, a call that has sent a request waits for
-// the outcome even when the client closes.
+// releases the context's resources.
 func (c *Client) bind(ctx context.Context) (context.Context, func()) {
 	if ctx.Done() == nil {
-		return zkconn.Uncancellable(c.open), func() {}
+		return c.open, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.open, func() { cancel(ErrClosed) })

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // Hold is an acquired lock. The client renews it until it is unlocked. A lost hold reports its
@@ -172,9 +171,9 @@ func (h *Hold) Unlock() error {
 	if !leaves {
 		return err
 	}
-	limit := zkconn.NewTimeLimit(time.Until(end))
-	defer limit.Release()
-	return h.t.own(c.leaveResult(h.e, c.queue.Leave(zkconn.Uncancellable(limit), h.e)))
+	ctx, cancel := context.WithDeadline(context.Background(), end)
+	defer cancel()
+	return h.t.own(c.leaveResult(h.e, c.queue.Leave(ctx, h.e)))
 }
 
 // giveBack releases a handle that was just unlocked. First it waits until no transaction of the

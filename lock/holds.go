@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
-	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
 // Holds are holds of several locks taken together, see [All]. Each is a [Hold] with its own lease
@@ -153,9 +152,9 @@ func (hs *Holds) Unlock() error {
 	case len(leave) == 0:
 		return errors.Join(errs...)
 	}
-	limit := zkconn.NewTimeLimit(time.Until(end))
-	defer limit.Release()
-	for i, err := range c.queue.LeaveAll(zkconn.Uncancellable(limit), leave) {
+	ctx, cancel := context.WithDeadline(context.Background(), end)
+	defer cancel()
+	for i, err := range c.queue.LeaveAll(ctx, leave) {
 		errs = append(errs, c.leaveResult(leave[i], err))
 	}
 	return errors.Join(errs...)

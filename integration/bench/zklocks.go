@@ -68,8 +68,7 @@ func openTaking(of func(c *lock.Client, name string) take) opener {
 func holdfastLocker(mutex *lock.Mutex, take take) locker {
 	var hold unlocker
 	return locker{
-		// The request gets a context that cannot end, because one that can end costs a goroutine
-		// for each request. zk.Lock ignores its context too.
+		// The request gets a context that cannot end: zk.Lock ignores its context too.
 		lock: func(ctx context.Context) (err error) {
 			hold, err = take(context.WithoutCancel(ctx))
 			return err

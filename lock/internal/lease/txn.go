@@ -124,9 +124,9 @@ func (e *Entry) Release(unlocked *atomic.Bool, end time.Time) (last bool, why er
 // awaitTxn waits until pending is false for the transaction of the handle, or the handle has none.
 // At the time end it fails with ErrInDoubt. It calls pending with e.mu held.
 func (e *Entry) awaitTxn(unlocked *atomic.Bool, end time.Time, pending func(*write) bool) error {
-	limit := zkconn.NewTimeLimit(time.Until(end))
-	defer limit.Release()
-	if e.await(limit, func() bool { return e.writing == nil || e.writing.by != unlocked || !pending(e.writing) }) != nil {
+	ctx, cancel := context.WithDeadline(context.Background(), end)
+	defer cancel()
+	if e.await(ctx, func() bool { return e.writing == nil || e.writing.by != unlocked || !pending(e.writing) }) != nil {
 		return ErrInDoubt
 	}
 	return nil

@@ -73,15 +73,12 @@ func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
 	w := place.NewWaiter[*Entry](&r)
-	p, e, inline := lock.takePlace(q, w, &r, ctx.Done() == nil)
+	p, e := lock.takePlace(q, w, &r)
 	if e != nil {
 		return e, nil
 	}
 	q.waiters.Add(1)
 	defer q.waiters.Add(-1)
-	if inline != nil {
-		p.join(zkconn.Uncancellable(q.Closing), inline, nil, place.StartJoin)
-	}
 	select {
 	case turn := <-w.Served:
 		return turn.Entry, turn.Err
@@ -152,10 +149,6 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 	}
 	q.waiters.Add(1)
 	defer q.waiters.Add(-1)
-	if ctx.Done() == nil {
-		defer end()
-		return f(ctx)
-	}
 	type result struct {
 		value T
 		err   error

@@ -30,19 +30,17 @@ type placed struct {
 var errUnwanted = errors.New("no goroutine waits for the lock any more")
 
 // takePlace adds a waiter to the place of its request. If the waiter gets an entry at once,
-// takePlace returns the entry. If inline is set and the waiter needs a join that serves no other
-// waiter, takePlace returns the join, which the caller must run.
-func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request, inline bool) (*placed, *Entry, *place.Join) {
+// takePlace returns the entry.
+func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request) (*placed, *Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expandSoleHold(q, r)
 	p := s.placeFor(q, r)
-	first := p.Empty()
 	for {
 		e, step := p.Enter(w, q.Clock.Mono(), (*Entry).AddHandle)
 		switch step {
 		case place.Share:
-			return p, e, nil
+			return p, e
 		case place.Take:
 			switch next, _ := admit(position{admitted: true}, e.Fresh(q.Conn.Session())); {
 			case next != enter: // the entry must be written first
@@ -51,20 +49,15 @@ func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request, inl
 			case p.grant(w, e, place.Use{}) != nil: // the lease has ended just now
 				continue
 			default:
-				return p, e, nil
+				return p, e
 			}
 		case place.StartJoin:
-			if inline && first && !p.Shared && p.Room == 1 {
-				j := &place.Join{Cancel: func() {}}
-				p.Begin(j)
-				return p, nil, j
-			}
 			p.begin(nil, place.StartJoin, place.Use{})
 		case place.Wait:
 			p.tellWaits(r)
 			p.watchOthers()
 		}
-		return p, nil, nil
+		return p, nil
 	}
 }
 

@@ -160,17 +160,14 @@ func (q *Queue) Stats() Stats {
 	return st
 }
 
-// untilAnswered is the context of requests whose outcome is awaited even if the caller gives up.
-var untilAnswered = zkconn.Uncancellable(context.Background())
-
 // send sends a transaction once there is a session. It returns when the outcome is known or the
-// connection has failed. The end of ctx only ends the wait for a session, not the wait for the
-// outcome.
+// connection that carried the request has failed. The end of ctx only ends the wait for a session,
+// not the wait for the outcome.
 func (q *Queue) send(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	if err := q.Conn.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return q.Conn.Multi(untilAnswered, ops...)
+	return q.Conn.Multi(context.Background(), ops...)
 }
 
 // pollEvery is the interval of reads of a node that cannot be watched.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,37 +15,6 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock/locktest"
 )
-
-// TestInline: a call that cannot be canceled runs in its caller's goroutine. On a borrowed
-// connection, or with a deadline before the connection's failure, it runs in another goroutine.
-func TestInline(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		own, borrowed := w.dial(w.config("a")), Borrow(w.raw("b"), w.config("b"))
-		defer borrowed.Close(0)
-		long, short := NewTimeLimit(sessionTimeout), NewTimeLimit(sessionTimeout/2)
-		defer long.Release()
-		defer short.Release()
-		for _, tt := range []struct {
-			c    *Conn
-			ctx  context.Context
-			want bool
-		}{
-			{own, Uncancellable(w.ctx), true},
-			{own, Uncancellable(context.Background()), true},
-			{own, Uncancellable(long), true},
-			{own, Uncancellable(short), false},
-			{own, w.ctx, false},
-			{borrowed, Uncancellable(w.ctx), false},
-		} {
-			if got := tt.c.runInline(tt.ctx); got != tt.want {
-				t.Errorf("runs inline: %v, want %v", got, tt.want)
-			}
-			if _, err := tt.c.Get(tt.ctx, "/"); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
 
 // TestAbandonedCall: an abandoned call returns when its context ends, and its outcome is unknown.
 // Close waits for it.
@@ -100,17 +70,11 @@ func TestCallsWithoutSession(t *testing.T) {
 				},
 			} {
 				ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
-				for _, ctx := range []context.Context{ctx, Uncancellable(ctx)} {
-					began := time.Now()
-					left := 5 * time.Second
-					if at, _ := ctx.Deadline(); time.Until(at) < left {
-						left = time.Until(at)
-					}
-					err := f(ctx)
-					mustBe(t, err, ErrUnavailable, context.DeadlineExceeded)
-					if took := time.Since(began); took > left+100*time.Millisecond || OutcomeOf(err) != Retryable {
-						t.Errorf("%v (%d) after %v", err, OutcomeOf(err), took)
-					}
+				began := time.Now()
+				err := f(ctx)
+				mustBe(t, err, ErrUnavailable, context.DeadlineExceeded)
+				if took := time.Since(began); took > 5*time.Second+100*time.Millisecond || OutcomeOf(err) != Retryable {
+					t.Errorf("%v (%d) after %v", err, OutcomeOf(err), took)
 				}
 				cancel()
 			}
@@ -138,9 +102,9 @@ func (c lateWrites) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// TestInlineCallsEndWithTheConnection: calls that run in their callers' goroutines, sent or unsent, end
-// at their deadlines, although the server is silent, no other server answers, and no name is resolved.
-func TestInlineCallsEndWithTheConnection(t *testing.T) {
+// TestUnsentCallsEnd: calls, sent or unsent, end at their deadlines, although the server is silent, no
+// other server answers, and no name is resolved. Unsent calls without a deadline end with Close.
+func TestUnsentCallsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials, lookups := 0, 0
 		cfg := testConfig(t)
@@ -166,27 +130,37 @@ func TestInlineCallsEndWithTheConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		limit := NewTimeLimit(sessionTimeout * 3 / 4)
-		defer limit.Release()
-		var calls sync.WaitGroup
+		limited, cancel := context.WithTimeout(t.Context(), sessionTimeout*3/4)
+		defer cancel()
+		var calls, endless sync.WaitGroup
+		var unsent atomic.Int32
 		began := time.Now()
 		for range 5 {
 			calls.Go(func() {
-				if _, err := c.Multi(Uncancellable(limit), &zk.DeleteRequest{Path: "/x"}); OutcomeOf(err) == Applied || OutcomeOf(err) == Refused {
+				if _, err := c.Multi(limited, &zk.DeleteRequest{Path: "/x"}); OutcomeOf(err) == Applied || OutcomeOf(err) == Refused {
+					t.Error(err)
+				}
+			})
+			endless.Go(func() {
+				unsent.Add(1)
+				defer unsent.Add(-1)
+				if _, err := c.Multi(context.Background(), &zk.DeleteRequest{Path: "/x"}); OutcomeOf(err) == Applied || OutcomeOf(err) == Refused {
 					t.Error(err)
 				}
 			})
 		}
-		synctest.Wait()
-		if n := c.inline.Load(); n != 5 {
-			t.Errorf("%d calls run inline", n)
-		}
 		calls.Wait()
-		if took := time.Since(began); took > sessionTimeout*3/4+100*time.Millisecond {
+		if took := time.Since(began); took > sessionTimeout*3/4 {
 			t.Errorf("took %v", took)
+		}
+		if unsent.Load() == 0 {
+			t.Error("no call is unsent")
 		}
 		if err := c.Close(time.Second); err != nil {
 			t.Error(err)
+		}
+		if endless.Wait(); time.Since(began) > sessionTimeout*3/4+time.Second+100*time.Millisecond {
+			t.Errorf("closed after %v", time.Since(began))
 		}
 		<-c.own.closed // go-zookeeper may wait for its last reply for longer than Close does
 	})

@@ -47,8 +47,6 @@ type Conn struct {
 	shut  context.CancelCauseFunc // ends open
 	calls Group                   // calls in flight, abandoned ones included
 
-	inline atomic.Int32 // calls that run in their caller's goroutine
-
 	own     *ownership   // state of an owned connection; nil: borrowed
 	granted atomic.Int64 // session timeout in ns, as the server granted it; 0: borrowed
 	outage

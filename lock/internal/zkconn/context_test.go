@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 func TestContextError(t *testing.T) {
@@ -29,43 +27,4 @@ func TestContextError(t *testing.T) {
 	if err := ContextError(wrapping); err.Error() != "gave up: context canceled" {
 		t.Errorf("%v", err)
 	}
-}
-
-// TestTimeLimit: the context ends at its time, whether a goroutine waits or not. Release stops its
-// timer.
-func TestTimeLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		l := NewTimeLimit(time.Minute)
-		if at, ok := l.Deadline(); !ok || !at.Equal(start.Add(time.Minute)) {
-			t.Errorf("deadline %v, %v", at, ok)
-		}
-		time.Sleep(time.Minute - 1)
-		if l.Err() != nil {
-			t.Errorf("before its time: %v", l.Err())
-		}
-		<-l.Done()
-		if passed := time.Since(start); passed != time.Minute || ContextError(l) != context.DeadlineExceeded {
-			t.Errorf("ended after %v: %v", passed, ContextError(l))
-		}
-		<-l.Done() // again
-		l.Release()
-
-		unwatched := NewTimeLimit(time.Minute)
-		time.Sleep(time.Minute)
-		if unwatched.Err() != context.DeadlineExceeded {
-			t.Errorf("at its time, without a waiter: %v", unwatched.Err())
-		}
-		unwatched.Release()
-
-		released := NewTimeLimit(time.Minute)
-		done := released.Done()
-		released.Release()
-		time.Sleep(time.Hour)
-		select {
-		case <-done:
-			t.Error("the timer goes on after the release")
-		default:
-		}
-	})
 }

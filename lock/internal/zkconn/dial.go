@@ -60,7 +60,7 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	defer giveUp(nil)
 	c.own = &ownership{closed: make(chan struct{}), giveUp: giveUp}
 	c.own.life, c.own.cut = context.WithCancel(context.Background())
-	c.own.hosts = &hosts{ctx: c.own.life, cfg: cfg, failed: c.noteFailure, stuck: c.stuck}
+	c.own.hosts = &hosts{ctx: c.own.life, cfg: cfg, failed: c.noteFailure}
 	z, events, err := zk.Connect(servers, cfg.SessionTimeout,
 		zk.WithDialer(c.dialServer),
 		zk.WithHostProvider(c.own.hosts),

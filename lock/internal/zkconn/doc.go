@@ -36,8 +36,6 @@
 //   - Without a connection it notices a Close only in its pause between rounds of servers, and
 //     its Close waits for up to three seconds. So [Conn.Close] ends its lookup, dial or connection,
 //     and then makes it pause ([hosts.Next]).
-//   - Requests that are queued when a connection fails stay queued while servers are tried. A
-//     call that runs in its caller's goroutine must not wait for that ([Conn.stuck]).
 //   - It never closes a connection on which it learned of an expired session. The next dial of an
 //     owned connection closes it.
 //   - Its event callback may run under its locks, and must not call it.

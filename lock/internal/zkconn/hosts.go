@@ -51,7 +51,6 @@ type hosts struct {
 	ctx    context.Context // ends when the connection is closed
 	cfg    Config
 	failed func(error) // receives the error of a name that cannot be resolved
-	stuck  func() bool // reports whether unsent calls wait: then Next pauses, so that go-zookeeper fails them
 
 	mu             sync.Mutex
 	salt           uint64            // random; it determines this client's order of addresses
@@ -91,10 +90,8 @@ func (h *hosts) Len() int {
 }
 
 // Next returns the address to try, and whether go-zookeeper must first pause for a second. It must
-// pause after rounds that have used up burst. Before the pause go-zookeeper fails unsent requests,
-// and in the pause it notices that it was closed. So Next also asks for a pause if unsent calls
-// wait, or if the connection is closed. If unsent calls wait, it puts off the look-ups to the next
-// call.
+// pause after rounds that have used up burst. In the pause it notices that it was closed, so Next
+// also asks for a pause if the connection is closed.
 func (h *hosts) Next() (address string, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,11 +107,7 @@ func (h *hosts) Next() (address string, wait bool) {
 		}
 	}
 	if h.stale || h.next == len(h.addresses) {
-		if len(h.addresses) > 0 && h.stuck() { // unsent calls must not wait for look-ups
-			h.next, h.stale = h.next%len(h.addresses), true
-		} else {
-			h.resolve()
-		}
+		h.resolve()
 	}
 	if h.triesThisRound >= len(h.addresses) {
 		h.triesThisRound = 0
@@ -122,7 +115,7 @@ func (h *hosts) Next() (address string, wait bool) {
 			h.burst -= len(h.addresses)
 		}
 	}
-	if h.ctx.Err() != nil || h.stuck() {
+	if h.ctx.Err() != nil {
 		wait = true
 	}
 	address = h.addresses[h.next]

@@ -16,7 +16,7 @@ func testHosts(t *testing.T, servers ...string) (*hosts, *time.Duration) {
 	cfg, now := testConfig(t), new(time.Duration)
 	cfg.Now = func() time.Duration { return *now }
 	cfg.lookup = net.DefaultResolver.LookupHost
-	h := &hosts{ctx: t.Context(), cfg: cfg, failed: func(error) {}, stuck: func() bool { return false }}
+	h := &hosts{ctx: t.Context(), cfg: cfg, failed: func(error) {}}
 	if err := h.Init(servers); err != nil {
 		t.Fatal(err)
 	}
