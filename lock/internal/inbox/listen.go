@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -232,19 +231,23 @@ func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
 	if r.Err == nil && b.Root+"/"+r.Entry != w.path {
 		r.Err = errors.New("it names another entry")
 	}
-	if w.take(&b.mu, r) && r.Err != nil {
+	if b.take(id, w, r) && r.Err != nil {
 		b.Log.Warn().Err(r.Err).Str("request", path(b.Root, id)).Msg("a request to give up a lock cannot be understood, and is not told")
 	}
 	return nil
 }
 
 // take delivers r to the ward's ears, unless r could not be decoded or is the last request that was
-// read. It reports whether r is new, even if r could not be decoded.
-func (w *ward) take(mu *sync.Mutex, r Request) bool {
-	mu.Lock()
-	defer mu.Unlock()
+// read. If the entry has ended while r was read, take deletes r: Ended did not, because no request was
+// known. take reports whether r is new, even if r could not be decoded.
+func (b *Inbox) take(id string, w *ward, r Request) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if w.seen == r.Stat.Czxid {
 		return false
+	}
+	if w.ended {
+		b.clearSoon(id)
 	}
 	if w.seen = r.Stat.Czxid; r.Err == nil {
 		w.last = r
