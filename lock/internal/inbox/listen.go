@@ -122,13 +122,6 @@ func (b *Inbox) Wards() int {
 	return len(b.wards)
 }
 
-// Reconnected makes the inbox list the requests again. It must be called after an outage, in which a
-// change may have been missed.
-func (b *Inbox) Reconnected() {
-	b.relist.Store(true)
-	b.nudge()
-}
-
 func (b *Inbox) nudge() {
 	select {
 	case b.wake <- struct{}{}:
@@ -141,18 +134,21 @@ func (b *Inbox) run() {
 	var ids []string
 	var changed <-chan zk.Event // watch on the list in ids; nil: there is no list
 	var told time.Time          // time of the last log line about lost requests
+	stale := true               // the list may have changed, or not all listed requests were read
 	for {
-		anew, err := b.list(b.Closing, &ids, &changed)
+		var err error
+		if stale {
+			ids, changed, err = b.list(b.Closing)
+		}
 		if err == nil {
-			err = b.tell(b.Closing, ids, anew)
+			err = b.tell(b.Closing, ids, stale)
 		}
 		var again <-chan time.Time
 		wake := b.wake
 		if errors.Is(err, zkconn.ErrClosed) {
 			return
 		}
-		if err != nil && b.Closing.Err() == nil {
-			b.relist.Store(true) // not all listed requests were read: list again next time
+		if stale = err != nil; stale && b.Closing.Err() == nil {
 			if time.Since(told) >= listAgainAfter {
 				told = time.Now()
 				b.Log.Error().Err(err).Stringer("again_in", listAgainAfter).Msg("holds may not learn of requests to release them")
@@ -164,9 +160,8 @@ func (b *Inbox) run() {
 		}
 		select {
 		case <-changed:
-			changed = nil
+			stale = true
 		case <-again:
-			b.relist.Store(true)
 		case <-wake:
 		case <-b.Closing.Done():
 			return
@@ -174,27 +169,17 @@ func (b *Inbox) run() {
 	}
 }
 
-// list lists the requests into ids if the last list may be stale. Then anew is true, even if list
-// fails. It sets a watch only if there is none, because go-zookeeper cannot cancel a watch.
-func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) (anew bool, err error) {
-	relist := b.relist.Swap(false)
-	switch {
-	case *changed == nil:
-		return true, b.Conn.Retry(ctx, zkconn.DefaultBackoff, func() (err error) {
-			*ids, _, *changed, err = b.Conn.WatchChildren(ctx, path(b.Root, ""))
-			if !errors.Is(err, zk.ErrNoNode) {
-				return err
-			}
-			return b.createParent(ctx, err)
-		})
-	case relist:
-		listed, _, err := b.Conn.Children(ctx, path(b.Root, ""))
-		if err == nil || errors.Is(err, zk.ErrNoNode) { // a missing node fires the watch
-			*ids, err = listed, nil
+// list lists the requests, and returns a watch on the list. The watch also fires after each outage,
+// in which a change may have been missed.
+func (b *Inbox) list(ctx context.Context) (ids []string, changed <-chan zk.Event, err error) {
+	err = b.Conn.Retry(ctx, zkconn.DefaultBackoff, func() (err error) {
+		ids, _, changed, err = b.Conn.WatchChildren(ctx, path(b.Root, ""))
+		if !errors.Is(err, zk.ErrNoNode) {
+			return err
 		}
-		return true, err
-	}
-	return false, nil
+		return b.createParent(ctx, err)
+	})
+	return ids, changed, err
 }
 
 // tell reads the listed requests to entries of this client, and delivers new ones. Unless anew is
