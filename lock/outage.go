@@ -68,6 +68,9 @@ func (c *Client) sessionSeen(connected bool, session *int64) {
 		*session = c.conn.Session()
 	case !o.away:
 		o.away, o.since = true, now
+		if o.atRisk == 0 || c.keeper.Renewals() != o.renewals { // the numbers are not of this outage
+			o.atRisk, o.lost = 0, 0
+		}
 	case lasted >= awayAfter && !o.told:
 		o.told = true
 		c.cfg.log.Warn().Stringer("away_for", lasted.Round(time.Millisecond)).Int("holds", c.countHolds()).
