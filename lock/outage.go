@@ -86,7 +86,7 @@ func (c *Client) logRisk(e *queue.Entry, change lease.Change) {
 	defer o.mu.Unlock()
 	message, holds := "hold at risk: it is lost when its time runs out, unless a renewal succeeds before", 1
 	event := c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).Stringer("left", change.Left)
-	unrenewed := now - e.LeasedAt().Mono
+	unrenewed := now - change.Leased
 	switch {
 	case errors.Is(change.Why, ErrMaxHold):
 		event.Str("why", "max_hold is near")
