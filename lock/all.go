@@ -167,7 +167,7 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 	c := a.client
 	bound, end, err := c.enter(ctx, "lock", a.each[0].name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", a, ErrClosed)
 	}
 	defer end()
 	if again, err := a.reenter(ctx, bound); again != nil || err != nil {

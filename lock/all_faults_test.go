@@ -217,7 +217,7 @@ func TestCloseWhileAllAreWaitedFor(t *testing.T) {
 		mustBe(t, w.outcomeAll(ch).err, lock.ErrClosed)
 		mustBe(t, context.Cause(held.Context()), lock.ErrClosed)
 		mustBe(t, held.Unlock(), lock.ErrClosed)
-		mustBe(t, second(a.LockAll(w.ctx, "x")), lock.ErrClosed)
+		fails(t, second(a.LockAll(w.ctx, "x", "y")), lock.ErrClosed, `locks ["x" "y"]: `)
 		w.finish(h)
 	})
 }

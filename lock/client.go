@@ -153,15 +153,14 @@ func (c *Client) connConfig() zkconn.Config {
 	}
 }
 
-// reconnected informs the keeper and the inbox of a new session or connection. The connection may
-// call it before the keeper and the inbox exist; then it does nothing.
+// reconnected informs the keeper of a new session or connection. The connection may call it before
+// the keeper exists; then it does nothing.
 func (c *Client) reconnected() {
 	c.mu.Lock()
-	keeper, inbox := c.keeper, c.inbox
+	keeper := c.keeper
 	c.mu.Unlock()
 	if keeper != nil {
 		keeper.Reconnected()
-		inbox.Reconnected()
 	}
 }
 
@@ -197,12 +196,12 @@ func (c *Client) start() *Client {
 		LossOf: lossOf, Observe: c.entryChanged, Waits: c.waits, Purged: c.purged,
 		HandoffFailed: func(e *queue.Entry) { c.ended(e, ErrUnlocked) },
 	})
-	box := inbox.New(inbox.Options{
+	c.inbox = inbox.New(inbox.Options{
 		Conn: c.conn, Log: c.cfg.log, Tasks: &c.tasks, Closing: c.open, Root: c.cfg.root, ACL: c.cfg.acl, Random: c.cfg.random,
 		Who: znode.Revocation{Owner: c.cfg.owner, Host: c.cfg.host, PID: os.Getpid()}, Patience: c.cfg.unlockTimeout,
 	})
 	c.mu.Lock()
-	c.keeper, c.queue, c.inbox = keeper, q, box
+	c.keeper, c.queue = keeper, q
 	c.mu.Unlock()
 	c.tasks.Go(func() { keeper.Run(c.open) })
 	c.tasks.Go(c.watchSession)

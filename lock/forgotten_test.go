@@ -98,22 +98,28 @@ func TestClockOfServersThatLostTheirData(t *testing.T) {
 	})
 }
 
+// refusing returns a dialer to servers that close the connections of a client without an answer
+// while refuses returns true.
+func (w *world) refusing(label string, refuses func() bool) lock.Option {
+	return lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+		if !refuses() {
+			return w.Dialer(label)(network, address, timeout)
+		}
+		client, server := net.Pipe()
+		go func() {
+			defer server.Close()
+			server.Read(make([]byte, 256))
+		}()
+		return client, nil
+	})
+}
+
 // TestServerThatRefusesForAWhile: a server that refuses the session for less than the session
 // timeout does not cost the client its session.
 func TestServerThatRefusesForAWhile(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		var refuses atomic.Bool
-		a := w.dial("a", lock.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-			if !refuses.Load() {
-				return w.Dialer("a")(network, address, timeout)
-			}
-			client, server := net.Pipe()
-			go func() {
-				defer server.Close()
-				server.Read(make([]byte, 256))
-			}()
-			return client, nil
-		}))
+		a := w.dial("a", w.refusing("a", refuses.Load))
 		w.busy(a)
 		session := a.Session()
 		refuses.Store(true)
@@ -122,6 +128,26 @@ func TestServerThatRefusesForAWhile(t *testing.T) {
 		refuses.Store(false)
 		w.unlock(w.lock(a, "x"))
 		equal(t, "session", a.Session(), session)
+	})
+}
+
+// TestServersThatRefuseAfterTheSession: Check also returns ErrUnavailable if servers refuse the client
+// after one of them has answered that its session has expired, until a server accepts it.
+func TestServersThatRefuseAfterTheSession(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var refuses atomic.Bool
+		var a *lock.Client
+		a = w.dial("a", w.refusing("a", func() bool { return refuses.Load() && a.Session() == 0 }))
+		refuses.Store(true)
+		w.ExpireLabel("a")
+		time.Sleep(sessionTimeout / 4)
+		equal(w, "session", a.Session(), 0)
+		w.ok(a.Check())
+		time.Sleep(sessionTimeout)
+		fails(w, a.Check(), lock.ErrUnavailable, "maxClientCnxns")
+		refuses.Store(false)
+		w.unlock(w.lock(a, "x"))
+		w.ok(a.Check())
 	})
 }
 

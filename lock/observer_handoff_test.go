@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,6 +116,29 @@ func TestObserverOfBargers(t *testing.T) {
 		mustBe(t, w.outcome(other).err, context.Canceled)
 		w.inOrder(theirs, first)
 		w.diary(seen, "2nd withdrawn, 1st acquired queued, 1st released")
+	})
+}
+
+// TestRiskAsAReaderJoins: a reader joins a shared entry, which becomes at risk before the reader has
+// its hold. The hold has one at-risk event.
+func TestRiskAsAReaderJoins(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		var dead atomic.Bool
+		seen, machine := new(observed), newClock(0, 0)
+		a := w.dial("a", riding(0), lock.WithObserver(seen), lock.WithClock(func() (mono, wall time.Duration) {
+			if dead.Load() && calledBy("lease.(*Entry).Risk") { // the new hold receives reports already
+				time.Sleep(ttl / 2)
+			}
+			return machine.now()
+		}))
+		h := w.taken("1st", a.RWMutex("x").RLock)
+		w.kill("a")
+		dead.Store(true)
+		next := start(func() (*lock.Hold, error) { return a.RWMutex("x").RLock(w.as("2nd")) })
+		<-h.AtRisk()
+		w.await(next)
+		w.diary(seen, "1st acquired, 2nd acquired, 1st at risk expired, 2nd at risk expired")
+		w.Heal("a")
 	})
 }
 

@@ -68,6 +68,9 @@ func (c *Client) sessionSeen(connected bool, session *int64) {
 		*session = c.conn.Session()
 	case !o.away:
 		o.away, o.since = true, now
+		if o.atRisk == 0 || c.keeper.Renewals() != o.renewals { // the numbers are not of this outage
+			o.atRisk, o.lost = 0, 0
+		}
 	case lasted >= awayAfter && !o.told:
 		o.told = true
 		c.cfg.log.Warn().Stringer("away_for", lasted.Round(time.Millisecond)).Int("holds", c.countHolds()).
@@ -83,7 +86,7 @@ func (c *Client) logRisk(e *queue.Entry, change lease.Change) {
 	defer o.mu.Unlock()
 	message, holds := "hold at risk: it is lost when its time runs out, unless a renewal succeeds before", 1
 	event := c.cfg.log.Warn().Str("lock", e.Lock()).Str("entry", e.Path).Stringer("left", change.Left)
-	unrenewed := now - e.LeasedAt().Mono
+	unrenewed := now - change.Leased
 	switch {
 	case errors.Is(change.Why, ErrMaxHold):
 		event.Str("why", "max_hold is near")

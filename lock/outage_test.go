@@ -134,3 +134,39 @@ func TestRiskWithoutOutage(t *testing.T) {
 		equal(w, "lines", logged("max_hold is near"), 2)
 	})
 }
+
+// TestOutageCountsItsOwnHolds: the line at the end of an outage does not count holds that ended, or
+// were at risk, before the outage. A connection that breaks for a moment after an earlier risk
+// causes no line.
+func TestOutageCountsItsOwnHolds(t *testing.T) {
+	subtest(t, "lost before", locktest.Options{}, func(w *world) {
+		a := w.dial("a")
+		for i := range 5 {
+			w.lock(a, fmt.Sprint("x", i), lock.WithoutRenewal())
+		}
+		time.Sleep(time.Hour)
+		equal(w, "lines of ended holds", len(w.warnings()), 5)
+		w.ok(w.Stop(w.Servers()[0]))
+		time.Sleep(2 * time.Second)
+		w.ok(w.Start(w.Servers()[0]))
+		time.Sleep(sessionTimeout)
+		lines := w.warnings()
+		back := lines[len(lines)-1]
+		isTrue(w, back["message"] == "ZooKeeper is back" && back["holds_at_risk"] == 0. && back["holds_lost"] == 0., "%v", back)
+	})
+	subtest(t, "at risk before", locktest.Options{}, func(w *world) {
+		const ttl = sessionTimeout / 2
+		a := w.dial("a")
+		h := w.lock(a, "x", lock.WithTTL(ttl))
+		w.warnings()
+		w.ok(w.Partition("a"))
+		<-h.AtRisk()
+		w.Heal("a")
+		time.Sleep(ttl)
+		lines := w.warnings()
+		isTrue(w, len(lines) == 1 && lines[0]["why"] == "ZooKeeper does not answer", "%v", lines)
+		w.Cut("a")
+		time.Sleep(ttl)
+		equal(w, "lines of a connection that broke", fmt.Sprint(w.warnings()), "[]")
+	})
+}

@@ -343,20 +343,28 @@ func TestRevokeAsTheHoldEnds(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, z := w.dial("a"), w.dial("b"), w.raw("others")
 		asks := func(r locktest.Request) bool { return r.Label == "b" && r.Op == "multi" && touches(r, inbox) }
-		for _, when := range []string{"the hold has ended", "the unlock is on its way"} {
+		for _, when := range []string{"the hold has ended", "the unlock is on its way", "the request is read"} {
 			h := w.lock(a, "x")
 			h.Revoked()
 			settle()
-			if when == "the hold has ended" { // while the request is applied
-				hit := w.before(asks, func() {
-					go h.Unlock()
-					settle()
-				})
+			unlock := func() {
+				go h.Unlock()
+				settle()
+			}
+			switch when {
+			case "the hold has ended": // while the request is applied
+				hit := w.before(asks, unlock)
 				w.revoke(b, "x", when)
 				isTrue(t, hit() && len(w.asked()) == 0, "%s: asked %q, hit %v", when, w.asked(), hit())
-			} else { // before the delete of the entry
+			case "the unlock is on its way": // before the delete of the entry
 				w.before(leaves(h), func() { w.revokeNow(z, h) })
 				w.unlock(h)
+			default: // between the list of the requests and the read of this one
+				hit := w.before(func(r locktest.Request) bool { return r.Label == "a" && r.Op == "getData" && touches(r, inbox) }, unlock)
+				w.revokeNow(z, h)
+				w.until("the unlock has ended", hit)
+				settle()
+				w.asksNothing() // although no later hold has called Revoked
 			}
 			next := w.lock(a, "x")
 			w.hearsNothing(next.Revoked())

@@ -21,7 +21,8 @@ type tenancy struct {
 	since  time.Duration // monotonic time of the grant
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	over   atomic.Bool // the end was reported
+	over   atomic.Bool  // the end was reported
+	risk   atomic.Int64 // lease.Change.Leased of the last reported risk
 
 	mu       sync.Mutex
 	handles  int
@@ -122,8 +123,11 @@ func (t *tenancy) leave() {
 // ended reports the end of a tenancy whose context has ended.
 func (t *tenancy) ended() { t.tell(lease.Change{From: lease.Held, To: lease.Ended}) }
 
-// tell reports a change of the tenancy to the observers. It reports the end once.
+// tell reports a change of the tenancy to the observers. It reports the end once, and each risk once.
 func (t *tenancy) tell(change lease.Change) {
+	if change.AtRisk() && t.risk.Swap(int64(change.Leased)) == int64(change.Leased) {
+		return
+	}
 	if change.To == lease.Ended {
 		if t.over.Swap(true) {
 			return

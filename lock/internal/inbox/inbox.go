@@ -27,9 +27,8 @@ import (
 type Inbox struct {
 	Options
 
-	used   atomic.Bool   // a handle listens, or has listened
-	relist atomic.Bool   // the last list may be stale although the watch has not fired
-	wake   chan struct{} // buffer of one: wakes run for a new handle, or for relist
+	used atomic.Bool   // a handle listens, or has listened
+	wake chan struct{} // buffer of one: wakes run for a new handle
 
 	mu    sync.Mutex
 	wards map[string]*ward // by the ids of their entries

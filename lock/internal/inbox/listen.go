@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -123,13 +122,6 @@ func (b *Inbox) Wards() int {
 	return len(b.wards)
 }
 
-// Reconnected makes the inbox list the requests again. It must be called after an outage, in which a
-// change may have been missed.
-func (b *Inbox) Reconnected() {
-	b.relist.Store(true)
-	b.nudge()
-}
-
 func (b *Inbox) nudge() {
 	select {
 	case b.wake <- struct{}{}:
@@ -142,18 +134,21 @@ func (b *Inbox) run() {
 	var ids []string
 	var changed <-chan zk.Event // watch on the list in ids; nil: there is no list
 	var told time.Time          // time of the last log line about lost requests
+	stale := true               // the list may have changed, or not all listed requests were read
 	for {
-		anew, err := b.list(b.Closing, &ids, &changed)
+		var err error
+		if stale {
+			ids, changed, err = b.list(b.Closing)
+		}
 		if err == nil {
-			err = b.tell(b.Closing, ids, anew)
+			err = b.tell(b.Closing, ids, stale)
 		}
 		var again <-chan time.Time
 		wake := b.wake
 		if errors.Is(err, zkconn.ErrClosed) {
 			return
 		}
-		if err != nil && b.Closing.Err() == nil {
-			b.relist.Store(true) // not all listed requests were read: list again next time
+		if stale = err != nil; stale && b.Closing.Err() == nil {
 			if time.Since(told) >= listAgainAfter {
 				told = time.Now()
 				b.Log.Error().Err(err).Stringer("again_in", listAgainAfter).Msg("holds may not learn of requests to release them")
@@ -165,9 +160,8 @@ func (b *Inbox) run() {
 		}
 		select {
 		case <-changed:
-			changed = nil
+			stale = true
 		case <-again:
-			b.relist.Store(true)
 		case <-wake:
 		case <-b.Closing.Done():
 			return
@@ -175,27 +169,17 @@ func (b *Inbox) run() {
 	}
 }
 
-// list lists the requests into ids if the last list may be stale. Then anew is true, even if list
-// fails. It sets a watch only if there is none, because go-zookeeper cannot cancel a watch.
-func (b *Inbox) list(ctx context.Context, ids *[]string, changed *<-chan zk.Event) (anew bool, err error) {
-	relist := b.relist.Swap(false)
-	switch {
-	case *changed == nil:
-		return true, b.Conn.Retry(ctx, zkconn.DefaultBackoff, func() (err error) {
-			*ids, _, *changed, err = b.Conn.WatchChildren(ctx, path(b.Root, ""))
-			if !errors.Is(err, zk.ErrNoNode) {
-				return err
-			}
-			return b.createParent(ctx, err)
-		})
-	case relist:
-		listed, _, err := b.Conn.Children(ctx, path(b.Root, ""))
-		if err == nil || errors.Is(err, zk.ErrNoNode) { // a missing node fires the watch
-			*ids, err = listed, nil
+// list lists the requests, and returns a watch on the list. The watch also fires after each outage,
+// in which a change may have been missed.
+func (b *Inbox) list(ctx context.Context) (ids []string, changed <-chan zk.Event, err error) {
+	err = b.Conn.Retry(ctx, zkconn.DefaultBackoff, func() (err error) {
+		ids, _, changed, err = b.Conn.WatchChildren(ctx, path(b.Root, ""))
+		if !errors.Is(err, zk.ErrNoNode) {
+			return err
 		}
-		return true, err
-	}
-	return false, nil
+		return b.createParent(ctx, err)
+	})
+	return ids, changed, err
 }
 
 // tell reads the listed requests to entries of this client, and delivers new ones. Unless anew is
@@ -232,19 +216,23 @@ func (b *Inbox) tellOne(ctx context.Context, id string, w *ward) error {
 	if r.Err == nil && b.Root+"/"+r.Entry != w.path {
 		r.Err = errors.New("it names another entry")
 	}
-	if w.take(&b.mu, r) && r.Err != nil {
+	if b.take(id, w, r) && r.Err != nil {
 		b.Log.Warn().Err(r.Err).Str("request", path(b.Root, id)).Msg("a request to give up a lock cannot be understood, and is not told")
 	}
 	return nil
 }
 
 // take delivers r to the ward's ears, unless r could not be decoded or is the last request that was
-// read. It reports whether r is new, even if r could not be decoded.
-func (w *ward) take(mu *sync.Mutex, r Request) bool {
-	mu.Lock()
-	defer mu.Unlock()
+// read. If the entry has ended while r was read, take deletes r: Ended did not, because no request was
+// known. take reports whether r is new, even if r could not be decoded.
+func (b *Inbox) take(id string, w *ward, r Request) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if w.seen == r.Stat.Czxid {
 		return false
+	}
+	if w.ended {
+		b.clearSoon(id)
 	}
 	if w.seen = r.Stat.Czxid; r.Err == nil {
 		w.last = r

@@ -491,6 +491,20 @@ func TestRefusedAsAWhole(t *testing.T) {
 	})
 }
 
+// TestRefusedExtension: an extension that is refused once is sent again before the hold is at risk.
+func TestRefusedExtension(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		simulate(t, func(w *world) {
+			e, _ := w.hold("e0", Terms{TTL: testTTL, Grace: testGrace, Fixed: fixed})
+			w.onFirst(locktest.Fault{Code: -8}) // bad arguments
+			began := w.Mono()
+			if err := e.Extend(w.Ctx, 100*testTTL); err != nil || w.Mono()-began >= testTTL/4 {
+				t.Errorf("fixed %v: after %v: %v", fixed, w.Mono()-began, err)
+			}
+		})
+	}
+}
+
 // TestUnansweredRenewal: a renewal whose reply takes longer than a third of the TTL counts as an
 // outage.
 func TestUnansweredRenewal(t *testing.T) {

@@ -90,6 +90,7 @@ type Change struct {
 	From, To State         // both Held: the hold is at risk now
 	Why      error         // why the entry ended, or may end: an error of this package or from LossOf
 	Left     time.Duration // if at risk: time for which the hold surely lasts
+	Leased   time.Duration // if at risk: monotonic time from which the lease counts, another one at each risk
 	// Unanswered is, if at risk, the time for which a write of the entry has been in flight; 0: no
 	// write is in flight, or it was sent less than TTL/16 ago.
 	Unanswered time.Duration

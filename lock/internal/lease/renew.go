@@ -91,8 +91,9 @@ func (e *Entry) scheduleNext(now clock.Instant) {
 }
 
 // postpone ends the flight of a write that was not acknowledged. Unless the entry has ended,
-// another try is due after a tenth of the TTL. A write in doubt is sent again with the same bytes.
-// Until its outcome is known, the earlier end of its lease and of the acknowledged one counts.
+// another try is due after a tenth of the acknowledged lease, or of the next one if that is shorter. A
+// write in doubt is sent again with the same bytes. Until its outcome is known, the earlier end of its
+// lease and of the acknowledged one counts.
 func (e *Entry) postpone(w *write) {
 	now := e.keeper.clock.Local()
 	e.mu.Lock()
@@ -104,7 +105,7 @@ func (e *Entry) postpone(w *write) {
 		e.writing = nil
 	}
 	e.notify()
-	e.renewAt = now.Mono + e.nextTTL/10
+	e.renewAt = now.Mono + min(e.nextTTL, e.lease.ttl)/10
 	e.schedule(e.renewAt, now)
 }
 

@@ -40,7 +40,7 @@ func (e *Entry) warn(now clock.Instant) {
 		return
 	}
 	e.atRisk = true
-	c := Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.timeLeft(now))}
+	c := e.risk(now)
 	if w := e.writing; w != nil && w.flying && now.Mono-w.first.Mono > e.lease.ttl/earlyPart {
 		c.Unanswered = now.Mono - w.first.Mono
 	}
@@ -62,7 +62,12 @@ func (e *Entry) Risk() (c Change, atRisk bool) {
 	if e.state != Held || !e.atRisk {
 		return Change{}, false
 	}
-	return Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.timeLeft(now))}, true
+	return e.risk(now), true
+}
+
+// risk returns the change that reports the hold at risk; e.mu is held.
+func (e *Entry) risk(now clock.Instant) Change {
+	return Change{From: Held, To: Held, Why: e.threat(), Left: max(0, e.timeLeft(now)), Leased: e.lease.sent.Mono}
 }
 
 // AtRisk returns a handle's channel. When the hold becomes at risk, the channel receives the time

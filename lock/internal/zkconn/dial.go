@@ -227,11 +227,8 @@ func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 		causes += ", or it knows less than this client has seen: it has lost its data, or is of another ensemble"
 	}
 	d.c.noteFailure(fmt.Errorf("%s: %w: the server has closed the connection without an answer: %s", d.address, why, causes))
-	if asked.session == 0 {
-		return false
-	}
 	now := d.c.cfg.Now()
-	if d.c.own.unanswered.CompareAndSwap(0, int64(now)+1) {
+	if d.c.own.unanswered.CompareAndSwap(0, int64(now)+1) || asked.session == 0 {
 		return false
 	}
 	since := now - time.Duration(d.c.own.unanswered.Load()-1)
