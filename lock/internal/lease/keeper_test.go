@@ -41,7 +41,7 @@ type world struct {
 // simulate runs f with a keeper that is running.
 func simulate(t *testing.T, f func(w *world)) {
 	t.Helper()
-	simtest.Run(t, locktest.Options{}, func(s *simtest.World) {
+	simtest.Run(t, locktest.Options{MaxFrame: 20_000}, func(s *simtest.World) {
 		w := &world{World: s}
 		cfg := s.Config("a")
 		cfg.Reconnected = func() { w.keeper.Reconnected() }
@@ -241,18 +241,20 @@ func TestHoldAfterASuspend(t *testing.T) {
 	}
 }
 
-// TestBatches: entries that are due together are written together, within the limits of a
-// transaction, and stay together.
+// TestBatches: entries that are due together are written together, within the limit of a
+// transaction, and stay together. A server that accepts 20 kB keeps the connection.
 func TestBatches(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		terms Terms
-		n     int
-		most  int
-	}{{"small", plain, 300, batchCount}, {"large", large, 100, batchBytes / 4000}} {
+		name     string
+		metadata int // bytes
+		n        int
+		most     int
+	}{{"small", 0, 300, 110}, {"large", 4000, 100, 3}, {"larger than the limit", 17_000, 10, 1}} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, func(w *world) {
-				all := w.holds(tt.n, tt.terms)
+				terms := plain
+				terms.Metadata = map[string]string{"x": strings.Repeat("x", tt.metadata)}
+				all := w.holds(tt.n, terms)
 				for range 2 {
 					w.sent()
 					time.Sleep(testTTL / 3)
@@ -275,6 +277,9 @@ func TestBatches(t *testing.T) {
 					if e.Remaining() < testTTL/2 {
 						t.Fatalf("%s: %v remain", e.Path, e.Remaining())
 					}
+				}
+				if n := w.Requests()["a"].Handshakes; n != 1 {
+					t.Errorf("%d handshakes", n)
 				}
 			})
 		})
