@@ -275,7 +275,7 @@ func TestBatches(t *testing.T) {
 				}
 				for _, e := range all {
 					if e.Remaining() < testTTL/2 {
-						t.Fatalf("%s: %v remain", e.Path, e.Remaining())
+						w.Fatalf("%s: %v remain", e.Path, e.Remaining())
 					}
 				}
 				if n := w.Requests()["a"].Handshakes; n != 1 {
