@@ -245,19 +245,26 @@ func TestHoldAfterASuspend(t *testing.T) {
 // transaction, and stay together. A server that accepts 20 kB keeps the connection.
 func TestBatches(t *testing.T) {
 	for _, tt := range []struct {
-		name     string
-		metadata int // bytes
-		n        int
-		most     int
-	}{{"small", 0, 300, 110}, {"large", 4000, 100, 3}, {"larger than the limit", 17_000, 10, 1}} {
+		name      string
+		metadata  int           // bytes
+		suspended time.Duration // before the renewals are due
+		n         int
+		most      int
+	}{
+		{"small", 0, 0, 300, 110},
+		{"small, all due at once", 0, testTTL/3 - heartbeat, 300, 110},
+		{"large", 4000, 0, 100, 3},
+		{"larger than the limit", 17_000, 0, 10, 1},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			simulate(t, func(w *world) {
 				terms := plain
 				terms.Metadata = map[string]string{"x": strings.Repeat("x", tt.metadata)}
 				all := w.holds(tt.n, terms)
-				for range 2 {
+				for range 3 {
 					w.sent()
-					time.Sleep(testTTL / 3)
+					w.slept.Add(int64(tt.suspended))
+					time.Sleep(testTTL/3 - tt.suspended)
 					synctest.Wait()
 					seen := map[string]bool{}
 					batches := w.sent()
