@@ -49,7 +49,7 @@
 // # One client or many
 //
 // Make one [Client] for a process, and share it. Its goroutines share one session, renewals
-// (hundreds in one transaction) and places in the queues. A client can keep more than ten
+// (dozens in one transaction) and places in the queues. A client can keep more than ten
 // thousand holds. Make a second client only for another root, other servers or other credentials.
 // Two clients in one process contend as two processes do, and neither re-enters a lock that the
 // other holds.

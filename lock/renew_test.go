@@ -19,7 +19,7 @@ import (
 // most three of them at once.
 func TestManyRenewalsAreSpread(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		const n, full = 1280, 128
+		const n, full = 1280, 75
 		a := w.dial("a")
 		for i := range n { // spread over the time of one renewal of each
 			w.lock(a, fmt.Sprint("x", i))

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,29 +181,11 @@ func TestResultsMissingOnce(t *testing.T) {
 	})
 }
 
-// takesLess makes the servers close the connection of a client that sends a transaction of more
-// than 20 kB, as with a small jute.maxbuffer. The returned counter counts the closed connections.
-func (w *world) takesLess() *atomic.Int32 {
-	var cuts atomic.Int32
-	w.Intercept(func(r locktest.Request) locktest.Fault {
-		bytes := 0
-		for _, p := range r.Paths {
-			bytes += len(p) + 17 // of an operation's header, and a version
-		}
-		if r.Op == "multi" && bytes > 20<<10 {
-			cuts.Add(1)
-			return locktest.Fault{Drop: locktest.BeforeApply}
-		}
-		return locktest.Fault{}
-	})
-	return &cuts
-}
-
-// TestServersThatLimitRequestSize: a hundred entries with long names are to be deleted at once,
-// because their waiters give up, the client closes, or it has died and other clients purge. The
-// next waiter enters within a TTL, and at most five connections are lost.
+// TestServersThatLimitRequestSize: servers accept 20 kB at once. A hundred entries with long names
+// are to be deleted at once, because their waiters give up, the client closes, or it has died and
+// other clients purge. The next waiter enters within a TTL, and no connection is lost.
 func TestServersThatLimitRequestSize(t *testing.T) {
-	forEach(t, locktest.Options{}, map[string]func(w *world, a *lock.Client, giveUp func()){
+	forEach(t, locktest.Options{MaxFrame: 20_000}, map[string]func(w *world, a *lock.Client, giveUp func()){
 		"give up": func(w *world, a *lock.Client, giveUp func()) { giveUp() },
 		"close":   func(w *world, a *lock.Client, giveUp func()) { mustBe(w, a.Close(), nil) },
 		"die": func(w *world, a *lock.Client, giveUp func()) {
@@ -224,13 +205,19 @@ func TestServersThatLimitRequestSize(t *testing.T) {
 		}
 		w.until("all have joined", func() bool { return len(w.entries(long)) == 101 })
 		last := w.queue(w.ctx, w.dial("c", riding(0)), long)
-		cuts := w.takesLess()
+		handshakes := func() (n int) {
+			for _, c := range w.Requests() {
+				n += c.Handshakes
+			}
+			return n
+		}
+		before := handshakes()
 		leave(w, a, giveUp)
 		w.unlock(h)
 		begun := time.Now()
 		got := w.await(last)
 		took := got.at.Sub(begun)
-		isTrue(t, took <= ttl && cuts.Load() <= 5, "the next waiter has its turn after %v, and %d connections were cut", took, cuts.Load())
+		isTrue(t, took <= ttl && handshakes() == before, "the next waiter has its turn after %v, with %d new connections", took, handshakes()-before)
 		w.unlock(got.hold)
 		giveUp()
 		w.Heal("a")

@@ -13,20 +13,14 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
 )
 
-// Limits of one transaction of renewals, see [zkconn.Batch].
-const (
-	batchCount = 128
-	batchBytes = 256 << 10
-)
-
 // renewal is a write of an entry in flight.
 type renewal struct {
 	*Entry
 	*write
 }
 
-// size returns the approximate size of the renewal in a transaction, in bytes.
-func (r renewal) size() int { return len(r.data) + len(r.Path) + 64 }
+// size returns the size of the renewal in a transaction, in bytes: at most a few too many.
+func (r renewal) size() int { return len(r.data) + len(r.Path) + 24 }
 
 // flight is a batch of renewals that are sent in one transaction, until none is left.
 type flight struct {
@@ -47,10 +41,6 @@ func (k *Keeper) flush(ctx context.Context, batch []renewal) {
 			f.before[b.write] = true
 		}
 	}
-	f.fly(ctx)
-}
-
-func (f *flight) fly(ctx context.Context) {
 	// The error is ignored: refused has logged it, or the client closes.
 	_ = f.conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
 		return f.attempt(ctx)
@@ -87,39 +77,16 @@ func (f *flight) attempt(ctx context.Context) error {
 		f.renewals.Add(uint64(len(f.batch)))
 		return nil
 	}
-	ambiguous := zkconn.OutcomeOf(err) == zkconn.Ambiguous
-	if ambiguous {
+	if zkconn.OutcomeOf(err) == zkconn.Ambiguous {
 		f.tried = true
 		for _, b := range f.batch {
 			b.suspect(b.write)
 		}
 	}
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil
-	case ambiguous:
-		if f.together.Lost(f.size(), received.Mono) && len(f.batch) > 1 {
-			f.halve(ctx)
-		}
-		return err
 	}
 	return f.refused(ctx, err, session, ops)
-}
-
-// size returns the approximate size of the batch, in bytes.
-func (f *flight) size() (bytes int) {
-	for _, b := range f.batch {
-		bytes += b.size()
-	}
-	return bytes
-}
-
-// halve moves half of the batch to a flight of its own. All attempts so far had both halves, so the
-// new flight begins as a copy of this one.
-func (f *flight) halve(ctx context.Context) {
-	n, half := len(f.batch)/2, *f
-	f.batch, half.batch = f.batch[:n:n], f.batch[n:]
-	f.run(func() { half.fly(ctx) })
 }
 
 // patience returns the time after which an unanswered transaction counts as an outage: a third of
@@ -133,8 +100,7 @@ func (f *flight) next(w *write) time.Duration {
 	return time.Duration(float64(w.ttl/3) * f.spread)
 }
 
-// refused handles an error of a transaction that was not applied, and returns the error for Retry.
-// If the server refused one write, that write leaves the batch, and the other writes are sent again
+// refused handles the error of a transaction, and returns the error for Retry. If the server refused one write, that write leaves the batch, and the other writes are sent again
 // at once. If it refused the whole transaction, all are postponed.
 func (f *flight) refused(ctx context.Context, err error, session int64, ops []any) error {
 	i, cause := zkconn.RefusedOp(err)

@@ -36,7 +36,6 @@ type Keeper struct {
 	vary  func(d, by time.Duration) time.Duration // returns d plus or minus at most by
 	run   func(func())                            // runs in the background; the closing client waits for it
 
-	together zkconn.Batch  // limits the transactions of renewals
 	renewals atomic.Uint64 // see Renewals
 	wake     chan struct{} // buffer of one: wakes Run before its timer
 	outage   atomic.Bool   // an outage has ended since the last renewOld
@@ -61,7 +60,7 @@ type Options struct {
 func NewKeeper(o Options) *Keeper {
 	return &Keeper{
 		conn: o.Conn, clock: o.Clock, log: o.Log, who: o.Who, vary: o.Jitter, run: o.Run,
-		together: zkconn.Batch{Most: batchBytes}, wake: make(chan struct{}, 1), armed: Never,
+		wake: make(chan struct{}, 1), armed: Never,
 	}
 }
 
@@ -196,7 +195,7 @@ func (k *Keeper) lookAtAll() {
 // are spread over time.
 func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 	var batch []renewal
-	size, most := 0, k.together.Limit(now.Mono)
+	size := 0
 	send := func() {
 		full := batch
 		k.run(func() { k.flush(ctx, full) })
@@ -209,7 +208,7 @@ func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 				continue
 			}
 			r := renewal{e, w}
-			if len(batch) == batchCount || len(batch) > 0 && size+r.size() > most {
+			if len(batch) > 0 && size+r.size() > zkconn.BatchBytes {
 				send()
 			}
 			batch = append(batch, r)
@@ -218,7 +217,8 @@ func (k *Keeper) tick(ctx context.Context, now clock.Instant) {
 	}
 	renew(k.take(math.MaxInt, func(e *Entry) bool { return e.due <= now.Mono }))
 	if len(batch) > 0 {
-		renew(k.take(batchCount-len(batch), func(e *Entry) bool { return e.due <= now.Mono+e.TTL/earlyPart }))
+		room := zkconn.BatchBytes*len(batch)/size - len(batch) // further entries, if they are as large as these
+		renew(k.take(room, func(e *Entry) bool { return e.due <= now.Mono+e.TTL/earlyPart }))
 		send()
 	}
 }

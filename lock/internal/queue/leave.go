@@ -202,11 +202,9 @@ func leaveTogether(ctx context.Context, all []*exit) (apart []*exit) {
 	return apart
 }
 
-// Limits of removals in the background. A client that closes may have a hundred thousand entries.
-const (
-	removeBatch   = 100 // entries in one transaction
-	removeWorkers = 8   // transactions under way at once
-)
+// removeWorkers is the largest number of concurrent transactions of removals. A client that closes
+// may have a hundred thousand entries.
+const removeWorkers = 8
 
 // removals has the ended entries whose nodes must be deleted in the background.
 type removals struct {
@@ -243,11 +241,22 @@ func (e *Entry) Remove() {
 	}
 }
 
+// fitting returns the number of the first entries that one transaction deletes, with their parents
+// and anchors.
+func fitting(es []*Entry) (n int) {
+	for bytes := 0; n < len(es); n++ {
+		if bytes += 3 * (len(es[n].Path) + 20); n > 0 && bytes > zkconn.BatchBytes {
+			break
+		}
+	}
+	return n
+}
+
 // work deletes the queued nodes, in batches, and returns when none is queued.
 func (r *removals) work() {
 	for {
 		r.mu.Lock()
-		n := min(len(r.queued), removeBatch)
+		n := fitting(r.queued)
 		batch := r.queued[:n:n]
 		if r.queued = r.queued[n:]; n == 0 {
 			r.queued = nil

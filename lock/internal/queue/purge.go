@@ -14,12 +14,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// purgeBytes limits the size of a transaction that deletes expired entries, in bytes. Every server
-// accepts a transaction of that size.
-const purgeBytes = 16 << 10
-
 // purgeBatch returns the largest number of expired entries that one transaction deletes.
-func (v *view) purgeBatch() int { return purgeBytes / (len(v.parent) + 100) }
+func (v *view) purgeBatch() int { return zkconn.BatchBytes / (len(v.parent) + 100) }
 
 // purgeAhead lists once, deletes the expired entries right ahead of this waiter's entry, and sets
 // the waiter's position; the zero value if it is unknown. After an outage of this client all other

@@ -10,6 +10,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
+// BatchBytes limits the requests of independent changes that share a transaction, in bytes. Every
+// server accepts that much, unless its jute.maxbuffer is less than 17,000: by default it is 1 MB. A
+// server cuts the connection of a client that sends more, which is an outage for all its locks.
+const BatchBytes = 16 << 10
+
 // Multi waits for a session and sends a transaction once. ops are pointers to zk.CreateRequest,
 // zk.DeleteRequest, zk.SetDataRequest or zk.CheckVersionRequest. The replies have the order of ops.
 // If the server refused an operation, see [RefusedOp]; for other errors see [OutcomeOf]. Multi

@@ -108,7 +108,7 @@ const (
 	shortGrace = 500 * time.Millisecond
 	longTTL    = time.Hour
 	differs    = 10 * time.Second // difference between this machine's and the leader's clock
-	largest    = 512 << 10        // bytes, largest request of renewals and sweeps
+	largest    = 512 << 10        // bytes, largest request of a sweep
 	named      = 3                // number of nodes that a finding names
 )
 
