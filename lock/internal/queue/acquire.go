@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"sync/atomic"
 	"time"
@@ -30,32 +31,17 @@ func (r *Request) MayCache(idle time.Duration) time.Duration {
 	return idle
 }
 
-// likeness is the part of a request that must be equal for requests to share an entry.
-type likeness struct {
-	kind                              znode.Kind
-	role                              znode.Role
-	permits, capacity                 int32
-	keepParent, barging               bool
-	window, idle, ttl, grace, maxHold time.Duration
-	metadata                          string
+// request returns a request like the one for which e, a sole hold, was granted.
+func (e *Entry) request() *Request {
+	return &Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
 }
 
-// likeness returns the likeness of the request for which e, a sole hold, was granted.
-func (e *Entry) likeness() likeness {
-	r := Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
-	return r.likeness()
-}
-
-func (r *Request) likeness() likeness {
-	t := &r.Terms
-	l := likeness{
-		kind: r.Kind, role: r.Role, permits: r.Permits, capacity: r.Capacity, keepParent: r.KeepParent, barging: r.Barging,
-		window: r.Window, idle: r.Idle, ttl: t.TTL, grace: t.Grace, maxHold: t.MaxHold,
-	}
-	if len(t.Metadata) > 0 {
-		l.metadata = fmt.Sprintf("%q", t.Metadata) // sorted by the keys
-	}
-	return l
+// alike reports whether two requests can share an entry.
+func (r *Request) alike(o *Request) bool {
+	t, u := &r.Terms, &o.Terms
+	return r.Kind == o.Kind && r.Role == o.Role && r.Permits == o.Permits && r.Capacity == o.Capacity &&
+		r.KeepParent == o.KeepParent && r.Barging == o.Barging && r.Window == o.Window && r.Idle == o.Idle &&
+		t.TTL == u.TTL && t.Grace == u.Grace && t.MaxHold == u.MaxHold && maps.Equal(t.Metadata, u.Metadata)
 }
 
 // Acquire queues up and waits until it holds the lock, or ctx ends. If ctx ends, the error is ctx's

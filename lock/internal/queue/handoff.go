@@ -14,7 +14,7 @@ func (p *placed) shrinkToSoleHold() {
 	s := p.lock
 	e, _ := p.Holder()
 	if !p.HeldAlone() || s.soleHold != nil || p.watching || p.Shared || p.Idle > 0 ||
-		p.like.Kind == znode.Semaphore || e.Pass > 0 || !s.places.remove(p) {
+		p.like.Kind == znode.Semaphore || e.Pass > 0 || !p.forget() {
 		return
 	}
 	s.soleHold, e.place = e, nil
@@ -25,7 +25,7 @@ func (p *placed) shrinkToSoleHold() {
 // held.
 func (s *lockState) expandSoleHold(q *Queue, r *Request) {
 	e := s.soleHold
-	if e == nil || e.likeness() != r.likeness() {
+	if e == nil || !e.request().alike(r) {
 		return
 	}
 	s.soleHold, e.place = nil, s.placeFor(q, r)

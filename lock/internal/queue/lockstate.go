@@ -17,9 +17,9 @@ type lockState struct {
 	parent   parent
 	lastLeft time.Duration // monotonic time at which this client's last entry left; 0: never
 	others   bool          // other contenders were seen
-	places   places
-	bargers  int    // barging goroutines that wait without a place
-	soleHold *Entry // held entry that has no place, see shrinkToSoleHold; nil: none
+	places   []*placed     // each serves requests that are alike
+	bargers  int           // barging goroutines that wait without a place
+	soleHold *Entry        // held entry that has no place, see shrinkToSoleHold; nil: none
 
 	// The mutex of lockStates guards users and watchers.
 	users    int // calls of open without a close
@@ -128,7 +128,7 @@ func (s *lockState) stays(now time.Duration) bool {
 // barged reports whether barging goroutines of this client wait for the lock. They have no entries,
 // so no watch shows them. s.mu is held.
 func (s *lockState) barged() bool {
-	return s.bargers > 0 || slices.ContainsFunc(s.places.all(), func(p *placed) bool { return p.like.Barging && p.Waiting() > 0 })
+	return s.bargers > 0 || slices.ContainsFunc(s.places, func(p *placed) bool { return p.like.Barging && p.Waiting() > 0 })
 }
 
 // addBargers counts barging goroutines that wait without a place.
@@ -138,50 +138,12 @@ func (s *lockState) addBargers(n int) {
 	s.bargers += n
 }
 
-// places are the places of one lock. Nearly all locks have one place. A client may have very many
-// locks, so the first place takes no map.
-type places struct {
-	one  *placed
-	more map[likeness]*placed // further places; nil: none
-}
-
-// find returns the place of requests of this likeness, or nil.
-func (s *places) find(l likeness) *placed {
-	if s.one != nil && s.one.like.likeness() == l {
-		return s.one
+// placeOf returns the place of requests like r, or nil; s.mu is held.
+func (s *lockState) placeOf(r *Request) *placed {
+	for _, p := range s.places {
+		if p.like.alike(r) {
+			return p
+		}
 	}
-	return s.more[l]
-}
-
-func (s *places) add(p *placed) {
-	switch {
-	case s.one == nil:
-		s.one = p
-		return
-	case s.more == nil:
-		s.more = map[likeness]*placed{}
-	}
-	s.more[p.like.likeness()] = p
-}
-
-// remove removes the place, and reports whether it was there.
-func (s *places) remove(p *placed) bool {
-	if s.one == p {
-		s.one = nil
-		return true
-	}
-	l := p.like.likeness()
-	if s.more[l] != p {
-		return false
-	}
-	delete(s.more, l)
-	return true
-}
-
-func (s *places) all() []*placed {
-	all := slices.Collect(maps.Values(s.more))
-	if s.one != nil {
-		all = append(all, s.one)
-	}
-	return all
+	return nil
 }

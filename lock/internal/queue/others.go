@@ -2,6 +2,7 @@ package queue
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -207,7 +208,7 @@ func (e *Entry) endUnused() {
 func (s *lockState) dropCached() {
 	s.mu.Lock()
 	var all []*Entry
-	for _, p := range s.places.all() {
+	for _, p := range slices.Clone(s.places) {
 		if e, cached := p.Cached(); cached {
 			p.Drop(e)
 			all = append(all, e)
