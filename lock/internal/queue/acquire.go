@@ -101,7 +101,7 @@ type contender struct {
 
 // newContender returns a contender. The caller must close its lock state.
 func newContender(q *Queue, r Request) *contender {
-	return &contender{view: newView(q, r), waiting: func(string, int) {}}
+	return &contender{view: newView(q, r, q.open(r.Lock, r.KeepParent)), waiting: func(string, int) {}}
 }
 
 // byItself calls run for a new contender, see [abandonable]: run takes the lock with an entry that

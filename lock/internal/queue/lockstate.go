@@ -21,9 +21,7 @@ type lockState struct {
 	bargers  int           // barging goroutines that wait without a place
 	soleHold *Entry        // held entry that has no place, see shrinkToSoleHold; nil: none
 
-	// The mutex of lockStates guards users and watchers.
-	users    int // calls of open without a close
-	watchers int // users that only watch
+	users int // calls of open without a close; the mutex of lockStates guards it
 }
 
 // lockStates has the states of the locks that this client uses.
@@ -65,12 +63,12 @@ func (l *lockStates) close(s *lockState) {
 	}
 }
 
-// inUse reports whether a request of this client uses the lock; a Watcher does not count. When the
-// request ends, it owes the check again.
+// inUse reports whether a request of this client uses the lock. When the request ends, it owes
+// the check again.
 func (l *lockStates) inUse(s *lockState) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return s.users-s.watchers > 1
+	return s.users > 1
 }
 
 // ServersReset is called when the servers may have lost their data. It drops all beliefs about

@@ -183,9 +183,8 @@ func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 	if p.like.Kind != znode.Semaphore {
 		return nil
 	}
-	v := newView(p.queue, p.like)
+	v := newView(p.queue, p.like, p.lock)
 	v.checked = anyGeneration
-	defer v.close(v.lock)
 	capacity, resized, err := v.readCapacity(v.Closing, watch)
 	if err == nil {
 		p.lock.mu.Lock()

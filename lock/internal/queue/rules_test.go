@@ -132,7 +132,7 @@ func TestSampleFromBeforeAnOutage(t *testing.T) {
 // known the node; and after a restore another write may have the same number.
 func TestSightingOfAnotherWrite(t *testing.T) {
 	l := &local{now: clock.Instant{Mono: time.Second}}
-	v := newView(offline(l), Request{Lock: "x", Kind: znode.Mutex})
+	v := newView(offline(l), Request{Lock: "x", Kind: znode.Mutex}, new(lockState))
 	e := znode.Entry{Name: znode.Name{Node: "a"}, Stat: znode.Stat{Mzxid: 5, Mtime: 1000, Version: 1}}
 	first := v.sightingOf(nil, e, nil)
 	l.now.Mono = time.Minute
@@ -224,7 +224,6 @@ func TestWatcherReturnsNoOlderHolder(t *testing.T) {
 		defer q.Conn.Close(0)
 		q.Clock = clock.New(q.Conn, "/locks", nil, func() clock.Instant { return l.now }, q.newID)
 		watcher := q.NewWatcher(Request{Lock: "x", Kind: znode.Mutex})
-		defer watcher.Close()
 		holder, err := watcher.Holder(w.Ctx, false)
 		if err != nil || holder == nil {
 			t.Fatalf("%v, %v", holder, err)
