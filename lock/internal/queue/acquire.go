@@ -49,11 +49,7 @@ func (r *Request) alike(o *Request) bool {
 // ErrKind, ErrPermits, zkconn.ErrDenied and zkconn.ErrClosed. It waits out outages. A barging
 // request waits without an entry, and joins when it finds the lock free.
 func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
-	switch {
-	case r.hasPlace():
-	case r.Barging:
-		return q.byItself(ctx, r, (*contender).acquireBarging)
-	default:
+	if !r.hasPlace() {
 		return q.byItself(ctx, r, (*contender).acquire)
 	}
 	lock := q.open(r.Lock, r.KeepParent)
@@ -173,23 +169,19 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 	}
 }
 
-// acquire joins, waits, and grants the entry.
+// acquire joins, waits, and grants the entry. A barging request first waits until the lock is free.
+// If the entry is lost before the grant, or must yield to a candidate of a higher priority, acquire
+// withdraws it and begins again.
 func (c *contender) acquire(ctx context.Context) (*Entry, error) {
-	return c.acquireBy(ctx, func(ctx context.Context) (*Entry, error) { return c.obtain(ctx, nil, position{}) })
-}
-
-// acquireBarging waits until the lock is free, joins, and grants the entry.
-func (c *contender) acquireBarging(ctx context.Context) (*Entry, error) {
-	c.lock.addBargers(1)
-	defer c.lock.addBargers(-1)
-	return c.acquireBy(ctx, func(ctx context.Context) (*Entry, error) { return c.barge(ctx, nil) })
-}
-
-// acquireBy grants an entry that obtain returns. If the entry is lost before the grant, or must
-// yield to a candidate of a higher priority, acquireBy withdraws it and calls obtain again.
-func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) (*Entry, error)) (*Entry, error) {
+	barges := c.Barging && !c.trying // a barging contender tries, too
 	for {
-		e, err := obtain(ctx)
+		var e *Entry
+		var err error
+		if barges {
+			e, err = c.barge(ctx, nil)
+		} else {
+			e, err = c.obtain(ctx, nil, position{})
+		}
 		if err != nil {
 			return nil, err
 		}

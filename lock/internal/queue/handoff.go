@@ -49,7 +49,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 		return false
 	}
 	defer p.goOn()
-	if s.barged() {
+	if s.bargers.Load() > 0 { // they have no entry, so no watch shows them
 		p.NoteContended()
 	}
 	switch p.Release(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,10 +19,10 @@ type lockState struct {
 	lastLeft time.Duration // monotonic time at which this client's last entry left; 0: never
 	others   bool          // other contenders were seen
 	places   []*placed     // each serves requests that are alike
-	bargers  int           // barging goroutines that wait without a place
 	soleHold *Entry        // held entry that has no place, see shrinkToSoleHold; nil: none
 
-	users int // calls of open without a close; the mutex of lockStates guards it
+	users   int          // calls of open without a close; the mutex of lockStates guards it
+	bargers atomic.Int32 // calls of barge under way
 }
 
 // lockStates has the states of the locks that this client uses.
@@ -121,19 +122,6 @@ func (s *lockState) stays(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
-}
-
-// barged reports whether barging goroutines of this client wait for the lock. They have no entries,
-// so no watch shows them. s.mu is held.
-func (s *lockState) barged() bool {
-	return s.bargers > 0 || slices.ContainsFunc(s.places, func(p *placed) bool { return p.like.Barging && p.Waiting() > 0 })
-}
-
-// addBargers counts barging goroutines that wait without a place.
-func (s *lockState) addBargers(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bargers += n
 }
 
 // placeOf returns the place of requests like r, or nil; s.mu is held.
