@@ -50,9 +50,7 @@ func (e *Election) candidateOf(entry *znode.Entry) (c Candidate) {
 // Leader waits out an outage until ctx ends, and fails with [ErrDenied] if an ACL forbids the read.
 func (e *Election) Leader(ctx context.Context) (leader Candidate, err error) {
 	err = e.query(ctx, func(ctx context.Context, r queue.Request) error {
-		w := e.r.client.queue.NewWatcher(r)
-		defer w.Close()
-		entry, err := w.Holder(ctx, true)
+		entry, err := e.r.client.queue.NewWatcher(r).Holder(ctx, true)
 		if leader = e.candidateOf(entry); err == nil && !leader.Leads {
 			err = ErrNoLeader
 		}
@@ -121,9 +119,6 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Candidate, error] {
 				leader = e.candidateOf(entry)
 				return err
 			})
-			if first && w != nil {
-				defer w.Close()
-			}
 			if err != nil {
 				yield(Candidate{}, err)
 				return

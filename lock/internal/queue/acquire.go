@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"sync/atomic"
 	"time"
@@ -30,32 +31,17 @@ func (r *Request) MayCache(idle time.Duration) time.Duration {
 	return idle
 }
 
-// likeness is the part of a request that must be equal for requests to share an entry.
-type likeness struct {
-	kind                              znode.Kind
-	role                              znode.Role
-	permits, capacity                 int32
-	keepParent, barging               bool
-	window, idle, ttl, grace, maxHold time.Duration
-	metadata                          string
+// request returns a request like the one for which e, a sole hold, was granted.
+func (e *Entry) request() *Request {
+	return &Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
 }
 
-// likeness returns the likeness of the request for which e, a sole hold, was granted.
-func (e *Entry) likeness() likeness {
-	r := Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
-	return r.likeness()
-}
-
-func (r *Request) likeness() likeness {
-	t := &r.Terms
-	l := likeness{
-		kind: r.Kind, role: r.Role, permits: r.Permits, capacity: r.Capacity, keepParent: r.KeepParent, barging: r.Barging,
-		window: r.Window, idle: r.Idle, ttl: t.TTL, grace: t.Grace, maxHold: t.MaxHold,
-	}
-	if len(t.Metadata) > 0 {
-		l.metadata = fmt.Sprintf("%q", t.Metadata) // sorted by the keys
-	}
-	return l
+// alike reports whether two requests can share an entry.
+func (r *Request) alike(o *Request) bool {
+	t, u := &r.Terms, &o.Terms
+	return r.Kind == o.Kind && r.Role == o.Role && r.Permits == o.Permits && r.Capacity == o.Capacity &&
+		r.KeepParent == o.KeepParent && r.Barging == o.Barging && r.Window == o.Window && r.Idle == o.Idle &&
+		t.TTL == u.TTL && t.Grace == u.Grace && t.MaxHold == u.MaxHold && maps.Equal(t.Metadata, u.Metadata)
 }
 
 // Acquire queues up and waits until it holds the lock, or ctx ends. If ctx ends, the error is ctx's
@@ -63,11 +49,7 @@ func (r *Request) likeness() likeness {
 // ErrKind, ErrPermits, zkconn.ErrDenied and zkconn.ErrClosed. It waits out outages. A barging
 // request waits without an entry, and joins when it finds the lock free.
 func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
-	switch {
-	case r.hasPlace():
-	case r.Barging:
-		return q.byItself(ctx, r, (*contender).acquireBarging)
-	default:
+	if !r.hasPlace() {
 		return q.byItself(ctx, r, (*contender).acquire)
 	}
 	lock := q.open(r.Lock, r.KeepParent)
@@ -112,7 +94,7 @@ type contender struct {
 
 // newContender returns a contender. The caller must close its lock state.
 func newContender(q *Queue, r Request) *contender {
-	return &contender{view: newView(q, r), waiting: func(string, int) {}}
+	return &contender{view: newView(q, r, q.open(r.Lock, r.KeepParent)), waiting: func(string, int) {}}
 }
 
 // byItself calls run for a new contender, see [abandonable]: run takes the lock with an entry that
@@ -180,23 +162,19 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 	}
 }
 
-// acquire joins, waits, and grants the entry.
+// acquire joins, waits, and grants the entry. A barging request first waits until the lock is free.
+// If the entry is lost before the grant, or must yield to a candidate of a higher priority, acquire
+// withdraws it and begins again.
 func (c *contender) acquire(ctx context.Context) (*Entry, error) {
-	return c.acquireBy(ctx, func(ctx context.Context) (*Entry, error) { return c.obtain(ctx, nil, position{}) })
-}
-
-// acquireBarging waits until the lock is free, joins, and grants the entry.
-func (c *contender) acquireBarging(ctx context.Context) (*Entry, error) {
-	c.lock.addBargers(1)
-	defer c.lock.addBargers(-1)
-	return c.acquireBy(ctx, func(ctx context.Context) (*Entry, error) { return c.barge(ctx, nil) })
-}
-
-// acquireBy grants an entry that obtain returns. If the entry is lost before the grant, or must
-// yield to a candidate of a higher priority, acquireBy withdraws it and calls obtain again.
-func (c *contender) acquireBy(ctx context.Context, obtain func(context.Context) (*Entry, error)) (*Entry, error) {
+	barges := c.Barging && !c.trying // a barging contender tries, too
 	for {
-		e, err := obtain(ctx)
+		var e *Entry
+		var err error
+		if barges {
+			e, err = c.barge(ctx, nil)
+		} else {
+			e, err = c.obtain(ctx, nil, position{})
+		}
 		if err != nil {
 			return nil, err
 		}

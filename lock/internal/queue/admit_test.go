@@ -145,13 +145,3 @@ func TestPlacesOfUnlikeRequests(t *testing.T) {
 		t.Errorf("%d places, want 100", len(places))
 	}
 }
-
-func TestLikeness(t *testing.T) {
-	like := func(key, value string) likeness {
-		return (&Request{Terms: lease.Terms{Metadata: map[string]string{key: value}}}).likeness()
-	}
-	one, same := like("a", "b"), like("a", "b")
-	if one != same || like("a", `b" "c":"d`) == (&Request{Terms: lease.Terms{Metadata: map[string]string{"a": "b", "c": "d"}}}).likeness() {
-		t.Error("metadata are mixed up")
-	}
-}

@@ -21,7 +21,7 @@ import (
 // all are withdrawn: a new entry for one lock would be in a different order.
 type all struct {
 	*Queue
-	each   []*contender // sorted by the names of the locks
+	each   []*joiner // sorted by the names of the locks
 	trying bool
 	at     int // index of the failed request; -1: none in particular
 }
@@ -47,14 +47,16 @@ func (q *Queue) TryAll(ctx context.Context, rs []Request) ([]*Entry, int, error)
 }
 
 func (q *Queue) takeAll(ctx context.Context, rs []Request, trying bool) ([]*Entry, int, error) {
-	a := &all{Queue: q, each: make([]*contender, len(rs)), trying: trying, at: -1}
+	a := &all{Queue: q, trying: trying, at: -1}
+	cs := make([]*contender, len(rs))
 	for i, r := range rs {
-		a.each[i] = newContender(q, r)
+		cs[i] = newContender(q, r)
+		a.each = append(a.each, &joiner{contender: cs[i]})
 	}
-	h, err := abandonable(ctx, q, a.each, func(ctx context.Context) (holds, error) {
+	h, err := abandonable(ctx, q, cs, func(ctx context.Context) (holds, error) {
 		es, err := a.acquire(ctx)
 		return holds{es, a.at}, err
-	}, func(h holds) { withdrawAll(h.es) })
+	}, func(holds) { a.withdraw() })
 	if err != nil && ctx.Err() != nil {
 		h.at = a.waitsAt(err)
 	}
@@ -68,28 +70,32 @@ func (a *all) waitsAt(err error) int {
 	if !errors.As(err, &b) {
 		return -1
 	}
-	return slices.IndexFunc(a.each, func(c *contender) bool { return b.Path == c.parent || path.Dir(b.Path) == c.parent })
+	return slices.IndexFunc(a.each, func(j *joiner) bool { return b.Path == j.parent || path.Dir(b.Path) == j.parent })
 }
 
 // acquire joins all queues until it holds all locks. A try first checks that all locks look free.
 func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 	if a.trying {
-		for _, c := range a.each {
-			c.lock.dropCached()
+		for _, j := range a.each {
+			j.lock.dropCached()
 		}
-		if err := a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].looksFree(ctx) }); err != nil {
+		if err := a.together(ctx, (*joiner).looksFree); err != nil {
 			return nil, err
 		}
 	}
 	for {
-		es, ps, err := a.join(ctx)
+		err := a.join(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err = a.enter(ctx, es, ps); err == nil {
+		if err = a.enter(ctx); err == nil {
+			es := make([]*Entry, len(a.each))
+			for i, j := range a.each {
+				es[i] = j.e
+			}
 			return es, nil
 		}
-		if withdrawAll(es); !errors.Is(err, lease.ErrGone) {
+		if a.withdraw(); !errors.Is(err, lease.ErrGone) {
 			return nil, err
 		}
 		a.requeued.Add(1)
@@ -98,65 +104,57 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 	}
 }
 
-// join creates all entries in one transaction. If the server refuses the transaction, join reads
-// all parents again, and sends the transaction again. Correcting one belief at a time might never
-// end while other clients change the parents.
-func (a *all) join(ctx context.Context) (es []*Entry, ps []position, err error) {
-	js := make([]*joiner, len(a.each))
-	for i, c := range a.each {
-		js[i] = &joiner{contender: c}
+// join creates all entries in one transaction. ctx ends the wait for a session, and further
+// attempts. The outcome of an attempt that was sent is always awaited. If an entry's sequence shows
+// the end of its parent's counter, all entries leave, and the join begins again when that parent has
+// gone.
+func (a *all) join(ctx context.Context) error {
+	for _, j := range a.each {
+		j.p, j.read, j.anchorless, j.denied = position{}, "", "", false // not the contender, which waitsAt reads
 	}
-	first := true
-	err = a.Conn.Retry(ctx, joinBackoff, func() error {
+	err := a.Conn.Retry(ctx, joinBackoff, func() error {
 		a.at = -1
-		if err := a.LearnTime(ctx); err != nil {
+		if err := a.LearnTime(ctx); err != nil { // an entry has its expiry in ensemble time
 			return zkconn.Final(err)
 		}
-		known := make([]parent, len(js))
-		if err := a.together(ctx, func(ctx context.Context, i int) (err error) {
-			if !first && js[i].lock.believed().state != unwritable {
-				js[i].lock.believe(parent{state: unknown})
-			}
-			known[i], err = js[i].know(ctx)
-			return err
-		}); err != nil {
+		if err := a.together(ctx, (*joiner).know); err != nil {
 			return zkconn.Final(err)
 		}
-		first, a.at = false, -1
-		es, ps, err = a.attempt(ctx, js, known)
-		return err
+		return a.attempt(ctx)
 	})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	for i, e := range es {
-		if e.Name().Overflowed() { // withdraw from the other locks, and wait for the rollover of this one
-			a.at, es[i] = i, nil
-			withdrawAll(es)
+	for i, j := range a.each {
+		if e := j.e; e.Name().Overflowed() { // withdraw from the other locks, and wait for the rollover of this one
+			a.at, j.e = i, nil
+			a.withdraw()
 			e.Withdraw()
-			if err := a.each[i].rollover(ctx, e); err != nil {
-				return nil, nil, err
+			if err := j.rollover(ctx, e); err != nil {
+				return err
 			}
 			return a.join(ctx)
 		}
 	}
-	return es, ps, nil
+	return nil
 }
 
-// attempt sends one transaction that creates all entries. Its error is for Retry.
-func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Entry, []position, error) {
+// attempt sends one transaction that creates all entries. If the outcome is unknown, it looks for
+// the entries. It adopts the parents whose kind the join has not proved; if that fails for one, it
+// withdraws all entries. Its error is for Retry.
+func (a *all) attempt(ctx context.Context) error {
 	if err := a.Conn.Ready(ctx); err != nil {
-		return nil, nil, err
+		return err
 	}
 	created := lease.Created{Sent: a.Clock.Local(), Session: a.Conn.Session()}
-	ds := make([]*draft, len(js))
-	var ops []any
 	alone := true
-	for i, j := range js {
-		ds[i] = j.draft(known[i], created.Sent)
-		alone = alone && known[i].state == absent
+	for _, j := range a.each {
+		j.e, j.d = nil, j.draft(j.known, created.Sent)
+		alone = alone && j.known.state == absent
 	}
-	for _, d := range ds {
+	var ops []any
+	for _, j := range a.each {
+		d := j.d
 		if !alone && d.acquired != 0 { // an entry must wait if another lock has a contender
 			d.acquired = 0
 			d.ops[d.at] = d.entry(created.Sent)
@@ -167,105 +165,106 @@ func (a *all) attempt(ctx context.Context, js []*joiner, known []parent) ([]*Ent
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
 		received := a.Clock.Local()
-		es, ps := make([]*Entry, len(ds)), make([]position, len(ds))
-		for i, d := range ds {
-			es[i], ps[i] = d.joined(replies[:len(d.ops)], created, received)
-			replies = replies[len(d.ops):]
+		for _, j := range a.each {
+			n := len(j.d.ops)
+			j.e, j.p = j.d.joined(replies[:n], created, received)
+			replies = replies[n:]
 		}
-		return es, ps, a.adoptAll(ctx, es, known)
 	case zkconn.Ambiguous:
-		es, err := a.resolveCreates(ctx, created, ds)
-		if err == nil {
-			err = a.adoptAll(ctx, es, known)
+		if err := a.resolveCreates(ctx, created); err != nil {
+			return err
 		}
-		return es, make([]position, len(ds)), err
+	default:
+		return a.refused(ctx, err)
 	}
-	op, cause := zkconn.RefusedOp(err)
-	if op < 0 {
-		return nil, nil, err
-	}
-	for i, d := range ds {
-		if op < len(d.ops) {
-			a.at = i
-			err = js[i].refused(ctx, d, zkconn.RefusedAt(op, cause))
-			break
-		}
-		op -= len(d.ops)
-	}
-	if errors.Is(err, zkconn.ErrAgain) {
-		err = zkconn.Later(cause) // with a random pause, because other clients change the parents, too
-	}
-	return nil, nil, err
-}
-
-// adoptAll adopts the parents whose kind the join has not proved. If one adoption fails, it withdraws all
-// entries.
-func (a *all) adoptAll(ctx context.Context, es []*Entry, known []parent) error {
-	err := a.together(ctx, func(ctx context.Context, i int) error {
-		if known[i].proven() {
+	if err := a.together(ctx, func(j *joiner, ctx context.Context) error {
+		if j.known.proven() {
 			return nil
 		}
-		return a.each[i].adopt(ctx, es[i])
-	})
-	if err != nil {
-		withdrawAll(es)
+		return j.adopt(ctx, j.e)
+	}); err != nil {
+		a.withdraw()
 		return zkconn.Final(err)
 	}
 	return nil
 }
 
+// refused handles the error of an attempt that was not applied, and returns the error for Retry. The
+// next attempt for several locks reads all parents again: correcting one belief at a time might never
+// end while other clients change the parents.
+func (a *all) refused(ctx context.Context, err error) error {
+	op, cause := zkconn.RefusedOp(err)
+	if op < 0 {
+		return err
+	}
+	for i, j := range a.each {
+		if n := len(j.d.ops); op >= n {
+			op -= n
+			continue
+		}
+		a.at = i
+		err = j.refused(ctx, j.d, zkconn.RefusedAt(op, cause))
+		break
+	}
+	if len(a.each) == 1 || !errors.Is(err, zkconn.ErrAgain) {
+		return err
+	}
+	for _, j := range a.each {
+		if j.lock.believed().state != unwritable {
+			j.lock.believe(parent{state: unknown})
+		}
+	}
+	return zkconn.Later(cause) // with a random pause, because other clients change the parents, too
+}
+
 // resolveCreates looks for the entries of drafts after a lost reply. Either all were created or
 // none. If only some are found, the transaction was applied during the search, or another client
 // has removed some: then resolveCreates withdraws all and fails.
-func (a *all) resolveCreates(ctx context.Context, created lease.Created, ds []*draft) ([]*Entry, error) {
-	es := make([]*Entry, len(ds))
-	for i, d := range ds {
-		e, err := a.each[i].resolveCreate(ctx, created, d)
-		if err != nil {
-			withdrawAll(es)
-			for j, d := range ds {
-				c := a.each[j]
-				c.orphans.add(znode.FormatID(d.attempt), c.Clock.Mono())
-				if es[j] == nil && j != i {
-					c.Tasks.Go(drafts{d}.remove)
+func (a *all) resolveCreates(ctx context.Context, created lease.Created) (err error) {
+	for i, j := range a.each {
+		if j.e, err = j.resolveCreate(ctx, created, j.d); err != nil {
+			a.withdraw()
+			for k, j := range a.each {
+				j.orphans.add(znode.FormatID(j.d.attempt), j.Clock.Mono())
+				if j.e == nil && k != i {
+					j.Tasks.Go(drafts{j.d}.remove)
 				}
 			}
-			return nil, err
+			return err
 		}
-		es[i] = e
 	}
-	return es, nil
+	return nil
 }
 
 // enter waits until the turn of all entries has come, and grants them.
-func (a *all) enter(ctx context.Context, es []*Entry, ps []position) error {
-	if err := a.wait(ctx, es, ps); err != nil {
+func (a *all) enter(ctx context.Context) error {
+	if err := a.wait(ctx); err != nil {
 		return err
 	}
-	return a.together(ctx, func(ctx context.Context, i int) error { return a.each[i].grant(ctx, es[i]) })
+	return a.together(ctx, func(j *joiner, ctx context.Context) error { return j.grant(ctx, j.e) })
 }
 
 // wait waits until all entries can enter at the same moment. While one entry waits for its turn, the
 // lease of another may run short. Then wait renews that one, and checks all entries again. No
 // contender gets ahead of an entry whose turn has come.
-func (a *all) wait(ctx context.Context, es []*Entry, ps []position) error {
-	for i, p := range ps {
-		if !a.canEnter(es, ps) && p.admitted {
-			es[i].Begin(a.each[i].Values) // it is renewed while it waits for the other entries
+func (a *all) wait(ctx context.Context) error {
+	for _, j := range a.each {
+		if !a.canEnter() && j.p.admitted {
+			j.e.Begin(j.Values) // it is renewed while it waits for the other entries
 		}
 	}
-	for !a.canEnter(es, ps) {
+	for !a.canEnter() {
 		var in atomic.Int32
 		allIn := make(chan struct{})
-		err := a.together(ctx, func(ctx context.Context, i int) error {
-			if err := a.each[i].wait(ctx, es[i], ps[i]); err != nil {
+		err := a.together(ctx, func(j *joiner, ctx context.Context) error {
+			if err := j.wait(ctx, j.e, j.p); err != nil {
 				return err
 			}
-			ps[i] = position{admitted: true}
-			if int(in.Add(1)) == len(es) {
+			j.p = position{admitted: true}
+			if int(in.Add(1)) == len(a.each) {
 				close(allIn)
 			}
-			return outlast(ctx, es[i], allIn)
+			return outlast(ctx, j.e, allIn)
 		})
 		if err != nil {
 			return err
@@ -292,42 +291,50 @@ func outlast(ctx context.Context, e *Entry, done <-chan struct{}) error {
 }
 
 // canEnter reports whether all entries may enter now.
-func (a *all) canEnter(es []*Entry, ps []position) bool {
+func (a *all) canEnter() bool {
 	session := a.Conn.Session()
-	for i, e := range es {
-		if next, _ := admit(ps[i], e.Fresh(session)); next != enter {
+	for _, j := range a.each {
+		if next, _ := admit(j.p, j.e.Fresh(session)); next != enter {
 			return false
 		}
 	}
 	return true
 }
 
-// withdrawAll withdraws the entries that are not nil.
-func withdrawAll(es []*Entry) {
-	for _, e := range es {
-		if e != nil {
-			e.withdraw()
+// withdraw withdraws the entries.
+func (a *all) withdraw() {
+	for _, j := range a.each {
+		if j.e != nil {
+			j.e.withdraw()
 		}
 	}
 }
 
-// together runs f for all contenders concurrently, and waits for all calls. If one call fails, the
+// together runs f for all joiners concurrently, and waits for all calls. If one call fails, the
 // context of all calls ends; together then returns the first error, and sets a.at to its index.
-func (a *all) together(ctx context.Context, f func(ctx context.Context, i int) error) (err error) {
-	ctx, cancel := context.WithCancel(ctx)
+func (a *all) together(ctx context.Context, f func(*joiner, context.Context) error) error {
+	if len(a.each) == 1 {
+		err := f(a.each[0], ctx)
+		if err != nil {
+			a.at = 0
+		}
+		return err
+	}
+	some, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var first error
 	var failed sync.Once
 	var wg sync.WaitGroup
-	for i := range a.each {
+	for i, j := range a.each {
 		wg.Go(func() {
-			if why := f(ctx, i); why != nil {
+			if err := f(j, some); err != nil {
 				failed.Do(func() {
-					a.at, err = i, why
+					a.at, first = i, err
 					cancel()
 				})
 			}
 		})
 	}
 	wg.Wait()
-	return err
+	return first
 }

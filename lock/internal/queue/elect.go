@@ -66,8 +66,7 @@ func (c *contender) outranked(ctx context.Context, e *Entry) (bool, error) {
 // Candidates returns the entries of a lock, in the order of the queue, except expired entries and
 // entries that an ACL hides. It reads them one by one.
 func (q *Queue) Candidates(ctx context.Context, r Request) ([]znode.Entry, error) {
-	v := newView(q, r)
-	defer q.close(v.lock)
+	v := newView(q, r, new(lockState))
 	names, err := v.list(ctx, true)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ func (p *placed) shrinkToSoleHold() {
 	s := p.lock
 	e, _ := p.Holder()
 	if !p.HeldAlone() || s.soleHold != nil || p.watching || p.Shared || p.Idle > 0 ||
-		p.like.Kind == znode.Semaphore || e.Pass > 0 || !s.places.remove(p) {
+		p.like.Kind == znode.Semaphore || e.Pass > 0 || !p.forget() {
 		return
 	}
 	s.soleHold, e.place = e, nil
@@ -25,7 +25,7 @@ func (p *placed) shrinkToSoleHold() {
 // held.
 func (s *lockState) expandSoleHold(q *Queue, r *Request) {
 	e := s.soleHold
-	if e == nil || e.likeness() != r.likeness() {
+	if e == nil || !e.request().alike(r) {
 		return
 	}
 	s.soleHold, e.place = nil, s.placeFor(q, r)
@@ -49,7 +49,7 @@ func (q *Queue) HandOff(e *Entry) bool {
 		return false
 	}
 	defer p.goOn()
-	if s.barged() {
+	if s.bargers.Load() > 0 { // they have no entry, so no watch shows them
 		p.NoteContended()
 	}
 	switch p.Release(e, q.Clock.Mono(), e.passable() && q.Closing.Err() == nil) {

@@ -109,57 +109,36 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 	return e, at
 }
 
-// joiner is the state of a contender that joins.
+// joiner is a contender that joins, or has joined, see [all].
 type joiner struct {
 	*contender
+	e *Entry   // its entry; nil: none
+	p position // of the entry, when it joined
+
+	known      parent // the belief that the attempt uses
+	d          *draft // the attempt
 	read       string // generation that the last read has shown
 	anchorless string // generation that was read, but whose anchor a join did not find
 	denied     bool   // an ACL forbids to create the parent
 }
 
-// join creates an entry. ctx ends the wait for a session, and further attempts. The outcome of an
-// attempt that was sent is always awaited. If the entry's sequence shows the end of the parent's
-// counter, the entry leaves, and the join begins again when the parent has gone.
+// join creates an entry, as a LockAll of one lock.
 func (c *contender) join(ctx context.Context) (*Entry, position, error) {
-	for {
-		e, p, err := (&joiner{contender: c}).join(ctx)
-		if err != nil || !e.Name().Overflowed() {
-			return e, p, err
-		}
-		e.Withdraw()
-		if err := c.rollover(ctx, e); err != nil {
-			return nil, position{}, err
-		}
-	}
-}
-
-// join creates an entry, wherever the parent's counter is.
-func (j *joiner) join(ctx context.Context) (e *Entry, p position, err error) {
-	err = j.Conn.Retry(ctx, joinBackoff, func() error {
-		if err := j.LearnTime(ctx); err != nil { // an entry has its expiry in ensemble time
-			return zkconn.Final(err)
-		}
-		known, err := j.know(ctx)
-		if err != nil {
-			return zkconn.Final(err)
-		}
-		e, p, err = j.attempt(ctx, known)
-		return err
-	})
-	if err != nil {
+	j := &joiner{contender: c}
+	if err := (&all{Queue: c.Queue, each: []*joiner{j}}).join(ctx); err != nil {
 		return nil, position{}, err
 	}
-	return e, p, nil
+	return j.e, j.p, nil
 }
 
-// know returns the belief about the parent that the next attempt uses. It reads the parent if the
-// belief is unknown or does not fit the request.
-func (j *joiner) know(ctx context.Context) (parent, error) {
+// know sets the belief about the parent that the next attempt uses. It reads the parent if the belief
+// is unknown or does not fit the request.
+func (j *joiner) know(ctx context.Context) error {
 	p := j.lock.believed()
 	if p.state == unknown || p.state != absent && p.kind != j.Kind || p.state == present && !j.fits(&p) {
 		var err error
 		if p, err = j.readParent(ctx); err != nil {
-			return p, err
+			return err
 		}
 		j.read = p.generation
 	}
@@ -167,41 +146,13 @@ func (j *joiner) know(ctx context.Context) (parent, error) {
 		j.checked = p.generation
 	}
 	if p.state == absent && j.denied {
-		return p, fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent)
+		return fmt.Errorf("%w: create %s: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent)
 	}
 	if p.state == present && p.generation == j.anchorless {
 		p = parent{state: unknown} // to be adopted
 	}
-	return p, nil
-}
-
-// attempt sends one transaction, for the belief p. If the outcome is unknown, it looks for the
-// entry. If the join has not proved the kind of the parent, it adopts the parent. Its error is for
-// Retry.
-func (j *joiner) attempt(ctx context.Context, p parent) (e *Entry, at position, err error) {
-	if err := j.Conn.Ready(ctx); err != nil {
-		return nil, position{}, err
-	}
-	created := lease.Created{Sent: j.Clock.Local(), Session: j.Conn.Session()}
-	d := j.draft(p, created.Sent)
-	replies, err := j.send(ctx, d.ops...)
-	switch zkconn.OutcomeOf(err) {
-	case zkconn.Applied:
-		e, at = d.joined(replies, created, j.Clock.Local())
-	case zkconn.Ambiguous:
-		if e, err = j.resolveCreate(ctx, created, d); err != nil {
-			return nil, position{}, err
-		}
-	default:
-		return nil, position{}, j.refused(ctx, d, err)
-	}
-	if !p.proven() {
-		if err := j.adopt(ctx, e); err != nil {
-			e.withdraw()
-			return nil, position{}, zkconn.Final(err)
-		}
-	}
-	return e, at, nil
+	j.known = p
+	return nil
 }
 
 // refused handles the error of an attempt that was not applied. It corrects the belief about the

@@ -29,6 +29,7 @@ type exit struct {
 	tried                 bool   // an attempt may have been applied
 }
 
+// newExit returns the exit of an entry. The caller must close its lock state; leave does that.
 func newExit(e *Entry) *exit {
 	q := e.queue
 	x := &exit{Queue: q, e: e, lock: q.open(e.Lock(), e.keepParent)}
@@ -45,13 +46,10 @@ func newExit(e *Entry) *exit {
 // node was already gone, and with ErrTaken if another client has written the node, which then
 // stays. A missing node is a success if the reply to an earlier attempt was lost, or if the lease
 // has ended since the unlock. It is a failure if the lease may have ended before the unlock.
-func (q *Queue) Leave(ctx context.Context, e *Entry) error {
-	x := newExit(e)
-	defer q.close(x.lock)
-	return x.leave(ctx)
-}
+func (q *Queue) Leave(ctx context.Context, e *Entry) error { return newExit(e).leave(ctx) }
 
 func (x *exit) leave(ctx context.Context) error {
+	defer x.close(x.lock)
 	err := x.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return x.attempt(ctx) })
 	if err == nil || errors.Is(err, lease.ErrRemoved) || errors.Is(err, lease.ErrTaken) {
 		return err
@@ -148,25 +146,26 @@ func (e *Entry) CheckParentLater() { e.queue.tidy.checkLater(e.parent(), e.keepP
 // each entry it returns the result that Leave would have.
 func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
 	errs := make([]error, len(es))
-	all := make([]*exit, len(es))
-	for i, e := range es {
-		all[i] = newExit(e)
-		defer q.close(all[i].lock)
-	}
 	var wg sync.WaitGroup
-	for _, x := range leaveTogether(ctx, all) {
-		wg.Go(func() { errs[slices.Index(all, x)] = x.leave(ctx) })
+	for _, x := range q.leaveTogether(ctx, es) {
+		wg.Go(func() { errs[slices.Index(es, x.e)] = x.leave(ctx) })
 	}
 	wg.Wait()
 	return errs
 }
 
 // leaveTogether deletes entries in one transaction, with the parents of lone entries. It returns
-// the entries that must leave one by one: each entry that the server refused to delete, or all
-// remaining ones after any other failure. If the server refuses to delete a parent, all parents are
-// left for later: most likely several have new contenders.
-func leaveTogether(ctx context.Context, all []*exit) (apart []*exit) {
-	left := slices.Clone(all)
+// the entries that must leave one by one: a single entry, each entry that the server refused to
+// delete, or all remaining ones after any other failure. If the server refuses to delete a parent,
+// all parents are left for later: most likely several have new contenders.
+func (q *Queue) leaveTogether(ctx context.Context, es []*Entry) (apart []*exit) {
+	left := make([]*exit, len(es))
+	for i, e := range es {
+		left[i] = newExit(e)
+	}
+	if len(left) == 1 {
+		return left
+	}
 	for len(left) > 0 {
 		var ops []any
 		var whose []int
@@ -175,7 +174,7 @@ func leaveTogether(ctx context.Context, all []*exit) (apart []*exit) {
 				ops, whose = append(ops, op), append(whose, i)
 			}
 		}
-		_, err := left[0].Conn.Multi(ctx, ops...)
+		_, err := q.Conn.Multi(ctx, ops...)
 		if err == nil {
 			break
 		}
@@ -198,6 +197,7 @@ func leaveTogether(ctx context.Context, all []*exit) (apart []*exit) {
 	}
 	for _, x := range left {
 		x.gone()
+		q.close(x.lock)
 	}
 	return apart
 }
@@ -266,28 +266,14 @@ func (r *removals) work() {
 		if n == 0 {
 			return
 		}
-		all := make([]*exit, n)
-		for i, e := range batch {
-			all[i] = newExit(e)
-		}
-		apart := all
-		if n > 1 {
-			ctx, cancel := context.WithTimeout(context.Background(), batch[0].patience())
-			apart = leaveTogether(ctx, all)
-			cancel()
-		}
-		for _, x := range all {
-			if !slices.Contains(apart, x) {
-				r.close(x.lock)
-				r.Tasks.Leave()
-			}
+		ctx, cancel := context.WithTimeout(context.Background(), batch[0].patience())
+		apart := r.leaveTogether(ctx, batch)
+		cancel()
+		for range n - len(apart) {
+			r.Tasks.Leave()
 		}
 		for _, x := range apart {
-			go func() {
-				defer r.Tasks.Leave()
-				defer r.close(x.lock)
-				x.remove()
-			}()
+			go x.remove()
 		}
 	}
 }
@@ -295,6 +281,7 @@ func (r *removals) work() {
 // remove deletes the node of an entry. If another client has deleted the node, that is a success.
 // Any other failure is logged as a warning. In both cases the parent is checked later.
 func (x *exit) remove() {
+	defer x.Tasks.Leave()
 	ctx, cancel := context.WithTimeout(context.Background(), x.e.patience())
 	defer cancel()
 	err := x.leave(ctx)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,13 +18,11 @@ type lockState struct {
 	parent   parent
 	lastLeft time.Duration // monotonic time at which this client's last entry left; 0: never
 	others   bool          // other contenders were seen
-	places   places
-	bargers  int    // barging goroutines that wait without a place
-	soleHold *Entry // held entry that has no place, see shrinkToSoleHold; nil: none
+	places   []*placed     // each serves requests that are alike
+	soleHold *Entry        // held entry that has no place, see shrinkToSoleHold; nil: none
 
-	// The mutex of lockStates guards users and watchers.
-	users    int // calls of open without a close
-	watchers int // users that only watch
+	users   int          // calls of open without a close; the mutex of lockStates guards it
+	bargers atomic.Int32 // calls of barge under way
 }
 
 // lockStates has the states of the locks that this client uses.
@@ -65,12 +64,12 @@ func (l *lockStates) close(s *lockState) {
 	}
 }
 
-// inUse reports whether a request of this client uses the lock; a Watcher does not count. When the
-// request ends, it owes the check again.
+// inUse reports whether a request of this client uses the lock. When the request ends, it owes
+// the check again.
 func (l *lockStates) inUse(s *lockState) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return s.users-s.watchers > 1
+	return s.users > 1
 }
 
 // ServersReset is called when the servers may have lost their data. It drops all beliefs about
@@ -125,63 +124,12 @@ func (s *lockState) stays(now time.Duration) bool {
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
 }
 
-// barged reports whether barging goroutines of this client wait for the lock. They have no entries,
-// so no watch shows them. s.mu is held.
-func (s *lockState) barged() bool {
-	return s.bargers > 0 || slices.ContainsFunc(s.places.all(), func(p *placed) bool { return p.like.Barging && p.Waiting() > 0 })
-}
-
-// addBargers counts barging goroutines that wait without a place.
-func (s *lockState) addBargers(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bargers += n
-}
-
-// places are the places of one lock. Nearly all locks have one place. A client may have very many
-// locks, so the first place takes no map.
-type places struct {
-	one  *placed
-	more map[likeness]*placed // further places; nil: none
-}
-
-// find returns the place of requests of this likeness, or nil.
-func (s *places) find(l likeness) *placed {
-	if s.one != nil && s.one.like.likeness() == l {
-		return s.one
+// placeOf returns the place of requests like r, or nil; s.mu is held.
+func (s *lockState) placeOf(r *Request) *placed {
+	for _, p := range s.places {
+		if p.like.alike(r) {
+			return p
+		}
 	}
-	return s.more[l]
-}
-
-func (s *places) add(p *placed) {
-	switch {
-	case s.one == nil:
-		s.one = p
-		return
-	case s.more == nil:
-		s.more = map[likeness]*placed{}
-	}
-	s.more[p.like.likeness()] = p
-}
-
-// remove removes the place, and reports whether it was there.
-func (s *places) remove(p *placed) bool {
-	if s.one == p {
-		s.one = nil
-		return true
-	}
-	l := p.like.likeness()
-	if s.more[l] != p {
-		return false
-	}
-	delete(s.more, l)
-	return true
-}
-
-func (s *places) all() []*placed {
-	all := slices.Collect(maps.Values(s.more))
-	if s.one != nil {
-		all = append(all, s.one)
-	}
-	return all
+	return nil
 }

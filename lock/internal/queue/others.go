@@ -2,6 +2,7 @@ package queue
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -182,9 +183,8 @@ func (p *placed) readRoom(watch bool) (resized <-chan zk.Event) {
 	if p.like.Kind != znode.Semaphore {
 		return nil
 	}
-	v := newView(p.queue, p.like)
+	v := newView(p.queue, p.like, p.lock)
 	v.checked = anyGeneration
-	defer v.close(v.lock)
 	capacity, resized, err := v.readCapacity(v.Closing, watch)
 	if err == nil {
 		p.lock.mu.Lock()
@@ -207,7 +207,7 @@ func (e *Entry) endUnused() {
 func (s *lockState) dropCached() {
 	s.mu.Lock()
 	var all []*Entry
-	for _, p := range s.places.all() {
+	for _, p := range slices.Clone(s.places) {
 		if e, cached := p.Cached(); cached {
 			p.Drop(e)
 			all = append(all, e)

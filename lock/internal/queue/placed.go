@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/place"
@@ -64,7 +65,7 @@ func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request) (*p
 // placeFor returns the place of a request, and makes it if there is none; s.mu is held. A place
 // keeps the state open.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
-	if p := s.places.find(r.likeness()); p != nil {
+	if p := s.placeOf(r); p != nil {
 		return p
 	}
 	p := &placed{queue: q, lock: s, like: *r}
@@ -73,7 +74,7 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 	if r.Kind == znode.Semaphore {
 		p.Room = int(max(1, r.Capacity/r.Permits))
 	}
-	s.places.add(p)
+	s.places = append(s.places, p)
 	q.mu.Lock()
 	s.users++
 	q.mu.Unlock()
@@ -82,9 +83,16 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 
 // vacate forgets the place if it is not used any more; lock.mu is held.
 func (p *placed) vacate() {
-	if p.Empty() && p.lock.places.remove(p) {
+	if p.Empty() && p.forget() {
 		p.queue.close(p.lock)
 	}
+}
+
+// forget removes the place from its lock state, and reports whether it was there; lock.mu is held.
+func (p *placed) forget() bool {
+	s, had := p.lock, len(p.lock.places)
+	s.places = slices.DeleteFunc(s.places, func(o *placed) bool { return o == p })
+	return len(s.places) < had
 }
 
 // tellWaits reports that a request has to wait, if another entry is surely ahead; lock.mu is

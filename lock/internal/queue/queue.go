@@ -150,7 +150,7 @@ func (q *Queue) Stats() Stats {
 	}
 	for _, s := range q.all() {
 		s.mu.Lock()
-		for _, p := range s.places.all() {
+		for _, p := range s.places {
 			if _, cached := p.Cached(); cached {
 				st.Waiters++
 			}

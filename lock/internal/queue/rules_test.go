@@ -1,4 +1,4 @@
-// Rules of the queue without a server, and two with a session: drafts, likeness, deletions, room.
+// Rules of the queue without a server, and two with a session: drafts, like requests, deletions, room.
 
 package queue
 
@@ -77,7 +77,7 @@ func TestUnlikeRequests(t *testing.T) {
 	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
 	same := base
 	same.Terms.Metadata = map[string]string{}
-	if base.likeness() != same.likeness() || !base.hasPlace() {
+	if !base.alike(&same) || !base.hasPlace() {
 		t.Error("a request is not like itself, or has no place")
 	}
 	for name, change := range map[string]func(*Request){
@@ -95,7 +95,7 @@ func TestUnlikeRequests(t *testing.T) {
 		"metadata": func(r *Request) { r.Terms.Metadata = map[string]string{"job": "ship"} },
 	} {
 		o := base
-		if change(&o); base.likeness() == o.likeness() {
+		if change(&o); base.alike(&o) {
 			t.Errorf("a request with another %s is alike", name)
 		}
 	}
@@ -132,7 +132,7 @@ func TestSampleFromBeforeAnOutage(t *testing.T) {
 // known the node; and after a restore another write may have the same number.
 func TestSightingOfAnotherWrite(t *testing.T) {
 	l := &local{now: clock.Instant{Mono: time.Second}}
-	v := newView(offline(l), Request{Lock: "x", Kind: znode.Mutex})
+	v := newView(offline(l), Request{Lock: "x", Kind: znode.Mutex}, new(lockState))
 	e := znode.Entry{Name: znode.Name{Node: "a"}, Stat: znode.Stat{Mzxid: 5, Mtime: 1000, Version: 1}}
 	first := v.sightingOf(nil, e, nil)
 	l.now.Mono = time.Minute
@@ -224,7 +224,6 @@ func TestWatcherReturnsNoOlderHolder(t *testing.T) {
 		defer q.Conn.Close(0)
 		q.Clock = clock.New(q.Conn, "/locks", nil, func() clock.Instant { return l.now }, q.newID)
 		watcher := q.NewWatcher(Request{Lock: "x", Kind: znode.Mutex})
-		defer watcher.Close()
 		holder, err := watcher.Holder(w.Ctx, false)
 		if err != nil || holder == nil {
 			t.Fatalf("%v, %v", holder, err)

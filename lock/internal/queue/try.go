@@ -32,7 +32,7 @@ func (q *Queue) takeCached(r *Request) *Entry {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
 	lock.mu.Lock()
-	p := lock.places.find(r.likeness())
+	p := lock.placeOf(r)
 	if p == nil || !r.hasPlace() {
 		p = &placed{}
 	}
@@ -104,6 +104,8 @@ func (v *view) anyInTheWay(ctx context.Context, names []znode.Name) error {
 // first tries to enter with e. It releases cached leases, which would be in the way. The caller
 // grants the entry.
 func (c *contender) barge(ctx context.Context, e *Entry) (_ *Entry, err error) {
+	c.lock.bargers.Add(1)
+	defer c.lock.bargers.Add(-1)
 	if e != nil {
 		if err = c.wait(ctx, e, position{admitted: true}); err == nil {
 			return e, nil

@@ -28,9 +28,10 @@ type view struct {
 	immune   int32  // as a candidate, it does not yield to priorities up to this one
 }
 
-// newView returns a view. The caller must close its lock state.
-func newView(q *Queue, r Request) view {
-	return view{Queue: q, Request: r, parent: q.Path(r.Lock), lock: q.open(r.Lock, r.KeepParent), blocker: func(*Blocked) {}}
+// newView returns a view of the request's lock that records in the lock state what it reads. A view
+// that only observes has a lock state of its own.
+func newView(q *Queue, r Request, lock *lockState) view {
+	return view{Queue: q, Request: r, parent: q.Path(r.Lock), lock: lock, blocker: func(*Blocked) {}}
 }
 
 // path returns the path of an entry of the lock.

@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Watcher finds the holder of a lock, without an entry of its own. It belongs to one goroutine,
-// which must close it.
+// Watcher finds the holder of a lock, without an entry of its own. It belongs to one goroutine.
 //
 // No contender joins ahead of another. So a Watcher watches the first entry, and the lock's
 // children only while there is none. It reads the first entry after each renewal.
@@ -29,21 +28,7 @@ type Watcher struct {
 
 // NewWatcher returns a watcher of the request's lock.
 func (q *Queue) NewWatcher(r Request) *Watcher {
-	w := &Watcher{view: newView(q, r)}
-	w.watches(1)
-	return w
-}
-
-// Close ends the watcher. It must be called once.
-func (w *Watcher) Close() {
-	w.watches(-1)
-	w.close(w.lock)
-}
-
-func (w *Watcher) watches(more int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lock.watchers += more
+	return &Watcher{view: newView(q, r, new(lockState))}
 }
 
 // Holder returns the entry of the holder: the first entry, if its record shows the grant and it
