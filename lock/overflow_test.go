@@ -273,6 +273,37 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
+// TestTriesBehindDeadHolderAtTheEndOfTheCounter: at the end of the counter, too, a dead holder does
+// not keep a barging call waiting, nor TryLock refused, once its lease and the grace have ended.
+func TestTriesBehindDeadHolderAtTheEndOfTheCounter(t *testing.T) {
+	for way, try := range map[string]func(*world, *lock.Client) (unlocker, error){
+		"try":           func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(w.ctx) },
+		"try to have y": func(w *world, c *lock.Client) (unlocker, error) { return c.All([]string{"x", "y"}).TryLock(w.ctx) },
+		"barge": func(w *world, c *lock.Client) (unlocker, error) {
+			return c.Mutex("x", lock.WithBarging()).Lock(w.limited(10 * ttl))
+		},
+	} {
+		subtest(t, way, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b")
+			w.unlock(w.lock(b, "other"))
+			h := w.lock(a, "x")
+			w.setSequence("x", math.MaxInt32)
+			mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+			w.hasEntries("x", 1)
+			ended := w.end(h)
+			w.kill("a")
+			if way != "barge" {
+				time.Sleep(2 * (ttl + grace))
+			}
+			got, err := try(w, b)
+			w.ok(err)
+			ended.wait()
+			equal(w, "purged", b.Stats().Purged, 1)
+			w.ok(got.Unlock())
+		})
+	}
+}
+
 // TestExchangeAtTheEndOfTheCounter: an exchange that creates the last entry of the counter does not
 // grant it. The counter restarts.
 func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
