@@ -249,16 +249,17 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 }
 
 // rollover waits until a parent whose counter is at its end has been deleted: the next parent
-// counts from 0 again. The contender's entry e leaves first; nil: it has none. If there are no
-// contenders, rollover deletes the parent. A try does not wait: if there are contenders, or the
-// first attempt to delete the parent changes nothing, it fails with a Blocked.
+// counts from 0 again. The contender's entry e leaves first; nil: it has none. It purges expired
+// entries; if there are no contenders, it deletes the parent. A try does not wait: if there are
+// contenders after one purge, or the first attempt to delete the parent changes nothing, it fails
+// with a Blocked.
 func (c *contender) rollover(ctx context.Context, e *Entry) error {
 	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
 	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {
 		e.Remove()
 	}
 	seen := map[string]*sighting{}
-	for again := false; ; again = true {
+	for purged, deleted := false, false; ; {
 		n, changed, err := c.Conn.Watch(ctx, c.parent)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -273,17 +274,17 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 		if err != nil {
 			return err
 		}
-		if c.trying && (again || len(names) > 0) {
+		if c.trying && (deleted || purged && len(names) > 0) {
 			return &Blocked{Path: c.parent}
 		}
-		if len(names) == 0 {
+		if deleted = len(names) == 0; deleted {
 			if err := c.deleteSpentParent(ctx, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
 		} else if err := c.purgeAmong(ctx, names, seen); err != nil {
 			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
 		}
-		if c.trying {
+		if purged = true; c.trying {
 			continue
 		}
 		if err := await(ctx, changed, pollEvery); err != nil {
