@@ -259,7 +259,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 		e.Remove()
 	}
 	seen := map[string]*sighting{}
-	for purged, deleted := false, false; ; {
+	for purged, deleted := false, false; ; purged = true {
 		n, changed, err := c.Conn.Watch(ctx, c.parent)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -284,7 +284,7 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 		} else if err := c.purgeAmong(ctx, names, seen); err != nil {
 			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
 		}
-		if purged = true; c.trying {
+		if c.trying {
 			continue
 		}
 		if err := await(ctx, changed, pollEvery); err != nil {
