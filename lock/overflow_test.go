@@ -304,6 +304,74 @@ func TestTriesBehindDeadHolderAtTheEndOfTheCounter(t *testing.T) {
 	}
 }
 
+// farAway is an ensemble to which client far has a latency of 200 ms in each direction.
+var farAway = locktest.Options{Latency: func(label, _ string) time.Duration {
+	if label == "far" {
+		return 200 * time.Millisecond
+	}
+	return latency
+}}
+
+// TestFarWaiterAtTheEndOfTheCounter: a waiter that reads the parent only after another client has
+// made it anew joins there, although the lock is in use all the time.
+func TestFarWaiterAtTheEndOfTheCounter(t *testing.T) {
+	forEach(t, farAway, map[string]bool{"ours": false, "kept": true}, func(w *world, kept bool) {
+		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: kept})
+		a, b, far := w.dial("a", p), w.dial("b", p), w.dial("far", p)
+		w.unlock(w.lock(b, "other"), w.lock(far, "another"))
+		h := w.lock(a, "x")
+		w.setSequence("x", math.MaxInt32)
+		own := start(func() (*lock.Hold, error) { return far.Mutex("x").Lock(w.ctx) })
+		time.Sleep(3 * time.Second)
+		next := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+		time.Sleep(3 * time.Second)
+		w.unlock(h)
+		h = w.await(next).hold
+		for _, c := range slices.Repeat([]*lock.Client{a, b}, 30) {
+			next = w.queue(w.ctx, c, "x")
+			time.Sleep(time.Second)
+			w.unlock(h)
+			select {
+			case got := <-own:
+				w.ok(got.err)
+				w.unlock(got.hold)
+				w.unlock(w.await(next).hold)
+				return
+			case got := <-next:
+				w.ok(got.err)
+				h = got.hold
+			}
+		}
+		w.Error("the far waiter did not get the lock in sixty turns of other clients")
+		w.unlock(h)
+		w.unlock(w.await(own).hold)
+	})
+}
+
+// TestParentMadeAnewIsNotAtTheEndOfTheCounter: a client that waits for the end of the counter of
+// another program's node does not delete the node that this program has made in its place.
+func TestParentMadeAnewIsNotAtTheEndOfTheCounter(t *testing.T) {
+	simulate(t, farAway, func(w *world) {
+		a, b, far, z := w.dial("a"), w.dial("b"), w.dial("far"), w.raw("other")
+		w.unlock(w.lock(b, "other"), w.lock(far, "another"))
+		w.create(z, "/locks/x", "", 0)
+		h := w.lock(a, "x")
+		w.setSequence("x", math.MaxInt32)
+		own := start(func() (*lock.Hold, error) { return far.Mutex("x").Lock(w.ctx) })
+		time.Sleep(3 * time.Second)
+		w.unlock(h)
+		w.wipe(z, "x")
+		w.create(z, "/locks/x", "", 0)
+		made := w.node("/locks/x").Stat.Czxid
+		h = w.lock(b, "x")
+		time.Sleep(3 * time.Second)
+		w.unlock(h)
+		w.unlock(w.await(own).hold)
+		time.Sleep(3 * time.Second)
+		equal(w, "czxid of the other program's node", w.node("/locks/x").Stat.Czxid, made)
+	})
+}
+
 // TestExchangeAtTheEndOfTheCounter: an exchange that creates the last entry of the counter does not
 // grant it. The counter restarts.
 func TestExchangeAtTheEndOfTheCounter(t *testing.T) {
