@@ -189,6 +189,27 @@ func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
+// TestUnwritableParentAtTheEndOfTheCounter: if an ACL forbids to write another program's empty node,
+// no client can delete the node at the end of its counter. Then a call fails instead of waiting for
+// ever. Once the ACL permits writes, the next call gets the lock.
+func TestUnwritableParentAtTheEndOfTheCounter(t *testing.T) {
+	each(t, "barging", bools, func(w *world, barging bool) {
+		a, z := w.dial("a"), w.raw("admin")
+		w.unlock(w.lock(a, "other"))
+		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermWrite))
+		w.unlock(w.lock(a, "x"))
+		w.setSequence("x", math.MaxInt32)
+		var opts []lock.LockOption
+		if barging {
+			opts = append(opts, lock.WithBarging())
+		}
+		fails(w, second(a.Mutex("x", opts...).Lock(w.limited(10*ttl))), lock.ErrDenied, "write /locks/x, whose counter is at its end: its ACL does not let us")
+		mustBe(w, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrDenied)
+		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
+		w.unlock(w.lock(a, "x", opts...))
+	})
+}
+
 // TestOverflowedEntryIsGivenUp: if the caller gives up, or another client deletes the entry, while
 // the client withdraws its overflowed entry, no node is left.
 func TestOverflowedEntryIsGivenUp(t *testing.T) {
