@@ -203,7 +203,9 @@ func TestUnwritableParentAtTheEndOfTheCounter(t *testing.T) {
 		if barging {
 			opts = append(opts, lock.WithBarging())
 		}
-		fails(w, second(a.Mutex("x", opts...).Lock(w.limited(10*ttl))), lock.ErrDenied, "write /locks/x, whose counter is at its end: its ACL does not let us")
+		for _, ch := range w.callers(w.limited(10*ttl), 3, a.Mutex("x", opts...).Lock) {
+			fails(w, (<-ch).err, lock.ErrDenied, "write /locks/x, whose counter is at its end: its ACL does not let us")
+		}
 		mustBe(w, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrDenied)
 		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
 		w.unlock(w.lock(a, "x", opts...))

@@ -89,12 +89,12 @@ func (t *tidier) deleteOwedParents(batch []emptyParent) {
 
 // deleteSpentParent deletes a parent whose counter is at its end, on the version that was read,
 // unless the parent must stay. It returns nil, too, if the parent has changed since the read. It
-// fails with zkconn.ErrDenied if an ACL has kept this client from adopting the parent: no client
-// deletes a parent that is not adopted.
+// fails with zkconn.ErrDenied if the parent is not adopted: then an ACL forbids this client to adopt
+// it, and no client deletes it.
 func (c *contender) deleteSpentParent(ctx context.Context, n zkconn.Node) error {
 	ops := parentDeletion(c.parent, n, true)
 	switch {
-	case ops == nil && znode.ReadNode(n.Data, znode.Stat(*n.Stat)).Generation == "" && c.lock.believed().state == unwritable:
+	case ops == nil && znode.ReadNode(n.Data, znode.Stat(*n.Stat)).Generation == "":
 		c.lock.believe(parent{state: unknown}) // the next join tries to adopt it
 		return fmt.Errorf("%w: write %s, whose counter is at its end: its ACL does not let us", zkconn.ErrDenied, c.parent)
 	case ops == nil:
