@@ -189,6 +189,29 @@ func TestDeniedAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
+// TestUnwritableParentAtTheEndOfTheCounter: if an ACL forbids to write another program's empty node,
+// no client can delete the node at the end of its counter. Then a call fails instead of waiting for
+// ever. Once the ACL permits writes, the next call gets the lock.
+func TestUnwritableParentAtTheEndOfTheCounter(t *testing.T) {
+	each(t, "barging", bools, func(w *world, barging bool) {
+		a, z := w.dial("a"), w.raw("admin")
+		w.unlock(w.lock(a, "other"))
+		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermWrite))
+		w.unlock(w.lock(a, "x"))
+		w.setSequence("x", math.MaxInt32)
+		var opts []lock.LockOption
+		if barging {
+			opts = append(opts, lock.WithBarging())
+		}
+		for _, ch := range w.callers(w.limited(10*ttl), 3, a.Mutex("x", opts...).Lock) {
+			fails(w, (<-ch).err, lock.ErrDenied, "write /locks/x, whose counter is at its end: its ACL does not let us")
+		}
+		mustBe(w, second(a.Mutex("x").TryLock(w.ctx)), lock.ErrDenied)
+		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
+		w.unlock(w.lock(a, "x", opts...))
+	})
+}
+
 // TestOverflowedEntryIsGivenUp: if the caller gives up, or another client deletes the entry, while
 // the client withdraws its overflowed entry, no node is left.
 func TestOverflowedEntryIsGivenUp(t *testing.T) {
@@ -270,6 +293,105 @@ func TestHolderDiesAtTheEndOfTheCounter(t *testing.T) {
 		got := w.outlived("a", h, ch, 0, 4*time.Second)
 		equal(w, "purged", b.Stats().Purged, 1)
 		w.unlock(got.hold)
+	})
+}
+
+// TestTriesBehindDeadHolderAtTheEndOfTheCounter: at the end of the counter, too, a dead holder does
+// not keep a barging call waiting, nor TryLock refused, once its lease and the grace have ended.
+func TestTriesBehindDeadHolderAtTheEndOfTheCounter(t *testing.T) {
+	for way, try := range map[string]func(*world, *lock.Client) (unlocker, error){
+		"try":           func(w *world, c *lock.Client) (unlocker, error) { return c.Mutex("x").TryLock(w.ctx) },
+		"try to have y": func(w *world, c *lock.Client) (unlocker, error) { return c.All([]string{"x", "y"}).TryLock(w.ctx) },
+		"barge": func(w *world, c *lock.Client) (unlocker, error) {
+			return c.Mutex("x", lock.WithBarging()).Lock(w.limited(10 * ttl))
+		},
+	} {
+		subtest(t, way, locktest.Options{}, func(w *world) {
+			a, b := w.dial("a"), w.dial("b")
+			w.unlock(w.lock(b, "other"))
+			h := w.lock(a, "x")
+			w.setSequence("x", math.MaxInt32)
+			mustBe(w, second(b.Mutex("x").TryLock(w.ctx)), lock.ErrHeld)
+			w.hasEntries("x", 1)
+			ended := w.end(h)
+			w.kill("a")
+			if way != "barge" {
+				time.Sleep(2 * (ttl + grace))
+			}
+			got, err := try(w, b)
+			w.ok(err)
+			ended.wait()
+			equal(w, "purged", b.Stats().Purged, 1)
+			w.ok(got.Unlock())
+		})
+	}
+}
+
+// farAway is an ensemble to which client far has a latency of 200 ms in each direction.
+var farAway = locktest.Options{Latency: func(label, _ string) time.Duration {
+	if label == "far" {
+		return 200 * time.Millisecond
+	}
+	return latency
+}}
+
+// TestFarWaiterAtTheEndOfTheCounter: a waiter that reads the parent only after another client has
+// made it anew joins there, although the lock is in use all the time.
+func TestFarWaiterAtTheEndOfTheCounter(t *testing.T) {
+	forEach(t, farAway, map[string]bool{"ours": false, "kept": true}, func(w *world, kept bool) {
+		p := lock.WithPolicies(policies{TTL: ttl, Grace: grace, KeepParent: kept})
+		a, b, far := w.dial("a", p), w.dial("b", p), w.dial("far", p)
+		w.unlock(w.lock(b, "other"), w.lock(far, "another"))
+		h := w.lock(a, "x")
+		w.setSequence("x", math.MaxInt32)
+		own := start(func() (*lock.Hold, error) { return far.Mutex("x").Lock(w.ctx) })
+		time.Sleep(3 * time.Second)
+		next := start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+		time.Sleep(3 * time.Second)
+		w.unlock(h)
+		h = w.await(next).hold
+		for _, c := range slices.Repeat([]*lock.Client{a, b}, 30) {
+			next = w.queue(w.ctx, c, "x")
+			time.Sleep(time.Second)
+			w.unlock(h)
+			select {
+			case got := <-own:
+				w.ok(got.err)
+				w.unlock(got.hold)
+				w.unlock(w.await(next).hold)
+				return
+			case got := <-next:
+				w.ok(got.err)
+				h = got.hold
+			}
+		}
+		w.Error("the far waiter did not get the lock in sixty turns of other clients")
+		w.unlock(h)
+		w.unlock(w.await(own).hold)
+	})
+}
+
+// TestParentMadeAnewIsNotAtTheEndOfTheCounter: a client that waits for the end of the counter of
+// another program's node does not delete the node that this program has made in its place.
+func TestParentMadeAnewIsNotAtTheEndOfTheCounter(t *testing.T) {
+	simulate(t, farAway, func(w *world) {
+		a, b, far, z := w.dial("a"), w.dial("b"), w.dial("far"), w.raw("other")
+		w.unlock(w.lock(b, "other"), w.lock(far, "another"))
+		w.create(z, "/locks/x", "", 0)
+		h := w.lock(a, "x")
+		w.setSequence("x", math.MaxInt32)
+		own := start(func() (*lock.Hold, error) { return far.Mutex("x").Lock(w.ctx) })
+		time.Sleep(3 * time.Second)
+		w.unlock(h)
+		w.wipe(z, "x")
+		w.create(z, "/locks/x", "", 0)
+		made := w.node("/locks/x").Stat.Czxid
+		h = w.lock(b, "x")
+		time.Sleep(3 * time.Second)
+		w.unlock(h)
+		w.unlock(w.await(own).hold)
+		time.Sleep(3 * time.Second)
+		equal(w, "czxid of the other program's node", w.node("/locks/x").Stat.Czxid, made)
 	})
 }
 

@@ -200,16 +200,18 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 }
 
 // rollover waits until a parent whose counter is at its end has been deleted: the next parent
-// counts from 0 again. The contender's entry e leaves first; nil: it has none. If there are no
-// contenders, rollover deletes the parent. A try does not wait: if there are contenders, or the
-// first attempt to delete the parent changes nothing, it fails with a Blocked.
+// counts from 0 again. The contender's entry e leaves first; nil: it has none. It purges expired
+// entries; if there are no contenders, it deletes the parent. A try does not wait: if there are
+// contenders after one purge, or the first attempt to delete the parent changes nothing, it fails
+// with a Blocked. The wait also ends if another client or program has created the parent again.
 func (c *contender) rollover(ctx context.Context, e *Entry) error {
 	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
 	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {
 		e.Remove()
 	}
 	seen := map[string]*sighting{}
-	for again := false; ; again = true {
+	var czxid int64 // of the parent at the last read; 0: none yet
+	for purged, deleted := false, false; ; purged = true {
 		n, changed, err := c.Conn.Watch(ctx, c.parent)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -220,14 +222,19 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 		case err != nil:
 			return err
 		}
+		if czxid != 0 && n.Stat.Czxid != czxid || e != nil && e.czxid != 0 && n.Stat.Czxid > e.czxid {
+			c.lock.believe(parent{state: unknown})
+			return nil
+		}
+		czxid = n.Stat.Czxid
 		names, err := c.list(ctx, false)
 		if err != nil {
 			return err
 		}
-		if c.trying && (again || len(names) > 0) {
+		if c.trying && (deleted || purged && len(names) > 0) {
 			return &Blocked{Path: c.parent}
 		}
-		if len(names) == 0 {
+		if deleted = len(names) == 0; deleted {
 			if err := c.deleteSpentParent(ctx, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
