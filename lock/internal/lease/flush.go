@@ -100,8 +100,9 @@ func (f *flight) next(w *write) time.Duration {
 	return time.Duration(float64(w.ttl/3) * f.spread)
 }
 
-// refused handles the error of a transaction, and returns the error for Retry. If the server refused one write, that write leaves the batch, and the other writes are sent again
-// at once. If it refused the whole transaction, all are postponed.
+// refused handles the error of a transaction, and returns the error for Retry. If the server refused
+// one write, that write leaves the batch, and the other writes are sent again at once. If it refused
+// the whole transaction, all are postponed.
 func (f *flight) refused(ctx context.Context, err error, session int64, ops []any) error {
 	i, cause := zkconn.RefusedOp(err)
 	switch {
