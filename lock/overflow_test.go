@@ -371,6 +371,48 @@ func TestFarWaiterAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
+// TestFarJoinerAtTheEndOfTheCounter: the same, if the join was refused, because the counter repeats
+// its last number, and there is an entry with that number.
+func TestFarJoinerAtTheEndOfTheCounter(t *testing.T) {
+	simulate(t, farAway, func(w *world) {
+		a, b, far, z := w.dial("a"), w.dial("b"), w.dial("far"), w.raw("other")
+		w.unlock(w.lock(b, "other"))
+		h := w.lock(a, "x")
+		ctx, cancel := context.WithCancel(w.ctx)
+		known := w.queue(ctx, far, "x") // far knows the parent
+		time.Sleep(3 * time.Second)
+		cancel()
+		<-known
+		time.Sleep(500 * time.Millisecond)
+		w.setSequence("x", math.MaxInt32)
+		last := w.create(z, "/locks/x/"+znode.Predict(znode.Prefix(w.parent("x").Generation, znode.Exclusive), math.MaxInt32), "", 0)
+		own := start(func() (*lock.Hold, error) { return far.Mutex("x").Lock(w.ctx) })
+		time.Sleep(250 * time.Millisecond) // its join was refused
+		w.unlock(h)
+		w.remove(z, last)
+		w.wipe(z, "x")
+		h = w.lock(b, "x")
+		for _, c := range slices.Repeat([]*lock.Client{a, b}, 30) {
+			next := w.queue(w.ctx, c, "x")
+			time.Sleep(time.Second)
+			w.unlock(h)
+			select {
+			case got := <-own:
+				w.ok(got.err)
+				w.unlock(got.hold)
+				w.unlock(w.await(next).hold)
+				return
+			case got := <-next:
+				w.ok(got.err)
+				h = got.hold
+			}
+		}
+		w.Error("the far client did not get the lock in sixty turns of other clients")
+		w.unlock(h)
+		w.unlock(w.await(own).hold)
+	})
+}
+
 // TestParentMadeAnewIsNotAtTheEndOfTheCounter: a client that waits for the end of the counter of
 // another program's node does not delete the node that this program has made in its place.
 func TestParentMadeAnewIsNotAtTheEndOfTheCounter(t *testing.T) {
