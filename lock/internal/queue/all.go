@@ -130,7 +130,7 @@ func (a *all) join(ctx context.Context) error {
 			a.at, j.e = i, nil
 			a.withdraw()
 			e.Withdraw()
-			if err := j.rollover(ctx, e); err != nil {
+			if err := j.rollover(ctx, e, e.generation()); err != nil {
 				return err
 			}
 			return a.join(ctx)

@@ -167,7 +167,7 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	case is(zk.ErrNoChildrenForEphemerals):
 		return zkconn.Final(fmt.Errorf("%w: %s, or the node above it, is ephemeral and cannot have children", ErrForeign, j.parent))
 	case op == d.at && is(zk.ErrNodeExists): // the counter is at its end, and repeats its last number
-		if err := j.rollover(ctx, nil); err != nil {
+		if err := j.rollover(ctx, nil, d.parent.generation); err != nil {
 			return zkconn.Final(err)
 		}
 		return zkconn.ErrAgain
@@ -200,11 +200,12 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 }
 
 // rollover waits until a parent whose counter is at its end has been deleted: the next parent
-// counts from 0 again. The contender's entry e leaves first; nil: it has none. It purges expired
-// entries; if there are no contenders, it deletes the parent. A try does not wait: if there are
-// contenders after one purge, or the first attempt to delete the parent changes nothing, it fails
-// with a Blocked. The wait also ends if another client or program has created the parent again.
-func (c *contender) rollover(ctx context.Context, e *Entry) error {
+// counts from 0 again. The contender's entry e leaves first; nil: it has none. The generation is
+// that of the parent; "": unknown. rollover purges expired entries; if there are no contenders, it
+// deletes the parent. A try does not wait: if there are contenders after one purge, or the first
+// attempt to delete the parent changes nothing, it fails with a Blocked. The wait also ends if
+// another client or program has created the parent again.
+func (c *contender) rollover(ctx context.Context, e *Entry, generation string) error {
 	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
 	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {
 		e.Remove()
@@ -222,7 +223,8 @@ func (c *contender) rollover(ctx context.Context, e *Entry) error {
 		case err != nil:
 			return err
 		}
-		if czxid != 0 && n.Stat.Czxid != czxid || e != nil && e.czxid != 0 && n.Stat.Czxid > e.czxid {
+		now := znode.ReadNode(n.Data, znode.Stat(*n.Stat)).Generation
+		if czxid != 0 && n.Stat.Czxid != czxid || generation != "" && now != generation {
 			c.lock.believe(parent{state: unknown})
 			return nil
 		}
