@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
@@ -13,7 +12,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// all has the contenders for several locks that are taken together.
+// all has the contenders for several locks that are taken together, or the one contender of a join
+// for one lock.
 //
 // One transaction creates all their entries. So two clients that want several locks are in the
 // same order in each queue that they share. A waiter waits only for entries older than its own,
@@ -102,119 +102,6 @@ func (a *all) acquire(ctx context.Context) ([]*Entry, error) {
 		a.Log.Warn().Str("lock", a.each[max(0, a.at)].Lock).AnErr("why", err).
 			Msg("lost the place in one of several queues; queueing again at the end of all of them")
 	}
-}
-
-// join creates all entries in one transaction. ctx ends the wait for a session, and further
-// attempts. The outcome of an attempt that was sent is always awaited. If an entry's sequence shows
-// the end of its parent's counter, all entries leave, and the join begins again when that parent has
-// gone.
-func (a *all) join(ctx context.Context) error {
-	for _, j := range a.each {
-		j.p, j.read, j.anchorless, j.denied = position{}, "", "", false // not the contender, which waitsAt reads
-	}
-	err := a.Conn.Retry(ctx, joinBackoff, func() error {
-		a.at = -1
-		if err := a.LearnTime(ctx); err != nil { // an entry has its expiry in ensemble time
-			return zkconn.Final(err)
-		}
-		if err := a.together(ctx, (*joiner).know); err != nil {
-			return zkconn.Final(err)
-		}
-		return a.attempt(ctx)
-	})
-	if err != nil {
-		return err
-	}
-	for i, j := range a.each {
-		if e := j.e; e.Name().Overflowed() { // withdraw from the other locks, and wait for the rollover of this one
-			a.at, j.e = i, nil
-			a.withdraw()
-			e.Withdraw()
-			if err := j.rollover(ctx, e, e.generation()); err != nil {
-				return err
-			}
-			return a.join(ctx)
-		}
-	}
-	return nil
-}
-
-// attempt sends one transaction that creates all entries. If the outcome is unknown, it looks for
-// the entries. It adopts the parents whose kind the join has not proved; if that fails for one, it
-// withdraws all entries. Its error is for Retry.
-func (a *all) attempt(ctx context.Context) error {
-	if err := a.Conn.Ready(ctx); err != nil {
-		return err
-	}
-	created := lease.Created{Sent: a.Clock.Local(), Session: a.Conn.Session()}
-	alone := true
-	for _, j := range a.each {
-		j.e, j.d = nil, j.draft(j.known, created.Sent)
-		alone = alone && j.known.state == absent
-	}
-	var ops []any
-	for _, j := range a.each {
-		d := j.d
-		if !alone && d.acquired != 0 { // an entry must wait if another lock has a contender
-			d.acquired = 0
-			d.ops[d.at] = d.entry(created.Sent)
-		}
-		ops = append(ops, d.ops...)
-	}
-	replies, err := a.send(ctx, ops...)
-	switch zkconn.OutcomeOf(err) {
-	case zkconn.Applied:
-		received := a.Clock.Local()
-		for _, j := range a.each {
-			n := len(j.d.ops)
-			j.e, j.p = j.d.joined(replies[:n], created, received)
-			replies = replies[n:]
-		}
-	case zkconn.Ambiguous:
-		if err := a.resolveCreates(ctx, created); err != nil {
-			return err
-		}
-	default:
-		return a.refused(ctx, err)
-	}
-	if err := a.together(ctx, func(j *joiner, ctx context.Context) error {
-		if j.known.proven() {
-			return nil
-		}
-		return j.adopt(ctx, j.e)
-	}); err != nil {
-		a.withdraw()
-		return zkconn.Final(err)
-	}
-	return nil
-}
-
-// refused handles the error of an attempt that was not applied, and returns the error for Retry. The
-// next attempt for several locks reads all parents again: correcting one belief at a time might never
-// end while other clients change the parents.
-func (a *all) refused(ctx context.Context, err error) error {
-	op, cause := zkconn.RefusedOp(err)
-	if op < 0 {
-		return err
-	}
-	for i, j := range a.each {
-		if n := len(j.d.ops); op >= n {
-			op -= n
-			continue
-		}
-		a.at = i
-		err = j.refused(ctx, j.d, zkconn.RefusedAt(op, cause))
-		break
-	}
-	if len(a.each) == 1 || !errors.Is(err, zkconn.ErrAgain) {
-		return err
-	}
-	for _, j := range a.each {
-		if j.lock.believed().state != unwritable {
-			j.lock.believe(parent{state: unknown})
-		}
-	}
-	return zkconn.Later(cause) // with a random pause, because other clients change the parents, too
 }
 
 // resolveCreates looks for the entries of drafts after a lost reply. Either all were created or
@@ -308,33 +195,4 @@ func (a *all) withdraw() {
 			j.e.withdraw()
 		}
 	}
-}
-
-// together runs f for all joiners concurrently, and waits for all calls. If one call fails, the
-// context of all calls ends; together then returns the first error, and sets a.at to its index.
-func (a *all) together(ctx context.Context, f func(*joiner, context.Context) error) error {
-	if len(a.each) == 1 {
-		err := f(a.each[0], ctx)
-		if err != nil {
-			a.at = 0
-		}
-		return err
-	}
-	some, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var first error
-	var failed sync.Once
-	var wg sync.WaitGroup
-	for i, j := range a.each {
-		wg.Go(func() {
-			if err := f(j, some); err != nil {
-				failed.Do(func() {
-					a.at, first = i, err
-					cancel()
-				})
-			}
-		})
-	}
-	wg.Wait()
-	return first
 }

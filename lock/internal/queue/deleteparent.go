@@ -1,9 +1,7 @@
 package queue
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -85,27 +83,4 @@ func (t *tidier) deleteOwedParents(batch []emptyParent) {
 		p.duty.lock.believe(parent{})
 		t.close(p.duty.lock)
 	}
-}
-
-// deleteSpentParent deletes a parent whose counter is at its end, on the version that was read,
-// unless the parent must stay. It returns nil, too, if the parent has changed since the read. It
-// fails with zkconn.ErrDenied if the parent is not adopted: then an ACL forbids this client to adopt
-// it, and no client deletes it.
-func (c *contender) deleteSpentParent(ctx context.Context, n zkconn.Node) error {
-	ops := parentDeletion(c.parent, n, true)
-	switch {
-	case ops == nil && znode.ReadNode(n.Data, znode.Stat(*n.Stat)).Generation == "":
-		c.lock.believe(parent{state: unknown}) // the next join tries to adopt it
-		return fmt.Errorf("%w: write %s, whose counter is at its end: its ACL does not let us", zkconn.ErrDenied, c.parent)
-	case ops == nil:
-		return nil
-	}
-	_, err := c.send(ctx, ops...)
-	switch _, cause := zkconn.RefusedOp(err); {
-	case errors.Is(cause, zk.ErrNoNode), errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion):
-		return nil
-	case errors.Is(cause, zk.ErrNoAuth):
-		return fmt.Errorf("%w: delete %s, whose counter is at its end: the ACL of the node above does not let us", zkconn.ErrDenied, c.parent)
-	}
-	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -122,13 +123,98 @@ type joiner struct {
 	denied     bool   // an ACL forbids to create the parent
 }
 
-// join creates an entry, as a LockAll of one lock.
+// join creates an entry. It is a join for several locks that has only one.
 func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 	j := &joiner{contender: c}
 	if err := (&all{Queue: c.Queue, each: []*joiner{j}}).join(ctx); err != nil {
 		return nil, position{}, err
 	}
 	return j.e, j.p, nil
+}
+
+// join creates the entries of all locks in one transaction. ctx ends the wait for a session, and further
+// attempts. The outcome of an attempt that was sent is always awaited. If an entry's sequence shows
+// the end of its parent's counter, all entries leave, and the join begins again when that parent has
+// gone.
+func (a *all) join(ctx context.Context) error {
+	for _, j := range a.each {
+		j.p, j.read, j.anchorless, j.denied = position{}, "", "", false // not the contender, which waitsAt reads
+	}
+	err := a.Conn.Retry(ctx, joinBackoff, func() error {
+		a.at = -1
+		if err := a.LearnTime(ctx); err != nil { // an entry has its expiry in ensemble time
+			return zkconn.Final(err)
+		}
+		if err := a.together(ctx, (*joiner).know); err != nil {
+			return zkconn.Final(err)
+		}
+		return a.attempt(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	for i, j := range a.each {
+		if e := j.e; e.Name().Overflowed() { // withdraw from the other locks, and wait for the rollover of this one
+			a.at, j.e = i, nil
+			a.withdraw()
+			e.Withdraw()
+			if err := j.rollover(ctx, e, e.generation()); err != nil {
+				return err
+			}
+			return a.join(ctx)
+		}
+	}
+	return nil
+}
+
+// attempt sends one transaction that creates all entries. If the outcome is unknown, it looks for
+// the entries. It adopts the parents whose kind the join has not proved; if that fails for one, it
+// withdraws all entries. Its error is for Retry.
+func (a *all) attempt(ctx context.Context) error {
+	if err := a.Conn.Ready(ctx); err != nil {
+		return err
+	}
+	created := lease.Created{Sent: a.Clock.Local(), Session: a.Conn.Session()}
+	alone := true
+	for _, j := range a.each {
+		j.e, j.d = nil, j.draft(j.known, created.Sent)
+		alone = alone && j.known.state == absent
+	}
+	var ops []any
+	for _, j := range a.each {
+		d := j.d
+		if !alone && d.acquired != 0 { // an entry must wait if another lock has a contender
+			d.acquired = 0
+			d.ops[d.at] = d.entry(created.Sent)
+		}
+		ops = append(ops, d.ops...)
+	}
+	replies, err := a.send(ctx, ops...)
+	switch zkconn.OutcomeOf(err) {
+	case zkconn.Applied:
+		received := a.Clock.Local()
+		for _, j := range a.each {
+			n := len(j.d.ops)
+			j.e, j.p = j.d.joined(replies[:n], created, received)
+			replies = replies[n:]
+		}
+	case zkconn.Ambiguous:
+		if err := a.resolveCreates(ctx, created); err != nil {
+			return err
+		}
+	default:
+		return a.refused(ctx, err)
+	}
+	if err := a.together(ctx, func(j *joiner, ctx context.Context) error {
+		if j.known.proven() {
+			return nil
+		}
+		return j.adopt(ctx, j.e)
+	}); err != nil {
+		a.withdraw()
+		return zkconn.Final(err)
+	}
+	return nil
 }
 
 // know sets the belief about the parent that the next attempt uses. It reads the parent if the belief
@@ -153,6 +239,34 @@ func (j *joiner) know(ctx context.Context) error {
 	}
 	j.known = p
 	return nil
+}
+
+// refused handles the error of an attempt that was not applied, and returns the error for Retry. The
+// next attempt for several locks reads all parents again: correcting one belief at a time might never
+// end while other clients change the parents.
+func (a *all) refused(ctx context.Context, err error) error {
+	op, cause := zkconn.RefusedOp(err)
+	if op < 0 {
+		return err
+	}
+	for i, j := range a.each {
+		if n := len(j.d.ops); op >= n {
+			op -= n
+			continue
+		}
+		a.at = i
+		err = j.refused(ctx, j.d, zkconn.RefusedAt(op, cause))
+		break
+	}
+	if len(a.each) == 1 || !errors.Is(err, zkconn.ErrAgain) {
+		return err
+	}
+	for _, j := range a.each {
+		if j.lock.believed().state != unwritable {
+			j.lock.believe(parent{state: unknown})
+		}
+	}
+	return zkconn.Later(cause) // with a random pause, because other clients change the parents, too
 }
 
 // refused handles the error of an attempt that was not applied. It corrects the belief about the
@@ -199,55 +313,31 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	return zkconn.Final(fmt.Errorf("create an entry below %s: %w", j.parent, cause))
 }
 
-// rollover waits until a parent whose counter is at its end has been deleted: the next parent
-// counts from 0 again. The contender's entry e leaves first; nil: it has none. The generation is
-// that of the parent; "": unknown. rollover purges expired entries; if there are no contenders, it
-// deletes the parent. A try does not wait: if there are contenders after one purge, or the first
-// attempt to delete the parent changes nothing, it fails with a Blocked. The wait also ends if
-// another client or program has created the parent again.
-func (c *contender) rollover(ctx context.Context, e *Entry, generation string) error {
-	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
-	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {
-		e.Remove()
-	}
-	seen := map[string]*sighting{}
-	var czxid int64 // of the parent at the last read; 0: none yet
-	for purged, deleted := false, false; ; purged = true {
-		n, changed, err := c.Conn.Watch(ctx, c.parent)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			c.lock.believe(parent{})
-			return nil
-		case errors.Is(err, zk.ErrNoAuth):
-			return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
-		case err != nil:
-			return err
-		}
-		now := znode.ReadNode(n.Data, znode.Stat(*n.Stat)).Generation
-		if czxid != 0 && n.Stat.Czxid != czxid || generation != "" && now != generation {
-			c.lock.believe(parent{state: unknown})
-			return nil
-		}
-		czxid = n.Stat.Czxid
-		names, err := c.list(ctx, false)
+// together runs f for all joiners concurrently, and waits for all calls. If one call fails, the
+// context of all calls ends; together then returns the first error, and sets a.at to its index.
+func (a *all) together(ctx context.Context, f func(*joiner, context.Context) error) error {
+	if len(a.each) == 1 {
+		err := f(a.each[0], ctx)
 		if err != nil {
-			return err
+			a.at = 0
 		}
-		if c.trying && (deleted || purged && len(names) > 0) {
-			return &Blocked{Path: c.parent}
-		}
-		if deleted = len(names) == 0; deleted {
-			if err := c.deleteSpentParent(ctx, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
-				return err
-			}
-		} else if err := c.purgeAmong(ctx, names, seen); err != nil {
-			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
-		}
-		if c.trying {
-			continue
-		}
-		if err := await(ctx, changed, pollEvery); err != nil {
-			return err
-		}
+		return err
 	}
+	some, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var first error
+	var failed sync.Once
+	var wg sync.WaitGroup
+	for i, j := range a.each {
+		wg.Go(func() {
+			if err := f(j, some); err != nil {
+				failed.Do(func() {
+					a.at, first = i, err
+					cancel()
+				})
+			}
+		})
+	}
+	wg.Wait()
+	return first
 }
