@@ -212,6 +212,26 @@ func TestUnwritableParentAtTheEndOfTheCounter(t *testing.T) {
 	})
 }
 
+// TestACLOpenedBeforeTheEndOfTheCounter: a client has found that it may not write another program's
+// node, and the ACL is opened while the client uses the lock. At the end of the counter a call
+// adopts the node, and gets the lock.
+func TestACLOpenedBeforeTheEndOfTheCounter(t *testing.T) {
+	simulate(t, locktest.Options{}, func(w *world) {
+		a, z := w.dial("a"), w.raw("admin")
+		w.unlock(w.lock(a, "other"))
+		w.createACL(z, "/locks/x", "", zk.WorldACL(zk.PermAll&^zk.PermWrite))
+		h := w.lock(a, "x")
+		w.setACL(z, "/locks/x", zk.WorldACL(zk.PermAll))
+		w.setSequence("x", math.MaxInt32)
+		ch := start(func() (*lock.Hold, error) { return a.Mutex("x", lock.WithTTL(2*ttl)).Lock(w.ctx) })
+		time.Sleep(ttl)
+		w.unlock(h)
+		got := <-ch
+		w.ok(got.err)
+		w.unlock(got.hold)
+	})
+}
+
 // TestOverflowedEntryIsGivenUp: if the caller gives up, or another client deletes the entry, while
 // the client withdraws its overflowed entry, no node is left.
 func TestOverflowedEntryIsGivenUp(t *testing.T) {

@@ -166,7 +166,7 @@ func abandonable[T any](ctx context.Context, q *Queue, cs []*contender, f func(c
 // If the entry is lost before the grant, or must yield to a candidate of a higher priority, acquire
 // withdraws it and begins again.
 func (c *contender) acquire(ctx context.Context) (*Entry, error) {
-	barges := c.Barging && !c.trying // a barging contender tries, too
+	barges := c.Barging && !c.trying // before barge sets trying
 	for {
 		var e *Entry
 		var err error

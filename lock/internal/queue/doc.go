@@ -173,7 +173,8 @@
 //
 // # Sequence rollover
 //
-// An entry whose sequence is 2147483647 or negative is never granted (Z9). It leaves, and its client
-// waits until the parent, even an adopted one, has been deleted: the next parent counts from 0
-// again. If an ACL forbids to adopt the parent, the client fails instead. So a client that hands off or caches an entry checks the counter too.
+// An entry whose sequence is 2147483647 or negative is never granted (Z9). So a client that hands
+// off or caches an entry checks the counter too. The entry leaves, and its client waits until the
+// parent, even an adopted one, has been deleted: the next parent counts from 0 again. If an ACL
+// forbids to adopt the parent, the client fails instead.
 package queue

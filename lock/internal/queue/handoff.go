@@ -21,8 +21,8 @@ func (p *placed) shrinkToSoleHold() {
 	e.window, e.barging, e.keepsParent = int32(p.like.Window/time.Millisecond), p.like.Barging, p.like.KeepParent
 }
 
-// expandSoleHold makes the place of a sole hold again if the request has the same likeness; s.mu is
-// held.
+// expandSoleHold makes the place of a sole hold again if the request is like that of the hold; s.mu
+// is held.
 func (s *lockState) expandSoleHold(q *Queue, r *Request) {
 	e := s.soleHold
 	if e == nil || !e.request().alike(r) {

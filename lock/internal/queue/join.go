@@ -116,9 +116,9 @@ type joiner struct {
 	e *Entry   // its entry; nil: none
 	p position // of the entry, when it joined
 
-	known      parent // the belief that the attempt uses
+	belief     parent // about the lock's parent; the attempt uses it
 	d          *draft // the attempt
-	read       string // generation that the last read has shown
+	lastRead   string // generation that the last read has shown
 	anchorless string // generation that was read, but whose anchor a join did not find
 	denied     bool   // an ACL forbids to create the parent
 }
@@ -138,7 +138,7 @@ func (c *contender) join(ctx context.Context) (*Entry, position, error) {
 // gone.
 func (a *all) join(ctx context.Context) error {
 	for _, j := range a.each {
-		j.p, j.read, j.anchorless, j.denied = position{}, "", "", false // not the contender, which waitsAt reads
+		j.p, j.lastRead, j.anchorless, j.denied = position{}, "", "", false
 	}
 	err := a.Conn.Retry(ctx, joinBackoff, func() error {
 		a.at = -1
@@ -177,8 +177,8 @@ func (a *all) attempt(ctx context.Context) error {
 	created := lease.Created{Sent: a.Clock.Local(), Session: a.Conn.Session()}
 	alone := true
 	for _, j := range a.each {
-		j.e, j.d = nil, j.draft(j.known, created.Sent)
-		alone = alone && j.known.state == absent
+		j.e, j.d = nil, j.draft(j.belief, created.Sent)
+		alone = alone && j.belief.state == absent
 	}
 	var ops []any
 	for _, j := range a.each {
@@ -206,7 +206,7 @@ func (a *all) attempt(ctx context.Context) error {
 		return a.refused(ctx, err)
 	}
 	if err := a.together(ctx, func(j *joiner, ctx context.Context) error {
-		if j.known.proven() {
+		if j.belief.proven() {
 			return nil
 		}
 		return j.adopt(ctx, j.e)
@@ -226,7 +226,7 @@ func (j *joiner) know(ctx context.Context) error {
 		if p, err = j.readParent(ctx); err != nil {
 			return err
 		}
-		j.read = p.generation
+		j.lastRead = p.generation
 	}
 	if p.state == present {
 		j.checked = p.generation
@@ -237,7 +237,7 @@ func (j *joiner) know(ctx context.Context) error {
 	if p.state == present && p.generation == j.anchorless {
 		p = parent{state: unknown} // to be adopted
 	}
-	j.known = p
+	j.belief = p
 	return nil
 }
 
@@ -297,8 +297,8 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 	case d.parent.state == absent && is(zk.ErrNoAuth):
 		return zkconn.Final(fmt.Errorf("%w: the ACL of this client's nodes excludes this client: WithACL does not fit its credentials", zkconn.ErrDenied))
 	case is(zk.ErrNoNode), is(zk.ErrNodeExists), is(zk.ErrBadVersion):
-		if d.parent.state == present && op == 0 && is(zk.ErrNoNode) && d.parent.generation == j.read {
-			j.anchorless = j.read
+		if d.parent.state == present && op == 0 && is(zk.ErrNoNode) && d.parent.generation == j.lastRead {
+			j.anchorless = j.lastRead
 		}
 		j.lock.believe(parent{state: unknown})
 		return zkconn.ErrAgain

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// placed is this client's place (package place) in the queue of a lock, for requests of one
-// likeness. lock.mu guards it. It exists while it is used.
+// placed is this client's place (package place) in the queue of a lock, for requests that
+// are alike. lock.mu guards it. It exists while it is used.
 type placed struct {
 	place.Place[*Entry]
 	queue   *Queue

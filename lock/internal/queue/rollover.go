@@ -16,46 +16,57 @@ import (
 // that of the parent; "": unknown. rollover purges expired entries; if there are no contenders, it
 // deletes the parent. A try does not wait: if there are contenders after one purge, or the first
 // attempt to delete the parent changes nothing, it fails with a Blocked. The wait also ends if
-// another client or program has created the parent again.
-func (c *contender) rollover(ctx context.Context, e *Entry, generation string) error {
-	c.Log.Info().Str("lock", c.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
-	if e != nil && (!c.trying || c.Leave(ctx, e) != nil) {
+// another client or program has created the parent again, or if the parent is not adopted yet.
+func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) error {
+	j.Log.Info().Str("lock", j.Lock).Msg("the lock's counter is at its end; waiting until all contenders have left")
+	if e != nil && (!j.trying || j.Leave(ctx, e) != nil) {
 		e.Remove()
 	}
 	seen := map[string]*sighting{}
 	var czxid int64 // of the parent at the last read; 0: none yet
 	for purged, deleted := false, false; ; purged = true {
-		n, changed, err := c.Conn.Watch(ctx, c.parent)
+		n, changed, err := j.Conn.Watch(ctx, j.parent)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			c.lock.believe(parent{})
+			j.lock.believe(parent{})
 			return nil
 		case errors.Is(err, zk.ErrNoAuth):
-			return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, c.parent)
+			return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, j.parent)
 		case err != nil:
 			return err
 		}
 		now := znode.ReadNode(n.Data, znode.Stat(*n.Stat)).Generation
 		if czxid != 0 && n.Stat.Czxid != czxid || generation != "" && now != generation {
-			c.lock.believe(parent{state: unknown})
+			j.lock.believe(parent{state: unknown})
 			return nil
 		}
 		czxid = n.Stat.Czxid
-		names, err := c.list(ctx, false)
+		names, err := j.list(ctx, false)
 		if err != nil {
 			return err
 		}
-		if c.trying && (deleted || purged && len(names) > 0) {
-			return &Blocked{Path: c.parent}
+		if j.trying && (deleted || purged && len(names) > 0) {
+			return &Blocked{Path: j.parent}
 		}
-		if deleted = len(names) == 0; deleted {
-			if err := c.deleteSpentParent(ctx, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
+		deleted = len(names) == 0
+		switch {
+		case deleted && now == "":
+			denied := j.belief.state == unknown && j.lock.believed().state == unwritable // at this join
+			j.lock.believe(parent{state: unknown})                                       // the next join adopts the parent
+			if denied {
+				return fmt.Errorf("%w: write %s, whose counter is at its end: its ACL does not let us", zkconn.ErrDenied, j.parent)
+			}
+			return nil
+		case deleted:
+			if err := j.deleteSpentParent(ctx, n); errors.Is(err, zkconn.ErrDenied) || zkconn.OutcomeOf(err) == zkconn.Refused {
 				return err
 			}
-		} else if err := c.purgeAmong(ctx, names, seen); err != nil {
-			c.Log.Debug().Err(err).Str("lock", c.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
+		default:
+			if err := j.purgeAmong(ctx, names, seen); err != nil {
+				j.Log.Debug().Err(err).Str("lock", j.Lock).Msg("the lock's counter is at its end and there are contenders; retrying")
+			}
 		}
-		if c.trying {
+		if j.trying {
 			continue
 		}
 		if err := await(ctx, changed, pollEvery); err != nil {
@@ -65,24 +76,18 @@ func (c *contender) rollover(ctx context.Context, e *Entry, generation string) e
 }
 
 // deleteSpentParent deletes a parent whose counter is at its end, on the version that was read,
-// unless the parent must stay. It returns nil, too, if the parent has changed since the read. It
-// fails with zkconn.ErrDenied if the parent is not adopted: then an ACL forbids this client to adopt
-// it, and no client deletes it.
-func (c *contender) deleteSpentParent(ctx context.Context, n zkconn.Node) error {
-	ops := parentDeletion(c.parent, n, true)
-	switch {
-	case ops == nil && znode.ReadNode(n.Data, znode.Stat(*n.Stat)).Generation == "":
-		c.lock.believe(parent{state: unknown}) // the next join tries to adopt it
-		return fmt.Errorf("%w: write %s, whose counter is at its end: its ACL does not let us", zkconn.ErrDenied, c.parent)
-	case ops == nil:
+// unless the parent must stay. It returns nil, too, if the parent has changed since the read.
+func (j *joiner) deleteSpentParent(ctx context.Context, n zkconn.Node) error {
+	ops := parentDeletion(j.parent, n, true)
+	if ops == nil {
 		return nil
 	}
-	_, err := c.send(ctx, ops...)
+	_, err := j.send(ctx, ops...)
 	switch _, cause := zkconn.RefusedOp(err); {
 	case errors.Is(cause, zk.ErrNoNode), errors.Is(cause, zk.ErrNotEmpty), errors.Is(cause, zk.ErrBadVersion):
 		return nil
 	case errors.Is(cause, zk.ErrNoAuth):
-		return fmt.Errorf("%w: delete %s, whose counter is at its end: the ACL of the node above does not let us", zkconn.ErrDenied, c.parent)
+		return fmt.Errorf("%w: delete %s, whose counter is at its end: the ACL of the node above does not let us", zkconn.ErrDenied, j.parent)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ type duty struct {
 }
 
 // tidyBatch is the largest number of parents that one transaction deletes, and of concurrent reads.
-// With the longest paths the transaction has 17 kB: about [zkconn.BatchBytes].
+// With the longest paths the transaction has just under 17,000 bytes, see [zkconn.BatchBytes].
 const tidyBatch = 8
 
 // lastMoments is the time for which requests that tidy up continue after the client began to close.

@@ -29,7 +29,7 @@ type view struct {
 }
 
 // newView returns a view of the request's lock that records in the lock state what it reads. A view
-// that only observes has a lock state of its own.
+// that only observes has a lock state of its own, because it does not count as a use of the lock.
 func newView(q *Queue, r Request, lock *lockState) view {
 	return view{Queue: q, Request: r, parent: q.Path(r.Lock), lock: lock, blocker: func(*Blocked) {}}
 }
