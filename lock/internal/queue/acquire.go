@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"sync/atomic"
 	"time"
@@ -36,12 +35,27 @@ func (e *Entry) request() *Request {
 	return &Request{Kind: e.Kind, Role: e.Name().Role, KeepParent: e.keepsParent, Barging: e.barging, Window: time.Duration(e.window) * time.Millisecond, Terms: e.TermsNow()}
 }
 
-// alike reports whether two requests can share an entry.
-func (r *Request) alike(o *Request) bool {
-	t, u := &r.Terms, &o.Terms
-	return r.Kind == o.Kind && r.Role == o.Role && r.Permits == o.Permits && r.Capacity == o.Capacity &&
-		r.KeepParent == o.KeepParent && r.Barging == o.Barging && r.Window == o.Window && r.Idle == o.Idle &&
-		t.TTL == u.TTL && t.Grace == u.Grace && t.MaxHold == u.MaxHold && maps.Equal(t.Metadata, u.Metadata)
+// likeness is the part of a request that must be equal for requests to share an entry. Thousands of
+// unlike requests may wait for one lock, so likeness is the key of a map.
+type likeness struct {
+	kind                              znode.Kind
+	role                              znode.Role
+	permits, capacity                 int32
+	keepParent, barging               bool
+	window, idle, ttl, grace, maxHold time.Duration
+	metadata                          string
+}
+
+func (r *Request) likeness() likeness {
+	t := &r.Terms
+	l := likeness{
+		kind: r.Kind, role: r.Role, permits: r.Permits, capacity: r.Capacity, keepParent: r.KeepParent, barging: r.Barging,
+		window: r.Window, idle: r.Idle, ttl: t.TTL, grace: t.Grace, maxHold: t.MaxHold,
+	}
+	if len(t.Metadata) > 0 {
+		l.metadata = fmt.Sprintf("%q", t.Metadata) // sorted by the keys
+	}
+	return l
 }
 
 // Acquire queues up and waits until it holds the lock, or ctx ends. If ctx ends, the error is ctx's

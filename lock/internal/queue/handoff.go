@@ -25,7 +25,7 @@ func (p *placed) shrinkToSoleHold() {
 // is held.
 func (s *lockState) expandSoleHold(q *Queue, r *Request) {
 	e := s.soleHold
-	if e == nil || !e.request().alike(r) {
+	if e == nil || e.request().likeness() != r.likeness() {
 		return
 	}
 	s.soleHold, e.place = nil, s.placeFor(q, r)

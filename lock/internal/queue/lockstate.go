@@ -16,10 +16,10 @@ type lockState struct {
 
 	mu       sync.Mutex
 	parent   parent
-	lastLeft time.Duration // monotonic time at which this client's last entry left; 0: never
-	others   bool          // other contenders were seen
-	places   []*placed     // each serves requests that are alike
-	soleHold *Entry        // held entry that has no place, see shrinkToSoleHold; nil: none
+	lastLeft time.Duration        // monotonic time at which this client's last entry left; 0: never
+	others   bool                 // other contenders were seen
+	places   map[likeness]*placed // nil: none
+	soleHold *Entry               // held entry that has no place, see shrinkToSoleHold; nil: none
 
 	users   int          // calls of open without a close; the mutex of lockStates guards it
 	bargers atomic.Int32 // calls of barge under way
@@ -122,14 +122,4 @@ func (s *lockState) stays(now time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.others || s.lastLeft != 0 && now-s.lastLeft < usedAgain
-}
-
-// placeOf returns the place of requests like r, or nil; s.mu is held.
-func (s *lockState) placeOf(r *Request) *placed {
-	for _, p := range s.places {
-		if p.like.alike(r) {
-			return p
-		}
-	}
-	return nil
 }

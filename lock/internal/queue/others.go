@@ -2,7 +2,6 @@ package queue
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -207,7 +206,7 @@ func (e *Entry) endUnused() {
 func (s *lockState) dropCached() {
 	s.mu.Lock()
 	var all []*Entry
-	for _, p := range slices.Clone(s.places) {
+	for _, p := range s.places {
 		if e, cached := p.Cached(); cached {
 			p.Drop(e)
 			all = append(all, e)

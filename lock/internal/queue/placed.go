@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock/internal/place"
@@ -65,7 +64,8 @@ func (s *lockState) takePlace(q *Queue, w *place.Waiter[*Entry], r *Request) (*p
 // placeFor returns the place of a request, and makes it if there is none; s.mu is held. A place
 // keeps the state open.
 func (s *lockState) placeFor(q *Queue, r *Request) *placed {
-	if p := s.placeOf(r); p != nil {
+	like := r.likeness()
+	if p := s.places[like]; p != nil {
 		return p
 	}
 	p := &placed{queue: q, lock: s, like: *r}
@@ -74,7 +74,10 @@ func (s *lockState) placeFor(q *Queue, r *Request) *placed {
 	if r.Kind == znode.Semaphore {
 		p.Room = int(max(1, r.Capacity/r.Permits))
 	}
-	s.places = append(s.places, p)
+	if s.places == nil {
+		s.places = map[likeness]*placed{}
+	}
+	s.places[like] = p
 	q.mu.Lock()
 	s.users++
 	q.mu.Unlock()
@@ -90,9 +93,14 @@ func (p *placed) vacate() {
 
 // forget removes the place from its lock state, and reports whether it was there; lock.mu is held.
 func (p *placed) forget() bool {
-	s, had := p.lock, len(p.lock.places)
-	s.places = slices.DeleteFunc(s.places, func(o *placed) bool { return o == p })
-	return len(s.places) < had
+	s, like := p.lock, p.like.likeness()
+	if s.places[like] != p {
+		return false
+	}
+	if delete(s.places, like); len(s.places) == 0 {
+		s.places = nil // a client may have very many locks
+	}
+	return true
 }
 
 // tellWaits reports that a request has to wait, if another entry is surely ahead; lock.mu is

@@ -1,4 +1,4 @@
-// Rules of the queue without a server, and two with a session: drafts, like requests, deletions, room.
+// Rules of the queue without a server, and two with a session: drafts, likeness, deletions, room.
 
 package queue
 
@@ -77,7 +77,7 @@ func TestUnlikeRequests(t *testing.T) {
 	base := Request{Lock: "x", Kind: znode.Semaphore, Permits: 1, Capacity: 3, Terms: lease.Terms{TTL: time.Second, Grace: time.Second}}
 	same := base
 	same.Terms.Metadata = map[string]string{}
-	if !base.alike(&same) || !base.hasPlace() {
+	if base.likeness() != same.likeness() || !base.hasPlace() {
 		t.Error("a request is not like itself, or has no place")
 	}
 	for name, change := range map[string]func(*Request){
@@ -95,7 +95,7 @@ func TestUnlikeRequests(t *testing.T) {
 		"metadata": func(r *Request) { r.Terms.Metadata = map[string]string{"job": "ship"} },
 	} {
 		o := base
-		if change(&o); base.alike(&o) {
+		if change(&o); base.likeness() == o.likeness() {
 			t.Errorf("a request with another %s is alike", name)
 		}
 	}

@@ -32,7 +32,7 @@ func (q *Queue) takeCached(r *Request) *Entry {
 	lock := q.open(r.Lock, r.KeepParent)
 	defer q.close(lock)
 	lock.mu.Lock()
-	p := lock.placeOf(r)
+	p := lock.places[r.likeness()]
 	if p == nil || !r.hasPlace() {
 		p = &placed{}
 	}
