@@ -131,7 +131,15 @@ func TestKindOfAParentWithoutWrite(t *testing.T) {
 		h, c := w.lock(w.dial("a"), "x"), w.dial("c")
 		w.setACL(w.raw("admin"), "/locks/x", zk.WorldACL(zk.PermAll&^zk.PermWrite))
 		ch := w.join("x", c.Mutex("x").Lock)
+		var joined atomic.Int32
+		w.Intercept(func(r locktest.Request) locktest.Fault {
+			if r.Label == "c" && joins(r) {
+				joined.Add(1)
+			}
+			return locktest.Fault{}
+		})
 		fails(w, second(c.RWMutex("x").RLock(w.limited(ttl))), lock.ErrKind, "/locks/x")
+		equal(w, "entries of the wrong kind", joined.Load(), 0)
 		w.inOrder(h, ch)
 	})
 }

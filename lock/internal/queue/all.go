@@ -112,8 +112,11 @@ func (a *all) resolveCreates(ctx context.Context, created lease.Created) (err er
 		if j.e, err = j.resolveCreate(ctx, created, j.d); err != nil {
 			a.withdraw()
 			for k, j := range a.each {
+				if k == i { // resolveCreate has done the same
+					continue
+				}
 				j.orphans.add(znode.FormatID(j.d.attempt), j.Clock.Mono())
-				if j.e == nil && k != i {
+				if j.e == nil {
 					j.Tasks.Go(drafts{j.d}.remove)
 				}
 			}
