@@ -133,7 +133,7 @@ func TestKindOfAParentWithoutWrite(t *testing.T) {
 		ch := w.join("x", c.Mutex("x").Lock)
 		var joined atomic.Int32
 		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "c" && joins(r) {
+			if r.Label == "c" && touches(r, "__READ__") {
 				joined.Add(1)
 			}
 			return locktest.Fault{}
