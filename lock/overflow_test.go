@@ -355,6 +355,30 @@ var farAway = locktest.Options{Latency: func(label, _ string) time.Duration {
 	return latency
 }}
 
+// servedBesideTurns fails the test unless own gets the lock x, which h holds, within sixty turns of
+// two other clients that use the lock all the time.
+func (w *world) servedBesideTurns(own <-chan outcome[*lock.Hold], h *lock.Hold, a, b *lock.Client) {
+	w.Helper()
+	for _, c := range slices.Repeat([]*lock.Client{a, b}, 30) {
+		next := w.queue(w.ctx, c, "x")
+		time.Sleep(time.Second)
+		w.unlock(h)
+		select {
+		case got := <-own:
+			w.ok(got.err)
+			w.unlock(got.hold)
+			w.unlock(w.await(next).hold)
+			return
+		case got := <-next:
+			w.ok(got.err)
+			h = got.hold
+		}
+	}
+	w.Error("the far client did not get the lock in sixty turns of other clients")
+	w.unlock(h)
+	w.unlock(w.await(own).hold)
+}
+
 // TestFarWaiterAtTheEndOfTheCounter: a waiter that reads the parent only after another client has
 // made it anew joins there, although the lock is in use all the time.
 func TestFarWaiterAtTheEndOfTheCounter(t *testing.T) {
@@ -370,24 +394,7 @@ func TestFarWaiterAtTheEndOfTheCounter(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		w.unlock(h)
 		h = w.await(next).hold
-		for _, c := range slices.Repeat([]*lock.Client{a, b}, 30) {
-			next = w.queue(w.ctx, c, "x")
-			time.Sleep(time.Second)
-			w.unlock(h)
-			select {
-			case got := <-own:
-				w.ok(got.err)
-				w.unlock(got.hold)
-				w.unlock(w.await(next).hold)
-				return
-			case got := <-next:
-				w.ok(got.err)
-				h = got.hold
-			}
-		}
-		w.Error("the far waiter did not get the lock in sixty turns of other clients")
-		w.unlock(h)
-		w.unlock(w.await(own).hold)
+		w.servedBesideTurns(own, h, a, b)
 	})
 }
 
@@ -412,24 +419,7 @@ func TestFarJoinerAtTheEndOfTheCounter(t *testing.T) {
 		w.remove(z, last)
 		w.wipe(z, "x")
 		h = w.lock(b, "x")
-		for _, c := range slices.Repeat([]*lock.Client{a, b}, 30) {
-			next := w.queue(w.ctx, c, "x")
-			time.Sleep(time.Second)
-			w.unlock(h)
-			select {
-			case got := <-own:
-				w.ok(got.err)
-				w.unlock(got.hold)
-				w.unlock(w.await(next).hold)
-				return
-			case got := <-next:
-				w.ok(got.err)
-				h = got.hold
-			}
-		}
-		w.Error("the far client did not get the lock in sixty turns of other clients")
-		w.unlock(h)
-		w.unlock(w.await(own).hold)
+		w.servedBesideTurns(own, h, a, b)
 	})
 }
 

@@ -64,7 +64,7 @@ func (q *Queue) takeAll(ctx context.Context, rs []Request, trying bool) ([]*Entr
 }
 
 // waitsAt returns the index of the lock at which the error's Blocked was in the way; -1 if the error
-// has none.
+// has none. It can run beside acquire, so it reads only what is constant: the contenders.
 func (a *all) waitsAt(err error) int {
 	var b *Blocked
 	if !errors.As(err, &b) {
