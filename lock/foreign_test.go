@@ -30,7 +30,7 @@ func TestForeignParentIsRefusedAndUntouched(t *testing.T) {
 		{"JSON", `{"host":"h"}`, 0, lock.ErrForeign, "12 bytes"},
 		{"zeroes", "\x00\x00", 0, lock.ErrForeign, "2 bytes"},
 		{"an ephemeral node", "", zk.FlagEphemeral, lock.ErrForeign, "is an ephemeral node"},
-		{"format 1", `{"holdfast":1,"kind":"mutex"}`, 0, lock.ErrForeign, "sweep --format-1"},
+		{"a lower version", `{"holdfast":1,"kind":"mutex"}`, 0, lock.ErrForeign, "no marker"},
 		{"a newer version", `{"holdfast":3,"kind":["mutex"]}`, 0, lock.ErrForeign, "use a newer release"},
 		{"a record", string((&znode.Record{Owner: "o", TTL: 1}).Encode()), 0, lock.ErrForeign, "no kind"},
 		{"another kind", `{"holdfast":2,"kind":"semaphore"}`, 0, lock.ErrKind, "is a semaphore, asked for as a mutex"},

@@ -18,10 +18,6 @@
 // [JudgeParent] and [JudgeRevocation] implement these rules. The nodes [znode.EpochMark] and
 // [znode.Inbox] below the root, and anchors, are not counted.
 //
-// Entries, parents and requests of format 1, from before the first release, are counted
-// separately, and not deleted. With [Options.Format1] they are judged like those of the present
-// format.
-//
 // # Safety
 //
 // A verdict depends on the data and Stat of one read, and on one of these proofs that enough time

@@ -35,12 +35,9 @@ func (s *sweep) deny(path, what, policy string, err error) {
 // path.
 func (s *sweep) counted(v Verdict, path, policy string) {
 	count, node := func(c *Counts) { c.count(v) }, Denial{Path: path, What: v.String()}
-	switch v {
-	case Undecodable:
+	if v == Undecodable {
 		s.find(damaged, node, policy, count)
-	case Format1:
-		s.find(ofFormat1, node, policy, count)
-	default:
+	} else {
 		s.count(policy, count)
 	}
 }
@@ -103,8 +100,7 @@ type finding int
 const (
 	deniedByACL finding = iota
 	damaged             // damaged, or of a newer version
-	ofFormat1
-	kinds // number of the reasons above
+	kinds               // number of the reasons above
 )
 
 // findings has the nodes of one sweep that an operator should look at, by reason.

@@ -45,9 +45,6 @@ func (s *sweep) judgeRequests(ctx context.Context, path string, ids []string, un
 			continue
 		}
 		v := JudgeRevocation(r)
-		if v == Format1 && s.options.Format1 {
-			v = Stale // no entry of the present format gets a request of format 1
-		}
 		d := s.judge(ctx, path+"/"+id, znode.Stat(*r.Stat), now, p.Name, Live, func(admin.Time, time.Duration) Verdict { return v })
 		if d.verdict.Deletes() {
 			stale = append(stale, d)

@@ -23,12 +23,11 @@ const (
 	Kept                       // empty, but kept by policy or because Holdfast did not create it; or a reserved node
 	Foreign                    // not Holdfast's, ephemeral, or an entry or a request with children
 	Undecodable                // named or marked as Holdfast's, but damaged or of a newer version
-	Format1                    // an entry, parent or request of format 1, from before the first release
 	Unproven                   // undecided without a younger sample of ensemble time, or the epoch's mark
 	Stale                      // a release request whose entry no longer exists
 )
 
-var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "format 1", "unproven", "stale"}
+var verdictNames = [...]string{"live", "expired", "orphan", "ancestor", "young", "kept", "foreign", "undecodable", "unproven", "stale"}
 
 // String returns the verdict's name in reports.
 func (v Verdict) String() string { return verdictNames[v] }
@@ -38,15 +37,13 @@ func (v Verdict) Deletes() bool { return v == Expired || v == Orphan || v == Anc
 
 // JudgeEntry returns the verdict on an entry, from a single read of it, the time and the lock's
 // policy. seen is a lower bound of the time since the entry's last write, on this process's own
-// monotonic clock; 0 if none is known, see [znode.Entry.Judge]. The verdict on an entry of format 1
-// is [Format1]. If the verdict is [Live], JudgeEntry also returns how long the entry stays live if
-// it is not renewed, grace included; otherwise 0.
+// monotonic clock; 0 if none is known, see [znode.Entry.Judge]. If
+// the verdict is [Live], JudgeEntry also returns how long the entry stays live if it is not renewed,
+// grace included; otherwise 0.
 func JudgeEntry(e znode.Entry, now admin.Time, seen time.Duration, p policy.Policy) (Verdict, time.Duration) {
 	switch {
 	case !e.Ours() || e.Stat.EphemeralOwner != 0 || e.Stat.NumChildren > 0:
 		return Foreign, 0
-	case errors.Is(e.Err, znode.ErrOlder):
-		return Format1, 0
 	case e.Err != nil:
 		return Undecodable, 0
 	}
@@ -69,8 +66,6 @@ func JudgeParent(n znode.Node, staying int, now admin.Time, seen time.Duration, 
 		return Foreign
 	case errors.Is(n.Err, znode.ErrNewer):
 		return Undecodable
-	case errors.Is(n.Err, znode.ErrOlder):
-		return Format1
 	case !n.Ours():
 		return Foreign
 	case n.Kind == znode.Mark, n.Kind == znode.Asked:
@@ -105,8 +100,6 @@ func JudgeRevocation(r admin.Revocation) Verdict {
 	switch {
 	case r.Stat.EphemeralOwner != 0, r.Stat.NumChildren > 0:
 		return Foreign
-	case errors.Is(r.Err, znode.ErrOlder):
-		return Format1
 	case r.Err != nil:
 		return Foreign
 	case r.Stale:

@@ -83,8 +83,7 @@ func TestJudgeEntry(t *testing.T) {
 		{"garbage", id + "-lock-", []byte("garbage"), leased, at(999_000, 60), time.Hour, Undecodable},
 		{"a newer version", id + "-lock-", []byte(`{"holdfast":3}`), leased, at(999_000, 60), time.Hour, Undecodable},
 
-		{"format 1", id + "-lock-", []byte(`{"holdfast":1,"owner":"o","ttl_ms":1,"expires_at":1}`), leased, at(999_000, 60), time.Hour, Format1},
-		{"damaged, of format 1", id + "-lock-", []byte(`{"holdfast":1}`), leased, at(999_000, 60), time.Hour, Undecodable},
+		{"a lower version", id + "-lock-", []byte(`{"holdfast":1,"owner":"o","ttl_ms":1,"expires_at":1}`), leased, at(999_000, 60), time.Hour, Undecodable},
 
 		{"a new leader, whose mark is not known", id + "-lock-", record, leased, in(epoch+1, 999_000, 60), 0, Unproven},
 		{"who has begun just now", id + "-lock-", record, leased, marked(in(epoch+1, 999_000, 60), 990_000), 0, Live},
@@ -147,8 +146,7 @@ func TestJudgeParent(t *testing.T) {
 		{"no data", nil, 0, at(999_000, 60), time.Hour, rules, Foreign},
 		{"somebody's data", []byte("10.0.0.1"), 0, at(999_000, 60), time.Hour, rules, Foreign},
 		{"a newer version", []byte(`{"holdfast":3}`), 0, at(999_000, 60), time.Hour, rules, Undecodable},
-
-		{"format 1", []byte(`{"holdfast":1,"kind":"mutex","tail":"x"}`), 0, at(999_000, 60), time.Hour, rules, Format1},
+		{"a lower version", []byte(`{"holdfast":1,"kind":"mutex"}`), 0, at(999_000, 60), time.Hour, rules, Foreign},
 
 		{"a new leader, whose mark is not known", mutex, 0, in(epoch+1, 999_000, 60), 0, rules, Unproven},
 		{"who has not led for long", mutex, 0, marked(in(epoch+1, 999_000, 60), 969_000), 0, rules, Young},

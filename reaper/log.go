@@ -47,9 +47,6 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 	if len(report.Undecodable) > 0 {
 		event.Str("first_undecodable", report.Undecodable[0])
 	}
-	if len(report.Format1) > 0 {
-		event.Int("format_1", t.Format1).Str("first_format_1", report.Format1[0])
-	}
 	if len(report.Denied) > 0 {
 		event.Str("first_denied", report.Denied[0].Path)
 	}
@@ -73,7 +70,6 @@ func (r *Reaper) tell(ctx context.Context, report *Report, found *findings, err 
 var tellings = [kinds]struct{ is, appears, goes string }{
 	{"denied", "denied by an ACL: the node is left alone, and logged once", "the ACL lets us now, or the node has gone"},
 	{"damaged", "damaged or of a newer version: the node is left alone, blocks its lock, and is logged once", "the node has gone, or was written anew"},
-	{"of format 1", "of format 1: the node is left alone, blocks its lock, and is logged once", "the node has gone, or was written anew"},
 }
 
 // tellFound logs the nodes that an operator should look at: each when it first appears, and when its

@@ -288,7 +288,7 @@ func (m *Monitor) end(p *progress, report Report, err error) (before history) {
 	m.totals.Purged += report.Total.Purged
 	m.totals.Pruned += report.Total.Pruned
 	kept := report
-	kept.Denied, kept.Undecodable, kept.Format1, kept.Planned = nil, nil, nil, nil
+	kept.Denied, kept.Undecodable, kept.Planned = nil, nil, nil
 	if len(s.Reports) == KeptReports {
 		s.Reports = slices.Delete(s.Reports, 0, 1)
 	}

@@ -50,11 +50,6 @@ type Options struct {
 	Lock string
 	// DryRun makes sweeps only report what they would delete. Dry runs take no lock.
 	DryRun bool
-	// Format1 makes sweeps treat nodes of format 1, from before the first release, like those of the
-	// present format: they delete expired entries, empty parents and stale requests. By default
-	// sweeps count nodes of format 1, and do not delete them. Set Format1 only if no process that
-	// writes format 1 uses the locks any more.
-	Format1 bool
 	// Monitor receives the state of the reaper. Only one reaper may use a monitor at a time.
 	// Default: a new one, see [Reaper.Monitor].
 	Monitor *Monitor

@@ -28,15 +28,11 @@ type Report struct {
 	// Undecodable are the paths of Holdfast's nodes that are damaged or of a newer version, and
 	// block their locks: the first 100, sorted. Total.Undecodable counts all of them.
 	Undecodable []string `json:"undecodable,omitempty"`
-	// Format1 are the paths of the nodes of format 1, which block their locks: the first 100,
-	// sorted. Total.Format1 counts all of them.
-	Format1 []string `json:"format_1,omitempty"`
 	// Planned are the nodes that a dry run would have deleted; nil unless it is a dry run.
 	Planned []Planned `json:"planned,omitempty"`
 }
 
-// maxNamed is the largest number of denied nodes in a report; likewise of undecodable nodes and
-// nodes of format 1.
+// maxNamed is the largest number of denied nodes in a report; likewise of undecodable nodes.
 const maxNamed = 100
 
 // Counts are a sweep's counters for one policy, or for all. They count nodes unless stated
@@ -53,7 +49,6 @@ type Counts struct {
 	Kept        int `json:"kept"`        // empty parents kept by policy or not created by Holdfast
 	Foreign     int `json:"foreign"`     // nodes that are not Holdfast's
 	Undecodable int `json:"undecodable"` // Holdfast's nodes that are damaged or of a newer version
-	Format1     int `json:"format_1"`    // nodes of format 1 that stay
 	Denied      int `json:"denied"`      // nodes that an ACL forbids to read or delete
 	Deleted     int `json:"deleted"`     // deleted expired, orphan, ancestor and stale nodes; without anchors
 	Missed      int `json:"missed"`      // nodes changed or deleted by another client before their delete
@@ -94,8 +89,6 @@ func (c *Counts) count(v Verdict) {
 		c.Foreign++
 	case Undecodable:
 		c.Undecodable++
-	case Format1:
-		c.Format1++
 	}
 }
 

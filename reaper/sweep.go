@@ -63,7 +63,7 @@ func (s *sweep) run(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	s.report.Denied = s.findings[deniedByACL].first()
-	s.report.Undecodable, s.report.Format1 = s.findings[damaged].paths(), s.findings[ofFormat1].paths()
+	s.report.Undecodable = s.findings[damaged].paths()
 	s.report.Complete = err == nil
 	s.report.Duration = time.Since(s.began)
 	s.report.Seconds = s.report.Duration.Seconds()
@@ -261,7 +261,6 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 			continue
 		}
 		e := znode.ReadEntry(name, data, znode.Stat(*stat))
-		e.Err = s.accepted(e.Err)
 		var wait time.Duration
 		d := s.judge(ctx, path, e.Stat, now, p.Name, Live, func(now admin.Time, seen time.Duration) (v Verdict) {
 			v, wait = JudgeEntry(e, now, seen, p)
@@ -285,7 +284,6 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 // judgeParent judges and counts a node that is no entry. staying is the number of its children that
 // stay, without anchors.
 func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, staying int, now instant, p policy.Policy) deletion {
-	n.Err = s.accepted(n.Err)
 	if n.Ours() && n.Kind != znode.Dir {
 		s.count(p.Name, func(c *Counts) { c.Locks++ })
 	}
@@ -335,13 +333,4 @@ func (s *sweep) judge(
 	}
 	s.counted(v, path, policy)
 	return deletion{Deletion: admin.Deletion{Path: path, Version: stat.Version}, verdict: v, policy: policy, mzxid: stat.Mzxid, read: read}
-}
-
-// accepted returns the error of decoding a node's data, or nil if the data is of format 1 and the
-// option Format1 is set.
-func (s *sweep) accepted(err error) error {
-	if s.options.Format1 && errors.Is(err, znode.ErrOlder) {
-		return nil
-	}
-	return err
 }

@@ -18,24 +18,17 @@ import (
 	"github.com/holdfast-io/holdfast/reaper"
 )
 
-// TestDamagedNodeIsLoggedOnce: a damaged node and a node of format 1 are logged once, not by each
-// sweep. After the damaged node is deleted, the end of the problem is logged once.
+// TestDamagedNodeIsLoggedOnce: a damaged node is logged once, not by each sweep. After the node is
+// deleted, the end of the problem is logged once.
 func TestDamagedNodeIsLoggedOnce(t *testing.T) {
-	const (
-		damaged = "damaged or of a newer version: the node is left alone, blocks its lock, and is logged once"
-		format1 = "of format 1: the node is left alone, blocks its lock, and is logged once"
-	)
+	const damaged = "damaged or of a newer version: the node is left alone, blocks its lock, and is logged once"
 	simulate(t, func(w *world) {
 		z, r := w.raw("others"), w.reaper("reaper", reaper.Options{Schedule: "@every 10s"})
 		w.create(z, "/locks/a", string(znode.Parent{Kind: znode.Mutex}.Encode()), 0)
 		entry := w.create(z, "/locks/a/"+znode.Prefix(znode.NewID(), znode.Exclusive), "garbage", zk.FlagSequence)
-		w.create(z, "/locks/old", `{"holdfast":1,"kind":"mutex"}`, 0)
 		defer w.run(r)()
 		time.Sleep(10 * time.Minute)
 		if line := w.one(damaged); line["path"] != entry || line["level"] != "warn" {
-			t.Errorf("%v", line)
-		}
-		if line := w.one(format1); line["path"] != "/locks/old" || line["level"] != "warn" {
 			t.Errorf("%v", line)
 		}
 		for _, line := range w.lines("swept") {

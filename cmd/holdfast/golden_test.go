@@ -36,13 +36,12 @@ func golden(t *testing.T, file string, got []byte) {
 }
 
 func TestPrintReport(t *testing.T) {
-	counts := reaper.Counts{Locks: 12, Live: 9, Expired: 2, Orphans: 1, Stale: 1, Foreign: 3, Undecodable: 1, Format1: 2, Denied: 2, Deleted: 4}
+	counts := reaper.Counts{Locks: 12, Live: 9, Expired: 2, Orphans: 1, Stale: 1, Foreign: 3, Undecodable: 1, Denied: 2, Deleted: 4}
 	for file, r := range map[string]*reaper.Report{
 		"sweep.txt": {
 			Total: counts, Policies: map[string]*reaper.Counts{"default": &counts, "行列": {}, strings.Repeat("long", 15): {}},
 			Denied:      []reaper.Denial{{Path: "/locks/secret\x1b", What: "list", Error: "zk: not authenticated"}},
 			Undecodable: []string{"/locks/x/9f86d081884c7d65-lock-0000000000"},
-			Format1:     []string{"/locks/old"},
 		},
 		"sweep-dry.txt": {
 			DryRun: true, Total: reaper.Counts{Expired: 1, Orphans: 1}, Policies: map[string]*reaper.Counts{"default": {Expired: 1, Orphans: 1}},

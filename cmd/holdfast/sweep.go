@@ -19,18 +19,14 @@ import (
 )
 
 func newSweep(flags *app.Flags) *cobra.Command {
-	var dryRun, asJSON, format1 bool
+	var dryRun, asJSON bool
 	cmd := &cobra.Command{
-		Use:        "sweep [--dry-run] [--format-1]",
+		Use:        "sweep [--dry-run]",
 		SuggestFor: []string{"reap", "reaper", "clean"},
 		Short:      "Clean up once after lock holders that died, as the reaper does",
 		Long: `Clean up once after lock holders that died, as the reaper does: delete expired
 entries and empty lock trees, by the policies of the configuration, and print what was
 found. --dry-run tells what would be deleted, and deletes nothing.
-
-Nodes of format 1, which versions before the first release wrote, are counted and left
-alone. --format-1 has them deleted by the same rules: say so only when no process of
-such a version uses these locks.
 
 Of several reapers one is active, and where that is another one, this sweeps nothing.
 
@@ -44,7 +40,7 @@ one. What an ACL forbids is told, and is no failure.`,
 				log := app.Logger(cfg.Log, cmd.ErrOrStderr())
 				log = log.Level(max(log.GetLevel(), zerolog.WarnLevel)) // the report says what Info would
 				o := app.ReaperOptions(cfg)
-				o.Log, o.DryRun, o.Format1 = &log, dryRun, format1
+				o.Log, o.DryRun = &log, dryRun
 				r, err := reaper.New(locks, o)
 				if err != nil {
 					return err
@@ -60,7 +56,6 @@ one. What an ACL forbids is told, and is no failure.`,
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only tell what would be deleted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as one JSON document")
-	cmd.Flags().BoolVar(&format1, "format-1", false, "delete expired entries and empty locks of format 1, too")
 	return cmd
 }
 
@@ -112,13 +107,7 @@ func printReport(w io.Writer, r *reaper.Report, colour bool) error {
 		}
 	}
 	if n := len(r.Undecodable); n > 0 {
-		if _, err := fmt.Fprintf(w, "%s damaged or of a newer version, in the way of their locks; the first is %s\n", text.Count(r.Total.Undecodable, "node", "nodes"), text.Printable(r.Undecodable[0])); err != nil {
-			return err
-		}
-	}
-	if n := len(r.Format1); n > 0 {
-		_, err := fmt.Fprintf(w, "%s of format 1, in the way of their locks; the first is %s; --format-1 deletes them when no old process uses them\n",
-			text.Count(r.Total.Format1, "node", "nodes"), text.Printable(r.Format1[0]))
+		_, err := fmt.Fprintf(w, "%s damaged or of a newer version, in the way of their locks; the first is %s\n", text.Count(r.Total.Undecodable, "node", "nodes"), text.Printable(r.Undecodable[0]))
 		return err
 	}
 	return nil

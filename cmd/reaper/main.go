@@ -58,10 +58,6 @@ clock that cannot be compared with the other's: the node .epoch below the root t
 when that was, and stays. Where leaders follow each other faster than leases end,
 only a reaper that keeps running can tell what is dead.
 
-Nodes of format 1, which versions before the first release wrote, are counted and left
-alone. --format-1 has them deleted by the same rules: say so only when no process of
-such a version uses these locks.
-
 Of several reapers one is active; the others stand by. SIGTERM and SIGINT stop it,
 after the deletes that are on their way. With --listen, or reaper.listen in the file, a
 daemon serves a status page, /metrics, /healthz and /readyz. Policies, schedules,
@@ -82,7 +78,6 @@ a warning says so.`,
 	cmd.Flags().BoolVar(&p.once, "once", false, "sweep all policies once and print the report as JSON")
 	cmd.Flags().StringVar(&p.address, "listen", "", "serve the status page, metrics and health at this port of 127.0.0.1, or host:port")
 	cmd.Flags().BoolVar(&p.dryRun, "dry-run", false, "like --once, but only tell what would be deleted")
-	cmd.Flags().BoolVar(&p.format1, "format-1", false, "delete expired entries and empty locks of format 1, too")
 	return cmd
 }
 
@@ -90,7 +85,6 @@ a warning says so.`,
 type program struct {
 	app.Flags
 	once, dryRun bool
-	format1      bool   // also delete nodes of format 1
 	address      string // address of --listen; "" means that of the configuration
 
 	errs    io.Writer
@@ -144,7 +138,7 @@ func (p *program) load(ctx context.Context) (*policy.Config, error) {
 // options returns the options of a root's reaper, with a new monitor.
 func (p *program) options(n policy.Named, log *zerolog.Logger) reaper.Options {
 	o := app.ReaperOptions(n.Config)
-	o.DryRun, o.Format1, o.Log = p.dryRun, p.format1, log
+	o.DryRun, o.Log = p.dryRun, log
 	o.Monitor = reaper.NewMonitor(reaper.About{Name: n.Name, Version: app.Version(), File: p.File(), Servers: n.ZooKeeper.Servers, Root: n.Root})
 	return o
 }

@@ -245,11 +245,11 @@ type Contender struct {
 	Path  string     // path of the entry
 	Token lock.Token // its fencing token, if it is granted
 	Read  Time       // ensemble time just before the read; Zxid 0: unknown, see [Tree.Now]
-	// Ours is false for an entry of another library, of format 1 or of a newer version, and for a
+	// Ours is false for an entry of another library or of a newer version, and for a
 	// damaged one. Then the fields below are unset, except Err.
 	Ours bool
-	// Err says why an entry with a Holdfast name cannot be decoded: [znode.ErrOlder],
-	// [znode.ErrNewer], or [znode.ErrForeign] for a damaged one. An entry with an Err blocks the
+	// Err says why an entry with a Holdfast name cannot be decoded: [znode.ErrNewer], or
+	// [znode.ErrForeign] for a damaged one. An entry with an Err blocks the
 	// lock while it exists.
 	Err error
 	// The entry's record has Owner, Host, PID and Metadata.

@@ -153,10 +153,4 @@
 // No node stores the token. Its parts are, in order: the Czxid of the entry, which never falls; the
 // sequence in its name, which differs among the entries of one transaction; the record's
 // incarnation; and the number of local handoffs, which only the holder's process knows.
-//
-// # Format 1
-//
-// Versions before the first release wrote "holdfast":1, and parents without anchors ([ErrOlder]).
-// Clients refuse a parent of format 1, and wait for an entry of format 1. The reaper counts these
-// nodes, and deletes them only with the option Format1.
 package znode

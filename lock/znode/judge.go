@@ -123,7 +123,7 @@ type Entry struct {
 	Name
 	Stat   Stat   // from the same read
 	Record Record // as far as the data could be decoded
-	Err    error  // ErrNewer, ErrOlder or ErrForeign if the data is not a record of this format
+	Err    error  // ErrNewer or ErrForeign if the data is not a record of this format
 }
 
 // ReadEntry returns the entry with that name, from the data and the Stat of one read.
@@ -180,7 +180,7 @@ func (e *Entry) Judge(now Now, grace, seen time.Duration) (Verdict, time.Duratio
 type Node struct {
 	Parent
 	Stat Stat  // from the same read
-	Err  error // ErrNewer, ErrOlder or ErrForeign if the data is not a parent's of this format
+	Err  error // ErrNewer or ErrForeign if the data is not a parent's of this format
 }
 
 // ReadNode returns a node that is no entry, from the data and the Stat of one read.

@@ -211,7 +211,7 @@ func TestUnleasedIsWaitedFor(t *testing.T) {
 		"damaged":           znode.ReadEntry(ours.Name, record[1:], ours.Stat),
 		"of a newer version": znode.ReadEntry(ours.Name,
 			[]byte(`{"holdfast":3,"ttl_ms":1}`), ours.Stat),
-		"of format 1":         znode.ReadEntry(ours.Name, []byte(`{"holdfast":1,"ttl_ms":1}`), ours.Stat),
+		"of a lower version":  znode.ReadEntry(ours.Name, []byte(`{"holdfast":1,"ttl_ms":1}`), ours.Stat),
 		"ends with a session": znode.ReadEntry(ours.Name, record, ephemeral),
 	} {
 		if v, wait := e.Judge(known, ms, 1000*time.Hour); v != znode.Live || wait != -1 || e.Leased() || e.Granted() {
@@ -244,7 +244,7 @@ func TestRemovable(t *testing.T) {
 		{"empty", ``, 0, false, 0, false, false},
 		{"foreign", `10.0.0.1`, 0, false, 0, false, false},
 		{"of a newer version", `{"holdfast":3,"kind":"mutex"}`, 0, false, 0, false, false},
-		{"of format 1", `{"holdfast":1,"kind":"mutex"}`, 0, false, 0, false, false},
+		{"of a lower version", `{"holdfast":1,"kind":"mutex"}`, 0, false, 0, false, false},
 		{"ends with a session", `{"holdfast":2,"kind":"mutex"}`, 0, false, 7, false, false},
 	} {
 		n := znode.ReadNode([]byte(tt.data), znode.Stat{NumChildren: tt.children, EphemeralOwner: tt.owner})

@@ -2,7 +2,6 @@ package znode
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,8 +35,6 @@ var (
 	ErrForeign = errors.New("not Holdfast's data")
 	// ErrNewer says that the data is of a later version of the format.
 	ErrNewer = errors.New("data of a newer version of Holdfast")
-	// ErrOlder says that the data is of format 1, from before the first release.
-	ErrOlder = errors.New("data of format 1, from before the first release")
 )
 
 // Record is the data of an entry. Times are Unix milliseconds in ensemble time.
@@ -136,16 +133,14 @@ func (r *Record) Encode() []byte {
 	return append(b, '}')
 }
 
-// DecodeRecord decodes the data of an entry. Its errors match [ErrNewer], [ErrOlder] or
-// [ErrForeign]. With an error it still returns the fields that it could read. With ErrOlder all
-// fields are read.
+// DecodeRecord decodes the data of an entry. Its errors match [ErrNewer] or
+// [ErrForeign]. With an error it still returns the fields that it could read.
 func DecodeRecord(data []byte) (Record, error) {
 	var r Record
-	err := decode(data, &r, &r.Version)
-	if err != nil && !errors.Is(err, ErrOlder) {
+	if err := decode(data, &r, &r.Version); err != nil {
 		return r, err
 	}
-	return r, cmp.Or(r.check(), err)
+	return r, r.check()
 }
 
 func (r *Record) check() error {
@@ -244,7 +239,7 @@ func (p Parent) Encode() []byte {
 }
 
 // DecodeParent decodes the data of a lock's parent or of an ancestor. Empty data gives the zero
-// Parent. Its errors match [ErrNewer], [ErrOlder] or [ErrForeign].
+// Parent. Its errors match [ErrNewer] or [ErrForeign].
 func DecodeParent(data []byte) (Parent, error) {
 	if len(data) == 0 {
 		return Parent{}, nil
@@ -351,11 +346,8 @@ func decode(data []byte, v any, version *int) error {
 		return fmt.Errorf("%w: more than one value", ErrForeign)
 	}
 	switch {
-	case marker.Version <= 0:
-		return fmt.Errorf("%w: no marker", ErrForeign)
 	case marker.Version < Version:
-		*version = marker.Version
-		return ErrOlder
+		return fmt.Errorf("%w: no marker of a version that a release has written", ErrForeign)
 	case marker.Version > Version:
 		*version = marker.Version
 		return fmt.Errorf("%w: version %d, this release knows %d", ErrNewer, marker.Version, Version)

@@ -34,7 +34,7 @@ func (r Revocation) Encode() []byte {
 }
 
 // DecodeRevocation decodes the data of the child of [Inbox] with that name. Its errors match
-// [ErrNewer], [ErrOlder] or [ErrForeign].
+// [ErrNewer] or [ErrForeign].
 func DecodeRevocation(node string, data []byte) (Revocation, error) {
 	var r Revocation
 	if err := decode(data, &r, &r.Version); err != nil {

@@ -25,7 +25,7 @@ func TestDecodeRevocationRefuses(t *testing.T) {
 		`{`:                            znode.ErrForeign,
 		`{` + entry + `}`:              znode.ErrForeign,
 		`{"holdfast":3,"entry":7}`:     znode.ErrNewer,
-		`{"holdfast":1,` + entry + `}`: znode.ErrOlder,
+		`{"holdfast":1,` + entry + `}`: znode.ErrForeign,
 		`{"holdfast":2}`:               znode.ErrForeign,
 		`{"holdfast":2,"entry":"x"}`:   znode.ErrForeign,
 		`{"holdfast":2,"entry":"x/lock-0000000001"}`:                                             znode.ErrForeign,

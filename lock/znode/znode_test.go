@@ -432,8 +432,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"marker 0":             {strings.Replace(good, `"holdfast":2`, `"holdfast":0`, 1), znode.ErrForeign},
 		"marker negative":      {strings.Replace(good, `"holdfast":2`, `"holdfast":-1`, 1), znode.ErrForeign},
 		"marker text":          {strings.Replace(good, `"holdfast":2`, `"holdfast":"1"`, 1), znode.ErrForeign},
-		"format 1":             {strings.Replace(good, `"holdfast":2`, `"holdfast":1,"tail":"x"`, 1), znode.ErrOlder},
-		"format 1 without ttl": {strings.Replace(good, `"holdfast":2,"owner":"o","ttl_ms":5`, `"holdfast":1`, 1), znode.ErrForeign},
+		"lower":                {strings.Replace(good, `"holdfast":2`, `"holdfast":1`, 1), znode.ErrForeign},
 		"bad attempt":          {strings.Replace(good, `"expires_at":7`, `"attempt":"7"`, 1), znode.ErrForeign},
 		"newer":                {`{"holdfast":3,"owner":["other","type"]}`, znode.ErrNewer},
 		"no ttl":               {strings.Replace(good, `"ttl_ms":5,`, ``, 1), znode.ErrForeign},
@@ -465,7 +464,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"no kind":        {`{"holdfast":2}`, znode.ErrForeign},
 		"bad kind":       {`{"holdfast":2,"kind":7}`, znode.ErrForeign},
 		"newer":          {`{"holdfast":3,"kind":7}`, znode.ErrNewer},
-		"format 1":       {`{"holdfast":1,"kind":"mutex","tail":"60303ae22b998861-lock-"}`, znode.ErrOlder},
+		"lower":          {`{"holdfast":1,"kind":"mutex"}`, znode.ErrForeign},
 		"bad generation": {`{"holdfast":2,"kind":"mutex","generation":"x"}`, znode.ErrForeign},
 		"too large":      {`{"holdfast":2,"kind":"` + strings.Repeat("x", 33<<10) + `"}`, znode.ErrForeign},
 	} {
@@ -477,7 +476,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	for data, want := range map[string]error{
 		``:                               znode.ErrForeign,
-		`{"holdfast":1,"kind":"anchor"}`: znode.ErrOlder,
+		`{"holdfast":1,"kind":"anchor"}`: znode.ErrForeign,
 		`{"holdfast":3,"kind":7}`:        znode.ErrNewer,
 		`{"holdfast":2,"kind":"mutex"}`:  znode.ErrForeign,
 		`{"holdfast":2,"kind":"anchor","permits":-1}`:              znode.ErrForeign,
@@ -511,7 +510,7 @@ func TestDecodeMangled(t *testing.T) {
 		for _, mangled := range [][]byte{data[:i], append(slices.Clone(data[:i]), data[i+1:]...), xor(data, i, 1), xor(data, i, 0x80)} {
 			got, err := znode.DecodeRecord(mangled)
 			switch {
-			case err != nil && !errors.Is(err, znode.ErrForeign) && !errors.Is(err, znode.ErrNewer) && !errors.Is(err, znode.ErrOlder):
+			case err != nil && !errors.Is(err, znode.ErrForeign) && !errors.Is(err, znode.ErrNewer):
 				t.Fatalf("DecodeRecord(%s): error of no class: %v", mangled, err)
 			case err == nil && (got.TTL <= 0 || got.ExpiresAt < 0 || got.Version != znode.Version):
 				t.Fatalf("DecodeRecord(%s) = %+v without an error", mangled, got)
@@ -613,10 +612,10 @@ func FuzzDecode(f *testing.F) {
 	for _, r := range goldenRevocations {
 		f.Add(r.Encode())
 	}
-	f.Add([]byte(`{"holdfast":1,"kind":"mutex","tail":"60303ae22b998861-lock-"}`))
+	f.Add([]byte(`{"holdfast":1,"kind":"mutex","adopted":true}`))
 	f.Add([]byte(`{"holdfast":1,"owner":"shop-7f9c","ttl_ms":30000,"expires_at":1767225630000}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if r, err := znode.DecodeRecord(data); err == nil || errors.Is(err, znode.ErrOlder) {
+		if r, err := znode.DecodeRecord(data); err == nil {
 			if e := (&znode.Entry{Record: r}); e.TTL() <= 0 || e.Expires().Before(time.UnixMilli(0)) {
 				t.Fatalf("the lease of %+v lasts %v, and ends at %v", r, e.TTL(), e.Expires())
 			}

@@ -48,7 +48,6 @@
 //	holdfast_reaper_epoch                                 gauge      root          number of ZooKeeper's leader
 //	holdfast_reaper_expired_entries                       gauge      root, policy  entries past lease and grace in the last sweep
 //	holdfast_reaper_foreign_nodes                         gauge      root, policy  nodes that are not Holdfast's
-//	holdfast_reaper_format_1_nodes                        gauge      root, policy  nodes of format 1, from before the first release
 //	holdfast_reaper_last_complete_sweep_timestamp_seconds gauge      root, policy  start of the last complete sweep; 0: none
 //	holdfast_reaper_live_entries                          gauge      root, policy  entries whose lease ran at the last sweep
 //	holdfast_reaper_locks                                 gauge      root, policy  locks that the last sweep has seen

@@ -70,9 +70,6 @@ func (r RootState) problems(now time.Time) []Problem {
 		if n := p.Last.Undecodable; n > 0 {
 			about(warn, p.damaged, "%s of %s: damaged or of a newer version; %s", nodes(n), p.Name, blocks(n, p.damaged))
 		}
-		if n := p.Last.Format1; n > 0 {
-			about(warn, p.format1, "%s of %s: of format 1, from before the first release; %s", nodes(n), p.Name, blocks(n, p.format1))
-		}
 		if n := p.Last.Denied; n > 0 {
 			about(warn, p.denied, "%s of %s: denied to the reaper by ACL%s", nodes(n), p.Name, suchAs(n, p.denied))
 		}

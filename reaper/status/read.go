@@ -33,7 +33,7 @@ const (
 	Entering = "entering" // no entry ahead excludes this entry; its grant is not recorded yet
 	Expired  = "expired"  // the lease of the entry has ended; the entry is deleted after the grace
 	Foreign  = "foreign"  // the entry is of another library, or ephemeral
-	Damaged  = "damaged"  // the entry or the lock's node is damaged, or of format 1 or a newer version
+	Damaged  = "damaged"  // the entry or the lock's node is damaged or of a newer version
 	Denied   = "denied"   // an ACL forbids to read the entry or the lock's node
 )
 
@@ -105,7 +105,7 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 		_, anchor := znode.AnchorOf(child)
 		return entry || anchor || name == "" && znode.Reserved(child)
 	})
-	if len(names) == 0 && (!node.Ours() || node.Kind == znode.Dir) && !unknownFormat(node.Err) {
+	if len(names) == 0 && (!node.Ours() || node.Kind == znode.Dir) && !errors.Is(node.Err, znode.ErrNewer) {
 		return nil, nested, nil // the node is an ancestor, or foreign
 	}
 	var rules znode.Rules
@@ -114,7 +114,7 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 		switch {
 		case errors.Is(err, zk.ErrNoAuth):
 			return l.unread(err)
-		case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, znode.ErrForeign) && !unknownFormat(err):
+		case err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, znode.ErrForeign) && !errors.Is(err, znode.ErrNewer):
 			return nil, nil, err
 		}
 		l.Kind, l.Permits = string(node.Kind), int(rules.Capacity)
@@ -142,17 +142,12 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 	l.read = time.Now()
 	l.State = Free
 	switch {
-	case unknownFormat(node.Err):
+	case errors.Is(node.Err, znode.ErrNewer):
 		l.State = Damaged
 	case len(l.Entries) > 0:
 		l.State = l.Entries[0].State
 	}
 	return l, nested, nil
-}
-
-// unknownFormat reports whether err says that data is of another version of the format.
-func unknownFormat(err error) bool {
-	return errors.Is(err, znode.ErrNewer) || errors.Is(err, znode.ErrOlder)
 }
 
 // unread handles the error of reading a lock's node. If an ACL denies the read, it returns the lock

@@ -254,10 +254,10 @@ func TestProblemsNameLocks(t *testing.T) {
 		w.told.status.LastFailure = &reaper.Failure{Error: "list /locks", InARow: 1}
 		w.told.observer(reaper.Report{
 			Started: time.Now(), Complete: true,
-			Undecodable: []string{"/locks/elsewhere", "/locks/orders/7" + entry}, Format1: []string{"/locks/orders/old"},
-			Denied: []reaper.Denial{{Path: "/locks"}, {Path: "/locks/" + znode.Inbox}, {Path: "/locks/orders/8" + entry}},
+			Undecodable: []string{"/locks/elsewhere", "/locks/orders/7" + entry},
+			Denied:      []reaper.Denial{{Path: "/locks"}, {Path: "/locks/" + znode.Inbox}, {Path: "/locks/orders/8" + entry}},
 			Policies: map[string]*reaper.Counts{
-				"orders":  {Undecodable: 1, Format1: 2, Denied: 3},
+				"orders":  {Undecodable: 1, Denied: 3},
 				"default": {Undecodable: 1, Denied: 1},
 			},
 		})
@@ -268,7 +268,6 @@ func TestProblemsNameLocks(t *testing.T) {
 		want := []string{
 			` | failed: list /locks`,
 			`orders/7 | 1 node of orders: damaged or of a newer version; it blocks its lock, "orders/7"`,
-			`orders/old | 2 nodes of orders: of format 1, from before the first release; they block their locks, such as "orders/old"`,
 			`orders/8 | 3 nodes of orders: denied to the reaper by ACL, such as "orders/8"`,
 			`elsewhere | 1 node of default: damaged or of a newer version; it blocks its lock, "elsewhere"`,
 			` | 1 node of default: denied to the reaper by ACL`,

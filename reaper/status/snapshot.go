@@ -83,9 +83,9 @@ type PolicyState struct {
 	Last      *reaper.Counts `json:"last,omitempty"`
 	LastBegan time.Time      `json:"last_began,omitzero"`
 
-	// The names of the policy's first locks in the last sweep's report with a damaged node, a node of
-	// format 1, or a denied node; "" if there is none.
-	damaged, format1, denied string
+	// The names of the policy's first locks in the last sweep's report with a damaged or
+	// a denied node; "" if there is none.
+	damaged, denied string
 }
 
 // snapshot returns the present status of all roots.
@@ -114,7 +114,7 @@ func (s *Server) snapshot() Snapshot {
 	return all
 }
 
-// name sets damaged, format1 and denied from the lists of a report.
+// name sets damaged and denied from the lists of a report.
 func (p *PolicyState) name(report *reaper.Report, root string, set *policy.Set) {
 	first := func(path string, lock *string) {
 		if name := lockOf(path, root); *lock == "" && name != "" && set.For(name).Name == p.Name {
@@ -123,9 +123,6 @@ func (p *PolicyState) name(report *reaper.Report, root string, set *policy.Set) 
 	}
 	for _, path := range report.Undecodable {
 		first(path, &p.damaged)
-	}
-	for _, path := range report.Format1 {
-		first(path, &p.format1)
 	}
 	for _, denial := range report.Denied {
 		first(denial.Path, &p.denied)

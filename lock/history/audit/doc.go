@@ -78,7 +78,7 @@
 //
 // [Report].Unjudged counts the writes that are not judged, by reason. A log that begins in the
 // middle, without a snapshot, does not show the contenders ahead, the permits, nor earlier
-// sessions. The same holds after a gap in the log. Nodes of other programs and entries of format 1
+// sessions. The same holds after a gap in the log. Nodes of other programs
 // are ignored. So are entries of other libraries, of sessions and of newer releases, unless a
 // Holdfast client deletes them.
 package audit

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -243,7 +242,7 @@ func (a *Audit) removed(n *node) {
 	over, unknown, counted := a.lasted(n)
 	switch {
 	case !e.Leased():
-		if !errors.Is(e.Err, znode.ErrOlder) && by.ours && owner != nil && owner.open && owner != by {
+		if by.ours && owner != nil && owner.open && owner != by {
 			a.judge(Foreign, false, n, n, "an entry of another library, of a session, or without a record of this format is deleted")
 		} else {
 			a.skip(byFormat)

@@ -18,8 +18,8 @@ const mostCleared = 16
 // Ask requests the release of the named lock from all its holders, and does not wait for the
 // release. It returns the number of entries asked, including holders that have left meanwhile, and
 // the paths of other libraries' entries, which cannot be asked. If the lock has no holder, it
-// returns 0 and no error. It fails with znode.ErrForeign, ErrNewer or ErrOlder if the lock's nodes
-// hold other data, and with zkconn.ErrDenied if an ACL forbids a request.
+// returns 0 and no error. It fails with znode.ErrForeign or ErrNewer if the lock's nodes hold
+// other data, and with zkconn.ErrDenied if an ACL forbids a request.
 func (b *Inbox) Ask(ctx context.Context, lock, reason string) (asked int, others []string, err error) {
 	holders, err := zkconn.Synced(ctx, b.Conn, b.Root+"/"+lock, func() ([]znode.Name, error) { return b.holders(ctx, b.Root+"/"+lock) })
 	if err != nil {

@@ -138,8 +138,6 @@ func (v *view) check(n zkconn.Node) (znode.Parent, error) {
 	switch {
 	case errors.Is(err, znode.ErrNewer):
 		return data, fmt.Errorf("%w: %s holds %v; use a newer release", ErrForeign, v.parent, err)
-	case errors.Is(err, znode.ErrOlder):
-		return data, fmt.Errorf("%w: %s holds %v; delete it with \"holdfast sweep --format-1\" when no old process uses it", ErrForeign, v.parent, err)
 	case err != nil:
 		return data, fmt.Errorf("%w: %s holds %d bytes that are %v", ErrForeign, v.parent, len(n.Data), err)
 	case data.Kind != "" && data.Kind != znode.Dir && data.Kind != v.Kind:

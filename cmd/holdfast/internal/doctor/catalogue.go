@@ -85,8 +85,6 @@ var kinds = map[string]kind{
 		"Run the reaper, as a daemon or by cron; holdfast sweep does it once."},
 	"undecodable": {Error, "These entries are damaged or of a newer release, never expire, and block their locks.",
 		"Upgrade, if newer programs use these locks; else look at the node with zkCli.sh, and delete it if no client holds the lock by it."},
-	"format-1": {Error, "Versions before the first release have written them: this one does not read them, and they block their locks.",
-		"When no old process uses these locks: holdfast sweep --format-1."},
 	"foreign-nodes": {Info, "They are not Holdfast's, and are left alone; contenders of other libraries live as long as their sessions.",
 		"Nothing needs to be done, if you know their owners."},
 	"reaper-absent": {Warning, "Expired entries without a waiter behind them, and empty parents, stay.",

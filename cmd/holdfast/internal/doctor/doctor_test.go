@@ -329,9 +329,6 @@ var plants = []struct {
 	{"undecodable", "/locks/x/9f86d081884c7d65-lock-0000000000", "zkCli.sh", locktest.Options{}, func(p *patient) {
 		p.create("/locks "+dir, `/locks/x {"holdfast":2,"kind":"mutex"}`, "/locks/x/9f86d081884c7d65-lock-0000000000 torn")
 	}},
-	{"format-1", "2 nodes of format 1: /locks/x", "--format-1", locktest.Options{}, func(p *patient) {
-		p.create("/locks "+dir, `/locks/x {"holdfast":1,"kind":"mutex"}`, `/locks/x/9f86d081884c7d65-lock-0000000000 {"holdfast":1,"owner":"o","ttl_ms":1000}`)
-	}},
 	{"foreign-nodes", "1 node of other programs", "Nothing", locktest.Options{}, func(p *patient) { p.create("/locks "+dir, "/locks/stranger hello") }},
 	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { p.create("/locks " + dir) }},
 	{"reaper-absent", "holdfast-reaper", "daemon", locktest.Options{}, func(p *patient) { // the reaper has crashed, and no other reaper waits

@@ -35,7 +35,7 @@ func (e *exam) root(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if node := znode.ReadNode(data, znode.Stat(*stat)); node.Err != nil && !errors.Is(node.Err, znode.ErrOlder) { // a root of format 1 is fine
+	if node := znode.ReadNode(data, znode.Stat(*stat)); node.Err != nil {
 		e.add("root-foreign", "%s holds data that is not Holdfast's: %v", root, node.Err)
 	}
 	if _, err := e.tree.Now(ctx); errors.Is(err, lock.ErrDenied) {
@@ -73,7 +73,7 @@ func (e *exam) sweep(ctx context.Context) error {
 		return fmt.Errorf("the tree was not looked at: %s", report.Skipped)
 	}
 	t := report.Total
-	e.fine("left-behind", "undecodable", "format-1", "foreign-nodes", "unreadable")
+	e.fine("left-behind", "undecodable", "foreign-nodes", "unreadable")
 	if t.Expired+t.Orphans+t.Ancestors+t.Stale > 0 {
 		e.add("left-behind", "%s, %s, %s and %s past their time%s",
 			text.Count(t.Expired, "expired entry", "expired entries"), text.Count(t.Orphans, "empty parent", "empty parents"),
@@ -81,9 +81,6 @@ func (e *exam) sweep(ctx context.Context) error {
 	}
 	if t.Undecodable > 0 {
 		e.add("undecodable", "%s cannot be read%s", text.Count(t.Undecodable, "entry", "entries"), first(report.Undecodable, func(path string) string { return path }))
-	}
-	if t.Format1 > 0 {
-		e.add("format-1", "%s of format 1%s", text.Count(t.Format1, "node", "nodes"), first(report.Format1, func(path string) string { return path }))
 	}
 	if t.Foreign > 0 {
 		e.add("foreign-nodes", "%s of other programs below %s", text.Count(t.Foreign, "node", "nodes"), e.tree.Root())

@@ -28,7 +28,7 @@ type Lock struct {
 type Entry struct {
 	Path  string `json:"entry"`
 	Token string `json:"token"` // in the format of lock.ParseToken
-	// Ours is false for an entry of another library, of format 1 or of a newer version, and for a
+	// Ours is false for an entry of another library or of a newer version, and for a
 	// damaged one. Then the fields below are unset, except Err.
 	Ours     bool              `json:"ours"`
 	Err      string            `json:"error,omitempty"` // why an entry of Holdfast is unreadable
