@@ -6,15 +6,14 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Op is an operation of a [Hold.Txn]. Make it with [OpCreate], [OpSet], [OpDelete], [OpCheck] or
-// [OpHeld]. An Op does not change, and has copies of the given data and ACL. It can be part of any
+// Op is an operation of a [Hold.Txn]. Make it with [OpCreate], [OpSet], [OpDelete] or
+// [OpCheck]. An Op does not change, and has copies of the given data and ACL. It can be part of any
 // number of transactions.
 type Op struct {
 	request any // the request to send; nil in the zero Op
 	path    string
 	size    int   // size in bytes, as MaxTxn counts
 	flags   int32 // flags of an OpCreate
-	hold    *Hold // the other hold of an OpHeld; nil: not an OpHeld
 }
 
 // OpCreate creates a node. Its flags are 0, [zk.FlagEphemeral], [zk.FlagSequence], or both.
@@ -44,18 +43,6 @@ func OpDelete(path string, version int32) Op {
 // -1 means any version.
 func OpCheck(path string, version int32) Op {
 	return newOp(&zk.CheckVersionRequest{Path: path, Version: version}, path, nil)
-}
-
-// OpHeld changes nothing. The transaction is refused unless another hold of the same client lasts.
-// From the call of [Hold.Txn] on, the other hold is not handed off locally. The other hold must not
-// be for reading with an entry that further readers share ([WithLocalWindow]).
-func OpHeld(other *Hold) Op {
-	if other == nil {
-		return Op{}
-	}
-	op := OpCheck(other.e.Path, -1)
-	op.hold = other
-	return op
 }
 
 func newOp(request any, path string, data []byte) Op {

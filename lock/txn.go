@@ -69,8 +69,7 @@ func (e *TxnError) Unwrap() error { return e.Err }
 //
 // The transaction also writes the hold's entry, so it renews the lease; a fixed lease
 // ([WithoutRenewal]) does not get longer. Transactions of one hold run one at a time, in turn
-// with renewals. Each takes one request. With an [OpHeld] it takes more if the other hold's entry
-// is written at the same time.
+// with renewals. Each takes one request.
 func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	if err := h.check(ctx, "transaction by"); err != nil {
 		return err
@@ -99,49 +98,23 @@ func (h *Hold) Txn(ctx context.Context, operations ...Op) error {
 	return fmt.Errorf("lock %q: transaction: %w", e.Lock(), err)
 }
 
-// requests checks the operations, and returns the requests to send. An [OpHeld] becomes the entry
-// of the other hold.
+// requests checks the operations, and returns the requests to send.
 func (h *Hold) requests(operations []Op) ([]any, error) {
 	if len(operations) == 0 {
 		return nil, invalid("operations", "[]", "must not be empty; Hold.Remaining and Hold.Extend tell whether the lock is held")
 	}
 	requests, size := make([]any, len(operations)), 0
 	for i, op := range operations {
-		check, which := h.checkOp, fmt.Sprintf("operation %d", i)
-		if op.hold != nil {
-			check = h.dependsOn
-		}
-		if err := check(which, op); err != nil {
+		if err := h.checkOp(fmt.Sprintf("operation %d", i), op); err != nil {
 			return nil, err
 		}
-		if requests[i] = op.request; op.hold != nil {
-			requests[i] = &op.hold.e.Entry
-		}
+		requests[i] = op.request
 		size += op.size
 	}
 	if size > MaxTxn {
 		return nil, invalid("operations", fmt.Sprintf("with %d bytes", size), "must not be bigger than %d together", MaxTxn)
 	}
 	return requests, nil
-}
-
-// dependsOn checks an OpHeld. It pins the other hold's entry, which then ends with the hold, so
-// that a check of the entry is a check of the hold.
-func (h *Hold) dependsOn(which string, op Op) error {
-	other := op.hold
-	switch err := other.ended(); {
-	case err != nil:
-		return err
-	case other.client != h.client:
-		return invalid(which, "a hold of "+other.Name(), "must be of the same client")
-	case other.e == h.e:
-		return invalid(which, "a hold of "+other.Name(), "must be another hold than that of the transaction")
-	}
-	other.e.Pin() // from now on it is not handed off
-	if !other.t.alone() {
-		return invalid(which, "a hold of "+other.Name(), "must not share its entry with other readers of this client: take it with WithLocalWindow(0)")
-	}
-	return other.Err() // it may have been handed off just before
 }
 
 func (h *Hold) checkOp(which string, op Op) error {
@@ -151,7 +124,7 @@ func (h *Hold) checkOp(which string, op Op) error {
 	path := fmt.Sprintf("on %.200q", op.path)
 	switch {
 	case op.request == nil:
-		return invalid(which, "Op{}", "must be made by OpCreate, OpSet, OpDelete, OpCheck or OpHeld, the last of a hold that is not nil")
+		return invalid(which, "Op{}", "must be made by OpCreate, OpSet, OpDelete or OpCheck")
 	case !strings.HasPrefix(op.path, "/"):
 		return invalid(which, path, "the path must start with a slash")
 	case op.path == h.e.Path:
@@ -159,7 +132,7 @@ func (h *Hold) checkOp(which string, op Op) error {
 	case !reads && strings.HasPrefix(op.path+"/", root+"/"):
 		return invalid(which, path, "must not write at or below the root of the locks, %s; only checks may be there", root)
 	case reads && h.client.keeper.Keeps(op.path):
-		return invalid(which, path, "must not be on an entry of this client, which may outlive its hold: use OpHeld instead")
+		return invalid(which, path, "must not be on an entry of this client, which may outlive its hold")
 	case op.flags&^flags != 0:
 		return invalid(which, path, "flags %d must be 0, zk.FlagEphemeral, zk.FlagSequence or both", op.flags)
 	}

@@ -88,7 +88,7 @@ func TestTxn(t *testing.T) {
 func TestTxnRefusesBadInput(t *testing.T) {
 	withApp(t, func(w *world) {
 		a := w.dial("a")
-		h := w.lock(a, "x")
+		h, other, theirs := w.lock(a, "x"), w.lock(a, "y"), w.lock(w.dial("b"), "z")
 		root := lock.DefaultRoot
 		big := make([]byte, lock.MaxTxn/2)
 		for _, tt := range []struct {
@@ -99,11 +99,11 @@ func TestTxnRefusesBadInput(t *testing.T) {
 			{[]lock.Op{add(), {}}, []string{"operation 1", "Op{}", "OpCreate"}},
 			{[]lock.Op{lock.OpDelete("app", 0)}, []string{`"app"`, "slash"}},
 			{[]lock.Op{lock.OpDelete("", 0)}, []string{`""`, "slash"}},
-			{[]lock.Op{lock.OpHeld(nil)}, []string{"operation 0", "Op{}", "OpHeld", "not nil"}},
 			{[]lock.Op{lock.OpDelete(root, -1)}, []string{root, "root of the locks"}},
 			{[]lock.Op{lock.OpSet(root+"/x", nil, -1)}, []string{root + "/x", "root of the locks"}},
 			{[]lock.Op{lock.OpCreate(root+"/y/z", nil, 0, nil)}, []string{"root of the locks"}},
 			{[]lock.Op{lock.OpCheck(h.EntryPath(), 0)}, []string{h.EntryPath(), "own entry"}},
+			{[]lock.Op{lock.OpCheck(other.EntryPath(), -1)}, []string{other.EntryPath(), "outlive"}},
 			{[]lock.Op{lock.OpCreate(app+"/c", nil, zk.FlagContainer, nil)}, []string{"flags 4"}},
 			{[]lock.Op{lock.OpCreate(app+"/c", big, 0, nil), lock.OpSet(app, big, 0)}, []string{"bytes", fmt.Sprint(lock.MaxTxn)}},
 		} {
@@ -112,7 +112,7 @@ func TestTxnRefusesBadInput(t *testing.T) {
 		var none context.Context
 		mustBe(t, h.Txn(none, add()), lock.ErrInvalid)
 		w.applied(0)
-		w.txn(h, lock.OpCheck(root, -1), lock.OpCreate(root+"-of-others", nil, 0, zk.WorldACL(zk.PermAll)), add())
+		w.txn(h, lock.OpCheck(root, -1), lock.OpCheck(theirs.EntryPath(), -1), lock.OpCreate(root+"-of-others", nil, 0, zk.WorldACL(zk.PermAll)), add())
 		w.txn(h, lock.OpCreate(app+"/big", make([]byte, lock.MaxTxn-1000), 0, zk.WorldACL(zk.PermAll)))
 	})
 }
@@ -374,83 +374,6 @@ func TestTxnOverAnOutage(t *testing.T) {
 		mustBe(t, err, context.DeadlineExceeded)
 		isTrue(t, !errors.Is(err, lock.ErrInDoubt), "nothing was sent: %v", err)
 		mustBe(t, h.Txn(w.ctx, add()), lock.ErrLost, lock.ErrExpired) // the transaction ends with the hold
-	})
-}
-
-// TestTxnOfHoldThatMoves: a transaction depends on another hold. If another client attaches to that
-// hold's entry before the transaction is sent again, the transaction is not applied. If only the
-// holder has written the entry, the transaction is applied.
-func TestTxnOfHoldThatMoves(t *testing.T) {
-	const codeBadVersion = -103
-	withApp(t, func(w *world) {
-		a, b := w.dial("a"), w.dial("b")
-		x, y := w.lock(a, "x"), w.lock(a, "y")
-		ofA := func(r locktest.Request) bool { return r.Label == "a" && txns(r) }
-		w.fault(ofA, locktest.Fault{Code: codeBadVersion, Op: 2})
-		w.txn(x, lock.OpHeld(y), add())
-		w.fault(ofA, locktest.Fault{Drop: locktest.BeforeApply})
-		done := async(func() error { return x.Txn(w.ctx, lock.OpHeld(y), add()) })
-		settle()
-		moved := w.attach(b, w.detach(y, 0))
-		mustBe(t, <-done, lock.ErrDetached)
-		w.alive(moved)
-		equal(t, "transactions that were applied", w.added(), 1)
-
-		// The entry of the other hold is force-released, and its holder does not know yet.
-		z := w.lock(a, "z")
-		w.breaks(b, z.EntryPath())
-		mustBe(t, x.Txn(w.ctx, lock.OpHeld(z), add()), lock.ErrBroken)
-		equal(t, "transactions that were applied", w.added(), 1)
-	})
-}
-
-// TestTxnOfTwoHolds: a transaction with OpHeld is applied only while both holds last.
-func TestTxnOfTwoHolds(t *testing.T) {
-	withApp(t, func(w *world) {
-		a, b := w.dial("a", riding(0)), w.dial("b")
-		x, y := w.lock(a, "x"), w.lock(a, "y")
-		path := y.EntryPath()
-		mustBe(t, x.Txn(w.ctx, lock.OpCheck(path, -1), add()), lock.ErrInvalid)
-		w.txn(x, lock.OpHeld(y), add())
-		next := w.line(w.ctx, a, "y", 1)[0]
-		w.unlock(y)
-		mustBe(t, x.Txn(w.ctx, lock.OpHeld(y), add()), lock.ErrUnlocked)
-		z := w.expect(next).hold
-		isTrue(t, z.EntryPath() != path, "the entry was handed off")
-		w.txn(x, lock.OpHeld(z), add())
-
-		// The transaction is in flight as the other hold ends.
-		first := true
-		w.Intercept(func(r locktest.Request) locktest.Fault {
-			if r.Label == "a" && txns(r) && first {
-				first = false
-				return locktest.Fault{Delay: time.Second, Drop: locktest.BeforeApply}
-			}
-			return locktest.Fault{}
-		})
-		next = w.line(w.ctx, a, "y", 1)[0]
-		done := async(func() error { return x.Txn(w.ctx, lock.OpHeld(z), add()) })
-		time.Sleep(time.Second / 2)
-		w.unlock(z)
-		added := w.added()
-		err := <-done
-		time.Sleep(ttl)
-		if w.added() != added || (err == nil) != (added == 3) || err != nil && !errors.Is(err, lock.ErrUnlocked) {
-			t.Errorf("%d nodes when the other hold had ended, %d later: %v", added, w.added(), err)
-		}
-		w.unlock(w.expect(next).hold)
-
-		r, s := w.take(a.RWMutex("r").RLock), w.take(a.RWMutex("r").RLock)
-		mustBe(t, x.Txn(w.ctx, lock.OpHeld(r), add()), lock.ErrInvalid)
-		w.unlock(s)
-		w.txn(x, lock.OpHeld(r), add())
-		theirs := w.lock(b, "theirs")
-		for _, none := range []*lock.Hold{x, theirs} {
-			mustBe(t, x.Txn(w.ctx, lock.OpHeld(none), add()), lock.ErrInvalid)
-		}
-		mustBe(t, x.Txn(w.ctx, lock.OpHeld(nil), add()), lock.ErrInvalid)
-		w.txn(x, lock.OpCheck(theirs.EntryPath(), -1), add())
-		w.applied(added + 2)
 	})
 }
 

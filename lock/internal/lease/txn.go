@@ -27,10 +27,9 @@ const txnAttempts = 5
 // bytes of a write in doubt, the version shows whether the operations were applied.
 const raisedByTxn = 2
 
-// Txn applies the operations if the entry is still as its owner left it. An operation that is an
-// [Entry] requires the same of that entry, which must not be handed off. A transaction is also a
-// write of the entry: it takes its turn with renewals, and renews the lease, except that a fixed
-// lease keeps its end.
+// Txn applies the operations if the entry is still as its owner left it. A transaction
+// is also a write of the entry: it takes its turn with renewals, and renews the lease, except that a
+// fixed lease keeps its end.
 //
 // Txn returns
 //
@@ -153,18 +152,7 @@ func (e *Entry) txnWrite(now clock.Instant) *write {
 func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []any) (doubt bool, err error) {
 	k, last := e.keeper, len(ops)+1
 	all := append(make([]any, 0, last+1), &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version})
-	for _, op := range ops {
-		if other, depends := op.(*Entry); depends {
-			if err := other.Err(); err != nil {
-				e.drop(w, k.clock.Local())
-				return false, zkconn.Final(err)
-			}
-			// A node of any other version may have been detached or taken over.
-			probable, _, _ := other.LastWrite()
-			op = &zk.CheckVersionRequest{Path: other.Path, Version: probable}
-		}
-		all = append(all, op)
-	}
+	all = append(all, ops...)
 	all = append(all, &zk.SetDataRequest{Path: e.Path, Data: w.data, Version: version + raisedByTxn - 1})
 
 	session, sent := k.conn.Session(), k.clock.Local()
@@ -188,9 +176,6 @@ func (e *Entry) attemptTxn(ctx context.Context, w *write, version int32, ops []a
 	op, cause := zkconn.RefusedOp(err)
 	switch {
 	case op > 0 && op < last:
-		if _, depends := ops[op-1].(*Entry); depends && errors.Is(cause, zk.ErrBadVersion) {
-			return false, zkconn.Later(cause) // the other hold was renewed meanwhile, or has ended
-		}
 		return false, zkconn.Final(zkconn.RefusedAt(op-1, cause))
 	case op < 0:
 		return false, err
