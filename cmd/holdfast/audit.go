@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/history/audit"
 	"github.com/holdfast-io/holdfast/lock/history/txnlog"
 )
@@ -110,7 +111,7 @@ func (f *auditFlags) run(cmd *cobra.Command) error {
 		}
 	}
 	if f.asJSON {
-		err = printJSON(cmd.OutOrStdout(), auditDocument(found))
+		err = jsonout.Document(cmd.OutOrStdout(), auditDocument(found))
 	} else {
 		err = printAudit(cmd.OutOrStdout(), found, zone, coloured(cmd))
 	}

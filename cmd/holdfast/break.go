@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -275,7 +276,7 @@ func userName(command string) string {
 
 func printOutcomes(w io.Writer, outcomes []outcome, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, struct {
+		return jsonout.Document(w, struct {
 			Entries []outcome `json:"entries"`
 		}{outcomes})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 )
 
@@ -85,7 +86,7 @@ Exit status: 0 if the library, the reaper and this program would take the files;
 				}
 			}
 			if asJSON {
-				err := printJSON(cmd.OutOrStdout(), struct {
+				err := jsonout.Document(cmd.OutOrStdout(), struct {
 					Files []checked `json:"files"`
 				}{all})
 				if err != nil {

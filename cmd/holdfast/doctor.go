@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 )
 
 type doctorFlags struct {
@@ -43,7 +44,7 @@ a warning; 2 bad usage or configuration.`,
 			out := cmd.OutOrStdout()
 			switch {
 			case f.catalogue && f.asJSON:
-				return printJSON(out, struct {
+				return jsonout.Document(out, struct {
 					Findings []doctor.Finding `json:"findings"`
 				}{doctor.Known()})
 			case f.catalogue:
@@ -69,7 +70,7 @@ func (f *doctorFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if f.asJSON {
-		err = printJSON(cmd.OutOrStdout(), report)
+		err = jsonout.Document(cmd.OutOrStdout(), report)
 	} else {
 		err = report.Print(cmd.OutOrStdout(), coloured(cmd))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/schedule"
 )
@@ -45,7 +46,7 @@ Exit status: 1 if some nodes could not be read, or are not the record of a job.`
 				print := func() error { return printJobs(cmd.OutOrStdout(), path, jobs, tree.Estimate(), coloured(cmd)) }
 				if asJSON {
 					print = func() error {
-						return printJSON(cmd.OutOrStdout(), struct {
+						return jsonout.Document(cmd.OutOrStdout(), struct {
 							Path string            `json:"path"`
 							Jobs []schedule.Status `json:"jobs"`
 						}{path, append([]schedule.Status{}, jobs...)})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 	"github.com/holdfast-io/holdfast/reaper"
@@ -61,7 +62,7 @@ Exit status: 2 bad usage or configuration, also if no lock can have that name.`,
 				trials[i] = try(cfg, name)
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), struct {
+				return jsonout.Document(cmd.OutOrStdout(), struct {
 					Locks []trial `json:"locks"`
 				}{trials})
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -48,7 +49,7 @@ one. What an ACL forbids is told, and is no failure.`,
 				report, err := r.Sweep(cmd.Context())
 				print := func(w io.Writer) error { return printReport(w, &report, coloured(cmd)) }
 				if asJSON {
-					print = func(w io.Writer) error { return printJSON(w, report) }
+					print = func(w io.Writer) error { return jsonout.Document(w, report) }
 				}
 				return errors.Join(err, print(cmd.OutOrStdout()))
 			})

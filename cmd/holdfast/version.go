@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 )
 
 func newVersion() *cobra.Command {
@@ -20,7 +21,7 @@ it was built with.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), app.ReadBuild())
+				return jsonout.Document(cmd.OutOrStdout(), app.ReadBuild())
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "holdfast", app.Version())
 			return err

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
+
 	"io"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/holdfast-io/holdfast/cmd/internal/app"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/reaper"
 )
@@ -26,7 +26,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, out io.Writer) 
 		errs = shown
 	}
 	log := app.Logger(cfg.Log, errs)
-	reports := []reaper.Report{} // not nil, which would be null in JSON
+	var reports []reaper.Report
 	wrong := app.ForEachRoot(cfg, func(n policy.Named) error {
 		report, err := p.sweepRoot(ctx, n, logger(log, n), shown)
 		if report != nil {
@@ -41,11 +41,7 @@ func (p *program) sweep(ctx context.Context, cfg *policy.Config, out io.Writer) 
 		}
 		printed = reports[0]
 	}
-	text, err := json.MarshalIndent(printed, "", "  ")
-	if err == nil {
-		_, err = fmt.Fprintln(out, string(text))
-	}
-	return errors.Join(wrong, err)
+	return errors.Join(wrong, jsonout.Document(out, printed))
 }
 
 // sweepRoot makes one pass over a root. The report is nil if the pass did not begin.

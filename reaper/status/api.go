@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -254,6 +254,5 @@ func writeError(w http.ResponseWriter, code int, err error) {
 func writeJSON(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
-	e := json.NewEncoder(w) // the encoder escapes <, > and &
-	_ = e.Encode(v)         // an error means that the viewer has disconnected
+	_ = jsonout.Line(w, v, true) // an error means that the viewer has disconnected
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/history"
 )
 
@@ -168,9 +169,7 @@ func (s *Stream) printf(format string, args ...any) {
 
 func marshal(v any) []byte {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	if err := jsonout.Line(&b, v, false); err != nil {
 		panic(err) // strings, numbers and structs of them always encode
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'})

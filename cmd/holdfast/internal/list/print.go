@@ -1,7 +1,6 @@
 package list
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"path"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -50,17 +50,12 @@ const jsonTime = "2006-01-02T15:04:05.000Z07:00"
 
 // JSON prints the listing as one JSON document.
 func (l Listing) JSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(l.document())
+	return jsonout.Document(w, l.document())
 }
 
 // Line prints the listing as a JSON document in one line.
 func (l Listing) Line(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(l.document())
+	return jsonout.Line(w, l.document(), false)
 }
 
 // noRoot returns a line that says that there is no root; "" if there is one.

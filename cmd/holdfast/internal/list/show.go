@@ -1,7 +1,6 @@
 package list
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/holdfast-io/holdfast/cmd/holdfast/internal/text"
 	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/admin/jsonout"
 	"github.com/holdfast-io/holdfast/lock/policy"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -190,10 +190,7 @@ func (q Queue) JSON(w io.Writer) error {
 	for i := range doc.Waiters {
 		doc.Waiters[i].WaitsFor = ahead[doc.Waiters[i].Path]
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(doc)
+	return jsonout.Document(w, doc)
 }
 
 // Holders returns the contenders that hold the lock. An expired holder is one of them until its purge.

@@ -1,0 +1,69 @@
+package statuspage
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/reaper"
+	"github.com/holdfast-io/holdfast/reaper/status"
+)
+
+// runReaper runs a reaper that sweeps each hour, and returns its monitor.
+func runReaper(t *testing.T, ensemble *locktest.Ensemble, owner string) *reaper.Monitor {
+	t.Helper()
+	silent := zerolog.Nop()
+	d, err := reaper.NewDaemon(func(ctx context.Context) (*lock.Client, error) {
+		return lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial), lock.WithOwner(owner), lock.WithLogger(silent))
+	}, reaper.Options{Schedule: "@hourly", Log: &silent, Monitor: reaper.NewMonitor(reaper.About{Root: "/locks", Servers: ensemble.Servers()})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return d.Monitor()
+}
+
+// servePage serves the page of a monitor, and returns its URL.
+func servePage(t *testing.T, m status.Monitor) string {
+	t.Helper()
+	s, err := status.New(status.Options{Roots: []status.Root{{Monitor: m, Lock: reaper.DefaultLock}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestBeforeTheFirstSweep: the page of a real reaper shows the locks before its first sweep: of one
+// that is active, of one that stands by, and of one that has no session yet.
+func TestBeforeTheFirstSweep(t *testing.T) {
+	ensemble := locktest.Start(t, locktest.Options{})
+	if err := take(t.Context(), dial(t, ensemble), 1); err != nil {
+		t.Fatal(err)
+	}
+	first := runReaper(t, ensemble, "first")
+	b := look(t, servePage(t, first), "light", 1280)
+	b.Until(`tile("Role") === "active" && tile("Locks") === "1"`)
+	b.Expect(`document.querySelectorAll("#table button.open").length === 1`)
+
+	b = look(t, servePage(t, runReaper(t, ensemble, "second")), "light", 1280)
+	b.Until(`tile("Role") === "standby" && tile("Locks") === "1"`)
+	b.Expect(`document.querySelectorAll("#table button.open").length === 1`)
+
+	b = look(t, servePage(t, reaper.NewMonitor(reaper.About{Root: "/locks"})), "light", 1280)
+	b.Until(`document.body.dataset.ready === "yes" && tile("Session") === "lost"`)
+}
