@@ -359,18 +359,18 @@ func ExampleHold_Txn() {
 	// too late: true
 }
 
-// The health check of a service, such as /healthz, fails while Check returns an error.
+// The readiness check of a service, such as /readyz, fails while Check returns an error.
 func ExampleClient_Check() {
 	locks, done := newClient()
 	defer done()
 
-	healthz := func(w http.ResponseWriter, _ *http.Request) {
+	readyz := func(w http.ResponseWriter, _ *http.Request) {
 		if err := locks.Check(); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	}
 	answer := httptest.NewRecorder()
-	healthz(answer, httptest.NewRequest(http.MethodGet, "/healthz", nil))
+	readyz(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 	fmt.Println(answer.Code)
 	// Output: 200
 }

@@ -245,28 +245,33 @@ func (c *Client) notify(values context.Context, event Event) {
 //   - [ErrStalled] while holds or waits are at risk because renewals fail, and after a pause of the
 //     process until a renewal succeeds. The message has their number, the entry that ends first,
 //     and the time since its last renewal;
-//   - [ErrUnavailable], with the possible causes, if there is no session, and for at least a third
-//     of the session timeout the servers have refused this client: they close each connection
-//     without an answer, as servers that lost their data do, or refuse the SASL credentials;
+//   - [ErrUnavailable] if there has been no session for at least a third of the session timeout, with
+//     the reason of the last failure to connect: for example, no server can be reached, a certificate
+//     is of an unknown authority, or the servers refuse the SASL credentials. A client made by [New]
+//     does not return it;
 //   - nil otherwise.
 //
-// A risk by max_hold, a lost hold and a fixed lease do not count. Without holds and waits nothing
-// stalls: Check then returns nil even if no server can be reached, or the client keeps an unused
-// entry ([WithIdle]).
+// [ErrStalled] has that reason, too. A restart mends neither of them if the servers are away, so use
+// Check for readiness, and to restart a service only [ErrStalled]. A risk by max_hold, a lost hold,
+// a fixed lease and an unused entry ([WithIdle]) do not count.
 func (c *Client) Check() error {
 	if c.open.Err() != nil {
 		return ErrClosed
 	}
 	first, stalled, of := c.keeper.Stalls()
 	if stalled == 0 {
-		return c.conn.Refused()
+		return c.conn.Away()
 	}
 	state := "is purged by others in"
 	if first.IsHeld() {
 		state = "is lost in"
 	}
-	return fmt.Errorf("%w: %d of %d entries are not renewed: %s was last %v ago, and %s %v unless it is",
+	err := fmt.Errorf("%w: %d of %d entries are not renewed: %s was last %v ago, and %s %v unless it is",
 		ErrStalled, stalled, of, first.Path, first.For.Round(time.Millisecond), state, max(0, first.Left).Round(time.Millisecond))
+	if why := c.conn.LastFailure(); why != nil {
+		err = fmt.Errorf("%w; last failure to connect: %w", err, why)
+	}
+	return err
 }
 
 // entryChanged handles a change of an entry's state: it informs the observers, counts losses, logs

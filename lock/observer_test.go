@@ -293,9 +293,7 @@ func TestHoldAtRisk(t *testing.T) {
 		warned := time.Now()
 		inRange(t, "lost, after it was told, in", end.wait().Sub(warned), left, left+10*time.Millisecond)
 		w.says(seen, "acquired x, at risk x expired, at risk x expired, at risk x expired, lost x expired")
-		if err := a.Check(); err != nil {
-			t.Errorf("nothing is held, and %v", err)
-		}
+		fails(t, a.Check(), lock.ErrUnavailable, "last failure: dial tcp")
 		mustBe(t, h.Unlock(), lock.ErrLost)
 		isTrue(t, strings.Contains(w.logged(), "hold at risk"), "the log does not tell")
 	})
@@ -344,7 +342,8 @@ func TestAtRiskOfMaxHold(t *testing.T) {
 	})
 }
 
-// TestCheck: Check also covers waits, but not cached leases. It fails for a closed client.
+// TestCheck: Check also covers waits, but not cached leases. It says why no server can be reached. It
+// fails for a closed client.
 func TestCheck(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b := w.dial("a"), w.dial("b")
@@ -353,7 +352,7 @@ func TestCheck(t *testing.T) {
 		waits := w.queue(ctx, a, "x")
 		w.ok(w.Partition("a"))
 		time.Sleep(ttl)
-		fails(t, a.Check(), lock.ErrStalled, "1 of 1 entries", "is purged by others in 0s")
+		fails(t, a.Check(), lock.ErrStalled, "1 of 1 entries", "is purged by others in 0s", "last failure to connect: dial tcp")
 		w.Heal("a")
 		w.until("it was renewed", func() bool { return a.Check() == nil })
 		cancel()
@@ -368,7 +367,7 @@ func TestCheck(t *testing.T) {
 		w.kill("idle")
 		for range 30 {
 			time.Sleep(ttl / 10)
-			w.ok(idle.Check())
+			isTrue(t, !errors.Is(idle.Check(), lock.ErrStalled), "a cached lease stalls: %v", idle.Check())
 		}
 	})
 }

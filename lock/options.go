@@ -310,7 +310,23 @@ func WithTLS(cfg *tls.Config) Option {
 		if cfg == nil {
 			return invalid("TLS configuration", "nil", "must not be nil: leave the option out for plain text")
 		}
-		c.tls = cfg.Clone()
+		cfg := cfg.Clone()
+		c.tls = func() (*tls.Config, error) { return cfg, nil }
+		return nil
+	})
+}
+
+// WithTLSSource is [WithTLS] for certificates and authorities that are replaced while the process
+// runs: get is called for each connection, before its TLS handshake, and must not block for long. If
+// get returns nil, the attempt to connect fails with its error. If get returns a configuration and
+// an error, the client uses the configuration, and tells the error if the handshake fails. get may
+// be called concurrently, and must not change a configuration that it has returned.
+func WithTLSSource(get func() (*tls.Config, error)) Option {
+	return clientOption(func(c *config) error {
+		if get == nil {
+			return invalid("source of TLS configurations", "nil", "must not be nil: leave the option out for plain text")
+		}
+		c.tls = get
 		return nil
 	})
 }

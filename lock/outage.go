@@ -13,13 +13,20 @@ import (
 // broken connection is usually replaced within milliseconds.
 const awayAfter = time.Second
 
-// outage is the state of the log lines about an outage: one when it begins, one when it first puts
+// While ZooKeeper is away, the client logs that again after firstReminder, and then whenever the
+// outage has lasted twice as long, but at least once in mostReminder: its reason may have changed.
+const (
+	firstReminder = time.Minute
+	mostReminder  = time.Hour
+)
+
+// outage is the state of the log lines about an outage: one when it begins, and reminders; one when it first puts
 // a hold at risk, and one with the numbers of holds at risk and lost when it has ended.
 type outage struct {
 	mu       sync.Mutex
 	away     bool          // there is no session
 	since    time.Duration // monotonic time at which the session was found missing
-	told     bool          // the log has reported that ZooKeeper is away
+	told     time.Duration // length of the outage at the last log line that ZooKeeper is away; 0: there was none
 	renewals uint64        // number of renewals of the client when the first hold became at risk
 	atRisk   int           // holds that have become at risk, the first one included
 	lost     int           // holds whose lease has ended since the first hold became at risk
@@ -57,13 +64,13 @@ func (c *Client) sessionSeen(connected bool, session *int64) {
 	switch {
 	case connected && o.away:
 		event, message := c.cfg.log.Debug(), "the connection to ZooKeeper broke, and was made again"
-		if o.told || o.atRisk > 0 {
+		if o.told > 0 || o.atRisk > 0 {
 			event, message = c.cfg.log.Info().Int("holds_at_risk", o.atRisk).Int("holds_lost", o.lost), "ZooKeeper is back"
 		}
 		id := c.conn.Session()
 		event.Stringer("away_for", lasted.Round(time.Millisecond)).Bool("new_session", id != *session).Msg(message)
 		*session = id
-		o.away, o.told, o.atRisk, o.lost = false, false, 0, 0
+		o.away, o.told, o.atRisk, o.lost = false, 0, 0, 0
 	case connected:
 		*session = c.conn.Session()
 	case !o.away:
@@ -71,9 +78,9 @@ func (c *Client) sessionSeen(connected bool, session *int64) {
 		if o.atRisk == 0 || c.keeper.Renewals() != o.renewals { // the numbers are not of this outage
 			o.atRisk, o.lost = 0, 0
 		}
-	case lasted >= awayAfter && !o.told:
-		o.told = true
-		c.cfg.log.Warn().Stringer("away_for", lasted.Round(time.Millisecond)).Int("holds", c.countHolds()).
+	case o.told == 0 && lasted >= awayAfter, o.told > 0 && lasted >= o.told+min(max(o.told, firstReminder), mostReminder):
+		o.told = lasted
+		c.cfg.log.Warn().Stringer("away_for", lasted.Round(time.Millisecond)).Int("holds", c.countHolds()).AnErr("last_failure", c.conn.LastFailure()).
 			Msg("ZooKeeper is away: there is no session; each hold lasts until its lease ends")
 	}
 }
@@ -101,7 +108,8 @@ func (c *Client) logRisk(e *queue.Entry, change lease.Change) {
 		}
 		o.renewals, o.atRisk, o.lost = renewals, 1, 0
 		if o.away {
-			event.Str("why", "there is no session with ZooKeeper").Stringer("away_for", (now - o.since).Round(time.Millisecond))
+			event.Str("why", "there is no session with ZooKeeper").Stringer("away_for", (now-o.since).Round(time.Millisecond)).
+				AnErr("last_failure", c.conn.LastFailure())
 		} else {
 			event.Str("why", "ZooKeeper does not answer").Stringer("unanswered_for", change.Unanswered.Round(time.Millisecond))
 		}

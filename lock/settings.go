@@ -1,7 +1,6 @@
 package lock
 
 import (
-	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -32,7 +31,7 @@ type config struct {
 	unlockTimeout  time.Duration
 	sessionTimeout time.Duration // 0: unknown, with a borrowed connection
 	dialer         zk.Dialer
-	tls            *tls.Config // nil: plain text
+	tls            zkconn.TLS  // nil: plain text
 	sasl           zkconn.SASL // nil: none
 	saslACL        []zk.ACL    // ACL of nodes if sasl is set, unless an option gives one
 	follow         bool        // follow the ensemble's dynamic reconfiguration

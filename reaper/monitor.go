@@ -201,6 +201,10 @@ func (m *Monitor) connected(s admin.Session) (lasted time.Duration, changed, ano
 		another = session.ID != "" && session.ID != id
 		session.ID = id
 	}
+	session.LastFailure = ""
+	if s.LastFailure != nil {
+		session.LastFailure = s.LastFailure.Error()
+	}
 	if changed {
 		if s.Connected {
 			session.Away += lasted.Seconds()

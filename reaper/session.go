@@ -25,7 +25,7 @@ func (r *Reaper) watchSession(ctx context.Context) {
 		servers := r.monitor.status.About.Servers
 		switch {
 		case changed && !s.Connected:
-			r.log.Warn().Stringer("after", lasted.Round(time.Millisecond)).Strs("servers", servers).
+			r.log.Warn().Stringer("after", lasted.Round(time.Millisecond)).Strs("servers", servers).AnErr("last_failure", s.LastFailure).
 				Msg("session with ZooKeeper lost: nothing is swept until there is one")
 			pause, reminder = firstReminder, firstReminder
 		case changed:
@@ -34,7 +34,7 @@ func (r *Reaper) watchSession(ctx context.Context) {
 		case another: // loss and return came between two checks
 			r.log.Warn().Msg("session with ZooKeeper lost, and replaced at once")
 		case !s.Connected && lasted >= reminder:
-			r.log.Error().Stringer("without_session", lasted.Round(time.Millisecond)).Strs("servers", servers).
+			r.log.Error().Stringer("without_session", lasted.Round(time.Millisecond)).Strs("servers", servers).AnErr("last_failure", s.LastFailure).
 				Msg("still no session with ZooKeeper")
 			pause = min(2*pause, mostReminder)
 			reminder += pause

@@ -72,6 +72,9 @@ type Session struct {
 	Since     time.Time `json:"since"`        // start of the present state
 	ID        string    `json:"id,omitempty"` // id of the present or last session, in hexadecimal
 	Losses    uint64    `json:"losses"`       // losses of the session since the start
+	// LastFailure says why the last attempt to connect has failed; "" if there is a session, or no
+	// attempt has failed since there was one.
+	LastFailure string `json:"last_failure,omitempty"`
 	// Away is the total time without a session, in seconds, the present outage included.
 	Away float64 `json:"away_seconds"`
 }

@@ -214,6 +214,9 @@ func (t Tree) Monotonic() time.Duration {
 type Session struct {
 	ID        int64 // id of the present or last session
 	Connected bool  // there is a session, as far as the client knows
+	// LastFailure says why the last attempt to connect has failed; nil if there is a session, if no
+	// attempt has failed since there was one, and for a client made by lock.New.
+	LastFailure error
 	// Changed is closed when the state may have changed. It is nil for a client made by lock.New:
 	// poll instead.
 	Changed <-chan struct{}
@@ -226,7 +229,7 @@ func (t Tree) Session() Session {
 	}
 	s := Session{}
 	s.Connected, s.Changed = t.c.Conn.SessionState()
-	s.ID = t.c.Conn.Session()
+	s.ID, s.LastFailure = t.c.Conn.Session(), t.c.Conn.LastFailure()
 	return s
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-io/holdfast/lock"
 )
@@ -25,9 +26,10 @@ type Auth struct {
 }
 
 // TLS has the settings of encrypted connections to the servers. The zero value trusts the machine's
-// certificate authorities and presents no certificate. Each connection reads the client's
-// certificate and key again, so you can replace the files. If a connection cannot read them, it
-// uses the certificate and key that [Config.Options] has read.
+// certificate authorities, as they were when the process began, and presents no certificate. Each
+// connection reads the files again, so you can replace them. If a connection cannot read a file, it
+// uses what was last read from it, and says so if the handshake fails. Only [Config.Options] reads a
+// file that is not a regular one, such as a pipe.
 type TLS struct {
 	CAFile   string `key:"ca_file" rule:"path"`               // certificates of the authorities to trust
 	CertFile string `key:"cert_file" rule:"path"`             // the client's certificate, if servers require one
@@ -116,11 +118,11 @@ func (c *Config) Options(kerberos ...Kerberos) ([]lock.Option, error) {
 		options = append(options, option)
 	}
 	if c.ZooKeeper.TLS != nil {
-		cfg, err := c.tlsConfig()
+		source, err := c.tlsSource()
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, lock.WithTLS(cfg))
+		options = append(options, lock.WithTLSSource(source))
 	}
 	if c.ZooKeeper.Reconfiguration {
 		options = append(options, lock.WithReconfiguration())
@@ -152,31 +154,57 @@ type unusable struct{ error }
 func (u unusable) Is(target error) bool { return target == ErrUnusable }
 func (u unusable) Unwrap() error        { return u.error }
 
-// tlsConfig returns the TLS configuration for [lock.WithTLS].
-func (c *Config) tlsConfig() (*tls.Config, error) {
+// tlsSource returns the argument of [lock.WithTLSSource].
+func (c *Config) tlsSource() (func() (*tls.Config, error), error) {
 	t := c.ZooKeeper.TLS
-	cfg := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
-	if t.CAFile != "" {
-		cfg.RootCAs = x509.NewCertPool()
-		text, err := readFile(t.CAFile, false)
-		if err == nil && !cfg.RootCAs.AppendCertsFromPEM(text) {
-			err = noCertificate(t.CAFile)
-		}
-		if err != nil {
-			return nil, c.wrong("zookeeper.tls.ca_file", err)
+	var mu sync.Mutex
+	last, err := c.readTLS(&tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12})
+	return func() (*tls.Config, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		var err error
+		last, err = c.readTLS(last)
+		return last, err
+	}, err
+}
+
+// readTLS returns the configuration with what the files have now. What cannot be read stays as it was
+// in last; the error says why.
+func (c *Config) readTLS(last *tls.Config) (*tls.Config, error) {
+	t, cfg := c.ZooKeeper.TLS, last.Clone()
+	var wrong, alsoWrong error
+	if t.CAFile != "" && (last.RootCAs == nil || isRegular(t.CAFile)) {
+		var pool *x509.CertPool
+		if pool, wrong = c.authorities(); wrong == nil {
+			cfg.RootCAs = pool
 		}
 	}
-	if t.CertFile == "" {
-		return cfg, nil
-	}
-	last, err := c.pair()
-	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		if pair, err := c.pair(); err == nil {
-			return pair, nil
+	if t.CertFile != "" && (last.GetClientCertificate == nil || isRegular(t.CertFile) && isRegular(t.KeyFile)) {
+		var pair *tls.Certificate
+		if pair, alsoWrong = c.pair(); alsoWrong == nil {
+			cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
 		}
-		return last, nil
 	}
-	return cfg, err
+	return cfg, errors.Join(wrong, alsoWrong)
+}
+
+// isRegular reports whether path is not known to be a pipe or the like, which can be read only once.
+func isRegular(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Mode().IsRegular()
+}
+
+// authorities reads the certificates of the authorities.
+func (c *Config) authorities() (*x509.CertPool, error) {
+	file, pool := c.ZooKeeper.TLS.CAFile, x509.NewCertPool()
+	text, err := readFile(file, false)
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = noCertificate(file)
+	}
+	if err != nil {
+		return nil, c.wrong("zookeeper.tls.ca_file", err)
+	}
+	return pool, nil
 }
 
 // pair reads the certificate and its private key.

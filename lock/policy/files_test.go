@@ -54,20 +54,21 @@ func handshake(t *testing.T, client, server *tls.Config) (name string, err error
 }
 
 // TestTLSFiles: a client shows the configured certificate, and the new one when its files have been
-// replaced. If a file is missing, the client shows the certificate that it loaded first. It refuses a
+// replaced. If a file is missing, the client shows the last good certificate. It refuses a
 // server whose certificate is of another authority.
 func TestTLSFiles(t *testing.T) {
 	ours := testpki.New(t)
 	first, second := ours.Issue(t, "first"), ours.Issue(t, "second")
 	c := files(t, "zookeeper:\n  tls: {ca_file: ca.pem, cert_file: c.pem, key_file: k.pem, server_name: zk.example}\n",
 		map[string][]byte{"ca.pem": ours.PEM, "c.pem": first.Cert, "k.pem": first.Key})
-	cfg, err := c.tlsConfig()
+	source, err := c.tlsSource()
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := &tls.Config{Certificates: []tls.Certificate{ours.Issue(t, "zk.example").TLS(t)}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ours.Pool()}
 	shown := func(want string) {
 		t.Helper()
+		cfg, _ := source()
 		if got, err := handshake(t, cfg, server); err != nil || got != want {
 			t.Errorf("the server has seen %q, %v, want %q", got, err, want)
 		}
@@ -82,9 +83,13 @@ func TestTLSFiles(t *testing.T) {
 	if err := os.Remove(c.ZooKeeper.TLS.KeyFile); err != nil {
 		t.Fatal(err)
 	}
-	shown("first")
+	shown("second")
+	if _, err := source(); err == nil || !strings.Contains(err.Error(), "zookeeper.tls.key_file") {
+		t.Errorf("a missing key gives %v", err)
+	}
 	strangers := testpki.New(t)
 	server.Certificates = []tls.Certificate{strangers.Issue(t, "zk.example").TLS(t)}
+	cfg, _ := source()
 	if _, err := handshake(t, cfg, server); err == nil {
 		t.Error("it believes in a server whose authority it does not know")
 	}

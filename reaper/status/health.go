@@ -79,7 +79,11 @@ func (r RootState) problems(now time.Time) []Problem {
 
 // noSession returns a text that says how long there has been no session.
 func noSession(s reaper.Session, now time.Time) string {
-	return fmt.Sprintf("no session with ZooKeeper for %v", max(0, now.Sub(s.Since)).Round(time.Second))
+	text := fmt.Sprintf("no session with ZooKeeper for %v", max(0, now.Sub(s.Since)).Round(time.Second))
+	if s.LastFailure != "" {
+		text += "; last failure: " + s.LastFailure
+	}
+	return text
 }
 
 // overdue returns a text with the policies of an overdue schedule, and the delay.

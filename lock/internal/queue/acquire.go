@@ -88,7 +88,7 @@ func (q *Queue) Acquire(ctx context.Context, r Request) (*Entry, error) {
 func (q *Queue) gaveUp(ctx context.Context, inTheWay *Blocked) error {
 	err := zkconn.ContextError(ctx)
 	if connected, _ := q.Conn.SessionState(); !connected && !errors.Is(err, zkconn.ErrClosed) {
-		err = fmt.Errorf("%w: %w", zkconn.ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", q.Conn.NoSession(), err)
 	}
 	if inTheWay != nil {
 		err = fmt.Errorf("%w: %w", inTheWay, err)

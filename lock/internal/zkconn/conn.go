@@ -13,12 +13,17 @@ import (
 	"github.com/rs/zerolog"
 )
 
+// TLS returns the configuration for one connection; an empty ServerName stands for the host given to
+// Dial. If it returns a configuration and an error, the connection uses the configuration, and the
+// error is told if the handshake fails.
+type TLS func() (*tls.Config, error)
+
 // Config has the settings of a Conn.
 type Config struct {
 	Log            zerolog.Logger
 	SessionTimeout time.Duration        // 0: unknown, with a borrowed connection
 	Dialer         zk.Dialer            // nil: a net.Dialer
-	TLS            *tls.Config          // nil: plain text; empty ServerName: the host given to Dial
+	TLS            TLS                  // nil: plain text
 	SASL           SASL                 // nil: no SASL
 	Digests        []string             // credentials of the scheme digest, each "user:password"
 	Follow         bool                 // Dial follows the ensemble's dynamic configuration
@@ -142,7 +147,7 @@ func (c *Conn) awaitSession(ctx context.Context) error {
 		case <-c.open.Done():
 			return NotSent(context.Cause(c.open))
 		case <-ctx.Done():
-			return NotSent(fmt.Errorf("%w: %w", ErrUnavailable, ContextError(ctx)))
+			return NotSent(fmt.Errorf("%w: %w", c.NoSession(), ContextError(ctx)))
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package zkconn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,12 +34,12 @@ type ownership struct {
 
 	hosts *hosts
 
-	// The first unanswered handshake since the last answered one, and the first refusal of SASL
-	// credentials since the server last accepted them: monotonic time plus 1; 0: there was none.
-	unanswered, denied atomic.Int64
+	// unanswered is the first unanswered handshake since the last answered one: monotonic time plus 1;
+	// 0: there was none.
+	unanswered atomic.Int64
 
 	denials     int                      // refusals in a row; used only by the goroutine that dials
-	lastFailure atomic.Pointer[error]    // last failure to reach a server
+	lastFailure atomic.Pointer[error]    // last failure to reach a server since there was a session
 	giveUp      context.CancelCauseFunc  // ends Dial
 	live        atomic.Pointer[liveConn] // the last connection
 
@@ -76,12 +75,10 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	err = c.firstSession(first)
 	told()
 	if err != nil {
-		why, denied := c.own.lastFailure.Load(), context.Cause(first)
+		denied := context.Cause(first)
 		c.Close(0)
 		if errors.Is(denied, ErrDenied) {
 			err = denied
-		} else if why != nil {
-			err = &unreached{err, *why}
 		}
 		return nil, fmt.Errorf("connect to ZooKeeper at %s: %w", strings.Join(servers, ","), err)
 	}
@@ -95,16 +92,6 @@ func Dial(ctx context.Context, servers []string, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// unreached is an error of Dial, with the last failure to reach a server.
-type unreached struct {
-	error
-	why error
-}
-
-func (e *unreached) Error() string      { return fmt.Sprintf("%v; last failure: %v", e.error, e.why) }
-func (e *unreached) Unwrap() []error    { return []error{e.error, e.why} }
-func (e *unreached) LastFailure() error { return e.why }
-
 // quietWait is the time after which Dial logs a warning that there is no session yet.
 const quietWait = 3 * time.Second
 
@@ -114,10 +101,7 @@ func (c *Conn) tellWaiting(ctx context.Context, servers []string) (end func()) {
 	done := make(chan struct{})
 	timer := time.AfterFunc(quietWait, func() {
 		defer close(done)
-		event := c.cfg.Log.Warn().Strs("servers", servers)
-		if why := c.own.lastFailure.Load(); why != nil {
-			event.AnErr("last_failure", *why)
-		}
+		event := c.cfg.Log.Warn().Strs("servers", servers).AnErr("last_failure", c.LastFailure())
 		if deadline, ok := ctx.Deadline(); ok {
 			event.Stringer("gives_up_in", time.Until(deadline).Round(time.Millisecond)).Msg("waiting for ZooKeeper: there is no session yet")
 		} else {
@@ -137,7 +121,7 @@ func (c *Conn) firstSession(ctx context.Context) error {
 	for _, d := range c.cfg.Digests {
 		_, err := read(ctx, c, func() (struct{}, error) { return struct{}{}, c.zk.AddAuth("digest", []byte(d)) })
 		if err != nil && OutcomeOf(err) != Refused {
-			err = unavailable(ctx, err)
+			err = c.unavailable(ctx, err)
 		}
 		if err != nil {
 			return fmt.Errorf("authenticate: %w", err)
@@ -197,7 +181,6 @@ func (d dialed) authenticated(err error) {
 		d.c.noteDenied(fmt.Errorf("%s: %w: %w", d.address, ErrSASL, err))
 		return
 	}
-	d.c.own.denied.Store(0)
 	d.c.own.denials = 0
 }
 
@@ -207,7 +190,6 @@ func (c *Conn) noteDenied(err error) {
 	if c.noteFailure(err); !errors.Is(err, ErrDenied) {
 		return
 	}
-	c.own.denied.CompareAndSwap(0, int64(c.cfg.Now())+1)
 	if c.own.denials++; c.own.denials >= c.own.hosts.Len() {
 		c.own.giveUp(err)
 	}
@@ -243,20 +225,6 @@ func (d dialed) unanswered(asked handshake, why error) (expired bool) {
 		d.c.cfg.Forgotten()
 	}
 	return true
-}
-
-// Refused returns the last failure to connect if there is no session, and for at least a third of
-// the session timeout servers have closed all connections without an answer, or have refused the
-// SASL credentials; otherwise nil. It is nil for a borrowed connection.
-func (c *Conn) Refused() error {
-	if !c.Owned() {
-		return nil
-	}
-	since, why := cmp.Or(c.own.unanswered.Load(), c.own.denied.Load()), c.own.lastFailure.Load()
-	if since == 0 || why == nil || c.hasSession() || c.cfg.Now()-time.Duration(since-1) < c.SessionTimeout()/3 {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, *why)
 }
 
 // dialWithin dials until ctx ends, also with a dialer that takes no context.

@@ -19,6 +19,7 @@ type outage struct {
 	down     atomic.Bool  // there is no session now, as far as is known
 	lastDown atomic.Int64 // last monotonic time without a session, or with a silent server; -1: none
 	lastLost atomic.Int64 // last monotonic time without a session; -1: none
+	lostAt   atomic.Int64 // monotonic time at which an owned connection lost its session
 
 	polling sync.Mutex // of a borrowed connection: a poll records what it has read before another one reads
 	lastID  int64      // last known session id of a borrowed connection; needs polling
@@ -37,6 +38,47 @@ func (c *Conn) LastOutage() time.Duration {
 func (c *Conn) LastLost() time.Duration {
 	c.notice()
 	return time.Duration(c.lastLost.Load())
+}
+
+// LastFailure returns why the last attempt to connect has failed; nil if there is a session, or no
+// attempt has failed since there was one. It is nil for a borrowed connection.
+func (c *Conn) LastFailure() error {
+	if !c.Owned() || c.hasSession() {
+		return nil
+	}
+	if why := c.own.lastFailure.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// NoSession returns ErrUnavailable, with the last failure to connect if that is known.
+func (c *Conn) NoSession() error {
+	if why := c.LastFailure(); why != nil {
+		return noSession{why}
+	}
+	return ErrUnavailable
+}
+
+// noSession is ErrUnavailable with the last failure to connect. It does not match the errors of
+// contexts: a dial that timed out says nothing about the caller's context.
+type noSession struct{ why error }
+
+func (e noSession) Error() string      { return fmt.Sprintf("%v (last failure: %v)", ErrUnavailable, e.why) }
+func (e noSession) LastFailure() error { return e.why }
+func (e noSession) As(target any) bool { return errors.As(e.why, target) }
+func (e noSession) Is(target error) bool {
+	return target == ErrUnavailable ||
+		target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.why, target)
+}
+
+// Away returns the error of NoSession if there has been no session for at least a third of the
+// session timeout; otherwise nil. It is nil for a borrowed connection.
+func (c *Conn) Away() error {
+	if !c.Owned() || c.hasSession() || !c.down.Load() || c.cfg.Now()-time.Duration(c.lostAt.Load()) < c.SessionTimeout()/3 {
+		return nil
+	}
+	return c.NoSession()
 }
 
 // notice records an outage that no event has reported yet.
@@ -63,7 +105,9 @@ func (c *Conn) noteLost() {
 func (c *Conn) noteDown() {
 	if c.began.Load() {
 		c.noteLost()
-		c.down.Store(true)
+		if !c.down.Swap(true) {
+			c.lostAt.Store(c.lastDown.Load())
+		}
 		c.loseWatches()
 	}
 }
@@ -87,6 +131,7 @@ func (c *Conn) sessionEvent(e zk.Event) {
 		return
 	}
 	if e.State == zk.StateHasSession {
+		c.own.lastFailure.Store(nil)
 		if c.down.Load() {
 			c.noteLost()
 		}

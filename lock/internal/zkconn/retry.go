@@ -74,16 +74,16 @@ func (c *Conn) pause(ctx context.Context, d time.Duration, why error) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return unavailable(ctx, why)
+		return c.unavailable(ctx, why)
 	case <-c.open.Done():
 		return fmt.Errorf("%w: %w", context.Cause(c.open), why)
 	}
 }
 
 // unavailable wraps the error of an attempt after ctx has ended.
-func unavailable(ctx context.Context, err error) error {
+func (c *Conn) unavailable(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrUnavailable) {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", c.NoSession(), err)
 	}
 	if cause := context.Cause(ctx); errors.Is(err, cause) && (cause == ErrClosed || errors.Is(err, ctx.Err())) {
 		return err

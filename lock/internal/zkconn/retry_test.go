@@ -98,7 +98,7 @@ func TestRetryErrorIsNotRepeated(t *testing.T) {
 	c := retrying(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("no patience"))
-	err := c.Retry(ctx, Backoff{1, 1}, func() error { return unavailable(ctx, NotSent(ErrUnavailable)) })
+	err := c.Retry(ctx, Backoff{1, 1}, func() error { return c.unavailable(ctx, NotSent(ErrUnavailable)) })
 	if want := "no session with ZooKeeper: context canceled: no patience"; err.Error() != want {
 		t.Errorf("%q, want %q", err, want)
 	}

@@ -424,14 +424,14 @@ func TestSASLDeniedLater(t *testing.T) {
 		denied.Store(true)
 		c.own.live.Load().Close()
 		time.Sleep(sessionTimeout)
-		mustBe(t, c.Refused(), ErrUnavailable, ErrSASL, ErrDenied)
+		mustBe(t, c.Away(), ErrUnavailable, ErrSASL, ErrDenied)
 		if n := len(s.records()); n > 20 {
 			t.Errorf("%d tries in %v", n, sessionTimeout)
 		}
 		denied.Store(false)
 		time.Sleep(sessionTimeout)
-		if _, err := c.Get(w.ctx, "/a"); !errors.Is(err, zk.ErrNoNode) || c.Refused() != nil {
-			t.Errorf("%v, refused: %v", err, c.Refused())
+		if _, err := c.Get(w.ctx, "/a"); !errors.Is(err, zk.ErrNoNode) || c.Away() != nil {
+			t.Errorf("%v, refused: %v", err, c.Away())
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,16 +20,23 @@ func (c *Conn) secure(ctx context.Context, nc net.Conn, name string) (net.Conn, 
 	if c.cfg.TLS == nil {
 		return nc, nil
 	}
-	cfg := c.cfg.TLS
+	cfg, outdated := c.cfg.TLS()
+	if cfg == nil {
+		return nil, cmp.Or(outdated, errors.New("there is no TLS configuration"))
+	}
 	if cfg.ServerName == "" {
 		cfg = cfg.Clone()
 		cfg.ServerName = name
 	}
 	secured := tls.Client(nc, cfg)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		return nil, c.explain(err)
+	err := secured.HandshakeContext(ctx)
+	switch {
+	case err == nil:
+		return secured, nil
+	case outdated != nil:
+		return nil, fmt.Errorf("%w; the last good files are in use, because: %w", c.explain(err), outdated)
 	}
-	return secured, nil
+	return nil, c.explain(err)
 }
 
 // hostOf returns the host of host:port, without the zone of an IPv6 address. It returns any other
@@ -63,6 +71,8 @@ func (c *Conn) hint(err error) string {
 		return "name the authority that has signed the server's certificate in zookeeper.tls.ca_file, or in RootCAs"
 	case errors.As(err, new(x509.HostnameError)):
 		return "name the server as its certificate does, or give that name in zookeeper.tls.server_name, or in ServerName"
+	case strings.Contains(err.Error(), "protocol version"), strings.Contains(err.Error(), "handshake failure"), strings.Contains(err.Error(), "unsupported protocol"):
+		return "the server and this client have no version or cipher of TLS in common, see ssl.enabledProtocols and ssl.ciphersuites in zoo.cfg"
 	case strings.Contains(err.Error(), "remote error: tls:"):
 		return "the server has refused the TLS handshake; if it wants a certificate that it trusts, give zookeeper.tls.cert_file and key_file, or Certificates"
 	}

@@ -75,6 +75,8 @@ func listen(t *testing.T, cfg *tls.Config, serve func(net.Conn)) (address string
 	return l.Addr().String()
 }
 
+func fixed(cfg *tls.Config) TLS { return func() (*tls.Config, error) { return cfg, nil } }
+
 // greets is a server that grants each client a session, and then is silent.
 func greets(nc net.Conn) {
 	if _, err := io.ReadFull(nc, make([]byte, 4)); err == nil {
@@ -113,6 +115,7 @@ func TestTLS(t *testing.T) {
 		"another's":            {mutual, &tls.Config{RootCAs: ours.Pool(), Certificates: []tls.Certificate{others.Issue(t, "svc").TLS(t)}}, greets, "cert_file and key_file"},
 		"unknown authority":    {server, &tls.Config{RootCAs: others.Pool()}, greets, "zookeeper.tls.ca_file"},
 		"other name":           {named, client, greets, "zookeeper.tls.server_name"},
+		"no common version":    {&tls.Config{Certificates: []tls.Certificate{local}, MinVersion: tls.VersionTLS13}, &tls.Config{RootCAs: ours.Pool(), MaxVersion: tls.VersionTLS12}, greets, "no version or cipher of TLS in common"},
 		"plain server":         {nil, client, greets, "port for TLS (secureClientPort)"},
 		"plain server closes":  {nil, client, closes, "port for TLS (secureClientPort)"},
 		"plain client":         {server, nil, greets, "this is its port for TLS (secureClientPort), which needs zookeeper.tls or lock.WithTLS"},
@@ -123,7 +126,9 @@ func TestTLS(t *testing.T) {
 			serve := test.serve
 			address := listen(t, test.server, serve)
 			cfg := testConfig(t)
-			cfg.TLS = test.client
+			if test.client != nil {
+				cfg.TLS = fixed(test.client)
+			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if test.says != "" {
@@ -154,7 +159,7 @@ func TestTLSAsksForTheServersName(t *testing.T) {
 	address := listen(t, &tls.Config{Certificates: []tls.Certificate{ours.Issue(t, "zk1.example").TLS(t)}}, greets)
 	_, port, _ := net.SplitHostPort(address)
 	cfg := testConfig(t)
-	cfg.TLS = &tls.Config{RootCAs: ours.Pool()}
+	cfg.TLS = fixed(&tls.Config{RootCAs: ours.Pool()})
 	cfg.lookup = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
 	c, err := Dial(t.Context(), []string{net.JoinHostPort("zk1.example", port)}, cfg)
 	if err != nil {
@@ -178,7 +183,7 @@ func TestTLSOfSilentServer(t *testing.T) {
 	ours := testpki.New(t)
 	simulate(t, locktest.Options{}, func(w *world) {
 		cfg := w.config("a")
-		cfg.TLS = &tls.Config{RootCAs: ours.Pool()}
+		cfg.TLS = fixed(&tls.Config{RootCAs: ours.Pool()})
 		var tries []time.Time
 		cfg.Dialer = func(string, string, time.Duration) (net.Conn, error) {
 			tries = append(tries, time.Now())
