@@ -27,8 +27,10 @@ func newJobs(flags *app.Flags) *cobra.Command {
 		SuggestFor: []string{"cron", "ticks", "schedule"},
 		Short:      "List the jobs that run once a tick, and their last runs",
 		Long: `List the jobs that run once a tick, by package schedule or holdfast run --tick: the next
-tick, and of the last run the tick, what came of it, how long it took, and which client
-ran it. Times are in UTC, by the ZooKeeper leader's clock.
+tick, and of the last run the tick, how long ago it began, what came of it, how long it
+took, and which client ran it. SKIPPED is the last tick that never ran, and why: missed, as
+no host could run it in time, overlap with an earlier run, or rescheduled. Times are in
+UTC, by the ZooKeeper leader's clock.
 
 A run is unfinished if its client crashed or lost the job's lock. With --json the last 16
 runs are shown, and the ticks that were skipped last.
@@ -107,20 +109,31 @@ func printJobs(w io.Writer, path string, jobs []schedule.Status, now admin.Time,
 		return err
 	}
 	table := text.Table{Widest: []int{40}, Colour: colour}
-	table.Head("JOB", "NEXT", "LAST TICK", "OUTCOME", "TOOK", "OWNER")
+	table.Head("JOB", "NEXT", "LAST TICK", "AGE", "OUTCOME", "TOOK", "SKIPPED", "OWNER")
 	for _, job := range jobs {
 		row := text.Cells(text.Printable(job.Job), timeOf(job.Next))
-		if run, ran := job.Last(); ran {
+		run, ran := job.Last()
+		skipped := text.Cell{Text: ""}
+		if s := job.Skipped; s != nil {
+			skipped.Text = fmt.Sprintf("%s %s", timeOf(s.Last), s.Why)
+			if s.Why == schedule.Missing && s.Last.After(run.Tick) {
+				skipped.Style = text.Yellow
+			}
+		}
+		if !ran {
+			row = append(row, text.Cells("", "", "", "")...)
+			row = append(row, skipped)
+		} else {
 			ended := run.Ended
 			if ended.IsZero() {
 				ended = now.Earliest()
 			}
 			outcome := text.Cell{Text: string(run.Outcome), Style: outcomeStyles[run.Outcome]}
-			row = append(row, text.Cell{Text: timeOf(run.Tick)}, outcome)
+			row = append(row, text.Cell{Text: timeOf(run.Tick)}, text.Cell{Text: list.Age(max(0, now.Earliest().Sub(run.Started)), now.Zxid != 0)}, outcome)
 			// The end of an unfinished run is unknown: a crash is noticed later.
 			known := run.Outcome != schedule.Unfinished && (now.Zxid != 0 || !run.Ended.IsZero())
-			row = append(row, text.Cells(list.Age(max(0, ended.Sub(run.Started)), known),
-				fmt.Sprintf("%s (%s, pid %d)", text.Printable(run.Owner), text.Printable(run.Host), run.PID))...)
+			row = append(row, text.Cell{Text: list.Age(max(0, ended.Sub(run.Started)), known)}, skipped,
+				text.Cell{Text: fmt.Sprintf("%s (%s, pid %d)", text.Printable(run.Owner), text.Printable(run.Host), run.PID)})
 		}
 		table.Add(row...)
 	}

@@ -96,7 +96,7 @@ this program is started next if the command was interrupted. --missed says which
 that came while no host could run them, --overlap what becomes of a tick that comes while
 the command of an earlier one runs. The schedule is in UTC, unless it begins with
 CRON_TZ=. The lock is jobs/NAME, the tick is in $` + envTick + `. holdfast jobs shows what
-came of it.
+came of it. If the tick was missed, a message says so, and the exit status is 0.
 
 With --at-least the lock is held on to when the command has ended sooner. A signal gives
 it back at once. It spaces out commands that have no schedule. For those that have one it
@@ -150,7 +150,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Flags().Lookup("wait").DefValue = "0s" // hides the default: the usage states it
 	f.ticketFlags.add(cmd)
 	f.tickFlags.add(cmd)
-	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "do not tell that it waits, nor that the lock is held by another client")
+	cmd.Flags().BoolVarP(&f.quiet, "quiet", "q", false, "do not tell that it waits, nor that the lock is held by another client, nor that ticks were missed")
 	cmd.Flags().IntVar(&f.heldStatus, "held-status", f.heldStatus, "exit `STATUS` if another client holds the lock")
 	cmd.Flags().DurationVar(&f.atLeast, "at-least", 0, "how long to have the lock, also if the command ends sooner")
 	cmd.Flags().StringVar(&f.onRisk, "on-risk", "", "what sh is to run when the lock may be lost soon: `CMD`")
@@ -209,7 +209,7 @@ func (f *runFlags) run(ctx context.Context, name string, args []string) error {
 	if os.Getenv(envLock) == name && !f.quiet {
 		tell("$%s says that this runs under lock %q already: it would wait for itself", envLock, name)
 	}
-	taking, stop := untilFatal(ctx)
+	taking, stop := untilFatal(ctx, nil)
 	defer stop() // deferred, because no signal may end this process before its clean-up
 	locks, hold, err := f.take(taking, cfg, name, ttl, args[0], ticket)
 	if err != nil {
@@ -239,8 +239,9 @@ func executable(name string) (string, error) {
 }
 
 // untilFatal returns a context that ends with ctx, at a signal of [supervise.Fatal], or when stop is
-// called. After a signal its cause is an [app.Interrupt].
-func untilFatal(ctx context.Context) (until context.Context, stop func()) {
+// called. After a signal its cause is an [app.Interrupt]. Signals for which ignore returns true do not
+// end it; ignore may be nil.
+func untilFatal(ctx context.Context, ignore func(os.Signal) bool) (until context.Context, stop func()) {
 	until, cancel := context.WithCancelCause(ctx)
 	if len(supervise.Fatal) == 0 {
 		return until, func() { cancel(nil) }
@@ -248,10 +249,15 @@ func untilFatal(ctx context.Context) (until context.Context, stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, supervise.Fatal...)
 	go func() {
-		select {
-		case s := <-signals:
-			cancel(app.Interrupt{Signal: s.(syscall.Signal)})
-		case <-until.Done():
+		for {
+			select {
+			case s := <-signals:
+				if ignore == nil || !ignore(s) {
+					cancel(app.Interrupt{Signal: s.(syscall.Signal)})
+				}
+			case <-until.Done():
+				return
+			}
 		}
 	}()
 	return until, func() {
@@ -284,7 +290,7 @@ func (f *runFlags) supervise(ctx, starting context.Context, hold *lock.Hold, ttl
 	result, err := supervise.Run(starting, hold, ttl, cmd, tell, func() { stderr.Flush(time.Second) })
 	lost := result.Ended
 	if err == nil && lost == nil {
-		holding, stop := untilFatal(ctx)
+		holding, stop := untilFatal(ctx, nil)
 		lost = holdOn(holding, hold, release)
 		stop()
 	}

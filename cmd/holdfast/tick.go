@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,7 +85,7 @@ func (f *tickFlags) check(cmd *cobra.Command) error {
 
 // job returns the named job. If --late is not given, a tick may be late by the longer of the default and
 // 2*(ttl+grace), because two crashes block the lock for 2*(ttl+grace).
-func (f *tickFlags) job(locks *lock.Client, name string, ttl, grace time.Duration) (*schedule.Job, error) {
+func (f *tickFlags) job(locks *lock.Client, name string, ttl, grace time.Duration, report func(schedule.Run)) (*schedule.Job, error) {
 	ticks, err := policy.ParseSchedule(f.tick)
 	if err != nil {
 		return nil, app.Usage("--tick %q: %w", f.tick, err)
@@ -101,8 +104,16 @@ func (f *tickFlags) job(locks *lock.Client, name string, ttl, grace time.Duratio
 	}
 	return schedule.New(locks, name, ticks, schedule.Options{
 		AtLeastOnce: f.atLeastOnce, Missed: missed, Limit: f.limit, Overlap: overlap, Late: late, Path: f.jobs,
-		Lock: []lock.LockOption{lock.WithTTL(ttl)},
+		Lock: []lock.LockOption{lock.WithTTL(ttl)}, Report: report,
 	})
+}
+
+// inUTC returns a hint for a tick that was missed, unless the schedule names a time zone.
+func (f *tickFlags) inUTC() string {
+	if strings.Contains(f.tick, "TZ=") || strings.HasPrefix(f.tick, "@every") {
+		return ""
+	}
+	return "; the schedule is in UTC: for another time zone begin it with CRON_TZ=, such as CRON_TZ=Europe/Berlin"
 }
 
 // runTick runs the command once for each tick that this process takes; see [schedule.Job.Once].
@@ -115,7 +126,8 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 	if err != nil {
 		return err
 	}
-	taking, stop := untilFatal(ctx)
+	var busy atomic.Bool // a command runs
+	taking, stop := untilFatal(ctx, func(s os.Signal) bool { return busy.Load() && s != syscall.SIGQUIT })
 	defer stop()
 	waiting, giveUp := context.WithCancelCause(taking)
 	defer giveUp(nil)
@@ -129,7 +141,11 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 	if err != nil {
 		return interrupted(taking, notAcquired(taking, err))
 	}
-	job, err := f.job(locks, name, ttl, cfg.Policies.For("jobs/"+name).Grace)
+	job, err := f.job(locks, name, ttl, cfg.Policies.For("jobs/"+name).Grace, func(run schedule.Run) {
+		if run.Outcome == schedule.NotRun && !f.quiet {
+			tell("job %q: %s%s", name, run.Error, f.inUTC())
+		}
+	})
 	if err != nil {
 		return errors.Join(err, locks.Close())
 	}
@@ -144,6 +160,8 @@ func (f *runFlags) runTick(ctx context.Context, cfg *policy.Config, name string,
 	err = job.Once(waiting, func(_ context.Context, turn *schedule.Turn) error {
 		running.Lock()
 		defer running.Unlock()
+		busy.Store(true)
+		defer busy.Store(false)
 		told.Stop()
 		if f.began != nil {
 			f.began()

@@ -96,6 +96,36 @@ func TestRunTick(t *testing.T) {
 	}
 }
 
+// TestRunTickMissed: if the tick was missed, run says so, and jobs shows it. With -q run says nothing.
+func TestRunTickMissed(t *testing.T) {
+	server := serve(t)
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	old := os.Stderr
+	defer func() { os.Stderr = old }()
+	os.Stderr = file
+	tick := time.Now().UTC().Add(-4 * time.Hour).Truncate(time.Minute)
+	daily := fmt.Sprintf("%d %d * * *", tick.Minute(), tick.Hour())
+	for _, args := range [][]string{{"-q", "quiet"}, {"loud"}} {
+		status := run(t.Context(), append(append([]string{"run", "--servers", server, "--tick", daily}, args...), "--", "false"), strings.NewReader(""), io.Discard, io.Discard)
+		if status != 0 {
+			t.Errorf("%v: status %d", args, status)
+		}
+	}
+	said, err := os.ReadFile(file.Name())
+	want := `job "loud": missed: the tick of ` + tick.Format(time.RFC3339)
+	if err != nil || !strings.Contains(string(said), want) || !strings.Contains(string(said), "CRON_TZ=") || strings.Contains(string(said), "quiet") {
+		t.Errorf("it said %q, %v, want %q", said, err, want)
+	}
+	var out bytes.Buffer
+	if status := run(t.Context(), []string{"jobs", "--servers", server}, strings.NewReader(""), &out, io.Discard); status != 0 || !strings.Contains(out.String(), tick.Format(time.RFC3339)+" missed") {
+		t.Errorf("jobs: status %d, %s", status, &out)
+	}
+}
+
 // TestRunTickWaits: if the tick is further away than --wait, run exits with the status of a lock not
 // acquired, and names the tick.
 func TestRunTickWaits(t *testing.T) {
@@ -181,6 +211,8 @@ func TestPrintJobs(t *testing.T) {
 		{Job: "done", Next: noon.Add(24 * time.Hour), Runs: ran(schedule.Done, 90*time.Second)},
 		{Job: "failed\x1b", Next: noon.Add(time.Hour), Runs: ran(schedule.Failed, time.Millisecond)},
 		{Job: "new", Next: noon.Add(time.Hour)},
+		{Job: "never", Next: noon.Add(time.Hour), Skipped: &schedule.Skipped{First: noon, Last: noon, Why: schedule.Missing}},
+		{Job: "overlaps", Next: noon.Add(time.Hour), Runs: ran(schedule.Done, time.Hour), Skipped: &schedule.Skipped{First: noon, Last: noon.Add(time.Minute), Why: schedule.Overlapped}},
 		{Job: "over", Runs: ran(schedule.Unfinished, time.Hour)},
 		{Job: "running", Next: noon.Add(time.Hour), Runs: ran(schedule.Running, 0)},
 	}, now, false)

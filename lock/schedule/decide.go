@@ -67,7 +67,7 @@ func (p *plan) decide(rec *record, at moment) (tick time.Time, skip *Skipped) {
 	}
 	tick = p.afterBusy(first, busy)
 	policy, why, reason := p.missed, Overlapped, Missing
-	if !rec.Next.IsZero() && !rec.Next.Equal(p.next(rec.Upto)) {
+	if rec.planned && !rec.Next.Equal(p.next(rec.Upto)) {
 		policy, reason, missed = Skip, Rescheduled, at.now.Add(-p.late)
 	}
 	if kept := p.afterMissed(tick, missed, until, policy); !kept.Equal(tick) {

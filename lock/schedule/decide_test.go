@@ -23,18 +23,22 @@ func minutely(missed Missed, overlap Overlap) plan {
 
 // ran returns a record of one run. The run's tick and all earlier ticks are done.
 func ran(tick, started, ended float64, outcome Outcome) *record {
-	return &record{Status{Upto: at(tick), Runs: []Run{{Tick: at(tick), Started: at(started), Ended: at(ended), Outcome: outcome}}}}
+	return &record{Status: Status{Upto: at(tick), Runs: []Run{{Tick: at(tick), Started: at(started), Ended: at(ended), Outcome: outcome}}}}
 }
 
+// decoded returns a record as it is read from its node.
+func decoded(s Status) *record { return &record{Status: s, planned: true} }
+
 func TestDecide(t *testing.T) {
-	fresh := &record{Status{Upto: at(0)}}
+	fresh := &record{Status: Status{Upto: at(0)}}
 	again := ran(5, 5, 6, Unfinished)
 	again.Upto = at(4)
 	twice := ran(5, 60, 61, Unfinished)
-	twice.Upto, twice.Next, twice.Skipped = at(4), at(5), &Skipped{First: at(6), Last: at(58)}
+	twice.Upto, twice.Next, twice.planned, twice.Skipped = at(4), at(5), true, &Skipped{First: at(6), Last: at(58)}
 	hourlyThen := ran(4, 4, 30, Done)
-	hourlyThen.Next = at(60)
-	hourly := &record{Status{Upto: at(0), Next: at(60)}}
+	hourlyThen.Next, hourlyThen.planned = at(60), true
+	hourly := decoded(Status{Upto: at(0), Next: at(60)})
+	over := decoded(Status{Upto: at(0)})
 	for name, c := range map[string]struct {
 		missed  Missed
 		overlap Overlap
@@ -62,6 +66,7 @@ func TestDecide(t *testing.T) {
 		"a new schedule, after a long run": {missed: RunAll, rec: hourlyThen, now: 30.5, tick: 29, skipped: "5-28 rescheduled"},
 		"a new schedule, after a crash":    {missed: RunAll, rec: hourlyThen, now: 30.5, waited: 4.5, tick: 29, skipped: "5-28 rescheduled"},
 
+		"a new schedule, none was left":  {missed: RunAll, rec: over, now: 10.5, tick: 9, skipped: "1-8 rescheduled"},
 		"kept when the last run began":   {missed: Skip, rec: ran(6, 10.5, 30, Done), now: 30, tick: 7},
 		"kept, although overlaps skip":   {missed: RunAll, overlap: OverlapSkip, rec: ran(6, 10.5, 30, Done), now: 30, tick: 7},
 		"came during the run, wait":      {rec: ran(10, 10, 30, Done), now: 30, tick: 11},
@@ -113,7 +118,7 @@ func TestDecide(t *testing.T) {
 // earlier ones. Skip skips all of them.
 func TestDecideRunsLast(t *testing.T) {
 	p := plan{ticks: newTicks(cron.Every(time.Hour)), missed: RunLast, late: 2 * time.Minute}
-	rec := &record{Status{Upto: at(0)}}
+	rec := &record{Status: Status{Upto: at(0)}}
 	tick, skip := p.decide(rec, moment{now: at(5*60 + 30)})
 	if !tick.Equal(at(5*60)) || skip == nil || !skip.Last.Equal(at(4*60)) {
 		t.Errorf("runs %v, skips %v", tick, skip)
@@ -129,7 +134,7 @@ func TestDecideRunsLast(t *testing.T) {
 func TestSettle(t *testing.T) {
 	for _, atLeastOnce := range []bool{false, true} {
 		rec := ran(5, 5, 5.5, Unfinished)
-		rec.Upto, rec.Next = at(4), at(5)
+		rec.Upto, rec.Next, rec.planned = at(4), at(5), true
 		if changed := rec.settle(atLeastOnce); changed == atLeastOnce {
 			t.Errorf("at least once %v: changed %v", atLeastOnce, changed)
 		}

@@ -111,8 +111,9 @@
 // # Status
 //
 // [Job.Status] and [List] return the last runs: the tick, the owner, start, end and outcome.
-// [Options].Report is called at the end of each run, also when another replica notices a crash. Use
-// it for alerts.
+// [Options].Report is called at the end of each run, also when another replica notices a crash, and
+// when ticks are skipped. Use it for alerts. A job that no replica runs reports nothing: so also watch
+// the time since its last run.
 //
 // # Cost
 //

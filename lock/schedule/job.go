@@ -109,7 +109,9 @@ type Options struct {
 	Lock []lock.LockOption
 	// Report is called when a run has ended, on the replica that ran it. If that replica has
 	// crashed, the replica that notices the crash calls Report. If the replica only lost its hold,
-	// both replicas call Report. Report may be called concurrently. Default none.
+	// both replicas call Report. Report is also called when ticks were missed, or came during an
+	// earlier run and never run: once, with the outcome NotRun, the last of these ticks, and the
+	// reason as Error. Report may be called concurrently. Default none.
 	Report func(Run)
 }
 

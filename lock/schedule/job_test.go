@@ -548,6 +548,64 @@ func TestOnceIsNew(t *testing.T) {
 	})
 }
 
+// TestSkippedIsReported: a tick that is missed, or comes during a run, is reported as skipped, once. A
+// tick from before a change of the schedule is not.
+func TestSkippedIsReported(t *testing.T) {
+	simulate(t, func(w *world) {
+		begun := onTheMinute()
+		time.Sleep(2 * time.Hour)
+		c := w.dial("a")
+		job := func(name string, s cron.Schedule, opts schedule.Options) *schedule.Job {
+			opts.Report = func(run schedule.Run) { w.reported = append(w.reported, run) }
+			j, err := schedule.New(c, name, s, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return j
+		}
+		once := func(j *schedule.Job, lasts time.Duration) {
+			t.Helper()
+			if err := j.Once(w.Ctx, w.note("a", lasts)); err != nil {
+				t.Error(err)
+			}
+		}
+		says := func(outcome schedule.Outcome, tick time.Time, text string) {
+			t.Helper()
+			if len(w.reported) == 0 {
+				t.Fatalf("no report of %s", text)
+			}
+			if run := w.reported[0]; run.Outcome != outcome || !run.Tick.Equal(tick) || !strings.Contains(run.Error, text) {
+				t.Errorf("reported %+v, want %s at %v, %q", run, outcome, tick, text)
+			}
+			w.reported = w.reported[1:]
+		}
+		wrongZone, err := cron.ParseStandard(fmt.Sprintf("%d %d * * *", begun.UTC().Minute(), begun.UTC().Hour()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			once(job("zone", wrongZone, schedule.Options{}), 0)
+		}
+		says(schedule.NotRun, begun, "missed")
+
+		skips := job("overlap", minutely, schedule.Options{Overlap: schedule.OverlapSkip})
+		once(skips, 150*time.Second)
+		once(skips, 0)
+		says(schedule.Done, begun.Add(2*time.Hour), "")
+		says(schedule.NotRun, begun.Add(2*time.Hour+2*time.Minute), "overlap")
+		w.reported = nil
+
+		once(job("changed", wrongZone, schedule.Options{}), 0)
+		w.reported = nil
+		once(job("changed", minutely, schedule.Options{}), 0)
+		for _, run := range w.reported {
+			if run.Outcome == schedule.NotRun {
+				t.Errorf("reported %+v", run)
+			}
+		}
+	})
+}
+
 // TestOnceBehindALongRun: a call of Once that waits for another replica's run returns when the run has
 // ended, even if the next tick is then nearer than the tick of the run.
 func TestOnceBehindALongRun(t *testing.T) {

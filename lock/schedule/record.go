@@ -29,6 +29,7 @@ const (
 	Done       Outcome = "done"       // the function returned nil
 	Failed     Outcome = "failed"     // the function returned an error
 	Unfinished Outcome = "unfinished" // the replica crashed, lost its hold, or was interrupted
+	NotRun     Outcome = "skipped"    // the tick never runs; only for Options.Report
 )
 
 // Run is the run of one tick. Times are ensemble time.
@@ -82,8 +83,24 @@ func (s Status) Last() (Run, bool) {
 	return s.Runs[0], true
 }
 
+// notRun returns the skipped ticks as a run for Options.Report; now is the time of the decision.
+func (s Skipped) notRun(now time.Time, late time.Duration) Run {
+	ticks := "the tick of " + s.Last.Format(time.RFC3339)
+	if !s.First.Equal(s.Last) {
+		ticks = fmt.Sprintf("the ticks from %s to %s", s.First.Format(time.RFC3339), s.Last.Format(time.RFC3339))
+	}
+	why := fmt.Sprintf("%s: %s came during an earlier run", s.Why, ticks)
+	if s.Why == Missing {
+		why = fmt.Sprintf("%s: %s could not start within %v; it is %s now", s.Why, ticks, late, now.Format(time.RFC3339))
+	}
+	return Run{Tick: s.Last, Outcome: NotRun, Error: why}
+}
+
 // record is the record of a job. Its methods do no I/O.
-type record struct{ Status }
+type record struct {
+	Status
+	planned bool // Next is the tick after Upto, by the schedule with which the record was written
+}
 
 var errFormat = errors.New("not the record of a job")
 
@@ -102,6 +119,7 @@ func decode(data []byte) (record, error) {
 	case r.Version < 1 || r.Upto.IsZero():
 		return record{}, errFormat
 	}
+	r.planned = true
 	return r, nil
 }
 
@@ -124,7 +142,7 @@ func (r *record) settle(atLeastOnce bool) bool {
 	if atLeastOnce || !started.After(r.Upto) || r.Upto.IsZero() {
 		return false
 	}
-	r.Upto, r.Next = r.after(started), time.Time{} // Next belonged to the earlier Upto
+	r.Upto, r.planned = r.after(started), false
 	return true
 }
 

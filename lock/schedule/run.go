@@ -198,9 +198,10 @@ func (j *Job) sample(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// Wrapper returns a wrapper for the jobs of a [cron.Cron] that has the same schedule as this job:
+// Wrapper returns a wrapper for the jobs of a [cron.Cron] that has the same schedule as this job, in
+// the same time zone:
 //
-//	jobs := cron.New()
+//	jobs := cron.New(cron.WithLocation(time.UTC))
 //	jobs.Schedule(daily, cron.NewChain(job.Wrapper(ctx, failed)).Then(nightly))
 //
 // All hosts may run this cron: for each tick, one host runs the work, see [Job.Once]. Errors of

@@ -110,6 +110,10 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 		if tick.IsZero() && skipped == nil && len(crashed) == 0 && !changed {
 			return t, nil
 		}
+		report := crashed
+		if skipped != nil && skipped.Why != Rescheduled {
+			report = append(report, skipped.notRun(t.now, j.late))
+		}
 		if !tick.IsZero() {
 			if t.turn, err = j.turn(ctx, hold, rec, tick, t.now); err != nil {
 				return t, err
@@ -123,12 +127,12 @@ func (j *Job) takeHeld(ctx context.Context, hold *lock.Hold, came time.Time, beg
 			if err == errChanged {
 				continue
 			}
-			if errors.Is(err, lock.ErrInDoubt) { // if the write was applied, no other replica will report the crashed runs
-				j.tell(crashed...)
+			if errors.Is(err, lock.ErrInDoubt) { // if the write was applied, no other replica will report this
+				j.tell(report...)
 			}
 			return t, err
 		}
-		j.tell(crashed...)
+		j.tell(report...)
 		return t, nil
 	}
 }

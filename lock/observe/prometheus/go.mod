@@ -4,6 +4,8 @@ go 1.25.0
 
 require github.com/holdfast-io/holdfast v0.0.0
 
+require github.com/robfig/cron/v3 v3.0.1 // indirect
+
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
