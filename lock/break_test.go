@@ -131,8 +131,7 @@ func TestBreakOfAttachedWaiter(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
-		ticket, err := b.Mutex("x").Enqueue(w.ctx)
-		w.ok(err)
+		ticket := w.restored("x", "mutex", znode.Prefix(znode.NewID(), znode.Exclusive))
 		waits := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
 		settle()
 		begun := time.Now()

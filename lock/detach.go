@@ -121,65 +121,9 @@ func (h *Hold) cannot(rule string, args ...any) error {
 	return invalid("hold of", fmt.Sprintf("%q", h.Name()), rule, args...)
 }
 
-// Enqueue joins the queue, or takes the lock if it is free, and leaves its entry to the client that
-// attaches with the ticket. So a short-lived worker can keep its place, exit, and come back. The
-// entry lasts for the mutex's TTL ([WithTTL]) and the grace, without renewal: attach in time. If
-// the entry's turn comes before a client has attached, the entry blocks all waiters behind it until
-// a client attaches, or the TTL and the grace are over. Enqueue never re-enters a hold.
-//
-// Enqueue fails as [Mutex.Lock] does, and with [ErrInvalid] for a mutex with [WithBarging], which
-// has no queue.
-func (m *Mutex) Enqueue(ctx context.Context) (Ticket, error) {
-	if m.r.err == nil && m.r.barging {
-		return Ticket{}, invalid("mutex", m.r.name, "must not barge: there is no place to keep without a queue")
-	}
-	return m.r.enqueue(ctx, znode.Exclusive)
-}
-
-// Enqueue joins the queue for writing, and leaves its entry to a later Attach, as [Mutex.Enqueue]
-// does.
-func (m *RWMutex) Enqueue(ctx context.Context) (Ticket, error) {
-	return m.r.enqueue(ctx, znode.Writer)
-}
-
-// REnqueue joins the queue for reading, and leaves its entry to a later Attach, as [Mutex.Enqueue]
-// does. A later writer waits for that entry.
-func (m *RWMutex) REnqueue(ctx context.Context) (Ticket, error) {
-	return m.r.enqueue(ctx, znode.Shared)
-}
-
-// Enqueue joins the queue for n permits, and leaves its entry to a later Attach, as [Mutex.Enqueue]
-// does. If the entry's turn comes before a client has attached, the entry blocks all waiters behind
-// it, even if their permits are free. Enqueue fails as [Semaphore.Acquire] does.
-func (s *Semaphore) Enqueue(ctx context.Context, n int) (Ticket, error) {
-	r, err := s.permitsOf(ctx, n)
-	if err != nil {
-		return Ticket{}, err
-	}
-	return s.r.client.enqueue(ctx, r)
-}
-
-func (r *recipe) enqueue(ctx context.Context, role znode.Role) (Ticket, error) {
-	request, err := r.request(ctx, role)
-	if err != nil {
-		return Ticket{}, err
-	}
-	return r.client.enqueue(ctx, request)
-}
-
-func (c *Client) enqueue(ctx context.Context, r queue.Request) (Ticket, error) {
-	h, err := c.takeNew(ctx, r, (*queue.Queue).Enqueue)
-	if err != nil {
-		return Ticket{}, err
-	}
-	t := h.ticket(r.Terms.TTL)
-	t.left.Until = c.clock.Millis(h.e.LeasedAt()) + r.Terms.TTL.Milliseconds()
-	return t, nil
-}
-
-// Attach continues a detached hold, or a place in a queue, with the same entry. It waits for the
-// entry's turn; a detached hold is held again at once. The incarnation of the token rises by one.
-// The number of permits stays the same. If this client dies, the entry expires as any other does.
+// Attach continues a hold with the same entry: a detached one at once. The incarnation of the token
+// rises by one. The number of permits stays the same. If this client dies, the entry expires as any
+// other does.
 //
 // The options are those of [Client.Mutex], for the ticket's lock. After the attach, the TTL is that
 // of the options or the policy, and max_hold counts from the attach. A hold for writing that was
@@ -211,7 +155,7 @@ func (c *Client) Attach(ctx context.Context, t Ticket, opts ...LockOption) (*Hol
 	case err != nil:
 		return nil, err
 	case s.barging:
-		return nil, invalid("option", "WithBarging", "does not go with a ticket, which is for a place in the queue")
+		return nil, invalid("option", "WithBarging", "does not go with a ticket, whose entry has its place in the queue")
 	}
 	node, _ := znode.Parse(t.left.Node)
 	return c.takeNew(ctx, queue.Request{

@@ -1,4 +1,4 @@
-// Detach, Attach and Enqueue for each kind of lock.
+// Detach and Attach for each kind of lock.
 
 package lock_test
 
@@ -11,15 +11,16 @@ import (
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// leaving has the calls for one kind of hold of lock "x". take locks it. enqueue is nil if the kind
-// has no Enqueue. beside locks "x" at the same time, and is nil if the kind is exclusive. A call of
+// leaving has the calls for one kind of hold of lock "x". take locks it. kind and
+// prefix are those of [world.restored]; "" if the entry is restored as another one. beside locks "x" at the same time, and is nil if the kind is exclusive. A call of
 // behind must wait for the hold.
 type leaving struct {
 	name           string
 	take           func(c *lock.Client) taking
-	enqueue        func(ctx context.Context, c *lock.Client) (lock.Ticket, error)
+	kind, prefix   string
 	downgrade      bool
 	beside, behind func(c *lock.Client) taking
 }
@@ -36,15 +37,16 @@ var (
 	writing = func(c *lock.Client) taking { return c.RWMutex("x").Lock }
 
 	leavings = []leaving{
-		{"mutex", holding, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.Mutex("x").Enqueue(ctx) }, false, nil, holding},
-		{"to write", writing, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.RWMutex("x").Enqueue(ctx) }, false, nil, reading},
-		{"to read", reading, func(ctx context.Context, c *lock.Client) (lock.Ticket, error) { return c.RWMutex("x").REnqueue(ctx) }, false, reading, writing},
-		{"downgraded", writing, nil, true, reading, writing},
-		{"permits", acquiring(3), func(ctx context.Context, c *lock.Client) (lock.Ticket, error) {
-			return c.Semaphore("x", 5).Enqueue(ctx, 3)
-		}, false, acquiring(2), acquiring(3)},
+		{"mutex", holding, "mutex", znode.Prefix(tag, znode.Exclusive), false, nil, holding},
+		{"to write", writing, "rw", znode.Prefix(tag, znode.Writer), false, nil, reading},
+		{"to read", reading, "rw", znode.Prefix(tag, znode.Shared), false, reading, writing},
+		{"downgraded", writing, "", "", true, reading, writing},
+		{"permits", acquiring(3), "semaphore=5", znode.PermitsPrefix(tag, 3), false, acquiring(2), acquiring(3)},
 	}
 )
+
+// tag is that of restored entries.
+const tag = "9f86d081884c7d65"
 
 // reparsed parses the ticket's text, as another process would, and checks that the result is equal.
 func (w *world) reparsed(t lock.Ticket) lock.Ticket {
@@ -118,26 +120,23 @@ func TestDetachOfEachKind(t *testing.T) {
 	}
 }
 
-// TestAmbiguousAttachOfEachKind: whatever fault hits the attaching write, Attach to a hold or to a
-// queued entry returns a valid hold. The waiter behind it still waits.
+// TestAmbiguousAttachOfEachKind: whatever fault hits the attaching write, Attach to a hold, or to
+// a restored entry that must wait, returns a valid hold. The waiter behind it still waits.
 func TestAmbiguousAttachOfEachKind(t *testing.T) {
 	for _, l := range leavings {
-		for _, enqueued := range []bool{false, true} {
-			if enqueued && l.enqueue == nil {
+		for _, restored := range []bool{false, true} {
+			if restored && l.kind == "" {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s, enqueued %v", l.name, enqueued), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, restored %v", l.name, restored), func(t *testing.T) {
 				forEachMishap(t, func(w *world, i int) {
 					a, b, c := w.client("a"), w.client("b"), w.client("c")
 					w.unlock(w.lock(b, "other")) // b learns the time
 					var ticket lock.Ticket
 					var first *lock.Hold
-					if enqueued {
+					if restored {
 						first = w.take(l.behind(c))
-						var err error
-						if ticket, err = l.enqueue(w.ctx, a); err != nil {
-							t.Fatal(err)
-						}
+						ticket = w.restored("x", l.kind, l.prefix)
 					} else {
 						h := w.take(l.take(a))
 						if l.downgrade {
@@ -150,7 +149,7 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 					ch := start(func() (*lock.Hold, error) { return b.Attach(w.ctx, ticket) })
 					w.until("the mishap", hit)
 					time.Sleep(ttl)
-					if enqueued {
+					if restored {
 						w.waits(ch)
 						w.unlock(first)
 					}
@@ -159,38 +158,6 @@ func TestAmbiguousAttachOfEachKind(t *testing.T) {
 					isTrue(t, got.Err() == nil && got.Token().Incarnation == 1, "%v, token %v", got.Err(), got.Token())
 					w.handOver(got, waiter)
 				})
-			})
-		}
-	}
-}
-
-// TestEnqueueOfEachKind: an enqueued entry keeps its place after its client has closed, whether the
-// lock is free or not. Attach waits for its turn, and a later waiter waits behind it.
-func TestEnqueueOfEachKind(t *testing.T) {
-	for _, l := range leavings {
-		for _, free := range []bool{true, false} {
-			if l.enqueue == nil {
-				continue
-			}
-			subtest(t, fmt.Sprintf("%s, free %v", l.name, free), locktest.Options{}, func(w *world) {
-				a, b, c := w.client("a"), w.client("b"), w.client("c")
-				var first *lock.Hold
-				if !free {
-					first = w.take(l.behind(b))
-				}
-				ticket, err := l.enqueue(w.ctx, a)
-				w.ok(err)
-				w.close(a)
-				last := w.join("x", l.behind(w.client("d")))
-				attached := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, w.reparsed(ticket)) })
-				if !free {
-					w.waits(attached)
-					w.unlock(first)
-				}
-				got := w.expect(attached).hold
-				time.Sleep(2 * ttl)
-				w.waits(last)
-				w.handOver(got, last)
 			})
 		}
 	}
@@ -244,8 +211,7 @@ func TestAttachAfterAResize(t *testing.T) {
 		first := w.take(permits(b.Semaphore("x", 5), 1))
 		w.ok(b.Semaphore("x", 5).Resize(w.ctx, 2))
 		held := w.detach(w.take(permits(a.Semaphore("x", 2), 1)), 0)
-		queued, err := a.Semaphore("x", 2).Enqueue(w.ctx, 2)
-		w.ok(err)
+		queued := w.restored("x", "semaphore=2", znode.PermitsPrefix(tag, 2))
 		w.ok(b.Semaphore("x", 5).Resize(w.ctx, 3))
 		second := w.attach(a, held)
 		third := start(func() (*lock.Hold, error) { return a.Attach(w.ctx, queued) })
@@ -269,33 +235,5 @@ func TestTicketOfASemaphore(t *testing.T) {
 		w.waits(waiter)
 		w.handOver(got, waiter)
 		isTrue(t, ticket.Kind() == "semaphore" && strings.Contains(text, "semaphore=5:"), "the ticket is %q", text)
-		mustBe(t, second(a.Semaphore("x", 5).Enqueue(w.ctx, 6)), lock.ErrInvalid)
-	})
-}
-
-// TestEnqueueWhoseReplyIsLate: the entry is deleted before the reply to its create arrives. Enqueue
-// joins again, and the ticket's lease counts from the second create.
-func TestEnqueueWhoseReplyIsLate(t *testing.T) {
-	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, z := w.client("a", lock.WithSessionTimeout(6*ttl)), w.client("b"), w.raw("other")
-		w.unlock(w.lock(a, "other"))
-		first := w.take(b.RWMutex("x").RLock)
-		hit := w.fault(func(r locktest.Request) bool {
-			return mutates(r, "a") && touches(r, "-__READ__") && r.Paths[0] != "/locks/x"
-		},
-			locktest.Fault{DelayReply: 2 * ttl})
-		var ticket lock.Ticket
-		enqueued := start(func() (_ *lock.Hold, err error) {
-			ticket, err = a.RWMutex("x").REnqueue(w.ctx)
-			return nil, err
-		})
-		w.until("the entry is made", func() bool { return hit() && len(w.entries("x")) == 2 })
-		w.remove(z, w.entries("x")[1].Path)
-		time.Sleep(2 * ttl)
-		w.ok(w.outcome(enqueued).err)
-		if left := time.Until(ticket.Expires()); left > ttl+10*time.Millisecond || left < ttl/2 || len(w.entries("x")) != 2 {
-			t.Errorf("it lasts for %v, TTL %v; entries %q", left, ttl, paths(w.entries("x")))
-		}
-		w.finish(w.attach(b, ticket), first)
 	})
 }

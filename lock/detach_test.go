@@ -1,4 +1,4 @@
-// Detach, Attach, Enqueue and tickets, for a mutex.
+// Detach, Attach and tickets, for a mutex.
 
 package lock_test
 
@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/locktest"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 func TestDetachAndAttach(t *testing.T) {
@@ -68,24 +69,15 @@ func TestDetachAndAttach(t *testing.T) {
 	})
 }
 
-// TestAmbiguousDetach: whatever fault hits the detaching write, the renewal before it, or the
-// create of Enqueue, the ticket is valid. No other client enters before the attached hold is
-// unlocked.
+// TestAmbiguousDetach: whatever fault hits the detaching write, or the renewal before it, the ticket
+// is valid. No other client enters before the attached hold is unlocked.
 func TestAmbiguousDetach(t *testing.T) {
-	eachMishap(t, "what", []string{"detach", "detach with a waiter", "renewal", "enqueue"}, func(w *world, what string, i int) {
+	eachMishap(t, "what", []string{"detach", "detach with a waiter", "renewal"}, func(w *world, what string, i int) {
 		a, b, c := w.client("a"), w.client("b"), w.client("c")
 		h := w.lock(a, "x")
 		var waiter <-chan taken
 		var ticket lock.Ticket
 		switch what {
-		case "enqueue":
-			hit := w.mishap(i, "b", joins)
-			var err error
-			if ticket, err = b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx); err != nil || !hit() {
-				t.Fatal(err, hit())
-			}
-			w.hasEntries("x", 2)
-			w.unlock(h)
 		case "renewal":
 			w.until("a renewal", w.mishap(i, "a", func(r locktest.Request) bool { return renews(r, h) }))
 			ticket = w.detach(h, 0)
@@ -412,18 +404,14 @@ func TestOwnerLearnsOfAnAttachment(t *testing.T) {
 	})
 }
 
-// TestEnqueue: an enqueued entry keeps its place after its client has closed, and later waiters
-// wait behind it. An Attach that gives up before its turn leaves the entry detached.
-func TestEnqueue(t *testing.T) {
+// TestAttachWaitsForItsTurn: an entry that is not the first is not held before its turn, and later
+// waiters wait behind it. An Attach that gives up before its turn leaves the entry detached.
+func TestAttachWaitsForItsTurn(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.client("a"), w.client("b"), w.client("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
-		w.unlock(w.lock(b, "other"))
-		ticket, err := b.Mutex("x", lock.WithTTL(10*time.Minute)).Enqueue(h.Context())
-		w.ok(err)
-		w.close(b)
+		ticket := w.restored("x", "mutex", znode.Prefix(znode.NewID(), znode.Exclusive))
 		behind := w.queue(w.ctx, c, "x")
-		time.Sleep(5 * ttl)
 		for range 3 { // each Attach gives up before its turn, and the entry keeps its place
 			ctx := w.limited(2 * ttl)
 			_, err := c.Attach(ctx, ticket)
@@ -441,14 +429,7 @@ func TestEnqueue(t *testing.T) {
 		w.alive(got)
 		equal(t, "incarnation", got.Token().Incarnation, 1)
 		w.waits(behind)
-		w.unlock(w.pass(got, behind))
-
-		cost := w.cost("c", func() { ticket, err = c.Mutex("free").Enqueue(w.ctx) }) // the lock is free
-		if err != nil || cost.total() != 1 || cost.txns != 1 {
-			t.Fatal(err, cost)
-		}
-		mustBe(t, second(d.Mutex("free").TryLock(w.ctx)), lock.ErrHeld)
-		w.finish(w.attach(d, ticket))
+		w.finish(w.pass(got, behind))
 	})
 }
 
@@ -487,8 +468,7 @@ func TestGivenUpAttachWhoseReplyIsLost(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a, c, d := w.client("a"), w.client("c"), w.client("d")
 		h := w.lock(a, "x")
-		ticket, err := d.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
-		w.ok(err)
+		ticket := w.restored("x", "mutex", znode.Prefix(znode.NewID(), znode.Exclusive))
 		path := ticket.EntryPath()
 		hit := w.fault(func(r locktest.Request) bool {
 			return writes("c", path)(r) && w.record(path).Owner == "c" && w.cutOff("c")
@@ -513,10 +493,9 @@ func TestGivenUpAttachWhoseReplyIsLost(t *testing.T) {
 // attached hold.
 func TestCloseWhileAttached(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
-		a, b, c := w.client("a"), w.client("b"), w.client("c")
+		a, c := w.client("a"), w.client("c")
 		h := w.lock(a, "x")
-		ticket, err := b.Mutex("x", lock.WithTTL(time.Minute)).Enqueue(w.ctx)
-		w.ok(err)
+		ticket := w.restored("x", "mutex", znode.Prefix(znode.NewID(), znode.Exclusive))
 		ch := start(func() (*lock.Hold, error) { return c.Attach(w.ctx, ticket) })
 		w.until("c has attached", func() bool { return w.record(ticket.EntryPath()).Owner == "c" })
 		w.close(c)
@@ -589,7 +568,6 @@ func TestAttachRefuses(t *testing.T) {
 		} {
 			fails(t, second(attach()), lock.ErrInvalid, says)
 		}
-		mustBe(t, second(a.Mutex("x", lock.WithBarging()).Enqueue(w.ctx)), lock.ErrInvalid)
 		w.finish(w.attach(a, ticket))
 	})
 }

@@ -31,7 +31,6 @@
 //	a concurrency limit                                  Semaphore
 //	one leader that all clients can look up              Election
 //	work that goes on in another process                 Hold.Detach, Client.Attach
-//	a turn for a short-lived worker                      Mutex.Enqueue, Client.Attach
 //	to write data in ZooKeeper                           any, and write with Hold.Txn
 //	to write data elsewhere                              any, and pass on Hold.Token; package fence
 //
@@ -179,7 +178,7 @@
 //	holds of some of the locks    All.Lock                      ErrInvalid: it could deadlock
 //	a hold of a Semaphore         Acquire                       a hold with permits of its own
 //	a leadership                  Campaign of the same name     ErrInvalid: it would wait for itself
-//	any hold                      Enqueue, Attach               an entry of its own
+//	any hold                      Attach                        an entry of its own
 //	a hold of another client      anything                      the call waits, perhaps for its own caller
 //	a hold that has ended         anything                      the context's error; if derived by
 //	                                                            context.WithoutCancel, a new hold
@@ -214,12 +213,8 @@
 // between. The token rises, so a resource that compares tokens refuses late writes of the first
 // process. [Hold.Ticket] returns a ticket in case the process dies.
 //
-// [Mutex.Enqueue], [RWMutex.Enqueue], [RWMutex.REnqueue] and [Semaphore.Enqueue] do the same for a
-// place in the queue: a short-lived worker joins, exits, and comes back for its turn.
-//
 // Until a client attaches, the lock has no holder, and no other contender enters. You choose for
-// how long: by Detach's argument, and for Enqueue by [WithTTL]. If several clients attach with one
-// ticket, one succeeds.
+// how long, by Detach's argument. If several clients attach with one ticket, one succeeds.
 //
 // # Requesting the release of a lock
 //

@@ -4,37 +4,12 @@ package lock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
 )
-
-// A short-lived worker joins the queue, exits, and returns for its turn.
-func ExampleMutex_Enqueue() {
-	ensemble := newEnsemble()
-	defer ensemble.Close()
-	ctx := context.Background()
-	locks := must(lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial)))
-	defer locks.Close()
-	hold := must(locks.Mutex("render").Lock(ctx))
-
-	worker := must(lock.Dial(ctx, ensemble.Servers(), lock.WithDialer(ensemble.Dial)))
-	ticket := must(worker.Mutex("render", lock.WithTTL(5*time.Minute)).Enqueue(ctx)) // its place lasts that long
-	worker.Close()
-
-	check(hold.Unlock())
-	_, err := locks.Mutex("render").TryLock(ctx)
-	fmt.Println("another client, meanwhile:", errors.Is(err, lock.ErrHeld))
-	again := must(locks.Attach(ctx, ticket)) // in the worker's next process
-	fmt.Println("its turn:", again.Remaining() > 0)
-	again.Unlock()
-	// Output:
-	// another client, meanwhile: true
-	// its turn: true
-}
 
 // Use WithBarging for work that any process may do next: the fastest one gets the lock.
 func ExampleWithBarging() {

@@ -4,8 +4,13 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
+	"hash/crc32"
 	"maps"
+	"strings"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
 	"github.com/holdfast-io/holdfast/lock/admin"
@@ -210,6 +215,19 @@ func (w *world) detach(h *lock.Hold, ttl time.Duration) lock.Ticket {
 	if err != nil {
 		w.Fatalf("detach %s: %v", h.Name(), err)
 	}
+	return ticket
+}
+
+// restored creates a detached entry that has not been granted, with a TTL of ten minutes, and returns
+// a ticket for it. A hold's ticket is for such an entry if the servers' data was restored from a
+// backup that was made while the holder still waited.
+func (w *world) restored(name, kind, prefix string) lock.Ticket {
+	w.Helper()
+	record := znode.Record{Owner: "restored", TTL: (10 * time.Minute).Milliseconds(), Attempt: znode.NewID(), Detached: true}
+	path := w.create(w.raw("backup"), lock.DefaultRoot+"/"+name+"/"+prefix, string(record.Encode()), zk.FlagSequence)
+	text := strings.Join([]string{"holdfast-ticket:1", kind, lock.DefaultRoot, name, path[strings.LastIndexByte(path, '/')+1:], "0", "0"}, ":")
+	ticket, err := lock.ParseTicket(fmt.Sprintf("%s:%08x", text, crc32.ChecksumIEEE([]byte(text))))
+	w.ok(err)
 	return ticket
 }
 

@@ -136,11 +136,9 @@ func TestZeroLocks(t *testing.T) {
 	for what, err := range map[string]error{
 		"Lock": second(new(lock.Mutex).Lock(t.Context())), "TryLock": second(new(lock.Mutex).TryLock(t.Context())),
 		"Do": new(lock.Mutex).Do(t.Context(), unreachable), "TryDo": second(new(lock.Mutex).TryDo(t.Context(), unreachable)),
-		"Enqueue": second(new(lock.Mutex).Enqueue(t.Context())),
-		"RLock":   second(new(lock.RWMutex).RLock(t.Context())), "RWMutex.Lock": second(new(lock.RWMutex).Lock(t.Context())),
-		"REnqueue": second(new(lock.RWMutex).REnqueue(t.Context())), "RWMutex.Enqueue": second(new(lock.RWMutex).Enqueue(t.Context())),
-		"Acquire": second(new(lock.Semaphore).Acquire(t.Context(), 1)), "Semaphore.Enqueue": second(new(lock.Semaphore).Enqueue(t.Context(), 1)),
-		"Resize": new(lock.Semaphore).Resize(t.Context(), 1),
+		"RLock": second(new(lock.RWMutex).RLock(t.Context())), "RWMutex.Lock": second(new(lock.RWMutex).Lock(t.Context())),
+		"Acquire": second(new(lock.Semaphore).Acquire(t.Context(), 1)),
+		"Resize":  new(lock.Semaphore).Resize(t.Context(), 1),
 	} {
 		isTrue(t, errors.Is(err, lock.ErrInvalid) && strings.Contains(err.Error(), "must come from a client"), "%s: %v", what, err)
 	}

@@ -207,11 +207,13 @@ func TestParentWrittenAsItIsAdopted(t *testing.T) {
 		w.unlock(w.lock(a, "y"))
 		w.unlock(w.lock(b, "other"))
 		w.create(z, "/locks/x", "", 0)
+		var waits <-chan taken
 		w.before(func(r locktest.Request) bool {
 			return r.Label == "a" && adopts(r) && r.Paths[0] != "/locks/x"
 		}, func() {
 			if by == "client" {
-				mustBe(w, second(b.Mutex("x").Enqueue(w.ctx)), nil)
+				waits = start(func() (*lock.Hold, error) { return b.Mutex("x").Lock(w.ctx) })
+				time.Sleep(time.Second) // b joins, and adopts the node
 			} else if _, err := z.Set("/locks/x", []byte("not a lock"), -1); err != nil {
 				w.Error(err)
 			}
@@ -224,7 +226,7 @@ func TestParentWrittenAsItIsAdopted(t *testing.T) {
 			return
 		}
 		isTrue(w, err == nil && len(w.anchors("x")) == 1 && w.anchor("x").Permits == 0, "%v; the anchors are %q", err, w.anchors("x"))
-		w.unlock(h)
+		w.unlock(w.pass(h, waits))
 	})
 }
 

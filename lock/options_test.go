@@ -267,7 +267,7 @@ func TestSameRefusal(t *testing.T) {
 	simulate(t, locktest.Options{}, func(w *world) {
 		a := w.client("a")
 		barging := a.Mutex("x", lock.WithBarging(), lock.WithTTL(1))
-		mustBe(w, second(barging.Enqueue(w.ctx)), barging.Validate())
+		mustBe(w, second(barging.TryLock(w.ctx)), barging.Validate())
 		ended, cancel := context.WithCancel(w.ctx)
 		cancel()
 		fails(w, a.Revoke(ended, strings.Repeat("x", 1<<20), ""), lock.ErrInvalid, "1048576 bytes", "at most 512")

@@ -103,7 +103,6 @@ var patientCalls = map[string]call{
 	}),
 	"Do":              on(func(ctx context.Context, c *lock.Client) error { return c.Mutex("y").Do(ctx, unreachable) }),
 	"TryDo":           on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").TryDo(ctx, unreachable)) }),
-	"Mutex.Enqueue":   on(func(ctx context.Context, c *lock.Client) error { return second(c.Mutex("y").Enqueue(ctx)) }),
 	"RWMutex.Lock":    on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").Lock(ctx)) }),
 	"RWMutex.TryLock": on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").TryLock(ctx)) }),
 	"RWMutex.Do":      on(func(ctx context.Context, c *lock.Client) error { return c.RWMutex("y").Do(ctx, unreachable) }),
@@ -119,15 +118,12 @@ var patientCalls = map[string]call{
 		return second(c.All([]string{"y", "z"}).TryDo(ctx, unreachable))
 	}),
 	"All.TryLock":             on(func(ctx context.Context, c *lock.Client) error { return second(c.All([]string{"y", "z"}).TryLock(ctx)) }),
-	"RWMutex.Enqueue":         on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").Enqueue(ctx)) }),
 	"RLock":                   on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").RLock(ctx)) }),
 	"TryRLock":                on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").TryRLock(ctx)) }),
 	"RDo":                     on(func(ctx context.Context, c *lock.Client) error { return c.RWMutex("y").RDo(ctx, unreachable) }),
-	"REnqueue":                on(func(ctx context.Context, c *lock.Client) error { return second(c.RWMutex("y").REnqueue(ctx)) }),
 	"Acquire":                 on(func(ctx context.Context, c *lock.Client) error { return second(c.Semaphore("y", 3).Acquire(ctx, 2)) }),
 	"TryAcquire":              on(func(ctx context.Context, c *lock.Client) error { return second(c.Semaphore("y", 3).TryAcquire(ctx, 2)) }),
 	"Semaphore.Do":            on(func(ctx context.Context, c *lock.Client) error { return c.Semaphore("y", 3).Do(ctx, 2, unreachable) }),
-	"Semaphore.Enqueue":       on(func(ctx context.Context, c *lock.Client) error { return second(c.Semaphore("y", 3).Enqueue(ctx, 2)) }),
 	"Resize":                  on(func(ctx context.Context, c *lock.Client) error { return c.Semaphore("y", 3).Resize(ctx, 4) }),
 	"LockAll":                 on(func(ctx context.Context, c *lock.Client) error { return second(c.LockAll(ctx, "y", "z")) }),
 	"LockAll with a held one": on(func(ctx context.Context, c *lock.Client) error { return second(c.LockAll(ctx, "x", "z")) }),
@@ -243,7 +239,7 @@ func TestEndedContext(t *testing.T) {
 		w.ok(err)
 		leads, err := a.Election("e").Campaign(w.ctx, "x")
 		w.ok(err)
-		attach, err := a.Mutex("queued").Enqueue(w.ctx)
+		attach, err := w.lock(a, "queued").Detach(w.ctx, time.Minute)
 		w.ok(err)
 		cause := errors.New("no patience")
 		// The context has the values of all holds, so that each lock would be reentered.

@@ -1,11 +1,10 @@
-// Simulation: Detach, Attach and Enqueue.
+// Simulation: Detach and Attach.
 
 package lock_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -85,7 +84,7 @@ func (p *process) leave(r *rand.Rand, label string, ticket lock.Ticket) {
 	p.tickets = append(p.tickets, ticket)
 }
 
-// comeBack attaches to a published ticket, or enqueues an entry and publishes its ticket.
+// comeBack attaches to a published ticket, if there is one.
 func (p *process) comeBack(ctx context.Context, r *rand.Rand, label string, c *client) {
 	p.mu.Lock()
 	var ticket lock.Ticket
@@ -97,51 +96,12 @@ func (p *process) comeBack(ctx context.Context, r *rand.Rand, label string, c *c
 		}
 	}
 	p.mu.Unlock()
-	if ticket.IsZero() || oneIn(r, 4) {
-		p.enqueue(ctx, r, label, c)
+	if ticket.IsZero() {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, between(r, 0, 3*p.ttl))
 	defer cancel()
 	p.attach(limited, r, label, c, ticket)
-}
-
-func (p *process) enqueue(ctx context.Context, r *rand.Rand, label string, c *client) {
-	name := p.names[r.IntN(len(p.names))]
-	if name == pages || name == slots {
-		r = p.random(fmt.Sprint("place of ", label, time.Since(p.begun)))
-	}
-	limited, cancel := context.WithTimeout(ctx, between(r, 0, p.ttl))
-	defer cancel()
-	begun := time.Now()
-	var opts []lock.LockOption
-	if !p.quiet() {
-		opts = append(opts, lock.WithTTL(p.drawTTL(r)))
-	}
-	ticket, err := c.randomEnqueue(r, name, opts)(limited)
-	p.inTime(label, "Enqueue", limited, begun)
-	p.say("%s: leaves a place in the queue of %s: %v", label, name, err)
-	if err != nil {
-		p.notTaken(label, c, name, err)
-		return
-	}
-	p.count("places kept")
-	p.leave(r, label, ticket)
-}
-
-// randomEnqueue returns the Enqueue call for the named lock: of a semaphore with a random number of
-// permits, of a read or write lock at random, or of a mutex.
-func (c *client) randomEnqueue(r *rand.Rand, name string, opts []lock.LockOption) func(context.Context) (lock.Ticket, error) {
-	switch {
-	case name == slots:
-		s, n := c.Semaphore(name, slotsPermits, opts...), 1+r.IntN(slotsAsked)
-		return func(ctx context.Context) (lock.Ticket, error) { return s.Enqueue(ctx, n) }
-	case name == pages && oneIn(r, 2):
-		return c.RWMutex(name, opts...).REnqueue
-	case name == pages:
-		return c.RWMutex(name, opts...).Enqueue
-	}
-	return c.Mutex(name, opts...).Enqueue
 }
 
 // wayOf returns the way of an attached hold, by the record and the name of its entry.

@@ -174,7 +174,7 @@ var things = []string{
 	"clients on a shared connection", "clients beside others of their process",
 	"clients closed in the midst of use", "clients closed clean",
 	"tries", "TTLs of their own", "large entries", "fixed leases", "barged", "holds ended by max_hold", "entered again",
-	"detached", "readers, writers and permits detached", "left with others who read", "places kept", "attached", "attached to what was not detached", "attached too late", "came back too late",
+	"detached", "readers, writers and permits detached", "left with others who read", "attached", "attached to what was not detached", "attached too late", "came back too late",
 	"passed on", "waits without an entry", "kept and had again", "taken together", "any one taken", "second grants given back", "leases extended", "leases shortened", "extended beside an unlock", "bursts",
 	"transactions", "transactions in doubt", "transactions not applied",
 	"parents found empty", "foreign parents refused", "parents made again", "parents made again early", "parents of strangers met",

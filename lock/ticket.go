@@ -12,11 +12,10 @@ import (
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
-// Ticket lets a client continue a hold, or a place in a queue, in another process or after a
-// restart: see [Hold.Detach], [Hold.Ticket], [Mutex.Enqueue] and [Client.Attach]. It is a small
-// value that can be stored, sent and copied. If several clients attach with it, one succeeds. Any
-// process that has it can take the lock over, so keep it secret like a key. The zero Ticket is for
-// no lock.
+// Ticket lets a client continue a hold in another process or after a restart: see [Hold.Detach],
+// [Hold.Ticket] and [Client.Attach]. It is a small value that can be stored, sent and copied. If
+// several clients attach with it, one succeeds. Any process that has it can take the lock over, so
+// keep it secret like a key. The zero Ticket is for no lock.
 type Ticket struct {
 	root, lock string
 	kind       znode.Kind

@@ -75,7 +75,11 @@ func TestBreakOfAConcurrentlyAttachedEntry(t *testing.T) {
 // --wait 0.
 func TestBreakOfADetachedEntry(t *testing.T) {
 	ens, locks := served(t)
-	ticket, err := locks.Mutex("x").Enqueue(t.Context())
+	hold, err := locks.Mutex("x").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket, err := hold.Detach(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

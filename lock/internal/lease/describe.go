@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 
-	"github.com/holdfast-io/holdfast/lock/internal/clock"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
@@ -26,12 +25,6 @@ func (e *Entry) Described() map[string]string { return e.TermsNow().Metadata }
 
 // Shares reports whether the hold is a writer's that now only reads, see [Entry.Share].
 func (e *Entry) Shares() bool { return locked(e, func() bool { return e.shared }) }
-
-// LeasedAt returns the instant from which the lease counts: just before the last acknowledged write
-// was sent.
-func (e *Entry) LeasedAt() clock.Instant {
-	return locked(e, func() clock.Instant { return e.lease.sent })
-}
 
 // grantForRecord returns the grant for the record; e.mu is held.
 func (e *Entry) grantForRecord() Grant {

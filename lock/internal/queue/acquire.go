@@ -15,10 +15,10 @@ import (
 )
 
 // hasPlace reports whether a request can share its entry with other requests of this process. A
-// request with a fixed lease, a detached entry or a priority cannot. A reader's request can if it
-// has a window and no MaxHold.
+// request with a fixed lease or a priority cannot. A reader's request can if it has a window and no
+// MaxHold.
 func (r *Request) hasPlace() bool {
-	return !r.Terms.Fixed && !r.Terms.Detached && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
+	return !r.Terms.Fixed && r.Priority == 0 && (r.Role != znode.Shared || r.Terms.MaxHold == 0 && r.Window > 0)
 }
 
 // MayCache returns the time for which an unused entry of the request may be cached: idle, or 0 if

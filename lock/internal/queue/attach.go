@@ -22,10 +22,11 @@ type Left struct {
 	Until       int64  // ensemble time at which its lease ends, about, in Unix ms; 0: it was not detached
 }
 
-// Attach continues an entry that this or another process has left, and waits for the entry's turn.
-// It takes a detached entry over at once. An entry that was not detached may have a live owner:
-// Attach waits until the lease and the grace have surely ended, as the waiter behind the entry
-// does.
+// Attach continues an entry that this or another process has left. It takes a detached entry over at
+// once. An entry that was not detached may have a live owner: Attach waits until the lease and the
+// grace have surely ended, as the waiter behind the entry does. Then Attach waits for the entry's
+// turn, which has usually come: if the servers' data was restored from a backup, the entry may be
+// the waiter's again that the hold was before.
 //
 // It fails with ErrAttached if another client was quicker, with ErrRemoved if the entry has gone,
 // and otherwise as [Queue.Acquire] does. If ctx ends, or the client closes, before the entry's turn

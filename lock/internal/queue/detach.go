@@ -117,25 +117,3 @@ func (d *detachment) removed() error {
 	}
 	return lease.ErrRemoved
 }
-
-// Enqueue joins the queue, or takes the lock if it is free, and returns a detached entry. Its first
-// record already allows the holder of the ticket to attach. It fails as [Queue.Acquire] does.
-func (q *Queue) Enqueue(ctx context.Context, r Request) (*Entry, error) {
-	r.Terms.Detached = true
-	return q.byItself(ctx, r, func(c *contender, ctx context.Context) (*Entry, error) {
-		for {
-			e, _, err := c.join(ctx)
-			if err != nil {
-				return nil, err
-			}
-			if e.IsOver() { // the reply came late, and other clients may have purged the entry
-				err = lease.ErrGone
-			} else if _, err = e.Entry.Detach(e.TTL, 0); err == nil {
-				return e, nil
-			}
-			if e.withdraw(); !errors.Is(err, lease.ErrGone) {
-				return nil, err
-			}
-		}
-	})
-}

@@ -100,8 +100,8 @@ func TestUnlikeRequests(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]Request{
-		"fixed lease": {Terms: lease.Terms{Fixed: true}}, "detached entry": {Terms: lease.Terms{Detached: true}},
-		"candidate": {Priority: 1}, "reader with a limit": {Role: znode.Shared, Terms: lease.Terms{MaxHold: 1}},
+		"fixed lease": {Terms: lease.Terms{Fixed: true}},
+		"candidate":   {Priority: 1}, "reader with a limit": {Role: znode.Shared, Terms: lease.Terms{MaxHold: 1}},
 	} {
 		if r.hasPlace() {
 			t.Errorf("a %s has a place", name)
