@@ -1,0 +1,396 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+)
+
+var (
+	// ErrMoved is the cause with which the context of a function ends when the shard is to be given
+	// back: another member is to own it, or this member leaves.
+	ErrMoved = errors.New("the shard is to be given back")
+	// ErrNumber says that the group has another number of shards. The message has both numbers.
+	ErrNumber = errors.New("the group has another number of shards")
+)
+
+// Defaults of [Options].
+const (
+	DefaultDrainTimeout = 30 * time.Second
+	DefaultHandover     = 10 * time.Second
+)
+
+// The keys of the metadata of a shard's hold.
+const (
+	keyMember = "shard.member" // id
+	keyNumber = "shard.number" // the group's number of shards
+)
+
+// Func is the work on one shard. Its context ends when the shard is to be given back, with
+// [ErrMoved], or when the shard is lost, with the reasons of a lost hold ([lock.LostError]). The
+// shard is given back when Func has returned. If Func returns before its context has ended, with an
+// error or without, it is called again after a second; if that happens again, after up to a minute.
+type Func func(ctx context.Context, s Owned) error
+
+// Options are the settings of a member. The zero value has all defaults.
+type Options struct {
+	// Weight is the member's weight: one of weight 2 has twice as many shards as one of weight 1.
+	// From 1 to MaxWeight; 0 means the default, 1.
+	Weight int
+	// Name is shown by tools; at most MaxName bytes. Default none.
+	Name string
+	// DrainTimeout is the time after which a function that has not returned, although its shard is
+	// to be given back, is logged, and does not hold back further moves. Default
+	// DefaultDrainTimeout.
+	DrainTimeout time.Duration
+	// Handover is the longest time for which a member that leaves owns its shards until other
+	// members are ready for them. Default DefaultHandover.
+	Handover time.Duration
+	// Log receives warnings: of functions that fail or do not return, and of shards that cannot be
+	// locked. Default none.
+	Log *slog.Logger
+	// Lock has options for the election and for the shards' mutexes, such as [lock.WithTTL].
+	Lock []lock.LockOption
+}
+
+// Group is a member of a group of shards. All methods are safe for concurrent use.
+type Group struct {
+	locks    *lock.Client
+	tree     admin.Tree
+	election *lock.Election
+	name     string
+	me       record
+	opts     Options
+	f        Func
+
+	ctx      context.Context         // for all calls; ends when all shards are given back
+	stop     context.CancelCauseFunc // ends ctx
+	campaign context.Context         // ends when the member leaves
+	withdraw context.CancelFunc      // ends campaign
+	tasks    sync.WaitGroup          // goroutines of ctx
+	shards   sync.WaitGroup          // shards that are not idle
+	leave    func()                  // begins the end, once
+	done     chan struct{}           // closed when the member has left
+	broken   chan struct{}           // closed when why is set
+	panicked chan struct{}           // closed when panicV is set
+	without  chan struct{}           // closed when a leaving member need not wait any more: see parted
+
+	mu       sync.Mutex
+	plan     *plan // the newest that was seen; nil: none yet
+	slots    []slot
+	parting  bool  // the member leaves
+	ended    bool  // all shards are to be given back
+	why      error // why the group has broken off; nil if it has not
+	panicV   any   // the panic of a function
+	counts   Stats
+	returned *sync.Cond // a loop over Owned has given a shard back
+}
+
+// Run joins the group and calls f for each shard that this member owns, each in a goroutine of its
+// own, until ctx ends. Then the member leaves, see [Group.Leave]. Run returns when all functions
+// have returned: call it before [lock.Client.Close] and let it return. Each call of Run is a member
+// of its own.
+//
+// Run always returns an error. It matches the cause of ctx's end, or is an error that waiting cannot
+// mend: [lock.ErrInvalid], [lock.ErrClosed], [ErrNumber], or that of the plan's election, such as
+// [lock.ErrDenied] or [lock.ErrKind]. Another error of a single shard is logged, and the shard is
+// tried again after up to a minute.
+//
+// If f panics, all shards are given back, and Run panics when the other functions have returned, or
+// after the DrainTimeout. A shard on which f always panics can so end one replica after the other.
+func Run(ctx context.Context, locks *lock.Client, group string, shards int, f Func, opts Options) error {
+	if f == nil {
+		return invalid("function", "nil", "must not be nil")
+	}
+	g, err := join(ctx, locks, group, shards, f, opts)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-g.broken:
+	}
+	g.leave()
+	<-g.done
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.panicV != nil:
+		panic(g.panicV)
+	case g.why != nil:
+		return g.why
+	}
+	return fmt.Errorf("shards %q: %w", group, context.Cause(ctx))
+}
+
+// Join joins the group without a function: use [Group.Owned] in a loop. ctx is for the call; the
+// member stays until [Group.Leave]. It fails as [Run] does.
+func Join(ctx context.Context, locks *lock.Client, group string, shards int, opts Options) (*Group, error) {
+	return join(ctx, locks, group, shards, nil, opts)
+}
+
+func join(ctx context.Context, locks *lock.Client, group string, shards int, f Func, opts Options) (*Group, error) {
+	g, err := newGroup(ctx, locks, group, shards, f, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.admit(ctx); err != nil {
+		g.stop(err)
+		return nil, err
+	}
+	g.tasks.Go(g.follow)
+	g.tasks.Go(g.candidacy)
+	return g, nil
+}
+
+func newGroup(ctx context.Context, locks *lock.Client, group string, shards int, f Func, opts Options) (*Group, error) {
+	switch {
+	case locks == nil:
+		return nil, invalid("client", "nil", "must come from lock.Dial or lock.New")
+	case ctx == nil:
+		return nil, invalid("context", "nil", "must not be nil")
+	case ctx.Value(inside{locks, group}) != nil:
+		return nil, invalid("context", group, "belongs to a function of the same group")
+	case shards < 1 || shards > MaxShards:
+		return nil, invalid("shards", shards, "must be within 1..%d", MaxShards)
+	case opts.Weight < 0 || opts.Weight > MaxWeight:
+		return nil, invalid("weight", opts.Weight, "must be within 1..%d, or 0 for the default, 1", MaxWeight)
+	case len(opts.Name) > MaxName:
+		return nil, invalid("name", opts.Name, "must have at most %d bytes", MaxName)
+	case opts.DrainTimeout < 0 || opts.Handover < 0:
+		return nil, invalid("timeout", min(opts.DrainTimeout, opts.Handover), "must be positive, or 0 for the default")
+	}
+	if opts.DrainTimeout == 0 {
+		opts.DrainTimeout = DefaultDrainTimeout
+	}
+	if opts.Handover == 0 {
+		opts.Handover = DefaultHandover
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	g := &Group{
+		locks: locks, tree: admin.New(locks), name: group, opts: opts, f: f,
+		election: locks.Election(group+planName, opts.Lock...),
+		me:       record{Reads: format, ID: newID(), Shards: shards, Weight: max(1, opts.Weight), Name: opts.Name},
+		slots:    make([]slot, shards),
+		done:     make(chan struct{}), broken: make(chan struct{}), panicked: make(chan struct{}), without: make(chan struct{}),
+	}
+	g.returned = sync.NewCond(&g.mu)
+	if f == nil {
+		g.f = g.lend
+	}
+	g.opts.Log = opts.Log.With("group", group, "member", g.me.ID)
+	g.opts.Lock = append(slices.Clone(opts.Lock), lock.WithMetadata(map[string]string{keyMember: g.me.ID, keyNumber: strconv.Itoa(shards)}))
+	if err := errors.Join(g.election.Validate(), g.mutex(shards-1).Validate()); err != nil {
+		return nil, err
+	}
+	longest := len(encode(g.me, nil)) + len("\n1 99999999999\n\n") + idSize*Room(shards) + 2*shards
+	full := locks.Election(group+planName, append(slices.Clone(opts.Lock), lock.WithMetadata(map[string]string{".": strings.Repeat(".", longest)}))...)
+	if err := full.Validate(); err != nil {
+		return nil, fmt.Errorf("no room for a plan of %d bytes beside the client's metadata: %w", longest, err)
+	}
+	g.ctx, g.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	g.campaign, g.withdraw = context.WithCancel(g.ctx)
+	g.leave = sync.OnceFunc(func() { go g.end() })
+	return g, nil
+}
+
+const planName = "/plan" // of the election, below the group
+
+// mutex returns the lock of a shard.
+func (g *Group) mutex(i int) *lock.Mutex {
+	return g.locks.Mutex(g.name+"/"+strconv.Itoa(i), g.opts.Lock...)
+}
+
+// invalid returns a lock.ErrInvalid that names the argument, its value and the rule.
+func invalid(argument string, value any, rule string, args ...any) error {
+	return fmt.Errorf("%w: %s %v: %s", lock.ErrInvalid, argument, value, fmt.Sprintf(rule, args...))
+}
+
+// admit returns an error if this member cannot join the group as it is.
+func (g *Group) admit(ctx context.Context) error {
+	present, err := g.candidates(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range present {
+		if c.Shards != len(g.slots) {
+			return g.number(c.Shards, "member "+c.ID)
+		}
+	}
+	if room := Room(len(g.slots)); len(present) >= room {
+		return invalid("members", len(present)+1, "a group of %d shards has room for %d", len(g.slots), room)
+	}
+	return nil
+}
+
+// number returns an ErrNumber.
+func (g *Group) number(theirs int, of string) error {
+	return fmt.Errorf("shards %q: %w: %d of %s instead of %d", g.name, ErrNumber, theirs, of, len(g.slots))
+}
+
+// follow takes note of each new plan.
+func (g *Group) follow() {
+	for leader, err := range g.election.Observe(g.ctx) {
+		if err != nil {
+			g.fail(err)
+			return
+		}
+		if leader.Value == "" {
+			continue
+		}
+		r, p, err := decode(leader.Value)
+		switch {
+		case err != nil:
+			g.opts.Log.Warn("plan of shards not readable; the last one stays", "error", err)
+		case p != nil && r.Shards != len(g.slots):
+			g.fail(g.number(r.Shards, "the leader "+r.ID))
+			return
+		case p != nil:
+			g.mu.Lock()
+			g.plan = p
+			g.parted()
+			g.settle()
+			g.mu.Unlock()
+		}
+	}
+}
+
+// parted closes g.without if this member leaves and the plan does without it. The caller holds g.mu.
+func (g *Group) parted() {
+	if g.parting && !g.plan.has(g.me.ID) {
+		g.stay()
+	}
+}
+
+// stay closes g.without, once. The caller holds g.mu.
+func (g *Group) stay() {
+	select {
+	case <-g.without:
+	default:
+		close(g.without)
+	}
+}
+
+// fail ends the group because of an error that waiting cannot mend. An error because the group has
+// ended already is none.
+func (g *Group) fail(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx.Err() != nil || g.why != nil {
+		return
+	}
+	g.why = fmt.Errorf("shards %q: %w", g.name, err)
+	close(g.broken)
+	g.leave()
+}
+
+// end gives all shards back and leaves the group.
+func (g *Group) end() {
+	g.mu.Lock()
+	g.parting = true
+	g.parted()
+	g.mu.Unlock()
+	g.withdraw()
+	handover := time.NewTimer(g.opts.Handover)
+	defer handover.Stop()
+	select {
+	case <-g.without:
+	case <-g.broken:
+	case <-handover.C:
+	}
+	g.mu.Lock()
+	g.ended = true
+	g.settle()
+	g.mu.Unlock()
+	returned := make(chan struct{})
+	go func() {
+		g.shards.Wait()
+		close(returned)
+	}()
+	select {
+	case <-returned:
+	case <-g.panicked:
+		select {
+		case <-returned:
+		case <-time.After(g.opts.DrainTimeout):
+		}
+	}
+	g.stop(ErrMoved)
+	g.tasks.Wait()
+	close(g.done)
+}
+
+// Leave leaves the group and waits until that is done, or ctx ends; then it goes on in the
+// background. The member withdraws first, and owns its shards until the plan does without it and
+// other members are ready for them, at most for Options.Handover; if it is alone, not at all. Then
+// the contexts of its shards end, and each is given back when it is not in use any more. Leave
+// returns why the group has broken off, or nil. Call it before [lock.Client.Close].
+func (g *Group) Leave(ctx context.Context) error {
+	g.leave()
+	select {
+	case <-g.done:
+		return g.Err()
+	case <-ctx.Done():
+		return fmt.Errorf("leave shards %q: %w", g.name, context.Cause(ctx))
+	}
+}
+
+// Done returns a channel that is closed when the member has left: after [Group.Leave], or because
+// of an error, see [Group.Err].
+func (g *Group) Done() <-chan struct{} { return g.done }
+
+// Err returns the error that has ended the membership, as [Run] returns it; nil if there is none.
+func (g *Group) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.why
+}
+
+// Stats are the present numbers of a member's shards, and counters since it joined.
+type Stats struct {
+	Owned    int    // shards that it owns, those to be given back included
+	Waiting  int    // shards for which it waits
+	Draining int    // owned shards whose function is to return
+	Overdue  int    // of these, for longer than the DrainTimeout
+	Failed   uint64 // functions that returned before they were to
+	Refused  uint64 // failed locks of a shard
+}
+
+// Stats returns the member's numbers. It asks no server.
+func (g *Group) Stats() Stats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.counts
+	for i := range g.slots {
+		switch slot := &g.slots[i]; slot.state {
+		case queued:
+			s.Waiting++
+		case draining:
+			s.Draining++
+			if slot.overdue {
+				s.Overdue++
+			}
+			s.Owned++
+		case owned:
+			s.Owned++
+		}
+	}
+	return s
+}
+
+// Members returns the members: live candidates, in the order in which they joined.
+func (g *Group) Members(ctx context.Context) ([]Member, error) {
+	s, err := read(ctx, g.locks, g.election, g.name, true)
+	return s.Members, err
+}

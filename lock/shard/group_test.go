@@ -1,0 +1,456 @@
+// Members that join, leave and die, functions that fail, and bad input.
+
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
+	"github.com/holdfast-io/holdfast/lock/internal/bubble"
+	"github.com/holdfast-io/holdfast/lock/shard"
+)
+
+// TestShare: members that join and leave have even shares, each shard moves as seldom as possible,
+// and has an owner at all times.
+func TestShare(t *testing.T) {
+	simulate(t, 16, func(w *world) {
+		a := w.start(w.dial("a"), w.work("a"))
+		w.mustOwn(10*time.Second, "map[a:16]")
+		w.moves()
+		w.start(w.dial("b"), w.work("b"))
+		w.mustOwn(10*time.Second, "map[a:14 b:2]") // a quarter of its share
+		w.mustOwn(ttl/3+3*time.Second, "map[a:8 b:8]")
+		if moves, gap := w.moves(); moves != 8 || gap > time.Second {
+			t.Errorf("b joined: %d moves, and %v without an owner", moves, gap)
+		}
+		time.Sleep(time.Minute)
+		c := w.start(w.dial("c"), w.work("c"), shard.Options{Weight: 2})
+		w.mustOwn(30*time.Second, "map[a:4 b:4 c:8]")
+		time.Sleep(time.Minute)
+		w.moves()
+		if err := c(); !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v", err)
+		}
+		w.mustOwn(time.Second, "map[a:8 b:8]")
+		if moves, gap := w.moves(); moves != 8 || gap > time.Second {
+			t.Errorf("c left: %d moves, and %v without an owner", moves, gap)
+		}
+		_ = a() // the leader
+		w.mustOwn(time.Second, "map[b:16]")
+		if moves, gap := w.moves(); moves != 8 || gap > time.Second {
+			t.Errorf("a left: %d moves, and %v without an owner", moves, gap)
+		}
+	})
+}
+
+// TestReplace: if a member joins and another one leaves within seconds, their shards move once.
+func TestReplace(t *testing.T) {
+	simulate(t, 12, func(w *world) {
+		w.start(w.dial("a"), w.work("a"))
+		b := w.start(w.dial("b"), w.work("b"))
+		w.mustOwn(20*time.Second, "map[a:6 b:6]")
+		w.moves()
+		w.start(w.dial("c"), w.work("c"))
+		time.Sleep(time.Second)
+		_ = b()
+		w.mustOwn(time.Second, "map[a:6 c:6]")
+		if moves, gap := w.moves(); moves != 6 || gap > time.Second {
+			t.Errorf("%d moves, and %v without an owner", moves, gap)
+		}
+	})
+}
+
+// TestDeath: the shards of a dead member have new owners soon after TTL and grace, whether it led,
+// waited as the last candidate, or between others. Other shards do not move.
+func TestDeath(t *testing.T) {
+	for _, dies := range []string{"a", "b", "c"} {
+		t.Run(dies, func(t *testing.T) {
+			simulate(t, 12, func(w *world) {
+				for _, label := range []string{"a", "b", "c"} {
+					w.start(w.dial(label), w.work(label))
+					time.Sleep(500 * time.Millisecond)
+				}
+				w.mustOwn(20*time.Second, "map[a:4 b:4 c:4]")
+				w.moves()
+				time.Sleep(time.Minute)
+				if err := w.Partition(dies); err != nil {
+					t.Fatal(err)
+				}
+				left := map[string]string{"a": "map[b:6 c:6]", "b": "map[a:6 c:6]", "c": "map[a:6 b:6]"}[dies]
+				w.mustOwn(ttl+grace+3*time.Second, left)
+				if moves, _ := w.moves(); moves != 4 {
+					t.Errorf("%d moves", moves)
+				}
+				w.Heal(dies) // its host waits
+				time.Sleep(20 * time.Second)
+				w.mustOwn(0, left)
+				w.mustOwn(40*time.Second, "map[a:4 b:4 c:4]")
+			})
+		})
+	}
+}
+
+// TestNoReturn: a function that does not return keeps its shard, which is logged, and does not hold
+// back other shards.
+func TestNoReturn(t *testing.T) {
+	simulate(t, 8, func(w *world) {
+		release := make(chan struct{})
+		w.start(w.dial("a"), func(ctx context.Context, s shard.Owned) error {
+			c := w.began("a", ctx, s)
+			defer w.ended(c)
+			<-ctx.Done()
+			if s.Index >= 4 {
+				<-release
+			}
+			if cause := context.Cause(ctx); !errors.Is(cause, shard.ErrMoved) {
+				t.Errorf("the context ended by %v", cause)
+			}
+			return nil
+		})
+		w.mustOwn(10*time.Second, "map[a:8]")
+		w.start(w.dial("b"), w.work("b"))
+		time.Sleep(40 * time.Second)
+		if n := w.said("function does not return"); n == 0 || w.owners()["b"] > 0 {
+			t.Errorf("logged %d times, owners %v", n, w.owners())
+		}
+		close(release)
+		w.mustOwn(time.Second, "map[a:4 b:4]")
+	})
+}
+
+// TestLost: a shard whose hold is lost is not queued for before its function has returned.
+func TestLost(t *testing.T) {
+	simulate(t, 2, func(w *world) {
+		release := make(chan struct{})
+		causes := make(chan error, 2)
+		c := w.dial("a")
+		w.start(c, func(ctx context.Context, s shard.Owned) error {
+			call := w.began("a", ctx, s)
+			defer w.ended(call)
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			<-release
+			return nil
+		})
+		w.mustOwn(10*time.Second, "map[a:2]")
+		if err := admin.New(c).Delete(w.Ctx, []admin.Deletion{{Path: w.first(group + "/1"), Version: -1}}); err != nil {
+			t.Fatal(err)
+		}
+		bubble.MustBe(t, <-causes, lock.ErrRemoved)
+		time.Sleep(time.Minute)
+		w.mustOwn(0, "map[a:1]")
+		close(release)
+		w.mustOwn(time.Second, "map[a:2]")
+	})
+}
+
+// TestReturns: a function that returns is called again after a second, and less and less often. Its
+// shard stays.
+func TestReturns(t *testing.T) {
+	simulate(t, 1, func(w *world) {
+		var at []time.Duration
+		var begun time.Time
+		stop := w.start(w.dial("a"), func(ctx context.Context, s shard.Owned) error {
+			if at == nil {
+				begun = time.Now()
+			}
+			at = append(at, time.Since(begun).Truncate(time.Second))
+			return map[bool]error{true: errors.New("no database")}[len(at)%2 == 0]
+		})
+		time.Sleep(40 * time.Second)
+		_ = stop()
+		if got := fmt.Sprint(at); got != "[0s 1s 3s 7s 15s 31s]" {
+			t.Errorf("called at %s", got)
+		}
+		if w.said("no database") != 3 {
+			t.Error(w.logs.String())
+		}
+	})
+}
+
+// TestPanic: the panic of a function gives all shards back, and reaches the caller of Run.
+func TestPanic(t *testing.T) {
+	simulate(t, 4, func(w *world) {
+		c := w.dial("a")
+		panicked := make(chan any)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_ = shard.Run(w.Ctx, c, group, 4, func(ctx context.Context, s shard.Owned) error {
+				if s.Index == 2 {
+					time.Sleep(7 * time.Second)
+					panic("poison")
+				}
+				return w.work("a")(ctx, s)
+			}, w.options())
+		}()
+		w.mustOwn(10*time.Second, "map[a:3]") // and shard 2
+		w.start(w.dial("b"), w.work("b"))
+		if text := fmt.Sprint(<-panicked); !strings.Contains(text, "poison") || !strings.Contains(text, "group_test.go") || !strings.Contains(text, "shard 2") {
+			t.Errorf("the panic is %s", text)
+		}
+		if n := c.Stats().Holds; n != 0 {
+			t.Errorf("a still has %d holds", n)
+		}
+		w.mustOwn(10*time.Second, "map[b:4]")
+	})
+}
+
+// TestPanicBesideOneThatHangs: Run panics after the DrainTimeout although another function does not
+// return.
+func TestPanicBesideOneThatHangs(t *testing.T) {
+	simulate(t, 2, func(w *world) {
+		c := w.dial("a")
+		release := make(chan struct{})
+		panicked := make(chan any)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_ = shard.Run(w.Ctx, c, group, 2, func(ctx context.Context, s shard.Owned) error {
+				if s.Index == 0 {
+					panic("poison")
+				}
+				<-release
+				return nil
+			}, w.options())
+		}()
+		<-panicked
+		close(release)
+		synctest.Wait()
+	})
+}
+
+// TestNumber: another number of shards is refused while the group lives, and while a hold of it does.
+func TestNumber(t *testing.T) {
+	simulate(t, 4, func(w *world) {
+		stop := w.start(w.dial("a"), w.work("a"))
+		w.mustOwn(10*time.Second, "map[a:4]")
+		b := w.dial("b")
+		err := shard.Run(w.Ctx, b, group, 8, w.work("b"), w.options())
+		bubble.MustBe(t, err, shard.ErrNumber)
+		bubble.MustSay(t, err, "4 of member", "instead of 8")
+		_ = stop()
+		hold, err := b.Mutex(group+"/3", lock.WithMetadata(map[string]string{"shard.member": "abcdefgh", "shard.number": "4"})).Lock(w.Ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = shard.Run(w.Ctx, b, group, 8, w.work("b"), w.options())
+		bubble.MustBe(t, err, shard.ErrNumber)
+		bubble.MustSay(t, err, "shard 3", "abcdefgh")
+		if err := hold.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(w.Ctx, 10*time.Second)
+		defer cancel()
+		bubble.MustBe(t, shard.Run(ctx, b, group, 8, func(ctx context.Context, s shard.Owned) error { <-ctx.Done(); return nil }, w.options()), context.DeadlineExceeded)
+	})
+}
+
+// TestBothNumbersAtOnce: of two members that begin with different numbers one goes on.
+func TestBothNumbersAtOnce(t *testing.T) {
+	simulate(t, 4, func(w *world) {
+		ends := make(chan error, 2)
+		for n := range 2 {
+			c := w.dial(fmt.Sprint("c", n))
+			go func() {
+				ctx, cancel := context.WithTimeout(w.Ctx, time.Minute)
+				defer cancel()
+				ends <- shard.Run(ctx, c, group, 4+n, func(ctx context.Context, s shard.Owned) error { <-ctx.Done(); return nil }, w.options())
+			}()
+		}
+		bubble.MustBe(t, <-ends, shard.ErrNumber)
+		bubble.MustBe(t, <-ends, context.DeadlineExceeded)
+	})
+}
+
+// TestTrouble: a shard that cannot be locked is logged and tried again; other shards go on.
+func TestTrouble(t *testing.T) {
+	simulate(t, 3, func(w *world) {
+		permit, err := w.dial("other").Semaphore(group+"/1", 2).Acquire(w.Ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.start(w.dial("a"), w.work("a"))
+		w.mustOwn(10*time.Second, "map[a:2]")
+		time.Sleep(10 * time.Second)
+		if n := w.said("shard not locked"); n < 3 {
+			t.Errorf("logged %d times", n)
+		}
+		if err := permit.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		w.mustOwn(time.Minute, "map[a:3]")
+	})
+}
+
+// TestNoPlan: a plan that is a lock of another kind ends Run, as does an election of another program.
+func TestNoPlan(t *testing.T) {
+	simulate(t, 1, func(w *world) {
+		c := w.dial("a")
+		permit, err := c.Semaphore(group+"/plan", 2).Acquire(w.Ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bubble.MustBe(t, shard.Run(w.Ctx, c, group, 1, w.work("a"), w.options()), lock.ErrKind)
+		if err := permit.Unlock(); err != nil {
+			t.Fatal(err)
+		}
+		other, err := c.Election(group+"/plan").Campaign(w.Ctx, "10.0.0.1:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bubble.MustBe(t, shard.Run(w.Ctx, c, group, 1, w.work("a"), w.options()), lock.ErrForeign)
+		if err := other.Resign(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestNewerPlan: members keep their shards, and take none, under a leader whose plan they cannot read.
+func TestNewerPlan(t *testing.T) {
+	simulate(t, 2, func(w *world) {
+		stop := w.start(w.dial("a"), w.work("a"))
+		w.mustOwn(10*time.Second, "map[a:2]")
+		w.start(w.dial("b"), w.work("b"))
+		w.mustOwn(20*time.Second, "map[a:1 b:1]")
+		newer, err := w.dial("n").Election(group+"/plan", lock.WithPriority(2)), error(nil)
+		leads := make(chan *lock.Leadership)
+		go func() {
+			l, err := newer.Campaign(w.Ctx, `{"reads":2,"id":"abcdefgh","shards":2,"weight":1}`+"\n2 what is this")
+			if err != nil {
+				t.Error(err)
+			}
+			leads <- l
+		}()
+		time.Sleep(time.Second)
+		_ = stop()
+		l := <-leads
+		time.Sleep(30 * time.Second)
+		if w.said("not readable") == 0 {
+			t.Error("not logged")
+		}
+		w.mustOwn(0, "map[b:1]")
+		if err = l.Resign(); err != nil {
+			t.Error(err)
+		}
+		w.mustOwn(10*time.Second, "map[b:2]")
+	})
+}
+
+// TestLeaders: no shard moves because the leader of the group changes, or that of ZooKeeper.
+func TestLeaders(t *testing.T) {
+	simulate(t, 9, func(w *world) {
+		clients := map[string]*lock.Client{}
+		for _, label := range []string{"a", "b", "c"} {
+			clients[label] = w.dial(label)
+			w.start(clients[label], w.work(label))
+			time.Sleep(time.Second)
+		}
+		w.mustOwn(20*time.Second, "map[a:3 b:3 c:3]")
+		w.moves()
+		for range 3 {
+			s, err := shard.Read(w.Ctx, clients["a"], group, false)
+			if err != nil || !s.Members[0].Leads || s.Unowned() != 0 || s.Moving() != 0 {
+				t.Fatalf("%+v: %v", s, err)
+			}
+			if _, err := admin.New(clients["a"]).Break(w.Ctx, w.first(group+"/plan"), breaker); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Second)
+		}
+		w.StopLeader()
+		time.Sleep(30 * time.Second)
+		w.mustOwn(0, "map[a:3 b:3 c:3]")
+		if moves, _ := w.moves(); moves != 0 {
+			t.Errorf("%d moves", moves)
+		}
+	})
+}
+
+// TestLoop: a loop over Owned keeps each shard as long as its body runs.
+func TestLoop(t *testing.T) {
+	simulate(t, 4, func(w *world) {
+		g, err := shard.Join(w.Ctx, w.dial("a"), group, 4, w.options(shard.Options{Name: "first"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Until("a owns all", func() bool { return g.Stats().Owned == 4 })
+		b := w.dial("b")
+		for s := range g.Owned() {
+			if s.Index < 3 {
+				continue
+			}
+			w.start(b, w.work("b"))
+			<-s.Context().Done()
+			bubble.MustBe(t, context.Cause(s.Context()), shard.ErrMoved)
+			time.Sleep(5 * time.Second)
+			if s.Remaining() == 0 || g.Stats().Draining != 1 {
+				t.Errorf("the shard in use was given back: %+v", g.Stats())
+			}
+		}
+		w.mustOwn(time.Second, "map[b:2]")
+		members, err := g.Members(w.Ctx)
+		if err != nil || len(members) != 2 || members[0].Name != "first" || members[0].Shards != 2 || members[1].Owner != "b" {
+			t.Errorf("%+v: %v", members, err)
+		}
+		if err := g.Leave(w.Ctx); err != nil {
+			t.Error(err)
+		}
+		for s := range g.Owned() {
+			t.Errorf("after Leave: %v", s)
+		}
+		w.mustOwn(time.Second, "map[b:4]")
+	})
+}
+
+// TestClose: Client.Close ends Run, and so does a closed client.
+func TestClose(t *testing.T) {
+	simulate(t, 4, func(w *world) {
+		c := w.dial("a")
+		ended := make(chan error)
+		go func() { ended <- shard.Run(w.Ctx, c, group, 4, w.work("a"), w.options()) }()
+		w.mustOwn(10*time.Second, "map[a:4]")
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		bubble.MustBe(t, <-ended, lock.ErrClosed)
+		bubble.MustBe(t, shard.Run(w.Ctx, c, group, 4, w.work("a"), w.options()), lock.ErrClosed)
+	})
+}
+
+// TestInvalid: bad input is an ErrInvalid that names the argument.
+func TestInvalid(t *testing.T) {
+	simulate(t, 1, func(w *world) {
+		c := w.dial("a")
+		f := w.work("a")
+		for says, run := range map[string]func() error{
+			"client":     func() error { return shard.Run(w.Ctx, nil, group, 1, f, shard.Options{}) },
+			"function":   func() error { return shard.Run(w.Ctx, c, group, 1, nil, shard.Options{}) },
+			"shards 0":   func() error { return shard.Run(w.Ctx, c, group, 0, f, shard.Options{}) },
+			"1..1024":    func() error { return shard.Run(w.Ctx, c, group, 1025, f, shard.Options{}) },
+			"weight -1":  func() error { return shard.Run(w.Ctx, c, group, 1, f, shard.Options{Weight: -1}) },
+			"weight 100": func() error { return shard.Run(w.Ctx, c, group, 1, f, shard.Options{Weight: 1001}) },
+			"64 bytes":   func() error { return shard.Run(w.Ctx, c, group, 1, f, shard.Options{Name: strings.Repeat("x", 65)}) },
+			"timeout":    func() error { return shard.Run(w.Ctx, c, group, 1, f, shard.Options{Handover: -1}) },
+			"lock name":  func() error { return shard.Run(w.Ctx, c, "/x", 1, f, shard.Options{}) },
+			"no room": func() error {
+				return shard.Run(w.Ctx, c, group, 1024, f, shard.Options{Lock: []lock.LockOption{lock.WithMetadata(map[string]string{"x": strings.Repeat("x", 600)})}})
+			},
+		} {
+			err := run()
+			bubble.MustBe(t, err, lock.ErrInvalid)
+			bubble.MustSay(t, err, says)
+		}
+		inner := make(chan error)
+		w.start(c, func(ctx context.Context, s shard.Owned) error {
+			inner <- shard.Run(ctx, c, group, 1, f, shard.Options{})
+			return w.work("a")(ctx, s)
+		})
+		bubble.MustBe(t, <-inner, lock.ErrInvalid)
+	})
+}

@@ -1,0 +1,239 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/znode"
+)
+
+// candidacy keeps this member a candidate until it leaves, and leads when it is elected.
+func (g *Group) candidacy() {
+	for g.campaign.Err() == nil {
+		leadership, err := g.election.Campaign(g.campaign, encode(g.me, nil))
+		if err == nil {
+			err = g.lead(leadership)
+			_ = leadership.Resign() // the client logs an error; the entry then expires
+		}
+		switch {
+		case err == nil || g.campaign.Err() != nil || errors.Is(err, lock.ErrLost):
+		case mends(err):
+			g.opts.Log.Warn("no candidate for a moment", "error", err)
+			pause(g.campaign, time.Second)
+		default:
+			g.fail(err)
+			return
+		}
+	}
+}
+
+// mends reports whether another try may succeed after the error.
+func mends(err error) bool {
+	for _, final := range []error{lock.ErrInvalid, lock.ErrClosed, lock.ErrDenied, lock.ErrKind, lock.ErrForeign, lock.ErrUnsupported, ErrNumber} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	return true
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// candidates returns the live candidates that are members of a group.
+func (g *Group) candidates(ctx context.Context) ([]candidate, error) {
+	all, err := g.election.Candidates(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var members []candidate
+	for _, c := range all {
+		r, _, err := decode(c.Value)
+		if r.ID == "" {
+			return nil, fmt.Errorf("shards %q: candidate %s: %w: %w", g.name, c.Entry, lock.ErrForeign, err)
+		}
+		members = append(members, candidate{r, c.Owner + "@" + c.Host})
+	}
+	return members, nil
+}
+
+// lead plans until the leadership ends, or this member has left.
+func (g *Group) lead(l *lock.Leadership) error {
+	ctx, cancel := context.WithCancelCause(l.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
+	p, err := g.inherit(ctx, l)
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(listEvery)
+	defer tick.Stop()
+	leaving := g.campaign.Done()
+	w := watch{third: p.third}
+	for {
+		if err := g.step(ctx, l, p, &w); err != nil && !mends(err) {
+			return err
+		} else if err != nil && ctx.Err() == nil {
+			g.opts.Log.Warn("shards not planned; tried again", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-leaving:
+			leaving, p.leaving = nil, true
+			w = watch{third: p.third} // look again
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// step looks at the candidates, and proclaims a plan if one is due.
+func (g *Group) step(ctx context.Context, l *lock.Leadership, p *planner, w *watch) error {
+	changed, err := w.changed(ctx, g.tree, g.election.Name())
+	if err == nil && changed {
+		if err = g.look(ctx, p); err != nil {
+			w.names = "" // look again
+		}
+	}
+	if err != nil {
+		return err
+	}
+	next := p.next(time.Now())
+	if next == nil {
+		return nil
+	}
+	return g.proclaim(ctx, l, p, next)
+}
+
+// look reads the candidates.
+func (g *Group) look(ctx context.Context, p *planner) error {
+	present, err := g.candidates(ctx)
+	if err != nil {
+		return err
+	}
+	present = slices.DeleteFunc(present, func(c candidate) bool { return c.Shards != len(g.slots) }) // they see the plan, and give up
+	expired, err := g.expired(ctx, p.missing(present))
+	if err != nil {
+		return err
+	}
+	p.see(time.Now(), present, expired)
+	if p.leaving && len(present) <= 1 { // alone
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.stay()
+	}
+	return nil
+}
+
+func (g *Group) proclaim(ctx context.Context, l *lock.Leadership, p *planner, next *plan) error {
+	next.at = g.tree.Estimate().Earliest()
+	if err := l.Proclaim(ctx, encode(g.me, next)); err != nil {
+		return err
+	}
+	p.planned(time.Now(), next)
+	return nil
+}
+
+// inherit returns the planner of a new leader. It goes on from the last plan that this member has
+// seen, or from the holds of the shards.
+func (g *Group) inherit(ctx context.Context, l *lock.Leadership) (*planner, error) {
+	p := &planner{self: g.me.ID, third: l.Remaining() / 3, owners: make([]string, len(g.slots))}
+	g.mu.Lock()
+	last := g.plan
+	g.mu.Unlock()
+	if last != nil {
+		p.plan, p.owners = last, last.owners
+		return p, l.Proclaim(ctx, encode(g.me, last))
+	}
+	holders, err := readHolders(ctx, g.tree, g.name)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range holders {
+		switch {
+		case h.number != 0 && h.number != len(g.slots):
+			return nil, g.number(h.number, fmt.Sprintf("the hold of shard %d by member %s", h.shard, h.member))
+		case h.shard < len(p.owners):
+			p.owners[h.shard] = h.member
+		}
+	}
+	return p, nil
+}
+
+// expired returns the owner and host of those missing members that have not left: the entry of a
+// shard is there, and not renewed any more. It may have been renewed up to a third of the TTL later
+// than the candidate's. missing has a shard of each.
+func (g *Group) expired(ctx context.Context, missing map[string]int) (map[string]string, error) {
+	expired := map[string]string{}
+	for id, shard := range missing {
+		if shard < 0 {
+			continue
+		}
+		state, err := g.tree.Inspect(ctx, g.mutex(shard).Name())
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range state.Contenders {
+			if c.Ours && c.Metadata[keyMember] == id && c.Expires.Sub(c.Read.Earliest()) < c.TTL/2 {
+				expired[id] = c.Owner + "@" + c.Host
+			}
+		}
+	}
+	return expired, nil
+}
+
+// watch notices changes of an election's candidates by one request.
+type watch struct {
+	third time.Duration // a third of the TTL
+	names string        // of the candidates, at the last look
+	last  string        // path of the last candidate: no other one waits behind it, and notices its death
+	mzxid int64         // of last
+	asked time.Time     // when last was read
+	wrote time.Time     // when mzxid was new
+}
+
+// changed reports whether the candidates may have changed. The last candidate is read each third of
+// the TTL. If it has not been renewed for two thirds, changed is true until it must have expired, and
+// from then on each third of the TTL, and when it is renewed again.
+func (w *watch) changed(ctx context.Context, tree reader, election string) (bool, error) {
+	children, _, err := tree.Children(ctx, tree.Path(election))
+	if err != nil {
+		return false, err
+	}
+	var names []string
+	for _, n := range znode.Contenders(children) {
+		names = append(names, n.Node)
+	}
+	now := time.Now()
+	if joined := strings.Join(names, " "); joined != w.names || len(names) == 0 {
+		*w = watch{third: w.third, names: joined}
+		if len(names) > 1 {
+			w.last, w.wrote = tree.Path(election)+"/"+names[len(names)-1], now
+		}
+		return true, nil
+	}
+	if w.last == "" {
+		return false, nil
+	}
+	silent := now.Sub(w.wrote)
+	if now.Sub(w.asked) >= w.third || silent >= 2*w.third && silent < 6*w.third {
+		_, stat, err := tree.Get(ctx, w.last)
+		if err != nil {
+			return true, nil // gone, or not readable
+		}
+		if w.asked = now; stat.Mzxid != w.mzxid {
+			w.mzxid, w.wrote = stat.Mzxid, now
+		}
+		return silent >= 2*w.third, nil
+	}
+	return false, nil
+}
