@@ -33,7 +33,7 @@ func (s *Server) apiStatus(w http.ResponseWriter, _ *http.Request) {
 type locksAnswer struct {
 	Complete  bool    `json:"complete"`  // each root's pass has ended without an error
 	Truncated bool    `json:"truncated"` // there are more nodes than a pass visits
-	Age       int64   `json:"age_ms"`    // age of the oldest data, in milliseconds
+	Age       int64   `json:"age_ms"`    // time since the first of the locks was read, in milliseconds
 	Error     string  `json:"error,omitempty"`
 	Counts    []Count `json:"counts"`   // counts of all locks but the reapers', by root and policy
 	Reapers   []Lock  `json:"reapers"`  // the locks of the active reapers, one for each root
@@ -167,7 +167,7 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 		}
 		answer.Complete = answer.Complete && complete
 		answer.Truncated = answer.Truncated || truncated
-		answer.Age = max(answer.Age, time.Since(pass.begun).Milliseconds())
+		answer.Age = max(answer.Age, time.Since(pass.since(locks)).Milliseconds())
 		answer.Counts = append(answer.Counts, count(pass.label, locks)...)
 		for _, l := range locks {
 			if a.wants(l) {
@@ -183,6 +183,17 @@ func (s *Server) apiLocks(w http.ResponseWriter, r *http.Request) {
 		answer.Locks = append(answer.Locks, l.at(now))
 	}
 	writeJSON(w, http.StatusOK, answer)
+}
+
+// since returns when the first of the locks was read; the beginning of the pass if there is none.
+func (r *reading) since(locks []*Lock) time.Time {
+	first := r.begun
+	for i, l := range locks {
+		if i == 0 || l.read.Before(first) {
+			first = l.read
+		}
+	}
+	return first
 }
 
 // at returns a copy of the lock, with the time since it was read. It does not count the leases down,

@@ -2,13 +2,17 @@ package status
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/holdfast-io/holdfast/lock/admin"
 )
 
 // Limits of the passes over the locks, for all viewers together. A pass begins at least minAge, and
-// at least rest times the duration of the previous pass, after that pass ended. If the last complete
-// pass is older than maxAge, a viewer waits for the current one.
+// at least rest times the duration of the previous pass, after that pass ended. After a loss of the
+// session only minAge counts: what was read before it may be out of date. If the last complete pass is
+// older than maxAge, a viewer waits for the current one.
 const (
 	minAge  = time.Second
 	rest    = 10
@@ -18,6 +22,12 @@ const (
 	// locks that were read so far.
 	maxWait = 100 * time.Millisecond
 )
+
+// errNoSession is the error of a pass that the loss of the session has ended.
+var errNoSession = errors.New("there is no session with ZooKeeper; the locks are read again as soon as there is one")
+
+// sessionInterval is the interval of checks of the session during a pass, besides its events.
+const sessionInterval = time.Second
 
 // listing has the locks below a root, read on request.
 type listing struct {
@@ -36,7 +46,7 @@ type listing struct {
 // pass that ended, nil if it was complete.
 func (l *listing) look(ctx context.Context, next *reading) (*reading, error) {
 	last, current, err := l.begin(next)
-	fresh := last != nil && time.Since(last.ended) < max(maxAge, 2*rest*last.took())
+	fresh := last != nil && !last.outdated() && time.Since(last.ended) < max(maxAge, 2*rest*last.took())
 	if current == nil || fresh {
 		return last, err
 	}
@@ -56,32 +66,79 @@ func (l *listing) look(ctx context.Context, next *reading) (*reading, error) {
 	return current, err
 }
 
-// begin begins the pass next if a pass is due. It returns the last complete pass, the current pass,
-// and the error of the last pass that ended.
+// begin begins the pass next if a pass is due and there is a session. It returns the last complete
+// pass, the current pass, and the error of the last pass that ended.
 func (l *listing) begin(next *reading) (last, current *reading, err error) {
+	session := next.tree.Session()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	due := l.ended == nil || time.Since(l.ended.ended) >= max(minAge, rest*l.ended.took())
-	if l.current == nil && due && l.ctx.Err() == nil {
-		l.current = next
-		l.passes.Go(func() { l.pass(next) })
-	}
 	if l.ended != nil {
 		err = l.ended.err
+	}
+	switch {
+	case l.current != nil || l.ctx.Err() != nil:
+	case !session.Connected:
+		err = errNoSession
+	case l.ended == nil || l.ended.restedFor(time.Since(l.ended.ended)):
+		next.session = session.Changed
+		l.current = next
+		l.passes.Go(func() { l.pass(next) })
 	}
 	return l.last, l.current, err
 }
 
-// pass reads the locks, for at most maxPass, and records the result.
+// restedFor reports whether the next pass may begin so long after the end of this one.
+func (r *reading) restedFor(pause time.Duration) bool {
+	if errors.Is(r.err, errNoSession) || r.outdated() {
+		return pause >= minAge
+	}
+	return pause >= max(minAge, rest*r.took())
+}
+
+// outdated reports whether the session may have been lost since the pass began.
+func (r *reading) outdated() bool {
+	select {
+	case <-r.session: // nil for a client made by lock.New
+		return true
+	default:
+		return false
+	}
+}
+
+// pass reads the locks, for at most maxPass or until the session is lost, and records the result.
 func (l *listing) pass(r *reading) {
-	ctx, cancel := context.WithTimeout(l.ctx, maxPass)
+	limited, cancel := context.WithTimeout(l.ctx, maxPass)
 	defer cancel()
+	ctx, stop := context.WithCancelCause(limited)
+	var watching sync.WaitGroup
+	watching.Go(func() { endWithSession(ctx, r.tree, stop) })
 	r.run(ctx)
+	stop(nil)
+	watching.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.current, l.ended = nil, r
 	if r.err == nil {
 		l.last = r
+	}
+}
+
+// endWithSession calls stop with errNoSession when there is no session; it returns when ctx ends.
+func endWithSession(ctx context.Context, tree admin.Tree, stop context.CancelCauseFunc) {
+	again := time.NewTicker(sessionInterval)
+	defer again.Stop()
+	for {
+		session := tree.Session()
+		if !session.Connected {
+			stop(errNoSession)
+			return
+		}
+		select {
+		case <-session.Changed:
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

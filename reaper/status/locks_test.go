@@ -15,6 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -254,6 +255,63 @@ func TestOutage(t *testing.T) {
 			got = w.locks("")
 		}
 	})
+}
+
+// TestAfterOutage: as soon as the session is back, the locks are read again, however long the last pass
+// took. An outage in the middle of a pass ends the pass, and one between two passes lets the next one
+// begin. Each lock is dated by its own read.
+func TestAfterOutage(t *testing.T) {
+	for name, during := range map[string]bool{"during a pass": true, "between passes": false} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, Options{}, func(w *world) {
+				for i := range 40 { // so that the first pass takes some time, and the next is not due for long
+					w.hold(w.told.locks, fmt.Sprintf("orders/%d", i), 0)
+				}
+				holder := w.dial("holder")
+				hold := w.hold(holder, "orders/going", 0)
+				w.SetLatency(func(label, _ string) time.Duration {
+					if label == "reaper" {
+						return time.Second
+					}
+					return 0
+				})
+				for w.locks(""); !w.locks("").Complete; synctest.Wait() {
+					time.Sleep(time.Second)
+				}
+				pass, _ := w.passes()
+				if during {
+					time.Sleep(rest * pass.took())
+					w.locks("")
+				}
+				w.SetLatency(nil)
+				if err := w.Partition("reaper"); err != nil {
+					t.Fatal(err)
+				}
+				if err := hold.Unlock(); err != nil {
+					t.Fatal(err)
+				}
+				tree := admin.New(w.told.locks)
+				for tree.Session().Connected {
+					time.Sleep(time.Second)
+					w.locks("")
+				}
+				time.Sleep(3 * time.Minute)
+				if got := w.locks("?q=going"); got.Error == "" || got.Matching != 1 || got.Age < (3*time.Minute).Milliseconds() || got.Locks[0].Age < (3*time.Minute).Milliseconds() {
+					t.Errorf("during the outage: %+v", got)
+				}
+				w.Heal("reaper")
+				for !tree.Session().Connected {
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(minAge)
+				w.locks("")
+				time.Sleep(minAge)
+				if got := w.locks("?q=going"); got.Error != "" || got.Matching != 0 || got.Age > (2*minAge).Milliseconds() {
+					t.Errorf("a moment after the outage: %+v", got)
+				}
+			})
+		})
+	}
 }
 
 // TestLimits: a pass leaves out nodes beyond its limit, and is then truncated. A lock has only its

@@ -50,7 +50,7 @@ type Lock struct {
 	Age     int64   `json:"age_ms"`            // time since the read, in milliseconds
 	Entries []Entry `json:"entries"`           // the first entries, in the order of the queue
 
-	read time.Time
+	read time.Time // just before the read
 }
 
 // Entry is an entry of a lock. Of a foreign or damaged entry only State, In and Token are set; of a
@@ -87,7 +87,7 @@ type reader struct {
 // that are neither entries nor anchors. If the node is no lock or does not exist, the lock is nil.
 func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []string, error) {
 	path := r.tree.Path(name)
-	l := &Lock{Root: r.label, Name: name, Policy: r.policies.For(name).Name, Entries: []Entry{}}
+	l := &Lock{Root: r.label, Name: name, Policy: r.policies.For(name).Name, Entries: []Entry{}, read: time.Now()}
 	data, stat, err := r.tree.Get(ctx, path)
 	if err != nil {
 		return l.unread(err)
@@ -139,7 +139,6 @@ func (r reader) lock(ctx context.Context, name string, most int) (*Lock, []strin
 			e.State = Waiting
 		}
 	}
-	l.read = time.Now()
 	l.State = Free
 	switch {
 	case errors.Is(node.Err, znode.ErrNewer):
@@ -158,7 +157,7 @@ func (l *Lock) unread(err error) (*Lock, []string, error) {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil, nil
 	case errors.Is(err, zk.ErrNoAuth):
-		l.State, l.read = Denied, time.Now()
+		l.State = Denied
 		return l, nil, nil
 	}
 	return nil, nil, err
@@ -224,8 +223,9 @@ type reading struct {
 	most    int64        // largest number of nodes to read
 	visited atomic.Int64 // nodes read, and nodes left out because of most
 
-	begun time.Time
-	done  chan struct{} // closed when the pass has ended
+	begun   time.Time
+	session <-chan struct{} // closed when the session may have been lost since begun; nil: unknown
+	done    chan struct{}   // closed when the pass has ended
 
 	mu    sync.Mutex
 	locks []*Lock
