@@ -21,10 +21,11 @@ const MaxAll = 64
 // same lock.
 //
 // One transaction creates all entries. So calls of All never deadlock with each other, in whatever
-// order they name the locks. If the locks are free, taking them costs one request and one
-// transaction together. A waiter has an entry in each queue, first come, first served. In each
-// queue its entry blocks the entries behind it, even where its entry is first. A call of All while
-// the caller holds other locks can deadlock: name all locks that you need.
+// order they name the locks. If the locks are free, taking them costs one transaction together. If
+// other clients use the locks all the time, it costs a small transaction more for each lock. A waiter
+// has an entry in each queue, first come, first served. In each queue its entry blocks the entries
+// behind it, even where its entry is first. A call of All while the caller holds other locks can
+// deadlock: name all locks that you need.
 //
 //	event                        while it waits                      while it holds
 //	ctx ends, Close              all entries are withdrawn           Close: all holds end
@@ -86,10 +87,10 @@ func (c *Client) mutexes(names []string, most int, opts []LockOption) (each []re
 }
 
 // size returns an upper estimate of the bytes of the operations that create the lock's entry:
-// creates of the parent, the anchor and the entry, and a write of the parent.
+// creates of the parent, the anchor and the entry, the delete of a guard, and a write of the parent.
 func (r *recipe) size() int {
 	c := r.client.cfg
-	size := 4*len(c.root+r.name) + len(c.owner+c.host) + 1<<10
+	size := 5*len(c.root+r.name) + len(c.owner+c.host) + 1<<10
 	for _, a := range c.acl {
 		size += 3 * (len(a.Scheme) + len(a.ID) + 12)
 	}

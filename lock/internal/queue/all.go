@@ -24,6 +24,8 @@ type all struct {
 	each   []*joiner // sorted by the names of the locks
 	trying bool
 	at     int // index of the failed request; -1: none in particular
+
+	refusals int // number of refused attempts of the present join
 }
 
 // holds has the entries of several locks, sorted by the names of the locks.

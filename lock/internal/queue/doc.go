@@ -154,7 +154,10 @@
 //     joins again at the end, if a live candidate of a higher priority waits. The leader is the
 //     first entry, if it has not expired and its record shows the grant.
 //   - One transaction joins several locks, so no deadlock is possible. All are granted at one
-//     moment. If one entry is missing, all are withdrawn.
+//     moment. If one entry is missing, all are withdrawn. One outdated belief refuses the whole
+//     transaction. So after two refusals the client first creates a guard below each parent: an
+//     ephemeral node, no contender, with the name of an anchor. A parent that has a guard cannot be
+//     deleted, so the beliefs stay right until the join, which deletes the guards.
 //
 // # Goroutines of one process
 //

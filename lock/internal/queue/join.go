@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,6 +75,12 @@ func (d *draft) probe() []any {
 	return []any{&zk.CreateRequest{Path: probe, Acl: d.by.ACL}, &zk.DeleteRequest{Path: probe, Version: -1}}
 }
 
+// deleteGuard makes the draft delete a guard. The SetData stays the last operation, so its reply does
+// not count the guard.
+func (d *draft) deleteGuard(path string) {
+	d.ops = slices.Insert(d.ops, len(d.ops)-1, any(&zk.DeleteRequest{Path: path, Version: -1}))
+}
+
 // entry returns the operation that creates the entry.
 func (d *draft) entry(sent clock.Instant) *zk.CreateRequest {
 	c := d.by
@@ -121,6 +128,9 @@ type joiner struct {
 	lastRead   string // generation that the last read has shown
 	anchorless string // generation that was read, but whose anchor a join did not find
 	denied     bool   // an ACL forbids to create the parent
+
+	guard   string // path of its guard, see makeGuard; "": none
+	guarded bool   // the guard exists, as far as is known: the next attempt deletes it
 }
 
 // join creates an entry. It is a join for several locks that has only one.
@@ -140,12 +150,18 @@ func (a *all) join(ctx context.Context) error {
 	for _, j := range a.each {
 		j.p, j.lastRead, j.anchorless, j.denied = position{}, "", "", false
 	}
+	a.refusals = 0
+	defer a.unguard()
 	err := a.Conn.Retry(ctx, joinBackoff, func() error {
 		a.at = -1
 		if err := a.LearnTime(ctx); err != nil { // an entry has its expiry in ensemble time
 			return zkconn.Final(err)
 		}
-		if err := a.together(ctx, (*joiner).know); err != nil {
+		know := (*joiner).know
+		if len(a.each) > 1 && a.refusals >= guardAfter {
+			know = (*joiner).makeGuard
+		}
+		if err := a.together(ctx, know); err != nil {
 			return zkconn.Final(err)
 		}
 		return a.attempt(ctx)
@@ -183,6 +199,9 @@ func (a *all) attempt(ctx context.Context) error {
 	var ops []any
 	for _, j := range a.each {
 		d := j.d
+		if j.guarded {
+			d.deleteGuard(j.guard)
+		}
 		if !alone && d.acquired != 0 { // an entry must wait if another lock has a contender
 			d.acquired = 0
 			d.ops[d.at] = d.entry(created.Sent)
@@ -200,10 +219,14 @@ func (a *all) attempt(ctx context.Context) error {
 		}
 	case zkconn.Ambiguous:
 		if err := a.resolveCreates(ctx, created); err != nil {
+			a.doubtGuards()
 			return err
 		}
 	default:
 		return a.refused(ctx, err)
+	}
+	for _, j := range a.each { // the transaction has deleted them
+		j.guard, j.guarded = "", false
 	}
 	if err := a.together(ctx, func(j *joiner, ctx context.Context) error {
 		if j.belief.proven() {
@@ -249,12 +272,16 @@ func (a *all) refused(ctx context.Context, err error) error {
 	if op < 0 {
 		return err
 	}
+	a.refusals++
+	a.doubtGuards()
 	for i, j := range a.each {
 		if n := len(j.d.ops); op >= n {
 			op -= n
 			continue
 		}
-		a.at = i
+		if a.at = i; op == j.d.at && errors.Is(cause, zk.ErrNodeExists) { // a rollover waits until the parent can be deleted
+			a.unguard()
+		}
 		err = j.refused(ctx, j.d, zkconn.RefusedAt(op, cause))
 		break
 	}

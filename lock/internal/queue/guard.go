@@ -1,0 +1,89 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+)
+
+// guardAfter is the number of refused joins after which a join for several locks uses guards.
+const guardAfter = 2
+
+// makeGuard creates a guard below the joiner's lock, and the parent if there is none. A guard is an
+// ephemeral node with the name of an anchor. It is no contender, so it is in the way of no client. But
+// no client can delete a parent that has a guard. So the belief about the parent stays right until one
+// transaction creates the entries and deletes the guards of all locks. Without guards a join for many
+// locks may be refused without end, because any of the beliefs can be outdated. If the process dies,
+// the server deletes the guards with the session.
+//
+// makeGuard does nothing if the server makes no ephemeral nodes for this session, or if the parent has
+// no generation: no client deletes such a parent.
+func (j *joiner) makeGuard(ctx context.Context) error {
+	if j.guard == "" {
+		j.guard = anchorPath(j.parent, j.newID())
+	}
+	err := j.Conn.Retry(ctx, joinBackoff, func() error {
+		if err := j.know(ctx); err != nil {
+			return zkconn.Final(err)
+		}
+		if j.guarded || !j.belief.proven() {
+			return nil
+		}
+		d := j.draft(j.belief, j.Clock.Local())
+		d.ops[d.at] = &zk.CreateRequest{Path: j.guard, Flags: zk.FlagEphemeral, Acl: j.ACL}
+		_, err := j.send(ctx, d.ops...)
+		op, cause := zkconn.RefusedOp(err)
+		switch {
+		case err == nil, op == d.at && errors.Is(cause, zk.ErrNodeExists): // the reply was lost, or an earlier join made it
+			d.parent.state, d.parent.unproven = present, false
+			j.belief, j.guarded = d.parent, true
+			j.lock.believe(d.parent)
+			return nil
+		case op == d.at && !errors.Is(cause, zk.ErrNoAuth):
+			j.Log.Debug().Err(cause).Str("lock", j.Lock).Msg("the server makes no guard; joining without one")
+			return nil
+		}
+		return j.refused(ctx, d, err)
+	})
+	return err
+}
+
+// doubtGuards makes the next join make sure of each guard again: an attempt may have deleted it, or the
+// session that had it may have ended.
+func (a *all) doubtGuards() {
+	for _, j := range a.each {
+		j.guarded = false
+	}
+}
+
+// unguard deletes the guards in the background. A parent that has only its anchor then is deleted
+// later.
+func (a *all) unguard() {
+	for _, j := range a.each {
+		if j.guard == "" {
+			continue
+		}
+		guard, c := j.guard, j.contender
+		j.guard, j.guarded = "", false
+		a.Tasks.Go(func() { c.removeGuard(guard) })
+	}
+}
+
+func (c *contender) removeGuard(guard string) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
+	defer cancel()
+	err := c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		_, err := c.Conn.Multi(ctx, &zk.DeleteRequest{Path: guard, Version: -1})
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		c.Log.Debug().Err(err).Str("lock", c.Lock).Str("guard", guard).Msg("a guard could not be deleted; it ends with the session")
+	}
+	c.tidy.checkLater(c.parent, c.KeepParent)
+}
