@@ -80,7 +80,7 @@ func (t *tidier) deleteOwedParents(batch []emptyParent) {
 			t.notTidied(p.path, p.duty, err)
 			continue
 		}
-		p.duty.lock.believe(parent{})
+		p.duty.lock.believe(t.noParent())
 		t.close(p.duty.lock)
 	}
 }

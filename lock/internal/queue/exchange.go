@@ -32,25 +32,26 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		if err := c.Conn.Ready(ctx); err != nil {
 			return err
 		}
-		now := lease.Created{Sent: c.Clock.Local(), Session: c.Conn.Session()}
+		now := lease.Created{Sent: c.Clock.Local()}
 		d := c.draft(known, now.Sent)
-		replies, err := c.send(ctx, append(x.ops(), d.ops...)...)
-		if err == nil {
+		m := zkconn.Member{Ops: x.ops(), Sure: 1, Sending: c.sending(&now)}
+		d.share(&m)
+		replies, err := c.Conn.Share(ctx, m)
+		switch {
+		case err == nil && len(replies) == 1: // the join was refused: the entry has left without it, and the parent is read again
+			c.lock.believe(parent{state: unknown})
+			x.gone()
+			return nil
+		case err == nil:
 			c.lock.noteLeft(now.Sent.Mono)
 			e, p = d.joined(replies[1:], now, c.Clock.Local())
 			return nil
-		}
-		op, _ := zkconn.RefusedOp(err)
-		switch {
 		case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
 			if x.tried = true; len(inDoubt) == 0 {
 				created = now
 			}
 			inDoubt = append(inDoubt, d)
 			return err
-		case op > 0: // the join is refused: the entry leaves without a join, and the parent is read again
-			c.lock.believe(parent{state: unknown})
-			return x.attempt(ctx)
 		}
 		return x.refused(ctx, err)
 	})

@@ -92,6 +92,18 @@ func (d *draft) entry(sent clock.Instant) *zk.CreateRequest {
 	}
 }
 
+// share adds the operations to a member of a shared transaction.
+func (d *draft) share(m *zkconn.Member) {
+	m.Ops, m.Locks = append(m.Ops, d.ops...), append(m.Locks, d.by.parent)
+	m.Sole = m.Sole || d.parent.state == absent
+	m.Guess = m.Guess || d.parent.session != d.by.Conn.Session()
+}
+
+// sending returns a function that records the time and the session of a send.
+func (q *Queue) sending(created *lease.Created) func() {
+	return func() { created.Sent, created.Session = q.Clock.Local(), q.Conn.Session() }
+}
+
 // joined handles the replies to a draft that was applied: it passes the leader's stamp to the
 // clock, and records the belief about the parent. It returns the entry and the entry's position;
 // the zero position if a list must find it.
@@ -106,7 +118,7 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
 	e.czxid, e.parentVersion, e.generated = stat.Mzxid, stat.Version, true
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
-	d.parent.state, d.parent.unproven = present, false
+	d.parent.state, d.parent.unproven, d.parent.session = present, false, created.Session
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
@@ -190,13 +202,13 @@ func (a *all) attempt(ctx context.Context) error {
 	if err := a.Conn.Ready(ctx); err != nil {
 		return err
 	}
-	created := lease.Created{Sent: a.Clock.Local(), Session: a.Conn.Session()}
+	created := lease.Created{Sent: a.Clock.Local()}
 	alone := true
 	for _, j := range a.each {
 		j.e, j.d = nil, j.draft(j.belief, created.Sent)
 		alone = alone && j.belief.state == absent
 	}
-	var ops []any
+	m := zkconn.Member{Alone: a.refusals > 0, Sending: a.sending(&created)}
 	for _, j := range a.each {
 		d := j.d
 		if j.guarded {
@@ -206,9 +218,10 @@ func (a *all) attempt(ctx context.Context) error {
 			d.acquired = 0
 			d.ops[d.at] = d.entry(created.Sent)
 		}
-		ops = append(ops, d.ops...)
+		d.share(&m)
 	}
-	replies, err := a.send(ctx, ops...)
+	m.Guess = m.Guess && len(a.each) == 1 // after a refusal a join of several locks reads anyway
+	replies, err := a.Conn.Share(ctx, m)
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
 		received := a.Clock.Local()
@@ -268,6 +281,10 @@ func (j *joiner) know(ctx context.Context) error {
 // next attempt for several locks reads all parents again: correcting one belief at a time might never
 // end while other clients change the parents.
 func (a *all) refused(ctx context.Context, err error) error {
+	if errors.Is(err, zkconn.ErrNeighbor) {
+		a.each[0].lock.believe(parent{state: unknown})
+		return zkconn.ErrAgain
+	}
 	op, cause := zkconn.RefusedOp(err)
 	if op < 0 {
 		return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +26,7 @@ type exit struct {
 	pending               []byte // data of a write of unknown outcome; nil: none
 	deletesParent         bool   // delete the anchor and the parent in the same transaction
 	tried                 bool   // an attempt may have been applied
+	again                 bool   // the server has refused an attempt
 }
 
 // newExit returns the exit of an entry. The caller must close its lock state; leave does that.
@@ -49,8 +49,19 @@ func newExit(e *Entry) *exit {
 func (q *Queue) Leave(ctx context.Context, e *Entry) error { return newExit(e).leave(ctx) }
 
 func (x *exit) leave(ctx context.Context) error {
+	replies, err := x.Conn.Share(ctx, x.member())
+	return x.leaveAfter(ctx, replies, err)
+}
+
+// leaveAfter is leave after the first attempt, with its replies and its error.
+func (x *exit) leaveAfter(ctx context.Context, replies []zk.MultiResponse, first error) error {
 	defer x.close(x.lock)
-	err := x.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error { return x.attempt(ctx) })
+	next := func() error { return x.answered(ctx, replies, first) }
+	err := x.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
+		try := next
+		next = func() error { return x.attempt(ctx) }
+		return try()
+	})
 	if err == nil || errors.Is(err, lease.ErrRemoved) || errors.Is(err, lease.ErrTaken) {
 		return err
 	}
@@ -69,25 +80,44 @@ func (x *exit) ops() []any {
 
 // attempt sends one transaction. Its error is for Retry.
 func (x *exit) attempt(ctx context.Context) error {
-	_, err := x.Conn.Multi(ctx, x.ops()...)
-	if err == nil {
-		x.gone()
-		return nil
+	replies, err := x.Conn.Share(ctx, x.member())
+	return x.answered(ctx, replies, err)
+}
+
+// member returns the operations for a shared transaction. That the entry is still alone is a guess:
+// if another contender has joined, or an ACL forbids to delete the parent, only the entry is deleted.
+func (x *exit) member() zkconn.Member {
+	return zkconn.Member{
+		Ops: x.ops(), Locks: []string{x.e.parent()}, Sole: x.deletesParent, Guess: x.deletesParent, Sure: 1, Alone: x.again, Stays: true,
 	}
-	return x.refused(ctx, err)
+}
+
+// answered handles the answer to an attempt, and returns the error for Retry.
+func (x *exit) answered(ctx context.Context, replies []zk.MultiResponse, err error) error {
+	if err != nil {
+		return x.refused(ctx, err)
+	}
+	x.left(replies)
+	return nil
+}
+
+// left handles the replies to an attempt that was applied.
+func (x *exit) left(replies []zk.MultiResponse) {
+	if x.deletesParent && len(replies) == 1 {
+		x.deletesParent = false
+		x.lock.sawOthers(true)
+	}
+	x.gone()
 }
 
 // refused handles the error of an attempt, and returns the error for Retry.
 func (x *exit) refused(ctx context.Context, err error) error {
 	op, cause := zkconn.RefusedOp(err)
+	x.again = x.again || op >= 0
 	switch {
 	case zkconn.OutcomeOf(err) == zkconn.Ambiguous:
 		x.tried = true
 		return err
-	case op > 0: // another contender has joined, or an ACL forbids to delete the parent
-		x.deletesParent = false
-		x.lock.sawOthers(true)
-		return zkconn.ErrAgain
 	case op == 0:
 		return x.resolveDelete(ctx, cause)
 	}
@@ -131,7 +161,7 @@ func (x *exit) resolveDelete(ctx context.Context, cause error) error {
 func (x *exit) gone() {
 	x.lock.noteLeft(x.Clock.Mono())
 	if x.deletesParent {
-		x.lock.believe(parent{})
+		x.lock.believe(x.noParent())
 		x.tidy.checkLater(x.e.parent(), true) // only to remember for a second that the lock was used
 		return
 	}
@@ -145,74 +175,33 @@ func (e *Entry) CheckParentLater() { e.queue.tidy.checkLater(e.parent(), e.keepP
 // LeaveAll deletes the nodes of entries of different locks, in one transaction if possible. For
 // each entry it returns the result that Leave would have.
 func (q *Queue) LeaveAll(ctx context.Context, es []*Entry) []error {
-	errs := make([]error, len(es))
-	var wg sync.WaitGroup
-	for _, x := range q.leaveTogether(ctx, es) {
-		wg.Go(func() { errs[slices.Index(es, x.e)] = x.leave(ctx) })
+	xs, members, errs := make([]*exit, len(es)), make([]zkconn.Member, len(es)), make([]error, len(es))
+	for i, e := range es {
+		xs[i] = newExit(e)
+		members[i] = xs[i].member()
 	}
-	wg.Wait()
+	var left sync.WaitGroup
+	left.Add(len(es))
+	leave := func(i int, replies []zk.MultiResponse, err error) {
+		go func() {
+			defer left.Done()
+			errs[i] = xs[i].leaveAfter(ctx, replies, err)
+		}()
+	}
+	if err := q.Conn.Ready(ctx); err != nil {
+		for i := range xs {
+			leave(i, nil, err)
+		}
+	} else {
+		q.Conn.Submit(ctx, members, leave)
+	}
+	left.Wait()
 	return errs
 }
 
-// leaveTogether deletes entries in one transaction, with the parents of lone entries. It returns
-// the entries that must leave one by one: a single entry, each entry that the server refused to
-// delete, or all remaining ones after any other failure. If the server refuses to delete a parent,
-// all parents are left for later: most likely several have new contenders.
-func (q *Queue) leaveTogether(ctx context.Context, es []*Entry) (apart []*exit) {
-	left := make([]*exit, len(es))
-	for i, e := range es {
-		left[i] = newExit(e)
-	}
-	if len(left) == 1 {
-		return left
-	}
-	for len(left) > 0 {
-		var ops []any
-		var whose []int
-		for i, x := range left {
-			for _, op := range x.ops() {
-				ops, whose = append(ops, op), append(whose, i)
-			}
-		}
-		_, err := q.Conn.Multi(ctx, ops...)
-		if err == nil {
-			break
-		}
-		op, _ := zkconn.RefusedOp(err)
-		switch {
-		case op < 0:
-			for _, x := range left {
-				x.tried = x.tried || zkconn.OutcomeOf(err) == zkconn.Ambiguous
-			}
-			return append(apart, left...)
-		case op > 0 && whose[op-1] == whose[op]:
-			left[whose[op]].lock.sawOthers(true)
-			for _, x := range left {
-				x.deletesParent = false
-			}
-		default:
-			apart = append(apart, left[whose[op]])
-			left = slices.Delete(left, whose[op], whose[op]+1)
-		}
-	}
-	for _, x := range left {
-		x.gone()
-		q.close(x.lock)
-	}
-	return apart
-}
-
-// removeWorkers is the largest number of concurrent transactions of removals. A client that closes
-// may have a hundred thousand entries.
-const removeWorkers = 8
-
-// removals has the ended entries whose nodes must be deleted in the background.
+// removals counts what could not be removed.
 type removals struct {
 	*Queue
-	mu      sync.Mutex
-	queued  []*Entry
-	workers int
-
 	leftBehind atomic.Bool // see Stats
 }
 
@@ -224,67 +213,32 @@ func (r *removals) noteLeftBehind(why error) {
 	}
 }
 
-// Remove deletes the node of an ended entry in the background. Entries that are removed at the same
-// time share transactions. The client's Close waits for the deletion. Once the client has closed
-// and no background work is left, Remove does nothing.
+// Remove deletes the node of an ended entry in the background. The client's Close waits for the
+// deletion. Once the client has closed and no background work is left, Remove does nothing.
 func (e *Entry) Remove() {
-	r := &e.queue.removals
-	if !r.Tasks.Enter() {
+	q := e.queue
+	if !q.Tasks.Enter() {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.queued = append(r.queued, e)
-	if r.workers < removeWorkers {
-		r.workers++
-		go r.work()
-	}
-}
-
-// fitting returns the number of the first entries that one transaction deletes, with their parents
-// and anchors.
-func fitting(es []*Entry) (n int) {
-	for bytes := 0; n < len(es); n++ {
-		if bytes += 3 * (len(es[n].Path) + 20); n > 0 && bytes > zkconn.BatchBytes {
-			break
-		}
-	}
-	return n
-}
-
-// work deletes the queued nodes, in batches, and returns when none is queued.
-func (r *removals) work() {
-	for {
-		r.mu.Lock()
-		n := fitting(r.queued)
-		batch := r.queued[:n:n]
-		if r.queued = r.queued[n:]; n == 0 {
-			r.queued = nil
-			r.workers--
-		}
-		r.mu.Unlock()
-		if n == 0 {
+	x := newExit(e)
+	q.Conn.Submit(context.Background(), []zkconn.Member{x.member()}, func(_ int, replies []zk.MultiResponse, err error) {
+		if err == nil { // no goroutine for each of a hundred thousand entries
+			x.left(replies)
+			x.close(x.lock)
+			q.Tasks.Leave()
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), batch[0].patience())
-		apart := r.leaveTogether(ctx, batch)
-		cancel()
-		for range n - len(apart) {
-			r.Tasks.Leave()
-		}
-		for _, x := range apart {
-			go x.remove()
-		}
-	}
+		go x.remove(err)
+	})
 }
 
-// remove deletes the node of an entry. If another client has deleted the node, that is a success.
+// remove deletes the node of an entry, after a first attempt with the error first. If another client has deleted the node, that is a success.
 // Any other failure is logged as a warning. In both cases the parent is checked later.
-func (x *exit) remove() {
+func (x *exit) remove(first error) {
 	defer x.Tasks.Leave()
 	ctx, cancel := context.WithTimeout(context.Background(), x.e.patience())
 	defer cancel()
-	err := x.leave(ctx)
+	err := x.leaveAfter(ctx, nil, first)
 	if err == nil {
 		return
 	}

@@ -28,12 +28,16 @@ type parent struct {
 	kind       znode.Kind
 	generation string
 	adopted    bool
-	unproven   bool // adopted, and it is not known yet whether its ACL lets this client delete entries
+	session    int64 // session in which a reply has shown the parent, or that there is none; 0: none has
+	unproven   bool  // adopted, and it is not known yet whether its ACL lets this client delete entries
 
 	// Only for a semaphore: the data of the anchor, and its version.
 	anchor        permits
 	anchorVersion int32
 }
+
+// noParent returns the belief after a reply that there is no parent.
+func (q *Queue) noParent() parent { return parent{session: q.Conn.Session()} }
 
 // permits are a semaphore's original number of permits, and the present number if it is not 0.
 type permits struct{ made, resized int32 }
@@ -62,8 +66,9 @@ func (v *view) readParent(ctx context.Context) (p parent, err error) {
 		n, err := v.Conn.Get(ctx, v.parent)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			v.lock.believe(parent{})
-			return parent{}, nil
+			p = v.noParent()
+			v.lock.believe(p)
+			return p, nil
 		case errors.Is(err, zk.ErrNoAuth):
 			return p, fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, v.parent)
 		case err != nil:
@@ -73,7 +78,7 @@ func (v *view) readParent(ctx context.Context) (p parent, err error) {
 		if err != nil {
 			return p, err
 		}
-		p = parent{state: present, kind: v.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted}
+		p = parent{state: present, kind: v.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted, session: v.Conn.Session()}
 		if data.Generation == "" {
 			return parent{state: unknown}, nil
 		}

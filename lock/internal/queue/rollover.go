@@ -28,7 +28,7 @@ func (j *joiner) rollover(ctx context.Context, e *Entry, generation string) erro
 		n, changed, err := j.Conn.Watch(ctx, j.parent)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			j.lock.believe(parent{})
+			j.lock.believe(j.noParent())
 			return nil
 		case errors.Is(err, zk.ErrNoAuth):
 			return fmt.Errorf("%w: read %s: its ACL does not let us", zkconn.ErrDenied, j.parent)

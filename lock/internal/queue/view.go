@@ -48,7 +48,7 @@ func (v *view) list(ctx context.Context, caughtUp bool) ([]znode.Name, error) {
 	children, _, err := read(ctx, v.parent)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		v.lock.believe(parent{state: absent})
+		v.lock.believe(v.noParent())
 		return nil, nil
 	case errors.Is(err, zk.ErrNoAuth):
 		return nil, fmt.Errorf("%w: list %s: its ACL does not let us", zkconn.ErrDenied, v.parent)

@@ -29,6 +29,7 @@ type Config struct {
 	Follow         bool                 // Dial follows the ensemble's dynamic configuration
 	Now            func() time.Duration // this process's monotonic clock
 	Random         *rand.Rand           // safe for concurrent use
+	InFlight       int                  // shared transactions in flight at once; 0: by the reply time
 
 	// Reconnected, unless nil, is called in a new goroutine when there is a session again after an
 	// outage.
@@ -58,6 +59,7 @@ type Conn struct {
 	probing atomic.Bool // a probe of a borrowed connection has no answer yet
 
 	transacts atomic.Bool // a server has given a complete reply to a transaction
+	commit    committer
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each event of an owned session

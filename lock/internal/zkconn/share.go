@@ -1,0 +1,326 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// ErrNeighbor is the outcome of a member that was not applied because the server refused the guess
+// of another member of the transaction: the own guess may be as wrong. Its outcome is [Retryable].
+var ErrNeighbor = NotSent(errors.New("not applied: the server has refused another guess in the same transaction"))
+
+// Member is a part of a transaction, by one caller: operations that are applied together or not at
+// all. Members that have to wait share the next transaction.
+type Member struct {
+	Ops   []any    // see [Conn.Multi]
+	Locks []string // nodes of the locks that the operations touch
+
+	// Sole: no other member in the transaction may touch these locks. It must be set if an operation
+	// creates or deletes a lock's node, or writes its anchor.
+	Sole bool
+	// Sure, unless 0, is the number of the first operations that do not rely on the others. If the
+	// server refuses another operation of the member, only these are sent again, and there are
+	// replies to these alone.
+	Sure int
+	// Guess: operations rely on something that was not read in this session. If the server refuses
+	// one guess, most likely others in the transaction are wrong, too. They are reduced to their Sure
+	// operations; without any they fail with ErrNeighbor, so that all callers read at once.
+	Guess bool
+	// Alone: the member is sent at once and alone. For what the server has refused before.
+	Alone bool
+	// Stays: the member is sent even if the caller has given up. For deletes.
+	Stays bool
+	// Sending, unless nil, is called just before each send.
+	Sending func()
+}
+
+// member is a submitted Member.
+type member struct {
+	Member
+	ctx  context.Context // its end prevents the send, unless Stays is set
+	size int
+	done func([]zk.MultiResponse, error)
+}
+
+// committer sends members in transactions. There is no timer: a member goes at once, alone, while
+// fewer than the limit are in flight. What has to wait shares the next transaction.
+type committer struct {
+	mu       sync.Mutex
+	waiting  []*member
+	bytes    int // size of waiting
+	inFlight int // transactions that count against the limit
+	reply    replyTime
+}
+
+// Share waits for a session, submits a member, and returns the replies to its operations. If the
+// server refused one of them, see [RefusedOp]; for other errors see [OutcomeOf]. ctx ends the wait
+// for a session, and prevents a send that has not begun; the outcome of a send is awaited. But with
+// Stays, Share returns when ctx ends, and the member is still sent.
+func (c *Conn) Share(ctx context.Context, m Member) (replies []zk.MultiResponse, err error) {
+	if err := c.Ready(ctx); err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	c.Submit(ctx, []Member{m}, func(_ int, r []zk.MultiResponse, e error) {
+		replies, err = r, e
+		close(done)
+	})
+	<-done
+	return replies, err
+}
+
+// Submit submits members, and returns at once. They share a transaction if they fit. For each
+// member done is called once, in another goroutine, with the member's index and what Share returns;
+// it must not block. Without a session the error is that of [NotSent].
+func (c *Conn) Submit(ctx context.Context, ms []Member, done func(i int, replies []zk.MultiResponse, err error)) {
+	c.commit.mu.Lock()
+	defer c.commit.mu.Unlock()
+	for i, m := range ms {
+		if !c.calls.Enter() {
+			go done(i, nil, NotSent(ErrClosed))
+			continue
+		}
+		one := &member{Member: m, ctx: ctx, size: sizeOf(m.Ops)}
+		one.done = c.answer(one, func(replies []zk.MultiResponse, err error) { done(i, replies, err) })
+		if m.Alone {
+			go c.transact([]*member{one})
+			continue
+		}
+		c.commit.waiting = append(c.commit.waiting, one)
+		c.commit.bytes += one.size
+	}
+	for len(c.commit.waiting) > 0 && (c.commit.inFlight < c.limit() || c.commit.bytes >= BatchBytes) {
+		c.commit.inFlight++
+		go c.commitGroup(c.commit.group())
+	}
+}
+
+// answer returns the function that answers a member once: with its result, or, with Stays, when its
+// context ends. Close waits for the result in either case.
+func (c *Conn) answer(m *member, done func([]zk.MultiResponse, error)) func([]zk.MultiResponse, error) {
+	if !m.Stays || m.ctx.Done() == nil {
+		return func(replies []zk.MultiResponse, err error) {
+			done(replies, err)
+			c.calls.Leave()
+		}
+	}
+	stop := context.AfterFunc(m.ctx, func() { done(nil, abandoned{ContextError(m.ctx)}) })
+	return func(replies []zk.MultiResponse, err error) {
+		if stop() {
+			done(replies, err)
+		}
+		c.calls.Leave()
+	}
+}
+
+// limit returns how many transactions may be in flight before members wait; commit.mu is held. More
+// at a long reply time: a member that waits for the next transaction pays up to one reply time.
+func (c *Conn) limit() int {
+	if c.cfg.InFlight > 0 {
+		return c.cfg.InFlight
+	}
+	started := (c.commit.reply.least() + time.Millisecond/2) / time.Millisecond
+	return min(64, 4*max(1, int(started)))
+}
+
+// group removes and returns the members of the next transaction: in their order, up to BatchBytes.
+// A member whose locks exclude it from the transaction waits for the next one; mu is held.
+func (m *committer) group() (group []*member) {
+	size := 0
+	var later []*member
+	touched := map[string]bool{} // locks of the group; true: no other member may touch it
+	for _, one := range m.waiting {
+		if len(group) > 0 && (size+one.size > BatchBytes || one.excluded(touched)) {
+			later = append(later, one)
+			continue
+		}
+		for _, lock := range one.Locks {
+			touched[lock] = one.Sole
+		}
+		group = append(group, one)
+		size += one.size
+	}
+	m.waiting = later
+	m.bytes -= size
+	return group
+}
+
+func (m *member) excluded(touched map[string]bool) bool {
+	for _, lock := range m.Locks {
+		if sole, ok := touched[lock]; ok && (sole || m.Sole) {
+			return true
+		}
+	}
+	return false
+}
+
+// commitGroup sends groups, one after the other, while members wait and the limit allows it.
+func (c *Conn) commitGroup(group []*member) {
+	for len(group) > 0 {
+		c.transact(group)
+		c.commit.mu.Lock()
+		if group = nil; c.commit.inFlight <= c.limit() || c.commit.bytes >= BatchBytes {
+			group = c.commit.group()
+		}
+		if len(group) == 0 {
+			c.commit.inFlight--
+		}
+		c.commit.mu.Unlock()
+	}
+}
+
+// transact sends a group in one transaction. If the server refuses an operation, the member of the
+// operation gets its answer, unless only its guess was wrong. The others are sent again; after a
+// second refusal each alone.
+func (c *Conn) transact(group []*member) {
+	for refusals := 0; len(group) > 0; {
+		if group = c.sendable(group); len(group) == 0 {
+			return
+		}
+		at, err := c.sendGroup(group)
+		if at < 0 {
+			return
+		}
+		group = regroup(group, at, err)
+		if refusals++; refusals == 2 {
+			for _, one := range group {
+				go c.transact([]*member{one})
+			}
+			return
+		}
+	}
+}
+
+// regroup returns what is to be sent again after the refusal err of an operation of the member at
+// index at, and answers the other members.
+func regroup(group []*member, at int, err error) (again []*member) {
+	refused, guess := group[at], group[at].Guess
+	op, _ := RefusedOp(err)
+	for _, one := range group {
+		switch {
+		case one == refused && (one.Sure == 0 || op < one.Sure):
+			one.done(nil, err)
+			continue
+		case one == refused, guess && one.Guess && one.Sure > 0:
+			one.Ops, one.Guess = one.Ops[:one.Sure], false
+		case guess && one.Guess:
+			one.done(nil, ErrNeighbor)
+			continue
+		}
+		again = append(again, one)
+	}
+	return again
+}
+
+// sendable answers the members that must not be sent, and returns the others.
+func (c *Conn) sendable(group []*member) (left []*member) {
+	for _, one := range group {
+		switch {
+		case c.open.Err() != nil:
+			one.done(nil, NotSent(context.Cause(c.open)))
+		case !c.hasSession():
+			one.done(nil, NotSent(ErrUnavailable))
+		case one.ctx.Err() != nil && !one.Stays:
+			one.done(nil, NotSent(ContextError(one.ctx)))
+		default:
+			left = append(left, one)
+		}
+	}
+	return left
+}
+
+// sendGroup sends one transaction, and answers the members. If the server refused an operation, no
+// member is answered yet: at is the index of the member with that operation, and err its answer.
+// Otherwise at is negative.
+func (c *Conn) sendGroup(group []*member) (at int, err error) {
+	var ops []any
+	for _, one := range group {
+		ops = append(ops, one.Ops...)
+	}
+	for _, one := range group {
+		if one.Sending != nil {
+			one.Sending()
+		}
+	}
+	sent := c.cfg.Now()
+	replies, err := c.issue(ops)
+	if !c.Owned() && endsConnection(err) { // a borrowed connection has no event for that
+		c.noteDown()
+	}
+	if err != nil && len(replies) == len(ops) {
+		err = failure(replies, err)
+	}
+	op, cause := RefusedOp(err)
+	if err == nil || op >= 0 {
+		c.commit.mu.Lock()
+		c.commit.reply.note(sent, c.cfg.Now())
+		c.commit.mu.Unlock()
+	}
+	for i, one := range group {
+		n := len(one.Ops)
+		switch {
+		case op >= 0 && op < n:
+			return i, RefusedAt(op, cause)
+		case op >= 0:
+			op -= n
+		case err != nil:
+			one.done(nil, named(err))
+		default:
+			one.done(replies[:n:n], nil)
+			replies = replies[n:]
+		}
+	}
+	return -1, nil
+}
+
+// sizeOf returns the size of operations in a transaction, or that of their replies if that is
+// larger: a few bytes too many.
+func sizeOf(ops []any) (n int) {
+	const path, stat = 40, 100 // of a request besides path, data and ACL; of a reply with a Stat
+	for _, op := range ops {
+		switch op := op.(type) {
+		case *zk.CreateRequest:
+			n += len(op.Path) + len(op.Data) + path
+			for _, acl := range op.Acl {
+				n += len(acl.Scheme) + len(acl.ID) + 12
+			}
+		case *zk.SetDataRequest:
+			n += max(len(op.Path)+len(op.Data)+path, stat)
+		case *zk.DeleteRequest:
+			n += len(op.Path) + path
+		case *zk.CheckVersionRequest:
+			n += len(op.Path) + path
+		}
+	}
+	return n
+}
+
+// replyTime finds the smallest reply time of the last seconds.
+type replyTime struct {
+	began         time.Duration // of the present period
+	before, since time.Duration // smallest reply time of the period before, and of the present one; 0: none
+}
+
+// replyPeriod is the length of a period: a longer reply time counts after at most two of them.
+const replyPeriod = 5 * time.Second
+
+func (r *replyTime) note(sent, received time.Duration) {
+	if received-r.began > replyPeriod {
+		r.began, r.before, r.since = received, r.since, 0
+	}
+	if took := max(received-sent, 1); r.since == 0 || took < r.since {
+		r.since = took
+	}
+}
+
+// least returns the smallest reply time; 0 if there is none.
+func (r *replyTime) least() time.Duration {
+	if r.before == 0 || r.since == 0 {
+		return max(r.before, r.since)
+	}
+	return min(r.before, r.since)
+}
