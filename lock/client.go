@@ -147,7 +147,7 @@ func newClient(cfg *config) *Client {
 func (c *Client) connConfig() zkconn.Config {
 	return zkconn.Config{
 		Log: c.cfg.log, SessionTimeout: c.cfg.sessionTimeout, Dialer: c.cfg.dialer, TLS: c.cfg.tls, SASL: c.cfg.sasl, Digests: c.cfg.digests, Follow: c.cfg.follow,
-		Now: func() time.Duration { return c.cfg.now().Mono }, Random: c.cfg.random,
+		Now: func() time.Duration { return c.cfg.now().Mono }, Random: c.cfg.random, InFlight: c.cfg.inFlight,
 		Reconnected: c.reconnected,
 		Forgotten:   c.forgotten,
 	}

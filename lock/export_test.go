@@ -50,6 +50,15 @@ func WithSeed(seed1, seed2 uint64) Option {
 	})
 }
 
+// WithInFlight limits the shared transactions in flight at once, so that more of them are shared; 0:
+// as many as without the option.
+func WithInFlight(n int) Option {
+	return clientOption(func(c *config) error {
+		c.inFlight = n
+		return nil
+	})
+}
+
 type lockedSource struct {
 	mu sync.Mutex
 	*rand.PCG

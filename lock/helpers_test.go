@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"path"
@@ -145,11 +146,14 @@ func (p policies) Policy(string) lock.Policy {
 	return lock.Policy(p)
 }
 
+// inFlight limits the shared transactions in flight of each client: with 1 most are shared.
+var inFlight = flag.Int("inflight", 0, "shared transactions in flight at once; 0: by the reply time")
+
 // options returns the options of a client whose connections have the label.
 func (w *world) options(label string, opts ...lock.Option) []lock.Option {
 	return append([]lock.Option{
 		lock.WithDialer(w.Dialer(label)), lock.WithPolicies(policies{TTL: ttl, Grace: grace}),
-		lock.WithSessionTimeout(sessionTimeout), lock.WithOwner(label),
+		lock.WithSessionTimeout(sessionTimeout), lock.WithOwner(label), lock.WithInFlight(*inFlight),
 		lock.WithLogger(zerolog.New(w).Level(zerolog.DebugLevel).With().Str("client", label).Logger()),
 	}, opts...)
 }

@@ -111,7 +111,7 @@ func (s *sim) options(owner string, clock *simClock) []lock.Option {
 	return []lock.Option{
 		lock.WithSessionTimeout(max(time.Second, s.ttl/2).Truncate(time.Millisecond)),
 		lock.WithPolicies(s), lock.WithOwner(owner), lock.WithUnlockTimeout(2 * s.ttl),
-		lock.WithClock(clock.now), lock.WithSeed(s.seed, hash(owner)),
+		lock.WithClock(clock.now), lock.WithSeed(s.seed, hash(owner)), lock.WithInFlight(s.random("in flight of "+owner).IntN(3)),
 		lock.WithObserver(s.witness(owner)),
 		lock.WithLogger(zerolog.New(s).Level(zerolog.InfoLevel).With().Str("client", owner).Logger()),
 	}
