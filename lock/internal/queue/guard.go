@@ -34,7 +34,10 @@ func (j *joiner) makeGuard(ctx context.Context) error {
 		}
 		d := j.draft(j.belief, j.Clock.Local())
 		d.ops[d.at] = &zk.CreateRequest{Path: j.guard, Flags: zk.FlagEphemeral, Acl: j.ACL}
-		_, err := j.send(ctx, d.ops...)
+		var m zkconn.Member
+		d.share(&m)
+		m.Guess = false // know has read the parent after a refusal
+		_, err := j.Conn.Share(ctx, m)
 		op, cause := zkconn.RefusedOp(err)
 		switch {
 		case err == nil, op == d.at && errors.Is(cause, zk.ErrNodeExists): // the reply was lost, or an earlier join made it
@@ -76,7 +79,7 @@ func (c *contender) removeGuard(guard string) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience(&c.Terms))
 	defer cancel()
 	err := c.Conn.Retry(ctx, zkconn.DefaultBackoff, func() error {
-		_, err := c.Conn.Multi(ctx, &zk.DeleteRequest{Path: guard, Version: -1})
+		_, err := c.Conn.Share(ctx, zkconn.Member{Ops: []any{&zk.DeleteRequest{Path: guard, Version: -1}}, Locks: []string{c.parent}, Stays: true})
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}
