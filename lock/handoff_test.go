@@ -242,7 +242,8 @@ func TestUnlockAfterTheWindow(t *testing.T) {
 			opt = lock.WithLocalWindow(0)
 		}
 		a, b := w.dial("a", riding(0)), w.dial("b")
-		h := w.lock(a, "x", opt)
+		first := w.lock(b, "x")
+		h := w.pass(first, w.queue(w.ctx, a, "x", opt)) // a knows that other clients use the lock
 		other := w.queue(w.ctx, b, "x")
 		time.Sleep(window)
 		line := w.line(w.ctx, a, "x", 2, opt)

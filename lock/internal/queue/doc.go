@@ -48,12 +48,18 @@
 // # Joining
 //
 //	no parent    Create(P) Create(anchor) Create(P/<gen>-lock-) SetData(P, data, version 0)
-//	a parent     Check(anchor)            Create(P/<gen>-lock-) SetData(P, data, any version)
+//	a parent     Check(anchor)            Create(P/<gen>-lock-) SetData(P, data, version)
 //	unknown      Create(P/<random>-lock-) Create(P/<random>) Delete(P/<random>)
 //
 // No path ever recurs, so a late write or delete of an earlier generation (package znode) finds
-// nothing. The server refuses a join whose client is wrong about the parent. The parent's data is
-// constant while the anchor is there, so joins never collide.
+// nothing. The server refuses a join whose client is wrong about the parent. Of Holdfast's clients
+// none changes the parent's data while the anchor is there.
+//
+// A client that knows of no other client at the lock joins on the parent's version as its own last
+// join left it, or as it has read it. So data that another program writes there is not overwritten:
+// the join is refused, and the read that follows finds the data. Other clients' joins raise the
+// version too. So a client that has seen others joins on any version (versionToWrite), and joins
+// do not collide.
 //
 // The SetData is there for its reply (Z3). Mzxid is the first part of the fencing token, and Mtime
 // is a sample of the leader's clock. NumChildren 2, the anchor and the new entry, proves that there

@@ -37,9 +37,10 @@ func (c *contender) exchange(ctx context.Context, before *Entry) (e *Entry, p po
 		m := zkconn.Member{Ops: x.ops(), Sure: 1, Sending: c.sending(&now)}
 		d.share(&m)
 		replies, err := c.Conn.Share(ctx, m)
+		d.answered()
 		switch {
 		case err == nil && len(replies) == 1: // the join was refused: the entry has left without it, and the parent is read again
-			c.lock.believe(parent{state: unknown})
+			c.lock.believe(parent{state: unknown, shared: sharedFor})
 			x.gone()
 			return nil
 		case err == nil:

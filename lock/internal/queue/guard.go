@@ -38,10 +38,11 @@ func (j *joiner) makeGuard(ctx context.Context) error {
 		d.share(&m)
 		m.Guess = false // know has read the parent after a refusal
 		_, err := j.Conn.Share(ctx, m)
+		d.answered()
 		op, cause := zkconn.RefusedOp(err)
 		switch {
 		case err == nil, op == d.at && errors.Is(cause, zk.ErrNodeExists): // the reply was lost, or an earlier join made it
-			d.parent.state, d.parent.unproven = present, false
+			d.parent.state, d.parent.unproven, d.parent.shared = present, false, sharedFor
 			j.belief, j.guarded = d.parent, true
 			j.lock.believe(d.parent)
 			return nil

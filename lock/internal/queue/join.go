@@ -30,11 +30,15 @@ type draft struct {
 	at       int // index of the entry's create in ops
 }
 
-// draft returns a new draft for a belief about the parent. Each draft has a new attempt id, and a
-// new generation if it creates the parent. A request whose reply was lost may be applied later, and
-// must not be mistaken for another request.
+// answered is called once when the outcome of the transaction is known, or remains unknown.
+func (d *draft) answered() { d.by.lock.drafts.Add(-1) }
+
+// draft returns a new draft for a belief about the parent; the caller calls answered. Each draft has
+// a new attempt id, and a new generation if it creates the parent. A request whose reply was lost may
+// be applied later, and must not be mistaken for another request.
 func (c *contender) draft(p parent, sent clock.Instant) *draft {
 	d := &draft{by: c, parent: p, attempt: c.Random.Uint64(), since: c.Clock.Now().Zxid}
+	c.lock.drafts.Add(1)
 	switch p.state {
 	case absent:
 		d.parent.kind, d.parent.generation, d.parent.anchor.made = c.Kind, c.newID(), c.Capacity
@@ -60,7 +64,7 @@ func (c *contender) draft(p parent, sent clock.Instant) *draft {
 		if p.unproven {
 			d.ops = append(d.ops, d.probe()...)
 		}
-		d.ops = append(d.ops, &zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: -1})
+		d.ops = append(d.ops, &zk.SetDataRequest{Path: c.parent, Data: p.data(), Version: c.lock.versionToWrite(&p)})
 	default:
 		d.prefix = c.prefix(znode.FormatID(d.attempt))
 		d.ops = append([]any{d.entry(sent)}, d.probe()...)
@@ -118,7 +122,10 @@ func (d *draft) joined(replies []zk.MultiResponse, created lease.Created, receiv
 	c.Clock.Observe(stat.Mzxid, stat.Mtime, created.Sent, received)
 	e.czxid, e.parentVersion, e.generated = stat.Mzxid, stat.Version, true
 	e.adopted, e.keepParent = d.parent.adopted, e.keepParent || d.parent.adopted
-	d.parent.state, d.parent.unproven, d.parent.session = present, false, created.Session
+	if d.parent.state == present && d.parent.shared > 0 && stat.Version == d.parent.version+1 {
+		d.parent.shared-- // no other client has joined since
+	}
+	d.parent.state, d.parent.unproven, d.parent.version, d.parent.session = present, false, stat.Version, created.Session
 	c.lock.believe(d.parent)
 	contenders := stat.NumChildren - 1
 	c.entriesAhead = int(contenders) - 1
@@ -205,6 +212,9 @@ func (a *all) attempt(ctx context.Context) error {
 	created := lease.Created{Sent: a.Clock.Local()}
 	alone := true
 	for _, j := range a.each {
+		if a.refusals > 0 && len(a.each) > 1 { // of several parents one will often have changed since the read
+			j.belief.shared = max(j.belief.shared, 1)
+		}
 		j.e, j.d = nil, j.draft(j.belief, created.Sent)
 		alone = alone && j.belief.state == absent
 	}
@@ -222,6 +232,9 @@ func (a *all) attempt(ctx context.Context) error {
 	}
 	m.Guess = m.Guess && len(a.each) == 1 // after a refusal a join of several locks reads anyway
 	replies, err := a.Conn.Share(ctx, m)
+	for _, j := range a.each {
+		j.d.answered()
+	}
 	switch zkconn.OutcomeOf(err) {
 	case zkconn.Applied:
 		received := a.Clock.Local()
@@ -307,7 +320,7 @@ func (a *all) refused(ctx context.Context, err error) error {
 	}
 	for _, j := range a.each {
 		if j.lock.believed().state != unwritable {
-			j.lock.believe(parent{state: unknown})
+			j.lock.believe(parent{state: unknown, shared: j.lock.believed().shared})
 		}
 	}
 	return zkconn.Later(cause) // with a random pause, because other clients change the parents, too
@@ -344,7 +357,11 @@ func (j *joiner) refused(ctx context.Context, d *draft, err error) error {
 		if d.parent.state == present && op == 0 && is(zk.ErrNoNode) && d.parent.generation == j.lastRead {
 			j.anchorless = j.lastRead
 		}
-		j.lock.believe(parent{state: unknown})
+		var shared uint8
+		if op == last && is(zk.ErrBadVersion) { // most likely another client has joined
+			shared = sharedFor
+		}
+		j.lock.believe(parent{state: unknown, shared: shared})
 		return zkconn.ErrAgain
 	case op == last && d.parent.state == present && is(zk.ErrNoAuth):
 		j.lock.believe(parent{state: unwritable, kind: j.Kind})

@@ -34,7 +34,11 @@ func newExit(e *Entry) *exit {
 	q := e.queue
 	x := &exit{Queue: q, e: e, lock: q.open(e.Lock(), e.keepParent)}
 	if e.generated && e.Kind != znode.Semaphore {
-		x.lock.recall(parent{state: present, kind: e.Kind, generation: e.generation(), adopted: e.adopted})
+		p := parent{state: present, kind: e.Kind, generation: e.generation(), adopted: e.adopted, version: e.parentVersion}
+		if !e.alone {
+			p.shared = sharedFor
+		}
+		x.lock.recall(p)
 	}
 	x.version, x.acknowledged, x.pending = e.LastWrite()
 	x.deletesParent = x.deletesParentOnLeave()
@@ -105,7 +109,7 @@ func (x *exit) answered(ctx context.Context, replies []zk.MultiResponse, err err
 func (x *exit) left(replies []zk.MultiResponse) {
 	if x.deletesParent && len(replies) == 1 {
 		x.deletesParent = false
-		x.lock.sawOthers(true)
+		x.lock.parentStayed()
 	}
 	x.gone()
 }

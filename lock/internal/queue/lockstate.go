@@ -23,6 +23,7 @@ type lockState struct {
 
 	users   int          // calls of open without a close; the mutex of lockStates guards it
 	bargers atomic.Int32 // calls of barge under way
+	drafts  atomic.Int32 // joins of this client that have no answer yet
 }
 
 // lockStates has the states of the locks that this client uses.
@@ -106,7 +107,28 @@ func (s *lockState) recall(p parent) {
 func (s *lockState) sawOthers(others bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.others = others
+	if s.others = others; others {
+		s.parent.shared = sharedFor
+	}
+}
+
+// parentStayed records that the server has refused to delete the parent: mostly because another
+// contender has joined. Another program may have written the parent, or an ACL forbids the delete.
+func (s *lockState) parentStayed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.others, s.parent = true, parent{state: unknown, shared: sharedFor}
+}
+
+// versionToWrite returns the version of the parent on which a join writes the parent. A write on the
+// version that the client knows is refused if another program has written data into the node. It is
+// -1, any version, while other clients join, or another join of this client is under way: joins must
+// not collide. So in a lock that several clients use, another program's data may be overwritten.
+func (s *lockState) versionToWrite(p *parent) int32 {
+	if p.shared > 0 || s.drafts.Load() > 1 {
+		return -1
+	}
+	return p.version
 }
 
 // noteLeft records now as the time at which this client's last entry has left the lock.

@@ -30,6 +30,8 @@ type parent struct {
 	adopted    bool
 	session    int64 // session in which a reply has shown the parent, or that there is none; 0: none has
 	unproven   bool  // adopted, and it is not known yet whether its ACL lets this client delete entries
+	version    int32 // data version, as this client has last read or written it
+	shared     uint8 // other clients join, too: the number of the next joins for which the version is not known
 
 	// Only for a semaphore: the data of the anchor, and its version.
 	anchor        permits
@@ -47,6 +49,11 @@ func (p permits) data() znode.AnchorData {
 }
 
 func (p permits) capacity() int32 { return p.data().Capacity() }
+
+// sharedFor is the number of joins for which a client, once it has seen that other clients use the
+// lock, does not count on the version of the parent that it knows. A join on an outdated version is
+// refused, and costs one transaction and one read more.
+const sharedFor = 16
 
 // proven reports whether a join with this belief proves the kind of the parent.
 func (p *parent) proven() bool { return p.state == absent || p.state == present }
@@ -78,7 +85,11 @@ func (v *view) readParent(ctx context.Context) (p parent, err error) {
 		if err != nil {
 			return p, err
 		}
-		p = parent{state: present, kind: v.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted, session: v.Conn.Session()}
+		p = parent{state: present, kind: v.Kind, generation: data.Generation, adopted: data.Adopted, unproven: data.Adopted,
+			session: v.Conn.Session(), version: n.Stat.Version, shared: v.lock.believed().shared}
+		if n.Stat.NumChildren > 1 { // the anchor, and a contender
+			p.shared = sharedFor
+		}
 		if data.Generation == "" {
 			return parent{state: unknown}, nil
 		}
