@@ -191,7 +191,7 @@ func (a *All) take(ctx context.Context, how howAll) (*Holds, error) {
 		in.each.Store(&es)
 		return newHolds(c, es), nil
 	case at >= 0:
-		return nil, notTaken(bound, requests[at].Lock, err)
+		return nil, notTaken(bound, c.clock.Now(), requests[at].Lock, err)
 	}
 	return nil, fmt.Errorf("%s: %w", a, err)
 }

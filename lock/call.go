@@ -106,7 +106,7 @@ func (c *Client) takeNew(ctx context.Context, r queue.Request, how how) (*Hold, 
 	}
 	if err != nil {
 		c.reportWithdrawn(&r)
-		return nil, notTaken(bound, r.Lock, err)
+		return nil, notTaken(bound, c.clock.Now(), r.Lock, err)
 	}
 	h := c.holdOf(e, r.Values)
 	h.permits = r.Capacity
@@ -133,16 +133,17 @@ func (c *Client) reenter(ctx, bound context.Context, e *queue.Entry, toWrite boo
 }
 
 // notTaken wraps the error of a call that did not get the named lock. If another contender was in
-// the way, the result is a HeldError; if ctx has ended too, the result also matches err.
-func notTaken(ctx context.Context, lock string, err error) error {
+// the way, the result is a HeldError; if ctx has ended too, the result also matches err. now is ensemble
+// time.
+func notTaken(ctx context.Context, now znode.Now, lock string, err error) error {
 	var inTheWay *queue.Blocked
 	switch {
 	case !errors.As(err, &inTheWay):
 		return fmt.Errorf("lock %q: %w", lock, err)
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: gave up waiting: %w", heldError(lock, inTheWay), err)
+		return fmt.Errorf("%w: gave up waiting: %w", heldError(lock, inTheWay, now), err)
 	}
-	return heldError(lock, inTheWay)
+	return heldError(lock, inTheWay, now)
 }
 
 // warnStarved logs a warning, once for each TTL, if the TTL is shorter than the session timeout: a

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-io/holdfast/lock/internal/lease"
 	"github.com/holdfast-io/holdfast/lock/internal/queue"
 	"github.com/holdfast-io/holdfast/lock/internal/zkconn"
+	"github.com/holdfast-io/holdfast/lock/znode"
 )
 
 // Errors of calls; match with [errors.Is]. If a context ended the call, the error also matches
@@ -83,8 +84,8 @@ type HeldError struct {
 	Owner string // owner of the entry; "" if unknown, as for another library's entry
 	Host  string // host of the owner
 	PID   int    // process id of the owner
-	// Expires is the end of the entry's lease unless the owner renews it, in ensemble time. It is
-	// zero if unknown.
+	// Expires is the end of the entry's lease unless the owner renews it, in ensemble time as this
+	// client last knew it. It is zero if unknown.
 	Expires time.Time
 }
 
@@ -114,12 +115,12 @@ func printable(s string) string {
 // Is reports whether the target is [ErrHeld].
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// heldError returns the error for an entry in the way of the named lock.
-func heldError(lock string, b *queue.Blocked) *HeldError {
+// heldError returns the error for an entry in the way of the named lock. now is ensemble time.
+func heldError(lock string, b *queue.Blocked, now znode.Now) *HeldError {
 	h := &HeldError{Lock: lock, Entry: b.Path}
 	if b.Entry != nil && b.Entry.Leased() {
 		r := &b.Entry.Record
-		h.Owner, h.Host, h.PID, h.Expires = r.Owner, r.Host, r.PID, b.Entry.Expires()
+		h.Owner, h.Host, h.PID, h.Expires = r.Owner, r.Host, r.PID, b.Entry.Expires(now)
 	}
 	return h
 }

@@ -3,12 +3,15 @@
 package lock_test
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-io/holdfast/lock"
+	"github.com/holdfast-io/holdfast/lock/admin"
 	"github.com/holdfast-io/holdfast/lock/locktest"
 	"github.com/holdfast-io/holdfast/lock/znode"
 )
@@ -309,4 +312,37 @@ func TestChangeOfLeaders(t *testing.T) {
 			w.unlock(got.hold)
 		})
 	}
+}
+
+// TestExpiryIsTold: the end of a dead holder's lease is told in the time of the present leader: an
+// entry of an earlier term counts from the term's beginning, however far the clocks differ.
+func TestExpiryIsTold(t *testing.T) {
+	forEachOff(t, func(w *world, off time.Duration) {
+		b := w.dial("b")
+		w.die("a", w.lock(w.dial("a"), "x").EntryPath())
+		w.elect(off)
+		elected := time.Now().Add(off)
+		w.until("it knows the new leader's clock", func() bool {
+			now, err := admin.New(b).Now(w.ctx)
+			return err == nil && znode.Epoch(now.Zxid) == 2
+		})
+		_, err := b.Mutex("x").TryLock(w.ctx)
+		var held *lock.HeldError
+		if !errors.As(err, &held) {
+			w.Fatalf("%v, want a HeldError", err)
+		}
+		if by := held.Expires.Sub(elected); by < 0 || by > ttl+2*time.Second {
+			w.Errorf("the lease ends %v after the election, want within the TTL, %v", by, ttl)
+		}
+		h := w.lock(b, "x")
+		purged := time.Now().Add(off)
+		m := regexp.MustCompile(`"expired":"([^"]+)"`).FindStringSubmatch(w.logged())
+		if m == nil {
+			w.Fatalf("no purge is logged: %s", w.logged())
+		}
+		if at, err := time.Parse(time.RFC3339Nano, m[1]); err != nil || at.Before(elected) || at.After(purged) {
+			w.Errorf("the lease expired at %v, %v; want between the election, %v, and the purge, %v", at, err, elected, purged)
+		}
+		w.unlock(h)
+	})
 }

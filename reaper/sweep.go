@@ -268,7 +268,7 @@ func (s *sweep) judgeEntries(ctx context.Context, parent string, entries []znode
 		})
 		switch d.verdict {
 		case Expired:
-			s.late(p.Name, now, e.Expires().Add(p.Grace))
+			s.late(p.Name, now, e.Expires(now.Time).Add(p.Grace))
 			found.expired = append(found.expired, d)
 			continue
 		case Live:
@@ -291,7 +291,7 @@ func (s *sweep) judgeParent(ctx context.Context, path string, n znode.Node, stay
 		return JudgeParent(n, staying, now, seen, p)
 	})
 	if d.verdict.Deletes() {
-		s.late(p.Name, now, time.UnixMilli(n.Stat.Mtime).Add(p.OrphanAfter))
+		s.late(p.Name, now, now.Ends(n.Stat, p.OrphanAfter))
 	}
 	return d
 }

@@ -267,8 +267,8 @@ type Contender struct {
 	// Broken names the client that force-released the hold, and its reason, see [Tree.Break]. It is
 	// "" if no client did.
 	Broken string
-	// Expires is the end of the lease unless the owner renews it, by the clock of the leader that
-	// stamped the entry.
+	// Expires is the end of the lease unless the owner renews it, in ensemble time: by the clock of the
+	// leader at the read.
 	Expires time.Time
 }
 
@@ -354,7 +354,7 @@ func (t Tree) contender(ctx context.Context, path string, name znode.Name) (Cont
 	}
 	r := &e.Record
 	c.Ours, c.Owner, c.Host, c.PID, c.Metadata = true, r.Owner, r.Host, r.PID, r.Metadata
-	c.TTL, c.Expires, c.Shares, c.Detached = e.TTL(), e.Expires(), e.Shares(), r.Detached
+	c.TTL, c.Expires, c.Shares, c.Detached = e.TTL(), e.Expires(read), e.Shares(), r.Detached
 	c.Token.Incarnation = r.Incarnation
 	if r.Broken != nil {
 		c.Broken = r.Broken.String()

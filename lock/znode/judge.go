@@ -92,16 +92,10 @@ func (n Now) Passed(stat Stat, lasts, precision time.Duration) (Verdict, time.Du
 	if n.Zxid == 0 || Epoch(stat.Mzxid) > Epoch(n.Zxid) {
 		return Unproven, 0
 	}
-	written := time.Duration(stat.Mtime) * time.Millisecond
-	if stat.Mzxid < n.Term {
-		if !n.Marked {
-			return Unproven, 0
-		}
-		if written = n.Since; n.Doubted {
-			written = max(written, time.Duration(stat.Mtime)*time.Millisecond)
-		}
+	if stat.Mzxid < n.Term && !n.Marked {
+		return Unproven, 0
 	}
-	end := written + lasts
+	end := n.written(stat) + lasts
 	switch {
 	case n.Lower > end && n.Zxid > stat.Mzxid:
 		return Expired, 0
@@ -113,6 +107,29 @@ func (n Now) Passed(stat Stat, lasts, precision time.Duration) (Verdict, time.Du
 		return Unproven, 0
 	}
 	return Live, later(end - n.Upper)
+}
+
+// written returns the time from which a lease counts that began with the write of stat: the write's
+// stamp, or the first stamp of the term if the write is of an earlier one.
+func (n Now) written(stat Stat) time.Duration {
+	stamp := time.Duration(stat.Mtime) * time.Millisecond
+	switch {
+	case stat.Mzxid >= n.Term:
+		return stamp
+	case n.Doubted:
+		return max(n.Since, stamp)
+	}
+	return n.Since
+}
+
+// Ends returns the time lasts after the write of stat, as Passed counts it: by the clock of the
+// present leader. Without a sample, or a transaction in stat, it counts from the stamp. It is for
+// people; no verdict uses it.
+func (n Now) Ends(stat Stat, lasts time.Duration) time.Time {
+	if n.Zxid == 0 || stat.Mzxid == 0 {
+		return time.UnixMilli(stat.Mtime).Add(lasts)
+	}
+	return time.Unix(0, int64(n.written(stat)+lasts))
 }
 
 // later returns a duration of the local clock in which the leader's clock surely advances by d.
@@ -147,9 +164,8 @@ func (e *Entry) Shares() bool { return e.Granted() && e.Record.Shared }
 // TTL returns the length of the lease after each write.
 func (e *Entry) TTL() time.Duration { return time.Duration(e.Record.TTL) * time.Millisecond }
 
-// Expires returns the expected end of the lease, by the clock of the leader that stamped it. It
-// is for people; no verdict uses it.
-func (e *Entry) Expires() time.Time { return time.UnixMilli(e.Stat.Mtime + e.Record.TTL) }
+// Expires returns the expected end of the lease, see [Now.Ends].
+func (e *Entry) Expires(now Now) time.Time { return now.Ends(e.Stat, e.TTL()) }
 
 // Judge returns Expired if the leader's clock, see [Now.Passed], or the judge's own monotonic clock
 // proves that the entry's lease and the grace have ended. seen is how long the judge has known this

@@ -203,18 +203,13 @@ func (r reader) entry(ctx context.Context, path string, name znode.Name) (e Entr
 	return e, read.Shares(), nil
 }
 
-// left returns the rest of an entry's lease, only for display. A write before the present term counts
-// from the term's earliest known stamp, as in [znode.Now.Passed]. known is false if the leader's clock
-// is unknown.
+// left returns the rest of an entry's lease, only for display. known is false if the leader's clock is
+// unknown.
 func left(e *znode.Entry, now admin.Time) (left time.Duration, known bool) {
 	if now.Zxid == 0 || znode.Epoch(e.Stat.Mzxid) > znode.Epoch(now.Zxid) {
 		return 0, false
 	}
-	written := time.Duration(e.Stat.Mtime) * time.Millisecond
-	if e.Stat.Mzxid < now.Term {
-		written = now.Since
-	}
-	return min(e.TTL(), written+e.TTL()-now.Lower), true
+	return min(e.TTL(), e.Expires(now).Sub(now.Earliest())), true
 }
 
 // reading is one pass over all locks below a root.

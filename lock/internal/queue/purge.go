@@ -148,7 +148,7 @@ func (v *view) deleteExpired(ctx context.Context, dead []*sighting) error {
 		e := &s.entry
 		v.purged.Add(1)
 		v.Log.Info().Str("lock", v.Lock).Str("entry", v.path(e.Name)).Str("owner", e.Record.Owner).Str("host", e.Record.Host).Int("pid", e.Record.PID).
-			Bool("granted", e.Granted()).Time("expired", e.Expires().UTC()).Msg("purged an expired entry")
+			Bool("granted", e.Granted()).Time("expired", e.Expires(v.Clock.Now()).UTC()).Msg("purged an expired entry")
 		v.Purged(&v.Request, v.path(e.Name))
 		if v.Priority != 0 && e.Priority() > v.Priority && !e.Granted() {
 			v.immune = max(v.immune, e.Priority())
